@@ -1,0 +1,37 @@
+/* A growing byte buffer that is filled at the end and eaten from the front. */
+#ifndef DLK_UTIL_BUF_H
+#define DLK_UTIL_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct dlk_buf {
+    char *data;
+    size_t start, end, capacity; /* what counts lies in [start, end) */
+} dlk_buf;
+
+void dlk_buf_free(dlk_buf *buf);
+
+/* Room for @p size more bytes at the end, or NULL without memory; dlk_buf_added says how many
+ * of them were used. */
+char *dlk_buf_room(dlk_buf *buf, size_t size);
+void dlk_buf_added(dlk_buf *buf, size_t size);
+bool dlk_buf_append(dlk_buf *buf, const void *data, size_t size);
+void dlk_buf_eat(dlk_buf *buf, size_t size);
+
+static inline size_t dlk_buf_size(const dlk_buf *buf)
+{
+    return buf->end - buf->start;
+}
+
+static inline const char *dlk_buf_head(const dlk_buf *buf)
+{
+    return buf->data + buf->start;
+}
+
+static inline void dlk_buf_clear(dlk_buf *buf)
+{
+    buf->start = buf->end = 0;
+}
+
+#endif

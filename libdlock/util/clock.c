@@ -1,0 +1,20 @@
+/* Reading the boot clock. */
+#include "util/clock.h"
+
+#include <time.h>
+
+int64_t dlk_clock_now(void)
+{
+    struct timespec t;
+    if (clock_gettime(CLOCK_BOOTTIME, &t) != 0)
+        return 0; /* cannot happen on a Linux newer than 2.6.39 */
+    return (int64_t)t.tv_sec * DLK_NS_PER_SEC + t.tv_nsec;
+}
+
+int64_t dlk_clock_ms_until(int64_t then, int64_t now, int64_t cap)
+{
+    if (then <= now)
+        return 0;
+    int64_t ms = (then - now + DLK_NS_PER_MS - 1) / DLK_NS_PER_MS;
+    return ms < cap ? ms : cap;
+}

@@ -1,0 +1,175 @@
+/* Every setting there is, in one table that validates, documents and dumps them; and sets of
+ * values for them. A set is plain: it knows neither conf objects nor clients. */
+#ifndef DLK_UTIL_SETTINGS_H
+#define DLK_UTIL_SETTINGS_H
+
+#include <dlock/dlock.h>
+
+#include <stdbool.h>
+
+typedef enum dlk_key_id {
+    DLK_KEY_LOCK_TTL_MS,
+    DLK_KEY_LOCK_RENEW,
+    DLK_KEY_LOCK_MAX_HOLD_MS,
+    DLK_KEY_LOCK_OWNER,
+    DLK_KEY_LOCK_REENTRANT,
+    DLK_KEY_LOCK_RELEASE,
+    DLK_KEY_LOCK_FAIR,
+    DLK_KEY_LOCK_PERMITS,
+    DLK_KEY_LOCK_TAKE,
+    DLK_KEY_LOCK_DATA,
+    DLK_KEY_CLIENT_REQUIRE,
+    DLK_KEY_CLIENT_PREFIX,
+    DLK_KEY_CLIENT_NAME,
+    DLK_KEY_CLIENT_LAZY,
+    DLK_KEY_CLIENT_TIMEOUT_MS,
+    DLK_KEY_CLIENT_CONNECT_MS,
+    DLK_KEY_CLIENT_CLOSE_MS,
+    DLK_KEY_CLIENT_POLL_MS,
+    DLK_KEY_CLIENT_RETRY_MS,
+    DLK_KEY_CLIENT_BACKOFF_MIN_MS,
+    DLK_KEY_CLIENT_BACKOFF_MAX_MS,
+    DLK_KEY_CLIENT_EVENTS,
+    DLK_KEY_CLIENT_LOG_LEVEL,
+    DLK_KEY_AUTH_USERNAME,
+    DLK_KEY_AUTH_PASSWORD, /* a secret's _FILE and _ENV follow it, in this order */
+    DLK_KEY_AUTH_PASSWORD_FILE,
+    DLK_KEY_AUTH_PASSWORD_ENV,
+    DLK_KEY_AUTH_SENTINEL_USERNAME,
+    DLK_KEY_AUTH_SENTINEL_PASSWORD,
+    DLK_KEY_AUTH_SENTINEL_PASSWORD_FILE,
+    DLK_KEY_AUTH_SENTINEL_PASSWORD_ENV,
+    DLK_KEY_TLS_VERIFY,
+    DLK_KEY_TLS_CA_FILE,
+    DLK_KEY_TLS_CA_DIR,
+    DLK_KEY_TLS_CRL_FILE,
+    DLK_KEY_TLS_CERT_FILE,
+    DLK_KEY_TLS_KEY_FILE,
+    DLK_KEY_TLS_KEY_PASSWORD_FILE,
+    DLK_KEY_TLS_SERVER_NAME,
+    DLK_KEY_TLS_MIN_VERSION,
+    DLK_KEY_REDIS_DB,
+    DLK_KEY_REDIS_LAYOUT,
+    DLK_KEY_REDIS_WAIT,
+    DLK_KEY_REDIS_NOTIFY,
+    DLK_KEY_REDIS_PUBLISH,
+    DLK_KEY_REDIS_HANDOVER,
+    DLK_KEY_REDIS_SEMAPHORE,
+    DLK_KEY_REDIS_FAIR_WAIT_MS,
+    DLK_KEY_REDIS_WAIT_REPLICAS,
+    DLK_KEY_REDIS_TIMESTAMP_FORMAT,
+    DLK_KEY_REDIS_RUEIDIS_MAJORITY,
+    DLK_KEY_REDIS_RUEIDIS_PREFIX,
+    DLK_KEY_REDLOCK_FENCING,
+    DLK_KEY_ZOOKEEPER_LAYOUT,
+    DLK_KEY_ZOOKEEPER_NODE,
+    DLK_KEY_ZOOKEEPER_ELECTION,
+    DLK_KEY_ZOOKEEPER_ACL,
+    DLK_KEY_ZOOKEEPER_STRICT,
+    DLK_KEY_MEMCACHED_PROTOCOL,
+    DLK_KEY_MEMCACHED_KEY_ENCODING,
+    DLK_KEY_FILE_SLOTS,
+    DLK_KEY_FILE_MODE,
+    DLK_KEY_COUNT,
+} dlk_key_id;
+
+/* What dlk_settings_int answers for the enums that more than one module looks at. */
+enum { DLK_RENEW_AUTO, DLK_RENEW_FED, DLK_RENEW_OFF };
+enum { DLK_OWNER_AUTO, DLK_OWNER_THREAD, DLK_OWNER_NONE };
+enum { DLK_RELEASE_SYNC, DLK_RELEASE_ASYNC };
+enum { DLK_REQUIRE_EFFICIENCY, DLK_REQUIRE_FENCING, DLK_REQUIRE_CORRECTNESS };
+enum { DLK_LAYOUT_REDISSON, DLK_LAYOUT_STRING, DLK_LAYOUT_TIMESTAMP, DLK_LAYOUT_RUEIDIS };
+enum { DLK_REDIS_WAIT_PUBSUB, DLK_REDIS_WAIT_POLL };
+/* client.log_level: 0 off, else the dlock_level */
+
+typedef enum dlk_key_type {
+    DLK_TYPE_INT,
+    DLK_TYPE_BOOL,
+    DLK_TYPE_ENUM,
+    DLK_TYPE_TEXT,
+    DLK_TYPE_SECRET,
+    DLK_TYPE_PATH,
+    DLK_TYPE_OCTAL,
+} dlk_key_type;
+
+typedef enum dlk_key_scope {
+    DLK_SCOPE_CLIENT, /* a client's conf and the URI only */
+    DLK_SCOPE_LOCK,   /* a lock's conf as well; the client's value is the default */
+} dlk_key_scope;
+
+/* A URI, which often comes from elsewhere than the program, may only make these stricter. */
+typedef enum dlk_key_rise {
+    DLK_RISE_NONE,
+    DLK_RISE_UP,   /* later words are stricter */
+    DLK_RISE_DOWN, /* earlier words are stricter */
+} dlk_key_rise;
+
+#define DLK_KEY_WORDS 6
+
+typedef struct dlk_key_spec {
+    const char *name;
+    dlk_key_type type;
+    dlk_key_scope scope;
+    dlk_key_rise rise;
+    int64_t number;            /* default of int, octal and bool; enum: the index */
+    const char *text;          /* default of the others; NULL = none */
+    const char *default_shown; /* how to show it where the bare value misleads, or NULL */
+    int64_t min, max;          /* int: range; text: max is the length, 0 = any */
+    bool zero;                 /* int: 0 is fine too */
+    bool printable;            /* text: ASCII from space to tilde */
+    const char *range_shown;   /* as default_shown */
+    const char
+        *words[DLK_KEY_WORDS]; /* enum: the words; octal: the modes that are allowed */
+    const char *backends;
+    const char *doc; /* one sentence */
+    const char *since;
+} dlk_key_spec;
+
+const dlk_key_spec *dlk_settings_spec(dlk_key_id id);
+const char *dlk_settings_type_name(dlk_key_type type);
+
+/* "100..2592000000", "0, 1..16", "auto, fed, off", "true, false" or "" into @p text. */
+void dlk_settings_range(const dlk_key_spec *spec, char *text, size_t size);
+
+/* The id of a key, or DLOCK_EINVAL with the key that was probably meant. */
+dlock_err dlk_settings_find(const char *key, dlk_key_id *ret, dlock_error **err);
+
+typedef struct dlk_settings dlk_settings;
+
+dlk_settings *dlk_settings_new(void); /* NULL without memory */
+dlk_settings *dlk_settings_copy(const dlk_settings *settings);
+void dlk_settings_free(dlk_settings *settings); /* wipes the secrets */
+
+/* NULL unsets. DLOCK_EINVAL says what is wrong and never shows a secret. */
+dlock_err dlk_settings_set(dlk_settings *settings, const char *key, const char *value,
+                           dlock_error **err);
+dlock_err dlk_settings_set_id(dlk_settings *settings, dlk_key_id id, const char *value,
+                              dlock_error **err);
+dlock_err dlk_settings_set_int(dlk_settings *settings, const char *key, int64_t value,
+                               dlock_error **err);
+
+/* Values, or the defaults where nothing is set; @p settings may be NULL. Booleans are 0 and 1,
+ * enums the index of the word. A text without a default is "", never NULL. */
+bool dlk_settings_is_set(const dlk_settings *settings, dlk_key_id id);
+int64_t dlk_settings_int(const dlk_settings *settings, dlk_key_id id);
+const char *dlk_settings_text(const dlk_settings *settings, dlk_key_id id);
+const char *dlk_settings_word(const dlk_settings *settings,
+                              dlk_key_id id); /* of an enum */
+
+/* What a client goes by: default < URI < conf, and the whole is checked for contradictions. The
+ * URI may make client.require and tls.verify stricter than the conf; looser is DLOCK_EINVAL. */
+dlock_err dlk_settings_for_client(const dlk_settings *uri, const dlk_settings *conf,
+                                  dlk_settings **ret, dlock_error **err);
+
+/* What a lock goes by: the client's < conf. A key of the client in @p conf is DLOCK_EINVAL. */
+dlock_err dlk_settings_for_lock(const dlk_settings *client, const dlk_settings *conf,
+                                dlk_settings **ret, dlock_error **err);
+
+/* Reads the secret @p id (DLK_KEY_AUTH_PASSWORD or DLK_KEY_AUTH_SENTINEL_PASSWORD) from where the
+ * settings say: the value, the file's first line, the environment. Does I/O, never blocks. *ret
+ * is NULL when there is none, else the caller's: dlk_secret_free. */
+dlock_err dlk_settings_secret(const dlk_settings *settings, dlk_key_id id, char **ret,
+                              dlock_error **err);
+void dlk_secret_free(char *secret); /* wipes and frees; NULL is fine */
+
+#endif
