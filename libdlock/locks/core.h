@@ -1,0 +1,282 @@
+/*
+ * The decisions of one client: who acquires, who waits, what a lost answer means, when a lease is
+ * renewed, suspect and lost. Everything here is a function of an event and *now*: it owns no
+ * thread, reads no clock and touches no socket. What it wants done it asks of its port; when it
+ * wants to be called again it says by dlk_core_next. A test, or a simulator, is a port and a
+ * clock of its own.
+ *
+ * How the parts hang together:
+ *
+ *     name  ── queue ──> wait, wait, …      owners of this client that want the lock, in order
+ *       │                                   (only the first one's wish goes to the server)
+ *       ├─ trying ─────> grant              the attempt under way, whoever's it will be
+ *       └─ grants ─────> grant, grant, …    all that live: held, lost, being given back
+ *                          └─ holds         each a reference that the caller has to release
+ *
+ * A grant asks for the lock under a number of its own that is never used again, so every request
+ * may be repeated, and what was given up can't take back what came later.
+ *
+ * Not thread-safe: the engine calls with its mutex held. The port's functions may not call back
+ * into the core; they note, and act when the core has returned.
+ */
+#ifndef DLK_LOCKS_CORE_H
+#define DLK_LOCKS_CORE_H
+
+#include "locks/ask.h"
+#include "locks/lease.h"
+#include "util/heap.h"
+#include "util/hist.h"
+#include "util/rand.h"
+#include "util/settings.h"
+
+#include <stdatomic.h>
+
+typedef struct dlk_core dlk_core;
+typedef struct dlk_name dlk_name;
+typedef struct dlk_wait dlk_wait;
+typedef struct dlk_grant dlk_grant;
+typedef struct dlk_hold dlk_hold;
+typedef struct dlk_query dlk_query;
+
+/* What a lock handle wants of its grants. */
+typedef struct dlk_terms {
+    int64_t ttl_ms;
+    int64_t max_hold_ms; /* 0: no limit */
+    int renewal; /* DLK_RENEW_AUTO, _FED, _OFF */
+    bool reentrant;
+    bool release_async;
+} dlk_terms;
+
+/* A deadline of some object of ours. */
+typedef struct dlk_alarm {
+    dlk_timer timer;
+    enum { DLK_ALARM_WAIT, DLK_ALARM_GRANT, DLK_ALARM_QUERY } kind;
+} dlk_alarm;
+
+/* One name of one client. Kept by lock handles, waits and grants. */
+struct dlk_name {
+    dlk_key key;
+    dlk_name *next; /* in its chain of the table */
+    uint64_t hash;
+    int refs;
+    dlk_list queue;  /* dlk_wait.link: first come, first served */
+    dlk_list grants; /* dlk_grant.link */
+    dlk_list idlers; /* dlk_query.link of those that wait for the name to be free */
+    dlk_grant *trying;
+};
+
+/* Somebody waits for a grant, or for a release to be confirmed. Lies where its owner likes, and
+ * must stay there until `over`. */
+struct dlk_wait {
+    dlk_list link; /* in name->queue; a release's: in no list */
+    dlk_alarm alarm;
+    dlk_name *name;
+    dlk_grant *grant; /* set when granted; a release's: the grant it gives back */
+    uint64_t owner;
+    bool owner_is_thread; /* owner's next acquire re-enters */
+    bool once;            /* wait_ms was 0 */
+    bool releasing;       /* waits for a release, not for a grant */
+    bool behind;          /* has been told once that somebody else holds it */
+    dlk_terms terms;
+    int64_t began;
+
+    bool over;
+    dlock_err code;
+    dlock_error *error; /* whoever started the wait takes or frees it */
+    dlk_hold *hold;     /* with DLOCK_OK of an acquire */
+};
+
+/* Where an attempt stands; only looked at while the grant is name->trying or is given back. */
+typedef enum dlk_standing {
+    DLK_STANDS_UNSENT,  /* no connection since the last try: certainly not ours */
+    DLK_STANDS_ASKED,   /* a request is under way */
+    DLK_STANDS_UNKNOWN, /* a request got no answer: ours or not */
+    DLK_STANDS_BEHIND,  /* the server said: somebody else has it */
+    DLK_STANDS_REFUSED, /* the server can't just now */
+} dlk_standing;
+
+typedef enum dlk_giving {
+    DLK_GIVE_NOT,     /* nothing to give back, or still wanted */
+    DLK_GIVE_WANTED,  /* to be sent as soon as possible */
+    DLK_GIVE_SENT,    /* under way */
+    DLK_GIVE_CONFIRM, /* done, but an older acquire of ours may still arrive: once more later */
+    DLK_GIVE_DONE,
+} dlk_giving;
+
+/* What the server gave us, may have given us, or is asked for. Made by the port, which may have
+ * more around it. */
+struct dlk_grant {
+    dlk_list link; /* in name->grants */
+    dlk_list all;  /* in core->grants */
+    dlk_alarm alarm;
+    dlk_name *name;
+    uint64_t number;
+    uint64_t owner;
+    bool owner_is_thread;
+    dlk_terms terms;
+    int refs; /* hold objects, plus one while it is in name->grants */
+
+    /* Written under the engine's mutex; read without it by dlock_hold_check and its like. */
+    _Atomic int state; /* a dlock_state; 0 before it is granted */
+    _Atomic int64_t ends_at; /* = lease.ends_at */
+
+    dlk_lease lease;
+    int64_t token;
+    int64_t granted_at;
+    dlk_hold *first; /* made with the grant, unused until it is granted */
+    dlk_list holds;  /* dlk_hold.link: those not released yet */
+    int32_t hold_count;
+
+    dlk_standing standing;
+    bool was_behind; /* the last answer to an acquire was "somebody else has it" */
+    bool was_unknown; /* the last request that went out got no answer */
+    bool ambiguous;   /* some acquire of ours got no answer: it may be done yet */
+    int64_t retry_at; /* when to send the next acquire or release by ourselves */
+    int retries;
+
+    dlk_giving giving;
+    dlk_wait *releaser;  /* who waits for the release, or NULL */
+    bool given_before;    /* a release went out that got no answer */
+    bool given_twice;     /* the release after an ambiguous acquire has been repeated */
+
+    bool taking, keeping; /* that ask is under way; give's: giving == DLK_GIVE_SENT */
+    bool fed;
+    int64_t renew_at;
+    dlk_ask take, give, keep; /* acquire; release; renew */
+};
+
+/* One hold of a grant. */
+struct dlk_hold {
+    dlk_grant *grant;
+    dlk_list link; /* in grant->holds */
+    _Atomic bool released;
+};
+
+/* A question or order that is no acquire or release: verify, extend, break, inspect, list,
+ * doctor, wait_idle. Kept in place until the port's `free_query`. */
+struct dlk_query {
+    dlk_ask ask;
+    dlk_list all;  /* in core->queries */
+    dlk_list link; /* wait_idle: in name->idlers */
+    dlk_alarm alarm;
+    dlk_grant *grant; /* verify, extend: referenced */
+    dlk_name *name;   /* referenced, or NULL */
+    bool idle;        /* wait_idle: inspect until it is free */
+    bool once;        /* wait_idle with wait_ms 0 */
+    bool connect;     /* asks nothing: over when the link is up, or a try to connect has failed */
+    bool busy;        /* ask is under way */
+    bool sent;        /* some request of it went out since the last failure */
+    bool held;        /* wait_idle: the last answer */
+    int64_t deadline, retry_at;
+    int retries;
+
+    bool over;
+    dlock_err code;
+    dlock_error *error;
+    dlock_info *info;
+};
+
+typedef struct dlk_port {
+    void *world;
+    /* Sends it, or answers at once by setting ask->reply. */
+    void (*ask)(void *world, dlk_ask *ask, int64_t now);
+    void (*watch)(void *world, dlk_key *key, bool on, int64_t now);
+    /* The wait, or query, has its result. */
+    void (*wait_over)(void *world, dlk_wait *wait);
+    void (*query_over)(void *world, dlk_query *query);
+    /* grant->state changed between HELD, SUSPECT and LOST. */
+    void (*changed)(void *world, dlk_grant *grant);
+    /* A grant with one hold in it, or NULL; and the memory of further holds. Both zeroed, but of
+     * the grant's asks only `error`, `info` and `text` must be. */
+    dlk_grant *(*new_grant)(void *world, dlk_hold **ret_hold);
+    dlk_hold *(*new_hold)(void *world);
+    void (*free_grant)(void *world, dlk_grant *grant);
+    void (*free_query)(void *world, dlk_query *query);
+    void (*free_name)(void *world, dlk_name *name);
+    void (*log)(void *world, dlock_level level, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+} dlk_port;
+
+typedef struct dlk_limits {
+    dlk_margin margin;
+    int64_t timeout_ms, poll_ms, backoff_min_ms, backoff_max_ms;
+    bool queues; /* a place in the line has to be given back */
+} dlk_limits;
+
+typedef struct dlk_stats {
+    int64_t grants, reentries, contended, timeouts, cancels, refusals;
+    int64_t renewals, renewals_failed, suspects, losses, releases, releases_failed, late_grants;
+    dlk_hist wait, hold;
+} dlk_stats;
+
+struct dlk_core {
+    dlk_port port;
+    dlk_limits limits;
+    dlk_rand rand;
+    dlk_heap alarms;
+    size_t alarm_users; /* objects that may need a place in the heap */
+    dlk_name **names;
+    size_t name_count, name_buckets;
+    dlk_list grants, queries;
+    uint64_t last_number, last_owner;
+    bool up, closed;
+    dlock_error *down; /* why the link isn't up, or NULL */
+    dlk_stats stats;
+};
+
+/* ---- core.c: the whole ---- */
+bool dlk_core_init(dlk_core *core, const dlk_port *port, const dlk_limits *limits, uint64_t seed);
+/* All names must be gone. */
+void dlk_core_free(dlk_core *core);
+/* When to call dlk_core_tick next. */
+int64_t dlk_core_next(const dlk_core *core);
+void dlk_core_tick(dlk_core *core, int64_t now);
+/* A PENDING ask has its reply. */
+void dlk_core_answered(dlk_core *core, dlk_ask *ask, int64_t now);
+/* The name may be free. */
+void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now);
+void dlk_core_link(dlk_core *core, bool up, const dlock_error *why, int64_t now);
+/* Ends every wait and query with ECLOSED and gives every grant back. */
+void dlk_core_close(dlk_core *core, int64_t now);
+/* The last word, after the backend has stopped: whatever is still unconfirmed stays so. */
+void dlk_core_stop(dlk_core *core);
+/* Grants whose release isn't confirmed yet. */
+size_t dlk_core_unconfirmed(const dlk_core *core);
+/* No place for an owner number that isn't a thread's: an acquire of its own. */
+uint64_t dlk_core_new_owner(dlk_core *core);
+
+/* ---- name.c ---- */
+dlk_name *dlk_name_find(dlk_core *core, dlock_kind kind, const char *name, size_t size);
+/* @p name is filled but for the fields of ours; gets one reference. False: no memory. */
+bool dlk_name_add(dlk_core *core, dlk_name *name);
+void dlk_name_ref(dlk_name *name);
+void dlk_name_unref(dlk_core *core, dlk_name *name);
+
+/* ---- acquire.c: one contender a name ---- */
+/* wait->name, owner…, once, terms and @p deadline are set; the result may be there at once. */
+void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t now);
+/* Ends the waiting with @p code, unless it is over. */
+void dlk_acquire_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now);
+
+/* ---- grant.c: holding ---- */
+void dlk_grant_unref(dlk_core *core, dlk_grant *grant);
+/* Brings the state up to @p now; true while the grant is held and valid. */
+bool dlk_grant_settle(dlk_core *core, dlk_grant *grant, int64_t now);
+void dlk_grant_feed(dlk_core *core, dlk_grant *grant, int64_t now);
+dlock_state dlk_grant_state(const dlk_grant *grant);
+/* Held and valid, as far as is known. */
+bool dlk_grant_lives(const dlk_grant *grant);
+
+/* ---- release.c ---- */
+/* Ends this hold. A last one's release goes out; then @p wait is over when it is confirmed, or at
+ * @p deadline. wait->over may be set at once. @p wait may be NULL: in the background. */
+void dlk_release_start(dlk_core *core, dlk_hold *hold, dlk_wait *wait, int64_t deadline,
+                       int64_t now);
+/* Stops waiting for it; the release goes on. */
+void dlk_release_detach(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now);
+
+/* ---- query.c ---- */
+void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t now);
+void dlk_query_cancel(dlk_core *core, dlk_query *query, dlock_err code, int64_t now);
+
+#endif

@@ -1,0 +1,65 @@
+/* What the files of locks/ share among themselves. */
+#ifndef DLK_LOCKS_INNER_H
+#define DLK_LOCKS_INNER_H
+
+#include "locks/core.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+/* Room in the heap for one more object with an alarm; false: no memory. */
+bool dlk_alarm_reserve(dlk_core *core);
+void dlk_alarm_unreserve(dlk_core *core, dlk_alarm *alarm);
+void dlk_alarm_set(dlk_core *core, dlk_alarm *alarm, int64_t at);
+
+/* Jittered, doubling with each try. */
+int64_t dlk_retry_after(dlk_core *core, int64_t now, int *retries);
+
+void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *error);
+void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error *error);
+
+/* Sends the ask; true when it was answered at once. */
+bool dlk_ask_send(dlk_core *core, dlk_ask *ask, dlk_verb verb, dlk_grant *grant, int64_t ttl_ms,
+                  int64_t deadline, int64_t now);
+/* The link is down for a reason that trying again won't mend. */
+static inline bool dlk_down_for_good(const dlk_core *core)
+{
+    return core->down && core->down->code != DLOCK_EUNAVAIL;
+}
+
+/* Takes the error out of the ask. */
+dlock_error *dlk_ask_error(dlk_ask *ask);
+
+/* acquire.c: lets the head of the queue try, if nothing speaks against it. */
+void dlk_contend_queued(dlk_core *core, dlk_name *name, int64_t now);
+static inline void dlk_contend(dlk_core *core, dlk_name *name, int64_t now)
+{
+    if (!name->trying && !dlk_list_empty(&name->queue))
+        dlk_contend_queued(core, name, now);
+}
+void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now);
+void dlk_trying_answered(dlk_core *core, dlk_grant *grant, int64_t now);
+void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *why, int64_t now);
+
+/* grant.c */
+void dlk_grant_begin(dlk_core *core, dlk_grant *grant, int64_t now);
+void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t now);
+void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
+void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, int64_t now);
+void dlk_grant_alarm(dlk_core *core, dlk_grant *grant, int64_t now);
+/* Sets the alarm to whatever comes next for this grant. */
+void dlk_grant_schedule(dlk_core *core, dlk_grant *grant);
+/* Out of its name's list, if nothing keeps it. */
+void dlk_grant_drop(dlk_core *core, dlk_grant *grant);
+
+/* release.c */
+void dlk_give_back(dlk_core *core, dlk_grant *grant, int64_t now);
+void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now);
+void dlk_give_answered(dlk_core *core, dlk_grant *grant, int64_t now);
+
+/* query.c */
+void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now);
+void dlk_query_answered(dlk_core *core, dlk_query *query, int64_t now);
+void dlk_query_fail(dlk_core *core, dlk_query *query, dlock_error *error);
+void dlk_query_alarm(dlk_core *core, dlk_query *query, int64_t now);
+
+#endif

@@ -1,0 +1,81 @@
+/* The names one client uses, by kind and text: a chained hash table that grows. */
+#include "locks/inner.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* FNV-1a; the names are the caller's own, so nobody gains by making them collide. */
+static uint64_t hash_of(dlock_kind kind, const char *name, size_t size)
+{
+    uint64_t h = UINT64_C(14695981039346656037) ^ (uint64_t)kind;
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ (unsigned char)name[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
+static bool grow(dlk_core *core)
+{
+    size_t buckets = core->name_buckets ? core->name_buckets * 2 : 64;
+    dlk_name **names = calloc(buckets, sizeof(*names));
+    if (!names)
+        return core->name_buckets != 0; /* long chains are slower, not wrong */
+    for (size_t i = 0; i < core->name_buckets; i++) {
+        for (dlk_name *name = core->names[i], *next; name; name = next) {
+            next = name->next;
+            name->next = names[name->hash % buckets];
+            names[name->hash % buckets] = name;
+        }
+    }
+    free(core->names);
+    core->names = names;
+    core->name_buckets = buckets;
+    return true;
+}
+
+dlk_name *dlk_name_find(dlk_core *core, dlock_kind kind, const char *text, size_t size)
+{
+    if (!core->name_buckets)
+        return NULL;
+    uint64_t hash = hash_of(kind, text, size);
+    for (dlk_name *name = core->names[hash % core->name_buckets]; name; name = name->next)
+        if (name->hash == hash && name->key.kind == kind && name->key.size == size &&
+            memcmp(name->key.name, text, size) == 0)
+            return name;
+    return NULL;
+}
+
+bool dlk_name_add(dlk_core *core, dlk_name *name)
+{
+    if (core->name_count >= core->name_buckets && !grow(core))
+        return false;
+    name->hash = hash_of(name->key.kind, name->key.name, name->key.size);
+    dlk_name **chain = &core->names[name->hash % core->name_buckets];
+    name->next = *chain;
+    *chain = name;
+    core->name_count++;
+    name->refs = 1;
+    name->trying = NULL;
+    dlk_list_init(&name->queue);
+    dlk_list_init(&name->grants);
+    dlk_list_init(&name->idlers);
+    return true;
+}
+
+void dlk_name_ref(dlk_name *name)
+{
+    name->refs++;
+}
+
+void dlk_name_unref(dlk_core *core, dlk_name *name)
+{
+    assert(name->refs > 0);
+    if (--name->refs > 0)
+        return;
+    dlk_name **chain = &core->names[name->hash % core->name_buckets];
+    while (*chain != name)
+        chain = &(*chain)->next;
+    *chain = name->next;
+    core->name_count--;
+    core->port.free_name(core->port.world, name);
+}

@@ -1,0 +1,274 @@
+/*
+ * Questions and orders beside acquire and release: verify, extend, break, inspect, list, doctor,
+ * wait_idle. All but break may be asked again when an answer is lost.
+ */
+#include "locks/inner.h"
+#include "util/info.h"
+
+#include <string.h>
+
+/* An extend is a RENEW that belongs to a query; the text tells it from a grant's own renewal. */
+static const char extend_mark[] = "extend";
+
+void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error *error)
+{
+    if (query->over) {
+        dlk_error_clear(&error);
+        return;
+    }
+    query->over = true;
+    query->code = code;
+    query->error = error;
+    dlk_list_remove(&query->link);
+    dlk_alarm_set(core, &query->alarm, DLK_NEVER);
+    core->port.query_over(core->port.world, query);
+}
+
+/* Over, and no request of it is under way: nobody of ours needs it any more. */
+static void retire(dlk_core *core, dlk_query *query)
+{
+    if (!query->over || query->busy || dlk_list_empty(&query->all))
+        return;
+    dlk_list_remove(&query->all);
+    dlk_alarm_unreserve(core, &query->alarm);
+    dlk_error_clear(&query->ask.error);
+    dlk_grant *grant = query->grant;
+    dlk_name *name = query->name;
+    core->port.free_query(core->port.world, query);
+    if (grant)
+        dlk_grant_unref(core, grant);
+    if (name) {
+        if (name->key.watched && !name->trying && dlk_list_empty(&name->idlers)) {
+            name->key.watched = false;
+            core->port.watch(core->port.world, &name->key, false, 0);
+        }
+        dlk_name_unref(core, name);
+    }
+}
+
+static const char *subject(const dlk_query *query)
+{
+    return query->name ? query->name->key.name : "request";
+}
+
+static void end_with(dlk_core *core, dlk_query *query, dlock_err code, const char *text)
+{
+    dlk_query_end(core, query, code, dlk_error_make(code, "%s: %s", subject(query), text));
+}
+
+static void schedule(dlk_core *core, dlk_query *query)
+{
+    if (query->over)
+        return;
+    bool retry = !query->busy && query->retry_at < query->deadline;
+    dlk_alarm_set(core, &query->alarm, retry ? query->retry_at : query->deadline);
+}
+
+void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t now)
+{
+    query->alarm = (dlk_alarm){.kind = DLK_ALARM_QUERY};
+    query->deadline = deadline;
+    query->retry_at = DLK_NEVER;
+    dlk_list_init(&query->link);
+    dlk_list_append(&core->queries, &query->all);
+    if (query->grant)
+        query->grant->refs++;
+    if (query->name) {
+        dlk_name_ref(query->name);
+        query->ask.key = &query->name->key;
+    }
+    if (query->ask.verb == DLK_RENEW)
+        query->ask.text = extend_mark;
+    bool room = dlk_alarm_reserve(core);
+    if (!room)
+        core->alarm_users++;
+    if (!room)
+        end_with(core, query, DLOCK_ENOMEM, "no memory for a request");
+    else if (core->closed)
+        end_with(core, query, DLOCK_ECLOSED, "the client is closed");
+    if (query->over) {
+        retire(core, query);
+        return;
+    }
+    if (query->idle)
+        dlk_list_append(&query->name->idlers, &query->link);
+    dlk_query_send(core, query, now);
+}
+
+static void send_connect(dlk_core *core, dlk_query *query)
+{
+    if (core->up)
+        dlk_query_end(core, query, DLOCK_OK, NULL);
+    schedule(core, query);
+    retire(core, query);
+}
+
+void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now)
+{
+    if (query->busy || query->over)
+        return;
+    if (query->connect) {
+        send_connect(core, query);
+        return;
+    }
+    dlk_ask *ask = &query->ask;
+    if (query->grant && !dlk_grant_settle(core, query->grant, now)) {
+        end_with(core, query, DLOCK_ELOST, "lost");
+        retire(core, query);
+        return;
+    }
+    query->busy = true;
+    query->retry_at = DLK_NEVER;
+    int64_t patience = dlk_clock_after(now, core->limits.timeout_ms);
+    if (query->grant && ask->verb == DLK_RENEW)
+        dlk_lease_asked(&query->grant->lease, now, ask->ttl_ms, core->limits.timeout_ms);
+    if (query->grant)
+        ask->number = query->grant->number;
+    if (dlk_ask_send(core, ask, ask->verb, NULL, ask->ttl_ms,
+                     patience < query->deadline || query->idle ? patience : query->deadline, now))
+        dlk_query_answered(core, query, now);
+    else
+        schedule(core, query);
+}
+
+/* ---- answers ---- */
+
+static void answered_yes(dlk_core *core, dlk_query *query, int64_t now)
+{
+    dlk_ask *ask = &query->ask;
+    if (ask->verb == DLK_RENEW) {
+        query->grant->terms.ttl_ms = ask->ttl_ms;
+        dlk_grant_renewed(core, query->grant, ask, now);
+        dlk_grant_schedule(core, query->grant);
+    }
+    query->info = ask->info;
+    ask->info = NULL;
+    dlk_query_end(core, query, DLOCK_OK, NULL);
+}
+
+static void answered_not_ours(dlk_core *core, dlk_query *query, int64_t now)
+{
+    if (query->ask.verb == DLK_BREAK) {
+        end_with(core, query, DLOCK_ENOTHELD, "nobody holds it, or another than was named");
+        return;
+    }
+    if (query->grant)
+        dlk_grant_lose(core, query->grant, true, now);
+    end_with(core, query, DLOCK_ELOST, "the server says it isn't ours");
+}
+
+static bool says_held(const dlock_info *info)
+{
+    for (size_t i = 0; info && i < info->count; i++)
+        if (strcmp(info->entries[i].key, "held") == 0)
+            return strcmp(info->entries[i].text, "true") == 0 ||
+                   strcmp(info->entries[i].text, "1") == 0;
+    return false;
+}
+
+/* wait_idle: an inspection has come back. True when it goes on waiting. */
+static bool still_held(dlk_core *core, dlk_query *query, int64_t now)
+{
+    query->held = says_held(query->ask.info);
+    int64_t rest = query->ask.wait_ms;
+    dlk_info_free(query->ask.info);
+    query->ask.info = NULL;
+    if (!query->held) {
+        dlk_query_end(core, query, DLOCK_OK, NULL);
+        return false;
+    }
+    if (query->once) {
+        end_with(core, query, DLOCK_EBUSY, "somebody holds it");
+        return false;
+    }
+    int64_t poll = dlk_rand_jitter(&core->rand, core->limits.poll_ms * DLK_NS_PER_MS, 25);
+    query->retry_at = now + poll;
+    if (rest >= 0 && dlk_clock_after(now, rest + 1) < query->retry_at)
+        query->retry_at = dlk_clock_after(now, rest + 1);
+    if (!query->name->key.watched) {
+        query->name->key.watched = true;
+        core->port.watch(core->port.world, &query->name->key, true, now);
+    }
+    return true;
+}
+
+static void answered_not(dlk_core *core, dlk_query *query, int64_t now)
+{
+    dlk_ask *ask = &query->ask;
+    bool refused = ask->reply == DLK_REFUSED;
+    if (ask->reply == DLK_NOT_SENT && dlk_down_for_good(core)) {
+        dlk_query_end(core, query, core->down->code, dlk_error_copy(core->down));
+        return;
+    }
+    if (ask->reply == DLK_UNKNOWN)
+        query->sent = true;
+    if (refused && ask->error->code != DLOCK_EUNAVAIL) {
+        dlock_err code = ask->error->code;
+        dlk_query_end(core, query, code, dlk_ask_error(ask));
+    } else if (ask->reply == DLK_UNKNOWN && ask->verb == DLK_BREAK) {
+        end_with(core, query, DLOCK_EUNKNOWN, "sent, and not answered");
+    } else {
+        query->retry_at = dlk_retry_after(core, now, &query->retries);
+    }
+}
+
+void dlk_query_answered(dlk_core *core, dlk_query *query, int64_t now)
+{
+    query->busy = false;
+    dlk_reply reply = query->ask.reply;
+    if (query->over) {
+        dlk_info_free(query->ask.info);
+        query->ask.info = NULL;
+    } else if (query->grant && !dlk_grant_settle(core, query->grant, now)) {
+        end_with(core, query, DLOCK_ELOST, "lost while the answer was on its way");
+    } else if (reply == DLK_YES && query->idle) {
+        query->sent = false;
+        (void)still_held(core, query, now); /* it has set the next try itself */
+    } else if (reply == DLK_YES) {
+        answered_yes(core, query, now);
+    } else if (reply == DLK_NOT_OURS) {
+        answered_not_ours(core, query, now);
+    } else {
+        answered_not(core, query, now);
+    }
+    schedule(core, query);
+    retire(core, query);
+}
+
+/* ---- time and cancelling ---- */
+
+static void end_late(dlk_core *core, dlk_query *query)
+{
+    dlock_error *why = query->ask.error ? query->ask.error : core->down;
+    const char *text = why ? why->text : "no answer in time";
+    dlock_err code = query->busy || query->sent ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
+    if (query->idle && query->held && !query->sent)
+        end_with(core, query, DLOCK_ETIMEDOUT, "held all the time");
+    else
+        end_with(core, query, code, text);
+}
+
+void dlk_query_alarm(dlk_core *core, dlk_query *query, int64_t now)
+{
+    if (now >= query->deadline) {
+        end_late(core, query);
+        retire(core, query);
+    } else {
+        dlk_query_send(core, query, now);
+    }
+}
+
+void dlk_query_fail(dlk_core *core, dlk_query *query, dlock_error *error)
+{
+    dlk_query_end(core, query, error->code, error);
+    retire(core, query);
+}
+
+void dlk_query_cancel(dlk_core *core, dlk_query *query, dlock_err code, int64_t now)
+{
+    (void)now;
+    if (!query->over)
+        end_with(core, query, code,
+                 code == DLOCK_ECLOSED ? "the client was closed" : "cancelled");
+    retire(core, query);
+}
