@@ -1,0 +1,354 @@
+/* The mutex, waiting, and who does the I/O; engine.h says by which rules. */
+#include "engine/engine.h"
+
+#include "util/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* How long something that nobody waits for may lie unread: the engine looks that often while
+ * there is any, so that the caller who left it behind needn't wake the thread each time. */
+#define LOOK_EVERY (2 * DLK_NS_PER_MS)
+
+static const dlk_backend_type *type_of(const dlk_engine *engine)
+{
+    return engine->backend->type;
+}
+
+/* ---- waking ---- */
+
+void dlk_sleeper_init(dlk_sleeper *sleeper)
+{
+    *sleeper = (dlk_sleeper){0};
+    dlk_list_init(&sleeper->link);
+    dlk_list_init(&sleeper->waking);
+    dlk_list_init(&sleeper->mates);
+}
+
+void dlk_engine_wake(dlk_engine *engine, dlk_sleeper *sleeper)
+{
+    if (sleeper->driving) {
+        engine->kick_driver = true;
+    } else if (sleeper->parked && !sleeper->called) {
+        sleeper->called = true;
+        dlk_list_append(&engine->waking, &sleeper->waking);
+    }
+}
+
+void dlk_engine_kick(dlk_engine *engine)
+{
+    atomic_fetch_add(&engine->bell, 1);
+    dlk_futex_wake(&engine->bell, 1, false);
+    engine->backend->type->kick(engine->backend);
+}
+
+/* Whether the engine's thread has to drive, were nobody else to. */
+static bool engine_must_drive(const dlk_engine *engine, int64_t now)
+{
+    if (engine->life == DLK_LIFE_NEW || engine->life == DLK_LIFE_CLOSED)
+        return false;
+    if (engine->takeover || engine->attended > 0 || !engine->core.up)
+        return true;
+    if (engine->life == DLK_LIFE_CLOSING)
+        return engine->in_flight > 0;
+    return engine->look_at <= now && (engine->in_flight > 0 || engine->pending_ops > 0);
+}
+
+/* Something is awaited that no caller waits for. */
+static bool unattended(const dlk_engine *engine)
+{
+    return !engine->driven && dlk_list_empty(&engine->sleepers) &&
+           (engine->in_flight > 0 || engine->pending_ops > 0);
+}
+
+static int64_t next_deadline(const dlk_engine *engine)
+{
+    int64_t next = dlk_core_next(&engine->core);
+    if (engine->backend_next < next)
+        next = engine->backend_next;
+    return engine->look_at < next ? engine->look_at : next;
+}
+
+/* What has to be arranged before the mutex is let go: does somebody have to drive, does the
+ * engine's thread sleep too long? True when that must be woken. */
+static bool arrange(dlk_engine *engine, bool by_engine)
+{
+    if (!engine->thread_runs)
+        return false;
+    if (!engine->driven && !engine->takeover && !engine->appointed &&
+        engine->life == DLK_LIFE_OPEN && !dlk_list_empty(&engine->sleepers)) {
+        dlk_sleeper *oldest =
+            DLK_LIST_ITEM(dlk_list_first(&engine->sleepers), dlk_sleeper, link);
+        engine->appointed = oldest;
+        dlk_engine_wake(engine, oldest);
+    }
+    if (by_engine || !engine->thread_asleep)
+        return false; /* it has looked, or is about to look, for itself */
+    if (unattended(engine) && engine->look_at >= DLK_NEVER)
+        engine->look_at = dlk_clock_now() + LOOK_EVERY;
+    return next_deadline(engine) < engine->asleep_until ||
+           engine->life == DLK_LIFE_CLOSING ||
+           (!engine->driven && dlk_list_empty(&engine->sleepers) && engine_must_drive(engine, 0)) ||
+           (!engine->driven && engine->takeover);
+}
+
+static void deliver_log(dlk_engine *engine, dlk_list *lines)
+{
+    dlk_list *link;
+    while ((link = dlk_list_take_first(lines))) {
+        dlk_note *note = DLK_LIST_ITEM(link, dlk_note, slot.link);
+        engine->log(engine->log_user, note->level, note->text);
+        dlk_note_free(note);
+    }
+}
+
+bool dlk_engine_enter(dlk_engine *engine)
+{
+    if (dlk_engine_forked(engine))
+        return false;
+    (void)pthread_mutex_lock(&engine->mutex); /* a plain mutex we made: can't fail */
+    return true;
+}
+
+/* Nothing was left for anybody to do, as is so when an uncontended lock changes hands locally. */
+static bool nothing_to_arrange(const dlk_engine *engine)
+{
+    return !engine->driven && engine->in_flight == 0 && engine->pending_ops == 0 &&
+           dlk_list_empty(&engine->sleepers) && dlk_list_empty(&engine->waking) &&
+           dlk_list_empty(&engine->log_lines) && engine->life == DLK_LIFE_OPEN &&
+           engine->core.up && (!engine->thread_asleep || next_deadline(engine) >= engine->asleep_until);
+}
+
+static void leave(dlk_engine *engine, bool by_engine)
+{
+    if (nothing_to_arrange(engine)) {
+        (void)pthread_mutex_unlock(&engine->mutex);
+        return;
+    }
+    bool kick_thread = arrange(engine, by_engine);
+    bool kick_driver = engine->kick_driver || (kick_thread && engine->driven_by_engine);
+    engine->kick_driver = false;
+    if (kick_thread)
+        engine->thread_asleep = false; /* it is on its way: nobody else need kick it */
+    dlk_list waking, lines;
+    dlk_list_init(&waking);
+    dlk_list_init(&lines);
+    dlk_list_splice(&waking, &engine->waking);
+    dlk_list_splice(&lines, &engine->log_lines);
+    bool busy = kick_thread || kick_driver || !dlk_list_empty(&lines);
+    if (busy)
+        dlk_engine_ref(engine);
+    (void)pthread_mutex_unlock(&engine->mutex);
+
+    dlk_list *link;
+    while ((link = dlk_list_take_first(&waking))) {
+        dlk_futex *word = &DLK_LIST_ITEM(link, dlk_sleeper, waking)->word;
+        atomic_store_explicit(word, 1, memory_order_release);
+        /* From here on the sleeper may be gone; waking an address nobody sleeps at is harmless. */
+        dlk_futex_wake(word, 1, false);
+    }
+    if (kick_thread) {
+        atomic_fetch_add(&engine->bell, 1);
+        dlk_futex_wake(&engine->bell, 1, false);
+    }
+    if (kick_driver)
+        type_of(engine)->kick(engine->backend);
+    deliver_log(engine, &lines);
+    if (busy)
+        dlk_engine_unref(engine);
+}
+
+void dlk_engine_leave(dlk_engine *engine)
+{
+    leave(engine, false);
+}
+
+/* ---- sending ---- */
+
+void dlk_engine_send(dlk_engine *engine)
+{
+    if (!engine->unsent)
+        return;
+    engine->unsent = false;
+    if (engine->takeover && engine->driven_by_engine)
+        type_of(engine)->kick(engine->backend); /* it writes in bursts, what all have asked */
+    else if (type_of(engine)->flush)
+        type_of(engine)->flush(engine->backend);
+}
+
+/* ---- driving ---- */
+
+void dlk_engine_digest_news(dlk_engine *engine, int64_t now)
+{
+    for (;;) {
+        dlk_list *link = dlk_list_take_first(&engine->answers);
+        if (link) {
+            dlk_core_answered(&engine->core, DLK_LIST_ITEM(link, dlk_ask, link), now);
+        } else if (engine->link_changed) {
+            dlock_error *why = engine->link_error;
+            engine->link_changed = false;
+            engine->link_error = NULL;
+            if (why)
+                dlk_core_link(&engine->core, false, why, now);
+            if (engine->link_is_up)
+                dlk_core_link(&engine->core, true, NULL, now);
+            dlk_error_clear(&why);
+        } else if ((link = dlk_list_take_first(&engine->notified))) {
+            dlk_engine_name *name = DLK_LIST_ITEM(link, dlk_engine_name, news);
+            dlk_core_notified(&engine->core, &name->name.key, now);
+        } else {
+            return;
+        }
+    }
+}
+
+/* One round: sleep until there is news, and digest it. Mutex held before and after. */
+static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until)
+{
+    const dlk_backend_type *type = type_of(engine);
+    engine->driven = true;
+    engine->driven_by_engine = me == NULL;
+    engine->driver = me;
+    engine->unsent = false; /* sleep begins with writing */
+    if (me)
+        me->driving = true;
+    type->arm(engine->backend);
+    leave(engine, me == NULL);
+    type->sleep(engine->backend, until);
+    (void)pthread_mutex_lock(&engine->mutex);
+    if (me)
+        me->driving = false;
+    int64_t now = dlk_clock_now();
+    type->process(engine->backend, now);
+    dlk_engine_digest(engine, now);
+    if (engine->in_flight == 0)
+        engine->takeover = false;
+    engine->driver = NULL;
+    engine->driven = engine->driven_by_engine = false;
+}
+
+static void park(dlk_engine *engine, dlk_sleeper *me, int64_t until)
+{
+    atomic_store_explicit(&me->word, 0, memory_order_relaxed);
+    me->parked = true;
+    dlk_list_append(&engine->sleepers, &me->link);
+    dlk_engine_leave(engine);
+    while (atomic_load_explicit(&me->word, memory_order_acquire) == 0 && dlk_clock_now() < until)
+        dlk_futex_wait(&me->word, 0, until, false);
+    (void)pthread_mutex_lock(&engine->mutex);
+    /* Somebody has decided to wake us and may be about to touch `word`: let it. */
+    while (me->called && atomic_load_explicit(&me->word, memory_order_acquire) == 0) {
+        (void)pthread_mutex_unlock(&engine->mutex);
+        dlk_futex_wait(&me->word, 0, DLK_NEVER, false);
+        (void)pthread_mutex_lock(&engine->mutex);
+    }
+    me->parked = me->called = false;
+    dlk_list_remove(&me->link);
+    if (engine->appointed == me)
+        engine->appointed = NULL;
+}
+
+void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over, int64_t until)
+{
+    int cancel_state;
+    /* No cancellation while we may hold the mutex or lie in others' lists. */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    if (engine->driven || engine->takeover)
+        dlk_engine_send(engine); /* else our own driving does it */
+    while (!*over) {
+        int64_t now = dlk_clock_now();
+        if (now >= until) {
+            dlk_core_tick(&engine->core, now);
+            dlk_engine_digest(engine, now);
+            dlk_engine_send(engine);
+            break;
+        }
+        if (!engine->driven && !engine->takeover && engine->life == DLK_LIFE_OPEN)
+            drive(engine, me, until);
+        else
+            park(engine, me, until);
+        if (!*over && engine->unsent && (engine->driven || engine->takeover))
+            dlk_engine_send(engine);
+    }
+    (void)pthread_setcancelstate(cancel_state, NULL);
+}
+
+/* ---- the engine's thread ---- */
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void tick(dlk_engine *engine, int64_t now)
+{
+    dlk_ops_drain_cancelled(engine, now);
+    dlk_core_tick(&engine->core, now);
+    engine->backend_next = type_of(engine)->tick(engine->backend, now);
+    dlk_engine_digest(engine, now);
+    if (engine->look_at <= now)
+        engine->look_at = DLK_NEVER;
+}
+
+static bool may_finish(dlk_engine *engine, int64_t now)
+{
+    if (engine->life != DLK_LIFE_CLOSING || engine->driven)
+        return false;
+    return dlk_core_unconfirmed(&engine->core) == 0 || now >= engine->close_until;
+}
+
+static void engine_sleep(dlk_engine *engine, int64_t until)
+{
+    uint32_t seen = atomic_load(&engine->bell);
+    engine->thread_asleep = true;
+    engine->asleep_until = until;
+    leave(engine, true);
+    dlk_futex_wait(&engine->bell, seen, until, false);
+    (void)pthread_mutex_lock(&engine->mutex);
+    engine->thread_asleep = false;
+}
+
+static void engine_drive(dlk_engine *engine, int64_t until)
+{
+    engine->thread_asleep = true;
+    engine->asleep_until = until;
+    drive(engine, NULL, until);
+    engine->thread_asleep = false;
+}
+
+static void round_of_engine(dlk_engine *engine, int64_t now)
+{
+    bool due = engine->look_at <= now;
+    bool must = engine_must_drive(engine, now);
+    tick(engine, now);
+    if (due && (engine->in_flight > 0 || engine->pending_ops > 0))
+        must = true;
+    int64_t until = earlier(dlk_core_next(&engine->core), engine->backend_next);
+    if (engine->life == DLK_LIFE_CLOSING)
+        until = earlier(until, engine->close_until);
+    /* Callers drive for themselves, but not any more when the client closes. */
+    bool callers = !dlk_list_empty(&engine->sleepers) && engine->life == DLK_LIFE_OPEN;
+    if (!engine->driven && (engine->takeover || (must && !callers))) {
+        engine_drive(engine, until);
+        return;
+    }
+    dlk_engine_send(engine); /* renewals and the like that a tick has asked for */
+    if (unattended(engine))
+        engine->look_at = now + LOOK_EVERY;
+    engine_sleep(engine, earlier(until, engine->look_at));
+}
+
+void *dlk_engine_run(void *arg)
+{
+    dlk_engine *engine = arg;
+    (void)pthread_mutex_lock(&engine->mutex);
+    for (;;) {
+        int64_t now = dlk_clock_now();
+        if (may_finish(engine, now))
+            break;
+        round_of_engine(engine, now);
+    }
+    dlk_engine_now_closed(engine);
+    dlk_engine_leave(engine);
+    return NULL;
+}

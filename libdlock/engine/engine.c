@@ -1,0 +1,253 @@
+/* The life of an engine: opening, starting, closing, and what a fork leaves of it. */
+#include "engine/engine.h"
+
+#include "util/clock.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- forks ---- */
+
+/* Every engine of this process, so that a fork's child can close what it inherited. */
+static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
+static dlk_list registry = {&registry, &registry};
+static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
+static bool registry_ready;
+
+static void before_fork(void)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+    (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+/* Only descriptors are touched: an engine's mutex may be held by a thread that isn't here. */
+static void after_fork_in_child(void)
+{
+    atomic_fetch_add(&dlk_fork_generation, 1);
+    DLK_LIST_FOR(it, &registry) {
+        dlk_engine *engine = DLK_LIST_ITEM(it, dlk_engine, registered);
+        engine->backend->type->forked(engine->backend);
+        if (engine->event_fd >= 0)
+            (void)close(engine->event_fd);
+        engine->event_fd = -1;
+        dlk_list_remove(&engine->registered);
+    }
+    (void)pthread_mutex_unlock(&registry_mutex); /* the forking thread had locked it */
+}
+
+static void prepare_registry(void)
+{
+    registry_ready = dlk_fork_watch(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+bool dlk_engine_forked(const dlk_engine *engine)
+{
+    return engine->generation !=
+           atomic_load_explicit(&dlk_fork_generation, memory_order_relaxed);
+}
+
+/* ---- memory ---- */
+
+void dlk_engine_ref(dlk_engine *engine)
+{
+    atomic_fetch_add_explicit(&engine->refs, 1, memory_order_relaxed);
+}
+
+static void destroy(dlk_engine *engine)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+    dlk_list_remove(&engine->registered);
+    (void)pthread_mutex_unlock(&registry_mutex);
+    dlk_events_free(engine);
+    dlk_list *spare;
+    while ((spare = dlk_list_take_first(&engine->spare_grants)))
+        free(DLK_LIST_ITEM(spare, dlk_grant_box, grant.link));
+    dlk_core_free(&engine->core);
+    if (engine->backend)
+        engine->backend->type->free(engine->backend);
+    dlk_error_clear(&engine->link_error);
+    dlk_settings_free(engine->settings);
+    free(engine->uri);
+    free(engine->name);
+    (void)pthread_mutex_destroy(&engine->mutex);
+    free(engine);
+}
+
+void dlk_engine_unref(dlk_engine *engine)
+{
+    if (atomic_fetch_sub_explicit(&engine->refs, 1, memory_order_acq_rel) == 1)
+        destroy(engine);
+}
+
+/* ---- opening ---- */
+
+static void init_lists(dlk_engine *engine)
+{
+    dlk_list_init(&engine->registered);
+    dlk_list_init(&engine->closers);
+    dlk_list_init(&engine->spare_grants);
+    dlk_list_init(&engine->sleepers);
+    dlk_list_init(&engine->waking);
+    dlk_list_init(&engine->answers);
+    dlk_list_init(&engine->notified);
+    dlk_list_init(&engine->events);
+    dlk_list_init(&engine->log_lines);
+}
+
+static char *default_name(void)
+{
+    char host[256] = "?", *name = NULL;
+    if (gethostname(host, sizeof(host) - 1) != 0)
+        host[0] = '?';
+    if (asprintf(&name, "%.100s:%ld", host, (long)getpid()) < 0)
+        return NULL;
+    return name;
+}
+
+static char *name_of(const dlk_settings *settings)
+{
+    if (dlk_settings_is_set(settings, DLK_KEY_CLIENT_NAME))
+        return strdup(dlk_settings_text(settings, DLK_KEY_CLIENT_NAME));
+    return default_name();
+}
+
+static dlk_limits limits_of(const dlk_backend_type *type, const dlk_settings *s)
+{
+    return (dlk_limits){
+        .margin = {type->traits.margin_percent, type->traits.margin_ms},
+        .queues = type->traits.queues,
+        .timeout_ms = dlk_settings_int(s, DLK_KEY_CLIENT_TIMEOUT_MS),
+        .poll_ms = dlk_settings_int(s, DLK_KEY_CLIENT_POLL_MS),
+        .backoff_min_ms = dlk_settings_int(s, DLK_KEY_CLIENT_BACKOFF_MIN_MS),
+        .backoff_max_ms = dlk_settings_int(s, DLK_KEY_CLIENT_BACKOFF_MAX_MS),
+    };
+}
+
+static dlock_err init(dlk_engine *engine, const dlk_backend_type *type, const dlk_uri *uri,
+                      dlk_settings *settings, dlock_error **err)
+{
+    uint64_t seed;
+    dlk_port port;
+    engine->uri = strdup(dlk_uri_masked(uri));
+    engine->name = name_of(settings);
+    if (!engine->uri || !engine->name)
+        return dlk_error_nomem(err);
+    if (!dlk_rand_uuid(engine->uuid) || !dlk_rand_bytes(&seed, sizeof(seed)))
+        return dlk_error_set(err, DLOCK_EUNAVAIL, "the system has no random numbers for us");
+    dlk_engine_connect_port(engine, &port);
+    dlk_limits limits = limits_of(type, settings);
+    if (!dlk_core_init(&engine->core, &port, &limits, seed))
+        return dlk_error_nomem(err);
+    engine->log_level = (int)dlk_settings_int(settings, DLK_KEY_CLIENT_LOG_LEVEL);
+    engine->note_limit = dlk_settings_int(settings, DLK_KEY_CLIENT_EVENTS);
+    return type->open(&engine->host, uri, settings, &engine->backend, err);
+}
+
+dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri, dlk_settings *settings,
+                          dlock_log_fn *log, void *log_user, dlk_engine **ret, dlock_error **err)
+{
+    (void)pthread_once(&registry_once, prepare_registry);
+    dlk_engine *engine = registry_ready ? calloc(1, sizeof(*engine)) : NULL;
+    if (!engine)
+        return dlk_error_nomem(err);
+    init_lists(engine);
+    engine->event_fd = -1;
+    engine->refs = 1;
+    engine->generation = atomic_load(&dlk_fork_generation);
+    engine->backend_next = engine->look_at = DLK_NEVER;
+    engine->log = log;
+    engine->log_user = log_user;
+    if (pthread_mutex_init(&engine->mutex, NULL) != 0) {
+        free(engine);
+        return dlk_error_nomem(err);
+    }
+    dlock_err code = init(engine, type, uri, settings, err);
+    if (code != DLOCK_OK) {
+        destroy(engine);
+        return code;
+    }
+    engine->settings = settings;
+    engine->prefix_size = strlen(dlk_settings_text(settings, DLK_KEY_CLIENT_PREFIX));
+    (void)pthread_mutex_lock(&registry_mutex);
+    dlk_list_append(&registry, &engine->registered);
+    (void)pthread_mutex_unlock(&registry_mutex);
+    *ret = engine;
+    return DLOCK_OK;
+}
+
+dlock_err dlk_engine_start(dlk_engine *engine, int64_t now, dlock_error **err)
+{
+    if (engine->life != DLK_LIFE_NEW)
+        return DLOCK_OK; /* a closed one is told apart by the core */
+    if (!dlk_thread_start(&engine->thread, "dlock", dlk_engine_run, engine))
+        return dlk_error_set(err, DLOCK_EUNAVAIL, "the system refuses to start a thread");
+    engine->thread_runs = true;
+    engine->life = DLK_LIFE_OPEN;
+    engine->backend->type->start(engine->backend, now);
+    engine->unsent = true;
+    dlk_engine_digest(engine, now);
+    return DLOCK_OK;
+}
+
+/* ---- closing ---- */
+
+static void finish_closers(dlk_engine *engine)
+{
+    dlk_list *link;
+    while ((link = dlk_list_take_first(&engine->closers))) {
+        dlock_op *op = DLK_LIST_ITEM(link, dlock_op, link);
+        dlk_op_finish(engine, op, engine->close_code,
+                      engine->close_code == DLOCK_OK
+                          ? NULL
+                          : dlk_error_make(engine->close_code,
+                                           "closed, but not every release was confirmed"));
+        dlk_op_retire(engine, op);
+    }
+}
+
+void dlk_engine_now_closed(dlk_engine *engine)
+{
+    if (dlk_core_unconfirmed(&engine->core) > 0)
+        engine->close_code = DLOCK_EUNKNOWN;
+    engine->core.up = false; /* no answer may lead to another request */
+    engine->backend->type->stop(engine->backend);
+    dlk_engine_digest(engine, dlk_clock_now());
+    engine->core.up = false;
+    dlk_core_stop(&engine->core);
+    engine->life = DLK_LIFE_CLOSED;
+    finish_closers(engine);
+    dlk_event_note(engine, DLOCK_EVENT_CLOSED, DLOCK_LOG_INFO, DLOCK_OK, NULL);
+}
+
+void dlk_engine_begin_close(dlk_engine *engine, int64_t now)
+{
+    if (engine->life == DLK_LIFE_CLOSING || engine->life == DLK_LIFE_CLOSED)
+        return;
+    bool started = engine->life == DLK_LIFE_OPEN;
+    engine->life = DLK_LIFE_CLOSING;
+    engine->close_until =
+        dlk_clock_after(now, dlk_settings_int(engine->settings, DLK_KEY_CLIENT_CLOSE_MS));
+    dlk_core_close(&engine->core, now);
+    dlk_engine_digest(engine, now);
+    if (!started) {
+        dlk_engine_now_closed(engine);
+        return;
+    }
+    engine->kick_driver = engine->driver != NULL;
+    dlk_engine_send(engine);
+}
+
+void dlk_engine_join(dlk_engine *engine)
+{
+    if (!engine->thread_runs)
+        return;
+    (void)pthread_join(engine->thread, NULL); /* only the client's free calls this, once */
+    engine->thread_runs = false;
+}

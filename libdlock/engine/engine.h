@@ -1,0 +1,269 @@
+/*
+ * The engine of one client: the mutex, the thread, the clock and the I/O around the decisions of
+ * locks/ and the requests of one backend.
+ *
+ * Who does the I/O. At most one thread, the driver, is inside the backend's arm → sleep → process.
+ * A caller that waits drives for itself when nobody else does, so a lone thread never pays for a
+ * hop to another one; when its own wait is over and others still wait, it passes driving on to the
+ * one that has waited longest. From DLK_TAKEOVER requests under way on, the engine's thread takes
+ * over reading and writing, which then comes in large bursts, and keeps both until a burst has
+ * left nothing under way. It also drives when something is awaited and nobody waits for it in a
+ * call: asynchronous operations, releases in the background, a connection that isn't up.
+ *
+ * Waking. Whoever is to be woken is collected under the mutex and woken after it is let go: a
+ * woken thread would only run into it.
+ *
+ * The order of teardown. dlock_client_close: core closed → everything that waits ends → releases
+ * confirmed or close_ms over → backend stopped → CLOSED → thread ends. Memory stays until the last
+ * reference (the client's, a lock's, a hold's, an op's) is gone, in any order.
+ */
+#ifndef DLK_ENGINE_ENGINE_H
+#define DLK_ENGINE_ENGINE_H
+
+#include "backends/backend.h"
+#include "locks/core.h"
+#include "util/thread.h"
+
+#include <stdarg.h>
+
+#define DLK_TAKEOVER 8
+
+typedef struct dlk_engine dlk_engine;
+
+/* A thread that waits in a call of ours. Lies on its stack: whoever wakes it touches it last when
+ * it sets `word`, and the thread doesn't leave before that. */
+typedef struct dlk_sleeper {
+    dlk_list link;    /* in engine->sleepers while parked */
+    dlk_list waking;  /* in engine->waking between the decision to wake it and the wake */
+    dlk_list mates;   /* in op->sleepers */
+    dlk_futex word;   /* 0 parked, 1 woken */
+    bool parked, called, driving;
+} dlk_sleeper;
+
+/* An acquire or release somebody waits for: a thread in a call, or an operation. */
+typedef struct dlk_waiter {
+    dlk_wait wait;
+    dlk_sleeper *sleeper;
+    dlock_op *op;
+} dlk_waiter;
+
+/* Something for next_event to report; lies in its op or hold, or is a note of its own. */
+typedef struct dlk_slot {
+    dlk_list link; /* in engine->events while it has news */
+    enum { DLK_SLOT_OP, DLK_SLOT_HOLD, DLK_SLOT_NOTE } kind;
+    uint64_t tag;
+    bool armed;
+} dlk_slot;
+
+struct dlock_hold {
+    dlk_hold hold;
+    dlk_engine *engine;
+    dlk_slot slot;
+    int state_news; /* HELD or SUSPECT not fetched yet, as a dlock_what, or 0 */
+    bool lost_news;
+};
+
+typedef enum dlk_op_kind { DLK_OP_WAIT, DLK_OP_QUERY, DLK_OP_CLOSE, DLK_OP_DONE } dlk_op_kind;
+
+struct dlock_op {
+    dlk_engine *engine; /* NULL: a static one that failed */
+    dlk_op_kind kind;
+    int refs; /* the user's, and the engine's while something of it is under way */
+    union {
+        dlk_waiter waiter;
+        dlk_query query;
+    } u;
+    dlk_list link;     /* engine->closers */
+    dlk_list sleepers; /* dlk_sleeper.mates */
+    dlk_slot slot;
+    char *text; /* what the request needs to live as long as it */
+
+    bool over, freed;
+    dlock_err code;
+    dlock_error *error;
+    dlock_hold *hold;
+    dlock_info *info;
+
+    _Atomic bool cancelled;  /* somebody asked */
+    dlock_op *next_cancelled;
+};
+
+/* A note: a log line or a connection's change. */
+typedef struct dlk_note {
+    dlk_slot slot;
+    dlock_what what;
+    dlock_level level;
+    dlock_err code;
+    char *text;
+} dlk_note;
+
+struct dlock_event {
+    dlock_what what;
+    uint64_t tag;
+    dlock_err code;
+    int64_t token;
+    char *text;
+};
+
+/* A grant and its first hold in one piece: most have no other. */
+typedef struct dlk_grant_box {
+    dlk_grant grant;
+    dlock_hold hold;
+    char owner[DLK_UUID_SIZE + 21]; /* made when it is asked for */
+} dlk_grant_box;
+
+/* A name with what the engine needs around it. */
+typedef struct dlk_engine_name {
+    dlk_name name;
+    dlk_list news; /* engine->notified */
+    dlk_settings *settings;
+    char text[];
+} dlk_engine_name;
+
+/* Grants come and go at the speed of locking; so many are kept for the next. */
+#define DLK_SPARE_GRANTS 32
+
+typedef enum dlk_life { DLK_LIFE_NEW, DLK_LIFE_OPEN, DLK_LIFE_CLOSING, DLK_LIFE_CLOSED } dlk_life;
+
+struct dlk_engine {
+    pthread_mutex_t mutex; /* guards everything below that isn't marked */
+    _Atomic int refs;      /* no mutex */
+    uint32_t generation;   /* fixed */
+    dlk_core core;
+    dlk_host host;
+    dlk_backend *backend; /* fixed */
+    dlk_settings *settings; /* fixed: the client's */
+    char uuid[DLK_UUID_SIZE]; /* fixed */
+    char *uri, *name; /* fixed: masked URI, client.name */
+    size_t prefix_size; /* fixed: of client.prefix */
+    dlk_list registered; /* under the registry's mutex */
+
+    dlk_life life;
+    dlk_list closers;    /* dlock_op.link */
+    int64_t close_until;
+    dlock_err close_code;
+
+    bool driven;           /* somebody is the driver … */
+    bool driven_by_engine; /* … and it is the engine's thread */
+    bool takeover;
+    bool unsent;           /* requests were made since the last flush */
+    int in_flight;         /* asks PENDING */
+    int attended;          /* unfinished ops with notify: the engine drives for them */
+    int pending_ops;
+    dlk_sleeper *driver;   /* the caller that sleeps as driver, or NULL */
+    dlk_sleeper *appointed; /* woken to become the driver */
+    dlk_list sleepers, waking;
+
+    pthread_t thread;
+    bool thread_runs, thread_asleep;
+    bool kick_driver;
+    dlk_futex bell; /* no mutex: the engine's thread sleeps on it */
+    int64_t asleep_until, backend_next, look_at;
+    _Atomic(dlock_op *) cancelled; /* no mutex: ops whose cancelling was asked for */
+    _Atomic bool kick_by_signal;   /* no mutex */
+
+    dlk_list spare_grants; /* dlk_grant.link */
+    int spare_grant_count;
+
+    dlk_list answers;  /* dlk_ask.link: told by the backend, not digested yet */
+    dlk_list notified; /* dlk_engine_name.news */
+    bool link_changed, link_is_up;
+    dlock_error *link_error; /* the last "down" not digested yet */
+
+    dlk_list events; /* dlk_slot.link */
+    int event_fd;
+    bool event_fd_on;
+    int64_t notes, note_limit, overflowed;
+    dlock_log_fn *log; /* fixed */
+    void *log_user;    /* fixed */
+    int log_level;     /* fixed */
+    dlk_list log_lines; /* dlk_note.slot.link: for the sink, after the mutex is let go */
+};
+
+/* ---- engine.c: life ---- */
+/* @p settings are taken over on success. */
+dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri, dlk_settings *settings,
+                          dlock_log_fn *log, void *log_user, dlk_engine **ret, dlock_error **err);
+void dlk_engine_ref(dlk_engine *engine);
+void dlk_engine_unref(dlk_engine *engine);
+bool dlk_engine_forked(const dlk_engine *engine);
+/* Starts the thread and the backend, once. Mutex held. */
+dlock_err dlk_engine_start(dlk_engine *engine, int64_t now, dlock_error **err);
+/* Begins to close; engine->life says when it is done. Mutex held. */
+void dlk_engine_begin_close(dlk_engine *engine, int64_t now);
+/* Joins the thread of a closed engine. No mutex held. */
+void dlk_engine_join(dlk_engine *engine);
+void dlk_engine_now_closed(dlk_engine *engine);
+
+/* ---- drive.c: mutex, waiting, driving ---- */
+/* False in a fork's child. */
+bool dlk_engine_enter(dlk_engine *engine);
+/* Lets go of the mutex and does what must wait for that: wake, kick, log. */
+void dlk_engine_leave(dlk_engine *engine);
+/* Sends what has been asked. Mutex held; let go of for a moment. */
+void dlk_engine_send(dlk_engine *engine);
+/* Waits, driving if nobody does, until *over or @p until. Mutex held before and after. */
+void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over, int64_t until);
+void dlk_sleeper_init(dlk_sleeper *sleeper);
+void dlk_engine_wake(dlk_engine *engine, dlk_sleeper *sleeper);
+/* Ends the engine thread's sleep. Any thread; safe in a signal handler. */
+void dlk_engine_kick(dlk_engine *engine);
+void *dlk_engine_run(void *engine);
+/* Digests what the backend told. */
+void dlk_engine_digest_news(dlk_engine *engine, int64_t now);
+static inline void dlk_engine_digest(dlk_engine *engine, int64_t now)
+{
+    if (engine->link_changed || !dlk_list_empty(&engine->answers) ||
+        !dlk_list_empty(&engine->notified))
+        dlk_engine_digest_news(engine, now);
+}
+
+/* ---- port.c: between core and backend ---- */
+void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port);
+/* The name for a handle, with a reference; made when it is new. Mutex held. */
+dlock_err dlk_engine_name_get(dlk_engine *engine, dlock_kind kind, const char *name,
+                              const dlk_settings *settings, dlk_name **ret, dlock_error **err);
+void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
+
+/* ---- hold.c: blocking forms and the end of a hold ---- */
+/* @p owner 0: an owner of its own. */
+dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms *terms,
+                             uint64_t owner, int64_t wait_ms, dlock_hold **ret,
+                             dlock_error **err);
+dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err);
+/* "<uuid>:<number>", as the server knows it; lives as long as the hold. Takes the mutex. */
+const char *dlk_engine_owner(const dlock_hold *hold);
+/* Mutex held: releases in the background what is still held, and frees the hold. */
+void dlk_engine_drop_hold(dlk_engine *engine, dlock_hold *hold);
+
+/* ---- op.c ---- */
+dlock_op *dlk_op_new(dlk_engine *engine, dlk_op_kind kind);
+/* An op that has failed already; never NULL. */
+dlock_op *dlk_op_failed(dlk_engine *engine, dlock_err code, dlock_error *error);
+/* A static op for a fork's child, or without memory. */
+dlock_op *dlk_op_static(dlock_err code);
+void dlk_op_finish(dlk_engine *engine, dlock_op *op, dlock_err code, dlock_error *error);
+void dlk_op_unref(dlock_op *op);
+/* The engine lets go of the op: its request is done. Mutex held. */
+void dlk_op_retire(dlk_engine *engine, dlock_op *op);
+/* Any thread, safe in a signal handler; the op must not be freed meanwhile. */
+void dlk_op_request_cancel(dlock_op *op);
+void dlk_op_cancel_now(dlk_engine *engine, dlock_op *op, int64_t now);
+/* Carries out what dlock_op_cancel asked for. Mutex held. */
+void dlk_ops_drain_cancelled(dlk_engine *engine, int64_t now);
+
+/* ---- events.c: all with the mutex held ---- */
+void dlk_event_push(dlk_engine *engine, dlk_slot *slot);
+void dlk_event_withdraw(dlk_engine *engine, dlk_slot *slot);
+void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level, dlock_err code,
+                    char *text);
+dlock_event *dlk_event_next(dlk_engine *engine);
+int dlk_event_fd(dlk_engine *engine);
+void dlk_events_free(dlk_engine *engine);
+void dlk_note_free(dlk_note *note);
+
+/* ---- stats.c ---- */
+dlock_info *dlk_engine_stats(dlk_engine *engine);
+
+#endif

@@ -1,0 +1,99 @@
+/* The blocking acquire and release, which need no operation object, and the end of a hold. */
+#include "engine/engine.h"
+
+#include "util/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms *terms,
+                             uint64_t owner, int64_t wait_ms, dlock_hold **ret,
+                             dlock_error **err)
+{
+    dlk_sleeper me;
+    dlk_waiter waiter;
+    dlk_wait *wait = &waiter.wait;
+    waiter.sleeper = &me;
+    waiter.op = NULL;
+    wait->name = name;
+    wait->terms = *terms;
+    wait->owner = owner;
+    wait->owner_is_thread = owner != 0;
+    wait->once = wait_ms == 0;
+    if (!dlk_engine_enter(engine))
+        return dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
+    int64_t now = dlk_clock_now();
+    dlock_err code = dlk_engine_start(engine, now, err);
+    if (code != DLOCK_OK) {
+        dlk_engine_leave(engine);
+        return code;
+    }
+    if (!wait->owner)
+        wait->owner = dlk_core_new_owner(&engine->core);
+    int64_t until = wait->once ? DLK_NEVER : dlk_clock_after(now, wait_ms);
+    dlk_acquire_start(&engine->core, wait, until, now);
+    dlk_engine_digest(engine, now);
+    if (!wait->over) {
+        dlk_sleeper_init(&me);
+        dlk_engine_await(engine, &me, &wait->over, until);
+    } else {
+        dlk_engine_send(engine); /* a release that had to go first, for instance */
+    }
+    if (wait->hold) {
+        *ret = DLK_LIST_ITEM(wait->hold, dlock_hold, hold);
+        dlk_engine_ref(engine);
+    }
+    dlk_engine_leave(engine);
+    return wait->code == DLOCK_OK ? dlk_error_clear(err) : dlk_error_give(err, wait->error);
+}
+
+dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err)
+{
+    dlk_engine *engine = hold->engine;
+    dlk_sleeper me;
+    dlk_waiter waiter;
+    waiter.sleeper = &me;
+    waiter.op = NULL;
+    dlk_wait *wait = &waiter.wait;
+    if (!dlk_engine_enter(engine))
+        return dlk_error_set(err, DLOCK_EFORKED, "the hold belongs to the parent process");
+    int64_t now = dlk_clock_now();
+    int64_t until = dlk_clock_after(now, engine->core.limits.timeout_ms);
+    dlk_release_start(&engine->core, &hold->hold, wait, until, now);
+    dlk_engine_digest(engine, now);
+    if (!wait->over) {
+        dlk_sleeper_init(&me);
+        dlk_engine_await(engine, &me, &wait->over, until);
+    } else {
+        dlk_engine_send(engine);
+    }
+    dlk_engine_leave(engine);
+    return wait->code == DLOCK_OK ? dlk_error_clear(err) : dlk_error_give(err, wait->error);
+}
+
+const char *dlk_engine_owner(const dlock_hold *hold)
+{
+    dlk_engine *engine = hold->engine;
+    if (!dlk_engine_enter(engine))
+        return "";
+    dlk_grant_box *box = DLK_LIST_ITEM(hold->hold.grant, dlk_grant_box, grant);
+    if (!box->owner[0])
+        (void)snprintf(box->owner, sizeof(box->owner), "%s:%llu", engine->uuid,
+                       (unsigned long long)box->grant.number); /* it fits */
+    dlk_engine_leave(engine);
+    return box->owner;
+}
+
+void dlk_engine_drop_hold(dlk_engine *engine, dlock_hold *hold)
+{
+    dlk_event_withdraw(engine, &hold->slot);
+    if (!atomic_load_explicit(&hold->hold.released, memory_order_relaxed)) {
+        int64_t now = dlk_clock_now();
+        dlk_release_start(&engine->core, &hold->hold, NULL, DLK_NEVER, now);
+        dlk_engine_digest(engine, now);
+    }
+    dlk_grant *grant = hold->hold.grant;
+    if (grant->first != &hold->hold)
+        free(hold);
+    dlk_grant_unref(&engine->core, grant);
+}

@@ -1,0 +1,149 @@
+/*
+ * Operations: one thing being waited for, that completes exactly once.
+ *
+ * References: one is the user's, until dlock_op_free; one is the engine's, while a wait or a query
+ * of the op may still be answered. The engine's is given back by dlk_op_retire.
+ *
+ * Cancelling comes from anywhere, a signal handler included: it marks the op, pushes it on a
+ * lock-free stack and kicks the engine's thread. Whoever has the mutex next carries it out.
+ */
+#include "engine/engine.h"
+
+#include "util/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static dlock_error no_memory = {.code = DLOCK_ENOMEM, .text = (char[]){"out of memory"}};
+static dlock_error forked = {.code = DLOCK_EFORKED,
+                             .text = (char[]){"the object belongs to the parent process"}};
+static dlock_error invalid = {.code = DLOCK_EINVAL, .text = (char[]){"an argument is missing"}};
+
+dlock_op *dlk_op_static(dlock_err code)
+{
+    static dlock_op ops[] = {
+        {.kind = DLK_OP_DONE, .over = true, .code = DLOCK_ENOMEM, .error = &no_memory},
+        {.kind = DLK_OP_DONE, .over = true, .code = DLOCK_EFORKED, .error = &forked},
+        {.kind = DLK_OP_DONE, .over = true, .code = DLOCK_EINVAL, .error = &invalid},
+    };
+    if (code == DLOCK_EFORKED)
+        return &ops[1];
+    return code == DLOCK_EINVAL ? &ops[2] : &ops[0];
+}
+
+dlock_op *dlk_op_new(dlk_engine *engine, dlk_op_kind kind)
+{
+    dlock_op *op = calloc(1, sizeof(*op));
+    if (!op)
+        return NULL;
+    op->engine = engine;
+    op->kind = kind;
+    op->refs = 2;
+    op->slot.kind = DLK_SLOT_OP;
+    dlk_list_init(&op->slot.link);
+    dlk_list_init(&op->link);
+    dlk_list_init(&op->sleepers);
+    if (kind == DLK_OP_QUERY) {
+        dlk_list_init(&op->u.query.all);
+        dlk_list_init(&op->u.query.link);
+    }
+    dlk_engine_ref(engine);
+    engine->pending_ops++;
+    return op;
+}
+
+dlock_op *dlk_op_failed(dlk_engine *engine, dlock_err code, dlock_error *error)
+{
+    dlock_op *op = dlk_op_new(engine, DLK_OP_DONE);
+    if (!op) {
+        dlk_error_clear(&error);
+        return dlk_op_static(DLOCK_ENOMEM);
+    }
+    dlk_op_finish(engine, op, code, error);
+    dlk_op_retire(engine, op);
+    return op;
+}
+
+void dlk_op_unref(dlock_op *op)
+{
+    assert(op->refs > 0);
+    if (--op->refs > 0)
+        return;
+    dlk_error_clear(&op->error);
+    dlk_info_free(op->info);
+    free(op->text);
+    free(op);
+}
+
+void dlk_op_retire(dlk_engine *engine, dlock_op *op)
+{
+    (void)engine;
+    op->kind = DLK_OP_DONE;
+    dlk_op_unref(op);
+}
+
+void dlk_op_finish(dlk_engine *engine, dlock_op *op, dlock_err code, dlock_error *error)
+{
+    assert(!op->over);
+    op->over = true;
+    op->code = code;
+    op->error = error;
+    if (code == DLOCK_OK)
+        dlk_error_clear(&op->error);
+    engine->pending_ops--;
+    DLK_LIST_FOR(it, &op->sleepers)
+        dlk_engine_wake(engine, DLK_LIST_ITEM(it, dlk_sleeper, mates));
+    if (op->slot.armed) {
+        engine->attended--;
+        dlk_event_push(engine, &op->slot);
+    }
+}
+
+/* ---- cancelling ---- */
+
+static void push_cancelled(dlock_op *op)
+{
+    dlk_engine *engine = op->engine;
+    dlock_op *first = atomic_load(&engine->cancelled);
+    do
+        op->next_cancelled = first;
+    while (!atomic_compare_exchange_weak(&engine->cancelled, &first, op));
+}
+
+void dlk_op_cancel_now(dlk_engine *engine, dlock_op *op, int64_t now)
+{
+    if (op->over)
+        return;
+    if (op->kind == DLK_OP_WAIT) {
+        dlk_wait *wait = &op->u.waiter.wait;
+        if (wait->releasing)
+            dlk_release_detach(&engine->core, wait, DLOCK_ECANCELED, now);
+        else
+            dlk_acquire_cancel(&engine->core, wait, DLOCK_ECANCELED, now);
+    } else if (op->kind == DLK_OP_QUERY) {
+        dlk_query_cancel(&engine->core, &op->u.query, DLOCK_ECANCELED, now);
+    } else if (op->kind == DLK_OP_CLOSE) {
+        dlk_list_remove(&op->link); /* closing goes on */
+        dlk_op_finish(engine, op, DLOCK_ECANCELED,
+                      dlk_error_make(DLOCK_ECANCELED, "stopped waiting; the client closes"));
+        dlk_op_retire(engine, op);
+    }
+}
+
+void dlk_ops_drain_cancelled(dlk_engine *engine, int64_t now)
+{
+    dlock_op *op = atomic_exchange(&engine->cancelled, NULL);
+    while (op) {
+        dlock_op *next = op->next_cancelled;
+        dlk_op_cancel_now(engine, op, now);
+        op = next;
+    }
+}
+
+void dlk_op_request_cancel(dlock_op *op)
+{
+    if (atomic_exchange(&op->cancelled, true))
+        return;
+    push_cancelled(op);
+    dlk_engine_kick(op->engine);
+}
