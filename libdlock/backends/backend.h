@@ -1,0 +1,128 @@
+/*
+ * What a lock service must be able to do, and how it tells its user what happened.
+ *
+ * A backend answers ONE request at a time and per request; it decides nothing: who waits, when to
+ * ask again, when a lease is lost is the business of locks/ and engine/. A backend is written
+ * sans-I/O where it can be: `ask`, `watch`, `tick` and `process` only fill and empty buffers, and
+ * the only place that may sleep, read or write is `sleep` (and `flush`, which only writes).
+ *
+ * Threads. One mutex, the client's, guards the whole backend. Every function is called with it
+ * held, except `sleep` and `kick` (marked below). Exactly one thread, the driver, is in
+ * arm → sleep → process at any time; other threads may `ask`, `watch`, `tick` and `flush`
+ * meanwhile. So what `sleep` touches must be either frozen by `arm` or owned by the driver.
+ *
+ * The host's functions (what the backend calls) are called with the mutex held, and may call
+ * `ask` and `watch` again from inside: a backend must be ready for that wherever it reports.
+ */
+#ifndef DLK_BACKENDS_BACKEND_H
+#define DLK_BACKENDS_BACKEND_H
+
+#include <dlock/dlock.h>
+
+#include "locks/ask.h"
+#include "util/error.h"
+#include "util/info.h"
+#include "util/list.h"
+#include "util/rand.h"
+#include "util/settings.h"
+#include "util/uri.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct dlk_backend dlk_backend;
+typedef struct dlk_backend_type dlk_backend_type;
+typedef struct dlk_host dlk_host;
+
+/* Whom the backend tells. All with the client's mutex held. */
+struct dlk_host {
+    /* A PENDING ask has its reply now. Not called for one that `ask` answered at once. */
+    void (*answered)(dlk_host *host, dlk_ask *ask);
+    /* A watched key may be free: ask again. Sent for nothing now and then; never relied on. */
+    void (*notified)(dlk_host *host, dlk_key *key);
+    /* The link is ready for requests (up, error NULL) or isn't (error says why, lent). While it
+     * is down every ask is answered NOT_SENT at once. Down is told once per failed try, with
+     * error->code EUNAVAIL when another try follows by itself, else (EACCES, EPROTO, EINVAL …)
+     * what everybody waiting should fail with; the backend goes on trying all the same. */
+    void (*link)(dlk_host *host, bool up, const dlock_error *error);
+    /* For the log; must not contain a secret. Formats at once, is delivered later. */
+    void (*log)(dlk_host *host, dlock_level level, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+    /* The mutex that guards everything here, for `flush`. */
+    pthread_mutex_t *mutex;
+    const char *uuid;  /* this client's identity, 36 characters */
+    const char *name;  /* client.name: host:pid unless set */
+    dlk_rand *rand;    /* for jitter; under the mutex */
+    /* Counted by the backend, reported by dlock_client_stats. */
+    int64_t commands, bytes_sent, bytes_received, reconnects;
+};
+
+/* What differs between services, for the engine and for dlock_client_features. */
+typedef struct dlk_traits {
+    const char *layout;    /* the default one */
+    int class;             /* as client.require: 0 efficiency, 1 fencing, 2 correctness */
+    bool queues;           /* HELD leaves a place in the line that RELEASE gives back */
+    bool fair;             /* always first in, first out among clients */
+    bool tokens;           /* grants can fence */
+    int margin_percent;    /* taken off every lease, of the ttl … */
+    int64_t margin_ms;     /* … and as a constant */
+    bool kinds[DLOCK_ELECTION + 1];
+} dlk_traits;
+
+struct dlk_backend_type {
+    const char *name;               /* folder name: "local", "redis" */
+    const char *const *schemes;     /* URI schemes it serves, NULL at the end */
+    dlk_traits traits;
+
+    /* Makes the backend. No I/O beyond local files; nothing is connected yet. Everything in
+     * @p uri and @p settings is copied or kept only for the call. */
+    dlock_err (*open)(dlk_host *host, const dlk_uri *uri, const dlk_settings *settings,
+                      dlk_backend **ret, dlock_error **err);
+    /* Begins to connect. host->link tells when it is up; may be told before `start` returns. */
+    void (*start)(dlk_backend *backend, int64_t now);
+    /* Ends the connections in good order. Everything PENDING has been answered before, or is
+     * answered UNKNOWN or NOT_SENT now. No driver is inside. `ask` answers NOT_SENT from now on. */
+    void (*stop)(dlk_backend *backend);
+    void (*free)(dlk_backend *backend); /* after stop; joins what threads it has. No mutex held. */
+    /* In a fork's child, called from the atfork handler: close the inherited descriptors, touch
+     * nothing else (locks may be held by threads that don't exist here). */
+    void (*forked)(dlk_backend *backend);
+
+    /* Can the service carry this name and kind? EINVAL, ENOTSUP with the reason. Fills key->data.
+     * Any thread, no mutex held. */
+    dlock_err (*key_open)(dlk_backend *backend, dlk_key *key, dlock_error **err);
+    void (*key_close)(dlk_backend *backend, dlk_key *key);
+
+    /* Answers at once by setting ask->reply, or leaves it PENDING. */
+    void (*ask)(dlk_backend *backend, dlk_ask *ask, int64_t now);
+    /* From now on (on), or no longer, tell host->notified about the key. Never fails: where the
+     * service can't notify, the engine's own polling is all there is. */
+    void (*watch)(dlk_backend *backend, dlk_key *key, bool on, int64_t now);
+    /* Time-outs, reconnects. Returns when to call it again (DLK_NEVER: no need); may be called
+     * early. */
+    int64_t (*tick)(dlk_backend *backend, int64_t now);
+
+    /* The driver's three steps. `arm` freezes what to sleep on. `sleep` runs WITHOUT the mutex:
+     * writes what is waiting to be written, sleeps until there is something to digest, `kick` was
+     * called since `arm`, or @p until has come, and reads. No cancellation point may act in it
+     * (the engine has switched cancellation off). `process` digests. */
+    void (*arm)(dlk_backend *backend);
+    void (*sleep)(dlk_backend *backend, int64_t until);
+    void (*process)(dlk_backend *backend, int64_t now);
+    /* Ends `sleep` soon. WITHOUT the mutex, any thread, safe in a signal handler. */
+    void (*kick)(dlk_backend *backend);
+    /* Writes what is waiting to be written, without blocking, though another thread may drive.
+     * Lets go of host->mutex while it writes and has it again when it returns. NULL: nothing
+     * ever waits to be written. */
+    void (*flush)(dlk_backend *backend);
+};
+
+/* Every backend begins with this. */
+struct dlk_backend {
+    const dlk_backend_type *type;
+    dlk_host *host;
+};
+
+#endif

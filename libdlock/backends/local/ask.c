@@ -1,0 +1,297 @@
+/* What a client asks of its table, and what the table makes of it. */
+#include "backends/local/inner.h"
+
+#include "util/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK_NS DLK_NS_PER_SEC /* how often the file is looked at */
+
+static dlk_local_key *data_of(const dlk_key *key)
+{
+    return key->data;
+}
+
+/* ---- our places in lines ---- */
+
+static dlk_local_turn *find_turn(const dlk_ask *ask)
+{
+    DLK_LIST_FOR (it, &data_of(ask->key)->turns) {
+        dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, of_key);
+        if (turn->number == ask->number)
+            return turn;
+    }
+    return NULL;
+}
+
+/* False without memory. */
+static bool has_spare(dlk_local *local)
+{
+    if (!dlk_list_empty(&local->spare))
+        return true;
+    dlk_local_turn *turn = calloc(1, sizeof(*turn));
+    if (!turn)
+        return false;
+    dlk_list_init(&turn->of_key);
+    dlk_list_append(&local->spare, &turn->all);
+    return true;
+}
+
+static void keep_turn(dlk_local *local, const dlk_ask *ask, const dlk_turn *place)
+{
+    dlk_local_turn *turn =
+        DLK_LIST_ITEM(dlk_list_take_first(&local->spare), dlk_local_turn, all);
+    turn->key = ask->key;
+    turn->number = ask->number;
+    turn->turn = *place;
+    turn->told = false;
+    dlk_list_append(&local->turns, &turn->all);
+    dlk_list_append(&data_of(ask->key)->turns, &turn->of_key);
+}
+
+static void drop_turn(dlk_local *local, dlk_local_turn *turn)
+{
+    dlk_list_remove(&turn->all);
+    dlk_list_remove(&turn->of_key);
+    dlk_list_append(&local->spare, &turn->all);
+}
+
+/* ---- where a lock is ---- */
+
+static uint32_t remember(dlk_visit *visit, dlk_local_key *data, uint32_t row)
+{
+    if (row != 0) {
+        data->row = row;
+        data->title = atomic_load_explicit(&dlk_row_at(visit->table, row)->title,
+                                           memory_order_relaxed);
+    }
+    return row;
+}
+
+uint32_t dlk_local_row(dlk_visit *visit, const dlk_key *key)
+{
+    dlk_local_key *data = data_of(key);
+    if (dlk_row_is(visit->table, data->row, data->title))
+        return data->row;
+    return remember(visit, data, dlk_table_find(visit, key->name, key->size, data->hash));
+}
+
+static uint32_t make_row(dlk_visit *visit, const dlk_key *key, int64_t now)
+{
+    dlk_local_key *data = data_of(key);
+    if (dlk_row_is(visit->table, data->row, data->title))
+        return data->row;
+    return remember(visit, data, dlk_table_make(visit, key->name, key->size, data->hash, now));
+}
+
+/* ---- acquire ---- */
+
+static dlk_claim claim_of(const dlk_local *local, const dlk_ask *ask, int64_t now)
+{
+    return (dlk_claim){
+        .owner = local->owner,
+        .number = ask->number,
+        .ttl = ask->ttl_ms * DLK_NS_PER_MS,
+        .now = now,
+        .kind = (uint32_t)ask->key->kind,
+    };
+}
+
+static dlk_reply refuse(const dlk_local *local, dlk_ask *ask, const char *what)
+{
+    return dlk_ask_refuse(
+        ask, dlk_error_make(DLOCK_EOVERFLOW, "the table %s %s",
+                            local->file.path ? local->file.path : "in memory", what));
+}
+
+/* The watch for the deaths of others begins when somebody first has to wait for them. */
+static void watch_others(dlk_local *local)
+{
+    if (!local->table->shared)
+        return;
+    if (!local->watching) {
+        local->watching = true;
+        if (!dlk_watch_start(&local->watch, local->table, local->owner))
+            local->base.host->log(local->base.host, DLOCK_LOG_WARN,
+                                  "%s: no thread to watch other processes; their deaths are "
+                                  "noticed later",
+                                  local->file.path);
+    }
+    dlk_watch_look(&local->watch);
+}
+
+static void held(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn, const dlk_turn *place,
+                 int64_t until, int64_t now)
+{
+    if (turn)
+        turn->turn = *place;
+    else
+        keep_turn(local, ask, place);
+    ask->wait_ms = dlk_clock_ms_until(until, now, INT64_MAX / DLK_NS_PER_MS) + 1;
+    ask->reply = DLK_HELD;
+    watch_others(local);
+}
+
+static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn, int64_t now)
+{
+    dlk_visit visit;
+    dlk_turn place = turn ? turn->turn : (dlk_turn){.seat = 0};
+    dlk_outcome outcome = DLK_NOTHING;
+    int64_t until = 0;
+    if (!dlk_local_enter(local, &visit, ask, now))
+        return;
+    dlk_claim claim = claim_of(local, ask, now);
+    uint32_t row = make_row(&visit, ask->key, now);
+    if (row != 0)
+        outcome = dlk_table_acquire(&visit, row, &claim, &place, &ask->token, &until);
+    bool fine = dlk_local_leave(local, &visit, ask);
+    if (turn && fine && outcome != DLK_QUEUED)
+        drop_turn(local, turn); /* granted, or refused for good */
+    if (!fine)
+        return;
+    switch (outcome) {
+    case DLK_GRANTED:
+        ask->reply = DLK_YES;
+        return;
+    case DLK_QUEUED:
+        held(local, ask, turn, &place, until, now);
+        return;
+    case DLK_NO_SEAT:
+        refuse(local, ask, "is full of waiting clients; make it anew with a larger file.slots");
+        return;
+    case DLK_NO_TOKEN:
+        refuse(local, ask, "has given all its tokens");
+        return;
+    case DLK_NOTHING:
+        refuse(local, ask, "is full of locks; make it anew with a larger file.slots");
+        return;
+    }
+}
+
+static void acquire(dlk_local *local, dlk_ask *ask, int64_t now)
+{
+    dlk_local_turn *turn = find_turn(ask);
+    int64_t token, until;
+    if (local->gone) {
+        dlk_ask_refuse(ask, dlk_error_copy(local->gone));
+        return;
+    }
+    if (turn && dlk_turn_granted(local->table, &turn->turn, &token, &until) && until > now) {
+        int64_t since = until - ask->ttl_ms * DLK_NS_PER_MS;
+        ask->since = since < ask->since ? since : ask->since;
+        ask->token = token;
+        ask->reply = DLK_YES;
+        drop_turn(local, turn); /* the seat goes with the lock */
+        return;
+    }
+    if (!turn && !has_spare(local)) {
+        dlk_ask_refuse(ask, dlk_error_make(DLOCK_ENOMEM, "out of memory"));
+        return;
+    }
+    acquire_inside(local, ask, turn, now);
+}
+
+/* ---- renew, release, verify ---- */
+
+static void renew(dlk_local *local, dlk_ask *ask, int64_t now)
+{
+    dlk_visit visit;
+    bool ours = false;
+    ask->reply = DLK_NOT_OURS;
+    if (local->gone || !dlk_local_enter(local, &visit, ask, now))
+        return;
+    uint32_t row = dlk_local_row(&visit, ask->key);
+    if (row != 0) {
+        dlk_claim claim = claim_of(local, ask, now);
+        ours = dlk_table_renew(&visit, row, &claim);
+    }
+    if (dlk_local_leave(local, &visit, ask))
+        ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
+}
+
+static void verify(dlk_local *local, dlk_ask *ask, int64_t now)
+{
+    dlk_visit visit;
+    ask->reply = DLK_NOT_OURS;
+    if (local->gone || !dlk_local_enter(local, &visit, ask, now))
+        return;
+    uint32_t row = dlk_local_row(&visit, ask->key);
+    const dlk_record *record = row ? dlk_table_holder(&visit, row, now) : NULL;
+    bool ours = record && record->owner == local->owner && record->number == ask->number;
+    if (dlk_local_leave(local, &visit, ask))
+        ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
+}
+
+static void release(dlk_local *local, dlk_ask *ask, int64_t now)
+{
+    dlk_visit visit;
+    dlk_local_turn *turn = find_turn(ask);
+    dlk_turn place = turn ? turn->turn : (dlk_turn){.seat = 0};
+    bool ours = false;
+    if (!dlk_local_enter(local, &visit, ask, now))
+        return;
+    uint32_t row = dlk_local_row(&visit, ask->key);
+    if (row != 0) {
+        dlk_claim claim = claim_of(local, ask, now);
+        ours = dlk_table_release(&visit, row, &claim, &place);
+    }
+    if (turn)
+        drop_turn(local, turn);
+    if (dlk_local_leave(local, &visit, ask))
+        ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
+}
+
+/* ---- all of them ---- */
+
+/* Now and then: is the file still what others lock in? */
+static void check_file(dlk_local *local, int64_t now)
+{
+    local->check_at = now + CHECK_NS;
+    if (!local->table->shared || local->gone ||
+        dlk_file_check(&local->file, local->table, &local->gone) == DLOCK_OK)
+        return;
+    if (dlk_file_is_truncated(&local->file, local->table))
+        dlk_file_sink(local->table);
+    local->base.host->log(local->base.host, DLOCK_LOG_ERROR, "%s",
+                          dlock_error_text(local->gone));
+}
+
+void dlk_local_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
+{
+    dlk_local *local = dlk_local_of(backend);
+    backend->host->commands++;
+    ask->reply = DLK_PENDING;
+    if (!local->up) {
+        ask->reply = DLK_NOT_SENT;
+        return;
+    }
+    if (now >= local->check_at)
+        check_file(local, now);
+    switch (ask->verb) {
+    case DLK_ACQUIRE:
+        acquire(local, ask, now);
+        return;
+    case DLK_RENEW:
+        renew(local, ask, now);
+        return;
+    case DLK_RELEASE:
+        release(local, ask, now);
+        return;
+    case DLK_VERIFY:
+        verify(local, ask, now);
+        return;
+    case DLK_BREAK:
+        dlk_local_break(local, ask, now);
+        return;
+    case DLK_INSPECT:
+        dlk_local_inspect(local, ask, now);
+        return;
+    case DLK_LIST:
+        dlk_local_list(local, ask, now);
+        return;
+    case DLK_DOCTOR:
+        dlk_local_doctor(local, ask, now);
+        return;
+    }
+}

@@ -1,0 +1,295 @@
+/*
+ * One client's end of a table: being there, sleeping and being woken. What it asks is in ask.c.
+ *
+ * Everything is guarded by the client's mutex but `kick` and `sleep`, which touch only what is
+ * atomic or frozen by `arm`. The bell is read BEFORE the turns are looked at, and `arm` goes by
+ * that value: what is granted after the look has changed the bell, and `sleep` returns at once.
+ */
+#include "backends/local/inner.h"
+
+#include "backends/local/process.h"
+#include "util/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 20
+#define RETRY_MIN_MS 10
+#define RETRY_MAX_MS 50
+#define UNWATCHED_MS 100 /* how often to look for the dead when no thread could be had */
+
+dlk_local *dlk_local_new(const dlk_backend_type *type, dlk_host *host)
+{
+    dlk_local *local = calloc(1, sizeof(*local));
+    if (!local)
+        return NULL;
+    local->base = (dlk_backend){.type = type, .host = host};
+    local->file.fd = -1;
+    local->watch.wake = -1;
+    dlk_list_init(&local->turns);
+    dlk_list_init(&local->spare);
+    uint32_t pid = (uint32_t)getpid();
+    local->who = (dlk_identity){.pid = pid, .started = dlk_process_started(pid)};
+    return local;
+}
+
+/* ---- up and down ---- */
+
+static void go_down(dlk_local *local, dlock_error *why, int64_t now)
+{
+    local->up = false;
+    local->retry_ms = RETRY_MIN_MS;
+    local->retry_at = now + local->retry_ms * DLK_NS_PER_MS;
+    local->base.host->link(local->base.host, false, why);
+}
+
+static dlock_error *entry_error(const dlk_local *local, dlk_entry entry)
+{
+    char who[256];
+    if (entry == DLK_ENTRY_BROKEN)
+        return dlk_error_make(DLOCK_EPROTO,
+                              "the mutex of the table %s is broken; it heals when nobody has the "
+                              "file open",
+                              local->file.path);
+    dlk_table_describe_inside(local->table, who, sizeof(who));
+    return dlk_error_make(DLOCK_EUNAVAIL, "the table %s is held by %s", local->file.path, who);
+}
+
+bool dlk_local_enter(dlk_local *local, dlk_visit *visit, dlk_ask *ask, int64_t now)
+{
+    dlk_entry entry = dlk_table_enter(local->table, visit, PATIENCE_MS);
+    if (entry == DLK_ENTERED)
+        return true;
+    ask->error = entry_error(local, entry);
+    ask->reply = DLK_NOT_SENT;
+    go_down(local, ask->error, now);
+    return false;
+}
+
+bool dlk_local_leave(dlk_local *local, dlk_visit *visit, dlk_ask *ask)
+{
+    dlk_table_leave(visit);
+    if (!visit->damaged)
+        return true;
+    dlk_ask_refuse(ask, dlk_error_make(DLOCK_EPROTO,
+                                       "the table %s is damaged; it is mended when nobody has it "
+                                       "open",
+                                       local->file.path ? local->file.path : "in memory"));
+    return false;
+}
+
+/* Registers, or only sees whether the table can be entered again. NULL: it is up. */
+static dlock_error *try_up(dlk_local *local)
+{
+    dlk_visit visit;
+    if (!local->owner && local->table->shared)
+        dlk_watch_reap(local->table);
+    dlk_entry entry = dlk_table_enter(local->table, &visit, PATIENCE_MS);
+    if (entry != DLK_ENTERED)
+        return entry_error(local, entry);
+    if (!local->owner) {
+        local->who.uuid = local->base.host->uuid;
+        local->who.name = local->base.host->name;
+        local->owner = dlk_member_join(&visit, &local->who);
+        atomic_store(&local->me, dlk_member_of(local->table, local->owner));
+    }
+    dlk_table_leave(&visit);
+    if (!local->owner)
+        return dlk_error_make(DLOCK_EUNAVAIL,
+                              "the table %s has no place for another client; make it anew with a "
+                              "larger file.slots",
+                              local->file.path ? local->file.path : "in memory");
+    return NULL;
+}
+
+static void come_up(dlk_local *local, int64_t now)
+{
+    dlock_error *why = try_up(local);
+    local->up = why == NULL;
+    if (why) {
+        local->retry_ms = local->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : local->retry_ms * 2;
+        local->retry_at = now + local->retry_ms * DLK_NS_PER_MS;
+    }
+    local->base.host->link(local->base.host, local->up, why);
+    dlock_error_free(why);
+}
+
+void dlk_local_start(dlk_backend *backend, int64_t now)
+{
+    dlk_local *local = dlk_local_of(backend);
+    local->retry_ms = RETRY_MIN_MS / 2;
+    come_up(local, now);
+}
+
+int64_t dlk_local_tick(dlk_backend *backend, int64_t now)
+{
+    dlk_local *local = dlk_local_of(backend);
+    if (local->stopped)
+        return DLK_NEVER;
+    if (!local->up && now >= local->retry_at)
+        come_up(local, now);
+    if (!local->up)
+        return local->retry_at;
+    if (!local->watching || local->watch.running || dlk_list_empty(&local->turns))
+        return DLK_NEVER;
+    dlk_watch_step(&local->watch, 0);
+    return now + UNWATCHED_MS * DLK_NS_PER_MS;
+}
+
+static void free_turns(dlk_list *turns)
+{
+    dlk_list *node;
+    while ((node = dlk_list_take_first(turns))) {
+        dlk_local_turn *turn = DLK_LIST_ITEM(node, dlk_local_turn, all);
+        dlk_list_remove(&turn->of_key);
+        free(turn);
+    }
+}
+
+void dlk_local_stop(dlk_backend *backend)
+{
+    dlk_local *local = dlk_local_of(backend);
+    dlk_visit visit;
+    local->up = false;
+    local->stopped = true;
+    free_turns(&local->turns);
+    if (!local->owner)
+        return;
+    if (dlk_table_enter(local->table, &visit, PATIENCE_MS) == DLK_ENTERED) {
+        dlk_member_leave(&visit, local->owner, dlk_clock_now());
+        dlk_table_leave(&visit);
+    } else {
+        dlk_member_vanish(local->table, local->owner);
+    }
+}
+
+void dlk_local_free(dlk_backend *backend)
+{
+    dlk_local *local = dlk_local_of(backend);
+    dlk_watch_stop(&local->watch);
+    free_turns(&local->spare);
+    dlock_error_free(local->gone);
+    if (local->home)
+        dlk_home_leave(local->home);
+    else
+        dlk_file_close(&local->file, &local->mapped);
+    free(local);
+}
+
+void dlk_local_forked(dlk_backend *backend)
+{
+    dlk_local *local = dlk_local_of(backend);
+    if (local->home)
+        return;
+    dlk_watch_forked(&local->watch);
+    /* The child's copy of it would make the file look as if we were still there. */
+    if (local->file.fd >= 0)
+        (void)close(local->file.fd); /* the parent has its own */
+}
+
+/* ---- names ---- */
+
+dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
+{
+    if (!backend->type->traits.kinds[key->kind])
+        return dlk_error_set(err, DLOCK_ENOTSUP, "%s: has only mutexes so far",
+                             backend->type->schemes[0]);
+    if (key->size < 1 || key->size > DLK_TABLE_NAME)
+        return dlk_error_set(err, DLOCK_EINVAL, "a name has 1 to %d bytes, not %zu",
+                             DLK_TABLE_NAME, key->size);
+    dlk_local_key *data = calloc(1, sizeof(*data));
+    if (!data)
+        return dlk_error_nomem(err);
+    dlk_list_init(&data->turns);
+    data->hash = dlk_table_hash(key->name, key->size);
+    key->data = data;
+    return DLOCK_OK;
+}
+
+void dlk_local_key_close(dlk_backend *backend, dlk_key *key)
+{
+    /* There are none unless a release was never confirmed; then the table keeps the seats until
+     * we leave it. */
+    dlk_local_key *data = key->data;
+    dlk_list *node;
+    while ((node = dlk_list_take_first(&data->turns))) {
+        dlk_local_turn *turn = DLK_LIST_ITEM(node, dlk_local_turn, of_key);
+        dlk_list_remove(&turn->all);
+        dlk_list_append(&dlk_local_of(backend)->spare, &turn->all);
+    }
+    free(data);
+    key->data = NULL;
+}
+
+void dlk_local_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
+{
+    /* Who is in a line is always told, and nobody else is. */
+    (void)backend;
+    (void)key;
+    (void)on;
+    (void)now;
+}
+
+/* ---- sleeping ---- */
+
+void dlk_local_arm(dlk_backend *backend)
+{
+    dlk_local *local = dlk_local_of(backend);
+    local->armed_me = atomic_load_explicit(&local->me, memory_order_relaxed);
+    local->armed = local->armed_me ? &local->armed_me->bell : &local->own_bell;
+    local->armed_value = local->seen;
+}
+
+void dlk_local_sleep(dlk_backend *backend, int64_t until)
+{
+    dlk_local *local = dlk_local_of(backend);
+    /* See dlk_member_ring: first say that we sleep, then look, and that in the kernel. */
+    if (local->armed_me)
+        atomic_store(&local->armed_me->asleep, 1);
+    if (atomic_load(local->armed) == local->armed_value)
+        dlk_futex_wait(local->armed, local->armed_value, until,
+                       local->armed_me && local->table->shared);
+    if (local->armed_me)
+        atomic_store_explicit(&local->armed_me->asleep, 0, memory_order_relaxed);
+}
+
+void dlk_local_kick(dlk_backend *backend)
+{
+    dlk_local *local = dlk_local_of(backend);
+    dlk_member *me = atomic_load(&local->me);
+    atomic_fetch_add(&local->own_bell, 1);
+    dlk_futex_wake(&local->own_bell, 1, false);
+    if (me)
+        dlk_member_ring(local->table, me);
+}
+
+static bool is_granted(const dlk_local *local, const dlk_local_turn *turn)
+{
+    int64_t token, until;
+    return dlk_turn_granted(local->table, &turn->turn, &token, &until);
+}
+
+void dlk_local_process(dlk_backend *backend, int64_t now)
+{
+    dlk_local *local = dlk_local_of(backend);
+    dlk_member *me = atomic_load_explicit(&local->me, memory_order_relaxed);
+    (void)now; /* whether a grant is still in time is looked at when it is asked for */
+    local->seen = atomic_load(me ? &me->bell : &local->own_bell);
+    dlk_list granted, *node;
+    dlk_list_init(&granted);
+    DLK_LIST_FOR (it, &local->turns) {
+        dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, all);
+        if (turn->told || !is_granted(local, turn))
+            continue;
+        dlk_list_remove(it);
+        dlk_list_append(&granted, it);
+    }
+    /* The host may ask from inside, and so remove any of them from wherever it is. */
+    while ((node = dlk_list_take_first(&granted))) {
+        dlk_local_turn *turn = DLK_LIST_ITEM(node, dlk_local_turn, all);
+        dlk_list_append(&local->turns, node);
+        turn->told = true;
+        local->base.host->notified(local->base.host, turn->key);
+    }
+}

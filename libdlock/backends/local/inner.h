@@ -1,0 +1,106 @@
+/* What the parts of this folder share: one client's end of a table. */
+#ifndef DLK_BACKENDS_LOCAL_INNER_H
+#define DLK_BACKENDS_LOCAL_INNER_H
+
+#include "backends/backend.h"
+#include "backends/local/file.h"
+#include "backends/local/table.h"
+#include "backends/local/watch.h"
+
+typedef struct dlk_home dlk_home;
+
+typedef struct dlk_local {
+    dlk_backend base;
+    dlk_table *table;
+    dlk_home *home; /* mem: the table and who else uses it; NULL for file: */
+    dlk_table mapped; /* file: */
+    dlk_file file;
+    dlk_watch watch;
+    bool watching; /* begun, with or without a thread */
+    dlk_identity who;
+
+    uint64_t owner; /* what we claim as; 0: not registered yet */
+    bool up, stopped;
+    int64_t retry_at, retry_ms; /* while it isn't up */
+    int64_t check_at;           /* file: when to look at it again */
+    dlock_error *gone;          /* file: truncated or replaced; why nothing is granted any more */
+
+    dlk_list turns; /* dlk_local_turn.all: our places in lines */
+    dlk_list spare; /* turns not in use: what has been queued must not fail any more */
+
+    /* The driver sleeps on the member's bell, or on this one while there is no member. */
+    dlk_futex own_bell;
+    dlk_member *_Atomic me;
+    dlk_futex *armed;      /* frozen by arm */
+    uint32_t armed_value;
+    dlk_member *armed_me;
+    uint32_t seen;         /* the bell when we last looked at the turns */
+} dlk_local;
+
+/* What key_open makes of a name. */
+typedef struct dlk_local_key {
+    dlk_list turns; /* dlk_local_turn.of_key */
+    uint32_t hash;
+    uint32_t row; /* where the name was last, and … */
+    uint64_t title; /* … what says whether it still is */
+} dlk_local_key;
+
+typedef struct dlk_local_turn {
+    dlk_list all, of_key;
+    dlk_key *key;
+    uint64_t number;
+    dlk_turn turn;
+    bool told;
+} dlk_local_turn;
+
+static inline dlk_local *dlk_local_of(dlk_backend *backend)
+{
+    return (dlk_local *)(void *)backend;
+}
+
+/* backend.c: what mem: and file: do alike */
+dlk_local *dlk_local_new(const dlk_backend_type *type, dlk_host *host);
+void dlk_local_start(dlk_backend *backend, int64_t now);
+void dlk_local_stop(dlk_backend *backend);
+void dlk_local_free(dlk_backend *backend);
+void dlk_local_forked(dlk_backend *backend);
+dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err);
+void dlk_local_key_close(dlk_backend *backend, dlk_key *key);
+void dlk_local_ask(dlk_backend *backend, dlk_ask *ask, int64_t now);
+void dlk_local_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now);
+int64_t dlk_local_tick(dlk_backend *backend, int64_t now);
+void dlk_local_arm(dlk_backend *backend);
+void dlk_local_sleep(dlk_backend *backend, int64_t until);
+void dlk_local_process(dlk_backend *backend, int64_t now);
+void dlk_local_kick(dlk_backend *backend);
+
+#define DLK_LOCAL_OPS                                                                              \
+    .start = dlk_local_start, .stop = dlk_local_stop, .free = dlk_local_free,                      \
+    .forked = dlk_local_forked, .key_open = dlk_local_key_open,                                    \
+    .key_close = dlk_local_key_close, .ask = dlk_local_ask, .watch = dlk_local_watch,              \
+    .tick = dlk_local_tick, .arm = dlk_local_arm, .sleep = dlk_local_sleep,                        \
+    .process = dlk_local_process, .kick = dlk_local_kick
+
+#define DLK_LOCAL_TRAITS                                                                           \
+    {                                                                                              \
+        .layout = "table", .class = 2, .queues = true, .fair = true, .tokens = true,               \
+        .kinds = {[DLOCK_MUTEX] = true},                                                           \
+    }
+
+/* Enters, or says in ask why it can't be. */
+bool dlk_local_enter(dlk_local *local, dlk_visit *visit, dlk_ask *ask, int64_t now);
+/* Leaves; false: the table is damaged, and ask says so. */
+bool dlk_local_leave(dlk_local *local, dlk_visit *visit, dlk_ask *ask);
+/* Where the ask's lock is, 0: nobody has or wants it. Within a visit. */
+uint32_t dlk_local_row(dlk_visit *visit, const dlk_key *key);
+
+/* look.c: what asks that only look (and break) answer */
+void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now);
+void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now);
+void dlk_local_list(dlk_local *local, dlk_ask *ask, int64_t now);
+void dlk_local_doctor(dlk_local *local, dlk_ask *ask, int64_t now);
+
+/* mem.c */
+void dlk_home_leave(dlk_home *home);
+
+#endif

@@ -1,0 +1,113 @@
+/*
+ * How the lease table lies in memory: the same in a file that processes share and in the private
+ * memory behind mem:.
+ *
+ *     head | members | rows | seats | buckets | scratch | names
+ *
+ * A member is a client, a row is a lock, a seat is a place in a lock's line. Places are named by
+ * a ref, the index plus 1, so that zeroed memory is an empty table and 0 is "none".
+ *
+ * What survives a death at any instruction. Every change is the commit of ONE place: a row has
+ * two records and a word whose low bit says which one counts, so a record is written aside and
+ * one store makes it valid; a seat and a member are there when their word says so. Nothing that
+ * matters lies in two places: a lock's owner is what its record says, and a seat that the record
+ * names has been granted, while one that it doesn't name is in the line, by its ticket. Chains,
+ * lines and free lists are marked "derived": recover.c makes them anew from the words.
+ *
+ * Whoever may write the file may write anything, so a ref is checked where it is followed, and
+ * sizes are taken from the process' own copy.
+ */
+#ifndef DLK_BACKENDS_LOCAL_LAYOUT_H
+#define DLK_BACKENDS_LOCAL_LAYOUT_H
+
+#include "util/thread.h"
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DLK_TABLE_MAGIC "dlocktbl"  /* a finished table */
+#define DLK_TABLE_MAKING "dlock..." /* one whose making was interrupted, if nobody has it open */
+#define DLK_TABLE_LAYOUT 1          /* raised when anything in this file changes */
+#define DLK_TABLE_NAME 1024         /* bytes of a lock's name */
+#define DLK_TABLE_MUTEX 128         /* bytes kept for the mutex, whatever the libc */
+
+/* What has to be the same before the mutex may be touched. */
+typedef struct dlk_table_stamp {
+    char magic[8];
+    uint32_t layout;
+    uint32_t word_size;
+    uint32_t libc; /* 1 glibc, 2 another */
+    uint32_t mutex_size;
+    char boot_id[40];
+    uint64_t pid_ns, time_ns; /* inodes of /proc/self/ns/… */
+    uint32_t rows, seats, members, buckets;
+    uint64_t size;
+} dlk_table_stamp;
+
+typedef struct dlk_head {
+    dlk_table_stamp stamp;
+    alignas(256) union {
+        pthread_mutex_t mutex;
+        char room[DLK_TABLE_MUTEX];
+    };
+    _Atomic uint32_t inside; /* process that has the mutex, 0 when it is just coming or going */
+    _Atomic uint32_t registry; /* counts the comings and goings of members */
+    _Atomic int64_t last_token;
+    uint64_t last_ticket;
+    /* Places from the first to these have been used: what lies behind was never touched. */
+    uint32_t row_high, seat_high, member_high;
+    uint32_t free_row, free_seat; /* derived: chains by `next` */
+    uint32_t sweep;                /* where the search for an idle row goes on */
+} dlk_head;
+
+/* A client. The word is generation << 32 | process, process 0 when the place is free; the
+ * generation is part of every owner, so clearing the process voids all that the client had. */
+typedef struct dlk_member {
+    alignas(64) _Atomic uint64_t word;
+    uint64_t started; /* start time of the process, ticks since boot; 0 unknown */
+    char uuid[40];
+    alignas(64) dlk_futex bell; /* changed when one of the client's seats is granted */
+    _Atomic uint32_t asleep;    /* somebody may be in a futex wait for the bell */
+    char name[136];
+} dlk_member;
+
+/* What counts of a lock. */
+typedef struct dlk_record {
+    uint64_t owner; /* generation << 32 | ref of the member; 0 nobody */
+    uint64_t number;
+    int64_t token;
+    int64_t until;   /* end of the lease, boot clock */
+    uint64_t ticket; /* of the seat it was handed to, 0 when it was taken without waiting */
+    uint32_t seat;
+    uint32_t kind;
+} dlk_record;
+
+typedef struct dlk_row {
+    alignas(64) _Atomic uint64_t word; /* commits; the low bit is the record that counts */
+    _Atomic uint64_t title; /* generation << 16 | size of the name; size 0: no name, free */
+    dlk_record record[2];
+    uint32_t hash;             /* derived */
+    uint32_t next;             /* derived: in the bucket, or of the free ones */
+    uint32_t first, last;      /* derived: the line */
+} dlk_row;
+
+typedef struct dlk_seat {
+    alignas(64) _Atomic uint64_t word; /* the ticket; 0: free */
+    _Atomic int64_t token;     /* derived from the record: 0 in the line, else granted */
+    _Atomic int64_t until;     /* derived: valid once token is set */
+    _Atomic uint64_t owner;    /* as in the record */
+    uint64_t number;
+    int64_t ttl; /* ns */
+    uint32_t row;
+    uint32_t kind;
+    uint32_t prev, next; /* derived: the line, or the free ones */
+} dlk_seat;
+
+_Static_assert(sizeof(dlk_row) == 128, "a row is two cache lines");
+_Static_assert(sizeof(dlk_seat) == 64, "a seat is one cache line");
+_Static_assert(sizeof(pthread_mutex_t) <= DLK_TABLE_MUTEX, "the mutex fits");
+
+#endif

@@ -1,0 +1,177 @@
+/* Looking into a table: inspect and list; and break, which goes by what was seen. */
+#include "backends/local/inner.h"
+
+#include "util/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OWNER_SIZE 64 /* "<uuid>:<number>" */
+
+static void owner_text(const dlk_table *table, const dlk_record *record, char text[OWNER_SIZE])
+{
+    const dlk_member *member = dlk_member_of(table, record->owner);
+    (void)snprintf(text, OWNER_SIZE, "%.36s:%" PRIu64, member ? member->uuid : "?",
+                   record->number); /* fits */
+}
+
+/* ---- inspect ---- */
+
+typedef struct view {
+    bool held;
+    dlk_record record;
+    char owner[OWNER_SIZE];
+    uint32_t pid;
+    char client[sizeof(((dlk_member *)NULL)->name)];
+    int64_t waiters;
+} view;
+
+/* Copies what is to be told, so that no memory is asked for inside the mutex. */
+static void look(dlk_visit *visit, uint32_t ref, int64_t now, view *seen)
+{
+    const dlk_table *table = visit->table;
+    const dlk_row *row = dlk_row_at(table, ref);
+    const dlk_record *record = row ? dlk_table_holder(visit, ref, now) : NULL;
+    if (record) {
+        const dlk_member *member = dlk_member_of(table, record->owner);
+        seen->held = true;
+        seen->record = *record;
+        owner_text(table, record, seen->owner);
+        seen->pid = member ? (uint32_t)member->word : 0;
+        if (member)
+            (void)snprintf(seen->client, sizeof(seen->client), "%.*s",
+                           (int)sizeof(member->name) - 1, member->name); /* fits */
+    }
+    const dlk_seat *seat = row ? dlk_seat_at(table, row->first) : NULL;
+    for (uint32_t steps = 0; seat; seat = dlk_seat_at(table, seat->next)) {
+        if (steps++ == table->seat_count) {
+            visit->damaged = true;
+            return;
+        }
+        seen->waiters += dlk_member_of(table, seat->owner) != NULL;
+    }
+}
+
+/* A holder who is dead, but hasn't been noticed, is noticed when somebody looks. */
+static void notice_deaths(const dlk_local *local)
+{
+    if (local->table->shared)
+        dlk_watch_reap(local->table);
+}
+
+void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now)
+{
+    dlk_visit visit;
+    view seen = {.held = false};
+    notice_deaths(local);
+    if (!dlk_local_enter(local, &visit, ask, now))
+        return;
+    look(&visit, dlk_local_row(&visit, ask->key), now, &seen);
+    if (!dlk_local_leave(local, &visit, ask))
+        return;
+    ask->info = dlk_info_new();
+    dlk_info_add_int(ask->info, seen.held, "held");
+    dlk_info_add_text(ask->info, "mutex", "kind");
+    if (seen.held) {
+        dlk_info_add_text(ask->info, seen.owner, "holders.0.owner");
+        dlk_info_add_int(ask->info, seen.record.token, "holders.0.token");
+        dlk_info_add_int(ask->info, dlk_clock_ms_until(seen.record.until, now, INT64_MAX),
+                         "holders.0.remaining_ms");
+        dlk_info_add_int(ask->info, 1, "holders.0.count");
+        dlk_info_add_int(ask->info, seen.pid, "holders.0.pid");
+        dlk_info_add_text(ask->info, seen.client, "holders.0.client");
+    }
+    dlk_info_add_int(ask->info, seen.waiters, "waiters");
+    dlk_info_add_text(ask->info, local->base.type->traits.layout, "layout");
+    ask->reply = DLK_YES;
+}
+
+/* ---- break ---- */
+
+void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now)
+{
+    dlk_visit visit;
+    char owner[OWNER_SIZE];
+    if (!dlk_local_enter(local, &visit, ask, now))
+        return;
+    uint32_t row = dlk_local_row(&visit, ask->key);
+    const dlk_record *record = row ? dlk_table_holder(&visit, row, now) : NULL;
+    if (record) {
+        owner_text(local->table, record, owner);
+        if (ask->text && strcmp(ask->text, owner) != 0)
+            record = NULL;
+    }
+    if (record)
+        dlk_table_evict(&visit, row, now);
+    if (dlk_local_leave(local, &visit, ask))
+        ask->reply = record ? DLK_YES : DLK_NOT_OURS;
+}
+
+/* ---- list ---- */
+
+typedef struct entry {
+    size_t size; /* 0: not in use */
+    char name[DLK_TABLE_NAME + 1];
+    char owner[OWNER_SIZE];
+    int64_t until; /* 0: nobody holds it just now */
+} entry;
+
+static void look_at_entry(dlk_visit *visit, uint32_t ref, int64_t now, entry *found)
+{
+    const dlk_row *row = dlk_row_at(visit->table, ref);
+    const dlk_record *record = dlk_table_holder(visit, ref, now);
+    size_t size = (size_t)(atomic_load(&row->title) & 0xffff);
+    found->size = 0;
+    if (size > DLK_TABLE_NAME)
+        visit->damaged = true;
+    if (visit->damaged || (row->first == 0 && !record))
+        return;
+    found->size = size;
+    memcpy(found->name, dlk_row_name(visit->table, ref), size);
+    found->name[size] = '\0';
+    found->until = record ? record->until : 0;
+    if (record)
+        owner_text(visit->table, record, found->owner);
+}
+
+static void add_entry(dlock_info *info, const entry *found, int64_t number, int64_t now)
+{
+    dlk_info_add_text(info, found->name, "locks.%" PRId64 ".name", number);
+    if (found->until == 0)
+        return;
+    dlk_info_add_text(info, found->owner, "locks.%" PRId64 ".owner", number);
+    dlk_info_add_int(info, dlk_clock_ms_until(found->until, now, INT64_MAX),
+                     "locks.%" PRId64 ".remaining_ms", number);
+}
+
+void dlk_local_list(dlk_local *local, dlk_ask *ask, int64_t now)
+{
+    dlk_visit visit;
+    entry found;
+    const char *prefix = ask->text ? ask->text : "";
+    int64_t count = 0;
+    uint32_t high = local->table->row_count;
+    notice_deaths(local);
+    dlock_info *info = dlk_info_new();
+    /* A visit for each lock: a long list must not keep everybody out. */
+    for (uint32_t ref = 1; ref <= high && count < ask->limit; ref++) {
+        if (!dlk_local_enter(local, &visit, ask, now))
+            break;
+        if (local->table->head->row_high < high)
+            high = local->table->head->row_high;
+        found.size = 0;
+        if (ref <= high)
+            look_at_entry(&visit, ref, now, &found);
+        if (!dlk_local_leave(local, &visit, ask))
+            break;
+        if (found.size > 0 && strncmp(found.name, prefix, strlen(prefix)) == 0)
+            add_entry(info, &found, count++, now);
+    }
+    if (ask->reply != DLK_PENDING) {
+        dlk_info_free(info);
+        return;
+    }
+    ask->info = info;
+    ask->reply = DLK_YES;
+}

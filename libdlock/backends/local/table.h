@@ -1,0 +1,171 @@
+/*
+ * A lease table: locks with an owner, a lease and a line of those who wait, shared by the clients
+ * of a machine (file:) or of a process (mem:). All of it is a function of the table, the claim
+ * and *now*; nothing here waits but dlk_table_enter, and that not for long.
+ *
+ *     dlk_visit visit;
+ *     if (dlk_table_enter(table, &visit, patience) == DLK_ENTERED) {
+ *         … dlk_table_acquire(&visit, …) …
+ *         dlk_table_leave(&visit);          // unlocks, and only then wakes who was granted
+ *     }
+ *
+ * A function that finds nonsense in the table sets visit.damaged and does no more.
+ */
+#ifndef DLK_BACKENDS_LOCAL_TABLE_H
+#define DLK_BACKENDS_LOCAL_TABLE_H
+
+#include "backends/local/layout.h"
+
+#include <dlock/dlock.h>
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* One process' view of a table. What is here doesn't change while the table is in use. */
+typedef struct dlk_table {
+    dlk_head *head;
+    dlk_member *members;
+    dlk_row *rows;
+    dlk_seat *seats;
+    uint32_t *buckets; /* derived: first row of each chain */
+    uint32_t *scratch; /* room for the rebuild to sort seats in */
+    char *names;
+    uint32_t member_count, row_count, seat_count, bucket_count;
+    size_t size;
+    bool shared; /* among processes */
+    uint32_t pid;
+} dlk_table;
+
+/* Sets the counts from @p rows and returns how many bytes a table needs. */
+size_t dlk_table_measure(dlk_table *table, uint32_t rows);
+/* Finds the parts in @p memory, which has been measured. */
+void dlk_table_place(dlk_table *table, void *memory);
+/* Makes the mutex anew, when nobody can be in it. */
+dlock_err dlk_table_make_mutex(dlk_table *table);
+
+/* One stay inside the mutex, and whom to wake after it. */
+typedef struct dlk_visit {
+    dlk_table *table;
+    bool damaged;
+    bool ring_granted; /* everybody who has been granted something, not only who is listed */
+    unsigned ring_count;
+    uint32_t ring[6]; /* refs of members */
+} dlk_visit;
+
+typedef enum dlk_entry {
+    DLK_ENTERED,
+    DLK_ENTRY_BUSY,   /* another process has the mutex and keeps it */
+    DLK_ENTRY_BROKEN, /* the mutex is of no use any more */
+} dlk_entry;
+
+/* Patience is in ms; with some, more is given to a process that runs than to a stopped one. */
+dlk_entry dlk_table_enter(dlk_table *table, dlk_visit *visit, int patience);
+void dlk_table_leave(dlk_visit *visit);
+/* Who is in the mutex: "process 12 (host:12), which is stopped". */
+void dlk_table_describe_inside(const dlk_table *table, char *text, size_t size);
+
+/* ---- rows.c: names and free places ---- */
+uint32_t dlk_table_hash(const char *name, size_t size);
+/* The lock's row or 0; make: also one that is free, 0 only when all are in use. */
+uint32_t dlk_table_find(dlk_visit *visit, const char *name, size_t size, uint32_t hash);
+uint32_t dlk_table_make(dlk_visit *visit, const char *name, size_t size, uint32_t hash,
+                        int64_t now);
+/* Whether the row is the one that had this title, and so this name, when it was found. */
+static inline bool dlk_row_is(const dlk_table *table, uint32_t ref, uint64_t title)
+{
+    return ref - 1 < table->row_count &&
+           atomic_load_explicit(&table->rows[ref - 1].title, memory_order_relaxed) == title;
+}
+void dlk_row_free(dlk_visit *visit, uint32_t ref);
+/* A free seat, or 0. */
+uint32_t dlk_seat_take(dlk_visit *visit);
+void dlk_seat_free(dlk_visit *visit, uint32_t ref);
+
+/* ---- table.c: who has what ---- */
+/* A place in a line, as its owner remembers it; zeroed: none. */
+typedef struct dlk_turn {
+    uint32_t seat;
+    uint64_t ticket;
+} dlk_turn;
+
+typedef struct dlk_claim {
+    uint64_t owner; /* of dlk_member_join */
+    uint64_t number;
+    int64_t ttl; /* ns */
+    int64_t now;
+    uint32_t kind;
+} dlk_claim;
+
+typedef enum dlk_outcome {
+    DLK_GRANTED, /* *until and *token */
+    DLK_QUEUED,  /* *until: end of the holder's lease; *turn */
+    DLK_NO_SEAT,
+    DLK_NO_TOKEN, /* the counter is at its end */
+    DLK_NOTHING,  /* damaged: look at the visit */
+} dlk_outcome;
+
+dlk_outcome dlk_table_acquire(dlk_visit *visit, uint32_t row, const dlk_claim *claim,
+                              dlk_turn *turn, int64_t *token, int64_t *until);
+/* Both false: it wasn't theirs (any more). */
+bool dlk_table_renew(dlk_visit *visit, uint32_t row, const dlk_claim *claim);
+bool dlk_table_release(dlk_visit *visit, uint32_t row, const dlk_claim *claim, dlk_turn *turn);
+/* Whether the turn has come, without entering. */
+bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *token,
+                      int64_t *until);
+/* Takes the lock from whoever has it. */
+void dlk_table_evict(dlk_visit *visit, uint32_t row, int64_t now);
+/* Gives a lock that nobody has to the first in its line. */
+void dlk_table_settle(dlk_visit *visit, uint32_t row, int64_t now);
+/* The record that counts, or NULL when nobody has the lock. */
+const dlk_record *dlk_table_holder(const dlk_visit *visit, uint32_t row, int64_t now);
+
+/* Steps that recover.c repeats. */
+dlk_record *dlk_row_record(dlk_row *row);
+void dlk_row_commit(dlk_row *row, const dlk_record *record);
+void dlk_line_append(dlk_visit *visit, uint32_t row, uint32_t seat);
+void dlk_line_remove(dlk_visit *visit, uint32_t row, uint32_t seat);
+/* After leaving, wake this member. */
+void dlk_visit_ring(dlk_visit *visit, uint32_t member);
+
+/* ---- member.c: clients ---- */
+typedef struct dlk_identity {
+    uint32_t pid;
+    uint64_t started;
+    const char *uuid, *name;
+} dlk_identity;
+
+/* The owner to claim with, or 0: no free place. */
+uint64_t dlk_member_join(dlk_visit *visit, const dlk_identity *who);
+/* Hands on all that @p owner has, if it still is there. */
+void dlk_member_leave(dlk_visit *visit, uint64_t owner, int64_t now);
+/* The same when the mutex can't be had: what it had is void, but nobody is told. */
+void dlk_member_vanish(dlk_table *table, uint64_t owner);
+/* NULL unless this owner is still there. */
+dlk_member *dlk_member_of(const dlk_table *table, uint64_t owner);
+void dlk_member_ring(const dlk_table *table, dlk_member *member);
+
+/* ---- recover.c ---- */
+/* Makes all that is derived anew; what has no living owner is handed on. */
+void dlk_table_rebuild(dlk_visit *visit, int64_t now);
+
+static inline dlk_row *dlk_row_at(const dlk_table *table, uint32_t ref)
+{
+    return ref - 1 < table->row_count ? &table->rows[ref - 1] : NULL;
+}
+
+static inline dlk_seat *dlk_seat_at(const dlk_table *table, uint32_t ref)
+{
+    return ref - 1 < table->seat_count ? &table->seats[ref - 1] : NULL;
+}
+
+static inline dlk_member *dlk_member_at(const dlk_table *table, uint32_t ref)
+{
+    return ref - 1 < table->member_count ? &table->members[ref - 1] : NULL;
+}
+
+static inline char *dlk_row_name(const dlk_table *table, uint32_t ref)
+{
+    return table->names + (size_t)(ref - 1) * DLK_TABLE_NAME;
+}
+
+#endif

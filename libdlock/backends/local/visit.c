@@ -1,0 +1,158 @@
+/*
+ * The table's mutex. It is robust: a process that dies in it leaves the table to whoever enters
+ * next, who rebuilds it first. A process that is STOPPED in it (SIGSTOP, a debugger, the freezer)
+ * isn't dead, and nobody else gets in: so nobody waits here for long, and who gives up can say
+ * whom it was waiting for.
+ */
+#include "backends/local/table.h"
+
+#include "backends/local/process.h"
+#include "util/clock.h"
+#include "util/point.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define SPINS 40 /* about 2 µs: longer than a visit takes, far shorter than sleeping */
+
+dlock_err dlk_table_make_mutex(dlk_table *table)
+{
+    pthread_mutexattr_t attributes;
+    if (pthread_mutexattr_init(&attributes) != 0)
+        return DLOCK_ENOMEM;
+    memset(table->head->room, 0, sizeof(table->head->room));
+    int rc = 0;
+    if (table->shared) {
+        rc = pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+        if (rc == 0)
+            rc = pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    }
+    if (rc == 0)
+        rc = pthread_mutex_init(&table->head->mutex, &attributes);
+    (void)pthread_mutexattr_destroy(&attributes); /* frees nothing on Linux, can't fail */
+    return rc == 0 ? DLOCK_OK : DLOCK_ENOMEM;
+}
+
+/* The process in the mutex, 0 unknown. */
+static uint32_t who_is_inside(const dlk_table *table)
+{
+    uint32_t pid = atomic_load_explicit(&table->head->inside, memory_order_relaxed);
+#ifdef __GLIBC__
+    /* Just coming or going: glibc keeps the thread, which /proc shows under its number too. */
+    if (pid == 0)
+        pid = (uint32_t)table->head->mutex.__data.__lock & UINT32_C(0x3fffffff);
+#endif
+    return pid;
+}
+
+static bool is_stopped(char state)
+{
+    return state == 'T' || state == 't';
+}
+
+void dlk_table_describe_inside(const dlk_table *table, char *text, size_t size)
+{
+    uint32_t pid = who_is_inside(table);
+    char state = pid ? dlk_process_state(pid) : '?';
+    const char *name = "unknown client";
+    for (uint32_t ref = 1; ref <= table->member_count; ref++)
+        if (pid != 0 && (uint32_t)table->members[ref - 1].word == pid)
+            name = table->members[ref - 1].name;
+    (void)snprintf(text, size, "process %u (%.128s), which %s", pid, name, /* may be cut */
+                   is_stopped(state) ? "is stopped" : "doesn't go on");
+}
+
+static int wait_for_mutex(dlk_table *table, int ms)
+{
+    struct timespec until;
+    if (clock_gettime(CLOCK_MONOTONIC, &until) != 0)
+        return errno;
+    until.tv_nsec += (long)ms * DLK_NS_PER_MS;
+    until.tv_sec += until.tv_nsec / DLK_NS_PER_SEC;
+    until.tv_nsec %= DLK_NS_PER_SEC;
+    return pthread_mutex_clocklock(&table->head->mutex, CLOCK_MONOTONIC, &until);
+}
+
+/* Whether a try is worth its price; where we can't see it, it is. */
+static bool looks_free(const dlk_table *table)
+{
+#ifdef __GLIBC__
+    return __atomic_load_n(&table->head->mutex.__data.__lock, __ATOMIC_RELAXED) == 0;
+#else
+    return table != NULL;
+#endif
+}
+
+static int lock_shared(dlk_table *table, int patience)
+{
+    int rc = pthread_mutex_trylock(&table->head->mutex);
+    for (int i = 0; rc == EBUSY && i < SPINS; i++) {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#endif
+        if (looks_free(table))
+            rc = pthread_mutex_trylock(&table->head->mutex);
+    }
+    if (rc != EBUSY || patience == 0)
+        return rc;
+    rc = wait_for_mutex(table, patience / 2);
+    /* One that runs will be out soon, if it gets a processor; one that is stopped won't. */
+    if (rc == ETIMEDOUT && !is_stopped(dlk_process_state(who_is_inside(table))))
+        rc = wait_for_mutex(table, patience);
+    return rc;
+}
+
+dlk_entry dlk_table_enter(dlk_table *table, dlk_visit *visit, int patience)
+{
+    *visit = (dlk_visit){.table = table};
+    int rc = table->shared ? lock_shared(table, patience)
+                           : pthread_mutex_lock(&table->head->mutex);
+    if (rc == EBUSY || rc == ETIMEDOUT)
+        return DLK_ENTRY_BUSY;
+    if (rc != 0 && rc != EOWNERDEAD)
+        return DLK_ENTRY_BROKEN;
+    if (table->shared)
+        atomic_store_explicit(&table->head->inside, table->pid, memory_order_relaxed);
+    DLK_POINT("table.enter");
+    if (rc == EOWNERDEAD) {
+        DLK_POINT("table.recover");
+        /* The mutex last: should we die in the rebuild, the next one rebuilds. */
+        dlk_table_rebuild(visit, dlk_clock_now());
+        (void)pthread_mutex_consistent(&table->head->mutex); /* we own it and it was not */
+    }
+    return DLK_ENTERED;
+}
+
+/* Everybody with a grant that may not have been seen: after a death, which may have come between
+ * the grant and the wake. */
+static void ring_granted(dlk_table *table)
+{
+    uint32_t high = table->head->seat_high;
+    for (uint32_t ref = 1; ref <= high && ref <= table->seat_count; ref++) {
+        dlk_seat *seat = dlk_seat_at(table, ref);
+        if (atomic_load(&seat->word) == 0 || atomic_load(&seat->token) == 0)
+            continue;
+        dlk_member *member = dlk_member_of(table, seat->owner);
+        if (member)
+            dlk_member_ring(table, member);
+    }
+}
+
+void dlk_table_leave(dlk_visit *visit)
+{
+    dlk_table *table = visit->table;
+    DLK_POINT("table.leave");
+    if (table->shared)
+        atomic_store_explicit(&table->head->inside, 0, memory_order_relaxed);
+    (void)pthread_mutex_unlock(&table->head->mutex); /* it is ours */
+    DLK_POINT("table.wake");
+    for (unsigned i = 0; i < visit->ring_count; i++) {
+        dlk_member *member = dlk_member_at(table, visit->ring[i]);
+        if (member)
+            dlk_member_ring(table, member);
+    }
+    if (visit->ring_granted)
+        ring_granted(table);
+}

@@ -1,0 +1,60 @@
+/* The backends of this build. */
+#include "backends/registry.h"
+
+#ifdef DLK_WITH_MEM
+#include "backends/local/local.h"
+#elif defined(DLK_WITH_FILE)
+#include "backends/local/local.h"
+#endif
+#ifdef DLK_WITH_REDIS
+#include "backends/redis/redis.h"
+#endif
+
+#include <pthread.h>
+#include <string.h>
+
+static const dlk_backend_type *const types[] = {
+#ifdef DLK_WITH_MEM
+    &dlk_mem_backend,
+#endif
+#ifdef DLK_WITH_FILE
+    &dlk_file_backend,
+#endif
+#ifdef DLK_WITH_REDIS
+    &dlk_redis_backend,
+#endif
+    NULL,
+};
+
+const dlk_backend_type *dlk_registry_find(const char *scheme)
+{
+    for (size_t i = 0; types[i]; i++)
+        for (size_t k = 0; types[i]->schemes[k]; k++)
+            if (strcmp(types[i]->schemes[k], scheme) == 0)
+                return types[i];
+    return NULL;
+}
+
+static char schemes[256];
+static pthread_once_t schemes_once = PTHREAD_ONCE_INIT;
+
+static void join_schemes(void)
+{
+    size_t used = 0;
+    for (size_t i = 0; types[i]; i++)
+        for (size_t k = 0; types[i]->schemes[k]; k++) {
+            size_t size = strlen(types[i]->schemes[k]);
+            if (used + size + 2 > sizeof(schemes))
+                return;
+            if (used)
+                schemes[used++] = ' ';
+            memcpy(schemes + used, types[i]->schemes[k], size + 1);
+            used += size;
+        }
+}
+
+const char *dlk_registry_schemes(void)
+{
+    (void)pthread_once(&schemes_once, join_schemes);
+    return schemes;
+}

@@ -1,0 +1,13 @@
+/* Which backend serves a URI's scheme, among those in this build. */
+#ifndef DLK_BACKENDS_REGISTRY_H
+#define DLK_BACKENDS_REGISTRY_H
+
+#include "backends/backend.h"
+
+/* NULL when no backend of this build serves the scheme. */
+const dlk_backend_type *dlk_registry_find(const char *scheme);
+
+/* The schemes of this build, separated by a space. */
+const char *dlk_registry_schemes(void);
+
+#endif
