@@ -1,0 +1,21 @@
+-- Takes a lock from its holder. The counter of tokens stays, so the next one is larger.
+--   KEYS: 1 the lock    ARGV: 1 channel, 2 owner, or '' for whoever has it
+-- Refuses a hash that isn't a lock of this kind: it might be somebody's data.
+local fields = redis.call('hkeys', KEYS[1])
+if #fields == 0 then
+    return 0
+end
+for _, field in ipairs(fields) do
+    if not string.find(field, ':%d+$') then
+        return redis.error_reply('DLOCKKIND the hash has a field that is no owner of a lock')
+    end
+end
+if ARGV[2] ~= '' and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+    return 0
+end
+redis.call('del', KEYS[1])
+local told = redis.pcall('publish', ARGV[1], '0')
+if type(told) == 'table' then
+    return 2
+end
+return 1

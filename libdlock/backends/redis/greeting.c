@@ -1,0 +1,243 @@
+/* Greeting a server; see the header. All steps go out in one burst, so that they cost one round
+ * trip; their replies are judged one by one. */
+#include "backends/redis/greeting.h"
+
+#include "backends/redis/errors.h"
+#include "backends/redis/internal.h"
+#include "backends/redis/scripts.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEP_AUTH, STEP_SELECT, STEP_NAME, STEP_LOAD, STEP_PROBE, STEP_PROBE_SHA, STEP_INFO };
+
+static bool say(dlk_redis_connection *connection, unsigned char step, const dlk_arg *args,
+                size_t count)
+{
+    if (!dlk_resp_command(&connection->stream.out, args, count))
+        return false;
+    connection->steps[connection->step_count++] = step;
+    return true;
+}
+
+static bool say_password(dlk_redis_connection *connection, const char *password)
+{
+    const char *user = dlk_settings_text(connection->redis->settings, DLK_KEY_AUTH_USERNAME);
+    dlk_arg args[3] = {dlk_arg_text("AUTH")};
+    size_t count = 1;
+    if (user[0])
+        args[count++] = dlk_arg_text(user);
+    args[count++] = dlk_arg_text(password);
+    /* Room for the whole greeting at once: growing would leave a copy in freed memory. */
+    size_t size = strlen(user) + strlen(password) + 1024;
+    for (size_t i = 0; i < DLK_SCRIPT_COUNT; i++)
+        size += dlk_redis_scripts[i].size * 2 + 128;
+    connection->stream.secret = true;
+    return dlk_buf_room(&connection->stream.out, size) && say(connection, STEP_AUTH, args, count);
+}
+
+/* Clients' names must not have spaces. */
+static bool say_name(dlk_redis_connection *connection)
+{
+    char name[129];
+    snprintf(name, sizeof(name), "%s", connection->redis->base.host->name);
+    for (char *at = name; *at; at++)
+        if (*at <= ' ' || *at > '~')
+            *at = '_';
+    const dlk_arg args[] = {dlk_arg_text("CLIENT"), dlk_arg_text("SETNAME"), dlk_arg_text(name)};
+    return say(connection, STEP_NAME, args, 3);
+}
+
+dlock_error *dlk_redis_greet_messages(dlk_redis_connection *connection)
+{
+    char *password = NULL;
+    dlock_error *error = NULL;
+    if (dlk_settings_secret(connection->redis->settings, DLK_KEY_AUTH_PASSWORD, &password,
+                            &error) != DLOCK_OK)
+        return error;
+    bool fine = (!password || say_password(connection, password)) && say_name(connection);
+    dlk_secret_free(password);
+    return fine ? NULL : dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
+}
+
+bool dlk_redis_put_probe(dlk_redis *redis, dlk_buf *out, bool by_sha)
+{
+    const dlk_redis_script *probe = &dlk_redis_scripts[DLK_SCRIPT_PROBE];
+    const dlk_arg args[] = {
+        dlk_arg_text(by_sha ? "EVALSHA" : "EVAL"),
+        by_sha ? dlk_arg_text(probe->sha1) : (dlk_arg){probe->text, probe->size},
+        dlk_arg_text("0"),
+        dlk_arg_text(redis->probe_key),
+        dlk_arg_text(redis->probe_channel),
+    };
+    return dlk_resp_command(out, args, 5);
+}
+
+static bool say_select(dlk_redis_connection *connection)
+{
+    int64_t db = dlk_settings_int(connection->redis->settings, DLK_KEY_REDIS_DB);
+    if (db == 0)
+        return true;
+    char digits[DLK_RESP_NUMBER_MAX];
+    const dlk_arg args[] = {
+        dlk_arg_text("SELECT"),
+        {digits, (size_t)(dlk_resp_number(digits, (uint64_t)db) - digits)},
+    };
+    return say(connection, STEP_SELECT, args, 2);
+}
+
+static bool say_scripts(dlk_redis_connection *connection)
+{
+    for (size_t i = 0; i < DLK_SCRIPT_PROBE; i++) {
+        const dlk_arg args[] = {dlk_arg_text("SCRIPT"), dlk_arg_text("LOAD"),
+                                {dlk_redis_scripts[i].text, dlk_redis_scripts[i].size}};
+        if (!say(connection, STEP_LOAD, args, 3))
+            return false;
+    }
+    return true;
+}
+
+static bool say_probe(dlk_redis_connection *connection, unsigned char step)
+{
+    if (!dlk_redis_put_probe(connection->redis, &connection->stream.out, step == STEP_PROBE_SHA))
+        return false;
+    connection->steps[connection->step_count++] = step;
+    return true;
+}
+
+dlock_error *dlk_redis_greet_commands(dlk_redis_connection *connection)
+{
+    dlock_error *error = dlk_redis_greet_messages(connection);
+    if (error)
+        return error;
+    const dlk_arg info[] = {dlk_arg_text("INFO"), dlk_arg_text("memory")};
+    if (say_select(connection) && say_scripts(connection) && say_probe(connection, STEP_PROBE) &&
+        say_probe(connection, STEP_PROBE_SHA) && say(connection, STEP_INFO, info, 2))
+        return NULL;
+    return dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
+}
+
+/* ---- The replies ---- */
+
+bool dlk_redis_missing_rights(const dlk_resp *reply, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (reply->type != DLK_RESP_ARRAY || reply->count < 2 ||
+        reply->items[0].type != DLK_RESP_INTEGER || reply->items[1].type != DLK_RESP_INTEGER)
+        return false;
+    size_t used = 0;
+    for (size_t i = 2; i < reply->count; i++) {
+        if (reply->items[i].type != DLK_RESP_TEXT)
+            return false;
+        int put = snprintf(text + used, size - used, "%s+%s", used ? " " : "", reply->items[i].text);
+        if (put < 0 || (size_t)put >= size - used)
+            break; /* enough of them are named */
+        used += (size_t)put;
+    }
+    return true;
+}
+
+static dlock_error *judge_probe(dlk_redis_connection *connection, const dlk_resp *reply,
+                                int64_t now)
+{
+    dlk_redis *redis = connection->redis;
+    char missing[256];
+    if (!dlk_redis_missing_rights(reply, missing, sizeof(missing)))
+        return dlk_error_make(DLOCK_EPROTO, "redis: %s answers the start-up check with nonsense",
+                              redis->place);
+    if (missing[0]) {
+        const char *user = dlk_settings_text(redis->settings, DLK_KEY_AUTH_USERNAME);
+        return dlk_error_make(DLOCK_EACCES,
+                              "redis: user %s at %s lacks rights that locks need: %s (ACL SETUSER)",
+                              user[0] ? user : "default", redis->place, missing);
+    }
+    if (!redis->knows_clock) {
+        redis->knows_clock = true;
+        redis->clock_offset =
+            reply->items[0].integer * 1000000 + reply->items[1].integer - now / 1000;
+    }
+    return NULL;
+}
+
+bool dlk_redis_info_value(const dlk_resp *reply, const char *name, char *value, size_t size)
+{
+    size_t length = strlen(name);
+    if (reply->type != DLK_RESP_TEXT)
+        return false;
+    for (const char *line = reply->text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, length) == 0 && line[length] == ':') {
+            const char *from = line + length + 1;
+            size_t long_is = strcspn(from, "\r\n");
+            snprintf(value, size, "%.*s", (int)(long_is < size ? long_is : size - 1), from);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A server that evicts may take a lock away, or the counter of its tokens. */
+static dlock_error *judge_eviction(dlk_redis *redis, const dlk_resp *reply)
+{
+    char policy[64], limit[32];
+    if (!dlk_redis_info_value(reply, "maxmemory_policy", policy, sizeof(policy)) ||
+        !dlk_redis_info_value(reply, "maxmemory", limit, sizeof(limit)) ||
+        strcmp(policy, "noeviction") == 0 || strcmp(limit, "0") == 0)
+        return NULL;
+    if (dlk_settings_int(redis->settings, DLK_KEY_CLIENT_REQUIRE) >= DLK_REQUIRE_FENCING)
+        return dlk_error_make(DLOCK_ENOTSUP,
+                              "redis: client.require=fencing, but %s may evict the counter of "
+                              "tokens (maxmemory-policy %s; it should be noeviction)",
+                              redis->place, policy);
+    if (!redis->warned_eviction)
+        redis->base.host->log(redis->base.host, DLOCK_LOG_WARN,
+                              "redis: %s may evict locks when its memory is full: "
+                              "maxmemory-policy is %s, it should be noeviction",
+                              redis->place, policy);
+    redis->warned_eviction = true;
+    return NULL;
+}
+
+static dlock_error *judge_refusal(unsigned char step, const dlk_resp *reply)
+{
+    switch (step) {
+    case STEP_AUTH:
+        return dlk_redis_error_mute(reply, "AUTH"); /* the server may quote the password */
+    case STEP_SELECT:
+        return dlk_redis_error(reply, "SELECT");
+    case STEP_PROBE:
+        return dlk_redis_error(reply, "EVAL");
+    case STEP_PROBE_SHA:
+        /* Somebody flushed the scripts within this millisecond: the right is there. */
+        return dlk_resp_begins(reply, "NOSCRIPT") ? NULL : dlk_redis_error(reply, "EVALSHA");
+    default:
+        break;
+    }
+    /* A name, preloaded scripts and INFO are welcome, not needed. What concerns the whole
+     * connection comes again with the probe, but a server that ends it says so first. */
+    dlock_err code = dlk_redis_error_code(reply);
+    if (dlk_resp_begins(reply, "NOAUTH") || dlk_resp_begins(reply, "DENIED") ||
+        (code == DLOCK_EUNAVAIL && strstr(reply->text, "max number of clients")))
+        return dlk_redis_error(reply, "connecting");
+    return NULL;
+}
+
+dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp *reply,
+                               int64_t now)
+{
+    unsigned char step = connection->steps[connection->step++];
+    if (reply->type == DLK_RESP_ERROR)
+        return judge_refusal(step, reply);
+    if (step == STEP_PROBE)
+        return judge_probe(connection, reply, now);
+    if (step == STEP_INFO)
+        return judge_eviction(connection->redis, reply);
+    if (step != STEP_PROBE_SHA && reply->type != DLK_RESP_STATUS && reply->type != DLK_RESP_TEXT)
+        return dlk_error_make(DLOCK_EPROTO, "redis: %s answers the greeting with nonsense",
+                              connection->redis->place);
+    return NULL;
+}

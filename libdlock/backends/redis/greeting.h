@@ -1,0 +1,24 @@
+/* What is said at the beginning of a connection: who we are, and (on the one for commands) the
+ * scripts and a check of the user's rights, so that a missing one is named before the first lock. */
+#ifndef DLK_BACKENDS_REDIS_GREETING_H
+#define DLK_BACKENDS_REDIS_GREETING_H
+
+#include "backends/redis/connection.h"
+
+/* Hooks: append the greeting of a connection for commands, or for messages. */
+dlock_error *dlk_redis_greet_commands(dlk_redis_connection *connection);
+dlock_error *dlk_redis_greet_messages(dlk_redis_connection *connection);
+
+/* Judges the reply to the present step and goes on to the next one. */
+dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp *reply,
+                               int64_t now);
+
+/* The rights that a probe's answer complains of: "+hset +time"; "" when none is missing. False
+ * when the answer makes no sense. */
+bool dlk_redis_missing_rights(const dlk_resp *reply, char *text, size_t size);
+/* Appends the command that runs the probe. */
+bool dlk_redis_put_probe(dlk_redis *redis, dlk_buf *out, bool by_sha);
+/* The value of "name:" in the answer to INFO, cut to @p size; false when it isn't there. */
+bool dlk_redis_info_value(const dlk_resp *reply, const char *name, char *value, size_t size);
+
+#endif

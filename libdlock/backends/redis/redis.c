@@ -1,0 +1,344 @@
+/*
+ * The backend for a single Redis server: what the pieces in this folder make together.
+ *
+ * Who sleeps. The driver polls the two connections and an eventfd. `sleeper` says whether it may
+ * be asleep, so that a kick costs a system call only then: arm sets ARMED, kick sets KICKED and
+ * writes to the eventfd when it finds ARMED, sleep looks at it before poll. A write that comes
+ * late ends a later sleep for nothing, which is harmless.
+ *
+ * Where a request's bytes go: `ask` appends them to the stream's buffer; whoever comes first of
+ * the driver's sleep and a flush writes them (net/stream.h).
+ */
+#include "backends/redis/redis.h"
+
+#include "backends/redis/asks.h"
+#include "backends/redis/greeting.h"
+#include "backends/redis/internal.h"
+#include "backends/redis/keys.h"
+#include "util/clock.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_PORT 6379
+
+static dlk_redis *self(dlk_backend *backend)
+{
+    return (dlk_redis *)backend;
+}
+
+/* ---- The connection for commands ---- */
+
+static void be_ready(dlk_redis_connection *connection, int64_t now)
+{
+    dlk_redis *redis = connection->redis;
+    dlk_error_clear(&redis->why_down);
+    if (redis->was_up)
+        redis->base.host->reconnects++;
+    redis->was_up = true;
+    dlk_redis_subscriber_follow(redis, now);
+    redis->base.host->link(redis->base.host, true, NULL);
+}
+
+static void be_down(dlk_redis_connection *connection, const dlock_error *error, int64_t now)
+{
+    (void)now;
+    dlk_redis *redis = connection->redis;
+    dlk_error_clear(&redis->why_down);
+    redis->why_down = dlk_error_copy(error);
+    dlk_redis_asks_fail(redis, error);
+    redis->base.host->link(redis->base.host, false, error);
+}
+
+static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp *reply,
+                               int64_t now)
+{
+    return dlk_redis_asks_reply(connection->redis, reply, now);
+}
+
+static const dlk_redis_hooks hooks = {
+    .greet = dlk_redis_greet_commands, .ready = be_ready, .reply = take_reply, .down = be_down};
+
+/* ---- Open, free ---- */
+
+static void redis_free(dlk_backend *backend)
+{
+    dlk_redis *redis = self(backend);
+    dlk_redis_connection_free(&redis->commands);
+    dlk_redis_subscriber_free(redis);
+    if (redis->wake_fd >= 0)
+        close(redis->wake_fd);
+    dlk_settings_free(redis->settings);
+    dlk_error_clear(&redis->why_down);
+    free(redis->host);
+    free(redis->place);
+    free(redis->probe_key);
+    free(redis->probe_channel);
+    free(redis);
+}
+
+static char *format_place(const char *host, uint16_t port)
+{
+    char *text = NULL;
+    bool ipv6 = strchr(host, ':') != NULL;
+    int size = asprintf(&text, "%s%s%s:%u", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
+    return size < 0 ? NULL : text;
+}
+
+/* Where the URI leads to. */
+static dlock_err set_address(dlk_redis *redis, const dlk_uri *uri, dlock_error **err)
+{
+    if (strcmp(uri->scheme, "redis+unix") == 0) {
+        if (!dlk_address_unix(uri->path, &redis->commands.to))
+            return dlk_error_set(err, DLOCK_EINVAL,
+                                 "redis+unix: the path of the socket must have 1 to 107 bytes");
+        redis->place = strdup(uri->path);
+        return redis->place ? DLOCK_OK : dlk_error_nomem(err);
+    }
+    if (uri->host_count != 1)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "redis: one host is expected, as in redis://host:6379, not %zu",
+                             uri->host_count);
+    redis->port = uri->hosts[0].port ? uri->hosts[0].port : DEFAULT_PORT;
+    redis->host = strdup(uri->hosts[0].host);
+    redis->place = format_place(uri->hosts[0].host, redis->port);
+    if (!redis->host || !redis->place)
+        return dlk_error_nomem(err);
+    (void)dlk_address_numeric(redis->host, redis->port, &redis->commands.to); /* or a name */
+    return DLOCK_OK;
+}
+
+/* A name that nobody uses, for checking rights; where names have a prefix, below that. */
+static bool set_probe(dlk_redis *redis)
+{
+    const char *prefix = dlk_settings_text(redis->settings, DLK_KEY_CLIENT_PREFIX);
+    if (asprintf(&redis->probe_key, "%sprobe", prefix[0] ? prefix : "dlock:") < 0)
+        redis->probe_key = NULL;
+    if (redis->probe_key)
+        redis->probe_channel = dlk_redis_derive("redisson_lock__channel", redis->probe_key);
+    return redis->probe_channel != NULL;
+}
+
+static int64_t ns_of(const dlk_settings *settings, dlk_key_id id)
+{
+    return dlk_settings_int(settings, id) * DLK_NS_PER_MS;
+}
+
+static dlock_err set_up(dlk_redis *redis, const dlk_uri *uri, const dlk_settings *settings,
+                        dlock_error **err)
+{
+    redis->settings = dlk_settings_copy(settings);
+    redis->timeout_ns = ns_of(settings, DLK_KEY_CLIENT_TIMEOUT_MS);
+    redis->connect_ns = ns_of(settings, DLK_KEY_CLIENT_CONNECT_MS);
+    redis->backoff.min_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MIN_MS);
+    redis->backoff.max_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MAX_MS);
+    redis->poll_only = dlk_settings_int(settings, DLK_KEY_REDIS_WAIT) == DLK_REDIS_WAIT_POLL;
+    redis->owner_size = strlen(redis->base.host->uuid) + 1;
+    assert(redis->owner_size <= sizeof(redis->owner));
+    memcpy(redis->owner, redis->base.host->uuid, redis->owner_size - 1);
+    redis->owner[redis->owner_size - 1] = ':';
+    bool fine = dlk_redis_connection_init(&redis->commands, redis, &hooks);
+    fine = dlk_redis_subscriber_init(redis) && fine;
+    if (!redis->settings || !fine || !set_probe(redis))
+        return dlk_error_nomem(err);
+    redis->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (redis->wake_fd < 0)
+        return dlk_error_set(err, DLOCK_EUNAVAIL, "redis: no descriptor for an eventfd: %s",
+                             strerror(errno));
+    return set_address(redis, uri, err);
+}
+
+static dlock_err redis_open(dlk_host *host, const dlk_uri *uri, const dlk_settings *settings,
+                            dlk_backend **ret, dlock_error **err)
+{
+    if (dlk_settings_int(settings, DLK_KEY_REDIS_LAYOUT) != DLK_LAYOUT_REDISSON)
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "redis: this version has only redis.layout=redisson, not %s",
+                             dlk_settings_word(settings, DLK_KEY_REDIS_LAYOUT));
+    dlk_redis *redis = calloc(1, sizeof(*redis));
+    if (!redis)
+        return dlk_error_nomem(err);
+    redis->base = (dlk_backend){.type = &dlk_redis_backend, .host = host};
+    redis->wake_fd = -1;
+    redis->flight_deadline = DLK_NEVER;
+    dlk_list_init(&redis->flight);
+    dlock_err code = set_up(redis, uri, settings, err);
+    if (code != DLOCK_OK) {
+        redis_free(&redis->base);
+        return code;
+    }
+    *ret = &redis->base;
+    return DLOCK_OK;
+}
+
+/* ---- Start, stop, fork ---- */
+
+static void redis_start(dlk_backend *backend, int64_t now)
+{
+    dlk_redis_connection_start(&self(backend)->commands, now);
+}
+
+/* Writes what is still waiting, as far as that needs no waiting. */
+static void last_words(dlk_redis_connection *connection)
+{
+    if (connection->phase != DLK_PHASE_READY)
+        return;
+    dlk_stream_arm(&connection->stream);
+    (void)dlk_stream_push(&connection->stream);
+    dlk_stream_disarm(&connection->stream);
+}
+
+static void redis_stop(dlk_backend *backend)
+{
+    dlk_redis *redis = self(backend);
+    redis->stopped = true;
+    last_words(&redis->commands);
+    dlk_redis_subscriber_stop(redis);
+    dlk_redis_connection_stop(&redis->commands);
+    dlk_error_clear(&redis->why_down);
+    redis->why_down = dlk_error_make(DLOCK_EUNAVAIL, "redis: the connection is closed");
+    dlk_redis_asks_fail(redis, redis->why_down);
+}
+
+static void redis_forked(dlk_backend *backend)
+{
+    dlk_redis *redis = self(backend);
+    dlk_redis_connection_forked(&redis->commands);
+    dlk_redis_connection_forked(&redis->subscriber.connection);
+    (void)syscall(SYS_close, redis->wake_fd);
+}
+
+static int64_t redis_tick(dlk_backend *backend, int64_t now)
+{
+    dlk_redis *redis = self(backend);
+    int64_t answers = dlk_redis_asks_tick(redis, now);
+    int64_t commands = dlk_redis_connection_tick(&redis->commands, now);
+    int64_t messages = dlk_redis_subscriber_tick(redis, now);
+    int64_t next = answers < commands ? answers : commands;
+    return next < messages ? next : messages;
+}
+
+/* ---- The driver's steps ---- */
+
+static void redis_arm(dlk_backend *backend)
+{
+    dlk_redis *redis = self(backend);
+    dlk_redis_connection_arm(&redis->commands, &redis->polls[0]);
+    dlk_redis_connection_arm(&redis->subscriber.connection, &redis->polls[1]);
+    dlk_redis_subscriber_arm(redis);
+    redis->polls[2] = (struct pollfd){.fd = redis->wake_fd, .events = POLLIN};
+    bool news = !dlk_list_empty(&redis->subscriber.to_tell);
+    atomic_store(&redis->sleeper, news ? DLK_SLEEPER_KICKED : DLK_SLEEPER_ARMED);
+}
+
+/* How long to poll; NULL is for ever. */
+static const struct timespec *time_left(bool doze, int64_t until, struct timespec *left)
+{
+    if (doze && until >= DLK_NEVER)
+        return NULL;
+    int64_t ns = doze ? until - dlk_clock_now() : 0;
+    *left = (struct timespec){0};
+    if (ns > 0) {
+        left->tv_sec = ns / DLK_NS_PER_SEC;
+        left->tv_nsec = ns % DLK_NS_PER_SEC;
+    }
+    return left;
+}
+
+static void redis_sleep(dlk_backend *backend, int64_t until)
+{
+    dlk_redis *redis = self(backend);
+    struct pollfd *polls = redis->polls;
+    struct timespec left;
+    polls[0].events = dlk_redis_connection_push(&redis->commands, polls[0].events);
+    polls[1].events = dlk_redis_connection_push(&redis->subscriber.connection, polls[1].events);
+    bool doze = polls[0].events && polls[1].events &&
+                atomic_load(&redis->sleeper) == DLK_SLEEPER_ARMED;
+    int ready = ppoll(polls, 3, time_left(doze, until, &left), NULL);
+    atomic_store(&redis->sleeper, DLK_SLEEPER_NONE);
+    if (ready <= 0) /* nothing, or EINTR */
+        return;
+    if (polls[0].revents)
+        dlk_redis_connection_pull(&redis->commands);
+    if (polls[1].revents)
+        dlk_redis_connection_pull(&redis->subscriber.connection);
+    if (polls[2].revents) {
+        uint64_t count;
+        (void)syscall(SYS_read, redis->wake_fd, &count, sizeof(count));
+    }
+}
+
+static void redis_process(dlk_backend *backend, int64_t now)
+{
+    dlk_redis *redis = self(backend);
+    dlk_redis_connection_process(&redis->commands, now);
+    dlk_redis_connection_process(&redis->subscriber.connection, now);
+    dlk_redis_subscriber_process(redis, now);
+}
+
+void dlk_redis_wake(dlk_redis *redis)
+{
+    if (atomic_exchange(&redis->sleeper, DLK_SLEEPER_KICKED) != DLK_SLEEPER_ARMED)
+        return;
+    int saved = errno;
+    uint64_t one = 1;
+    /* Not write(): that is a cancellation point. Can only fail when it is readable already. */
+    (void)syscall(SYS_write, redis->wake_fd, &one, sizeof(one));
+    errno = saved;
+}
+
+static void redis_kick(dlk_backend *backend)
+{
+    dlk_redis_wake(self(backend));
+}
+
+static void redis_flush(dlk_backend *backend)
+{
+    dlk_redis *redis = self(backend);
+    pthread_mutex_t *mutex = redis->base.host->mutex;
+    bool done = true;
+    if (redis->commands.phase == DLK_PHASE_READY)
+        done = dlk_stream_flush(&redis->commands.stream, mutex);
+    if (redis->subscriber.connection.phase == DLK_PHASE_READY)
+        done = dlk_stream_flush(&redis->subscriber.connection.stream, mutex) && done;
+    if (!done)
+        dlk_redis_wake(redis); /* what is left has to wait for the socket: poll for it */
+}
+
+static const char *const schemes[] = {"redis", "redis+unix", NULL};
+
+const dlk_backend_type dlk_redis_backend = {
+    .name = "redis",
+    .schemes = schemes,
+    .traits =
+        {
+            .layout = "redisson",
+            .class = DLK_REQUIRE_FENCING,
+            .tokens = true,
+            .margin_percent = 1,
+            .margin_ms = 2,
+            .kinds = {[DLOCK_MUTEX] = true},
+        },
+    .open = redis_open,
+    .start = redis_start,
+    .stop = redis_stop,
+    .free = redis_free,
+    .forked = redis_forked,
+    .key_open = dlk_redis_key_open,
+    .key_close = dlk_redis_key_close,
+    .ask = dlk_redis_ask,
+    .watch = dlk_redis_watch,
+    .tick = redis_tick,
+    .arm = redis_arm,
+    .sleep = redis_sleep,
+    .process = redis_process,
+    .kick = redis_kick,
+    .flush = redis_flush,
+};

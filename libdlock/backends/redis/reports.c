@@ -1,0 +1,291 @@
+/* Inspecting and listing; see the header.
+ *
+ * A list alternates between SCAN, which finds hashes whose names begin right, and a script that
+ * says which of these are locks. Each step has the whole time-out of a command: a large database
+ * takes many steps, and the connection must not be given up for that. */
+#include "backends/redis/reports.h"
+
+#include "backends/redis/asks.h"
+#include "backends/redis/internal.h"
+#include "backends/redis/scripts.h"
+#include "util/error.h"
+#include "util/info.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCAN_COUNT "500"
+#define BATCH 4096 /* names of one SCAN that are looked at; SCAN itself stays far below */
+
+static bool give_info(dlk_redis *redis, dlk_ask *ask, dlock_info *info)
+{
+    if (dlk_info_failed(info)) {
+        dlk_info_free(info);
+        dlk_redis_ask_refuse(redis, ask, dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
+        return true;
+    }
+    ask->info = info;
+    dlk_redis_ask_answer(redis, ask, DLK_YES);
+    return true;
+}
+
+/* ---- Inspect ---- */
+
+/* PTTL, token, then field and value in turn. */
+static bool plausible(const dlk_resp *reply)
+{
+    if (reply->type != DLK_RESP_ARRAY || reply->count < 2 || reply->count % 2 != 0 ||
+        reply->items[0].type != DLK_RESP_INTEGER)
+        return false;
+    for (size_t i = 1; i < reply->count; i++)
+        if (reply->items[i].type != DLK_RESP_TEXT)
+            return false;
+    return true;
+}
+
+bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+{
+    if (!plausible(reply))
+        return false;
+    dlock_info *info = dlk_info_new();
+    int64_t token, count;
+    const char *mode = NULL;
+    size_t holder = 0;
+    for (size_t i = 2; i < reply->count; i += 2)
+        if (strcmp(reply->items[i].text, "mode") == 0)
+            mode = reply->items[i + 1].text;
+    dlk_info_add_int(info, reply->count > 2, "held");
+    dlk_info_add_text(info, mode ? mode : "mutex", "kind");
+    for (size_t i = 2; i < reply->count; i += 2) {
+        if (strcmp(reply->items[i].text, "mode") == 0)
+            continue;
+        dlk_info_add_text(info, reply->items[i].text, "holders.%zu.owner", holder);
+        if (!mode && dlk_resp_decimal(&reply->items[1], &token))
+            dlk_info_add_int(info, token, "holders.%zu.token", holder);
+        if (reply->items[0].integer >= 0)
+            dlk_info_add_int(info, reply->items[0].integer, "holders.%zu.remaining_ms", holder);
+        if (dlk_resp_decimal(&reply->items[i + 1], &count))
+            dlk_info_add_int(info, count, "holders.%zu.count", holder);
+        holder++;
+    }
+    dlk_info_add_text(info, "redisson", "layout");
+    return give_info(redis, ask, info);
+}
+
+/* ---- List ---- */
+
+typedef struct found {
+    char *name, *owner;
+    int64_t left;
+} found;
+
+typedef struct listing {
+    char cursor[24]; /* "0" after the last SCAN */
+    bool scanning;   /* the reply that comes is SCAN's, not the script's */
+    char *pattern;
+    found *items;
+    size_t count, capacity;
+} listing;
+
+/* ask->scratch holds the listing while it lasts. */
+static listing *listing_of(const dlk_ask *ask)
+{
+    return (listing *)(intptr_t)ask->scratch;
+}
+
+void dlk_redis_reports_drop(dlk_ask *ask)
+{
+    if (ask->verb == DLK_DOCTOR) {
+        dlk_info_free(ask->info);
+        ask->info = NULL;
+    }
+    if (ask->verb != DLK_LIST || ask->scratch == 0)
+        return;
+    listing *list = listing_of(ask);
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->items[i].name);
+        free(list->items[i].owner);
+    }
+    free(list->items);
+    free(list->pattern);
+    free(list);
+    ask->scratch = 0;
+}
+
+/* The beginning with what SCAN takes for special made plain, and "*". */
+static char *make_pattern(const char *begin)
+{
+    char *pattern = malloc(strlen(begin) * 2 + 2), *to = pattern;
+    if (!pattern)
+        return NULL;
+    for (; *begin; begin++) {
+        if (strchr("*?[]\\^-", *begin))
+            *to++ = '\\';
+        *to++ = *begin;
+    }
+    *to++ = '*';
+    *to = '\0';
+    return pattern;
+}
+
+static bool put_scan(dlk_redis *redis, listing *list)
+{
+    const dlk_arg args[] = {
+        dlk_arg_text("SCAN"),  dlk_arg_text(list->cursor), dlk_arg_text("MATCH"),
+        dlk_arg_text(list->pattern), dlk_arg_text("COUNT"), dlk_arg_text(SCAN_COUNT),
+        dlk_arg_text("TYPE"), dlk_arg_text("hash"),
+    };
+    list->scanning = true;
+    return dlk_resp_command(&redis->commands.stream.out, args, 8);
+}
+
+bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask)
+{
+    listing *list = calloc(1, sizeof(*list));
+    if (!list)
+        return false;
+    ask->scratch = (int64_t)(intptr_t)list;
+    list->pattern = make_pattern(ask->text ? ask->text : "");
+    strcpy(list->cursor, "0");
+    if (list->pattern && put_scan(redis, list))
+        return true;
+    dlk_redis_reports_drop(ask);
+    return false;
+}
+
+/* Sends the names to the script that knows locks. */
+static bool put_names(dlk_redis *redis, listing *list, const dlk_resp *names)
+{
+    const dlk_redis_script *script = &dlk_redis_scripts[DLK_SCRIPT_LIST];
+    size_t count = names->count < BATCH ? names->count : BATCH;
+    dlk_arg *args = malloc((count + 3) * sizeof(*args));
+    if (!args)
+        return false;
+    args[0] = dlk_arg_text("EVAL");
+    args[1] = (dlk_arg){script->text, script->size};
+    args[2] = dlk_arg_text("0");
+    for (size_t i = 0; i < count; i++)
+        args[i + 3] = (dlk_arg){names->items[i].text, names->items[i].size};
+    list->scanning = false;
+    bool fine = dlk_resp_command(&redis->commands.stream.out, args, count + 3);
+    free(args);
+    return fine;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const found *)a)->name, ((const found *)b)->name);
+}
+
+/* SCAN may tell a name twice. */
+static void sort_and_thin(listing *list)
+{
+    if (list->count == 0)
+        return;
+    qsort(list->items, list->count, sizeof(*list->items), by_name);
+    size_t kept = 1;
+    for (size_t i = 1; i < list->count; i++) {
+        found *item = &list->items[i];
+        if (strcmp(item->name, list->items[kept - 1].name) != 0) {
+            list->items[kept++] = *item;
+        } else {
+            free(item->name);
+            free(item->owner);
+        }
+    }
+    list->count = kept;
+}
+
+static bool finish(dlk_redis *redis, dlk_ask *ask)
+{
+    listing *list = listing_of(ask);
+    dlock_info *info = dlk_info_new();
+    for (size_t i = 0; i < list->count && (int64_t)i < ask->limit; i++) {
+        dlk_info_add_text(info, list->items[i].name, "locks.%zu.name", i);
+        dlk_info_add_text(info, list->items[i].owner, "locks.%zu.owner", i);
+        if (list->items[i].left >= 0)
+            dlk_info_add_int(info, list->items[i].left, "locks.%zu.remaining_ms", i);
+    }
+    dlk_redis_reports_drop(ask);
+    return give_info(redis, ask, info);
+}
+
+static bool keep(listing *list, const dlk_resp *item)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? list->capacity * 2 : 64;
+        found *items = realloc(list->items, capacity * sizeof(*items));
+        if (!items)
+            return false;
+        list->items = items;
+        list->capacity = capacity;
+    }
+    found *into = &list->items[list->count];
+    *into = (found){strdup(item[0].text), strdup(item[1].text), item[2].integer};
+    list->count++; /* also when a copy failed: reports_drop frees it */
+    return into->name && into->owner;
+}
+
+/* The script's answer; *fine tells whether it made sense. False without memory. */
+static bool take_locks(listing *list, const dlk_resp *reply, bool *fine)
+{
+    *fine = reply->type == DLK_RESP_ARRAY && reply->count % 3 == 0;
+    for (size_t i = 0; *fine && i < reply->count; i += 3) {
+        const dlk_resp *item = &reply->items[i];
+        *fine = item[0].type == DLK_RESP_TEXT && item[1].type == DLK_RESP_TEXT &&
+                item[2].type == DLK_RESP_INTEGER;
+        /* A name with a NUL inside is nobody's we know. */
+        if (*fine && strlen(item[0].text) == item[0].size && !keep(list, item))
+            return false;
+    }
+    sort_and_thin(list);
+    return true;
+}
+
+/* SCAN's answer: the cursor to go on with, and names. */
+static bool take_cursor(listing *list, const dlk_resp *reply)
+{
+    if (reply->type != DLK_RESP_ARRAY || reply->count != 2 ||
+        reply->items[0].type != DLK_RESP_TEXT || reply->items[1].type != DLK_RESP_ARRAY ||
+        reply->items[0].size >= sizeof(list->cursor))
+        return false;
+    for (size_t i = 0; i < reply->items[1].count; i++)
+        if (reply->items[1].items[i].type != DLK_RESP_TEXT)
+            return false;
+    strcpy(list->cursor, reply->items[0].text);
+    return true;
+}
+
+bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply, int64_t now)
+{
+    listing *list = listing_of(ask);
+    bool fine = true, sent;
+    if (list->scanning) {
+        if (!take_cursor(list, reply))
+            return false;
+        if (reply->items[1].count > 0)
+            sent = put_names(redis, list, &reply->items[1]);
+        else if (strcmp(list->cursor, "0") == 0)
+            return finish(redis, ask);
+        else
+            sent = put_scan(redis, list);
+    } else {
+        sent = take_locks(list, reply, &fine);
+        if (!fine)
+            return false;
+        if (sent && (strcmp(list->cursor, "0") == 0 || (int64_t)list->count >= ask->limit))
+            return finish(redis, ask);
+        sent = sent && put_scan(redis, list);
+    }
+    dlk_list_remove(&ask->link);
+    if (sent) {
+        if (ask->deadline < now + redis->timeout_ns)
+            ask->deadline = now + redis->timeout_ns;
+        dlk_redis_ask_sent(redis, ask);
+    } else {
+        dlk_redis_reports_drop(ask);
+        dlk_redis_ask_refuse(redis, ask, dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
+    }
+    return true;
+}

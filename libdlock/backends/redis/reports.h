@@ -1,0 +1,19 @@
+/* Answers that are lists: who holds a lock, which locks there are. */
+#ifndef DLK_BACKENDS_REDIS_REPORTS_H
+#define DLK_BACKENDS_REDIS_REPORTS_H
+
+#include "backends/backend.h"
+#include "backends/redis/connection.h"
+
+/* Each of these is given the reply to the ask's last command and answers the ask or sends the
+ * next command. False when the reply makes no sense (and the ask is as before). */
+bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply);
+bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply, int64_t now);
+
+/* Appends the first command; false without memory. */
+bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask);
+
+/* Frees what a report that won't go on has gathered. Any ask. */
+void dlk_redis_reports_drop(dlk_ask *ask);
+
+#endif

@@ -1,0 +1,324 @@
+/* RESP; see the header. hiredis' reader works with any object functions: ours put the nodes into
+ * an arena, refuse long arrays before anything is allocated for them (the reader of 0.14 would
+ * take up to 2^31 elements), and make no difference between hiredis' versions. */
+#include "backends/redis/resp.h"
+
+#include <hiredis/hiredis.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#define REPLY_BYTES (8u << 20) /* of one reply on the wire */
+#define ARRAY_ITEMS (1u << 16)
+#define ARENA_BYTES (16u << 20)
+#define BLOCK 8192
+
+typedef struct block {
+    struct block *next;
+    size_t size;
+    char data[];
+} block;
+
+struct dlk_resp_reader {
+    redisReader *reader;
+    size_t pending; /* bytes fed since the last reply: an upper limit of the next one */
+    const char *problem;
+    size_t used, total; /* of the first block; of all */
+    block *blocks;      /* the first is filled; the last, of size BLOCK, is kept */
+};
+
+static void *arena_take(dlk_resp_reader *reader, size_t size)
+{
+    size = (size + 15) & ~(size_t)15;
+    if (size <= reader->blocks->size - reader->used) {
+        void *at = reader->blocks->data + reader->used;
+        reader->used += size;
+        return at;
+    }
+    size_t room = size > BLOCK ? size : BLOCK;
+    if (room > ARENA_BYTES - reader->total) {
+        reader->problem = "the reply is too large";
+        return NULL;
+    }
+    block *more = malloc(sizeof(*more) + room);
+    if (!more)
+        return NULL;
+    *more = (block){.next = reader->blocks, .size = room};
+    reader->blocks = more;
+    reader->used = size;
+    reader->total += room;
+    return more->data;
+}
+
+static void arena_reset(dlk_resp_reader *reader)
+{
+    while (reader->blocks->next) {
+        block *first = reader->blocks;
+        reader->blocks = first->next;
+        free(first);
+    }
+    reader->used = reader->total = 0;
+}
+
+/* ---- What hiredis' reader calls ---- */
+
+static dlk_resp *new_node(const redisReadTask *task, dlk_resp_type type)
+{
+    dlk_resp *node;
+    if (task->parent) {
+        dlk_resp *array = task->parent->obj;
+        node = &array->items[task->idx];
+    } else {
+        node = arena_take(task->privdata, sizeof(*node));
+    }
+    if (node)
+        *node = (dlk_resp){.type = type};
+    return node;
+}
+
+static void *make_text(const redisReadTask *task, char *text, size_t size)
+{
+    dlk_resp_type type = task->type == REDIS_REPLY_ERROR    ? DLK_RESP_ERROR
+                         : task->type == REDIS_REPLY_STATUS ? DLK_RESP_STATUS
+                                                            : DLK_RESP_TEXT;
+    /* hiredis waits for the end of a bulk, but doesn't look at it. */
+    if (task->type == REDIS_REPLY_STRING && memcmp(text + size, "\r\n", 2) != 0) {
+        dlk_resp_reader *reader = task->privdata;
+        reader->problem = "it is not RESP";
+        return NULL;
+    }
+    dlk_resp *node = new_node(task, type);
+    char *copy = node ? arena_take(task->privdata, size + 1) : NULL;
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    node->text = copy;
+    node->size = size;
+    return node;
+}
+
+#if HIREDIS_MAJOR >= 1
+static void *make_array(const redisReadTask *task, size_t count)
+#else
+static void *make_array(const redisReadTask *task, int count)
+#endif
+{
+    dlk_resp_reader *reader = task->privdata;
+    if ((size_t)count > ARRAY_ITEMS) {
+        reader->problem = "the reply is too large";
+        return NULL;
+    }
+    dlk_resp *node = new_node(task, DLK_RESP_ARRAY);
+    if (!node)
+        return NULL;
+    node->count = (size_t)count;
+    node->items = arena_take(reader, (node->count + 1) * sizeof(*node->items));
+    if (!node->items)
+        return NULL;
+    memset(node->items, 0, node->count * sizeof(*node->items)); /* all NIL until read */
+    return node;
+}
+
+static void *make_integer(const redisReadTask *task, long long value)
+{
+    dlk_resp *node = new_node(task, DLK_RESP_INTEGER);
+    if (node)
+        node->integer = value;
+    return node;
+}
+
+static void *make_nil(const redisReadTask *task)
+{
+    return new_node(task, DLK_RESP_NIL);
+}
+
+#if HIREDIS_MAJOR >= 1
+/* Types of RESP3, which we never ask for. Left out of the table they would be made up. */
+static void *make_double(const redisReadTask *task, double value, char *text, size_t size)
+{
+    (void)value, (void)text, (void)size;
+    dlk_resp_reader *reader = task->privdata;
+    reader->problem = "it is RESP3, which was not asked for";
+    return NULL;
+}
+
+static void *make_bool(const redisReadTask *task, int value)
+{
+    return make_double(task, value, NULL, 0);
+}
+#endif
+
+static void forget(void *node)
+{
+    (void)node; /* the arena has it */
+}
+
+static redisReplyObjectFunctions functions = {
+    .createString = make_text,
+    .createArray = make_array,
+    .createInteger = make_integer,
+    .createNil = make_nil,
+    .freeObject = forget,
+#if HIREDIS_MAJOR >= 1
+    .createDouble = make_double,
+    .createBool = make_bool,
+#endif
+};
+
+/* ---- The reader ---- */
+
+dlk_resp_reader *dlk_resp_new(void)
+{
+    dlk_resp_reader *reader = calloc(1, sizeof(*reader));
+    if (!reader)
+        return NULL;
+    reader->blocks = malloc(sizeof(block) + BLOCK);
+    if (!reader->blocks) {
+        free(reader);
+        return NULL;
+    }
+    *reader->blocks = (block){.size = BLOCK};
+    if (!dlk_resp_reset(reader)) {
+        dlk_resp_free(reader);
+        return NULL;
+    }
+    return reader;
+}
+
+void dlk_resp_free(dlk_resp_reader *reader)
+{
+    if (!reader)
+        return;
+    arena_reset(reader);
+    free(reader->blocks);
+    if (reader->reader)
+        redisReaderFree(reader->reader);
+    free(reader);
+}
+
+bool dlk_resp_reset(dlk_resp_reader *reader)
+{
+    arena_reset(reader);
+    reader->pending = 0;
+    reader->problem = NULL;
+    if (reader->reader)
+        redisReaderFree(reader->reader);
+    reader->reader = redisReaderCreateWithFunctions(&functions);
+    if (!reader->reader)
+        return false;
+    redisReaderSetPrivdata(reader->reader, reader);
+    return true;
+}
+
+bool dlk_resp_feed(dlk_resp_reader *reader, const char *data, size_t size)
+{
+    reader->pending += size;
+    if (reader->pending > REPLY_BYTES) {
+        reader->problem = "the reply is too large";
+        return false;
+    }
+    return redisReaderFeed(reader->reader, data, size) == REDIS_OK;
+}
+
+dlk_resp_got dlk_resp_next(dlk_resp_reader *reader, const dlk_resp **ret)
+{
+    /* A reply that began in an earlier burst has its nodes in the arena already. */
+    if (!redisReaderGetObject(reader->reader))
+        arena_reset(reader);
+    void *reply = NULL;
+    if (redisReaderGetReply(reader->reader, &reply) != REDIS_OK)
+        return DLK_RESP_BAD;
+    if (!reply)
+        return DLK_RESP_MORE;
+    reader->pending = reader->reader->len - reader->reader->pos;
+    *ret = reply;
+    return DLK_RESP_ONE;
+}
+
+const char *dlk_resp_problem(const dlk_resp_reader *reader)
+{
+    if (reader->problem)
+        return reader->problem;
+    if (reader->reader && reader->reader->err == REDIS_ERR_OOM)
+        return "out of memory";
+    return "it is not RESP";
+}
+
+bool dlk_resp_begins(const dlk_resp *resp, const char *word)
+{
+    size_t size = strlen(word);
+    return resp->size >= size && memcmp(resp->text, word, size) == 0 &&
+           (resp->size == size || resp->text[size] == ' ');
+}
+
+bool dlk_resp_decimal(const dlk_resp *resp, int64_t *ret)
+{
+    if (resp->type != DLK_RESP_TEXT || resp->size == 0 || resp->size > 19)
+        return false;
+    uint64_t value = 0;
+    for (size_t i = 0; i < resp->size; i++) {
+        if (resp->text[i] < '0' || resp->text[i] > '9')
+            return false;
+        value = value * 10 + (uint64_t)(resp->text[i] - '0');
+    }
+    *ret = (int64_t)value;
+    return value <= INT64_MAX;
+}
+
+/* ---- Writing ---- */
+
+char *dlk_resp_number(char *to, uint64_t number)
+{
+    char digits[DLK_RESP_NUMBER_MAX];
+    size_t count = 0;
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    while (count > 0)
+        *to++ = digits[--count];
+    return to;
+}
+
+static char *end_line(char *to)
+{
+    *to++ = '\r';
+    *to++ = '\n';
+    return to;
+}
+
+char *dlk_resp_count(char *to, size_t args)
+{
+    *to++ = '*';
+    return end_line(dlk_resp_number(to, args));
+}
+
+char *dlk_resp_bulk(char *to, const char *data, size_t size)
+{
+    *to++ = '$';
+    to = end_line(dlk_resp_number(to, size));
+    if (size > 0)
+        memcpy(to, data, size);
+    return end_line(to + size);
+}
+
+char *dlk_resp_bulk_number(char *to, uint64_t number)
+{
+    char digits[DLK_RESP_NUMBER_MAX];
+    return dlk_resp_bulk(to, digits, (size_t)(dlk_resp_number(digits, number) - digits));
+}
+
+bool dlk_resp_command(dlk_buf *out, const dlk_arg *args, size_t count)
+{
+    size_t size = DLK_RESP_OVERHEAD;
+    for (size_t i = 0; i < count; i++)
+        size += args[i].size + DLK_RESP_OVERHEAD;
+    char *begin = dlk_buf_room(out, size);
+    if (!begin)
+        return false;
+    char *to = dlk_resp_count(begin, count);
+    for (size_t i = 0; i < count; i++)
+        to = dlk_resp_bulk(to, args[i].data, args[i].size);
+    dlk_buf_added(out, (size_t)(to - begin));
+    return true;
+}

@@ -1,0 +1,83 @@
+/* Connecting without blocking; see the header. */
+#include "net/dial.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+void dlk_dial_begin(dlk_dial *dial, int64_t deadline)
+{
+    dial->next = 0;
+    dial->fd = -1;
+    dial->error = EHOSTUNREACH; /* stands when there is no address at all */
+    dial->deadline = deadline;
+}
+
+void dlk_dial_end(dlk_dial *dial)
+{
+    if (dial->fd >= 0)
+        close(dial->fd);
+    dial->fd = -1;
+}
+
+/* Begins with the next address; false when that failed at once. */
+static bool try_next(dlk_dial *dial, int64_t now)
+{
+    const dlk_address *address = &dial->addresses.item[dial->next];
+    int64_t left = (int64_t)(dial->addresses.count - dial->next);
+    dial->until = now + (dial->deadline - now) / left;
+    dial->next++;
+    dial->fd = socket(address->is.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (dial->fd < 0) {
+        dial->error = errno;
+        return false;
+    }
+    /* EINTR: goes on by itself. EAGAIN: a full backlog of a Unix socket, which does not. */
+    if (connect(dial->fd, &address->is.any, address->size) == 0 || errno == EINPROGRESS ||
+        errno == EINTR)
+        return true;
+    dial->error = errno;
+    dlk_dial_end(dial);
+    return false;
+}
+
+/* What became of the address being tried. */
+static dlk_dialled look(dlk_dial *dial, int64_t now)
+{
+    struct pollfd ready = {.fd = dial->fd, .events = POLLOUT};
+    if (poll(&ready, 1, 0) == 1) {
+        int error = 0;
+        socklen_t size = sizeof(error);
+        if (getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+            error = errno;
+        if (error == 0)
+            return DLK_DIAL_DONE;
+        dial->error = error;
+        return DLK_DIAL_FAILED;
+    }
+    if (now < dial->until)
+        return DLK_DIAL_PENDING;
+    dial->error = ETIMEDOUT;
+    return DLK_DIAL_FAILED;
+}
+
+dlk_dialled dlk_dial_step(dlk_dial *dial, int64_t now)
+{
+    for (;;) {
+        if (dial->fd >= 0) {
+            dlk_dialled result = look(dial, now);
+            if (result != DLK_DIAL_FAILED)
+                return result;
+            dlk_dial_end(dial);
+        }
+        do {
+            if (dial->next == dial->addresses.count)
+                return DLK_DIAL_FAILED;
+            if (now >= dial->deadline) {
+                dial->error = ETIMEDOUT;
+                return DLK_DIAL_FAILED;
+            }
+        } while (!try_next(dial, now));
+    }
+}
