@@ -1,0 +1,334 @@
+/* Clients: opening, closing, and what can be asked of one. */
+#include "api/conf.h"
+#include "api/handles.h"
+#include "backends/registry.h"
+#include "util/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *dlock_backends(void)
+{
+    return dlk_registry_schemes();
+}
+
+/* ---- shared by the files of api/ ---- */
+
+dlock_err dlk_op_await(dlock_op *op, dlock_hold **ret_hold, dlock_info **ret_info,
+                       dlock_error **err)
+{
+    (void)dlock_op_wait(op, DLOCK_FOREVER); /* a wait without limit ends with the op */
+    dlock_err code = dlock_op_result(op);
+    if (code == DLOCK_OK) {
+        if (ret_hold)
+            *ret_hold = dlock_op_take_hold(op);
+        if (ret_info)
+            *ret_info = dlock_op_take_info(op);
+        dlk_error_clear(err);
+    } else {
+        const dlock_error *why = dlock_op_error(op);
+        dlk_error_give(err, why ? dlk_error_copy(why) : dlk_error_make(code, "failed"));
+    }
+    dlock_op_free(op);
+    return code;
+}
+
+dlock_op *dlk_query_op(dlk_engine *engine, dlk_verb verb, dlock_op **ret_failed)
+{
+    if (!dlk_engine_enter(engine)) {
+        *ret_failed = dlk_op_static(DLOCK_EFORKED);
+        return NULL;
+    }
+    dlock_op *op = dlk_op_new(engine, DLK_OP_QUERY);
+    if (!op) {
+        dlk_engine_leave(engine);
+        *ret_failed = dlk_op_static(DLOCK_ENOMEM);
+        return NULL;
+    }
+    op->u.query.ask.verb = verb;
+    return op;
+}
+
+dlock_op *dlk_query_go(dlk_engine *engine, dlock_op *op, int64_t wait_ms)
+{
+    int64_t now = dlk_clock_now();
+    dlock_error *error = NULL;
+    /* Started first, so that what starting finds out reaches it. */
+    dlk_query_start(&engine->core, &op->u.query, dlk_clock_after(now, wait_ms), now);
+    if (dlk_engine_start(engine, now, &error) != DLOCK_OK && !op->over)
+        dlk_query_cancel(&engine->core, &op->u.query, error->code, now);
+    dlk_error_clear(&error);
+    dlk_engine_digest(engine, now);
+    dlk_engine_send(engine);
+    dlk_engine_leave(engine);
+    return op;
+}
+
+/* ---- opening ---- */
+
+static dlock_err check_class(const dlk_backend_type *type, const dlk_settings *settings,
+                             const dlk_uri *uri, dlock_error **err)
+{
+    int64_t wanted = dlk_settings_int(settings, DLK_KEY_CLIENT_REQUIRE);
+    if (wanted <= type->traits.class)
+        return DLOCK_OK;
+    static const char *const classes[] = {"efficiency", "fencing", "correctness"};
+    return dlk_error_set(err, DLOCK_ENOTSUP, "%s can promise %s, not client.require=%s",
+                         uri->scheme, classes[type->traits.class],
+                         dlk_settings_word(settings, DLK_KEY_CLIENT_REQUIRE));
+}
+
+static dlock_err open_parsed(const dlk_uri *uri, const dlock_conf *conf, dlock_client *client,
+                             dlk_settings *from_uri, dlock_error **err)
+{
+    dlk_settings *settings = NULL;
+    client->type = dlk_registry_find(uri->scheme);
+    if (!client->type)
+        return dlk_error_set(err, DLOCK_ENOTSUP, "no backend for %s: in this build, which has: %s",
+                             uri->scheme, dlk_registry_schemes());
+    dlock_err code = dlk_uri_apply(uri, from_uri, err);
+    if (code == DLOCK_OK)
+        code = dlk_settings_for_client(from_uri, conf ? conf->settings : NULL, &settings, err);
+    if (code == DLOCK_OK)
+        code = check_class(client->type, settings, uri, err);
+    if (code == DLOCK_OK)
+        code = dlk_engine_open(client->type, uri, settings, conf ? conf->log : NULL,
+                               conf ? conf->log_user : NULL, &client->engine, err);
+    if (code != DLOCK_OK)
+        dlk_settings_free(settings);
+    return code;
+}
+
+static dlock_err open_client(const char *text, const dlock_conf *conf, dlock_client *client,
+                             dlock_error **err)
+{
+    dlk_uri *uri = NULL;
+    dlk_settings *from_uri = NULL;
+    dlock_err code = dlk_uri_parse(text, &uri, err);
+    if (code == DLOCK_OK && !(from_uri = dlk_settings_new()))
+        code = dlk_error_nomem(err);
+    if (code == DLOCK_OK)
+        code = open_parsed(uri, conf, client, from_uri, err);
+    dlk_settings_free(from_uri);
+    dlk_uri_free(uri);
+    return code;
+}
+
+dlock_err dlock_client_open(const char *uri, const dlock_conf *conf, dlock_client **ret_client,
+                            dlock_error **err)
+{
+    if (!uri || !ret_client)
+        return dlk_error_set(err, DLOCK_EINVAL, "dlock_client_open needs a URI and a place for the client");
+    dlock_client *client = calloc(1, sizeof(*client));
+    if (!client)
+        return dlk_error_nomem(err);
+    dlock_err code = open_client(uri, conf, client, err);
+    if (code != DLOCK_OK) {
+        free(client);
+        return code;
+    }
+    if (!dlk_settings_int(client->engine->settings, DLK_KEY_CLIENT_LAZY))
+        code = dlock_client_connect(client, err);
+    if (code != DLOCK_OK) {
+        dlock_client_free(client);
+        return code;
+    }
+    *ret_client = client;
+    return dlk_error_clear(err);
+}
+
+dlock_op *dlock_client_connect_start(dlock_client *client)
+{
+    dlock_op *failed;
+    if (!client)
+        return dlk_op_static(DLOCK_EINVAL);
+    dlk_engine *engine = client->engine;
+    dlock_op *op = dlk_query_op(engine, DLK_VERIFY, &failed);
+    if (!op)
+        return failed;
+    op->u.query.connect = true;
+    return dlk_query_go(engine, op, dlk_settings_int(engine->settings, DLK_KEY_CLIENT_CONNECT_MS));
+}
+
+dlock_err dlock_client_connect(dlock_client *client, dlock_error **err)
+{
+    return dlk_op_await(dlock_client_connect_start(client), NULL, NULL, err);
+}
+
+/* ---- closing ---- */
+
+dlock_op *dlock_client_close_start(dlock_client *client)
+{
+    if (!client)
+        return dlk_op_static(DLOCK_EINVAL);
+    dlk_engine *engine = client->engine;
+    if (!dlk_engine_enter(engine))
+        return dlk_op_static(DLOCK_EFORKED);
+    dlock_op *op = dlk_op_new(engine, DLK_OP_CLOSE);
+    if (op && engine->life != DLK_LIFE_CLOSED) {
+        dlk_list_append(&engine->closers, &op->link);
+        dlk_engine_begin_close(engine, dlk_clock_now());
+    } else if (op) {
+        dlock_err code = engine->close_code;
+        dlk_op_finish(engine, op, code,
+                      code == DLOCK_OK ? NULL : dlk_error_make(code, "closed, but not every release was confirmed"));
+        dlk_op_retire(engine, op);
+    } else {
+        dlk_engine_begin_close(engine, dlk_clock_now()); /* without memory nobody is told */
+    }
+    dlk_engine_leave(engine);
+    return op ? op : dlk_op_static(DLOCK_ENOMEM);
+}
+
+dlock_err dlock_client_close(dlock_client *client, dlock_error **err)
+{
+    if (client && dlk_engine_forked(client->engine))
+        return dlk_error_clear(err);
+    return dlk_op_await(dlock_client_close_start(client), NULL, NULL, err);
+}
+
+void dlock_client_free(dlock_client *client)
+{
+    if (!client || dlk_engine_forked(client->engine))
+        return; /* a fork's child leaks it on purpose */
+    (void)dlock_client_close(client, NULL); /* who wants to know calls close first */
+    dlk_engine_join(client->engine);
+    dlk_engine_unref(client->engine);
+    free(client);
+}
+
+/* ---- asking ---- */
+
+const char *dlock_client_uri(const dlock_client *client)
+{
+    return client ? client->engine->uri : "";
+}
+
+dlock_err dlock_client_stats(const dlock_client *client, dlock_info **ret_info, dlock_error **err)
+{
+    if (!client || !ret_info)
+        return dlk_error_set(err, DLOCK_EINVAL, "dlock_client_stats needs a client and a place for the info");
+    if (!dlk_engine_enter(client->engine))
+        return dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
+    dlock_info *info = dlk_engine_stats(client->engine);
+    dlk_engine_leave(client->engine);
+    return dlk_info_give(info, ret_info, err);
+}
+
+static void add_kinds(dlock_info *info, const dlk_traits *traits)
+{
+    static const char *const kinds[] = {"", "mutex", "read", "write", "semaphore", "election"};
+    for (int i = DLOCK_MUTEX; i <= DLOCK_ELECTION; i++)
+        dlk_info_add_int(info, traits->kinds[i], "kinds.%s", kinds[i]);
+}
+
+dlock_err dlock_client_features(const dlock_client *client, dlock_info **ret_info,
+                                dlock_error **err)
+{
+    if (!client || !ret_info)
+        return dlk_error_set(err, DLOCK_EINVAL, "dlock_client_features needs a client and a place for the info");
+    if (dlk_engine_forked(client->engine))
+        return dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
+    static const char *const classes[] = {"efficiency", "fencing", "correctness"};
+    const dlk_traits *traits = &client->type->traits;
+    dlock_info *info = dlk_info_new();
+    dlk_info_add_text(info, client->type->schemes[0], "backend");
+    dlk_info_add_text(info, traits->layout, "layout");
+    dlk_info_add_text(info, classes[traits->class], "class");
+    dlk_info_add_int(info, traits->tokens, "tokens");
+    dlk_info_add_int(info, traits->fair, "fair");
+    dlk_info_add_int(info, traits->queues, "queues");
+    dlk_info_add_int(info, 0, "handoff");
+    dlk_info_add_int(info, 0, "revoke");
+    add_kinds(info, traits);
+    return dlk_info_give(info, ret_info, err);
+}
+
+dlock_op *dlock_client_list_start(dlock_client *client, const char *prefix, int64_t max)
+{
+    if (!client || max < 1)
+        return dlk_op_static(DLOCK_EINVAL);
+    dlk_engine *engine = client->engine;
+    dlock_op *failed, *op = dlk_query_op(engine, DLK_LIST, &failed);
+    if (!op)
+        return failed;
+    const char *ours = dlk_settings_text(engine->settings, DLK_KEY_CLIENT_PREFIX);
+    prefix = prefix ? prefix : "";
+    size_t size = strlen(ours), more = strlen(prefix);
+    op->text = malloc(size + more + 1);
+    if (!op->text) {
+        dlk_query_cancel(&engine->core, &op->u.query, DLOCK_ENOMEM, 0);
+    } else {
+        memcpy(op->text, ours, size);
+        memcpy(op->text + size, prefix, more + 1);
+    }
+    op->u.query.ask.text = op->text;
+    op->u.query.ask.limit = max;
+    return dlk_query_go(engine, op, engine->core.limits.timeout_ms);
+}
+
+dlock_err dlock_client_list(dlock_client *client, const char *prefix, int64_t max,
+                            dlock_info **ret_info, dlock_error **err)
+{
+    if (!ret_info)
+        return dlk_error_set(err, DLOCK_EINVAL, "dlock_client_list needs a place for the info");
+    return dlk_op_await(dlock_client_list_start(client, prefix, max), NULL, ret_info, err);
+}
+
+dlock_op *dlock_client_doctor_start(dlock_client *client)
+{
+    if (!client)
+        return dlk_op_static(DLOCK_EINVAL);
+    dlock_op *failed, *op = dlk_query_op(client->engine, DLK_DOCTOR, &failed);
+    if (!op)
+        return failed;
+    return dlk_query_go(client->engine, op, client->engine->core.limits.timeout_ms);
+}
+
+dlock_err dlock_client_doctor(dlock_client *client, dlock_info **ret_info, dlock_error **err)
+{
+    if (!ret_info)
+        return dlk_error_set(err, DLOCK_EINVAL, "dlock_client_doctor needs a place for the info");
+    return dlk_op_await(dlock_client_doctor_start(client), NULL, ret_info, err);
+}
+
+/* Hand-off isn't there yet: a ticket can't have been made by anybody. */
+dlock_op *dlock_client_import_start(dlock_client *client, const char *ticket)
+{
+    if (!client || !ticket)
+        return dlk_op_static(DLOCK_EINVAL);
+    if (!dlk_engine_enter(client->engine))
+        return dlk_op_static(DLOCK_EFORKED);
+    dlock_op *op = dlk_op_failed(client->engine, DLOCK_ENOTSUP,
+                                 dlk_error_make(DLOCK_ENOTSUP, "hand-off isn't supported by this version"));
+    dlk_engine_leave(client->engine);
+    return op;
+}
+
+dlock_err dlock_client_import(dlock_client *client, const char *ticket, dlock_hold **ret_hold,
+                              dlock_error **err)
+{
+    return dlk_op_await(dlock_client_import_start(client, ticket), ret_hold, NULL, err);
+}
+
+/* ---- events ---- */
+
+int dlock_client_event_fd(dlock_client *client)
+{
+    if (!client || !dlk_engine_enter(client->engine))
+        return -1;
+    int fd = dlk_event_fd(client->engine);
+    dlk_engine_leave(client->engine);
+    return fd;
+}
+
+dlock_event *dlock_client_next_event(dlock_client *client)
+{
+    if (!client || !dlk_engine_enter(client->engine))
+        return NULL;
+    if (atomic_load(&client->engine->cancelled))
+        dlk_ops_drain_cancelled(client->engine, dlk_clock_now());
+    dlock_event *event = dlk_event_next(client->engine);
+    dlk_engine_leave(client->engine);
+    return event;
+}

@@ -1,0 +1,35 @@
+/* What the opaque client and lock handles are, and what their files share. */
+#ifndef DLK_API_HANDLES_H
+#define DLK_API_HANDLES_H
+
+#include "engine/engine.h"
+
+struct dlock_client {
+    dlk_engine *engine;
+    const dlk_backend_type *type;
+};
+
+struct dlock_lock {
+    dlk_engine *engine; /* referenced */
+    dlk_name *name;     /* referenced */
+    dlk_terms terms;
+    int owner;     /* DLK_OWNER_… */
+    char *display; /* the name as the caller gave it */
+};
+
+/* @p conf may be NULL. */
+dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
+                        const dlk_settings *settings, dlock_lock *lock, dlock_error **err);
+
+/* Waits for an op and takes it apart; *op is freed. */
+dlock_err dlk_op_await(dlock_op *op, dlock_hold **ret_hold, dlock_info **ret_info,
+                       dlock_error **err);
+
+/* A query op with this verb, not started yet, with the mutex held; or NULL with the mutex not
+ * held and *ret_failed an op that says why. */
+dlock_op *dlk_query_op(dlk_engine *engine, dlk_verb verb, dlock_op **ret_failed);
+
+/* Starts it, sends, lets go of the mutex. */
+dlock_op *dlk_query_go(dlk_engine *engine, dlock_op *op, int64_t wait_ms);
+
+#endif

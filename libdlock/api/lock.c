@@ -1,0 +1,306 @@
+/* Locks: a kind, a name and settings, and what can be asked of the name. */
+#include "api/conf.h"
+#include "api/handles.h"
+#include "util/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_BYTES 1024
+
+/* ---- making ---- */
+
+static dlock_err check_kind(const dlk_engine *engine, dlock_kind kind, dlock_error **err)
+{
+    static const char *const kinds[] = {"", "mutex", "read", "write", "semaphore", "election"};
+    if ((int)kind < DLOCK_MUTEX || (int)kind > DLOCK_ELECTION)
+        return dlk_error_set(err, DLOCK_EINVAL, "%d is no kind of lock", (int)kind);
+    const dlk_backend_type *type = engine->backend->type;
+    if (!type->traits.kinds[kind])
+        return dlk_error_set(err, DLOCK_ENOTSUP, "%s: has no %s locks in this version",
+                             type->schemes[0], kinds[kind]);
+    return DLOCK_OK;
+}
+
+/* Prefix and name in one piece, yours to free. */
+static dlock_err full_name(const dlk_engine *engine, const char *name, char **ret,
+                           dlock_error **err)
+{
+    const char *prefix = dlk_settings_text(engine->settings, DLK_KEY_CLIENT_PREFIX);
+    size_t size = strnlen(name, NAME_MAX_BYTES + 1), before = strlen(prefix);
+    if (size == 0)
+        return dlk_error_set(err, DLOCK_EINVAL, "a lock's name can't be empty");
+    if (before + size > NAME_MAX_BYTES)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "a lock's name, with client.prefix, has at most %d bytes",
+                             NAME_MAX_BYTES);
+    char *full = malloc(before + size + 1);
+    if (!full)
+        return dlk_error_nomem(err);
+    memcpy(full, prefix, before);
+    memcpy(full + before, name, size + 1);
+    *ret = full;
+    return DLOCK_OK;
+}
+
+static dlock_err check_settings(const dlk_engine *engine, dlock_kind kind,
+                                const dlk_settings *settings, dlock_error **err)
+{
+    const dlk_traits *traits = &engine->backend->type->traits;
+    if (dlk_settings_int(settings, DLK_KEY_LOCK_FAIR) && !traits->fair)
+        return dlk_error_set(err, DLOCK_ENOTSUP, "lock.fair isn't supported by %s: in this version",
+                             engine->backend->type->schemes[0]);
+    bool single = kind == DLOCK_SEMAPHORE || kind == DLOCK_ELECTION;
+    if (single && dlk_settings_is_set(settings, DLK_KEY_LOCK_OWNER) &&
+        dlk_settings_int(settings, DLK_KEY_LOCK_OWNER) != DLK_OWNER_NONE)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "lock.owner is always none for semaphores and elections");
+    return DLOCK_OK;
+}
+
+static dlk_terms terms_of(const dlk_settings *settings)
+{
+    return (dlk_terms){
+        .ttl_ms = dlk_settings_int(settings, DLK_KEY_LOCK_TTL_MS),
+        .max_hold_ms = dlk_settings_int(settings, DLK_KEY_LOCK_MAX_HOLD_MS),
+        .renewal = (int)dlk_settings_int(settings, DLK_KEY_LOCK_RENEW),
+        .reentrant = dlk_settings_int(settings, DLK_KEY_LOCK_REENTRANT) != 0,
+        .release_async = dlk_settings_int(settings, DLK_KEY_LOCK_RELEASE) == DLK_RELEASE_ASYNC,
+    };
+}
+
+/* Fills *lock but for its references to the engine. */
+dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
+                        const dlk_settings *settings, dlock_lock *lock, dlock_error **err)
+{
+    char *full = NULL;
+    dlock_err code = check_kind(engine, kind, err);
+    if (code == DLOCK_OK)
+        code = check_settings(engine, kind, settings, err);
+    if (code == DLOCK_OK)
+        code = full_name(engine, name, &full, err);
+    if (code != DLOCK_OK)
+        return code;
+    if (dlk_engine_enter(engine)) {
+        code = dlk_engine_name_get(engine, kind, full, settings, &lock->name, err);
+        dlk_engine_leave(engine);
+    } else {
+        code = dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
+    }
+    free(full);
+    lock->engine = engine;
+    lock->terms = terms_of(settings);
+    lock->owner = (int)dlk_settings_int(settings, DLK_KEY_LOCK_OWNER);
+    return code;
+}
+
+dlock_err dlock_lock_new(dlock_client *client, dlock_kind kind, const char *name,
+                         const dlock_conf *conf, dlock_lock **ret_lock, dlock_error **err)
+{
+    if (!client || !name || !ret_lock)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "dlock_lock_new needs a client, a name and a place for the lock");
+    if (dlk_engine_forked(client->engine))
+        return dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
+    dlk_settings *settings = NULL;
+    dlock_err code = dlk_settings_for_lock(client->engine->settings, conf ? conf->settings : NULL,
+                                           &settings, err);
+    if (code != DLOCK_OK)
+        return code;
+    dlock_lock *lock = calloc(1, sizeof(*lock));
+    if (!lock)
+        code = dlk_error_nomem(err);
+    else
+        code = dlk_lock_init(client->engine, kind, name, settings, lock, err);
+    dlk_settings_free(settings);
+    if (code != DLOCK_OK) {
+        free(lock);
+        return code;
+    }
+    dlk_engine_ref(lock->engine);
+    *ret_lock = lock;
+    return dlk_error_clear(err);
+}
+
+dlock_err dlock_multi_new(dlock_lock *const *locks, size_t count, const dlock_conf *conf,
+                          dlock_lock **ret_lock, dlock_error **err)
+{
+    (void)conf;
+    if (!locks || count == 0 || !ret_lock)
+        return dlk_error_set(err, DLOCK_EINVAL, "dlock_multi_new needs locks and a place for the lock");
+    return dlk_error_set(err, DLOCK_ENOTSUP, "multi-locks aren't supported by this version");
+}
+
+static void let_go(dlk_engine *engine, dlk_name *name)
+{
+    dlk_name_unref(&engine->core, name);
+    dlk_engine_leave(engine);
+}
+
+void dlock_lock_free(dlock_lock *lock)
+{
+    if (!lock || !dlk_engine_enter(lock->engine))
+        return; /* a fork's child leaks it on purpose */
+    dlk_engine *engine = lock->engine;
+    let_go(engine, lock->name);
+    free(lock);
+    dlk_engine_unref(engine);
+}
+
+/* ---- acquiring ---- */
+
+static dlock_err refuse_wait(int64_t wait_ms, dlock_error **err)
+{
+    return dlk_error_set(err, DLOCK_EINVAL,
+                         "a wait of %lld ms: it is 0, more, or DLOCK_FOREVER (-1)",
+                         (long long)wait_ms);
+}
+
+dlock_err dlock_lock_acquire(dlock_lock *lock, int64_t wait_ms, dlock_hold **ret_hold,
+                             dlock_error **err)
+{
+    if (!lock || !ret_hold)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "dlock_lock_acquire needs a lock and a place for the hold");
+    if (wait_ms < DLOCK_FOREVER)
+        return refuse_wait(wait_ms, err);
+    uint64_t owner = lock->owner != DLK_OWNER_NONE ? dlk_thread_number() : 0;
+    return dlk_engine_acquire(lock->engine, lock->name, &lock->terms, owner, wait_ms, ret_hold, err);
+}
+
+dlock_op *dlock_lock_acquire_start(dlock_lock *lock, int64_t wait_ms)
+{
+    if (!lock || wait_ms < DLOCK_FOREVER)
+        return dlk_op_static(DLOCK_EINVAL);
+    dlk_engine *engine = lock->engine;
+    if (!dlk_engine_enter(engine))
+        return dlk_op_static(DLOCK_EFORKED);
+    int64_t now = dlk_clock_now();
+    dlock_error *error = NULL;
+    dlock_op *op = NULL;
+    dlock_err code = dlk_engine_start(engine, now, &error);
+    if (code != DLOCK_OK) {
+        op = dlk_op_failed(engine, code, error);
+    } else if ((op = dlk_op_new(engine, DLK_OP_WAIT))) {
+        dlk_wait *wait = &op->u.waiter.wait;
+        op->u.waiter.op = op;
+        bool thread = lock->owner == DLK_OWNER_THREAD;
+        *wait = (dlk_wait){
+            .name = lock->name,
+            .terms = lock->terms,
+            .owner = thread ? dlk_thread_number() : dlk_core_new_owner(&engine->core),
+            .owner_is_thread = thread,
+        };
+        wait->once = wait_ms == 0;
+        dlk_acquire_start(&engine->core, wait,
+                          wait->once ? DLK_NEVER : dlk_clock_after(now, wait_ms), now);
+        dlk_engine_digest(engine, now);
+        dlk_engine_send(engine);
+    }
+    dlk_engine_leave(engine);
+    return op ? op : dlk_op_static(DLOCK_ENOMEM);
+}
+
+dlock_err dlock_acquire(dlock_client *client, const char *name, int64_t wait_ms,
+                        dlock_hold **ret_hold, dlock_error **err)
+{
+    if (!client || !name || !ret_hold)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "dlock_acquire needs a client, a name and a place for the hold");
+    if (wait_ms < DLOCK_FOREVER)
+        return refuse_wait(wait_ms, err);
+    if (dlk_engine_forked(client->engine))
+        return dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
+    dlock_lock lock = {0};
+    dlock_err code =
+        dlk_lock_init(client->engine, DLOCK_MUTEX, name, client->engine->settings, &lock, err);
+    if (code != DLOCK_OK)
+        return code;
+    code = dlock_lock_acquire(&lock, wait_ms, ret_hold, err);
+    if (dlk_engine_enter(client->engine))
+        let_go(client->engine, lock.name);
+    return code;
+}
+
+/* ---- asking about the name ---- */
+
+static dlock_op *query(dlock_lock *lock, dlk_verb verb, const char *text)
+{
+    dlock_op *failed, *op = dlk_query_op(lock->engine, verb, &failed);
+    if (!op)
+        return failed;
+    op->u.query.name = lock->name;
+    if (text && !(op->text = strdup(text))) {
+        dlk_query_cancel(&lock->engine->core, &op->u.query, DLOCK_ENOMEM, 0);
+    }
+    op->u.query.ask.text = op->text;
+    return op;
+}
+
+dlock_op *dlock_lock_wait_idle_start(dlock_lock *lock, int64_t wait_ms)
+{
+    if (!lock || wait_ms < DLOCK_FOREVER)
+        return dlk_op_static(DLOCK_EINVAL);
+    dlock_op *op = query(lock, DLK_INSPECT, NULL);
+    if (op->kind != DLK_OP_QUERY)
+        return op;
+    op->u.query.idle = true;
+    op->u.query.once = wait_ms == 0;
+    return dlk_query_go(lock->engine, op, wait_ms ? wait_ms : lock->engine->core.limits.timeout_ms);
+}
+
+dlock_err dlock_lock_wait_idle(dlock_lock *lock, int64_t wait_ms, dlock_error **err)
+{
+    return dlk_op_await(dlock_lock_wait_idle_start(lock, wait_ms), NULL, NULL, err);
+}
+
+dlock_op *dlock_lock_inspect_start(dlock_lock *lock)
+{
+    if (!lock)
+        return dlk_op_static(DLOCK_EINVAL);
+    dlock_op *op = query(lock, DLK_INSPECT, NULL);
+    if (op->kind != DLK_OP_QUERY)
+        return op;
+    return dlk_query_go(lock->engine, op, lock->engine->core.limits.timeout_ms);
+}
+
+dlock_err dlock_lock_inspect(dlock_lock *lock, dlock_info **ret_info, dlock_error **err)
+{
+    if (!ret_info)
+        return dlk_error_set(err, DLOCK_EINVAL, "dlock_lock_inspect needs a place for the info");
+    return dlk_op_await(dlock_lock_inspect_start(lock), NULL, ret_info, err);
+}
+
+dlock_op *dlock_lock_break_start(dlock_lock *lock, const char *owner)
+{
+    if (!lock)
+        return dlk_op_static(DLOCK_EINVAL);
+    dlock_op *op = query(lock, DLK_BREAK, owner);
+    if (op->kind != DLK_OP_QUERY)
+        return op;
+    return dlk_query_go(lock->engine, op, lock->engine->core.limits.timeout_ms);
+}
+
+dlock_err dlock_lock_break(dlock_lock *lock, const char *owner, dlock_error **err)
+{
+    return dlk_op_await(dlock_lock_break_start(lock, owner), NULL, NULL, err);
+}
+
+/* Revocation isn't there yet. */
+dlock_op *dlock_lock_revoke_start(dlock_lock *lock)
+{
+    if (!lock)
+        return dlk_op_static(DLOCK_EINVAL);
+    if (!dlk_engine_enter(lock->engine))
+        return dlk_op_static(DLOCK_EFORKED);
+    dlock_op *op =
+        dlk_op_failed(lock->engine, DLOCK_ENOTSUP,
+                      dlk_error_make(DLOCK_ENOTSUP, "revocation isn't supported by this version"));
+    dlk_engine_leave(lock->engine);
+    return op;
+}
+
+dlock_err dlock_lock_revoke(dlock_lock *lock, dlock_error **err)
+{
+    return dlk_op_await(dlock_lock_revoke_start(lock), NULL, NULL, err);
+}

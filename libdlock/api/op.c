@@ -1,0 +1,141 @@
+/* Operations as the caller sees them; how they complete is the engine's business. */
+#include "engine/engine.h"
+
+#include "util/clock.h"
+
+void dlock_op_cancel(dlock_op *op)
+{
+    if (op && op->engine && !dlk_engine_forked(op->engine))
+        dlk_op_request_cancel(op);
+}
+
+/* Static ops, and all in a fork's child, are only read. True when @p op is live and locked. */
+static bool enter(const dlock_op *op)
+{
+    return op->engine && dlk_engine_enter(op->engine);
+}
+
+static dlock_err settled(dlk_engine *engine, const dlock_op *op)
+{
+    if (atomic_load(&engine->cancelled))
+        dlk_ops_drain_cancelled(engine, dlk_clock_now());
+    return op->over ? DLOCK_OK : DLOCK_EPENDING;
+}
+
+dlock_err dlock_op_notify(dlock_op *op, uint64_t tag)
+{
+    if (!op)
+        return DLOCK_EINVAL;
+    if (!op->engine)
+        return DLOCK_OK;
+    if (!enter(op))
+        return DLOCK_EFORKED;
+    dlk_engine *engine = op->engine;
+    dlock_err code = settled(engine, op);
+    if (code == DLOCK_EPENDING) {
+        op->slot.tag = tag;
+        if (!op->slot.armed)
+            engine->attended++;
+        op->slot.armed = true;
+    }
+    dlk_engine_leave(engine);
+    return code;
+}
+
+dlock_err dlock_op_wait(dlock_op *op, int64_t wait_ms)
+{
+    if (!op || wait_ms < DLOCK_FOREVER)
+        return DLOCK_EINVAL;
+    if (!op->engine)
+        return DLOCK_OK;
+    if (!enter(op))
+        return DLOCK_EFORKED;
+    dlk_engine *engine = op->engine;
+    dlock_err code = settled(engine, op);
+    if (code == DLOCK_EPENDING && wait_ms != 0) {
+        dlk_sleeper me;
+        dlk_sleeper_init(&me);
+        dlk_list_append(&op->sleepers, &me.mates);
+        op->refs++;
+        dlk_engine_await(engine, &me, &op->over, dlk_clock_after(dlk_clock_now(), wait_ms));
+        dlk_list_remove(&me.mates);
+        code = op->over ? DLOCK_OK : DLOCK_EPENDING;
+        dlk_op_unref(op);
+    }
+    dlk_engine_leave(engine);
+    return code;
+}
+
+dlock_err dlock_op_result(const dlock_op *op)
+{
+    if (!op)
+        return DLOCK_EINVAL;
+    if (!op->engine)
+        return op->code;
+    if (!enter(op))
+        return DLOCK_EFORKED;
+    dlock_err code = settled(op->engine, op) == DLOCK_OK ? op->code : DLOCK_EPENDING;
+    dlk_engine_leave(op->engine);
+    return code;
+}
+
+const dlock_error *dlock_op_error(const dlock_op *op)
+{
+    if (!op)
+        return NULL;
+    if (!op->engine)
+        return op->error;
+    if (!enter(op))
+        return dlk_op_static(DLOCK_EFORKED)->error;
+    const dlock_error *error = settled(op->engine, op) == DLOCK_OK ? op->error : NULL;
+    dlk_engine_leave(op->engine);
+    return error;
+}
+
+dlock_hold *dlock_op_take_hold(dlock_op *op)
+{
+    if (!op || !enter(op))
+        return NULL;
+    dlock_hold *hold = NULL;
+    if (settled(op->engine, op) == DLOCK_OK) {
+        hold = op->hold;
+        op->hold = NULL;
+    }
+    dlk_engine_leave(op->engine);
+    return hold;
+}
+
+dlock_info *dlock_op_take_info(dlock_op *op)
+{
+    if (!op || !enter(op))
+        return NULL;
+    dlock_info *info = NULL;
+    if (settled(op->engine, op) == DLOCK_OK) {
+        info = op->info;
+        op->info = NULL;
+    }
+    dlk_engine_leave(op->engine);
+    return info;
+}
+
+void dlock_op_free(dlock_op *op)
+{
+    if (!op || !enter(op))
+        return; /* static, or in a fork's child: leaked on purpose */
+    dlk_engine *engine = op->engine;
+    int64_t now = dlk_clock_now();
+    dlk_ops_drain_cancelled(engine, now); /* it may lie on that stack */
+    dlk_op_cancel_now(engine, op, now);
+    dlk_event_withdraw(engine, &op->slot);
+    bool had_hold = op->hold != NULL;
+    if (had_hold)
+        dlk_engine_drop_hold(engine, op->hold);
+    op->hold = NULL;
+    dlk_op_unref(op);
+    dlk_engine_digest(engine, now);
+    dlk_engine_send(engine);
+    dlk_engine_leave(engine);
+    if (had_hold)
+        dlk_engine_unref(engine);
+    dlk_engine_unref(engine);
+}
