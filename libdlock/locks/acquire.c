@@ -350,6 +350,12 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
         end_with(core, wait, DLOCK_ECLOSED, "the client is closed");
         return true;
     }
+    if (name->twin && dlk_name_rival(core, name)) {
+        end_with(core, wait, DLOCK_ECONFLICT,
+                 "another handle of this client uses this name with another layout, fairness or "
+                 "number of permits");
+        return true;
+    }
     dlk_grant *own = wait->owner_is_thread ? owned(name, wait->owner) : NULL;
     if (own) {
         if (dlk_grant_settle(core, own, now))
@@ -365,7 +371,7 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
         end_with(core, wait, DLOCK_EBUSY, "another owner of this client holds it");
         return true;
     }
-    if (!name->trying)
+    if (!name->trying && dlk_list_empty(&name->queue))
         return false;
     if (core->up)
         end_with(core, wait, DLOCK_EBUSY, "another owner of this client waits for it");
@@ -418,6 +424,8 @@ static dlock_err timeout_code(dlk_core *core, const dlk_wait *wait, int64_t now)
         if (trying->was_behind &&
             now < dlk_clock_after(trying->take.since, core->limits.timeout_ms / 10))
             return DLOCK_ETIMEDOUT;
+        if (!head && !trying->was_unknown)
+            return DLOCK_ETIMEDOUT; /* others of this client are before it, and nothing failed */
         return head ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
     case DLK_STANDS_UNKNOWN:
         return head ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;

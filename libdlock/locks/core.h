@@ -59,6 +59,7 @@ struct dlk_name {
     dlk_name *next; /* in its chain of the table */
     uint64_t hash;
     int refs;
+    bool twin; /* there has been another one of this text */
     dlk_list queue;  /* dlk_wait.link: first come, first served */
     dlk_list grants; /* dlk_grant.link */
     dlk_list idlers; /* dlk_query.link of those that wait for the name to be free */
@@ -246,7 +247,12 @@ size_t dlk_core_unconfirmed(const dlk_core *core);
 uint64_t dlk_core_new_owner(dlk_core *core);
 
 /* ---- name.c ---- */
-dlk_name *dlk_name_find(dlk_core *core, dlock_kind kind, const char *name, size_t size);
+/* The first name of this kind and text, or the next one after @p after: there may be several that
+ * differ in what the server is to see of them. */
+dlk_name *dlk_name_find(dlk_core *core, dlock_kind kind, const char *text, size_t size,
+                        dlk_name *after);
+/* Another name of the same text that is in use now, or NULL. */
+dlk_name *dlk_name_rival(dlk_core *core, const dlk_name *name);
 /* @p name is filled but for the fields of ours; gets one reference. False: no memory. */
 bool dlk_name_add(dlk_core *core, dlk_name *name);
 void dlk_name_ref(dlk_name *name);

@@ -33,15 +33,37 @@ static bool grow(dlk_core *core)
     return true;
 }
 
-dlk_name *dlk_name_find(dlk_core *core, dlock_kind kind, const char *text, size_t size)
+dlk_name *dlk_name_find(dlk_core *core, dlock_kind kind, const char *text, size_t size,
+                        dlk_name *after)
 {
     if (!core->name_buckets)
         return NULL;
-    uint64_t hash = hash_of(kind, text, size);
-    for (dlk_name *name = core->names[hash % core->name_buckets]; name; name = name->next)
+    uint64_t hash = after ? after->hash : hash_of(kind, text, size);
+    dlk_name *name = after ? after->next : core->names[hash % core->name_buckets];
+    for (; name; name = name->next)
         if (name->hash == hash && name->key.kind == kind && name->key.size == size &&
             memcmp(name->key.name, text, size) == 0)
             return name;
+    return NULL;
+}
+
+static bool in_use(const dlk_name *name)
+{
+    if (name->trying || !dlk_list_empty(&name->queue))
+        return true;
+    DLK_LIST_FOR(it, &name->grants)
+        if (dlk_grant_lives(DLK_LIST_ITEM(it, dlk_grant, link)))
+            return true;
+    return false;
+}
+
+dlk_name *dlk_name_rival(dlk_core *core, const dlk_name *name)
+{
+    const dlk_key *key = &name->key;
+    dlk_name *other = NULL;
+    while ((other = dlk_name_find(core, key->kind, key->name, key->size, other)))
+        if (other != name && in_use(other))
+            return other;
     return NULL;
 }
 
@@ -50,6 +72,10 @@ bool dlk_name_add(dlk_core *core, dlk_name *name)
     if (core->name_count >= core->name_buckets && !grow(core))
         return false;
     name->hash = hash_of(name->key.kind, name->key.name, name->key.size);
+    name->twin = false;
+    dlk_name *other = NULL;
+    while ((other = dlk_name_find(core, name->key.kind, name->key.name, name->key.size, other)))
+        name->twin = other->twin = true;
     dlk_name **chain = &core->names[name->hash % core->name_buckets];
     name->next = *chain;
     *chain = name;

@@ -1,0 +1,201 @@
+/* One run: the clients work, things go wrong, then all is healed and must come to rest. */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static event nemesis, watchdog;
+
+/* ---- what goes wrong by itself ---- */
+
+static void one_fault(void)
+{
+    client *c = &s.clients[between(0, s.config.clients - 1)];
+    fault what = (fault)between(0, FAULT_COUNT - 1);
+    if (!fault_on(what))
+        return;
+    int name = (int)between(0, s.config.names - 1);
+    step hit = STEP_IDLE;
+    DLK_LIST_FOR(it, &c->in_flight) {
+        dlk_verb verb = DLK_LIST_ITEM(it, dlk_ask, link)->verb;
+        hit = verb == DLK_ACQUIRE ? STEP_ACQUIRE : verb == DLK_RENEW ? STEP_RENEW : STEP_RELEASE;
+    }
+    switch (what) {
+    case FAULT_PAUSE:
+        if (!client_stopped(c))
+            client_pause(c, chance(300) ? between(1 * SEC, 40 * SEC) : between(1 * MS, 500 * MS));
+        break;
+    case FAULT_DEATH:
+        client_die(c);
+        break;
+    case FAULT_FREEZE:
+        s.server.frozen_until = s.now + between(10 * MS, 8 * SEC);
+        tell("server: stands still until %.0f ms", (double)s.server.frozen_until / (double)MS);
+        break;
+    case FAULT_RESTART:
+    case FAULT_WIPE:
+    case FAULT_ROLLBACK:
+        if (s.config.table)
+            return;
+        tell("server: %s", fault_names[what]);
+        if (what == FAULT_WIPE)
+            server_wipe();
+        else if (what == FAULT_ROLLBACK)
+            server_rollback();
+        for (int i = 0; i < s.config.clients; i++)
+            client_cut(&s.clients[i], "the server went away");
+        break;
+    case FAULT_REFUSE:
+        s.server.refuses_until = s.now + between(10 * MS, 3 * SEC);
+        break;
+    case FAULT_NO_NEWS:
+        s.server.quiet_until = s.now + between(100 * MS, 5 * SEC);
+        break;
+    case FAULT_BREAK:
+        tell("operator: breaks %c", 'a' + name);
+        server_break(name);
+        break;
+    case FAULT_DROP_REQUEST:
+    case FAULT_DROP_REPLY:
+    case FAULT_LATE_REQUEST:
+    case FAULT_SILENCE:
+    case FAULT_COUNT:
+        return; /* net.c's */
+    }
+    count_fault(what, hit);
+}
+
+/* Calm and storm alternate, so that deep states are reached and left again. */
+static void run_nemesis(event *e)
+{
+    bool storm = (s.now / (5 * SEC)) % 2 == 0;
+    one_fault();
+    if (chance(20))
+        server_snapshot();
+    if (!s.ending)
+        event_at(e, s.now + (storm ? between(1 * MS, 100 * MS) : between(100 * MS, 2 * SEC)),
+                 run_nemesis, NULL);
+}
+
+/* ---- liveness ---- */
+
+static bool healthy(const client *c)
+{
+    return c->connected && !c->silent && s.now - c->up_since > 4 * SEC &&
+           c->paused_until < s.now - 4 * SEC;
+}
+
+/* A free lock that a healthy client has wanted for long enough must have been granted. */
+static void run_watchdog(event *e)
+{
+    bool server_fine = s.server.frozen_until < s.now - 4 * SEC &&
+                       s.server.refuses_until < s.now - 4 * SEC;
+    for (int n = 0; n < s.config.names && server_fine; n++) {
+        if (!server_free(n) || s.now - s.server.free_since[n] < 4 * SEC)
+            continue;
+        for (int i = 0; i < s.config.clients; i++) {
+            client *c = &s.clients[i];
+            if (healthy(c) && c->names[n]->trying && dlk_list_empty(&c->in_flight) &&
+                s.now - c->up_since > 4 * SEC) {
+                const actor *a = NULL;
+                for (int k = 0; k < s.config.actors; k++)
+                    if (c->actors[k].mood == MOOD_WAITING && c->actors[k].name == n &&
+                        s.now - c->actors[k].asked_at > 4 * SEC)
+                        a = &c->actors[k];
+                if (a)
+                    violated("%c has been free for %.1f s, and client %d waits for it", 'a' + n,
+                             (double)(s.now - s.server.free_since[n]) / (double)SEC, i);
+            }
+        }
+    }
+    if (!s.ending)
+        event_at(e, s.now + 500 * MS, run_watchdog, NULL);
+}
+
+/* ---- the run ---- */
+
+static void go_until(int64_t end)
+{
+    while (!s.violation[0]) {
+        dlk_timer *first = dlk_heap_first(&s.events);
+        if (!first || first->at / 1024 > end)
+            break;
+        dlk_heap_remove(&s.events, first);
+        s.now = first->at / 1024;
+        event *e = DLK_LIST_ITEM(first, event, timer);
+        bool loose = e->loose;
+        e->run(e);
+        if (loose)
+            free(e);
+    }
+    if (s.now < end && !s.violation[0])
+        s.now = end;
+}
+
+static void heal(void)
+{
+    s.ending = true;
+    s.server.frozen_until = s.server.refuses_until = s.server.quiet_until = s.now;
+    for (int i = 0; i < s.config.clients; i++) {
+        client *c = &s.clients[i];
+        if (c->silent)
+            client_cut(c, "healed");
+    }
+}
+
+static void check_rest(void)
+{
+    for (int i = 0; i < s.config.clients && !s.violation[0]; i++) {
+        client *c = &s.clients[i];
+        for (int k = 0; k < s.config.actors; k++)
+            if (!actor_idle(&c->actors[k]))
+                violated("client %d.%d never came to rest: mood %d", i, k, (int)c->actors[k].mood);
+        if (dlk_core_unconfirmed(&c->core) > 0)
+            violated("client %d still has unconfirmed releases", i);
+        if (!dlk_list_empty(&c->core.grants))
+            violated("client %d still has grants", i);
+    }
+    for (int n = 0; n < s.config.names; n++)
+        if (!server_free(n))
+            violated("%c is still locked at the server, by client %d #%llu", 'a' + n,
+                     s.server.names[n].client / 1000,
+                     (unsigned long long)s.server.names[n].number);
+}
+
+bool run(const config *how, totals *totals)
+{
+    char(*story)[160] = s.story ? s.story : malloc(STORY * sizeof(*story));
+    if (!story)
+        abort();
+    s = (sim){.config = *how, .story = story, .rand = {how->seed}};
+    nemesis = watchdog = (event){0};
+    s.totals.hash = UINT64_C(14695981039346656037);
+    dlk_list_init(&s.limbo);
+    s.now = SEC;
+    s.server.rate = 1.0 + (double)between(-4000, 4000) / 1e6;
+    s.server.wall_floor = INT64_C(1700000000000000);
+    for (int i = 0; i < s.config.clients; i++) {
+        client_init(&s.clients[i], i);
+        client_after(&s.clients[i]);
+    }
+    event_at(&nemesis, s.now + 50 * MS, run_nemesis, NULL);
+    event_at(&watchdog, s.now + 500 * MS, run_watchdog, NULL);
+    go_until(s.now + s.config.duration);
+    heal();
+    /* The longest pause, lease and hold of a caller, and its release. */
+    go_until(s.now + 160 * SEC);
+    if (!s.violation[0])
+        check_rest();
+    bool fine = !s.violation[0];
+    *totals = s.totals;
+    net_free();
+    for (int i = 0; i < s.config.clients; i++)
+        client_free(&s.clients[i]);
+    for (size_t i = 0; i < s.events.count; i++) {
+        event *e = DLK_LIST_ITEM(s.events.items[i], event, timer);
+        if (e->loose)
+            free(e);
+    }
+    dlk_heap_free(&s.events);
+    return fine;
+}
