@@ -246,8 +246,10 @@ dlock_err dlock_client_features(const dlock_client *client, dlock_info **ret_inf
 
 dlock_op *dlock_client_list_start(dlock_client *client, const char *prefix, int64_t max)
 {
-    if (!client || max < 1)
+    if (!client)
         return dlk_op_static(DLOCK_EINVAL);
+    if (max < 1)
+        return dlk_op_answered(client->engine, DLOCK_EINVAL, "a list of at most 0 names, or fewer");
     dlk_engine *engine = client->engine;
     dlock_op *failed, *op = dlk_query_op(engine, DLK_LIST, &failed);
     if (!op)
@@ -297,12 +299,7 @@ dlock_op *dlock_client_import_start(dlock_client *client, const char *ticket)
 {
     if (!client || !ticket)
         return dlk_op_static(DLOCK_EINVAL);
-    if (!dlk_engine_enter(client->engine))
-        return dlk_op_static(DLOCK_EFORKED);
-    dlock_op *op = dlk_op_failed(client->engine, DLOCK_ENOTSUP,
-                                 dlk_error_make(DLOCK_ENOTSUP, "hand-off isn't supported by this version"));
-    dlk_engine_leave(client->engine);
-    return op;
+    return dlk_op_answered(client->engine, DLOCK_ENOTSUP, "hand-off isn't supported by this version");
 }
 
 dlock_err dlock_client_import(dlock_client *client, const char *ticket, dlock_hold **ret_hold,
@@ -326,8 +323,6 @@ dlock_event *dlock_client_next_event(dlock_client *client)
 {
     if (!client || !dlk_engine_enter(client->engine))
         return NULL;
-    if (atomic_load(&client->engine->cancelled))
-        dlk_ops_drain_cancelled(client->engine, dlk_clock_now());
     dlock_event *event = dlk_event_next(client->engine);
     dlk_engine_leave(client->engine);
     return event;

@@ -80,7 +80,7 @@ dlock_state dlock_hold_state(const dlock_hold *hold)
 {
     int64_t left;
     if (!hold)
-        return DLOCK_RELEASED;
+        return DLOCK_LOST;
     switch ((int)check(hold, &left)) {
     case DLOCK_OK:
         return dlk_grant_state(grant_of(hold));
@@ -142,16 +142,6 @@ dlock_err dlock_hold_notify(dlock_hold *hold, uint64_t tag)
     return code;
 }
 
-static dlock_op *answered(dlock_hold *hold, dlock_err code, const char *text)
-{
-    if (!dlk_engine_enter(hold->engine))
-        return dlk_op_static(DLOCK_EFORKED);
-    dlock_op *op = dlk_op_failed(hold->engine, code,
-                                 code == DLOCK_OK ? NULL : dlk_error_make(code, "%s", text));
-    dlk_engine_leave(hold->engine);
-    return op;
-}
-
 static dlock_op *hold_query(dlock_hold *hold, dlk_verb verb, int64_t ttl_ms)
 {
     int64_t left;
@@ -159,9 +149,9 @@ static dlock_op *hold_query(dlock_hold *hold, dlk_verb verb, int64_t ttl_ms)
     if (code == DLOCK_EFORKED)
         return dlk_op_static(code);
     if (code != DLOCK_OK)
-        return answered(hold, code, code == DLOCK_ELOST ? "lost" : "this hold was released");
+        return dlk_op_answered(hold->engine, code, code == DLOCK_ELOST ? "lost" : "this hold was released");
     if (verb == DLK_RENEW && left >= ttl_ms * DLK_NS_PER_MS)
-        return answered(hold, DLOCK_OK, ""); /* it lasts longer already */
+        return dlk_op_answered(hold->engine, DLOCK_OK, ""); /* it lasts longer already */
     dlock_op *refused, *op = dlk_query_op(hold->engine, verb, &refused);
     if (!op)
         return refused;
@@ -187,7 +177,7 @@ dlock_op *dlock_hold_extend_start(dlock_hold *hold, int64_t ttl_ms)
     if (!hold)
         return dlk_op_static(DLOCK_EINVAL);
     if (ttl_ms < ttl->min || ttl_ms > ttl->max)
-        return answered(hold, DLOCK_EINVAL, "a lease has 100 ms to 30 days");
+        return dlk_op_answered(hold->engine, DLOCK_EINVAL, "a lease has 100 ms to 30 days");
     return hold_query(hold, DLK_RENEW, ttl_ms);
 }
 

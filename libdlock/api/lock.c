@@ -149,11 +149,11 @@ void dlock_lock_free(dlock_lock *lock)
 
 /* ---- acquiring ---- */
 
-static dlock_err refuse_wait(int64_t wait_ms, dlock_error **err)
+static const char bad_wait[] = "a wait has 0 ms, more, or is DLOCK_FOREVER (-1)";
+
+static dlock_err refuse_wait(dlock_error **err)
 {
-    return dlk_error_set(err, DLOCK_EINVAL,
-                         "a wait of %lld ms: it is 0, more, or DLOCK_FOREVER (-1)",
-                         (long long)wait_ms);
+    return dlk_error_set(err, DLOCK_EINVAL, "%s", bad_wait);
 }
 
 dlock_err dlock_lock_acquire(dlock_lock *lock, int64_t wait_ms, dlock_hold **ret_hold,
@@ -163,15 +163,17 @@ dlock_err dlock_lock_acquire(dlock_lock *lock, int64_t wait_ms, dlock_hold **ret
         return dlk_error_set(err, DLOCK_EINVAL,
                              "dlock_lock_acquire needs a lock and a place for the hold");
     if (wait_ms < DLOCK_FOREVER)
-        return refuse_wait(wait_ms, err);
+        return refuse_wait(err);
     uint64_t owner = lock->owner != DLK_OWNER_NONE ? dlk_thread_number() : 0;
     return dlk_engine_acquire(lock->engine, lock->name, &lock->terms, owner, wait_ms, ret_hold, err);
 }
 
 dlock_op *dlock_lock_acquire_start(dlock_lock *lock, int64_t wait_ms)
 {
-    if (!lock || wait_ms < DLOCK_FOREVER)
+    if (!lock)
         return dlk_op_static(DLOCK_EINVAL);
+    if (wait_ms < DLOCK_FOREVER)
+        return dlk_op_answered(lock->engine, DLOCK_EINVAL, bad_wait);
     dlk_engine *engine = lock->engine;
     if (!dlk_engine_enter(engine))
         return dlk_op_static(DLOCK_EFORKED);
@@ -208,7 +210,7 @@ dlock_err dlock_acquire(dlock_client *client, const char *name, int64_t wait_ms,
         return dlk_error_set(err, DLOCK_EINVAL,
                              "dlock_acquire needs a client, a name and a place for the hold");
     if (wait_ms < DLOCK_FOREVER)
-        return refuse_wait(wait_ms, err);
+        return refuse_wait(err);
     if (dlk_engine_forked(client->engine))
         return dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
     dlock_lock lock = {0};
@@ -239,8 +241,10 @@ static dlock_op *query(dlock_lock *lock, dlk_verb verb, const char *text)
 
 dlock_op *dlock_lock_wait_idle_start(dlock_lock *lock, int64_t wait_ms)
 {
-    if (!lock || wait_ms < DLOCK_FOREVER)
+    if (!lock)
         return dlk_op_static(DLOCK_EINVAL);
+    if (wait_ms < DLOCK_FOREVER)
+        return dlk_op_answered(lock->engine, DLOCK_EINVAL, bad_wait);
     dlock_op *op = query(lock, DLK_INSPECT, NULL);
     if (op->kind != DLK_OP_QUERY)
         return op;
@@ -291,13 +295,7 @@ dlock_op *dlock_lock_revoke_start(dlock_lock *lock)
 {
     if (!lock)
         return dlk_op_static(DLOCK_EINVAL);
-    if (!dlk_engine_enter(lock->engine))
-        return dlk_op_static(DLOCK_EFORKED);
-    dlock_op *op =
-        dlk_op_failed(lock->engine, DLOCK_ENOTSUP,
-                      dlk_error_make(DLOCK_ENOTSUP, "revocation isn't supported by this version"));
-    dlk_engine_leave(lock->engine);
-    return op;
+    return dlk_op_answered(lock->engine, DLOCK_ENOTSUP, "revocation isn't supported by this version");
 }
 
 dlock_err dlock_lock_revoke(dlock_lock *lock, dlock_error **err)

@@ -15,10 +15,8 @@ static bool enter(const dlock_op *op)
     return op->engine && dlk_engine_enter(op->engine);
 }
 
-static dlock_err settled(dlk_engine *engine, const dlock_op *op)
+static dlock_err settled(const dlock_op *op)
 {
-    if (atomic_load(&engine->cancelled))
-        dlk_ops_drain_cancelled(engine, dlk_clock_now());
     return op->over ? DLOCK_OK : DLOCK_EPENDING;
 }
 
@@ -31,7 +29,7 @@ dlock_err dlock_op_notify(dlock_op *op, uint64_t tag)
     if (!enter(op))
         return DLOCK_EFORKED;
     dlk_engine *engine = op->engine;
-    dlock_err code = settled(engine, op);
+    dlock_err code = settled(op);
     if (code == DLOCK_EPENDING) {
         op->slot.tag = tag;
         if (!op->slot.armed)
@@ -51,7 +49,7 @@ dlock_err dlock_op_wait(dlock_op *op, int64_t wait_ms)
     if (!enter(op))
         return DLOCK_EFORKED;
     dlk_engine *engine = op->engine;
-    dlock_err code = settled(engine, op);
+    dlock_err code = settled(op);
     if (code == DLOCK_EPENDING && wait_ms != 0) {
         dlk_sleeper me;
         dlk_sleeper_init(&me);
@@ -74,7 +72,7 @@ dlock_err dlock_op_result(const dlock_op *op)
         return op->code;
     if (!enter(op))
         return DLOCK_EFORKED;
-    dlock_err code = settled(op->engine, op) == DLOCK_OK ? op->code : DLOCK_EPENDING;
+    dlock_err code = settled(op) == DLOCK_OK ? op->code : DLOCK_EPENDING;
     dlk_engine_leave(op->engine);
     return code;
 }
@@ -87,7 +85,7 @@ const dlock_error *dlock_op_error(const dlock_op *op)
         return op->error;
     if (!enter(op))
         return dlk_op_static(DLOCK_EFORKED)->error;
-    const dlock_error *error = settled(op->engine, op) == DLOCK_OK ? op->error : NULL;
+    const dlock_error *error = settled(op) == DLOCK_OK ? op->error : NULL;
     dlk_engine_leave(op->engine);
     return error;
 }
@@ -97,7 +95,7 @@ dlock_hold *dlock_op_take_hold(dlock_op *op)
     if (!op || !enter(op))
         return NULL;
     dlock_hold *hold = NULL;
-    if (settled(op->engine, op) == DLOCK_OK) {
+    if (settled(op) == DLOCK_OK) {
         hold = op->hold;
         op->hold = NULL;
     }
@@ -110,7 +108,7 @@ dlock_info *dlock_op_take_info(dlock_op *op)
     if (!op || !enter(op))
         return NULL;
     dlock_info *info = NULL;
-    if (settled(op->engine, op) == DLOCK_OK) {
+    if (settled(op) == DLOCK_OK) {
         info = op->info;
         op->info = NULL;
     }
@@ -124,7 +122,6 @@ void dlock_op_free(dlock_op *op)
         return; /* static, or in a fork's child: leaked on purpose */
     dlk_engine *engine = op->engine;
     int64_t now = dlk_clock_now();
-    dlk_ops_drain_cancelled(engine, now); /* it may lie on that stack */
     dlk_op_cancel_now(engine, op, now);
     dlk_event_withdraw(engine, &op->slot);
     bool had_hold = op->hold != NULL;

@@ -223,7 +223,7 @@ void dlk_engine_now_closed(dlk_engine *engine)
     dlk_core_stop(&engine->core);
     engine->life = DLK_LIFE_CLOSED;
     finish_closers(engine);
-    dlk_event_note(engine, DLOCK_EVENT_CLOSED, DLOCK_LOG_INFO, DLOCK_OK, NULL);
+    dlk_event_closed(engine);
 }
 
 void dlk_engine_begin_close(dlk_engine *engine, int64_t now)

@@ -171,6 +171,7 @@ struct dlk_engine {
     dlock_error *link_error; /* the last "down" not digested yet */
 
     dlk_list events; /* dlk_slot.link */
+    dlk_note closed; /* the last event of all, which no lack of memory may prevent */
     int event_fd;
     bool event_fd_on;
     int64_t notes, note_limit, overflowed;
@@ -241,6 +242,8 @@ void dlk_engine_drop_hold(dlk_engine *engine, dlock_hold *hold);
 dlock_op *dlk_op_new(dlk_engine *engine, dlk_op_kind kind);
 /* An op that has failed already; never NULL. */
 dlock_op *dlk_op_failed(dlk_engine *engine, dlock_err code, dlock_error *error);
+/* The same for a caller without the mutex; DLOCK_OK: an op that has nothing to do. */
+dlock_op *dlk_op_answered(dlk_engine *engine, dlock_err code, const char *text);
 /* A static op for a fork's child, or without memory. */
 dlock_op *dlk_op_static(dlock_err code);
 void dlk_op_finish(dlk_engine *engine, dlock_op *op, dlock_err code, dlock_error *error);
@@ -256,6 +259,7 @@ void dlk_ops_drain_cancelled(dlk_engine *engine, int64_t now);
 /* ---- events.c: all with the mutex held ---- */
 void dlk_event_push(dlk_engine *engine, dlk_slot *slot);
 void dlk_event_withdraw(dlk_engine *engine, dlk_slot *slot);
+void dlk_event_closed(dlk_engine *engine);
 void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level, dlock_err code,
                     char *text);
 dlock_event *dlk_event_next(dlk_engine *engine);

@@ -69,7 +69,7 @@ void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level, dloc
                     char *text)
 {
     dlk_note *note = NULL;
-    if (engine->event_fd_on && (engine->notes < engine->note_limit || what == DLOCK_EVENT_CLOSED))
+    if (engine->event_fd_on && engine->notes < engine->note_limit)
         note = calloc(1, sizeof(*note));
     if (!note) {
         engine->overflowed += engine->event_fd_on;
@@ -83,6 +83,13 @@ void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level, dloc
     dlk_event_push(engine, &note->slot);
 }
 
+void dlk_event_closed(dlk_engine *engine)
+{
+    engine->closed = (dlk_note){.slot = {.kind = DLK_SLOT_NOTE}, .what = DLOCK_EVENT_CLOSED};
+    dlk_list_init(&engine->closed.slot.link);
+    dlk_event_push(engine, &engine->closed.slot);
+}
+
 /* ---- fetching ---- */
 
 static void from_note(dlk_engine *engine, dlk_slot *slot, dlock_event *event)
@@ -93,6 +100,8 @@ static void from_note(dlk_engine *engine, dlk_slot *slot, dlock_event *event)
     event->token = (int64_t)note->level;
     event->text = note->text;
     note->text = NULL;
+    if (note == &engine->closed)
+        return;
     engine->notes--;
     dlk_note_free(note);
 }
@@ -112,7 +121,7 @@ static void from_hold(dlk_engine *engine, dlk_slot *slot, dlock_event *event)
 {
     dlock_hold *hold = DLK_LIST_ITEM(slot, dlock_hold, slot);
     event->token = hold->hold.grant->token;
-    event->text = strdup(hold->hold.grant->name->key.name);
+    event->text = strdup(hold->hold.grant->name->key.name + engine->prefix_size);
     if (hold->lost_news) { /* what came before it says nothing any more */
         event->what = DLOCK_EVENT_LOST;
         event->code = DLOCK_ELOST;
@@ -122,7 +131,6 @@ static void from_hold(dlk_engine *engine, dlk_slot *slot, dlock_event *event)
         event->what = (dlock_what)hold->state_news;
         hold->state_news = 0;
     }
-    (void)engine;
 }
 
 static void from_overflow(dlk_engine *engine, dlock_event *event)
@@ -176,7 +184,7 @@ void dlk_events_free(dlk_engine *engine)
     dlk_list *link;
     while ((link = dlk_list_take_first(&engine->events))) {
         dlk_slot *slot = DLK_LIST_ITEM(link, dlk_slot, link);
-        if (slot->kind == DLK_SLOT_NOTE)
+        if (slot->kind == DLK_SLOT_NOTE && slot != &engine->closed.slot)
             dlk_note_free(DLK_LIST_ITEM(slot, dlk_note, slot));
     }
     if (engine->event_fd >= 0)

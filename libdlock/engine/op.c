@@ -64,6 +64,16 @@ dlock_op *dlk_op_failed(dlk_engine *engine, dlock_err code, dlock_error *error)
     return op;
 }
 
+dlock_op *dlk_op_answered(dlk_engine *engine, dlock_err code, const char *text)
+{
+    if (!dlk_engine_enter(engine))
+        return dlk_op_static(DLOCK_EFORKED);
+    dlock_op *op = dlk_op_failed(engine, code,
+                                 code == DLOCK_OK ? NULL : dlk_error_make(code, "%s", text));
+    dlk_engine_leave(engine);
+    return op;
+}
+
 void dlk_op_unref(dlock_op *op)
 {
     assert(op->refs > 0);

@@ -146,7 +146,7 @@ static void free_name(void *world, dlk_name *name)
     free(own);
 }
 
-/* What the server sees of a name: two handles of one client must agree on it. */
+/* What the server sees of a name: handles of one client that use it at a time must agree on it. */
 static bool same_on_server(const dlk_settings *a, const dlk_settings *b)
 {
     static const dlk_key_id seen[] = {
@@ -196,14 +196,12 @@ dlock_err dlk_engine_name_get(dlk_engine *engine, dlock_kind kind, const char *t
                               const dlk_settings *settings, dlk_name **ret, dlock_error **err)
 {
     size_t size = strlen(text);
-    dlk_name *name = dlk_name_find(&engine->core, kind, text, size);
+    dlk_name *name = NULL;
+    while ((name = dlk_name_find(&engine->core, kind, text, size, name)))
+        if (same_on_server(name->key.settings, settings))
+            break;
     if (!name)
         return make_name(engine, kind, text, size, settings, ret, err);
-    if (!same_on_server(name->key.settings, settings))
-        return dlk_error_set(err, DLOCK_ECONFLICT,
-                             "%s: another handle of this client uses this name with another "
-                             "layout, fairness or number of permits",
-                             text);
     dlk_name_ref(name);
     *ret = name;
     return DLOCK_OK;
@@ -273,7 +271,8 @@ void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format, v
     dlk_list_append(&engine->log_lines, &note->slot.link);
 }
 
-static void host_log(dlk_host *host, dlock_level level, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+host_log(dlk_host *host, dlock_level level, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -281,7 +280,8 @@ static void host_log(dlk_host *host, dlock_level level, const char *format, ...)
     va_end(args);
 }
 
-static void core_log(void *world, dlock_level level, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+core_log(void *world, dlock_level level, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

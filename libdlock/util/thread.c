@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,18 +23,37 @@ uint64_t dlk_thread_number(void)
     return own_number;
 }
 
+typedef struct beginning {
+    void *(*run)(void *);
+    void *arg;
+    const char *name;
+} beginning;
+
+/* The thread names itself: naming it from outside goes through /proc/self/task, and having been
+ * looked up there makes the end of the process milliseconds slower. */
+static void *begin(void *arg)
+{
+    beginning copy = *(beginning *)arg;
+    free(arg);
+    (void)pthread_setname_np(pthread_self(), copy.name); /* for who looks with a debugger */
+    return copy.run(copy.arg);
+}
+
 bool dlk_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
 {
     sigset_t all, before;
+    beginning *start = malloc(sizeof(*start));
     sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+    if (!start || pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
+        free(start);
         return false;
-    int rc = pthread_create(thread, NULL, run, arg);
+    }
+    *start = (beginning){.run = run, .arg = arg, .name = name};
+    int rc = pthread_create(thread, NULL, begin, start);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* restoring a valid mask can't fail */
     if (rc != 0)
-        return false;
-    (void)pthread_setname_np(*thread, name); /* only for people who look at a debugger */
-    return true;
+        free(start);
+    return rc == 0;
 }
 
 /*
