@@ -241,9 +241,16 @@ dlock_op *dlock_hold_release_start(dlock_hold *hold)
 
 void dlock_hold_free(dlock_hold *hold)
 {
-    if (!hold || !dlk_engine_enter(hold->engine))
+    if (!hold || dlk_engine_forked(hold->engine))
         return; /* a fork's child leaks it on purpose */
     dlk_engine *engine = hold->engine;
+    /* The common case must not cost the mutex once more. An armed hold may lie in the queue. */
+    if (atomic_load_explicit(&hold->hold.released, memory_order_acquire) && !hold->slot.armed) {
+        dlk_engine_shed_hold(engine, hold);
+        dlk_engine_unref(engine);
+        return;
+    }
+    (void)dlk_engine_enter(engine);
     dlk_engine_drop_hold(engine, hold);
     dlk_engine_send(engine);
     dlk_engine_leave(engine);

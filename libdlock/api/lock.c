@@ -279,6 +279,8 @@ dlock_op *dlock_lock_break_start(dlock_lock *lock, const char *owner)
 {
     if (!lock)
         return dlk_op_static(DLOCK_EINVAL);
+    if (owner && !owner[0]) /* an empty shell variable must not break whatever there is */
+        return dlk_op_answered(lock->engine, DLOCK_ENOTHELD, "an empty owner is nobody");
     dlock_op *op = query(lock, DLK_BREAK, owner);
     if (op->kind != DLK_OP_QUERY)
         return op;

@@ -102,11 +102,14 @@ static void deliver_log(dlk_engine *engine, dlk_list *lines)
     }
 }
 
-/* What was cancelled before we had the mutex must not be granted by what we do with it. */
-static void drain_cancelled(dlk_engine *engine)
+/* What was cancelled before we had the mutex must not be granted by what we do with it; what was
+ * freed meanwhile is cleared away. */
+static void catch_up(dlk_engine *engine)
 {
     if (atomic_load_explicit(&engine->cancelled, memory_order_acquire))
         dlk_ops_drain_cancelled(engine, dlk_clock_now());
+    if (atomic_load_explicit(&engine->freed, memory_order_relaxed))
+        dlk_engine_clear_freed(engine);
 }
 
 bool dlk_engine_enter(dlk_engine *engine)
@@ -114,7 +117,7 @@ bool dlk_engine_enter(dlk_engine *engine)
     if (dlk_engine_forked(engine))
         return false;
     (void)pthread_mutex_lock(&engine->mutex); /* a plain mutex we made: can't fail */
-    drain_cancelled(engine);
+    catch_up(engine);
     return true;
 }
 
@@ -226,7 +229,7 @@ static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until)
     (void)pthread_mutex_lock(&engine->mutex);
     if (me)
         me->driving = false;
-    drain_cancelled(engine);
+    catch_up(engine);
     int64_t now = dlk_clock_now();
     type->process(engine->backend, now);
     /* What came may have set a date: the next try after a cut, for one. */

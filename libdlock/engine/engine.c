@@ -47,12 +47,6 @@ static void prepare_registry(void)
     registry_ready = dlk_fork_watch(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-bool dlk_engine_forked(const dlk_engine *engine)
-{
-    return engine->generation !=
-           atomic_load_explicit(&dlk_fork_generation, memory_order_relaxed);
-}
-
 /* ---- memory ---- */
 
 void dlk_engine_ref(dlk_engine *engine)
@@ -65,6 +59,7 @@ static void destroy(dlk_engine *engine)
     (void)pthread_mutex_lock(&registry_mutex);
     dlk_list_remove(&engine->registered);
     (void)pthread_mutex_unlock(&registry_mutex);
+    dlk_engine_clear_freed(engine);
     dlk_events_free(engine);
     dlk_list *spare;
     while ((spare = dlk_list_take_first(&engine->spare_grants)))

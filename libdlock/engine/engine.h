@@ -43,7 +43,7 @@ typedef struct dlk_sleeper {
 /* An acquire or release somebody waits for: a thread in a call, or an operation. */
 typedef struct dlk_waiter {
     dlk_wait wait;
-    dlk_sleeper *sleeper;
+    dlk_sleeper *sleeper; /* NULL: it hasn't gone to sleep yet */
     dlock_op *op;
 } dlk_waiter;
 
@@ -59,6 +59,7 @@ struct dlock_hold {
     dlk_hold hold;
     dlk_engine *engine;
     dlk_slot slot;
+    dlock_hold *next_freed;
     int state_news; /* HELD or SUSPECT not fetched yet, as a dlock_what, or 0 */
     bool lost_news;
 };
@@ -160,7 +161,7 @@ struct dlk_engine {
     dlk_futex bell; /* no mutex: the engine's thread sleeps on it */
     int64_t asleep_until, backend_next, look_at;
     _Atomic(dlock_op *) cancelled; /* no mutex: ops whose cancelling was asked for */
-    _Atomic bool kick_by_signal;   /* no mutex */
+    _Atomic(dlock_hold *) freed; /* no mutex: released holds that their owners have freed */
 
     dlk_list spare_grants; /* dlk_grant.link */
     int spare_grant_count;
@@ -187,7 +188,11 @@ dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri, dlk_
                           dlock_log_fn *log, void *log_user, dlk_engine **ret, dlock_error **err);
 void dlk_engine_ref(dlk_engine *engine);
 void dlk_engine_unref(dlk_engine *engine);
-bool dlk_engine_forked(const dlk_engine *engine);
+static inline bool dlk_engine_forked(const dlk_engine *engine)
+{
+    return engine->generation !=
+           atomic_load_explicit(&dlk_fork_generation, memory_order_relaxed);
+}
 /* Starts the thread and the backend, once. Mutex held. */
 dlock_err dlk_engine_start(dlk_engine *engine, int64_t now, dlock_error **err);
 /* Begins to close; engine->life says when it is done. Mutex held. */
@@ -235,6 +240,9 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
 dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err);
 /* "<uuid>:<number>", as the server knows it; lives as long as the hold. Takes the mutex. */
 const char *dlk_engine_owner(const dlock_hold *hold);
+/* Frees a released hold without the mutex: it is cleared away by whoever has that next. */
+void dlk_engine_shed_hold(dlk_engine *engine, dlock_hold *hold);
+void dlk_engine_clear_freed(dlk_engine *engine);
 /* Mutex held: releases in the background what is still held, and frees the hold. */
 void dlk_engine_drop_hold(dlk_engine *engine, dlock_hold *hold);
 

@@ -13,7 +13,7 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
     dlk_sleeper me;
     dlk_waiter waiter;
     dlk_wait *wait = &waiter.wait;
-    waiter.sleeper = &me;
+    waiter.sleeper = NULL; /* until it has to be woken */
     waiter.op = NULL;
     wait->name = name;
     wait->terms = *terms;
@@ -35,6 +35,7 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
     dlk_engine_digest(engine, now);
     if (!wait->over) {
         dlk_sleeper_init(&me);
+        waiter.sleeper = &me;
         dlk_engine_await(engine, &me, &wait->over, until);
     } else {
         dlk_engine_send(engine); /* a release that had to go first, for instance */
@@ -52,7 +53,7 @@ dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err)
     dlk_engine *engine = hold->engine;
     dlk_sleeper me;
     dlk_waiter waiter;
-    waiter.sleeper = &me;
+    waiter.sleeper = NULL; /* until it has to be woken */
     waiter.op = NULL;
     dlk_wait *wait = &waiter.wait;
     if (!dlk_engine_enter(engine))
@@ -63,6 +64,7 @@ dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err)
     dlk_engine_digest(engine, now);
     if (!wait->over) {
         dlk_sleeper_init(&me);
+        waiter.sleeper = &me;
         dlk_engine_await(engine, &me, &wait->over, until);
     } else {
         dlk_engine_send(engine);
@@ -82,6 +84,25 @@ const char *dlk_engine_owner(const dlock_hold *hold)
                        (unsigned long long)box->grant.number); /* it fits */
     dlk_engine_leave(engine);
     return box->owner;
+}
+
+void dlk_engine_shed_hold(dlk_engine *engine, dlock_hold *hold)
+{
+    dlock_hold *first = atomic_load_explicit(&engine->freed, memory_order_relaxed);
+    do
+        hold->next_freed = first;
+    while (!atomic_compare_exchange_weak_explicit(&engine->freed, &first, hold,
+                                                  memory_order_release, memory_order_relaxed));
+}
+
+void dlk_engine_clear_freed(dlk_engine *engine)
+{
+    dlock_hold *hold = atomic_exchange_explicit(&engine->freed, NULL, memory_order_acquire);
+    while (hold) {
+        dlock_hold *next = hold->next_freed;
+        dlk_engine_drop_hold(engine, hold);
+        hold = next;
+    }
 }
 
 void dlk_engine_drop_hold(dlk_engine *engine, dlock_hold *hold)

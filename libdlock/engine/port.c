@@ -35,7 +35,8 @@ static void wait_over(void *world, dlk_wait *wait)
     dlk_engine *engine = world;
     dlk_waiter *waiter = DLK_LIST_ITEM(wait, dlk_waiter, wait);
     if (!waiter->op) {
-        dlk_engine_wake(engine, waiter->sleeper);
+        if (waiter->sleeper)
+            dlk_engine_wake(engine, waiter->sleeper);
         return;
     }
     dlock_op *op = waiter->op;

@@ -51,6 +51,13 @@ static void watch(dlk_core *core, dlk_name *name, bool on, int64_t now)
     core->port.watch(core->port.world, &name->key, on, now);
 }
 
+/* Nobody waits for the name any more: nobody need hear of it. */
+static void settle_watch(dlk_core *core, dlk_name *name, int64_t now)
+{
+    if (name->key.watched && dlk_list_empty(&name->queue) && dlk_list_empty(&name->idlers))
+        watch(core, name, false, now);
+}
+
 /* ---- results ---- */
 
 static void end_with(dlk_core *core, dlk_wait *wait, dlock_err code, const char *text)
@@ -79,7 +86,12 @@ static void end_unreached(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_
 static void end_refused(dlk_core *core, dlk_wait *wait, dlock_error *error)
 {
     core->stats.refusals++;
-    dlk_wait_end(core, wait, error->code, error);
+    dlock_error *named =
+        dlk_error_make(error->code, "%s: %s", wait->name->key.name, error->text);
+    if (error->backend)
+        dlk_error_backend(&named, error->backend);
+    dlk_error_clear(&error);
+    dlk_wait_end(core, wait, named->code, named);
 }
 
 /* Another hold of a grant its owner has. */
@@ -148,8 +160,7 @@ static void abandon(dlk_core *core, dlk_grant *grant, int64_t now)
         dlk_give_back(core, grant, now);
     else
         dlk_grant_drop(core, grant);
-    if (dlk_list_empty(&name->queue) && dlk_list_empty(&name->idlers))
-        watch(core, name, false, now);
+    settle_watch(core, name, now);
 }
 
 void dlk_contend_queued(dlk_core *core, dlk_name *name, int64_t now)
@@ -229,12 +240,9 @@ static void granted(dlk_core *core, dlk_grant *grant, int64_t now)
     head->grant = grant;
     head->hold = hold;
     dlk_wait_end(core, head, DLOCK_OK, NULL);
-    if (dlk_list_empty(&name->queue)) {
-        if (dlk_list_empty(&name->idlers))
-            watch(core, name, false, now);
-    } else if (grant->owner_is_thread) {
+    if (grant->owner_is_thread)
         grant_others_of(core, grant);
-    }
+    settle_watch(core, name, now);
 }
 
 static void behind(dlk_core *core, dlk_grant *grant, dlk_wait *head, int64_t now)
@@ -468,6 +476,7 @@ void dlk_acquire_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t 
     /* The attempt goes on for the next one, unless that wants another lease. */
     if (first && trying && (!next || next->terms.ttl_ms != trying->terms.ttl_ms))
         abandon(core, trying, now);
+    settle_watch(core, name, now);
     dlk_contend(core, name, now);
     dlk_name_unref(core, name);
 }

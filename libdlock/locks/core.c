@@ -27,28 +27,6 @@ uint64_t dlk_core_new_owner(dlk_core *core)
 
 /* ---- alarms ---- */
 
-bool dlk_alarm_reserve(dlk_core *core)
-{
-    if (!dlk_heap_reserve(&core->alarms, core->alarm_users + 1))
-        return false;
-    core->alarm_users++;
-    return true;
-}
-
-void dlk_alarm_unreserve(dlk_core *core, dlk_alarm *alarm)
-{
-    dlk_heap_remove(&core->alarms, &alarm->timer);
-    core->alarm_users--;
-}
-
-void dlk_alarm_set(dlk_core *core, dlk_alarm *alarm, int64_t at)
-{
-    if (at >= DLK_NEVER)
-        dlk_heap_remove(&core->alarms, &alarm->timer);
-    else
-        dlk_heap_set(&core->alarms, &alarm->timer, at);
-}
-
 int64_t dlk_core_next(const dlk_core *core)
 {
     const dlk_timer *first = dlk_heap_first(&core->alarms);

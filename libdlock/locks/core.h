@@ -255,8 +255,16 @@ dlk_name *dlk_name_find(dlk_core *core, dlock_kind kind, const char *text, size_
 dlk_name *dlk_name_rival(dlk_core *core, const dlk_name *name);
 /* @p name is filled but for the fields of ours; gets one reference. False: no memory. */
 bool dlk_name_add(dlk_core *core, dlk_name *name);
-void dlk_name_ref(dlk_name *name);
-void dlk_name_unref(dlk_core *core, dlk_name *name);
+void dlk_name_drop(dlk_core *core, dlk_name *name);
+static inline void dlk_name_ref(dlk_name *name)
+{
+    name->refs++;
+}
+static inline void dlk_name_unref(dlk_core *core, dlk_name *name)
+{
+    if (--name->refs == 0)
+        dlk_name_drop(core, name);
+}
 
 /* ---- acquire.c: one contender a name ---- */
 /* wait->name, owner…, once, terms and @p deadline are set; the result may be there at once. */
@@ -265,13 +273,25 @@ void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t
 void dlk_acquire_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now);
 
 /* ---- grant.c: holding ---- */
-void dlk_grant_unref(dlk_core *core, dlk_grant *grant);
+void dlk_grant_destroy(dlk_core *core, dlk_grant *grant);
+static inline void dlk_grant_unref(dlk_core *core, dlk_grant *grant)
+{
+    if (--grant->refs == 0)
+        dlk_grant_destroy(core, grant);
+}
 /* Brings the state up to @p now; true while the grant is held and valid. */
 bool dlk_grant_settle(dlk_core *core, dlk_grant *grant, int64_t now);
 void dlk_grant_feed(dlk_core *core, dlk_grant *grant, int64_t now);
-dlock_state dlk_grant_state(const dlk_grant *grant);
+static inline dlock_state dlk_grant_state(const dlk_grant *grant)
+{
+    return (dlock_state)atomic_load_explicit(&grant->state, memory_order_acquire);
+}
 /* Held and valid, as far as is known. */
-bool dlk_grant_lives(const dlk_grant *grant);
+static inline bool dlk_grant_lives(const dlk_grant *grant)
+{
+    int state = atomic_load_explicit(&grant->state, memory_order_relaxed);
+    return state == DLOCK_HELD || state == DLOCK_SUSPECT;
+}
 
 /* ---- release.c ---- */
 /* Ends this hold. A last one's release goes out; then @p wait is over when it is confirmed, or at

@@ -6,17 +6,6 @@
 
 #include <assert.h>
 
-dlock_state dlk_grant_state(const dlk_grant *grant)
-{
-    return (dlock_state)atomic_load_explicit(&grant->state, memory_order_acquire);
-}
-
-bool dlk_grant_lives(const dlk_grant *grant)
-{
-    int state = atomic_load_explicit(&grant->state, memory_order_relaxed);
-    return state == DLOCK_HELD || state == DLOCK_SUSPECT;
-}
-
 static void set_state(dlk_grant *grant, dlock_state state)
 {
     atomic_store_explicit(&grant->state, (int)state, memory_order_release);
@@ -29,11 +18,9 @@ static void publish_end(dlk_grant *grant)
 
 /* ---- the memory of a grant ---- */
 
-void dlk_grant_unref(dlk_core *core, dlk_grant *grant)
+void dlk_grant_destroy(dlk_core *core, dlk_grant *grant)
 {
-    assert(grant->refs > 0);
-    if (--grant->refs > 0)
-        return;
+    assert(grant->refs == 0);
     dlk_ask *const asks[] = {&grant->take, &grant->give, &grant->keep};
     for (int i = 0; i < 3; i++)
         if (asks[i]->error)

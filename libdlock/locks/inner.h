@@ -7,9 +7,27 @@
 #include "util/error.h"
 
 /* Room in the heap for one more object with an alarm; false: no memory. */
-bool dlk_alarm_reserve(dlk_core *core);
-void dlk_alarm_unreserve(dlk_core *core, dlk_alarm *alarm);
-void dlk_alarm_set(dlk_core *core, dlk_alarm *alarm, int64_t at);
+static inline bool dlk_alarm_reserve(dlk_core *core)
+{
+    if (!dlk_heap_reserve(&core->alarms, core->alarm_users + 1))
+        return false;
+    core->alarm_users++;
+    return true;
+}
+
+static inline void dlk_alarm_set(dlk_core *core, dlk_alarm *alarm, int64_t at)
+{
+    if (at < DLK_NEVER)
+        dlk_heap_set(&core->alarms, &alarm->timer, at);
+    else if (alarm->timer.place)
+        dlk_heap_remove(&core->alarms, &alarm->timer);
+}
+
+static inline void dlk_alarm_unreserve(dlk_core *core, dlk_alarm *alarm)
+{
+    dlk_alarm_set(core, alarm, DLK_NEVER);
+    core->alarm_users--;
+}
 
 /* Jittered, doubling with each try. */
 int64_t dlk_retry_after(dlk_core *core, int64_t now, int *retries);

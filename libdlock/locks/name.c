@@ -88,16 +88,10 @@ bool dlk_name_add(dlk_core *core, dlk_name *name)
     return true;
 }
 
-void dlk_name_ref(dlk_name *name)
+void dlk_name_drop(dlk_core *core, dlk_name *name)
 {
-    name->refs++;
-}
-
-void dlk_name_unref(dlk_core *core, dlk_name *name)
-{
-    assert(name->refs > 0);
-    if (--name->refs > 0)
-        return;
+    assert(name->refs == 0);
+    assert(!name->key.watched); /* whoever left the line last has seen to it */
     dlk_name **chain = &core->names[name->hash % core->name_buckets];
     while (*chain != name)
         chain = &(*chain)->next;

@@ -38,7 +38,7 @@ static void retire(dlk_core *core, dlk_query *query)
     if (grant)
         dlk_grant_unref(core, grant);
     if (name) {
-        if (name->key.watched && !name->trying && dlk_list_empty(&name->idlers)) {
+        if (name->key.watched && dlk_list_empty(&name->queue) && dlk_list_empty(&name->idlers)) {
             name->key.watched = false;
             core->port.watch(core->port.world, &name->key, false, 0);
         }

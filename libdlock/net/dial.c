@@ -28,7 +28,8 @@ static bool try_next(dlk_dial *dial, int64_t now)
     int64_t left = (int64_t)(dial->addresses.count - dial->next);
     dial->until = now + (dial->deadline - now) / left;
     dial->next++;
-    dial->fd = socket(address->is.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    dial->fd =
+        socket(address->is.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (dial->fd < 0) {
         dial->error = errno;
         return false;

@@ -36,7 +36,7 @@ void dlk_stream_open(dlk_stream *stream, int fd)
     set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
     set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
     stream->taken = stream->sent = 0;
-    stream->closing = stream->secret = false;
+    stream->closing = stream->secret = stream->rest = false;
     stream->in_size = 0;
     atomic_store(&stream->failure, 0);
     atomic_store(&stream->fd, fd);
@@ -131,11 +131,12 @@ static void write_out(dlk_stream *stream)
 void dlk_stream_arm(dlk_stream *stream)
 {
     stream->armed = true;
-    if (dlk_buf_size(&stream->out) == 0 && dlk_buf_size(&stream->sending) == 0)
+    if (dlk_buf_size(&stream->out) == 0 && !stream->rest)
         return;
     if (atomic_exchange(&stream->busy, true))
         return; /* a flusher has it, and looks at `out` when it has the mutex again */
     stream->mine = true;
+    stream->rest = false;
     take(stream);
     atomic_store(&stream->again, dlk_buf_size(&stream->out) > 0);
 }
@@ -176,6 +177,7 @@ void dlk_stream_disarm(dlk_stream *stream)
     stream->armed = false;
     if (stream->mine) {
         stream->mine = false;
+        stream->rest = dlk_buf_size(&stream->sending) > 0;
         atomic_store(&stream->busy, false);
     }
 }
@@ -196,6 +198,7 @@ bool dlk_stream_flush(dlk_stream *stream, pthread_mutex_t *mutex)
         pthread_mutex_lock(mutex);
         done = dlk_buf_size(&stream->sending) == 0;
     } while (done && dlk_buf_size(&stream->out) > 0 && !stream->closing);
+    stream->rest = !done;
     atomic_store(&stream->busy, false);
     (void)dlk_stream_reap(stream); /* closed meanwhile, and we were the last */
     return done;

@@ -26,10 +26,11 @@
 typedef struct dlk_stream {
     _Atomic int fd; /* -1: none. Atomic for the fork handler only */
     dlk_buf out;
-    int64_t taken;  /* bytes that went from `out` to `sending` since the opening */
-    bool armed;     /* the driver is between arm and process */
+    int64_t taken; /* bytes that went from `out` to `sending` since the opening */
+    bool armed;    /* the driver is between arm and process */
+    bool rest;     /* whoever had `sending` last left something in it */
     bool closing;
-    bool secret;    /* `out` holds a password: it is wiped once it is sent */
+    bool secret; /* `out` holds a password: it is wiped once it is sent */
 
     _Atomic bool busy;  /* somebody has `sending` */
     _Atomic bool again; /* somebody found it busy: look at `out` once more */

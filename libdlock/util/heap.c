@@ -10,10 +10,8 @@ void dlk_heap_free(dlk_heap *heap)
     *heap = (dlk_heap){0};
 }
 
-bool dlk_heap_reserve(dlk_heap *heap, size_t count)
+bool dlk_heap_grow(dlk_heap *heap, size_t count)
 {
-    if (count <= heap->capacity)
-        return true;
     size_t capacity = heap->capacity ? heap->capacity : 16;
     while (capacity < count)
         capacity *= 2;

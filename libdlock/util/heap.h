@@ -20,7 +20,11 @@ typedef struct dlk_heap {
 void dlk_heap_free(dlk_heap *heap);
 
 /* Makes room for @p count timers, so that setting that many can't fail. */
-bool dlk_heap_reserve(dlk_heap *heap, size_t count);
+bool dlk_heap_grow(dlk_heap *heap, size_t count);
+static inline bool dlk_heap_reserve(dlk_heap *heap, size_t count)
+{
+    return count <= heap->capacity || dlk_heap_grow(heap, count);
+}
 
 /* Puts the timer in, or moves it; room must have been reserved. */
 void dlk_heap_set(dlk_heap *heap, dlk_timer *timer, int64_t at);

@@ -6,10 +6,10 @@
 #ifdef DLK_POINTS
 /* What is to be done at every point. The test defines it, and sets it before anything is made. */
 extern void (*dlk_point_hook)(const char *name);
-#define DLK_POINT(name)                                                                            \
-    do {                                                                                           \
-        if (dlk_point_hook)                                                                        \
-            dlk_point_hook(name);                                                                  \
+#define DLK_POINT(name)                                                                  \
+    do {                                                                                 \
+        if (dlk_point_hook)                                                              \
+            dlk_point_hook(name);                                                        \
     } while (0)
 #else
 #define DLK_POINT(name) ((void)0)

@@ -42,6 +42,9 @@ static const char *behind_dot(const char *key)
 /* A wrong section ("lock.timeout_ms") or none ("ttl_ms") costs as much as one wrong letter. */
 static size_t how_far(const char *key, const char *known)
 {
+    size_t size = strlen(key);
+    if (size > 0 && strncmp(known, key, size) == 0 && known[size] == '_')
+        return 1; /* only the unit is missing: "lock.ttl" */
     return least(distance(key, known), distance(behind_dot(key), behind_dot(known)) + 1);
 }
 

@@ -17,7 +17,8 @@ static dlk_local_key *data_of(const dlk_key *key)
 
 static dlk_local_turn *find_turn(const dlk_ask *ask)
 {
-    DLK_LIST_FOR (it, &data_of(ask->key)->turns) {
+    DLK_LIST_FOR(it, &data_of(ask->key)->turns)
+    {
         dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, of_key);
         if (turn->number == ask->number)
             return turn;
@@ -82,7 +83,8 @@ static uint32_t make_row(dlk_visit *visit, const dlk_key *key, int64_t now)
     dlk_local_key *data = data_of(key);
     if (dlk_row_is(visit->table, data->row, data->title))
         return data->row;
-    return remember(visit, data, dlk_table_make(visit, key->name, key->size, data->hash, now));
+    return remember(visit, data,
+                    dlk_table_make(visit, key->name, key->size, data->hash, now));
 }
 
 /* ---- acquire ---- */
@@ -113,16 +115,17 @@ static void watch_others(dlk_local *local)
     if (!local->watching) {
         local->watching = true;
         if (!dlk_watch_start(&local->watch, local->table, local->owner))
-            local->base.host->log(local->base.host, DLOCK_LOG_WARN,
-                                  "%s: no thread to watch other processes; their deaths are "
-                                  "noticed later",
-                                  local->file.path);
+            local->base.host->log(
+                local->base.host, DLOCK_LOG_WARN,
+                "%s: no thread to watch other processes; their deaths are "
+                "noticed later",
+                local->file.path);
     }
     dlk_watch_look(&local->watch);
 }
 
-static void held(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn, const dlk_turn *place,
-                 int64_t until, int64_t now)
+static void held(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
+                 const dlk_turn *place, int64_t until, int64_t now)
 {
     if (turn)
         turn->turn = *place;
@@ -133,7 +136,8 @@ static void held(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn, const dlk
     watch_others(local);
 }
 
-static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn, int64_t now)
+static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
+                           int64_t now)
 {
     dlk_visit visit;
     dlk_turn place = turn ? turn->turn : (dlk_turn){.seat = 0};
@@ -158,7 +162,8 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
         held(local, ask, turn, &place, until, now);
         return;
     case DLK_NO_SEAT:
-        refuse(local, ask, "is full of waiting clients; make it anew with a larger file.slots");
+        refuse(local, ask,
+               "is full of waiting clients; make it anew with a larger file.slots");
         return;
     case DLK_NO_TOKEN:
         refuse(local, ask, "has given all its tokens");
@@ -177,7 +182,8 @@ static void acquire(dlk_local *local, dlk_ask *ask, int64_t now)
         dlk_ask_refuse(ask, dlk_error_copy(local->gone));
         return;
     }
-    if (turn && dlk_turn_granted(local->table, &turn->turn, &token, &until) && until > now) {
+    if (turn && dlk_turn_granted(local->table, &turn->turn, &token, &until) &&
+        until > now) {
         int64_t since = until - ask->ttl_ms * DLK_NS_PER_MS;
         ask->since = since < ask->since ? since : ask->since;
         ask->token = token;

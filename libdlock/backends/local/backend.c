@@ -14,10 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 20
-#define RETRY_MIN_MS 10
-#define RETRY_MAX_MS 50
-#define UNWATCHED_MS 100 /* how often to look for the dead when no thread could be had */
+#define PATIENCE_MS       50
+#define START_PATIENCE_MS 2000 /* nobody uses the client yet */
+#define RETRY_MIN_MS      10
+#define RETRY_MAX_MS      50
+#define UNWATCHED_MS      100 /* how often to look for the dead when no thread could be had */
 
 dlk_local *dlk_local_new(const dlk_backend_type *type, dlk_host *host)
 {
@@ -48,12 +49,14 @@ static dlock_error *entry_error(const dlk_local *local, dlk_entry entry)
 {
     char who[256];
     if (entry == DLK_ENTRY_BROKEN)
-        return dlk_error_make(DLOCK_EPROTO,
-                              "the mutex of the table %s is broken; it heals when nobody has the "
-                              "file open",
-                              local->file.path);
+        return dlk_error_make(
+            DLOCK_EPROTO,
+            "the mutex of the table %s is broken; it heals when nobody has the "
+            "file open",
+            local->file.path);
     dlk_table_describe_inside(local->table, who, sizeof(who));
-    return dlk_error_make(DLOCK_EUNAVAIL, "the table %s is held by %s", local->file.path, who);
+    return dlk_error_make(DLOCK_EUNAVAIL, "the table %s is held by %s", local->file.path,
+                          who);
 }
 
 bool dlk_local_enter(dlk_local *local, dlk_visit *visit, dlk_ask *ask, int64_t now)
@@ -72,20 +75,21 @@ bool dlk_local_leave(dlk_local *local, dlk_visit *visit, dlk_ask *ask)
     dlk_table_leave(visit);
     if (!visit->damaged)
         return true;
-    dlk_ask_refuse(ask, dlk_error_make(DLOCK_EPROTO,
-                                       "the table %s is damaged; it is mended when nobody has it "
-                                       "open",
-                                       local->file.path ? local->file.path : "in memory"));
+    dlk_ask_refuse(
+        ask, dlk_error_make(DLOCK_EPROTO,
+                            "the table %s is damaged; it is mended when nobody has it "
+                            "open",
+                            local->file.path ? local->file.path : "in memory"));
     return false;
 }
 
 /* Registers, or only sees whether the table can be entered again. NULL: it is up. */
-static dlock_error *try_up(dlk_local *local)
+static dlock_error *try_up(dlk_local *local, int patience)
 {
     dlk_visit visit;
     if (!local->owner && local->table->shared)
         dlk_watch_reap(local->table);
-    dlk_entry entry = dlk_table_enter(local->table, &visit, PATIENCE_MS);
+    dlk_entry entry = dlk_table_enter(local->table, &visit, patience);
     if (entry != DLK_ENTERED)
         return entry_error(local, entry);
     if (!local->owner) {
@@ -96,19 +100,21 @@ static dlock_error *try_up(dlk_local *local)
     }
     dlk_table_leave(&visit);
     if (!local->owner)
-        return dlk_error_make(DLOCK_EUNAVAIL,
-                              "the table %s has no place for another client; make it anew with a "
-                              "larger file.slots",
-                              local->file.path ? local->file.path : "in memory");
+        return dlk_error_make(
+            DLOCK_EUNAVAIL,
+            "the table %s has no place for another client; make it anew with a "
+            "larger file.slots",
+            local->file.path ? local->file.path : "in memory");
     return NULL;
 }
 
-static void come_up(dlk_local *local, int64_t now)
+static void come_up(dlk_local *local, int patience, int64_t now)
 {
-    dlock_error *why = try_up(local);
+    dlock_error *why = try_up(local, patience);
     local->up = why == NULL;
     if (why) {
-        local->retry_ms = local->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : local->retry_ms * 2;
+        local->retry_ms =
+            local->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : local->retry_ms * 2;
         local->retry_at = now + local->retry_ms * DLK_NS_PER_MS;
     }
     local->base.host->link(local->base.host, local->up, why);
@@ -119,7 +125,7 @@ void dlk_local_start(dlk_backend *backend, int64_t now)
 {
     dlk_local *local = dlk_local_of(backend);
     local->retry_ms = RETRY_MIN_MS / 2;
-    come_up(local, now);
+    come_up(local, START_PATIENCE_MS, now);
 }
 
 int64_t dlk_local_tick(dlk_backend *backend, int64_t now)
@@ -128,7 +134,7 @@ int64_t dlk_local_tick(dlk_backend *backend, int64_t now)
     if (local->stopped)
         return DLK_NEVER;
     if (!local->up && now >= local->retry_at)
-        come_up(local, now);
+        come_up(local, 1, now);
     if (!local->up)
         return local->retry_at;
     if (!local->watching || local->watch.running || dlk_list_empty(&local->turns))
@@ -170,10 +176,7 @@ void dlk_local_free(dlk_backend *backend)
     dlk_watch_stop(&local->watch);
     free_turns(&local->spare);
     dlock_error_free(local->gone);
-    if (local->home)
-        dlk_home_leave(local->home);
-    else
-        dlk_file_close(&local->file, &local->mapped);
+    local->leave(local);
     free(local);
 }
 
@@ -278,7 +281,8 @@ void dlk_local_process(dlk_backend *backend, int64_t now)
     local->seen = atomic_load(me ? &me->bell : &local->own_bell);
     dlk_list granted, *node;
     dlk_list_init(&granted);
-    DLK_LIST_FOR (it, &local->turns) {
+    DLK_LIST_FOR(it, &local->turns)
+    {
         dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, all);
         if (turn->told || !is_granted(local, turn))
             continue;

@@ -6,17 +6,17 @@
 #include <stdio.h>
 #include <sys/statfs.h>
 
-#define PATIENCE_MS 20
-#define TMPFS 0x01021994u
-#define FUSE 0x65735546u
+#define PATIENCE_MS 50
+#define TMPFS       0x01021994u
+#define FUSE        0x65735546u
 
 typedef struct report {
     dlock_info *info;
     int64_t count, verdict;
 } report;
 
-__attribute__((format(printf, 4, 5)))
-static void finding(report *to, int severity, const char *id, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void
+finding(report *to, int severity, const char *id, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -33,8 +33,8 @@ static void finding(report *to, int severity, const char *id, const char *format
 
 static void fill(report *to, const char *id, const char *what, int64_t used, int64_t all)
 {
-    finding(to, used * 10 >= all * 9, id, "%" PRId64 " of %" PRId64 " places for %s are in use",
-            used, all, what);
+    finding(to, used * 10 >= all * 9, id,
+            "%" PRId64 " of %" PRId64 " places for %s are in use", used, all, what);
 }
 
 static void count_places(report *to, dlk_table *table, int64_t now)
@@ -48,14 +48,17 @@ static void count_places(report *to, dlk_table *table, int64_t now)
         return;
     }
     for (uint32_t ref = 1; ref <= table->head->row_high && ref <= table->row_count; ref++)
-        locks += table->rows[ref - 1].first != 0 || dlk_table_holder(&visit, ref, now) != NULL;
-    for (uint32_t ref = 1; ref <= table->head->seat_high && ref <= table->seat_count; ref++)
+        locks +=
+            table->rows[ref - 1].first != 0 || dlk_table_holder(&visit, ref, now) != NULL;
+    for (uint32_t ref = 1; ref <= table->head->seat_high && ref <= table->seat_count;
+         ref++)
         seats += table->seats[ref - 1].word != 0;
     for (uint32_t ref = 1; ref <= table->member_count; ref++)
         members += (uint32_t)table->members[ref - 1].word != 0;
     dlk_table_leave(&visit);
     if (visit.damaged)
-        finding(to, 2, "damaged", "the table is damaged; it is mended when nobody has it open");
+        finding(to, 2, "damaged",
+                "the table is damaged; it is mended when nobody has it open");
     fill(to, "locks", "locks", locks, table->row_count);
     fill(to, "waiters", "waiting", seats, table->seat_count);
     fill(to, "clients", "clients", members, table->member_count);
@@ -73,14 +76,18 @@ static void look_at_file(report *to, const dlk_local *local)
     }
     unsigned mode = st.st_mode & 0777;
     finding(to, (mode & 022) != 0, "mode", "%s has mode %04o%s", local->file.path, mode,
-            mode & 022 ? ": whoever may write it can take, break or damage every lock in it" : "");
+            mode & 022
+                ? ": whoever may write it can take, break or damage every lock in it"
+                : "");
     if ((uint32_t)fs.f_type == TMPFS)
-        finding(to, 0, "tmpfs",
-                "%s lies in memory: a reboot removes it, and its locks are void then anyway",
-                local->file.path);
+        finding(
+            to, 0, "tmpfs",
+            "%s lies in memory: a reboot removes it, and its locks are void then anyway",
+            local->file.path);
     if ((uint32_t)fs.f_type == FUSE)
         finding(to, 1, "fuse",
-                "%s lies on a FUSE file system: locks hold only if no other machine mounts it",
+                "%s lies on a FUSE file system: locks hold only if no other machine "
+                "mounts it",
                 local->file.path);
 }
 

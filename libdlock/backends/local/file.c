@@ -80,14 +80,17 @@ static dlock_err failed(dlock_error **err, const char *what, const char *path)
 {
     int error = errno;
     if (error == ELOOP)
-        return dlk_error_set(err, DLOCK_EINVAL, "can't %s %s: it is a symbolic link", what, path);
-    return dlk_error_set(err, code_of(error), "can't %s %s: %s", what, path, strerror(error));
+        return dlk_error_set(err, DLOCK_EINVAL, "can't %s %s: it is a symbolic link",
+                             what, path);
+    return dlk_error_set(err, code_of(error), "can't %s %s: %s", what, path,
+                         strerror(error));
 }
 
 /* 0, or -1 with errno EAGAIN when somebody else has it. */
 static int lock_byte(int fd, short type, off_t byte)
 {
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    struct flock lock = {
+        .l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
     return fcntl(fd, F_OFD_SETLK, &lock);
 }
 
@@ -118,15 +121,17 @@ static dlock_err check_kind(dlk_file *file, const dlk_file_wish *wish, dlock_err
     if (!S_ISREG(st.st_mode))
         return dlk_error_set(err, DLOCK_EINVAL, "%s is not a regular file", file->path);
     if (dlk_file_is_remote((long)fs.f_type))
-        return dlk_error_set(err, DLOCK_ENOTSUP,
-                             "%s lies on a network file system, which other machines write too; "
-                             "file: is for one machine",
-                             file->path);
+        return dlk_error_set(
+            err, DLOCK_ENOTSUP,
+            "%s lies on a network file system, which other machines write too; "
+            "file: is for one machine",
+            file->path);
     if (st.st_uid != geteuid() && (wish->mode & 066) == 0)
-        return dlk_error_set(err, DLOCK_EACCES,
-                             "%s belongs to another user (uid %u); with file.mode=0660 or 0666 "
-                             "it may be shared",
-                             file->path, (unsigned)st.st_uid);
+        return dlk_error_set(
+            err, DLOCK_EACCES,
+            "%s belongs to another user (uid %u); with file.mode=0660 or 0666 "
+            "it may be shared",
+            file->path, (unsigned)st.st_uid);
     file->device = st.st_dev;
     file->inode = st.st_ino;
     return DLOCK_OK;
@@ -139,10 +144,12 @@ static dlock_err lock_opening(const dlk_file *file, int64_t wait_ms, dlock_error
         if (errno != EAGAIN && errno != EACCES && errno != EINTR)
             return failed(err, "lock", file->path);
         if (dlk_clock_now() >= until)
-            return dlk_error_set(err, DLOCK_EUNAVAIL,
-                                 "%s is being opened by another process, which doesn't finish",
-                                 file->path);
-        (void)nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL); /* short is fine too */
+            return dlk_error_set(
+                err, DLOCK_EUNAVAIL,
+                "%s is being opened by another process, which doesn't finish",
+                file->path);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 500000},
+                        NULL); /* short is fine too */
     }
     return DLOCK_OK;
 }
@@ -152,16 +159,19 @@ static dlock_err lock_opening(const dlk_file *file, int64_t wait_ms, dlock_error
 static bool is_at_path(const dlk_file *file)
 {
     struct stat st;
-    return stat(file->path, &st) == 0 && st.st_dev == file->device && st.st_ino == file->inode;
+    return stat(file->path, &st) == 0 && st.st_dev == file->device &&
+           st.st_ino == file->inode;
 }
 
 static dlock_err map(const dlk_file *file, dlk_table *table, dlock_error **err)
 {
-    void *memory = mmap(NULL, table->size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+    void *memory =
+        mmap(NULL, table->size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
     if (memory == MAP_FAILED)
         return failed(err, "map", file->path);
     /* A fork's child has no business in it; an inherited mapping would only do harm. */
-    (void)madvise(memory, table->size, MADV_DONTFORK); /* an advice for memory that we have */
+    (void)madvise(memory, table->size,
+                  MADV_DONTFORK); /* an advice for memory that we have */
     dlk_table_place(table, memory);
     return DLOCK_OK;
 }
@@ -177,12 +187,13 @@ static dlock_err allocate(const dlk_file *file, size_t size, dlock_error **err)
     if (errno == 0)
         return DLOCK_OK;
     int error = errno;
-    return dlk_error_set(err, DLOCK_EUNAVAIL, "can't get %zu bytes for %s: %s", size, file->path,
-                         strerror(error));
+    return dlk_error_set(err, DLOCK_EUNAVAIL, "can't get %zu bytes for %s: %s", size,
+                         file->path, strerror(error));
 }
 
-static dlock_err make_table(const dlk_file *file, dlk_table *table, const dlk_table_stamp *world,
-                            const dlk_file_wish *wish, dlock_error **err)
+static dlock_err make_table(const dlk_file *file, dlk_table *table,
+                            const dlk_table_stamp *world, const dlk_file_wish *wish,
+                            dlock_error **err)
 {
     /* Says whose work this is if we die before it is done. What an interrupted making has left
      * goes first, so that all of the rest is zero. */
@@ -208,8 +219,8 @@ static dlock_err make_table(const dlk_file *file, dlk_table *table, const dlk_ta
 }
 
 /* Nobody has the table open, so nobody can be in it, hold anything or wait. */
-static dlock_err take_over(const dlk_file *file, dlk_table *table, const dlk_table_stamp *world,
-                           dlock_error **err)
+static dlock_err take_over(const dlk_file *file, dlk_table *table,
+                           const dlk_table_stamp *world, dlock_error **err)
 {
     if (dlk_table_make_mutex(table) != DLOCK_OK)
         return dlk_error_nomem(err);
@@ -229,8 +240,8 @@ static dlock_err take_over(const dlk_file *file, dlk_table *table, const dlk_tab
     return DLOCK_OK;
 }
 
-static dlock_err open_table(const dlk_file *file, dlk_table *table, const dlk_table_stamp *world,
-                            bool alone, dlock_error **err)
+static dlock_err open_table(const dlk_file *file, dlk_table *table,
+                            const dlk_table_stamp *world, bool alone, dlock_error **err)
 {
     struct stat st;
     dlk_table_stamp stamp;
@@ -272,7 +283,8 @@ static dlock_err enter_file(dlk_file *file, dlk_table *table, const dlk_file_wis
         if (rc != DLOCK_OK && ftruncate(file->fd, 0) == 0 && file->made)
             (void)unlink(file->path);
     } else {
-        rc = dlk_error_set(err, DLOCK_EPROTO, "%s was emptied while it is in use", file->path);
+        rc = dlk_error_set(err, DLOCK_EPROTO, "%s was emptied while it is in use",
+                           file->path);
     }
     if (rc == DLOCK_OK && lock_byte(file->fd, F_RDLCK, PRESENT) != 0)
         rc = failed(err, "lock", file->path);
@@ -298,7 +310,8 @@ static dlock_err try_open(dlk_file *file, dlk_table *table, const dlk_file_wish 
         return rc;
     rc = check_kind(file, wish, err);
     if (rc != DLOCK_OK && file->made)
-        (void)unlink(file->path); /* others who opened it meanwhile look at the path again */
+        (void)unlink(
+            file->path); /* others who opened it meanwhile look at the path again */
     if (rc == DLOCK_OK)
         rc = lock_opening(file, wish->wait_ms, err);
     if (rc != DLOCK_OK)
@@ -357,9 +370,10 @@ dlock_err dlk_file_check(const dlk_file *file, const dlk_table *table, dlock_err
         return dlk_error_set(err, DLOCK_EPROTO, "%s was truncated while it is in use",
                              file->path);
     if (!is_at_path(file))
-        return dlk_error_set(err, DLOCK_EPROTO,
-                             "%s was removed or replaced while it is in use: others may lock in "
-                             "another file by now",
-                             file->path);
+        return dlk_error_set(
+            err, DLOCK_EPROTO,
+            "%s was removed or replaced while it is in use: others may lock in "
+            "another file by now",
+            file->path);
     return DLOCK_OK;
 }

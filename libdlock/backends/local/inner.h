@@ -8,11 +8,13 @@
 #include "backends/local/watch.h"
 
 typedef struct dlk_home dlk_home;
+typedef struct dlk_local dlk_local;
 
-typedef struct dlk_local {
+struct dlk_local {
     dlk_backend base;
     dlk_table *table;
-    dlk_home *home; /* mem: the table and who else uses it; NULL for file: */
+    void (*leave)(dlk_local *local); /* gives the table up, for good */
+    dlk_home *home;   /* mem: the table and who else uses it; NULL for file: */
     dlk_table mapped; /* file: */
     dlk_file file;
     dlk_watch watch;
@@ -23,7 +25,7 @@ typedef struct dlk_local {
     bool up, stopped;
     int64_t retry_at, retry_ms; /* while it isn't up */
     int64_t check_at;           /* file: when to look at it again */
-    dlock_error *gone;          /* file: truncated or replaced; why nothing is granted any more */
+    dlock_error *gone; /* file: truncated or replaced; why nothing is granted any more */
 
     dlk_list turns; /* dlk_local_turn.all: our places in lines */
     dlk_list spare; /* turns not in use: what has been queued must not fail any more */
@@ -31,17 +33,17 @@ typedef struct dlk_local {
     /* The driver sleeps on the member's bell, or on this one while there is no member. */
     dlk_futex own_bell;
     dlk_member *_Atomic me;
-    dlk_futex *armed;      /* frozen by arm */
+    dlk_futex *armed; /* frozen by arm */
     uint32_t armed_value;
     dlk_member *armed_me;
-    uint32_t seen;         /* the bell when we last looked at the turns */
-} dlk_local;
+    uint32_t seen; /* the bell when we last looked at the turns */
+};
 
 /* What key_open makes of a name. */
 typedef struct dlk_local_key {
     dlk_list turns; /* dlk_local_turn.of_key */
     uint32_t hash;
-    uint32_t row; /* where the name was last, and … */
+    uint32_t row;   /* where the name was last, and … */
     uint64_t title; /* … what says whether it still is */
 } dlk_local_key;
 
@@ -74,17 +76,17 @@ void dlk_local_sleep(dlk_backend *backend, int64_t until);
 void dlk_local_process(dlk_backend *backend, int64_t now);
 void dlk_local_kick(dlk_backend *backend);
 
-#define DLK_LOCAL_OPS                                                                              \
-    .start = dlk_local_start, .stop = dlk_local_stop, .free = dlk_local_free,                      \
-    .forked = dlk_local_forked, .key_open = dlk_local_key_open,                                    \
-    .key_close = dlk_local_key_close, .ask = dlk_local_ask, .watch = dlk_local_watch,              \
-    .tick = dlk_local_tick, .arm = dlk_local_arm, .sleep = dlk_local_sleep,                        \
+#define DLK_LOCAL_OPS                                                                    \
+    .start = dlk_local_start, .stop = dlk_local_stop, .free = dlk_local_free,            \
+    .forked = dlk_local_forked, .key_open = dlk_local_key_open,                          \
+    .key_close = dlk_local_key_close, .ask = dlk_local_ask, .watch = dlk_local_watch,    \
+    .tick = dlk_local_tick, .arm = dlk_local_arm, .sleep = dlk_local_sleep,              \
     .process = dlk_local_process, .kick = dlk_local_kick
 
-#define DLK_LOCAL_TRAITS                                                                           \
-    {                                                                                              \
-        .layout = "table", .class = 2, .queues = true, .fair = true, .tokens = true,               \
-        .kinds = {[DLOCK_MUTEX] = true},                                                           \
+#define DLK_LOCAL_TRAITS                                                                 \
+    {                                                                                    \
+        .layout = "table", .class = 2, .queues = true, .fair = true, .tokens = true,     \
+        .kinds = {[DLOCK_MUTEX] = true},                                                 \
     }
 
 /* Enters, or says in ask why it can't be. */
@@ -99,8 +101,5 @@ void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now);
 void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now);
 void dlk_local_list(dlk_local *local, dlk_ask *ask, int64_t now);
 void dlk_local_doctor(dlk_local *local, dlk_ask *ask, int64_t now);
-
-/* mem.c */
-void dlk_home_leave(dlk_home *home);
 
 #endif

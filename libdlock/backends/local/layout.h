@@ -28,11 +28,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DLK_TABLE_MAGIC "dlocktbl"  /* a finished table */
-#define DLK_TABLE_MAKING "dlock..." /* one whose making was interrupted, if nobody has it open */
-#define DLK_TABLE_LAYOUT 1          /* raised when anything in this file changes */
-#define DLK_TABLE_NAME 1024         /* bytes of a lock's name */
-#define DLK_TABLE_MUTEX 128         /* bytes kept for the mutex, whatever the libc */
+#define DLK_TABLE_MAGIC "dlocktbl" /* a finished table */
+#define DLK_TABLE_MAKING                                                                 \
+    "dlock..."             /* one whose making was interrupted, if nobody has it open */
+#define DLK_TABLE_LAYOUT 1 /* raised when anything in this file changes */
+#define DLK_TABLE_NAME   1024 /* bytes of a lock's name */
+#define DLK_TABLE_MUTEX  128  /* bytes kept for the mutex, whatever the libc */
 
 /* What has to be the same before the mutex may be touched. */
 typedef struct dlk_table_stamp {
@@ -53,14 +54,15 @@ typedef struct dlk_head {
         pthread_mutex_t mutex;
         char room[DLK_TABLE_MUTEX];
     };
-    _Atomic uint32_t inside; /* process that has the mutex, 0 when it is just coming or going */
+    _Atomic uint32_t
+        inside; /* process that has the mutex, 0 when it is just coming or going */
     _Atomic uint32_t registry; /* counts the comings and goings of members */
     _Atomic int64_t last_token;
     uint64_t last_ticket;
     /* Places from the first to these have been used: what lies behind was never touched. */
     uint32_t row_high, seat_high, member_high;
     uint32_t free_row, free_seat; /* derived: chains by `next` */
-    uint32_t sweep;                /* where the search for an idle row goes on */
+    uint32_t sweep;               /* where the search for an idle row goes on */
 } dlk_head;
 
 /* A client. The word is generation << 32 | process, process 0 when the place is free; the
@@ -79,26 +81,29 @@ typedef struct dlk_record {
     uint64_t owner; /* generation << 32 | ref of the member; 0 nobody */
     uint64_t number;
     int64_t token;
-    int64_t until;   /* end of the lease, boot clock */
-    uint64_t ticket; /* of the seat it was handed to, 0 when it was taken without waiting */
+    int64_t until; /* end of the lease, boot clock */
+    uint64_t
+        ticket; /* of the seat it was handed to, 0 when it was taken without waiting */
     uint32_t seat;
     uint32_t kind;
 } dlk_record;
 
 typedef struct dlk_row {
-    alignas(64) _Atomic uint64_t word; /* commits; the low bit is the record that counts */
-    _Atomic uint64_t title; /* generation << 16 | size of the name; size 0: no name, free */
+    alignas(
+        64) _Atomic uint64_t word; /* commits; the low bit is the record that counts */
+    _Atomic uint64_t
+        title; /* generation << 16 | size of the name; size 0: no name, free */
     dlk_record record[2];
-    uint32_t hash;             /* derived */
-    uint32_t next;             /* derived: in the bucket, or of the free ones */
-    uint32_t first, last;      /* derived: the line */
+    uint32_t hash;        /* derived */
+    uint32_t next;        /* derived: in the bucket, or of the free ones */
+    uint32_t first, last; /* derived: the line */
 } dlk_row;
 
 typedef struct dlk_seat {
     alignas(64) _Atomic uint64_t word; /* the ticket; 0: free */
-    _Atomic int64_t token;     /* derived from the record: 0 in the line, else granted */
-    _Atomic int64_t until;     /* derived: valid once token is set */
-    _Atomic uint64_t owner;    /* as in the record */
+    _Atomic int64_t token;  /* derived from the record: 0 in the line, else granted */
+    _Atomic int64_t until;  /* derived: valid once token is set */
+    _Atomic uint64_t owner; /* as in the record */
     uint64_t number;
     int64_t ttl; /* ns */
     uint32_t row;

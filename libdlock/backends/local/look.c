@@ -9,7 +9,8 @@
 
 #define OWNER_SIZE 64 /* "<uuid>:<number>" */
 
-static void owner_text(const dlk_table *table, const dlk_record *record, char text[OWNER_SIZE])
+static void owner_text(const dlk_table *table, const dlk_record *record,
+                       char text[OWNER_SIZE])
 {
     const dlk_member *member = dlk_member_of(table, record->owner);
     (void)snprintf(text, OWNER_SIZE, "%.36s:%" PRIu64, member ? member->uuid : "?",

@@ -49,7 +49,8 @@ uint64_t dlk_member_join(dlk_visit *visit, const dlk_identity *who)
     if (generation > UINT32_MAX)
         generation = 1;
     DLK_POINT("table.member");
-    atomic_store_explicit(&member->word, generation << 32 | who->pid, memory_order_release);
+    atomic_store_explicit(&member->word, generation << 32 | who->pid,
+                          memory_order_release);
     atomic_fetch_add_explicit(&table->head->registry, 1, memory_order_release);
     return owner_of(table, member, member->word);
 }
@@ -78,7 +79,8 @@ static void clear_seats(dlk_visit *visit, uint64_t owner)
             visit->damaged = true;
             return;
         }
-        if (seat->owner != owner || atomic_load_explicit(&seat->word, memory_order_relaxed) == 0)
+        if (seat->owner != owner ||
+            atomic_load_explicit(&seat->word, memory_order_relaxed) == 0)
             continue;
         if (atomic_load_explicit(&seat->token, memory_order_relaxed) == 0) {
             if (!dlk_row_at(visit->table, seat->row)) {
@@ -98,7 +100,8 @@ void dlk_member_leave(dlk_visit *visit, uint64_t owner, int64_t now)
     if (!vanish(visit->table, owner))
         return;
     clear_seats(visit, owner);
-    for (uint32_t ref = 1; ref <= visit->table->head->row_high && !visit->damaged; ref++) {
+    for (uint32_t ref = 1; ref <= visit->table->head->row_high && !visit->damaged;
+         ref++) {
         dlk_row *row = dlk_row_at(visit->table, ref);
         if (!row)
             visit->damaged = true;

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE 4096u
+#define PAGE     4096u
 #define MEM_ROWS 65536u /* only what is used costs memory */
 
 static size_t pages(size_t size)
@@ -23,7 +23,8 @@ size_t dlk_table_measure(dlk_table *table, uint32_t rows)
     table->bucket_count = 16;
     while (table->bucket_count < rows)
         table->bucket_count *= 2;
-    table->size = pages(sizeof(dlk_head)) + pages(sizeof(dlk_member) * table->member_count) +
+    table->size = pages(sizeof(dlk_head)) +
+                  pages(sizeof(dlk_member) * table->member_count) +
                   pages(sizeof(dlk_row) * table->row_count) +
                   pages(sizeof(dlk_seat) * table->seat_count) +
                   pages(sizeof(uint32_t) * table->bucket_count) +

@@ -57,7 +57,8 @@ static dlk_life guess(uint32_t pid, uint64_t started)
         return DLK_LIFE_DEAD;
     char state = dlk_process_state(pid);
     uint64_t now_started = dlk_process_started(pid);
-    if (state == 'Z' || state == 'X' || (now_started && started && now_started != started))
+    if (state == 'Z' || state == 'X' ||
+        (now_started && started && now_started != started))
         return DLK_LIFE_DEAD;
     return DLK_LIFE_ALIVE;
 }

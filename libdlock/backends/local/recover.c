@@ -17,7 +17,8 @@ static void sink(const dlk_table *table, uint32_t count, uint32_t at)
     for (;;) {
         uint32_t top = at;
         for (uint32_t child = 2 * at + 1; child <= 2 * at + 2 && child < count; child++)
-            if (dlk_seat_at(table, heap[child])->word > dlk_seat_at(table, heap[top])->word)
+            if (dlk_seat_at(table, heap[child])->word >
+                dlk_seat_at(table, heap[top])->word)
                 top = child;
         if (top == at)
             return;
@@ -76,7 +77,8 @@ static bool rebuild_seat(dlk_visit *visit, uint32_t ref)
     if (seat->word > table->head->last_ticket)
         table->head->last_ticket = seat->word;
     const dlk_record *record = dlk_row_record(row);
-    bool granted = record->ticket == seat->word && record->seat == ref && record->token > 0;
+    bool granted =
+        record->ticket == seat->word && record->seat == ref && record->token > 0;
     if (granted)
         atomic_store(&seat->until, record->until);
     atomic_store(&seat->token, granted ? record->token : 0);
@@ -109,7 +111,8 @@ void dlk_table_rebuild(dlk_visit *visit, int64_t now)
             table->scratch[waiting++] = ref;
     sort_by_ticket(table, waiting);
     for (uint32_t i = 0; i < waiting; i++)
-        dlk_line_append(visit, dlk_seat_at(table, table->scratch[i])->row, table->scratch[i]);
+        dlk_line_append(visit, dlk_seat_at(table, table->scratch[i])->row,
+                        table->scratch[i]);
     for (uint32_t ref = 1; ref <= head->row_high && !visit->damaged; ref++)
         dlk_table_settle(visit, ref, now);
     visit->ring_granted = true;

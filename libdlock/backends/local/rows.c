@@ -26,8 +26,10 @@ static uint32_t *bucket_of(const dlk_table *table, uint32_t hash)
 
 static bool has_name(const dlk_table *table, uint32_t ref, const char *name, size_t size)
 {
-    uint64_t title = atomic_load_explicit(&dlk_row_at(table, ref)->title, memory_order_relaxed);
-    return (title & SIZE_MASK) == size && memcmp(dlk_row_name(table, ref), name, size) == 0;
+    uint64_t title =
+        atomic_load_explicit(&dlk_row_at(table, ref)->title, memory_order_relaxed);
+    return (title & SIZE_MASK) == size &&
+           memcmp(dlk_row_name(table, ref), name, size) == 0;
 }
 
 uint32_t dlk_table_find(dlk_visit *visit, const char *name, size_t size, uint32_t hash)
@@ -136,7 +138,8 @@ uint32_t dlk_table_make(dlk_visit *visit, const char *name, size_t size, uint32_
     row->first = row->last = 0;
     *bucket = ref;
     DLK_POINT("table.name");
-    atomic_store_explicit(&row->title, (row->title & ~SIZE_MASK) | size, memory_order_release);
+    atomic_store_explicit(&row->title, (row->title & ~SIZE_MASK) | size,
+                          memory_order_release);
     return ref;
 }
 

@@ -23,8 +23,14 @@ static dlock_err check_uri(const dlk_uri *uri, dlock_error **err)
     return DLOCK_OK;
 }
 
-static dlock_err open_file(dlk_host *host, const dlk_uri *uri, const dlk_settings *settings,
-                           dlk_backend **ret, dlock_error **err)
+static void leave_file(dlk_local *local)
+{
+    dlk_file_close(&local->file, &local->mapped);
+}
+
+static dlock_err open_file(dlk_host *host, const dlk_uri *uri,
+                           const dlk_settings *settings, dlk_backend **ret,
+                           dlock_error **err)
 {
     dlock_err rc = check_uri(uri, err);
     if (rc != DLOCK_OK)
@@ -44,6 +50,7 @@ static dlock_err open_file(dlk_host *host, const dlk_uri *uri, const dlk_setting
         return rc;
     }
     local->table = &local->mapped;
+    local->leave = leave_file;
     *ret = &local->base;
     return DLOCK_OK;
 }

@@ -41,7 +41,8 @@ static void watch_forks(void)
 
 static dlk_home *find_home(const char *name)
 {
-    DLK_LIST_FOR (it, &homes) {
+    DLK_LIST_FOR(it, &homes)
+    {
         dlk_home *home = DLK_LIST_ITEM(it, dlk_home, link);
         if (home->generation == atomic_load(&dlk_fork_generation) &&
             strcmp(home->name, name) == 0)
@@ -54,7 +55,8 @@ static dlock_err make_home(const char *name, dlk_home **ret, dlock_error **err)
 {
     dlk_home *home = calloc(1, sizeof(*home));
     char *copy = strdup(name);
-    dlock_err rc = home && copy ? dlk_memory_open(&home->table, err) : dlk_error_nomem(err);
+    dlock_err rc =
+        home && copy ? dlk_memory_open(&home->table, err) : dlk_error_nomem(err);
     if (rc != DLOCK_OK) {
         free(copy);
         free(home);
@@ -83,8 +85,9 @@ static dlock_err join_home(const char *name, dlk_home **ret, dlock_error **err)
     return rc;
 }
 
-void dlk_home_leave(dlk_home *home)
+static void leave_home(dlk_local *local)
 {
+    dlk_home *home = local->home;
     lock_homes();
     bool last = --home->users == 0;
     if (last) {
@@ -100,13 +103,15 @@ void dlk_home_leave(dlk_home *home)
     free(home);
 }
 
-static dlock_err open_mem(dlk_host *host, const dlk_uri *uri, const dlk_settings *settings,
-                          dlk_backend **ret, dlock_error **err)
+static dlock_err open_mem(dlk_host *host, const dlk_uri *uri,
+                          const dlk_settings *settings, dlk_backend **ret,
+                          dlock_error **err)
 {
     (void)settings; /* nothing can be set for it */
     if (uri->host_count > 0)
-        return dlk_error_set(err, DLOCK_EINVAL, "mem: is within this process and has no host; "
-                                                "another table is mem:NAME");
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "mem: is within this process and has no host; "
+                             "another table is mem:NAME");
     dlk_local *local = dlk_local_new(&dlk_mem_backend, host);
     if (!local)
         return dlk_error_nomem(err);
@@ -116,6 +121,7 @@ static dlock_err open_mem(dlk_host *host, const dlk_uri *uri, const dlk_settings
         return rc;
     }
     local->table = &local->home->table;
+    local->leave = leave_home;
     *ret = &local->base;
     return DLOCK_OK;
 }

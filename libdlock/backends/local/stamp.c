@@ -43,7 +43,8 @@ dlock_err dlk_stamp_world(dlk_table_stamp *stamp, dlock_error **err)
     memset(stamp->boot_id, 0, sizeof(stamp->boot_id));
     if (!read_boot_id(stamp->boot_id) || stat("/proc/self/ns/pid", &pid) != 0)
         return dlk_error_set(err, DLOCK_EUNAVAIL,
-                             "file: needs /proc to tell processes apart: %s", strerror(errno));
+                             "file: needs /proc to tell processes apart: %s",
+                             strerror(errno));
     stamp->pid_ns = pid.st_ino;
     /* Kernels before 5.6 have no time namespaces. */
     stamp->time_ns = stat("/proc/self/ns/time", &time) == 0 ? time.st_ino : 0;
@@ -54,21 +55,25 @@ dlock_err dlk_stamp_check(const dlk_table_stamp *stamp, const char *path, size_t
                           dlk_table *table, dlock_error **err)
 {
     if (size < sizeof(*stamp) || memcmp(stamp->magic, DLK_TABLE_MAGIC, 8) != 0)
-        return dlk_error_set(err, DLOCK_EPROTO, "%s is not a lock table; it was left alone", path);
-    if (stamp->layout != DLK_TABLE_LAYOUT)
         return dlk_error_set(err, DLOCK_EPROTO,
-                             "%s was made by %s libdlock (layout %u, this one has %u): remove it "
-                             "when nobody uses it",
-                             path, stamp->layout < DLK_TABLE_LAYOUT ? "an older" : "a newer",
-                             stamp->layout, DLK_TABLE_LAYOUT);
+                             "%s is not a lock table; it was left alone", path);
+    if (stamp->layout != DLK_TABLE_LAYOUT)
+        return dlk_error_set(
+            err, DLOCK_EPROTO,
+            "%s was made by %s libdlock (layout %u, this one has %u): remove it "
+            "when nobody uses it",
+            path, stamp->layout < DLK_TABLE_LAYOUT ? "an older" : "a newer",
+            stamp->layout, DLK_TABLE_LAYOUT);
     if (stamp->rows < 1 || stamp->rows > 65536 ||
         dlk_table_measure(table, stamp->rows) != stamp->size ||
         table->seat_count != stamp->seats || table->member_count != stamp->members ||
         table->bucket_count != stamp->buckets)
-        return dlk_error_set(err, DLOCK_EPROTO, "%s is damaged: its sizes don't agree", path);
+        return dlk_error_set(err, DLOCK_EPROTO, "%s is damaged: its sizes don't agree",
+                             path);
     if (size < table->size)
-        return dlk_error_set(err, DLOCK_EPROTO, "%s was truncated: %zu of %zu bytes are left",
-                             path, size, table->size);
+        return dlk_error_set(err, DLOCK_EPROTO,
+                             "%s was truncated: %zu of %zu bytes are left", path, size,
+                             table->size);
     return DLOCK_OK;
 }
 
@@ -77,21 +82,24 @@ dlock_err dlk_stamp_check_world(const dlk_table_stamp *stamp, const dlk_table_st
 {
     if (stamp->word_size != ours->word_size || stamp->libc != ours->libc ||
         stamp->mutex_size != ours->mutex_size)
-        return dlk_error_set(err, DLOCK_EPROTO,
-                             "%s is in use by programs with another libc or word size; their "
-                             "mutex is not ours",
-                             path);
+        return dlk_error_set(
+            err, DLOCK_EPROTO,
+            "%s is in use by programs with another libc or word size; their "
+            "mutex is not ours",
+            path);
     if (memcmp(stamp->boot_id, ours->boot_id, sizeof(stamp->boot_id)) != 0)
         return dlk_error_set(err, DLOCK_ENOTSUP, "%s is in use by another machine", path);
     if (stamp->pid_ns != ours->pid_ns)
-        return dlk_error_set(err, DLOCK_ENOTSUP,
-                             "%s is in use by processes of another pid namespace (container), "
-                             "whose deaths can't be seen from here",
-                             path);
+        return dlk_error_set(
+            err, DLOCK_ENOTSUP,
+            "%s is in use by processes of another pid namespace (container), "
+            "whose deaths can't be seen from here",
+            path);
     if (stamp->time_ns != ours->time_ns)
-        return dlk_error_set(err, DLOCK_ENOTSUP,
-                             "%s is in use by processes of another time namespace, whose clock "
-                             "is not ours",
-                             path);
+        return dlk_error_set(
+            err, DLOCK_ENOTSUP,
+            "%s is in use by processes of another time namespace, whose clock "
+            "is not ours",
+            path);
     return DLOCK_OK;
 }

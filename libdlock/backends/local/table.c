@@ -33,7 +33,8 @@ void dlk_visit_ring(dlk_visit *visit, uint32_t member)
 /* Whether the record is worth something: an owner who is there, in time. */
 static bool valid(const dlk_table *table, const dlk_record *record, int64_t now)
 {
-    return record->owner != 0 && record->until > now && dlk_member_of(table, record->owner);
+    return record->owner != 0 && record->until > now &&
+           dlk_member_of(table, record->owner);
 }
 
 static bool is_of(const dlk_record *record, const dlk_claim *claim)
@@ -72,7 +73,8 @@ void dlk_line_remove(dlk_visit *visit, uint32_t row_ref, uint32_t ref)
     dlk_seat *seat = dlk_seat_at(visit->table, ref);
     dlk_seat *prev = dlk_seat_at(visit->table, seat->prev);
     dlk_seat *next = dlk_seat_at(visit->table, seat->next);
-    if ((prev ? prev->next : row->first) != ref || (next ? next->prev : row->last) != ref) {
+    if ((prev ? prev->next : row->first) != ref ||
+        (next ? next->prev : row->last) != ref) {
         visit->damaged = true;
         return;
     }
@@ -193,8 +195,8 @@ void dlk_table_evict(dlk_visit *visit, uint32_t row_ref, int64_t now)
     hand_on(visit, row_ref, now);
 }
 
-static dlk_outcome take(dlk_visit *visit, dlk_row *row, const dlk_claim *claim, int64_t *token,
-                        int64_t *until)
+static dlk_outcome take(dlk_visit *visit, dlk_row *row, const dlk_claim *claim,
+                        int64_t *token, int64_t *until)
 {
     *token = next_token(visit);
     if (*token == 0)
@@ -202,17 +204,18 @@ static dlk_outcome take(dlk_visit *visit, dlk_row *row, const dlk_claim *claim, 
     *until = claim->now + claim->ttl;
     free_granted_seat(visit, dlk_row_record(row));
     dlk_row_commit(row, &(dlk_record){
-                              .owner = claim->owner,
-                              .number = claim->number,
-                              .token = *token,
-                              .until = *until,
-                              .kind = claim->kind,
-                          });
+                            .owner = claim->owner,
+                            .number = claim->number,
+                            .token = *token,
+                            .until = *until,
+                            .kind = claim->kind,
+                        });
     return DLK_GRANTED;
 }
 
 /* A seat at the end of the line. Its word is its commit. */
-static bool sit_down(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim, dlk_turn *turn)
+static bool sit_down(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
+                     dlk_turn *turn)
 {
     dlk_head *head = visit->table->head;
     uint32_t ref = dlk_seat_take(visit);
@@ -237,13 +240,15 @@ static bool sit_down(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
 static dlk_seat *seat_of(const dlk_table *table, const dlk_turn *turn)
 {
     dlk_seat *seat = turn->ticket ? dlk_seat_at(table, turn->seat) : NULL;
-    return seat && atomic_load_explicit(&seat->word, memory_order_acquire) == turn->ticket ? seat
-                                                                                          : NULL;
+    return seat && atomic_load_explicit(&seat->word, memory_order_acquire) == turn->ticket
+               ? seat
+               : NULL;
 }
 
 /* Nobody has the lock: it goes to the claimant, unless somebody is ahead. */
-static dlk_outcome take_or_wait(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
-                                dlk_turn *turn, int64_t *token, int64_t *until)
+static dlk_outcome take_or_wait(dlk_visit *visit, uint32_t row_ref,
+                                const dlk_claim *claim, dlk_turn *turn, int64_t *token,
+                                int64_t *until)
 {
     dlk_row *row = dlk_row_at(visit->table, row_ref);
     /* A grant of theirs that ran out unseen left a seat behind, which is worth nothing now. */
@@ -276,7 +281,8 @@ dlk_outcome dlk_table_acquire(dlk_visit *visit, uint32_t row_ref, const dlk_clai
     if (!valid(visit->table, record, claim->now))
         return take_or_wait(visit, row_ref, claim, turn, token, until);
     if (is_of(record, claim)) {
-        (void)dlk_table_renew(visit, row_ref, claim); /* it is theirs, as we have just seen */
+        (void)dlk_table_renew(visit, row_ref,
+                              claim); /* it is theirs, as we have just seen */
         record = dlk_row_record(row);
         *token = record->token;
         *until = record->until;
@@ -301,7 +307,8 @@ bool dlk_table_renew(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim)
     return true;
 }
 
-bool dlk_table_release(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim, dlk_turn *turn)
+bool dlk_table_release(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
+                       dlk_turn *turn)
 {
     const dlk_record *record = dlk_row_record(dlk_row_at(visit->table, row_ref));
     if (is_of(record, claim)) {
@@ -311,7 +318,8 @@ bool dlk_table_release(dlk_visit *visit, uint32_t row_ref, const dlk_claim *clai
     dlk_seat *seat = seat_of(visit->table, turn);
     if (!seat)
         return false;
-    if (seat->row != row_ref || seat->owner != claim->owner || seat->number != claim->number) {
+    if (seat->row != row_ref || seat->owner != claim->owner ||
+        seat->number != claim->number) {
         visit->damaged = true;
         return false;
     }
@@ -320,7 +328,8 @@ bool dlk_table_release(dlk_visit *visit, uint32_t row_ref, const dlk_claim *clai
     return true;
 }
 
-bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *token, int64_t *until)
+bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *token,
+                      int64_t *until)
 {
     const dlk_seat *seat = seat_of(table, turn);
     if (!seat)

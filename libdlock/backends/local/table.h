@@ -47,7 +47,8 @@ dlock_err dlk_table_make_mutex(dlk_table *table);
 typedef struct dlk_visit {
     dlk_table *table;
     bool damaged;
-    bool ring_granted; /* everybody who has been granted something, not only who is listed */
+    bool
+        ring_granted; /* everybody who has been granted something, not only who is listed */
     unsigned ring_count;
     uint32_t ring[6]; /* refs of members */
 } dlk_visit;
@@ -58,7 +59,7 @@ typedef enum dlk_entry {
     DLK_ENTRY_BROKEN, /* the mutex is of no use any more */
 } dlk_entry;
 
-/* Patience is in ms; with some, more is given to a process that runs than to a stopped one. */
+/* Patience is in ms, and soon at its end when the one inside is stopped. */
 dlk_entry dlk_table_enter(dlk_table *table, dlk_visit *visit, int patience);
 void dlk_table_leave(dlk_visit *visit);
 /* Who is in the mutex: "process 12 (host:12), which is stopped". */
@@ -74,7 +75,8 @@ uint32_t dlk_table_make(dlk_visit *visit, const char *name, size_t size, uint32_
 static inline bool dlk_row_is(const dlk_table *table, uint32_t ref, uint64_t title)
 {
     return ref - 1 < table->row_count &&
-           atomic_load_explicit(&table->rows[ref - 1].title, memory_order_relaxed) == title;
+           atomic_load_explicit(&table->rows[ref - 1].title, memory_order_relaxed) ==
+               title;
 }
 void dlk_row_free(dlk_visit *visit, uint32_t ref);
 /* A free seat, or 0. */
@@ -108,7 +110,8 @@ dlk_outcome dlk_table_acquire(dlk_visit *visit, uint32_t row, const dlk_claim *c
                               dlk_turn *turn, int64_t *token, int64_t *until);
 /* Both false: it wasn't theirs (any more). */
 bool dlk_table_renew(dlk_visit *visit, uint32_t row, const dlk_claim *claim);
-bool dlk_table_release(dlk_visit *visit, uint32_t row, const dlk_claim *claim, dlk_turn *turn);
+bool dlk_table_release(dlk_visit *visit, uint32_t row, const dlk_claim *claim,
+                       dlk_turn *turn);
 /* Whether the turn has come, without entering. */
 bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *token,
                       int64_t *until);

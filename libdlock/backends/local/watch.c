@@ -21,8 +21,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define BLIND_MS 100
-#define RETRY_MS 20
+#define BLIND_MS    100
+#define RETRY_MS    20
 #define PATIENCE_MS 40
 
 static uint64_t owner_of(uint32_t ref, uint64_t word)
@@ -192,7 +192,7 @@ void dlk_watch_stop(dlk_watch *watch)
 {
     if (watch->running) {
         atomic_store(&watch->stop, true);
-        (void)eventfd_write(watch->wake, 1); /* full: it will wake all the same */
+        (void)eventfd_write(watch->wake, 1);     /* full: it will wake all the same */
         (void)pthread_join(watch->thread, NULL); /* ours, joined once */
         watch->running = false;
     }

@@ -20,8 +20,8 @@
 #define WITH_TEXT 1
 
 static const char *const verbs[] = {
-    [DLK_ACQUIRE] = "acquire", [DLK_RENEW] = "renew",     [DLK_RELEASE] = "release",
-    [DLK_VERIFY] = "verify",   [DLK_BREAK] = "break",     [DLK_INSPECT] = "inspect",
+    [DLK_ACQUIRE] = "acquire", [DLK_RENEW] = "renew",   [DLK_RELEASE] = "release",
+    [DLK_VERIFY] = "verify",   [DLK_BREAK] = "break",   [DLK_INSPECT] = "inspect",
     [DLK_LIST] = "list",       [DLK_DOCTOR] = "doctor",
 };
 
@@ -47,11 +47,12 @@ static size_t put_owner(const dlk_redis *redis, const dlk_ask *ask, char *to)
 #define OWNER_MAX (DLK_UUID_SIZE + DLK_RESP_NUMBER_MAX)
 
 /* The requests that are made all the time: a prepared beginning, the owner, perhaps a lease. */
-static bool put_prepared(dlk_redis *redis, const dlk_ask *ask, const dlk_redis_bytes *begin,
-                         bool with_ttl)
+static bool put_prepared(dlk_redis *redis, const dlk_ask *ask,
+                         const dlk_redis_bytes *begin, bool with_ttl)
 {
     dlk_buf *out = &redis->commands.stream.out;
-    char *to = dlk_buf_room(out, begin->size + OWNER_MAX + 3 * DLK_RESP_OVERHEAD), *from = to;
+    char *to = dlk_buf_room(out, begin->size + OWNER_MAX + 3 * DLK_RESP_OVERHEAD),
+         *from = to;
     if (!to)
         return false;
     memcpy(to, begin->data, begin->size);
@@ -98,24 +99,18 @@ static bool put_script(dlk_redis *redis, const dlk_ask *ask, bool with_text)
 
 static bool put(dlk_redis *redis, dlk_ask *ask)
 {
-    const dlk_redis_key *key = ask->key ? ask->key->data : NULL;
-    switch (ask->verb) {
-    case DLK_ACQUIRE:
-        return put_prepared(redis, ask, &key->acquire, true);
-    case DLK_RENEW:
-        return put_prepared(redis, ask, &key->renew, true);
-    case DLK_RELEASE:
-        return put_prepared(redis, ask, &key->release, false);
-    case DLK_VERIFY:
-    case DLK_BREAK:
-    case DLK_INSPECT:
-        return put_script(redis, ask, false);
-    case DLK_LIST:
+    if (ask->verb == DLK_LIST)
         return dlk_redis_list_begin(redis, ask);
-    case DLK_DOCTOR:
+    if (ask->verb == DLK_DOCTOR)
         return dlk_redis_doctor_begin(redis, ask);
-    }
-    return false;
+    const dlk_redis_key *key = ask->key->data;
+    if (ask->verb == DLK_ACQUIRE)
+        return put_prepared(redis, ask, &key->acquire, true);
+    if (ask->verb == DLK_RENEW)
+        return put_prepared(redis, ask, &key->renew, true);
+    if (ask->verb == DLK_RELEASE)
+        return put_prepared(redis, ask, &key->release, false);
+    return put_script(redis, ask, false);
 }
 
 void dlk_redis_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
@@ -215,7 +210,8 @@ dlock_error *dlk_redis_asks_reply(dlk_redis *redis, const dlk_resp *reply, int64
 {
     dlk_list *first = dlk_list_first(&redis->flight);
     if (!first)
-        return dlk_error_make(DLOCK_EPROTO, "redis: %s answers what nobody asked", redis->place);
+        return dlk_error_make(DLOCK_EPROTO, "redis: %s answers what nobody asked",
+                              redis->place);
     dlk_ask *ask = DLK_LIST_ITEM(first, dlk_ask, link);
     dlk_verb verb = ask->verb;
     bool fine = true;
@@ -236,8 +232,8 @@ dlock_error *dlk_redis_asks_reply(dlk_redis *redis, const dlk_resp *reply, int64
             dlk_backoff_reset(&redis->commands.backoff);
         return NULL;
     }
-    return dlk_error_make(DLOCK_EPROTO, "redis: %s answers '%s' with nonsense", redis->place,
-                          verbs[verb]);
+    return dlk_error_make(DLOCK_EPROTO, "redis: %s answers '%s' with nonsense",
+                          redis->place, verbs[verb]);
 }
 
 void dlk_redis_asks_fail(dlk_redis *redis, const dlock_error *error)
@@ -262,7 +258,8 @@ int64_t dlk_redis_asks_tick(dlk_redis *redis, int64_t now)
     if (now < redis->flight_deadline)
         return redis->flight_deadline;
     int64_t earliest = DLK_NEVER;
-    DLK_LIST_FOR(it, &redis->flight) {
+    DLK_LIST_FOR(it, &redis->flight)
+    {
         dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
         if (ask->deadline < earliest)
             earliest = ask->deadline;
@@ -270,9 +267,9 @@ int64_t dlk_redis_asks_tick(dlk_redis *redis, int64_t now)
     redis->flight_deadline = earliest;
     if (now < earliest)
         return earliest;
-    dlk_redis_connection_drop(&redis->commands,
-                              dlk_error_make(DLOCK_EUNAVAIL,
-                                             "redis: %s did not answer in time", redis->place),
-                              now);
+    dlk_redis_connection_drop(
+        &redis->commands,
+        dlk_error_make(DLOCK_EUNAVAIL, "redis: %s did not answer in time", redis->place),
+        now);
     return DLK_NEVER;
 }

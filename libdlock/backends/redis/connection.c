@@ -30,9 +30,17 @@ void dlk_redis_connection_free(dlk_redis_connection *connection)
     dlk_error_clear(&connection->doom);
 }
 
+static void count_sent(dlk_redis_connection *connection)
+{
+    int64_t taken = connection->stream.taken;
+    connection->redis->base.host->bytes_sent += taken - connection->counted;
+    connection->counted = taken;
+}
+
 /* Lets go of whatever the present phase uses. */
 static void let_go(dlk_redis_connection *connection, dlk_redis_phase next)
 {
+    count_sent(connection);
     connection->phase = next;
     dlk_lookup_drop(connection->lookup);
     connection->lookup = NULL;
@@ -48,11 +56,13 @@ void dlk_redis_connection_stop(dlk_redis_connection *connection)
         let_go(connection, DLK_PHASE_OFF);
 }
 
-void dlk_redis_connection_drop(dlk_redis_connection *connection, dlock_error *error, int64_t now)
+void dlk_redis_connection_drop(dlk_redis_connection *connection, dlock_error *error,
+                               int64_t now)
 {
     dlk_redis *redis = connection->redis;
     let_go(connection, DLK_PHASE_RESTING);
-    connection->retry_at = now + dlk_backoff_next(&connection->backoff, redis->base.host->rand);
+    connection->retry_at =
+        now + dlk_backoff_next(&connection->backoff, redis->base.host->rand);
     connection->hooks->down(connection, error, now);
     dlk_error_clear(&error);
 }
@@ -72,6 +82,7 @@ static void fail_dial(dlk_redis_connection *connection, int64_t now)
 static void greet(dlk_redis_connection *connection, int64_t now)
 {
     dlk_stream_open(&connection->stream, connection->dial.fd);
+    connection->counted = 0;
     connection->dial.fd = -1;
     connection->phase = DLK_PHASE_GREETING;
     connection->step = connection->step_count = 0;
@@ -122,7 +133,8 @@ void dlk_redis_connection_start(dlk_redis_connection *connection, int64_t now)
     if (!connection->lookup)
         dlk_redis_connection_drop(
             connection,
-            dlk_error_make(DLOCK_EUNAVAIL, "redis: can't begin to look up %s: no memory or threads",
+            dlk_error_make(DLOCK_EUNAVAIL,
+                           "redis: can't begin to look up %s: no memory or threads",
                            redis->host),
             now);
 }
@@ -139,21 +151,23 @@ static void look_at_lookup(dlk_redis_connection *connection, int64_t now)
         dial(connection, now);
     else
         dlk_redis_connection_drop(connection,
-                                  dlk_error_make(DLOCK_EUNAVAIL, "redis: can't find %s: %s",
+                                  dlk_error_make(DLOCK_EUNAVAIL,
+                                                 "redis: can't find %s: %s",
                                                  connection->redis->host, why),
                                   now);
 }
 
 static void give_up(dlk_redis_connection *connection, int64_t now)
 {
-    const char *what = connection->phase == DLK_PHASE_LOOKUP ? "the name service doesn't answer"
-                                                             : "connected, but it doesn't answer";
-    dlk_redis_connection_drop(connection,
-                              dlk_error_make(DLOCK_EUNAVAIL, "redis: %s: %s within %lld ms",
-                                             connection->redis->place, what,
-                                             (long long)(connection->redis->connect_ns /
-                                                         DLK_NS_PER_MS)),
-                              now);
+    const char *what = connection->phase == DLK_PHASE_LOOKUP
+                           ? "the name service doesn't answer"
+                           : "connected, but it doesn't answer";
+    dlk_redis_connection_drop(
+        connection,
+        dlk_error_make(DLOCK_EUNAVAIL, "redis: %s: %s within %lld ms",
+                       connection->redis->place, what,
+                       (long long)(connection->redis->connect_ns / DLK_NS_PER_MS)),
+        now);
 }
 
 int64_t dlk_redis_connection_tick(dlk_redis_connection *connection, int64_t now)
@@ -166,7 +180,8 @@ int64_t dlk_redis_connection_tick(dlk_redis_connection *connection, int64_t now)
     }
     if (connection->phase == DLK_PHASE_DIAL)
         dial_on(connection, now);
-    if ((connection->phase == DLK_PHASE_LOOKUP || connection->phase == DLK_PHASE_GREETING) &&
+    if ((connection->phase == DLK_PHASE_LOOKUP ||
+         connection->phase == DLK_PHASE_GREETING) &&
         now >= connection->attempt_until)
         give_up(connection, now);
     switch (connection->phase) {
@@ -192,7 +207,8 @@ void dlk_redis_connection_arm(dlk_redis_connection *connection, struct pollfd *p
     } else if (connection->phase == DLK_PHASE_DIAL) {
         poll->fd = connection->dial.fd;
         poll->events = POLLOUT;
-    } else if (connection->phase == DLK_PHASE_GREETING || connection->phase == DLK_PHASE_READY) {
+    } else if (connection->phase == DLK_PHASE_GREETING ||
+               connection->phase == DLK_PHASE_READY) {
         poll->fd = atomic_load(&connection->stream.fd);
         connection->frozen = true;
         dlk_stream_arm(&connection->stream);
@@ -231,7 +247,8 @@ static void digest(dlk_redis_connection *connection, int64_t now)
     stream->in_size = 0;
     dlock_error *error = NULL;
     while (fine && !error &&
-           (connection->phase == DLK_PHASE_GREETING || connection->phase == DLK_PHASE_READY)) {
+           (connection->phase == DLK_PHASE_GREETING ||
+            connection->phase == DLK_PHASE_READY)) {
         const dlk_resp *reply;
         dlk_resp_got got = dlk_resp_next(connection->reader, &reply);
         if (got == DLK_RESP_MORE)
@@ -243,8 +260,9 @@ static void digest(dlk_redis_connection *connection, int64_t now)
                         : connection->hooks->reply(connection, reply, now);
     }
     if (!fine)
-        error = dlk_error_make(DLOCK_EPROTO, "redis: what %s answers can't be understood: %s",
-                               connection->redis->place, dlk_resp_problem(connection->reader));
+        error = dlk_error_make(
+            DLOCK_EPROTO, "redis: what %s answers can't be understood: %s",
+            connection->redis->place, dlk_resp_problem(connection->reader));
     if (error)
         dlk_redis_connection_drop(connection, error, now);
 }
@@ -255,7 +273,8 @@ static void fail_stream(dlk_redis_connection *connection, int number, int64_t no
     const char *why = number == DLK_STREAM_EOF ? "it was closed by the server"
                                                : strerror_r(number, text, sizeof(text));
     dlk_redis_connection_drop(connection,
-                              dlk_error_make(DLOCK_EUNAVAIL, "redis: connection to %s lost: %s",
+                              dlk_error_make(DLOCK_EUNAVAIL,
+                                             "redis: connection to %s lost: %s",
                                              connection->redis->place, why),
                               now);
 }
@@ -265,8 +284,10 @@ void dlk_redis_connection_process(dlk_redis_connection *connection, int64_t now)
     dlk_stream *stream = &connection->stream;
     if (connection->frozen) {
         connection->frozen = false;
+        count_sent(connection);
         dlk_stream_disarm(stream);
-        if (dlk_stream_reap(stream)) /* closed while the driver slept: too late for its bytes */
+        if (dlk_stream_reap(
+                stream)) /* closed while the driver slept: too late for its bytes */
             stream->in_size = 0;
     }
     if (connection->phase == DLK_PHASE_LOOKUP)

@@ -34,7 +34,8 @@ typedef struct dlk_redis_hooks {
     dlock_error *(*greet)(dlk_redis_connection *connection);
     void (*ready)(dlk_redis_connection *connection, int64_t now);
     /* A reply. An error ends the connection: what came makes no sense. */
-    dlock_error *(*reply)(dlk_redis_connection *connection, const dlk_resp *reply, int64_t now);
+    dlock_error *(*reply)(dlk_redis_connection *connection, const dlk_resp *reply,
+                          int64_t now);
     /* The connection, or a try to make it, has failed. */
     void (*down)(dlk_redis_connection *connection, const dlock_error *error, int64_t now);
 } dlk_redis_hooks;
@@ -45,7 +46,8 @@ struct dlk_redis_connection {
     dlk_redis *redis;
     const dlk_redis_hooks *hooks;
     dlk_redis_phase phase;
-    dlk_addresses to; /* where to dial; empty: look the host up each time. Set by the owner */
+    dlk_addresses
+        to; /* where to dial; empty: look the host up each time. Set by the owner */
     dlk_lookup *lookup;
     dlk_dial dial;
     dlk_stream stream;
@@ -57,6 +59,7 @@ struct dlk_redis_connection {
     size_t step, step_count;
     dlock_error *doom; /* set by a hook: end the connection after this reply */
     bool frozen;       /* the stream takes part in the driver's sleep */
+    int64_t counted;   /* bytes sent that the statistics know of */
 };
 
 /* False without memory. */
@@ -69,7 +72,8 @@ void dlk_redis_connection_start(dlk_redis_connection *connection, int64_t now);
 /* Ends it; nothing more comes from it. Without effect when it is off. */
 void dlk_redis_connection_stop(dlk_redis_connection *connection);
 /* Ends it for the reason @p error, which it takes over, and tries again later. */
-void dlk_redis_connection_drop(dlk_redis_connection *connection, dlock_error *error, int64_t now);
+void dlk_redis_connection_drop(dlk_redis_connection *connection, dlock_error *error,
+                               int64_t now);
 /* Time-outs and the next try. Returns when to call it again. */
 int64_t dlk_redis_connection_tick(dlk_redis_connection *connection, int64_t now);
 

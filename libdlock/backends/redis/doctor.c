@@ -55,10 +55,12 @@ static void judge_eviction(dlk_ask *ask, const dlk_resp *reply)
         !dlk_redis_info_value(reply, "maxmemory", limit, sizeof(limit)))
         return;
     if (strcmp(limit, "0") == 0 || strcmp(policy, "noeviction") == 0)
-        find(ask, "eviction", FINE, "nothing is evicted (maxmemory %s, %s)", limit, policy);
+        find(ask, "eviction", FINE, "nothing is evicted (maxmemory %s, %s)", limit,
+             policy);
     else
         find(ask, "eviction", UNSAFE,
-             "locks and tokens may be evicted when memory is full: maxmemory-policy is %s, it "
+             "locks and tokens may be evicted when memory is full: maxmemory-policy is "
+             "%s, it "
              "should be noeviction",
              policy);
 }
@@ -73,7 +75,8 @@ static void judge_persistence(dlk_ask *ask, const dlk_resp *reply)
              "appendonly is on: a restart loses at most what appendfsync leaves out");
     else
         find(ask, "persistence", WARNING,
-             "appendonly is off: a restart forgets locks that are held, and they may be granted "
+             "appendonly is off: a restart forgets locks that are held, and they may be "
+             "granted "
              "again; fencing tokens go on rising with the server's clock");
 }
 
@@ -87,7 +90,8 @@ static void judge_replication(dlk_ask *ask, const dlk_resp *reply)
         find(ask, "replication", UNSAFE, "this is a replica: it takes no locks");
     else if (strcmp(replicas, "0") != 0)
         find(ask, "replication", WARNING,
-             "%s replicas: replication is asynchronous, so a failover may forget locks that are "
+             "%s replicas: replication is asynchronous, so a failover may forget locks "
+             "that are "
              "held",
              replicas);
     else
@@ -99,7 +103,8 @@ static void judge_info(dlk_ask *ask, const dlk_resp *reply)
     char version[32];
     if (reply->type == DLK_RESP_ERROR) {
         find(ask, "info", WARNING,
-             "the user may not run INFO: eviction, persistence and replication are unknown");
+             "the user may not run INFO: eviction, persistence and replication are "
+             "unknown");
         return;
     }
     if (dlk_redis_info_value(reply, "redis_version", version, sizeof(version)))
@@ -110,20 +115,24 @@ static void judge_info(dlk_ask *ask, const dlk_resp *reply)
 }
 
 /* Leases on a Redis follow its wall clock: when that is set forward, they end early. */
-static void judge_clock(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply, int64_t now)
+static void judge_clock(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
+                        int64_t now)
 {
-    int64_t offset = reply->items[0].integer * 1000000 + reply->items[1].integer - now / 1000;
+    int64_t offset =
+        reply->items[0].integer * 1000000 + reply->items[1].integer - now / 1000;
     int64_t moved_ms = (offset - redis->clock_offset) / 1000;
     if (llabs(moved_ms) < 1000)
         find(ask, "clock", FINE, "the server's clock has run evenly since we connected");
     else
         find(ask, "clock", WARNING,
-             "the server's clock was set %s by %" PRId64 " ms since we connected: leases %s",
+             "the server's clock was set %s by %" PRId64
+             " ms since we connected: leases %s",
              moved_ms > 0 ? "forward" : "back", (int64_t)llabs(moved_ms),
              moved_ms > 0 ? "ended early" : "were longer than asked");
 }
 
-static bool judge_rights(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply, int64_t now)
+static bool judge_rights(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
+                         int64_t now)
 {
     char missing[128];
     if (reply->type == DLK_RESP_ERROR) {
@@ -140,7 +149,8 @@ static bool judge_rights(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply, 
     return true;
 }
 
-bool dlk_redis_doctor_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply, int64_t now)
+bool dlk_redis_doctor_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
+                            int64_t now)
 {
     if ((ask->scratch & WANT_PROBE) == 0) {
         if (reply->type != DLK_RESP_ERROR && reply->type != DLK_RESP_TEXT)
@@ -150,7 +160,8 @@ bool dlk_redis_doctor_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *repl
         if (!dlk_redis_put_probe(redis, &redis->commands.stream.out, false)) {
             dlk_info_free(ask->info);
             ask->info = NULL;
-            dlk_redis_ask_refuse(redis, ask, dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
+            dlk_redis_ask_refuse(redis, ask,
+                                 dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
             return true;
         }
         ask->scratch |= WANT_PROBE;
@@ -163,7 +174,8 @@ bool dlk_redis_doctor_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *repl
     if (dlk_info_failed(ask->info)) {
         dlk_info_free(ask->info);
         ask->info = NULL;
-        dlk_redis_ask_refuse(redis, ask, dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
+        dlk_redis_ask_refuse(redis, ask,
+                             dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
         return true;
     }
     dlk_redis_ask_answer(redis, ask, DLK_YES);

@@ -8,6 +8,7 @@
 /* Appends the first command; false without memory. */
 bool dlk_redis_doctor_begin(dlk_redis *redis, dlk_ask *ask);
 /* Judges a reply, also an error, and goes on. False when it makes no sense. */
-bool dlk_redis_doctor_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply, int64_t now);
+bool dlk_redis_doctor_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
+                            int64_t now);
 
 #endif

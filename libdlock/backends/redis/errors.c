@@ -18,16 +18,21 @@ static const meaning meanings[] = {
     {"NOAUTH", DLOCK_EACCES, "the server asks for a password (auth.password)"},
     {"WRONGPASS", DLOCK_EACCES, "user or password is wrong, or the user is disabled"},
     {"NOPERM", DLOCK_EACCES, "the user's ACL forbids it"},
-    {"DENIED", DLOCK_EACCES, "the server is in protected mode and takes no remote clients"},
-    {"WRONGTYPE", DLOCK_ECONFLICT, "the key holds another type of value, not a lock of this layout"},
-    {"DLOCKKIND", DLOCK_ECONFLICT, "something else than a mutex is in use under this name"},
+    {"DENIED", DLOCK_EACCES,
+     "the server is in protected mode and takes no remote clients"},
+    {"WRONGTYPE", DLOCK_ECONFLICT,
+     "the key holds another type of value, not a lock of this layout"},
+    {"DLOCKKIND", DLOCK_ECONFLICT,
+     "something else than a mutex is in use under this name"},
     {"DLOCKTOKEN", DLOCK_ECONFLICT, "the key of the fencing tokens holds something else"},
     {"DLOCKFULL", DLOCK_EOVERFLOW, "the counter of fencing tokens is at its end"},
     {"LOADING", DLOCK_EUNAVAIL, "the server is still loading its data"},
     {"BUSY", DLOCK_EUNAVAIL, "the server is busy with somebody's script"},
     {"MASTERDOWN", DLOCK_EUNAVAIL, "the server is a replica without its master"},
-    {"MISCONF", DLOCK_EUNAVAIL, "the server refuses writes because it can't save to disk"},
-    {"NOREPLICAS", DLOCK_EUNAVAIL, "the server refuses writes because too few replicas are there"},
+    {"MISCONF", DLOCK_EUNAVAIL,
+     "the server refuses writes because it can't save to disk"},
+    {"NOREPLICAS", DLOCK_EUNAVAIL,
+     "the server refuses writes because too few replicas are there"},
     {"OOM", DLOCK_EUNAVAIL, "the server refuses writes because its memory is full"},
     {"READONLY", DLOCK_EUNAVAIL, "the server is a replica and takes no writes"},
     {"TRYAGAIN", DLOCK_EUNAVAIL, "the cluster is moving the key"},
@@ -41,14 +46,18 @@ static const meaning phrases[] = {
      "the user's ACL lacks the right to a command that the scripts call"},
     {"can't access at least one of the keys", DLOCK_EACCES,
      "the user's ACL lacks the right to a key that the scripts use"},
-    {"can't publish to the channel", DLOCK_EACCES, "the user's ACL lacks the right to the channel"},
+    {"can't publish to the channel", DLOCK_EACCES,
+     "the user's ACL lacks the right to the channel"},
     {"invalid password", DLOCK_EACCES, "the password is wrong"},
     {"without any password configured", DLOCK_EACCES,
      "a password was given, but the server has none set for this user"},
-    {"no password is set", DLOCK_EACCES, "a password was given, but the server has none set"},
-    {"operation not permitted", DLOCK_EACCES, "the server asks for a password (auth.password)"},
+    {"no password is set", DLOCK_EACCES,
+     "a password was given, but the server has none set"},
+    {"operation not permitted", DLOCK_EACCES,
+     "the server asks for a password (auth.password)"},
     {"max number of clients reached", DLOCK_EUNAVAIL, "the server has too many clients"},
-    {"DB index is out of range", DLOCK_EINVAL, "the server has no database of that number"},
+    {"DB index is out of range", DLOCK_EINVAL,
+     "the server has no database of that number"},
     {"syntax error", DLOCK_ENOTSUP, "the server is too old for this (Redis 6.0 has it)"},
 };
 
@@ -66,7 +75,8 @@ static const meaning *find(const dlk_resp *reply)
     /* Inside a script Redis 6 and older put the word of the failed command further back. */
     for (size_t i = 0; i < COUNT(meanings); i++) {
         const char *at = strstr(reply->text, meanings[i].word);
-        if (at && at - reply->text >= 2 && (at[-1] == '-' || memcmp(at - 2, ": ", 2) == 0))
+        if (at && at - reply->text >= 2 &&
+            (at[-1] == '-' || memcmp(at - 2, ": ", 2) == 0))
             return &meanings[i];
     }
     return &other;

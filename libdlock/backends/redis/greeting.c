@@ -13,7 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP_AUTH, STEP_SELECT, STEP_NAME, STEP_LOAD, STEP_PROBE, STEP_PROBE_SHA, STEP_INFO };
+enum {
+    STEP_AUTH,
+    STEP_SELECT,
+    STEP_NAME,
+    STEP_LOAD,
+    STEP_PROBE,
+    STEP_PROBE_SHA,
+    STEP_INFO
+};
 
 static bool say(dlk_redis_connection *connection, unsigned char step, const dlk_arg *args,
                 size_t count)
@@ -26,7 +34,8 @@ static bool say(dlk_redis_connection *connection, unsigned char step, const dlk_
 
 static bool say_password(dlk_redis_connection *connection, const char *password)
 {
-    const char *user = dlk_settings_text(connection->redis->settings, DLK_KEY_AUTH_USERNAME);
+    const char *user =
+        dlk_settings_text(connection->redis->settings, DLK_KEY_AUTH_USERNAME);
     dlk_arg args[3] = {dlk_arg_text("AUTH")};
     size_t count = 1;
     if (user[0])
@@ -37,7 +46,8 @@ static bool say_password(dlk_redis_connection *connection, const char *password)
     for (size_t i = 0; i < DLK_SCRIPT_COUNT; i++)
         size += dlk_redis_scripts[i].size * 2 + 128;
     connection->stream.secret = true;
-    return dlk_buf_room(&connection->stream.out, size) && say(connection, STEP_AUTH, args, count);
+    return dlk_buf_room(&connection->stream.out, size) &&
+           say(connection, STEP_AUTH, args, count);
 }
 
 /* Clients' names must not have spaces. */
@@ -48,7 +58,8 @@ static bool say_name(dlk_redis_connection *connection)
     for (char *at = name; *at; at++)
         if (*at <= ' ' || *at > '~')
             *at = '_';
-    const dlk_arg args[] = {dlk_arg_text("CLIENT"), dlk_arg_text("SETNAME"), dlk_arg_text(name)};
+    const dlk_arg args[] = {dlk_arg_text("CLIENT"), dlk_arg_text("SETNAME"),
+                            dlk_arg_text(name)};
     return say(connection, STEP_NAME, args, 3);
 }
 
@@ -93,7 +104,8 @@ static bool say_select(dlk_redis_connection *connection)
 static bool say_scripts(dlk_redis_connection *connection)
 {
     for (size_t i = 0; i < DLK_SCRIPT_PROBE; i++) {
-        const dlk_arg args[] = {dlk_arg_text("SCRIPT"), dlk_arg_text("LOAD"),
+        const dlk_arg args[] = {dlk_arg_text("SCRIPT"),
+                                dlk_arg_text("LOAD"),
                                 {dlk_redis_scripts[i].text, dlk_redis_scripts[i].size}};
         if (!say(connection, STEP_LOAD, args, 3))
             return false;
@@ -103,7 +115,8 @@ static bool say_scripts(dlk_redis_connection *connection)
 
 static bool say_probe(dlk_redis_connection *connection, unsigned char step)
 {
-    if (!dlk_redis_put_probe(connection->redis, &connection->stream.out, step == STEP_PROBE_SHA))
+    if (!dlk_redis_put_probe(connection->redis, &connection->stream.out,
+                             step == STEP_PROBE_SHA))
         return false;
     connection->steps[connection->step_count++] = step;
     return true;
@@ -115,8 +128,9 @@ dlock_error *dlk_redis_greet_commands(dlk_redis_connection *connection)
     if (error)
         return error;
     const dlk_arg info[] = {dlk_arg_text("INFO"), dlk_arg_text("memory")};
-    if (say_select(connection) && say_scripts(connection) && say_probe(connection, STEP_PROBE) &&
-        say_probe(connection, STEP_PROBE_SHA) && say(connection, STEP_INFO, info, 2))
+    if (say_select(connection) && say_scripts(connection) &&
+        say_probe(connection, STEP_PROBE) && say_probe(connection, STEP_PROBE_SHA) &&
+        say(connection, STEP_INFO, info, 2))
         return NULL;
     return dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
 }
@@ -127,13 +141,15 @@ bool dlk_redis_missing_rights(const dlk_resp *reply, char *text, size_t size)
 {
     text[0] = '\0';
     if (reply->type != DLK_RESP_ARRAY || reply->count < 2 ||
-        reply->items[0].type != DLK_RESP_INTEGER || reply->items[1].type != DLK_RESP_INTEGER)
+        reply->items[0].type != DLK_RESP_INTEGER ||
+        reply->items[1].type != DLK_RESP_INTEGER)
         return false;
     size_t used = 0;
     for (size_t i = 2; i < reply->count; i++) {
         if (reply->items[i].type != DLK_RESP_TEXT)
             return false;
-        int put = snprintf(text + used, size - used, "%s+%s", used ? " " : "", reply->items[i].text);
+        int put = snprintf(text + used, size - used, "%s+%s", used ? " " : "",
+                           reply->items[i].text);
         if (put < 0 || (size_t)put >= size - used)
             break; /* enough of them are named */
         used += (size_t)put;
@@ -147,13 +163,15 @@ static dlock_error *judge_probe(dlk_redis_connection *connection, const dlk_resp
     dlk_redis *redis = connection->redis;
     char missing[256];
     if (!dlk_redis_missing_rights(reply, missing, sizeof(missing)))
-        return dlk_error_make(DLOCK_EPROTO, "redis: %s answers the start-up check with nonsense",
+        return dlk_error_make(DLOCK_EPROTO,
+                              "redis: %s answers the start-up check with nonsense",
                               redis->place);
     if (missing[0]) {
         const char *user = dlk_settings_text(redis->settings, DLK_KEY_AUTH_USERNAME);
-        return dlk_error_make(DLOCK_EACCES,
-                              "redis: user %s at %s lacks rights that locks need: %s (ACL SETUSER)",
-                              user[0] ? user : "default", redis->place, missing);
+        return dlk_error_make(
+            DLOCK_EACCES,
+            "redis: user %s at %s lacks rights that locks need: %s (ACL SETUSER)",
+            user[0] ? user : "default", redis->place, missing);
     }
     if (!redis->knows_clock) {
         redis->knows_clock = true;
@@ -163,7 +181,8 @@ static dlock_error *judge_probe(dlk_redis_connection *connection, const dlk_resp
     return NULL;
 }
 
-bool dlk_redis_info_value(const dlk_resp *reply, const char *name, char *value, size_t size)
+bool dlk_redis_info_value(const dlk_resp *reply, const char *name, char *value,
+                          size_t size)
 {
     size_t length = strlen(name);
     if (reply->type != DLK_RESP_TEXT)
@@ -173,7 +192,8 @@ bool dlk_redis_info_value(const dlk_resp *reply, const char *name, char *value, 
         if (strncmp(line, name, length) == 0 && line[length] == ':') {
             const char *from = line + length + 1;
             size_t long_is = strcspn(from, "\r\n");
-            snprintf(value, size, "%.*s", (int)(long_is < size ? long_is : size - 1), from);
+            snprintf(value, size, "%.*s", (int)(long_is < size ? long_is : size - 1),
+                     from);
             return true;
         }
     }
@@ -189,10 +209,11 @@ static dlock_error *judge_eviction(dlk_redis *redis, const dlk_resp *reply)
         strcmp(policy, "noeviction") == 0 || strcmp(limit, "0") == 0)
         return NULL;
     if (dlk_settings_int(redis->settings, DLK_KEY_CLIENT_REQUIRE) >= DLK_REQUIRE_FENCING)
-        return dlk_error_make(DLOCK_ENOTSUP,
-                              "redis: client.require=fencing, but %s may evict the counter of "
-                              "tokens (maxmemory-policy %s; it should be noeviction)",
-                              redis->place, policy);
+        return dlk_error_make(
+            DLOCK_ENOTSUP,
+            "redis: client.require=fencing, but %s may evict the counter of "
+            "tokens (maxmemory-policy %s; it should be noeviction)",
+            redis->place, policy);
     if (!redis->warned_eviction)
         redis->base.host->log(redis->base.host, DLOCK_LOG_WARN,
                               "redis: %s may evict locks when its memory is full: "
@@ -206,14 +227,16 @@ static dlock_error *judge_refusal(unsigned char step, const dlk_resp *reply)
 {
     switch (step) {
     case STEP_AUTH:
-        return dlk_redis_error_mute(reply, "AUTH"); /* the server may quote the password */
+        return dlk_redis_error_mute(reply,
+                                    "AUTH"); /* the server may quote the password */
     case STEP_SELECT:
         return dlk_redis_error(reply, "SELECT");
     case STEP_PROBE:
         return dlk_redis_error(reply, "EVAL");
     case STEP_PROBE_SHA:
         /* Somebody flushed the scripts within this millisecond: the right is there. */
-        return dlk_resp_begins(reply, "NOSCRIPT") ? NULL : dlk_redis_error(reply, "EVALSHA");
+        return dlk_resp_begins(reply, "NOSCRIPT") ? NULL
+                                                  : dlk_redis_error(reply, "EVALSHA");
     default:
         break;
     }
@@ -236,8 +259,10 @@ dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp 
         return judge_probe(connection, reply, now);
     if (step == STEP_INFO)
         return judge_eviction(connection->redis, reply);
-    if (step != STEP_PROBE_SHA && reply->type != DLK_RESP_STATUS && reply->type != DLK_RESP_TEXT)
-        return dlk_error_make(DLOCK_EPROTO, "redis: %s answers the greeting with nonsense",
+    if (step != STEP_PROBE_SHA && reply->type != DLK_RESP_STATUS &&
+        reply->type != DLK_RESP_TEXT)
+        return dlk_error_make(DLOCK_EPROTO,
+                              "redis: %s answers the greeting with nonsense",
                               connection->redis->place);
     return NULL;
 }

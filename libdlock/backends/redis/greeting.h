@@ -19,6 +19,7 @@ bool dlk_redis_missing_rights(const dlk_resp *reply, char *text, size_t size);
 /* Appends the command that runs the probe. */
 bool dlk_redis_put_probe(dlk_redis *redis, dlk_buf *out, bool by_sha);
 /* The value of "name:" in the answer to INFO, cut to @p size; false when it isn't there. */
-bool dlk_redis_info_value(const dlk_resp *reply, const char *name, char *value, size_t size);
+bool dlk_redis_info_value(const dlk_resp *reply, const char *name, char *value,
+                          size_t size);
 
 #endif

@@ -33,7 +33,8 @@ struct dlk_redis {
     bool poll_only; /* redis.wait=poll: no subscriber */
     bool warned_publish, warned_eviction;
     bool knows_clock;
-    int64_t clock_offset; /* server's wall clock less our boot clock, us, at the first greeting */
+    int64_t
+        clock_offset; /* server's wall clock less our boot clock, us, at the first greeting */
 
     /* The driver's sleep: `polls` is frozen by arm. */
     struct pollfd polls[3]; /* commands, messages, wake_fd */

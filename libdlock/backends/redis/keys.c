@@ -35,7 +35,8 @@ char *dlk_redis_derive(const char *prefix, const char *name)
 static bool prepare(dlk_redis_bytes *ret, dlk_redis_script_id script, const dlk_arg *keys,
                     size_t key_count, const char *arg, size_t more)
 {
-    size_t size = 4 * DLK_RESP_OVERHEAD + sizeof("EVALSHA") + sizeof(dlk_redis_scripts[0].sha1);
+    size_t size =
+        4 * DLK_RESP_OVERHEAD + sizeof("EVALSHA") + sizeof(dlk_redis_scripts[0].sha1);
     for (size_t i = 0; i < key_count; i++)
         size += keys[i].size + DLK_RESP_OVERHEAD;
     if (arg)
@@ -69,7 +70,8 @@ dlock_err dlk_redis_key_open(dlk_backend *backend, dlk_key *key, dlock_error **e
 {
     (void)backend;
     if (key->kind != DLOCK_MUTEX)
-        return dlk_error_set(err, DLOCK_ENOTSUP, "redis: this version has only the mutex");
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "redis: this version has only the mutex");
     if (dlk_settings_int(key->settings, DLK_KEY_REDIS_LAYOUT) != DLK_LAYOUT_REDISSON)
         return dlk_error_set(err, DLOCK_ENOTSUP,
                              "redis: this version has only redis.layout=redisson, not %s",
@@ -78,8 +80,9 @@ dlock_err dlk_redis_key_open(dlk_backend *backend, dlk_key *key, dlock_error **e
         return dlk_error_set(err, DLOCK_ENOTSUP,
                              "redis: this version has no fair locks (lock.fair)");
     if (dlk_settings_int(key->settings, DLK_KEY_REDIS_WAIT_REPLICAS))
-        return dlk_error_set(err, DLOCK_ENOTSUP,
-                             "redis: this version doesn't wait for replicas (redis.wait_replicas)");
+        return dlk_error_set(
+            err, DLOCK_ENOTSUP,
+            "redis: this version doesn't wait for replicas (redis.wait_replicas)");
     dlk_redis_key *data = calloc(1, sizeof(*data));
     if (!data)
         return dlk_error_nomem(err);

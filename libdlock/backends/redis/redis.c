@@ -47,7 +47,8 @@ static void be_ready(dlk_redis_connection *connection, int64_t now)
     redis->base.host->link(redis->base.host, true, NULL);
 }
 
-static void be_down(dlk_redis_connection *connection, const dlock_error *error, int64_t now)
+static void be_down(dlk_redis_connection *connection, const dlock_error *error,
+                    int64_t now)
 {
     (void)now;
     dlk_redis *redis = connection->redis;
@@ -63,8 +64,10 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
     return dlk_redis_asks_reply(connection->redis, reply, now);
 }
 
-static const dlk_redis_hooks hooks = {
-    .greet = dlk_redis_greet_commands, .ready = be_ready, .reply = take_reply, .down = be_down};
+static const dlk_redis_hooks hooks = {.greet = dlk_redis_greet_commands,
+                                      .ready = be_ready,
+                                      .reply = take_reply,
+                                      .down = be_down};
 
 /* ---- Open, free ---- */
 
@@ -97,21 +100,24 @@ static dlock_err set_address(dlk_redis *redis, const dlk_uri *uri, dlock_error *
 {
     if (strcmp(uri->scheme, "redis+unix") == 0) {
         if (!dlk_address_unix(uri->path, &redis->commands.to))
-            return dlk_error_set(err, DLOCK_EINVAL,
-                                 "redis+unix: the path of the socket must have 1 to 107 bytes");
+            return dlk_error_set(
+                err, DLOCK_EINVAL,
+                "redis+unix: the path of the socket must have 1 to 107 bytes");
         redis->place = strdup(uri->path);
         return redis->place ? DLOCK_OK : dlk_error_nomem(err);
     }
     if (uri->host_count != 1)
-        return dlk_error_set(err, DLOCK_EINVAL,
-                             "redis: one host is expected, as in redis://host:6379, not %zu",
-                             uri->host_count);
+        return dlk_error_set(
+            err, DLOCK_EINVAL,
+            "redis: one host is expected, as in redis://host:6379, not %zu",
+            uri->host_count);
     redis->port = uri->hosts[0].port ? uri->hosts[0].port : DEFAULT_PORT;
     redis->host = strdup(uri->hosts[0].host);
     redis->place = format_place(uri->hosts[0].host, redis->port);
     if (!redis->host || !redis->place)
         return dlk_error_nomem(err);
-    (void)dlk_address_numeric(redis->host, redis->port, &redis->commands.to); /* or a name */
+    (void)dlk_address_numeric(redis->host, redis->port,
+                              &redis->commands.to); /* or a name */
     return DLOCK_OK;
 }
 
@@ -122,7 +128,8 @@ static bool set_probe(dlk_redis *redis)
     if (asprintf(&redis->probe_key, "%sprobe", prefix[0] ? prefix : "dlock:") < 0)
         redis->probe_key = NULL;
     if (redis->probe_key)
-        redis->probe_channel = dlk_redis_derive("redisson_lock__channel", redis->probe_key);
+        redis->probe_channel =
+            dlk_redis_derive("redisson_lock__channel", redis->probe_key);
     return redis->probe_channel != NULL;
 }
 
@@ -131,15 +138,16 @@ static int64_t ns_of(const dlk_settings *settings, dlk_key_id id)
     return dlk_settings_int(settings, id) * DLK_NS_PER_MS;
 }
 
-static dlock_err set_up(dlk_redis *redis, const dlk_uri *uri, const dlk_settings *settings,
-                        dlock_error **err)
+static dlock_err set_up(dlk_redis *redis, const dlk_uri *uri,
+                        const dlk_settings *settings, dlock_error **err)
 {
     redis->settings = dlk_settings_copy(settings);
     redis->timeout_ns = ns_of(settings, DLK_KEY_CLIENT_TIMEOUT_MS);
     redis->connect_ns = ns_of(settings, DLK_KEY_CLIENT_CONNECT_MS);
     redis->backoff.min_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MIN_MS);
     redis->backoff.max_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MAX_MS);
-    redis->poll_only = dlk_settings_int(settings, DLK_KEY_REDIS_WAIT) == DLK_REDIS_WAIT_POLL;
+    redis->poll_only =
+        dlk_settings_int(settings, DLK_KEY_REDIS_WAIT) == DLK_REDIS_WAIT_POLL;
     redis->owner_size = strlen(redis->base.host->uuid) + 1;
     assert(redis->owner_size <= sizeof(redis->owner));
     memcpy(redis->owner, redis->base.host->uuid, redis->owner_size - 1);
@@ -150,13 +158,13 @@ static dlock_err set_up(dlk_redis *redis, const dlk_uri *uri, const dlk_settings
         return dlk_error_nomem(err);
     redis->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (redis->wake_fd < 0)
-        return dlk_error_set(err, DLOCK_EUNAVAIL, "redis: no descriptor for an eventfd: %s",
-                             strerror(errno));
+        return dlk_error_set(err, DLOCK_EUNAVAIL, "redis: no descriptor is left");
     return set_address(redis, uri, err);
 }
 
-static dlock_err redis_open(dlk_host *host, const dlk_uri *uri, const dlk_settings *settings,
-                            dlk_backend **ret, dlock_error **err)
+static dlock_err redis_open(dlk_host *host, const dlk_uri *uri,
+                            const dlk_settings *settings, dlk_backend **ret,
+                            dlock_error **err)
 {
     if (dlk_settings_int(settings, DLK_KEY_REDIS_LAYOUT) != DLK_LAYOUT_REDISSON)
         return dlk_error_set(err, DLOCK_ENOTSUP,
@@ -258,7 +266,8 @@ static void redis_sleep(dlk_backend *backend, int64_t until)
     struct pollfd *polls = redis->polls;
     struct timespec left;
     polls[0].events = dlk_redis_connection_push(&redis->commands, polls[0].events);
-    polls[1].events = dlk_redis_connection_push(&redis->subscriber.connection, polls[1].events);
+    polls[1].events =
+        dlk_redis_connection_push(&redis->subscriber.connection, polls[1].events);
     bool doze = polls[0].events && polls[1].events &&
                 atomic_load(&redis->sleeper) == DLK_SLEEPER_ARMED;
     int ready = ppoll(polls, 3, time_left(doze, until, &left), NULL);

@@ -16,13 +16,14 @@
 #include <string.h>
 
 #define SCAN_COUNT "500"
-#define BATCH 4096 /* names of one SCAN that are looked at; SCAN itself stays far below */
+#define BATCH      4096 /* names of one SCAN that are looked at; SCAN itself stays far below */
 
 static bool give_info(dlk_redis *redis, dlk_ask *ask, dlock_info *info)
 {
     if (dlk_info_failed(info)) {
         dlk_info_free(info);
-        dlk_redis_ask_refuse(redis, ask, dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
+        dlk_redis_ask_refuse(redis, ask,
+                             dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
         return true;
     }
     ask->info = info;
@@ -64,7 +65,8 @@ bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
         if (!mode && dlk_resp_decimal(&reply->items[1], &token))
             dlk_info_add_int(info, token, "holders.%zu.token", holder);
         if (reply->items[0].integer >= 0)
-            dlk_info_add_int(info, reply->items[0].integer, "holders.%zu.remaining_ms", holder);
+            dlk_info_add_int(info, reply->items[0].integer, "holders.%zu.remaining_ms",
+                             holder);
         if (dlk_resp_decimal(&reply->items[i + 1], &count))
             dlk_info_add_int(info, count, "holders.%zu.count", holder);
         holder++;
@@ -132,9 +134,9 @@ static char *make_pattern(const char *begin)
 static bool put_scan(dlk_redis *redis, listing *list)
 {
     const dlk_arg args[] = {
-        dlk_arg_text("SCAN"),  dlk_arg_text(list->cursor), dlk_arg_text("MATCH"),
-        dlk_arg_text(list->pattern), dlk_arg_text("COUNT"), dlk_arg_text(SCAN_COUNT),
-        dlk_arg_text("TYPE"), dlk_arg_text("hash"),
+        dlk_arg_text("SCAN"),        dlk_arg_text(list->cursor), dlk_arg_text("MATCH"),
+        dlk_arg_text(list->pattern), dlk_arg_text("COUNT"),      dlk_arg_text(SCAN_COUNT),
+        dlk_arg_text("TYPE"),        dlk_arg_text("hash"),
     };
     list->scanning = true;
     return dlk_resp_command(&redis->commands.stream.out, args, 8);
@@ -147,7 +149,7 @@ bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask)
         return false;
     ask->scratch = (int64_t)(intptr_t)list;
     list->pattern = make_pattern(ask->text ? ask->text : "");
-    strcpy(list->cursor, "0");
+    list->cursor[0] = '0';
     if (list->pattern && put_scan(redis, list))
         return true;
     dlk_redis_reports_drop(ask);
@@ -253,11 +255,12 @@ static bool take_cursor(listing *list, const dlk_resp *reply)
     for (size_t i = 0; i < reply->items[1].count; i++)
         if (reply->items[1].items[i].type != DLK_RESP_TEXT)
             return false;
-    strcpy(list->cursor, reply->items[0].text);
+    memcpy(list->cursor, reply->items[0].text, reply->items[0].size + 1);
     return true;
 }
 
-bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply, int64_t now)
+bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
+                          int64_t now)
 {
     listing *list = listing_of(ask);
     bool fine = true, sent;
@@ -274,7 +277,8 @@ bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
         sent = take_locks(list, reply, &fine);
         if (!fine)
             return false;
-        if (sent && (strcmp(list->cursor, "0") == 0 || (int64_t)list->count >= ask->limit))
+        if (sent &&
+            (strcmp(list->cursor, "0") == 0 || (int64_t)list->count >= ask->limit))
             return finish(redis, ask);
         sent = sent && put_scan(redis, list);
     }
@@ -285,7 +289,8 @@ bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
         dlk_redis_ask_sent(redis, ask);
     } else {
         dlk_redis_reports_drop(ask);
-        dlk_redis_ask_refuse(redis, ask, dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
+        dlk_redis_ask_refuse(redis, ask,
+                             dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
     }
     return true;
 }

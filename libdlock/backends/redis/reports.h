@@ -8,7 +8,8 @@
 /* Each of these is given the reply to the ask's last command and answers the ask or sends the
  * next command. False when the reply makes no sense (and the ask is as before). */
 bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply);
-bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply, int64_t now);
+bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
+                          int64_t now);
 
 /* Appends the first command; false without memory. */
 bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask);

@@ -9,8 +9,9 @@
 
 #define REPLY_BYTES (8u << 20) /* of one reply on the wire */
 #define ARRAY_ITEMS (1u << 16)
+#define ARRAY_DEPTH 7
 #define ARENA_BYTES (16u << 20)
-#define BLOCK 8192
+#define BLOCK       8192
 
 typedef struct block {
     struct block *next;
@@ -104,7 +105,10 @@ static void *make_array(const redisReadTask *task, int count)
 #endif
 {
     dlk_resp_reader *reader = task->privdata;
-    if ((size_t)count > ARRAY_ITEMS) {
+    int depth = 1;
+    for (const redisReadTask *up = task->parent; up; up = up->parent)
+        depth++;
+    if ((size_t)count > ARRAY_ITEMS || depth > ARRAY_DEPTH) {
         reader->problem = "the reply is too large";
         return NULL;
     }
@@ -206,7 +210,7 @@ bool dlk_resp_reset(dlk_resp_reader *reader)
     reader->reader = redisReaderCreateWithFunctions(&functions);
     if (!reader->reader)
         return false;
-    redisReaderSetPrivdata(reader->reader, reader);
+    reader->reader->privdata = reader; /* hiredis' macro for it casts a pointer to int */
     return true;
 }
 
@@ -305,7 +309,8 @@ char *dlk_resp_bulk(char *to, const char *data, size_t size)
 char *dlk_resp_bulk_number(char *to, uint64_t number)
 {
     char digits[DLK_RESP_NUMBER_MAX];
-    return dlk_resp_bulk(to, digits, (size_t)(dlk_resp_number(digits, number) - digits));
+    size_t size = (size_t)(dlk_resp_number(digits, number) - digits);
+    return dlk_resp_bulk(to, digits, size);
 }
 
 bool dlk_resp_command(dlk_buf *out, const dlk_arg *args, size_t count)

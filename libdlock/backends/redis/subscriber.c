@@ -19,14 +19,14 @@
 #include <string.h>
 
 #define IDLE_MAX 256
-#define IDLE_NS (2 * DLK_NS_PER_SEC)
+#define IDLE_NS  (2 * DLK_NS_PER_SEC)
 /* A subscriber hears nothing for long. So it asks for what it has now and then: the answer shows
  * that the connection lives. (PING would be a further right.) */
 #define HEARTBEAT_NS (10 * DLK_NS_PER_SEC)
 
 typedef enum state {
     OFF,
-    TURNING_ON,  /* SUBSCRIBE is unanswered */
+    TURNING_ON, /* SUBSCRIBE is unanswered */
     ON,
     TURNING_OFF, /* UNSUBSCRIBE is unanswered */
     REFUSED,     /* the user may not: its waiters poll */
@@ -84,7 +84,8 @@ static void grow(dlk_redis_subscriber *subscriber)
     free(subscriber->buckets);
     subscriber->buckets = buckets;
     subscriber->bucket_count = count;
-    DLK_LIST_FOR(it, &subscriber->all) {
+    DLK_LIST_FOR(it, &subscriber->all)
+    {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
         dlk_redis_channel **slot = slot_of(subscriber, channel->hash);
         channel->next = *slot;
@@ -92,7 +93,8 @@ static void grow(dlk_redis_subscriber *subscriber)
     }
 }
 
-static dlk_redis_channel *add(dlk_redis_subscriber *subscriber, const char *name, size_t size)
+static dlk_redis_channel *add(dlk_redis_subscriber *subscriber, const char *name,
+                              size_t size)
 {
     dlk_redis_channel *channel = calloc(1, sizeof(*channel) + size + 1);
     if (!channel)
@@ -136,7 +138,8 @@ static void discard(dlk_redis_subscriber *subscriber, dlk_redis_channel *channel
 
 /* ---- Commands ---- */
 
-static void say(dlk_redis *redis, dlk_redis_channel *channel, const char *command, state next)
+static void say(dlk_redis *redis, dlk_redis_channel *channel, const char *command,
+                state next)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
     const dlk_arg args[] = {dlk_arg_text(command), {channel->name, channel->size}};
@@ -176,8 +179,8 @@ static void settle(dlk_redis *redis, dlk_redis_channel *channel, int64_t now)
 static void wake_up(dlk_redis *redis, int64_t now)
 {
     dlk_redis_connection *connection = &redis->subscriber.connection;
-    if (connection->phase == DLK_PHASE_OFF && connection->to.count > 0 && !redis->stopped &&
-        dlk_stream_reap(&connection->stream))
+    if (connection->phase == DLK_PHASE_OFF && connection->to.count > 0 &&
+        !redis->stopped && dlk_stream_reap(&connection->stream))
         dlk_redis_connection_start(connection, now);
 }
 
@@ -215,7 +218,8 @@ static void watch_off(dlk_redis *redis, dlk_redis_key *key, int64_t now)
     channel->idle_since = now;
     dlk_list_append(&subscriber->idle, &channel->idle);
     if (++subscriber->idle_count > IDLE_MAX)
-        settle(redis, DLK_LIST_ITEM(dlk_list_first(&subscriber->idle), dlk_redis_channel, idle),
+        settle(redis,
+               DLK_LIST_ITEM(dlk_list_first(&subscriber->idle), dlk_redis_channel, idle),
                now);
 }
 
@@ -239,9 +243,11 @@ void dlk_redis_subscriber_follow(dlk_redis *redis, int64_t now)
     if (connection->to.count == 0 || !dlk_address_same(&connection->to.item[0], there)) {
         connection->to.item[0] = *there;
         connection->to.count = 1;
-        if (connection->phase != DLK_PHASE_OFF) /* it hears what is said at another server */
+        if (connection->phase !=
+            DLK_PHASE_OFF) /* it hears what is said at another server */
             dlk_redis_connection_drop(
-                connection, dlk_error_make(DLOCK_EUNAVAIL, "redis: the server has moved"), now);
+                connection, dlk_error_make(DLOCK_EUNAVAIL, "redis: the server has moved"),
+                now);
     }
     /* The server is there again: no need to rest any longer. */
     dlk_backoff_reset(&connection->backoff);
@@ -264,7 +270,8 @@ static void tell(dlk_redis *redis)
 
 static void notify(dlk_redis *redis, dlk_redis_channel *channel)
 {
-    DLK_LIST_FOR(it, &channel->watchers) {
+    DLK_LIST_FOR(it, &channel->watchers)
+    {
         dlk_redis_key *key = DLK_LIST_ITEM(it, dlk_redis_key, watcher);
         if (dlk_list_empty(&key->to_tell))
             dlk_list_append(&redis->subscriber.to_tell, &key->to_tell);
@@ -276,7 +283,8 @@ static void warn_refused(dlk_redis *redis, const dlk_resp *reply)
 {
     if (!redis->subscriber.warned)
         redis->base.host->log(redis->base.host, DLOCK_LOG_WARN,
-                              "redis: can't subscribe, so waiters will poll: %s", reply->text);
+                              "redis: can't subscribe, so waiters will poll: %s",
+                              reply->text);
     redis->subscriber.warned = true;
 }
 
@@ -286,12 +294,15 @@ static dlock_error *take_answer(dlk_redis *redis, const dlk_resp *reply, int64_t
     dlk_redis_subscriber *subscriber = &redis->subscriber;
     dlk_list *first = dlk_list_first(&subscriber->outstanding);
     if (!first)
-        return dlk_error_make(DLOCK_EPROTO, "redis: %s answers what nobody asked", redis->place);
+        return dlk_error_make(DLOCK_EPROTO, "redis: %s answers what nobody asked",
+                              redis->place);
     dlk_redis_channel *channel = DLK_LIST_ITEM(first, dlk_redis_channel, outstanding);
-    bool turned_on = channel->state == TURNING_ON, refused = reply->type == DLK_RESP_ERROR;
-    if (!refused && (!dlk_resp_begins(&reply->items[0], turned_on ? "subscribe" : "unsubscribe") ||
-                     reply->items[1].size != channel->size ||
-                     memcmp(reply->items[1].text, channel->name, channel->size) != 0))
+    bool turned_on = channel->state == TURNING_ON,
+         refused = reply->type == DLK_RESP_ERROR;
+    if (!refused &&
+        (!dlk_resp_begins(&reply->items[0], turned_on ? "subscribe" : "unsubscribe") ||
+         reply->items[1].size != channel->size ||
+         memcmp(reply->items[1].text, channel->name, channel->size) != 0))
         return dlk_error_make(DLOCK_EPROTO, "redis: %s confirms another subscription",
                               redis->place);
     dlk_list_remove(&channel->outstanding);
@@ -324,8 +335,8 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
         return take_answer(redis, reply, now);
     if (reply->type != DLK_RESP_ARRAY || reply->count != 3 ||
         reply->items[0].type != DLK_RESP_TEXT || reply->items[1].type != DLK_RESP_TEXT)
-        return dlk_error_make(DLOCK_EPROTO, "redis: %s sends nonsense instead of messages",
-                              redis->place);
+        return dlk_error_make(
+            DLOCK_EPROTO, "redis: %s sends nonsense instead of messages", redis->place);
     if (!dlk_resp_begins(&reply->items[0], "message"))
         return take_answer(redis, reply, now);
     /* Whatever the message says: 0 and 1 mean "released", others can only be hints as well. */
@@ -341,16 +352,18 @@ static void be_ready(dlk_redis_connection *connection, int64_t now)
     dlk_redis *redis = redis_of(connection);
     redis->subscriber.heard_at = now;
     DLK_LIST_FOR(it, &redis->subscriber.all)
-        settle(redis, DLK_LIST_ITEM(it, dlk_redis_channel, all), now);
+    settle(redis, DLK_LIST_ITEM(it, dlk_redis_channel, all), now);
 }
 
 /* Every subscription went with the connection. */
-static void be_down(dlk_redis_connection *connection, const dlock_error *error, int64_t now)
+static void be_down(dlk_redis_connection *connection, const dlock_error *error,
+                    int64_t now)
 {
     dlk_redis *redis = redis_of(connection);
     redis->base.host->log(redis->base.host, DLOCK_LOG_INFO, "no messages for now: %s",
                           error->text);
-    DLK_LIST_FOR(it, &redis->subscriber.all) {
+    DLK_LIST_FOR(it, &redis->subscriber.all)
+    {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
         dlk_list_remove(&channel->outstanding);
         channel->state = OFF;
@@ -361,8 +374,10 @@ static void be_down(dlk_redis_connection *connection, const dlock_error *error, 
 
 /* ---- Life ---- */
 
-static const dlk_redis_hooks hooks = {
-    .greet = dlk_redis_greet_messages, .ready = be_ready, .reply = take_reply, .down = be_down};
+static const dlk_redis_hooks hooks = {.greet = dlk_redis_greet_messages,
+                                      .ready = be_ready,
+                                      .reply = take_reply,
+                                      .down = be_down};
 
 bool dlk_redis_subscriber_init(dlk_redis *redis)
 {
@@ -381,9 +396,11 @@ void dlk_redis_subscriber_stop(dlk_redis *redis)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
     dlk_redis_connection_stop(&subscriber->connection);
-    DLK_LIST_FOR(it, &subscriber->all) {
+    DLK_LIST_FOR(it, &subscriber->all)
+    {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
-        DLK_LIST_FOR(watcher, &channel->watchers) {
+        DLK_LIST_FOR(watcher, &channel->watchers)
+        {
             dlk_redis_key *key = DLK_LIST_ITEM(watcher, dlk_redis_key, watcher);
             dlk_list_remove(&key->watcher);
             dlk_list_remove(&key->to_tell);
@@ -418,17 +435,19 @@ void dlk_redis_subscriber_process(dlk_redis *redis, int64_t now)
     subscriber->listening_since = 0;
     if (is_ready(subscriber) && !dlk_list_empty(&subscriber->outstanding) &&
         subscriber->listened_ns >= redis->timeout_ns)
-        dlk_redis_connection_drop(&subscriber->connection,
-                                  dlk_error_make(DLOCK_EUNAVAIL,
-                                                 "redis: %s did not confirm a subscription in time",
-                                                 redis->place),
-                                  now);
+        dlk_redis_connection_drop(
+            &subscriber->connection,
+            dlk_error_make(DLOCK_EUNAVAIL,
+                           "redis: %s did not confirm a subscription in time",
+                           redis->place),
+            now);
 }
 
 /* Asks anew for a subscription that stands; the answer is a sign of life. */
 static void check(dlk_redis *redis)
 {
-    DLK_LIST_FOR(it, &redis->subscriber.all) {
+    DLK_LIST_FOR(it, &redis->subscriber.all)
+    {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
         if (channel->state != ON || dlk_list_empty(&channel->watchers))
             continue;
@@ -442,9 +461,9 @@ static void check(dlk_redis *redis)
 static int64_t leave_old(dlk_redis *redis, int64_t now)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
-    dlk_list *first;
-    while ((first = dlk_list_first(&subscriber->idle))) {
-        dlk_redis_channel *channel = DLK_LIST_ITEM(first, dlk_redis_channel, idle);
+    DLK_LIST_FOR(it, &subscriber->idle)
+    {
+        dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, idle);
         if (now < channel->idle_since + IDLE_NS)
             return channel->idle_since + IDLE_NS;
         leave_idle(subscriber, channel);
@@ -470,7 +489,8 @@ static void send_now(dlk_redis *redis, dlk_stream *stream)
 int64_t dlk_redis_subscriber_tick(dlk_redis *redis, int64_t now)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
-    if (subscriber->channel_count == 0 && subscriber->connection.phase == DLK_PHASE_RESTING)
+    if (subscriber->channel_count == 0 &&
+        subscriber->connection.phase == DLK_PHASE_RESTING)
         dlk_redis_connection_stop(&subscriber->connection); /* until somebody watches */
     int64_t next = dlk_redis_connection_tick(&subscriber->connection, now);
     if (!is_ready(subscriber) || subscriber->channel_count == 0)

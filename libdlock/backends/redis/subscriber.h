@@ -17,11 +17,12 @@ typedef struct dlk_redis_subscriber {
     dlk_redis_connection connection;
     dlk_redis_channel **buckets; /* channels by name */
     size_t bucket_count, channel_count;
-    dlk_list all;         /* every channel */
-    dlk_list idle;        /* those that nobody watches, the longest so first */
+    dlk_list all;  /* every channel */
+    dlk_list idle; /* those that nobody watches, the longest so first */
     size_t idle_count;
-    dlk_list outstanding; /* those with an unanswered command, in the order of the answers */
-    dlk_list to_tell;     /* dlk_redis_key.to_tell: watched, and the host has to hear of it */
+    dlk_list
+        outstanding;  /* those with an unanswered command, in the order of the answers */
+    dlk_list to_tell; /* dlk_redis_key.to_tell: watched, and the host has to hear of it */
     /* How long somebody has been listening for the first answer: a client where nobody waits
      * reads nothing, so the mere passing of time says nothing about the server. */
     int64_t listened_ns, listening_since;
