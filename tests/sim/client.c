@@ -76,7 +76,7 @@ static void run_reconnect(event *e)
     dlk_core_link(&c->core, true, NULL, client_time(c));
     /* What it watches is subscribed to anew, and looked at once that is confirmed. */
     for (int i = 0; i < s.config.names; i++)
-        if (c->watched[i])
+        if ((c->subscribed[i] = c->watched[i]))
             dlk_core_notified(&c->core, &c->names[i]->key, client_time(c));
     client_after(c);
 }
@@ -88,6 +88,7 @@ void client_cut(client *c, const char *why)
     tell("client %d: cut: %s", c->index, why);
     c->connected = c->silent = false;
     c->epoch++;
+    memset(c->subscribed, 0, sizeof(c->subscribed));
     dlock_error *error = dlk_error_make(DLOCK_EUNAVAIL, "%s", why);
     int64_t now = client_time(c);
     dlk_core_link(&c->core, false, error, now);
@@ -163,9 +164,28 @@ static void confirm_watch(event *e)
 {
     client *c = &s.clients[e->number / 1000 % 1000];
     int name = (int)(e->number % 1000);
-    if (c->generation == e->number / 1000000 && c->connected && c->watched[name] &&
-        !client_stopped(c))
-        client_notified(c, name);
+    if (c->generation != e->number / 1000000 || !c->connected || !c->watched[name])
+        return;
+    if (client_stopped(c)) {
+        event *later = event_new();
+        later->number = e->number;
+        event_at(later, c->paused_until, confirm_watch, later);
+        return;
+    }
+    client_notified(c, name);
+}
+
+/* The server has the subscription from now on, and says so. */
+static void subscribe(event *e)
+{
+    client *c = &s.clients[e->number / 1000 % 1000];
+    int name = (int)(e->number % 1000);
+    if (c->generation != e->number / 1000000 || !c->connected || !c->watched[name])
+        return;
+    c->subscribed[name] = true;
+    event *back = event_new();
+    back->number = e->number;
+    event_at(back, s.now + between(100 * 1000, 2 * MS), confirm_watch, back);
 }
 
 static void port_watch(void *world, dlk_key *key, bool on, int64_t now)
@@ -174,15 +194,12 @@ static void port_watch(void *world, dlk_key *key, bool on, int64_t now)
     int name = key->name[0] - 'a';
     (void)now;
     c->watched[name] = on;
-#ifndef PLANT_NO_LOOK_AFTER_SUBSCRIBE
+    c->subscribed[name] = on && s.config.table;
     if (on) { /* subscribe, then look again: told when the subscription is confirmed */
         event *e = event_new();
         e->number = ((int64_t)c->generation * 1000 + c->index) * 1000 + name;
-        event_at(e, s.now + between(100 * 1000, 3 * MS), confirm_watch, e);
+        event_at(e, s.now + between(100 * 1000, 20 * MS), subscribe, e);
     }
-#else
-    (void)confirm_watch;
-#endif
 }
 
 static void port_wait_over(void *world, dlk_wait *wait)

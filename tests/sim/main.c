@@ -126,7 +126,9 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--seed") == 0) {
         config how = config_of(strtoull(argv[2], NULL, 10));
         totals one = {0};
+        how.verbose = true; /* the whole story, and then the shortest */
         if (!run(&how, &one)) {
+            how.verbose = false;
             show_failure(how);
             return 1;
         }

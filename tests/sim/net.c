@@ -170,7 +170,7 @@ void net_notify(int name)
 {
     for (int i = 0; i < s.config.clients; i++) {
         client *c = &s.clients[i];
-        if (!s.config.table && s.now < s.server.quiet_until)
+        if (!c->subscribed[name] || (!s.config.table && s.now < s.server.quiet_until))
             continue;
         message *m = new_message(c);
         m->name = name;

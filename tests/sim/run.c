@@ -29,6 +29,8 @@ static void one_fault(void)
         client_die(c);
         break;
     case FAULT_FREEZE:
+        if (s.now < s.server.frozen_until)
+            return; /* a shorter one would leave requests behind that arrived in the longer */
         s.server.frozen_until = s.now + between(10 * MS, 8 * SEC);
         tell("server: stands still until %.0f ms", (double)s.server.frozen_until / (double)MS);
         break;
@@ -79,37 +81,80 @@ static void run_nemesis(event *e)
 
 /* ---- liveness ---- */
 
-static bool healthy(const client *c)
+static bool calm(int64_t until)
 {
-    return c->connected && !c->silent && s.now - c->up_since > 4 * SEC &&
-           c->paused_until < s.now - 4 * SEC;
+    return until < s.now - 4 * SEC;
 }
 
-/* A free lock that a healthy client has wanted for long enough must have been granted. */
+static bool healthy(const client *c)
+{
+    return c->connected && !c->silent && calm(c->up_since) && calm(c->paused_until);
+}
+
+static bool waits_long(const client *c, int name)
+{
+    for (int k = 0; k < s.config.actors; k++)
+        if (c->actors[k].mood == MOOD_WAITING && c->actors[k].name == name &&
+            c->actors[k].asked_at < s.now - 1000 * MS)
+            return true;
+    return false;
+}
+
+/* A free lock that a healthy client waits for, which hears of its release, must be granted sooner
+ * than by polling alone. */
+static void check_progress(int name)
+{
+    if (!server_free(name) || s.now - s.server.free_since[name] < 1000 * MS)
+        return;
+    for (int i = 0; i < s.config.clients; i++) {
+        const client *c = &s.clients[i];
+        if (healthy(c) && c->names[name]->trying && dlk_list_empty(&c->in_flight) &&
+            waits_long(c, name))
+            violated("%c has been free for %.1f s, and client %d waits for it", 'a' + name,
+                     (double)(s.now - s.server.free_since[name]) / (double)SEC, i);
+    }
+}
+
+static bool has_grant(const client *c, uint64_t number)
+{
+    DLK_LIST_FOR(it, &c->core.grants)
+        if (DLK_LIST_ITEM(it, dlk_grant, all)->number == number)
+            return true;
+    return false;
+}
+
+/* What is locked at the server for a grant that its client has forgotten is an orphan:
+ * it would keep others waiting to the end of its lease. */
+static void check_orphan(int name)
+{
+    const record *r = &s.server.names[name];
+    const client *c = &s.clients[r->client / 1000];
+    /* A rolled-back server may remember what was released long ago; only its lease ends that. */
+    bool rolled_back = s.server.state_lost_at[name] > s.now - 40 * SEC;
+    bool can_mend = c->connected && !c->silent && !client_stopped(c) &&
+                    s.now >= s.server.frozen_until && s.now >= s.server.refuses_until;
+    bool orphan = !rolled_back && can_mend && !server_free(name) && c->generation == r->client % 1000 &&
+                  !has_grant(c, r->number);
+    if (!orphan)
+        s.server.orphan_since[name] = 0;
+    else if (!s.server.orphan_since[name])
+        s.server.orphan_since[name] = s.now;
+    else if (s.now - s.server.orphan_since[name] > 3 * SEC)
+        violated("%c is locked for #%llu of client %d, which knows nothing of it", 'a' + name,
+                 (unsigned long long)r->number, c->index);
+}
+
 static void run_watchdog(event *e)
 {
-    bool server_fine = s.server.frozen_until < s.now - 4 * SEC &&
-                       s.server.refuses_until < s.now - 4 * SEC;
-    for (int n = 0; n < s.config.names && server_fine; n++) {
-        if (!server_free(n) || s.now - s.server.free_since[n] < 4 * SEC)
-            continue;
-        for (int i = 0; i < s.config.clients; i++) {
-            client *c = &s.clients[i];
-            if (healthy(c) && c->names[n]->trying && dlk_list_empty(&c->in_flight) &&
-                s.now - c->up_since > 4 * SEC) {
-                const actor *a = NULL;
-                for (int k = 0; k < s.config.actors; k++)
-                    if (c->actors[k].mood == MOOD_WAITING && c->actors[k].name == n &&
-                        s.now - c->actors[k].asked_at > 4 * SEC)
-                        a = &c->actors[k];
-                if (a)
-                    violated("%c has been free for %.1f s, and client %d waits for it", 'a' + n,
-                             (double)(s.now - s.server.free_since[n]) / (double)SEC, i);
-            }
-        }
+    bool fine = calm(s.server.frozen_until) && calm(s.server.refuses_until) &&
+                calm(s.server.quiet_until);
+    for (int n = 0; n < s.config.names; n++)
+        check_orphan(n);
+    for (int n = 0; n < s.config.names && fine; n++) {
+        check_progress(n);
     }
     if (!s.ending)
-        event_at(e, s.now + 500 * MS, run_watchdog, NULL);
+        event_at(e, s.now + 100 * MS, run_watchdog, NULL);
 }
 
 /* ---- the run ---- */

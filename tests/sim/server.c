@@ -131,10 +131,6 @@ static void renew(record *r, int name, int client, dlk_ask *ask)
 {
     expire(name);
     int64_t end = server_time() + ask->ttl_ms * MS;
-#ifdef PLANT_RENEW_RECREATES
-    if (!r->held)
-        give(r, client, ask->number, ask->ttl_ms);
-#endif
     ask->reply = ours(r, client, ask->number) ? DLK_YES : DLK_NOT_OURS;
     if (ask->reply == DLK_YES && end > r->ends_at)
         r->ends_at = end;

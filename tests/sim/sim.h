@@ -95,6 +95,7 @@ typedef struct server {
     int64_t state_lost_at[MAX_NAMES];                 /* true time of the last wipe, rollback, break */
     int64_t wall_floor;                               /* tokens after a wipe begin at the wall clock */
     int64_t free_since[MAX_NAMES];
+    int64_t orphan_since[MAX_NAMES]; /* held for nobody; 0: not so */
 } server;
 
 /* ---- clients ---- */
@@ -123,7 +124,8 @@ struct client {
     double rate;
     int64_t offset;
     dlk_name *names[MAX_NAMES];
-    bool watched[MAX_NAMES];
+    bool watched[MAX_NAMES];    /* it wants to be told … */
+    bool subscribed[MAX_NAMES]; /* … and the server knows */
     actor actors[MAX_ACTORS];
     int64_t paused_until;
     event tick;
