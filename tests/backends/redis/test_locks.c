@@ -1,0 +1,428 @@
+/* The redis backend against a real server: what each verb does, and what lies on the server. */
+#include "harness/redis_server.h"
+#include "util/error.h"
+#include "util/info.h"
+#include "world.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static redis_server server;
+static world w;
+static dlk_key *key;
+
+/* Each test has a server, a connected backend and the key "L" of its own. */
+#define SETUP()                                                                          \
+    do {                                                                                 \
+        if (!redis_server_available())                                                   \
+            return;                                                                      \
+        CHECK(redis_server_start(&server, NULL));                                        \
+        char setup_uri[64];                                                              \
+        snprintf(setup_uri, sizeof(setup_uri), "redis://127.0.0.1:%d", server.port);     \
+        CHECK(world_connect(&w, setup_uri, NULL));                                       \
+        key = world_key(&w, "L");                                                        \
+        CHECK(key != NULL);                                                              \
+    } while (0)
+
+static void teardown(void)
+{
+    world_forget(&w, key);
+    world_close(&w);
+    redis_server_stop(&server);
+}
+
+#define TOKEN_KEY "redisson_lock_token:{L}"
+
+TEST(a_grant_is_redissons_hash_with_a_lease_and_a_token)
+{
+    SETUP();
+    int64_t token;
+    char owner[64];
+    snprintf(owner, sizeof(owner), "%s:18446744073709551615 1", w.uuid);
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, UINT64_MAX, &token), DLK_YES);
+    CHECK_STR(redis_server_call(&server, "HGETALL L"), owner);
+    int64_t left = atoll(redis_server_call(&server, "PTTL L"));
+    CHECK(left > 0 && left <= 10000);
+    CHECK(token >
+          INT64_C(1000000000000000)); /* microseconds since 1970, so it survives a wipe */
+    CHECK_EQ_INT(atoll(redis_server_call(&server, "GET " TOKEN_KEY)), token);
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, UINT64_MAX, NULL), DLK_YES);
+    CHECK_STR(redis_server_call(&server, "EXISTS L"), "0");
+    CHECK_STR(redis_server_call(&server, "EXISTS " TOKEN_KEY), "1");
+    CHECK(w.host.commands == 2 && w.host.bytes_sent > 300 && w.host.bytes_received > 20);
+    teardown();
+}
+
+TEST(asking_again_is_the_same_grant_and_never_shortens_it)
+{
+    SETUP();
+    dlk_ask first = world_make(&w, DLK_ACQUIRE, key, 1), again = first;
+    again.ttl_ms = 1000;
+    world_ask(&w, &first);
+    CHECK_EQ_INT(world_await(&w, &first), DLK_YES);
+    world_ask(&w, &again);
+    CHECK_EQ_INT(world_await(&w, &again), DLK_YES);
+    CHECK_EQ_INT(again.token, first.token);
+    CHECK(atoll(redis_server_call(&server, "PTTL L")) > 5000);
+    CHECK_CONTAINS(redis_server_call(&server, "HVALS L"), "1");
+    teardown();
+}
+
+TEST(what_somebody_else_has_is_held_for_the_rest_of_its_lease)
+{
+    SETUP();
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    dlk_ask other = world_make(&w, DLK_ACQUIRE, key, 2);
+    world_ask(&w, &other);
+    CHECK_EQ_INT(world_await(&w, &other), DLK_HELD);
+    CHECK(other.wait_ms > 0 && other.wait_ms <= 10000);
+    redis_server_call(&server, "PERSIST L");
+    other = world_make(&w, DLK_ACQUIRE, key, 2);
+    world_ask(&w, &other);
+    CHECK_EQ_INT(world_await(&w, &other), DLK_HELD);
+    CHECK(other.wait_ms < 0);
+    teardown();
+}
+
+TEST(tokens_rise_even_when_the_counter_was_lost_or_ran_ahead)
+{
+    SETUP();
+    int64_t last = 0, token;
+    for (uint64_t i = 1; i <= 20; i++) {
+        CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, i, &token), DLK_YES);
+        CHECK(token > last);
+        last = token;
+        CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, i, NULL), DLK_YES);
+        if (i == 5)
+            redis_server_call(&server, "FLUSHALL");
+        if (i == 10)
+            redis_server_call(&server, "SET " TOKEN_KEY " %" PRId64, last + 1000000000);
+    }
+    CHECK(last >= 1000000000);
+    teardown();
+}
+
+TEST(a_counter_that_is_none_is_refused_and_leaves_no_lock)
+{
+    static const struct {
+        const char *command;
+        dlock_err code;
+    } poisons[] = {
+        {"SET " TOKEN_KEY " 9223372036854775807", DLOCK_EOVERFLOW},
+        {"SET " TOKEN_KEY " 9007199254740991", DLOCK_EOVERFLOW},
+        {"SET " TOKEN_KEY " pear", DLOCK_ECONFLICT},
+        {"SET " TOKEN_KEY " -7", DLOCK_ECONFLICT},
+        {"RPUSH " TOKEN_KEY " 1", DLOCK_ECONFLICT},
+    };
+    SETUP();
+    for (size_t i = 0; i < sizeof(poisons) / sizeof(poisons[0]); i++) {
+        redis_server_call(&server, "FLUSHALL");
+        redis_server_call(&server, "%s", poisons[i].command);
+        CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
+        CHECK_EQ_INT(w.code, poisons[i].code);
+        CHECK_STR(redis_server_call(&server, "EXISTS L"), "0");
+    }
+    teardown();
+}
+
+TEST(only_the_owner_renews_verifies_and_releases)
+{
+    SETUP();
+    static const dlk_verb verbs[] = {DLK_RENEW, DLK_VERIFY, DLK_RELEASE};
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ_INT(world_do(&w, verbs[i], key, 1, NULL), DLK_NOT_OURS);
+    CHECK_STR(redis_server_call(&server, "EXISTS L"), "0"); /* nothing was re-created */
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ_INT(world_do(&w, verbs[i], key, 2, NULL), DLK_NOT_OURS);
+    redis_server_call(&server, "PEXPIRE L 500");
+    CHECK_EQ_INT(world_do(&w, DLK_VERIFY, key, 1, NULL), DLK_YES);
+    CHECK_EQ_INT(world_do(&w, DLK_RENEW, key, 1, NULL), DLK_YES);
+    CHECK(atoll(redis_server_call(&server, "PTTL L")) > 5000);
+    redis_server_call(&server, "PEXPIRE L 60000");
+    CHECK_EQ_INT(world_do(&w, DLK_RENEW, key, 1, NULL), DLK_YES);
+    CHECK(atoll(redis_server_call(&server, "PTTL L")) > 50000); /* never shortened */
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_NOT_OURS);
+    teardown();
+}
+
+TEST(another_type_of_key_is_a_conflict_and_stays_as_it_is)
+{
+    SETUP();
+    redis_server_call(&server, "SET L value");
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
+    CHECK_EQ_INT(w.code, DLOCK_ECONFLICT);
+    CHECK_CONTAINS(w.text, "WRONGTYPE");
+    CHECK_EQ_INT(world_do(&w, DLK_INSPECT, key, 1, NULL), DLK_REFUSED);
+    CHECK_EQ_INT(w.code, DLOCK_ECONFLICT);
+    CHECK_EQ_INT(world_do(&w, DLK_BREAK, key, 1, NULL), DLK_REFUSED);
+    CHECK_EQ_INT(world_do(&w, DLK_RENEW, key, 1, NULL), DLK_NOT_OURS);
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_NOT_OURS);
+    CHECK_STR(redis_server_call(&server, "GET L"), "value");
+    redis_server_call(&server, "DEL L");
+    redis_server_call(&server, "HSET L mode write %s:1:write 1", w.uuid);
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
+    CHECK_EQ_INT(w.code, DLOCK_ECONFLICT);
+    CHECK_EQ_INT(world_do(&w, DLK_BREAK, key, 1, NULL), DLK_REFUSED);
+    CHECK_STR(redis_server_call(&server, "HLEN L"), "2");
+    teardown();
+}
+
+static void check_break(const char *text, dlk_reply expected)
+{
+    dlk_ask ask = world_make(&w, DLK_BREAK, key, 0);
+    ask.text = text;
+    world_ask(&w, &ask);
+    CHECK_EQ_INT(world_await(&w, &ask), expected);
+}
+
+TEST(break_takes_it_from_the_one_that_was_named)
+{
+    SETUP();
+    char mine[64], other[64];
+    int64_t before, after;
+    snprintf(mine, sizeof(mine), "%s:1", w.uuid);
+    snprintf(other, sizeof(other), "%s:2", w.uuid);
+    check_break(NULL, DLK_NOT_OURS);
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, &before), DLK_YES);
+    check_break(other, DLK_NOT_OURS);
+    CHECK_STR(redis_server_call(&server, "EXISTS L"), "1");
+    check_break(mine, DLK_YES);
+    CHECK_STR(redis_server_call(&server, "EXISTS L"), "0");
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 2, &after), DLK_YES);
+    CHECK(after > before);
+    check_break(NULL, DLK_YES);
+    CHECK_EQ_INT(world_do(&w, DLK_RENEW, key, 2, NULL), DLK_NOT_OURS);
+    /* A hash of somebody's data isn't a lock. */
+    redis_server_call(&server, "HSET L colour blue");
+    check_break(NULL, DLK_REFUSED);
+    CHECK_STR(redis_server_call(&server, "HGETALL L"), "colour blue");
+    teardown();
+}
+
+TEST(inspect_tells_who_holds_it)
+{
+    SETUP();
+    dlk_ask ask = world_make(&w, DLK_INSPECT, key, 0);
+    world_ask(&w, &ask);
+    CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
+    CHECK_STR(dlock_info_get(ask.info, "held"), "0");
+    dlock_info_free(ask.info);
+    int64_t token;
+    char owner[64], number[24];
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 7, &token), DLK_YES);
+    snprintf(owner, sizeof(owner), "%s:7", w.uuid);
+    snprintf(number, sizeof(number), "%" PRId64, token);
+    ask = world_make(&w, DLK_INSPECT, key, 0);
+    world_ask(&w, &ask);
+    CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
+    CHECK_STR(dlock_info_get(ask.info, "held"), "1");
+    CHECK_STR(dlock_info_get(ask.info, "kind"), "mutex");
+    CHECK_STR(dlock_info_get(ask.info, "holders.0.owner"), owner);
+    CHECK_STR(dlock_info_get(ask.info, "holders.0.token"), number);
+    CHECK_STR(dlock_info_get(ask.info, "holders.0.count"), "1");
+    CHECK(dlock_info_get(ask.info, "holders.0.remaining_ms") != NULL);
+    CHECK_STR(dlock_info_get(ask.info, "layout"), "redisson");
+    dlock_info_free(ask.info);
+    teardown();
+}
+
+TEST(list_finds_every_lock_once_and_nothing_else)
+{
+    SETUP();
+    for (int i = 0; i < 1500; i++)
+        redis_server_call(&server, "HSET job*[%04d] u:%d 1", i, i);
+    redis_server_call(&server, "HSET job*x colour blue"); /* a hash, but no lock */
+    redis_server_call(&server, "HSET job*y a 1 b 2");     /* neither */
+    redis_server_call(&server, "SET job*z 1");            /* nor this */
+    redis_server_call(&server,
+                      "HSET jobs-elsewhere u:1 1"); /* doesn't begin with "job*" */
+    dlk_ask ask = world_make(&w, DLK_LIST, NULL, 0);
+    ask.text = "job*";
+    ask.limit = 5000;
+    world_ask(&w, &ask);
+    CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
+    CHECK_STR(dlock_info_get(ask.info, "locks.0.name"), "job*[0000]");
+    CHECK_STR(dlock_info_get(ask.info, "locks.0.owner"), "u:0");
+    CHECK_STR(dlock_info_get(ask.info, "locks.1499.name"), "job*[1499]");
+    CHECK(dlock_info_get(ask.info, "locks.1500.name") == NULL);
+    dlock_info_free(ask.info);
+    ask = world_make(&w, DLK_LIST, NULL, 0);
+    ask.text = "";
+    ask.limit = 3;
+    world_ask(&w, &ask);
+    CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
+    CHECK(dlock_info_get(ask.info, "locks.2.name") != NULL);
+    CHECK(dlock_info_get(ask.info, "locks.3.name") == NULL);
+    dlock_info_free(ask.info);
+    teardown();
+}
+
+static const char *finding(const dlock_info *info, const char *id, const char *what)
+{
+    char name[64];
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof(name), "findings.%d.id", i);
+        const char *text = dlock_info_get(info, name);
+        if (text && strcmp(text, id) == 0) {
+            snprintf(name, sizeof(name), "findings.%d.%s", i, what);
+            return dlock_info_get(info, name);
+        }
+    }
+    return NULL;
+}
+
+TEST(doctor_sees_what_is_unsafe)
+{
+    SETUP();
+    dlk_ask ask = world_make(&w, DLK_DOCTOR, NULL, 0);
+    world_ask(&w, &ask);
+    CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
+    CHECK_STR(dlock_info_get(ask.info, "verdict"), "1");
+    CHECK_STR(finding(ask.info, "persistence", "severity"), "1");
+    CHECK_STR(finding(ask.info, "rights", "severity"), "0");
+    CHECK_STR(finding(ask.info, "eviction", "severity"), "0");
+    CHECK_STR(finding(ask.info, "clock", "severity"), "0");
+    CHECK_STR(finding(ask.info, "replication", "severity"), "0");
+    dlock_info_free(ask.info);
+    redis_server_call(&server, "CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru");
+    redis_server_call(&server, "CONFIG SET appendonly yes");
+    redis_server_call(&server, "ACL SETUSER default -hset");
+    ask = world_make(&w, DLK_DOCTOR, NULL, 0);
+    world_ask(&w, &ask);
+    CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
+    CHECK_STR(dlock_info_get(ask.info, "verdict"), "2");
+    CHECK_STR(finding(ask.info, "eviction", "severity"), "2");
+    CHECK_CONTAINS(finding(ask.info, "rights", "text"), "+hset");
+    CHECK_STR(finding(ask.info, "persistence", "severity"), "0");
+    dlock_info_free(ask.info);
+    redis_server_call(&server, "CONFIG SET appendonly no");
+    char remove[128];
+    snprintf(remove, sizeof(remove), "rm -rf %s/appendonlydir", server.dir);
+    CHECK_EQ_INT(system(remove), 0);
+    teardown();
+}
+
+TEST(a_watched_key_is_told_about_at_the_subscription_and_at_each_release)
+{
+    SETUP();
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    world_watch(&w, key, true);
+    AWAIT(&w, w.notices == 1); /* subscribed: whoever waits asks once more */
+    CHECK(w.noticed == key);
+    CHECK_STR(redis_server_call(&server, "PUBSUB NUMSUB redisson_lock__channel:{L}"),
+              "redisson_lock__channel:{L} 1");
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
+    AWAIT(&w, w.notices == 2);
+    world_watch(&w, key, false);
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 2, NULL), DLK_YES);
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 2, NULL), DLK_YES);
+    world_spin(&w, 20);
+    CHECK_EQ_INT(w.notices, 2); /* nobody watches now */
+    /* The subscription is kept for a moment, so the next watch is told at once … */
+    world_watch(&w, key, true);
+    AWAIT(&w, w.notices == 3);
+    world_watch(&w, key, false);
+    /* … and given up after it. */
+    AWAIT(&w,
+          strcmp(redis_server_call(&server, "PUBSUB NUMSUB redisson_lock__channel:{L}"),
+                 "redisson_lock__channel:{L} 0") == 0);
+    world_watch(&w, key, true);
+    AWAIT(&w, w.notices == 4);
+    world_watch(&w, key, false);
+    teardown();
+}
+
+TEST(a_thousand_watched_names_are_each_told_about)
+{
+    enum { MANY = 1000 };
+    SETUP();
+    static dlk_key *keys[MANY];
+    char name[32];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "many-%d", i);
+        keys[i] = world_key(&w, name);
+        CHECK(keys[i] != NULL);
+        world_watch(&w, keys[i], true);
+    }
+    AWAIT(&w, w.notices == MANY);
+    redis_server_call(&server, "PUBLISH redisson_lock__channel:{many-777} 0");
+    AWAIT(&w, w.notices == MANY + 1);
+    CHECK(w.noticed == keys[777]);
+    for (int i = 0; i < MANY; i++)
+        world_watch(&w, keys[i], false);
+    AWAIT(&w, strcmp(redis_server_call(&server, "PUBSUB CHANNELS"), "") == 0);
+    for (int i = 0; i < MANY; i++)
+        world_forget(&w, keys[i]);
+    teardown();
+}
+
+TEST(names_are_sent_unchanged_whatever_bytes_they_have)
+{
+    static const char *const names[] = {
+        "a{b",          "x{}y", "{tag}n", "spaces and\r\n$3\r\nlines",
+        "\xff\xfe\x80", "%s%n", "*[a]?"};
+    SETUP();
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        dlk_key *odd = world_key(&w, names[i]);
+        CHECK(odd != NULL);
+        CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, odd, i + 1, NULL), DLK_YES);
+        CHECK_EQ_INT(world_do(&w, DLK_VERIFY, odd, i + 1, NULL), DLK_YES);
+        CHECK_EQ_INT(world_do(&w, DLK_RELEASE, odd, i + 1, NULL), DLK_YES);
+        world_forget(&w, odd);
+    }
+    CHECK_STR(redis_server_call(&server, "EXISTS redisson_lock_token:a{b"), "1");
+    CHECK_STR(redis_server_call(&server, "EXISTS redisson_lock_token:x{}y"), "1");
+    teardown();
+}
+
+TEST(unix_sockets_databases_and_names_of_hosts_work)
+{
+    if (!redis_server_available())
+        return;
+    CHECK(redis_server_start(&server, NULL));
+    char uris[4][128];
+    snprintf(uris[0], sizeof(uris[0]), "redis+unix://%s", server.path);
+    snprintf(uris[1], sizeof(uris[1]), "redis://127.0.0.1:%d/3", server.port);
+    snprintf(uris[2], sizeof(uris[2]), "redis://localhost:%d", server.port);
+    snprintf(uris[3], sizeof(uris[3]), "redis://127.0.0.1:%d?redis.wait=poll",
+             server.port);
+    for (int i = 0; i < 4; i++) {
+        CHECK(world_connect(&w, uris[i], NULL));
+        key = world_key(&w, "L");
+        CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+        world_watch(&w, key, true);
+        if (i < 3)
+            AWAIT(&w, w.notices == 1);
+        world_watch(&w, key, false);
+        CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
+        world_forget(&w, key);
+        world_close(&w);
+    }
+    CHECK_CONTAINS(redis_server_call(&server, "INFO keyspace"), "db3:keys=1");
+    redis_server_stop(&server);
+}
+
+TEST(what_this_version_lacks_is_refused_when_it_is_asked_for)
+{
+    SETUP();
+    dlock_error *err = NULL;
+    static const char *const layouts[] = {"string", "timestamp", "rueidis"};
+    for (int i = 0; i < 3; i++) {
+        CHECK_ERR(world_try("redis://127.0.0.1", &err, "redis.layout", layouts[i], NULL),
+                  DLOCK_ENOTSUP, err);
+        CHECK_CONTAINS(dlock_error_text(err), layouts[i]);
+    }
+    dlk_error_clear(&err);
+    for (dlock_kind kind = DLOCK_READ; kind <= DLOCK_ELECTION; kind++) {
+        dlk_key other = {.name = "L", .size = 1, .kind = kind, .settings = w.settings};
+        CHECK_ERR(w.backend->type->key_open(w.backend, &other, &err), DLOCK_ENOTSUP, err);
+    }
+    dlk_error_clear(&err);
+    CHECK_ERR(world_try("redis://a,b", &err, NULL), DLOCK_EINVAL, err);
+    dlk_error_clear(&err);
+    teardown();
+}

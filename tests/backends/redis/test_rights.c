@@ -1,0 +1,202 @@
+/* Users and their rights: the minimal ACL suffices, whatever it lacks is named before the first
+ * lock is taken, and no password shows anywhere. */
+#include "harness/redis_server.h"
+#include "util/error.h"
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static redis_server server;
+static world w;
+
+static bool start_with_acl(void)
+{
+    char config[300];
+    if (!redis_server_available())
+        return false;
+    snprintf(config, sizeof(config), "aclfile %s", getenv("REDIS_MINIMAL_ACL"));
+    return redis_server_start(&server, config);
+}
+
+/* As the user of minimal.acl, with the prefix its patterns ask for. */
+static bool open_as(const char *user, const char *password)
+{
+    char uri[160];
+    snprintf(uri, sizeof(uri), "redis://%s:%s@127.0.0.1:%d", user, password, server.port);
+    return world_open(&w, uri, "client.prefix", "app:", "client.backoff_min_ms", "10",
+                      "client.backoff_max_ms", "20", NULL);
+}
+
+TEST(the_minimal_acl_suffices)
+{
+    if (!start_with_acl())
+        return;
+    CHECK(open_as("dlock", "secret"));
+    AWAIT(&w, w.up || w.downs);
+    CHECK_STR(w.text, "");
+    dlk_key *key = world_key(&w, "app:L");
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    world_watch(&w, key, true);
+    AWAIT(&w, w.notices == 1);
+    static const dlk_verb verbs[] = {DLK_ACQUIRE, DLK_VERIFY, DLK_RENEW, DLK_INSPECT,
+                                     DLK_RELEASE};
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        dlk_ask ask = world_make(&w, verbs[i], key, 1);
+        world_ask(&w, &ask);
+        CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
+        dlock_info_free(ask.info);
+    }
+    AWAIT(&w, w.notices == 2); /* the release may be published, too */
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 2, NULL), DLK_YES);
+    CHECK_EQ_INT(world_do(&w, DLK_BREAK, key, 2, NULL), DLK_YES);
+    world_watch(&w, key, false);
+    /* What has no need of being allowed is refused without harm. */
+    dlk_ask list = world_make(&w, DLK_LIST, NULL, 0);
+    list.text = "app:";
+    world_ask(&w, &list);
+    CHECK_EQ_INT(world_await(&w, &list), DLK_REFUSED);
+    CHECK_EQ_INT(w.code, DLOCK_EACCES);
+    dlk_ask doctor = world_make(&w, DLK_DOCTOR, NULL, 0);
+    world_ask(&w, &doctor);
+    CHECK_EQ_INT(world_await(&w, &doctor), DLK_YES);
+    dlock_info_free(doctor.info);
+    CHECK_STR(w.log, "");
+    world_forget(&w, key);
+    world_close(&w);
+    redis_server_stop(&server);
+}
+
+TEST(each_right_that_is_lacking_is_named_before_the_first_lock)
+{
+    static const char *const rights[] = {"time",    "get",  "set",     "del",     "hset",
+                                         "hget",    "hdel", "hexists", "pexpire", "pttl",
+                                         "publish", "eval", "evalsha"};
+    if (!start_with_acl())
+        return;
+    for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
+        redis_server_call(&server, "ACL SETUSER dlock -%s", rights[i]);
+        CHECK(open_as("dlock", "secret"));
+        AWAIT(&w, w.downs >= 1);
+        CHECK_EQ_INT(w.ups, 0);
+        CHECK_EQ_INT(w.code, DLOCK_EACCES);
+        CHECK_CONTAINS(w.text, rights[i]);
+        dlk_key *key = world_key(&w, "app:L");
+        CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_NOT_SENT);
+        redis_server_call(&server, "ACL SETUSER dlock +%s", rights[i]);
+        AWAIT(&w, w.up); /* it goes on trying, and what was mended works */
+        CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+        CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
+        world_forget(&w, key);
+        world_close(&w);
+    }
+    redis_server_stop(&server);
+}
+
+TEST(a_right_that_is_taken_away_later_leaves_no_lock_behind)
+{
+    static const char *const rights[] = {"set", "hset", "pexpire", "time"};
+    if (!start_with_acl())
+        return;
+    CHECK(open_as("dlock", "secret"));
+    AWAIT(&w, w.up);
+    dlk_key *key = world_key(&w, "app:L");
+    for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
+        redis_server_call(&server, "ACL SETUSER dlock -%s", rights[i]);
+        CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
+        CHECK_EQ_INT(w.code, DLOCK_EACCES);
+        CHECK_STR(redis_server_call(&server, "EXISTS app:L"), "0");
+        redis_server_call(&server, "ACL SETUSER dlock +%s", rights[i]);
+    }
+    /* A name outside of the user's keys is refused before anything is done. */
+    dlk_key *other = world_key(&w, "elsewhere");
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, other, 1, NULL), DLK_REFUSED);
+    CHECK_EQ_INT(w.code, DLOCK_EACCES);
+    CHECK_STR(redis_server_call(&server, "KEYS *elsewhere*"), "");
+    /* Without the channel the lock works, and it is said once that waiters poll. */
+    redis_server_call(&server, "ACL SETUSER dlock resetchannels");
+    world_watch(&w, key, true);
+    for (uint64_t i = 1; i < 3; i++) {
+        CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, i, NULL), DLK_YES);
+        CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, i, NULL), DLK_YES);
+    }
+    AWAIT(&w, strstr(w.log, "can't subscribe") != NULL);
+    CHECK_CONTAINS(w.log, "may not publish to redisson_lock__channel:{app:L}");
+    CHECK(strstr(strstr(w.log, "may not publish") + 1, "may not publish") == NULL);
+    world_watch(&w, key, false);
+    world_forget(&w, key);
+    world_forget(&w, other);
+    world_close(&w);
+    redis_server_stop(&server);
+}
+
+TEST(a_wrong_password_is_told_at_once_and_shows_nowhere)
+{
+    if (!start_with_acl())
+        return;
+    CHECK(open_as("dlock", "c4nary-Wr0ng"));
+    AWAIT(&w, w.downs >= 1);
+    CHECK_EQ_INT(w.code, DLOCK_EACCES);
+    CHECK_CONTAINS(w.text, "password is wrong");
+    CHECK(strstr(w.text, "c4nary") == NULL && strstr(w.log, "c4nary") == NULL);
+    world_close(&w);
+    redis_server_call(&server, "ACL SETUSER default resetpass >c4nary-R1ght");
+    CHECK(open_as("default", "c4nary-R1ght"));
+    AWAIT(&w, w.up);
+    CHECK_STR(w.text, "");
+    world_close(&w);
+    /* No password where one is needed. */
+    char uri[64];
+    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
+    CHECK(world_open(&w, uri, NULL));
+    AWAIT(&w, w.downs >= 1);
+    CHECK_EQ_INT(w.code, DLOCK_EACCES);
+    CHECK_CONTAINS(w.text, "auth.password");
+    world_close(&w);
+    redis_server_stop(&server);
+}
+
+TEST(a_password_file_is_read_again_at_each_connect)
+{
+    if (!start_with_acl())
+        return;
+    char file[128], uri[64];
+    snprintf(file, sizeof(file), "%s/socket.pw", server.dir);
+    FILE *out = fopen(file, "we");
+    CHECK(out != NULL);
+    fprintf(out, "secret\n");
+    fclose(out);
+    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
+    CHECK(world_connect(&w, uri, "auth.username", "dlock", "auth.password_file", file,
+                        "client.prefix", "app:", "client.backoff_min_ms", "10", NULL));
+    out = fopen(file, "we");
+    CHECK(out != NULL);
+    fprintf(out, "rotated\n");
+    fclose(out);
+    redis_server_call(&server, "ACL SETUSER dlock resetpass >rotated");
+    redis_server_call(&server, "CLIENT KILL TYPE normal SKIPME yes");
+    AWAIT(&w, w.ups == 2);
+    world_close(&w);
+    unlink(file);
+    redis_server_stop(&server);
+}
+
+TEST(a_server_that_evicts_is_warned_of_and_refused_where_fencing_is_required)
+{
+    if (!redis_server_available())
+        return;
+    CHECK(redis_server_start(&server, "maxmemory 100mb\nmaxmemory-policy volatile-ttl"));
+    char uri[64];
+    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
+    CHECK(world_connect(&w, uri, NULL));
+    CHECK_CONTAINS(w.log, "volatile-ttl");
+    world_close(&w);
+    CHECK(world_open(&w, uri, "client.require", "fencing", NULL));
+    AWAIT(&w, w.downs == 1);
+    CHECK_EQ_INT(w.code, DLOCK_ENOTSUP);
+    CHECK_CONTAINS(w.text, "noeviction");
+    world_close(&w);
+    redis_server_stop(&server);
+}

@@ -1,0 +1,455 @@
+/* The redis backend against a server that misbehaves exactly as told: garbage, halves, floods,
+ * silence, hanging up, errors. Nothing crashes, nothing hangs past its deadline. */
+#include "harness/scripted.h"
+#include "util/error.h"
+#include "world.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static scripted server;
+static world w;
+static dlk_key *key;
+
+static bool open_world(const char *timeout_ms)
+{
+    char uri[64];
+    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
+    return world_open(&w, uri, "client.timeout_ms", timeout_ms, "client.connect_ms",
+                      timeout_ms, "client.backoff_min_ms", "5", "client.backoff_max_ms",
+                      "10", NULL);
+}
+
+static void close_all(void)
+{
+    world_close(&w);
+    scripted_stop(&server);
+}
+
+/* Greets well, then says `user` to everything. */
+static const char *after_greeting(const void *user, int connection, int number,
+                                  char **words, int count)
+{
+    (void)connection, (void)number;
+    const char *greeting = scripted_greeting(words, count);
+    return greeting ? greeting : user;
+}
+
+/* Says `user` to everything, from the first command on. */
+static const char *at_once(const void *user, int connection, int number, char **words,
+                           int count)
+{
+    (void)connection, (void)number, (void)words, (void)count;
+    return user;
+}
+
+TEST(what_is_no_redis_is_told_from_the_greeting)
+{
+    static const char *const says[] = {
+        "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+        "SSH-2.0-OpenSSH_9.2\r\n",
+        "*4611686018427387904\r\n",
+        "$9223372036854775807\r\n",
+        ":7\r\n",
+    };
+    for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+        CHECK(scripted_start(&server, at_once, says[i]));
+        CHECK(open_world("300"));
+        AWAIT(&w, w.downs >= 2); /* and it goes on trying */
+        CHECK_EQ_INT(w.ups, 0);
+        CHECK(w.code == DLOCK_EPROTO || (i == 3 && w.code == DLOCK_EUNAVAIL));
+        close_all();
+    }
+}
+
+TEST(a_greeting_that_is_refused_has_its_code)
+{
+    static const struct {
+        const char *says;
+        dlock_err code;
+    } cases[] = {
+        {"-LOADING Redis is loading the dataset in memory\r\n", DLOCK_EUNAVAIL},
+        {"-BUSY Redis is busy running a script.\r\n", DLOCK_EUNAVAIL},
+        {"-MASTERDOWN Link with MASTER is down\r\n", DLOCK_EUNAVAIL},
+        {"-NOAUTH Authentication required.\r\n", DLOCK_EACCES},
+        {"-NOPERM no\r\n", DLOCK_EACCES},
+        {"-DENIED Redis is running in protected mode\r\n", DLOCK_EACCES},
+        {"-ERR max number of clients reached\r\n", DLOCK_EUNAVAIL},
+        {"-ERR what is that\r\n", DLOCK_EPROTO},
+        {SCRIPTED_HANG_UP, DLOCK_EUNAVAIL},
+        {SCRIPTED_SILENCE, DLOCK_EUNAVAIL},
+        {"+OK", DLOCK_EUNAVAIL}, /* half a reply, and no more */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        CHECK(scripted_start(&server, at_once, cases[i].says));
+        CHECK(open_world("200"));
+        AWAIT(&w, w.downs >= 1);
+        CHECK_EQ_INT(w.ups, 0);
+        if (w.code != cases[i].code)
+            harness_note("%s: %s", cases[i].says ? cases[i].says : "silence", w.text);
+        CHECK_EQ_INT(w.code, cases[i].code);
+        close_all();
+    }
+}
+
+TEST(nonsense_for_an_answer_leaves_the_request_unknown)
+{
+    static const char *const says[] = {
+        "+OK\r\n",
+        "$-1\r\n",
+        "*0\r\n",
+        "*-1\r\n",
+        ":-3\r\n",
+        "$3\r\nabc\r\n",
+        "$1\r\n0\r\n",
+        "$25\r\n1234567890123456789012345\r\n",
+        "$19\r\n9223372036854775808\r\n",
+        "*4611686018427387904\r\n",
+        "%2\r\n:1\r\n:2\r\n:3\r\n:4\r\n",
+        "garbage\r\n",
+        "$5\r\n12345XX",
+        "#t\r\n",
+        ",1.5\r\n",
+    };
+    for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+        CHECK(scripted_start(&server, after_greeting, says[i]));
+        CHECK(open_world("500"));
+        AWAIT(&w, w.up);
+        key = world_key(&w, "L");
+        dlk_reply reply = world_do(&w, DLK_ACQUIRE, key, 1, NULL);
+        if (reply != DLK_UNKNOWN)
+            harness_note("after %s", says[i]);
+        CHECK_EQ_INT(reply, DLK_UNKNOWN);
+        CHECK(w.downs >= 1);
+        CHECK(w.code == DLOCK_EPROTO || w.code == DLOCK_EUNAVAIL);
+        AWAIT(&w, w.ups >= 2); /* and it connects again */
+        world_forget(&w, key);
+        close_all();
+    }
+}
+
+TEST(each_verb_refuses_nonsense)
+{
+    static const dlk_verb verbs[] = {DLK_RENEW,   DLK_RELEASE, DLK_VERIFY, DLK_BREAK,
+                                     DLK_INSPECT, DLK_LIST,    DLK_DOCTOR};
+    static const char *const says[] = {"+OK\r\n", ":9\r\n", "*1\r\n:1\r\n",
+                                       "*2\r\n$3\r\nabc\r\n*1\r\n:1\r\n"};
+    for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+        CHECK(scripted_start(&server, after_greeting, says[i]));
+        CHECK(open_world("2000"));
+        for (size_t k = 0; k < sizeof(verbs) / sizeof(verbs[0]); k++) {
+            AWAIT(&w, w.up);
+            key = world_key(&w, "L");
+            dlk_ask ask = world_make(&w, verbs[k], key, 1);
+            ask.text = "";
+            world_ask(&w, &ask);
+            dlk_reply reply = world_await(&w, &ask);
+            if (verbs[k] ==
+                DLK_DOCTOR) /* its commands look like the greeting's: well answered */
+                CHECK(reply == DLK_YES || reply == DLK_UNKNOWN);
+            else
+                CHECK_EQ_INT(reply, DLK_UNKNOWN);
+            dlock_info_free(ask.info);
+            world_forget(&w, key);
+        }
+        close_all();
+    }
+}
+
+TEST(errors_for_an_answer_refuse_the_request_and_keep_the_connection)
+{
+    static const struct {
+        const char *says;
+        dlock_err code;
+    } cases[] = {
+        {"-LOADING Redis is loading the dataset in memory\r\n", DLOCK_EUNAVAIL},
+        {"-OOM command not allowed when used memory > 'maxmemory'.\r\n", DLOCK_EUNAVAIL},
+        {"-BUSY Redis is busy running a script.\r\n", DLOCK_EUNAVAIL},
+        {"-MISCONF Redis is configured to save RDB snapshots\r\n", DLOCK_EUNAVAIL},
+        {"-NOREPLICAS Not enough good replicas to write.\r\n", DLOCK_EUNAVAIL},
+        {"-WRONGTYPE Operation against a key\r\n", DLOCK_ECONFLICT},
+        {"-NOPERM this user has no permissions\r\n", DLOCK_EACCES},
+        {"-ERR something else\r\n", DLOCK_EPROTO},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        CHECK(scripted_start(&server, after_greeting, cases[i].says));
+        CHECK(open_world("2000"));
+        AWAIT(&w, w.up);
+        key = world_key(&w, "L");
+        CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
+        CHECK_EQ_INT(w.code, cases[i].code);
+        CHECK_EQ_INT(w.downs, 0);
+        world_forget(&w, key);
+        close_all();
+    }
+}
+
+TEST(a_demoted_server_is_left_in_search_of_the_master)
+{
+    CHECK(scripted_start(&server, after_greeting,
+                         "-READONLY You can't write against a read only replica.\r\n"));
+    CHECK(open_world("2000"));
+    AWAIT(&w, w.up);
+    key = world_key(&w, "L");
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
+    CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
+    AWAIT(&w, w.downs == 1 && w.ups == 2);
+    world_forget(&w, key);
+    close_all();
+}
+
+/* Knows no script by its SHA-1; with its text it grants. */
+static const char *without_scripts(const void *user, int connection, int number,
+                                   char **words, int count)
+{
+    const char *greeting = scripted_greeting(words, count);
+    (void)connection, (void)number;
+    if (greeting)
+        return greeting;
+    if (strcmp(words[0], "EVALSHA") == 0)
+        return "-NOSCRIPT No matching script. Please use EVAL.\r\n";
+    return user;
+}
+
+TEST(an_unknown_script_is_sent_once_with_its_text)
+{
+    CHECK(scripted_start(&server, without_scripts, "$3\r\n777\r\n"));
+    CHECK(open_world("2000"));
+    AWAIT(&w, w.up);
+    key = world_key(&w, "L");
+    int64_t token;
+    int before = atomic_load(&server.commands);
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, &token), DLK_YES);
+    CHECK_EQ_INT(token, 777);
+    CHECK_EQ_INT(atomic_load(&server.commands), before + 2);
+    world_forget(&w, key);
+    close_all();
+    /* A server that doesn't know it even then is not asked for ever. */
+    CHECK(scripted_start(&server, without_scripts, "-NOSCRIPT No matching script.\r\n"));
+    CHECK(open_world("2000"));
+    AWAIT(&w, w.up);
+    key = world_key(&w, "L");
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
+    CHECK_EQ_INT(w.code, DLOCK_EPROTO);
+    world_forget(&w, key);
+    close_all();
+}
+
+TEST(silence_is_noticed_by_the_deadline_of_the_request)
+{
+    CHECK(scripted_start(&server, after_greeting, SCRIPTED_SILENCE));
+    CHECK(open_world("150"));
+    AWAIT(&w, w.up);
+    key = world_key(&w, "L");
+    dlk_ask patient = world_make(&w, DLK_ACQUIRE, key, 1),
+            hasty = world_make(&w, DLK_VERIFY, key, 2);
+    patient.deadline += 60 * DLK_NS_PER_SEC;
+    world_ask(&w, &patient);
+    world_ask(&w, &hasty);
+    CHECK_EQ_INT(world_await(&w, &hasty), DLK_UNKNOWN);
+    CHECK(dlk_clock_now() >= hasty.deadline);
+    CHECK_EQ_INT(world_await(&w, &patient),
+                 DLK_UNKNOWN); /* it was in flight on the same cut */
+    CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
+    world_forget(&w, key);
+    close_all();
+}
+
+TEST(hanging_up_before_the_answer_leaves_it_unknown)
+{
+    CHECK(scripted_start(&server, after_greeting, SCRIPTED_HANG_UP));
+    CHECK(open_world("2000"));
+    AWAIT(&w, w.up);
+    key = world_key(&w, "L");
+    for (int i = 0; i < 5; i++) {
+        AWAIT(&w, w.up);
+        CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_UNKNOWN);
+    }
+    world_forget(&w, key);
+    close_all();
+}
+
+/* Answers well, and says more than it was asked. */
+static const char *too_much(const void *user, int connection, int number, char **words,
+                            int count)
+{
+    (void)user, (void)connection, (void)number;
+    const char *greeting = scripted_greeting(words, count);
+    return greeting ? greeting : ":1\r\n:1\r\n";
+}
+
+TEST(an_answer_that_nobody_asked_for_ends_the_connection)
+{
+    CHECK(scripted_start(&server, too_much, NULL));
+    CHECK(open_world("2000"));
+    AWAIT(&w, w.up);
+    key = world_key(&w, "L");
+    CHECK_EQ_INT(world_do(&w, DLK_VERIFY, key, 1, NULL), DLK_YES);
+    AWAIT(&w, w.downs == 1);
+    CHECK_EQ_INT(w.code, DLOCK_EPROTO);
+    world_forget(&w, key);
+    close_all();
+}
+
+/* For subscriptions: `user` is said to SUBSCRIBE. */
+TEST(a_subscription_that_goes_wrong_touches_no_lock)
+{
+    static const char *const says[] = {
+        "-NOPERM no\r\n",
+        "*3\r\n$9\r\nsubscribe\r\n$5\r\nother\r\n:1\r\n",
+        "*2\r\n$9\r\nsubscribe\r\n:1\r\n",
+        "+OK\r\n",
+        "garbage\r\n",
+        SCRIPTED_HANG_UP,
+        SCRIPTED_SILENCE,
+    };
+    for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+        CHECK(scripted_start(&server, after_greeting, says[i]));
+        CHECK(open_world("100"));
+        AWAIT(&w, w.up);
+        key = world_key(&w, "L");
+        world_watch(&w, key, true);
+        AWAIT(&w, w.log[0] != '\0'); /* it is said that there are no messages */
+        CHECK_EQ_INT(w.notices, 0);
+        CHECK_EQ_INT(w.downs, 0);
+        world_watch(&w, key, false);
+        world_spin(&w, 20);
+        world_forget(&w, key);
+        close_all();
+    }
+}
+
+TEST(a_name_that_cannot_be_found_and_a_dead_port_are_unavailable)
+{
+    CHECK(world_open(&w, "redis://no-such-host.invalid", "client.connect_ms", "5000",
+                     NULL));
+    AWAIT(&w, w.downs >= 1);
+    CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
+    CHECK_CONTAINS(w.text, "no-such-host.invalid");
+    world_close(&w);
+    /* Freed while the lookup may be running. */
+    CHECK(world_open(&w, "redis://no-such-host.invalid", NULL));
+    world_close(&w);
+    CHECK(world_open(&w, "redis+unix:///nowhere/at/all", NULL));
+    AWAIT(&w, w.downs >= 1);
+    CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
+    world_close(&w);
+}
+
+TEST(a_path_that_is_too_long_for_a_socket_is_refused)
+{
+    char uri[256] = "redis+unix:///";
+    dlock_error *err = NULL;
+    memset(uri + strlen(uri), 'a', 200);
+    CHECK_ERR(world_try(uri, &err, NULL), DLOCK_EINVAL, err);
+    dlk_error_clear(&err);
+}
+
+TEST(a_kick_ends_a_sleep_from_anywhere)
+{
+    CHECK(scripted_start(&server, after_greeting, SCRIPTED_SILENCE));
+    CHECK(open_world("2000"));
+    AWAIT(&w, w.up);
+    const dlk_backend_type *type = w.backend->type;
+    for (int i = 0; i < 100; i++) {
+        pthread_mutex_lock(&w.mutex);
+        type->arm(w.backend);
+        pthread_mutex_unlock(&w.mutex);
+        type->kick(w.backend);
+        type->sleep(w.backend, DLK_NEVER); /* a lost kick hangs here */
+        pthread_mutex_lock(&w.mutex);
+        type->process(w.backend, dlk_clock_now());
+        pthread_mutex_unlock(&w.mutex);
+    }
+    close_all();
+}
+
+static _Atomic int naps;
+
+static void *kick_now_and_then(void *arg)
+{
+    unsigned seed = 7;
+    (void)arg;
+    for (int seen = 0; seen < 200;) {
+        usleep((useconds_t)rand_r(&seed) % 300);
+        w.backend->type->kick(w.backend);
+        seen = atomic_load(&naps);
+    }
+    return NULL;
+}
+
+TEST(a_kick_from_another_thread_ends_a_sleep_that_began)
+{
+    CHECK(scripted_start(&server, after_greeting, SCRIPTED_SILENCE));
+    CHECK(open_world("2000"));
+    AWAIT(&w, w.up);
+    const dlk_backend_type *type = w.backend->type;
+    pthread_t thread;
+    CHECK_EQ_INT(pthread_create(&thread, NULL, kick_now_and_then, NULL), 0);
+    for (int i = 0; i < 200; i++) {
+        pthread_mutex_lock(&w.mutex);
+        type->arm(w.backend);
+        pthread_mutex_unlock(&w.mutex);
+        type->sleep(w.backend, DLK_NEVER);
+        pthread_mutex_lock(&w.mutex);
+        type->process(w.backend, dlk_clock_now());
+        pthread_mutex_unlock(&w.mutex);
+        atomic_fetch_add(&naps, 1);
+    }
+    pthread_join(thread, NULL);
+    /* Without a kick it sleeps to the end. */
+    world_round(&w); /* the last kick may have come after the last sleep */
+    pthread_mutex_lock(&w.mutex);
+    type->arm(w.backend);
+    pthread_mutex_unlock(&w.mutex);
+    int64_t until = dlk_clock_now() + 20 * DLK_NS_PER_MS;
+    type->sleep(w.backend, until);
+    CHECK(dlk_clock_now() >= until);
+    pthread_mutex_lock(&w.mutex);
+    type->process(w.backend, dlk_clock_now());
+    pthread_mutex_unlock(&w.mutex);
+    close_all();
+}
+
+TEST(a_forks_child_closes_what_it_inherited)
+{
+    CHECK(scripted_start(&server, after_greeting, ":1\r\n"));
+    CHECK(open_world("2000"));
+    AWAIT(&w, w.up);
+    int before = 0, after = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        for (int fd = 3; fd < 100; fd++)
+            before += lseek(fd, 0, SEEK_CUR) >= 0 || errno != EBADF;
+        w.backend->type->forked(w.backend);
+        for (int fd = 3; fd < 100; fd++)
+            after += lseek(fd, 0, SEEK_CUR) >= 0 || errno != EBADF;
+        _exit(before - after);
+    }
+    int status = 0;
+    CHECK_EQ_INT(waitpid(child, &status, 0), child);
+    CHECK_EQ_INT(WEXITSTATUS(status), 2); /* the connection and the eventfd */
+    key = world_key(&w, "L");
+    CHECK_EQ_INT(world_do(&w, DLK_VERIFY, key, 1, NULL),
+                 DLK_YES); /* the parent's is untouched */
+    world_forget(&w, key);
+    close_all();
+}
+
+TEST(a_password_a_server_quotes_shows_nowhere)
+{
+    CHECK(scripted_start(
+        &server, at_once,
+        "-ERR unknown command 'AUTH', with args beginning with: 'c4nary'\r\n"));
+    char uri[64];
+    snprintf(uri, sizeof(uri), "redis://u:c4nary@127.0.0.1:%d", server.port);
+    CHECK(world_open(&w, uri, NULL));
+    AWAIT(&w, w.downs >= 1);
+    CHECK(w.text[0] != '\0');
+    CHECK(strstr(w.text, "c4nary") == NULL && strstr(w.log, "c4nary") == NULL);
+    close_all();
+}

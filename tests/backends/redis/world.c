@@ -1,0 +1,263 @@
+/* Driving the redis backend by hand; see the header. */
+#include "world.h"
+
+#include "backends/redis/redis.h"
+#include "util/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static world *of(dlk_host *host)
+{
+    return DLK_LIST_ITEM(host, world, host);
+}
+
+static void note_error(world *w, const dlock_error *error)
+{
+    w->code = error ? error->code : DLOCK_OK;
+    snprintf(w->text, sizeof(w->text), "%s | %s", dlock_error_text(error),
+             dlock_error_backend(error));
+}
+
+static void answered(dlk_host *host, dlk_ask *ask)
+{
+    (void)ask;
+    of(host)->answers++;
+}
+
+static void notified(dlk_host *host, dlk_key *key)
+{
+    of(host)->notices++;
+    of(host)->noticed = key;
+}
+
+static void told_link(dlk_host *host, bool up, const dlock_error *error)
+{
+    world *w = of(host);
+    w->up = up;
+    if (up)
+        w->ups++;
+    else
+        w->downs++;
+    if (!up)
+        note_error(w, error);
+}
+
+static __attribute__((format(printf, 3, 4))) void
+told_log(dlk_host *host, dlock_level level, const char *format, ...)
+{
+    (void)level;
+    world *w = of(host);
+    size_t used = strlen(w->log);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(w->log + used, sizeof(w->log) - used, format, args);
+    va_end(args);
+    used = strlen(w->log);
+    snprintf(w->log + used, sizeof(w->log) - used, "\n");
+}
+
+static dlock_err make_settings(const dlk_uri *uri, va_list pairs, dlk_settings **ret,
+                               dlock_error **err)
+{
+    dlk_settings *from_uri = dlk_settings_new(), *conf = dlk_settings_new();
+    dlock_err code = dlk_uri_apply(uri, from_uri, err);
+    const char *key;
+    while (code == DLOCK_OK && (key = va_arg(pairs, const char *)))
+        code = dlk_settings_set(conf, key, va_arg(pairs, const char *), err);
+    if (code == DLOCK_OK)
+        code = dlk_settings_for_client(from_uri, conf, ret, err);
+    dlk_settings_free(from_uri);
+    dlk_settings_free(conf);
+    return code;
+}
+
+static dlock_err open_it(world *w, const char *text, va_list pairs, dlock_error **err)
+{
+    memset(w, 0, sizeof(*w));
+    pthread_mutex_init(&w->mutex, NULL);
+    w->rand.state = 42;
+    dlk_rand_uuid(w->uuid);
+    w->host = (dlk_host){
+        .answered = answered,
+        .notified = notified,
+        .link = told_link,
+        .log = told_log,
+        .mutex = &w->mutex,
+        .uuid = w->uuid,
+        .name = "test host:1",
+        .rand = &w->rand,
+    };
+    dlk_uri *uri = NULL;
+    dlock_err code = dlk_uri_parse(text, &uri, err);
+    if (code == DLOCK_OK)
+        code = make_settings(uri, pairs, &w->settings, err);
+    if (code == DLOCK_OK)
+        code = dlk_redis_backend.open(&w->host, uri, w->settings, &w->backend, err);
+    dlk_uri_free(uri);
+    return code;
+}
+
+static bool open_checked(world *w, const char *uri, va_list pairs)
+{
+    dlock_error *err = NULL;
+    dlock_err code = open_it(w, uri, pairs, &err);
+    bool fine = harness_err(__FILE__, __LINE__, "open", code, DLOCK_OK, err);
+    dlk_error_clear(&err);
+    if (!fine)
+        return false;
+    pthread_mutex_lock(&w->mutex);
+    w->backend->type->start(w->backend, dlk_clock_now());
+    pthread_mutex_unlock(&w->mutex);
+    return true;
+}
+
+bool world_open(world *w, const char *uri, ...)
+{
+    va_list pairs;
+    va_start(pairs, uri);
+    bool fine = open_checked(w, uri, pairs);
+    va_end(pairs);
+    return fine;
+}
+
+bool world_connect(world *w, const char *uri, ...)
+{
+    va_list pairs;
+    va_start(pairs, uri);
+    bool fine = open_checked(w, uri, pairs);
+    va_end(pairs);
+    int64_t end = dlk_clock_now() + world_patience();
+    while (fine && !w->up && dlk_clock_now() < end)
+        world_round(w);
+    if (fine && !w->up)
+        harness_note("link: %s", w->text);
+    return fine && harness_check(__FILE__, __LINE__, w->up, "the link is up");
+}
+
+dlock_err world_try(const char *uri, dlock_error **err, ...)
+{
+    world w;
+    va_list pairs;
+    va_start(pairs, err);
+    dlock_err code = open_it(&w, uri, pairs, err);
+    va_end(pairs);
+    if (w.backend)
+        w.backend->type->free(w.backend);
+    dlk_settings_free(w.settings);
+    pthread_mutex_destroy(&w.mutex);
+    return code;
+}
+
+void world_close(world *w)
+{
+    pthread_mutex_lock(&w->mutex);
+    w->backend->type->stop(w->backend);
+    pthread_mutex_unlock(&w->mutex);
+    w->backend->type->free(w->backend);
+    dlk_settings_free(w->settings);
+    pthread_mutex_destroy(&w->mutex);
+}
+
+int64_t world_patience(void)
+{
+    return (getenv("DLK_TEST_SLOW") ? 60 : 20) * DLK_NS_PER_SEC;
+}
+
+void world_round(world *w)
+{
+    const dlk_backend_type *type = w->backend->type;
+    pthread_mutex_lock(&w->mutex);
+    int64_t now = dlk_clock_now(), until = now + 50 * DLK_NS_PER_MS;
+    int64_t next = type->tick(w->backend, now);
+    type->arm(w->backend);
+    pthread_mutex_unlock(&w->mutex);
+    type->sleep(w->backend, next < until ? next : until);
+    pthread_mutex_lock(&w->mutex);
+    type->process(w->backend, dlk_clock_now());
+    pthread_mutex_unlock(&w->mutex);
+}
+
+void world_spin(world *w, int64_t ms)
+{
+    int64_t end = dlk_clock_now() + ms * DLK_NS_PER_MS;
+    while (dlk_clock_now() < end)
+        world_round(w);
+}
+
+dlk_key *world_key(world *w, const char *name)
+{
+    dlock_error *err = NULL;
+    dlk_key *key = calloc(1, sizeof(*key));
+    *key = (dlk_key){.name = strdup(name),
+                     .size = strlen(name),
+                     .kind = DLOCK_MUTEX,
+                     .settings = w->settings};
+    dlock_err code = w->backend->type->key_open(w->backend, key, &err);
+    bool fine = harness_err(__FILE__, __LINE__, "key_open", code, DLOCK_OK, err);
+    dlk_error_clear(&err);
+    return fine ? key : NULL;
+}
+
+void world_forget(world *w, dlk_key *key)
+{
+    w->backend->type->key_close(w->backend, key);
+    free((char *)(uintptr_t)key->name);
+    free(key);
+}
+
+dlk_ask world_make(world *w, dlk_verb verb, dlk_key *key, uint64_t number)
+{
+    int64_t now = dlk_clock_now();
+    return (dlk_ask){
+        .verb = verb,
+        .key = key,
+        .number = number,
+        .ttl_ms = 10000,
+        .deadline = now + dlk_settings_int(w->settings, DLK_KEY_CLIENT_TIMEOUT_MS) *
+                              DLK_NS_PER_MS,
+        .since = now,
+        .limit = 1000,
+    };
+}
+
+void world_ask(world *w, dlk_ask *ask)
+{
+    pthread_mutex_lock(&w->mutex);
+    ask->reply = DLK_PENDING;
+    w->backend->type->ask(w->backend, ask, dlk_clock_now());
+    pthread_mutex_unlock(&w->mutex);
+}
+
+dlk_reply world_await(world *w, dlk_ask *ask)
+{
+    int64_t end = dlk_clock_now() + world_patience();
+    while (ask->reply == DLK_PENDING && dlk_clock_now() < end)
+        world_round(w);
+    (void)harness_check(__FILE__, __LINE__, ask->reply != DLK_PENDING,
+                        "the ask is answered");
+    if (ask->error)
+        note_error(w, ask->error);
+    dlk_error_clear(&ask->error);
+    return ask->reply;
+}
+
+dlk_reply world_do(world *w, dlk_verb verb, dlk_key *key, uint64_t number,
+                   int64_t *ret_token)
+{
+    dlk_ask ask = world_make(w, verb, key, number);
+    world_ask(w, &ask);
+    dlk_reply reply = world_await(w, &ask);
+    if (ret_token)
+        *ret_token = ask.token;
+    return reply;
+}
+
+void world_watch(world *w, dlk_key *key, bool on)
+{
+    pthread_mutex_lock(&w->mutex);
+    w->backend->type->watch(w->backend, key, on, dlk_clock_now());
+    pthread_mutex_unlock(&w->mutex);
+}

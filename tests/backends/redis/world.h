@@ -1,0 +1,62 @@
+/* A stand-in for the engine: opens the redis backend, drives it on the test's thread, and keeps
+ * what it is told. */
+#ifndef TESTS_BACKENDS_REDIS_WORLD_H
+#define TESTS_BACKENDS_REDIS_WORLD_H
+
+#include "backends/backend.h"
+#include "harness/harness.h"
+#include "util/clock.h"
+
+typedef struct world {
+    dlk_host host;
+    pthread_mutex_t mutex;
+    dlk_rand rand;
+    char uuid[DLK_UUID_SIZE];
+    dlk_backend *backend;
+    dlk_settings *settings;
+
+    bool up;
+    int ups, downs;
+    dlock_err code;  /* of the last time the link went down */
+    char text[1024]; /* and all that was said about it */
+    int answers, notices;
+    dlk_key *noticed; /* the last key told about */
+    char log[8192];
+} world;
+
+/* Opens and starts: @p uri, and pairs of a key and its value, NULL at the end. */
+bool world_open(world *w, const char *uri, ...);
+/* The same, and waits until the link is up. */
+bool world_connect(world *w, const char *uri, ...);
+/* What `open` answers to that; nothing stays open. */
+dlock_err world_try(const char *uri, dlock_error **err, ...);
+void world_close(world *w);
+
+/* One round of a driver: tick, arm, sleep (50 ms at most), process. */
+void world_round(world *w);
+/* Rounds until the condition holds; fails the test after a generous time. */
+#define AWAIT(w, condition)                                                              \
+    do {                                                                                 \
+        int64_t await_end = dlk_clock_now() + world_patience();                          \
+        while (!(condition) && dlk_clock_now() < await_end)                              \
+            world_round(w);                                                              \
+        CHECK(condition);                                                                \
+    } while (0)
+int64_t world_patience(void);
+/* Rounds for so long. */
+void world_spin(world *w, int64_t ms);
+
+/* A key; world_forget frees it. NULL after a failed check. */
+dlk_key *world_key(world *w, const char *name);
+void world_forget(world *w, dlk_key *key);
+
+/* An ask with a deadline of client.timeout_ms; asking and awaiting its reply. */
+dlk_ask world_make(world *w, dlk_verb verb, dlk_key *key, uint64_t number);
+void world_ask(world *w, dlk_ask *ask);
+dlk_reply world_await(world *w, dlk_ask *ask);
+/* All at once. The error of a REFUSED stays in `text`, its code in `code`. */
+dlk_reply world_do(world *w, dlk_verb verb, dlk_key *key, uint64_t number,
+                   int64_t *ret_token);
+void world_watch(world *w, dlk_key *key, bool on);
+
+#endif

@@ -1,0 +1,39 @@
+/* A Redis of our own: on a free loopback port, in a directory of its own, nothing saved. It dies
+ * with the test program. */
+#ifndef HARNESS_REDIS_SERVER_H
+#define HARNESS_REDIS_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+typedef struct redis_server {
+    pid_t pid;
+    int port;
+    char dir[64];
+    char path[80];    /* of its Unix socket */
+    char config[512]; /* further lines of its configuration */
+    int control;      /* the test's own connection, -1 = none */
+} redis_server;
+
+/* Whether redis-server is installed; when not, the running test is marked as skipped. */
+bool redis_server_available(void);
+
+/* @p config: further lines for redis.conf, or NULL. False after a failed check. */
+bool redis_server_start(redis_server *server, const char *config);
+/* Ends it in good order, removes its directory; harmless when it isn't running. */
+void redis_server_stop(redis_server *server);
+/* SIGKILL, and again from nothing on the same port. */
+void redis_server_kill(redis_server *server);
+bool redis_server_restart(redis_server *server);
+/* SIGSTOP and SIGCONT. */
+void redis_server_freeze(redis_server *server);
+void redis_server_thaw(redis_server *server);
+
+/* Runs a command, its words separated by spaces, and returns the answer as text until the next
+ * call on this thread: elements of arrays separated by spaces, nil as "(nil)", an error with its
+ * '-'. "(gone)" when the server doesn't answer. */
+const char *redis_server_call(redis_server *server, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,273 @@
+/* Addresses and lookups, dialling, backing off, and a stream that several threads write to. */
+#include "harness/harness.h"
+#include "net/address.h"
+#include "net/backoff.h"
+#include "net/dial.h"
+#include "net/stream.h"
+#include "util/clock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+TEST(numeric_hosts_need_no_lookup)
+{
+    dlk_addresses found;
+    CHECK(dlk_address_numeric("127.0.0.1", 6379, &found));
+    CHECK_EQ_INT(found.count, 1);
+    CHECK_EQ_INT(found.item[0].is.in.sin_port, htons(6379));
+    CHECK(dlk_address_numeric("::1", 7, &found));
+    CHECK_EQ_INT(found.item[0].is.any.sa_family, AF_INET6);
+    CHECK(!dlk_address_numeric("localhost", 6379, &found));
+    CHECK(!dlk_address_numeric("127.0.0.1.example", 6379, &found));
+}
+
+TEST(a_path_must_fit_into_an_address)
+{
+    char path[200];
+    dlk_addresses found;
+    memset(path, 'a', sizeof(path));
+    path[107] = '\0';
+    CHECK(dlk_address_unix(path, &found));
+    path[107] = 'a';
+    path[108] = '\0';
+    CHECK(!dlk_address_unix(path, &found));
+    CHECK(!dlk_address_unix("", &found));
+}
+
+TEST(a_lookup_ends_by_itself_and_may_be_dropped_before)
+{
+    dlk_lookup *lookup = dlk_lookup_start("localhost", 80);
+    CHECK(lookup != NULL);
+    struct pollfd ready = {.fd = dlk_lookup_fd(lookup), .events = POLLIN};
+    CHECK_EQ_INT(poll(&ready, 1, 20000), 1);
+    CHECK(dlk_lookup_ended(lookup));
+    dlk_addresses found;
+    const char *why;
+    CHECK(dlk_lookup_result(lookup, &found, &why));
+    CHECK(found.count >= 1);
+    dlk_lookup_drop(lookup);
+    for (int i = 0; i < 20; i++) {
+        lookup = dlk_lookup_start(i % 2 ? "localhost" : "no-such-host.invalid", 80);
+        CHECK(lookup != NULL);
+        dlk_lookup_drop(lookup);
+    }
+    dlk_lookup_drop(NULL);
+}
+
+TEST(backing_off_grows_to_its_limit_and_never_beyond)
+{
+    dlk_backoff backoff = {.min_ms = 50, .max_ms = 2000};
+    dlk_rand rand = {1};
+    int64_t step = 50;
+    for (int i = 0; i < 20; i++) {
+        int64_t wait = dlk_backoff_next(&backoff, &rand);
+        CHECK(wait >= step * DLK_NS_PER_MS / 2 && wait <= step * DLK_NS_PER_MS);
+        step = step * 2 > 2000 ? 2000 : step * 2;
+    }
+    dlk_backoff_reset(&backoff);
+    CHECK(dlk_backoff_next(&backoff, &rand) <= 50 * DLK_NS_PER_MS);
+}
+
+/* ---- Dialling ---- */
+
+static int listen_at(dlk_addresses *at)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (!dlk_address_numeric("127.0.0.1", 0, at) ||
+        bind(fd, &at->item[0].is.any, at->item[0].size) != 0 || listen(fd, 8) != 0 ||
+        getsockname(fd, &at->item[0].is.any, &at->item[0].size) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static dlk_dialled dial_all(dlk_dial *dial, int64_t wait_ms)
+{
+    dlk_dial_begin(dial, dlk_clock_now() + wait_ms * DLK_NS_PER_MS);
+    dlk_dialled result;
+    while ((result = dlk_dial_step(dial, dlk_clock_now())) == DLK_DIAL_PENDING) {
+        struct pollfd ready = {.fd = dial->fd, .events = POLLOUT};
+        poll(&ready, 1, 1);
+    }
+    return result;
+}
+
+TEST(each_address_is_tried_once_until_one_answers)
+{
+    dlk_addresses open, closed;
+    int listener = listen_at(&open), gone = listen_at(&closed);
+    CHECK(listener >= 0 && gone >= 0);
+    close(gone);
+    dlk_dial dial = {.addresses = {.count = 3}};
+    dial.addresses.item[0] = dial.addresses.item[1] = closed.item[0];
+    dial.addresses.item[2] = open.item[0];
+    CHECK_EQ_INT(dial_all(&dial, 10000), DLK_DIAL_DONE);
+    CHECK(dlk_address_same(dlk_dial_address(&dial), &open.item[0]));
+    dlk_dial_end(&dial);
+    dial.addresses.count = 2;
+    CHECK_EQ_INT(dial_all(&dial, 10000), DLK_DIAL_FAILED);
+    CHECK_EQ_INT(dial.error, ECONNREFUSED);
+    dial.addresses.count = 0;
+    CHECK_EQ_INT(dial_all(&dial, 10000), DLK_DIAL_FAILED);
+    close(listener);
+}
+
+TEST(a_silent_address_leaves_time_for_the_next)
+{
+    /* A listener whose backlog is full drops what comes: a black hole on loopback. */
+    dlk_addresses hole, open;
+    int full = listen_at(&hole), listener = listen_at(&open);
+    CHECK(full >= 0 && listener >= 0 && listen(full, 0) == 0);
+    int fillers[4];
+    for (int i = 0; i < 4; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        CHECK(connect(fillers[i], &hole.item[0].is.any, hole.item[0].size) == 0 ||
+              errno == EINPROGRESS);
+    }
+    dlk_dial dial = {.addresses = {.count = 2}};
+    dial.addresses.item[0] = hole.item[0];
+    dial.addresses.item[1] = open.item[0];
+    int64_t began = dlk_clock_now();
+    CHECK_EQ_INT(dial_all(&dial, 400), DLK_DIAL_DONE);
+    CHECK(dlk_clock_now() - began >= 100 * DLK_NS_PER_MS); /* the first had its share */
+    CHECK(dlk_address_same(dlk_dial_address(&dial), &open.item[0]));
+    dlk_dial_end(&dial);
+    dial.addresses.count = 1;
+    CHECK_EQ_INT(dial_all(&dial, 50), DLK_DIAL_FAILED);
+    CHECK_EQ_INT(dial.error, ETIMEDOUT);
+    for (int i = 0; i < 4; i++)
+        close(fillers[i]);
+    close(full);
+    close(listener);
+}
+
+/* ---- A stream and its threads ---- */
+
+enum { WRITERS = 4, LINES = 3000, LINE = 64 };
+
+static dlk_stream stream;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool writing;
+static _Atomic int asked_to_arm;
+
+static void *write_lines(void *arg)
+{
+    char line[LINE + 1];
+    for (int i = 0; i < LINES; i++) {
+        snprintf(line, sizeof(line), "%d %07d %*s\n", *(int *)arg, i, LINE - 11, "x");
+        pthread_mutex_lock(&mutex);
+        (void)harness_check(__FILE__, __LINE__, dlk_buf_append(&stream.out, line, LINE),
+                            "append");
+        if (!dlk_stream_flush(&stream, &mutex))
+            atomic_fetch_add(&asked_to_arm, 1);
+        pthread_mutex_unlock(&mutex);
+    }
+    return NULL;
+}
+
+static void *drive(void *arg)
+{
+    (void)arg;
+    while (atomic_load(&writing)) {
+        pthread_mutex_lock(&mutex);
+        dlk_stream_arm(&stream);
+        pthread_mutex_unlock(&mutex);
+        struct pollfd ready = {.fd = atomic_load(&stream.fd)};
+        ready.events = dlk_stream_push(&stream);
+        if (ready.events)
+            poll(&ready, 1, 1);
+        pthread_mutex_lock(&mutex);
+        dlk_stream_disarm(&stream);
+        pthread_mutex_unlock(&mutex);
+    }
+    return NULL;
+}
+
+TEST(every_line_of_every_writer_arrives_whole_and_in_order)
+{
+    int ends[2], small = 4096, next[WRITERS] = {0}, numbers[WRITERS];
+    CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    CHECK_EQ_INT(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+    dlk_stream_init(&stream);
+    dlk_stream_open(&stream, ends[0]);
+    pthread_t writers[WRITERS], driver;
+    atomic_store(&writing, true);
+    CHECK_EQ_INT(pthread_create(&driver, NULL, drive, NULL), 0);
+    for (int i = 0; i < WRITERS; i++) {
+        numbers[i] = i;
+        CHECK_EQ_INT(pthread_create(&writers[i], NULL, write_lines, &numbers[i]), 0);
+    }
+    char line[LINE + 1] = {0};
+    for (int i = 0; i < WRITERS * LINES; i++) {
+        CHECK_EQ_INT(recv(ends[1], line, LINE, MSG_WAITALL), LINE);
+        int writer = line[0] - '0', number = -1;
+        CHECK(writer >= 0 && writer < WRITERS && line[LINE - 1] == '\n');
+        CHECK_EQ_INT(sscanf(line + 2, "%d", &number), 1);
+        CHECK_EQ_INT(number, next[writer]++);
+    }
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(writers[i], NULL);
+    atomic_store(&writing, false);
+    pthread_join(driver, NULL);
+    harness_note("%d times the socket was full", atomic_load(&asked_to_arm));
+    CHECK(dlk_stream_unsent(&stream, WRITERS * LINES * LINE + 1));
+    CHECK(!dlk_stream_unsent(&stream, WRITERS * LINES * LINE));
+    dlk_stream_close(&stream);
+    CHECK(dlk_stream_reap(&stream));
+    dlk_stream_free(&stream);
+    close(ends[1]);
+}
+
+TEST(a_stream_that_is_in_use_is_closed_by_the_last_user)
+{
+    int ends[2];
+    char byte;
+    CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    dlk_stream_init(&stream);
+    dlk_stream_open(&stream, ends[0]);
+    dlk_stream_arm(&stream);
+    dlk_stream_close(&stream);
+    CHECK(!dlk_stream_reap(&stream)); /* the driver may be in recv on it */
+    CHECK_EQ_INT(recv(ends[1], &byte, 1, 0), 0);
+    dlk_stream_pull(&stream);
+    CHECK_EQ_INT(atomic_load(&stream.failure), DLK_STREAM_EOF);
+    dlk_stream_disarm(&stream);
+    CHECK(dlk_stream_reap(&stream));
+    CHECK_EQ_INT(atomic_load(&stream.fd), -1);
+    dlk_stream_free(&stream);
+    close(ends[1]);
+}
+
+TEST(a_password_is_wiped_from_the_buffer_once_it_is_sent)
+{
+    int ends[2];
+    CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    dlk_stream_init(&stream);
+    dlk_stream_open(&stream, ends[0]);
+    CHECK(dlk_buf_append(&stream.out, "c4nary", 6));
+    stream.secret = true;
+    char *memory = stream.out.data;
+    dlk_stream_arm(&stream);
+    CHECK(dlk_stream_push(&stream) == POLLIN);
+    dlk_stream_disarm(&stream);
+    CHECK(stream.sending.data == memory);
+    for (size_t i = 0; i < 6; i++)
+        CHECK_EQ_INT(memory[i], 0);
+    CHECK(!stream.secret && !stream.sending_secret);
+    /* Unsent, it is wiped with the end of the connection. */
+    CHECK(dlk_buf_append(&stream.out, "c4nary", 6));
+    stream.secret = true;
+    memory = stream.out.data;
+    dlk_stream_close(&stream);
+    CHECK(dlk_stream_reap(&stream));
+    for (size_t i = 0; i < 6; i++)
+        CHECK_EQ_INT(memory[i], 0);
+    dlk_stream_free(&stream);
+    close(ends[1]);
+}
