@@ -1,0 +1,126 @@
+/* Many locks and many threads at once on one client: an event loop with a thousand locks, and more
+ * threads than requests that may be under way before the engine takes over. */
+#include "world.h"
+
+#include <poll.h>
+#include <stdio.h>
+
+#define LOCKS 1000
+#define THREADS 24
+
+typedef struct entry {
+    dlock_lock *lock;
+    dlock_op *op;
+    dlock_hold *hold;
+    int rounds;
+} entry;
+
+/* One step of the life of a lock, as an event loop takes it: acquired → released → acquired … */
+static void advance(entry *e, uint64_t tag)
+{
+    for (;;) {
+        CHECK_EQ_INT(dlock_op_result(e->op), DLOCK_OK);
+        dlock_hold *hold = dlock_op_take_hold(e->op);
+        dlock_op_free(e->op);
+        e->op = NULL;
+        if (hold) {
+            CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
+            e->hold = hold;
+            e->op = dlock_hold_release_start(hold);
+        } else {
+            dlock_hold_free(e->hold);
+            e->hold = NULL;
+            if (++e->rounds == 3)
+                return;
+            e->op = dlock_lock_acquire_start(e->lock, DLOCK_FOREVER);
+        }
+        if (dlock_op_notify(e->op, tag) == DLOCK_EPENDING)
+            return;
+    }
+}
+
+TEST(one_thread_serves_a_thousand_locks_by_one_descriptor)
+{
+    BEGIN();
+    static entry entries[LOCKS];
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    struct pollfd fd = {.fd = dlock_client_event_fd(client), .events = POLLIN};
+    char name[32];
+    int done = 0;
+    for (uint64_t i = 0; i < LOCKS; i++) {
+        entry *e = &entries[i];
+        snprintf(name, sizeof(name), "crowd-%d", (int)i);
+        e->lock = world_lock(client, name, NULL);
+        e->op = dlock_lock_acquire_start(e->lock, DLOCK_FOREVER);
+        if (dlock_op_notify(e->op, i + 1) == DLOCK_OK)
+            advance(e, i + 1);
+        done += e->rounds == 3;
+    }
+    while (done < LOCKS && !harness_failed()) {
+        CHECK(poll(&fd, 1, (int)world_limit_ms()) == 1); /* else an event got lost */
+        dlock_event *event;
+        while ((event = dlock_client_next_event(client))) {
+            uint64_t tag = dlock_event_tag(event);
+            if (dlock_event_what(event) == DLOCK_EVENT_DONE) {
+                advance(&entries[tag - 1], tag);
+                done += entries[tag - 1].rounds == 3;
+            }
+            dlock_event_free(event);
+        }
+    }
+    CHECK_EQ_INT(world_stat(client, "grants"), 3 * LOCKS);
+    CHECK_EQ_INT(world_stat(client, "releases_failed"), 0);
+    for (int i = 0; i < LOCKS; i++)
+        dlock_lock_free(entries[i].lock);
+    CHECK_EQ_INT(world_stat(client, "names"), 0); /* what nobody uses is forgotten */
+}
+
+typedef struct toil {
+    dlock_client *client;
+    int number;
+    atomic_int *inside; /* of the shared lock */
+    intptr_t strange;
+} toil;
+
+static void *take_turns(void *arg)
+{
+    toil *t = arg;
+    char own[32];
+    snprintf(own, sizeof(own), "crowd-own-%d", t->number);
+    for (int i = 0; i < 40; i++) {
+        DLOCK_AUTO(dlock_hold) mine = NULL;
+        DLOCK_AUTO(dlock_hold) shared = NULL;
+        int64_t limit = world_limit_ms();
+        t->strange += dlock_acquire(t->client, own, limit, &mine, NULL) != DLOCK_OK;
+        t->strange += dlock_acquire(t->client, "crowd-shared", limit, &shared, NULL) != DLOCK_OK;
+        t->strange += atomic_fetch_add(t->inside, 1) != 0;
+        t->strange += dlock_hold_check(shared) != DLOCK_OK;
+        atomic_fetch_sub(t->inside, 1);
+        t->strange += dlock_hold_release(shared, NULL) != DLOCK_OK;
+        if (i % 2)
+            t->strange += dlock_hold_release(mine, NULL) != DLOCK_OK;
+    }
+    return NULL;
+}
+
+TEST(many_threads_of_two_clients_take_own_and_shared_locks_without_overlap)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) one = world_client(NULL);
+    DLOCK_AUTO(dlock_client) two = world_client(NULL);
+    pthread_t threads[THREADS];
+    toil toils[THREADS];
+    atomic_int inside = 0;
+    for (int i = 0; i < THREADS; i++) {
+        toils[i] = (toil){.client = i % 2 ? one : two, .number = i, .inside = &inside};
+        CHECK(pthread_create(&threads[i], NULL, take_turns, &toils[i]) == 0);
+    }
+    intptr_t strange = 0;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        strange += toils[i].strange;
+    }
+    CHECK_EQ_INT(strange, 0);
+    AWAIT(world_stat(one, "unconfirmed") + world_stat(two, "unconfirmed") == 0);
+    CHECK_EQ_INT(world_stat(one, "in_flight"), 0);
+}

@@ -1,0 +1,116 @@
+/* The log sink: what it hears, when, and that nothing of ours is locked while it listens. */
+#include "world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct sink {
+    pthread_mutex_t mutex;
+    char text[16384];
+    atomic_int lines, entered;
+    atomic_bool hold_up, passed; /* hold_up: the sink waits until somebody else has got through */
+    int worst;                   /* the loudest level, and the most talkative, that came */
+    int least;
+} sink;
+
+static void hear(void *user, dlock_level level, const char *line)
+{
+    sink *s = user;
+    s->entered++;
+    int64_t end = world_now_ms() + world_limit_ms();
+    while (s->hold_up && !s->passed && world_now_ms() < end)
+        world_nap();
+    pthread_mutex_lock(&s->mutex);
+    size_t used = strlen(s->text);
+    snprintf(s->text + used, sizeof(s->text) - used, "%s\n", line);
+    s->worst = s->worst == 0 || (int)level < s->worst ? (int)level : s->worst;
+    s->least = (int)level > s->least ? (int)level : s->least;
+    pthread_mutex_unlock(&s->mutex);
+    (void)dlock_strerror(DLOCK_OK); /* these two it may call */
+    (void)dlock_errname(DLOCK_OK);
+    s->lines++;
+}
+
+static dlock_client *client_with(sink *s, const char *settings)
+{
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
+    dlock_client *client = NULL;
+    *s = (sink){.mutex = PTHREAD_MUTEX_INITIALIZER};
+    dlock_err code = dlock_conf_set_log(conf, hear, s);
+    if (code == DLOCK_OK)
+        code = dlock_client_open(world_uri(), conf, &client, &err);
+    harness_err(__FILE__, __LINE__, "dlock_client_open", code, DLOCK_OK, err);
+    return client;
+}
+
+static bool lose_one(dlock_client *client, const char *name)
+{
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, name, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    return world_lose(name, hold);
+}
+
+TEST(a_loss_is_a_warning_of_one_line_that_names_the_lock)
+{
+    BEGIN();
+    sink s;
+    DLOCK_AUTO(dlock_client) client = client_with(&s, NULL);
+    CHECK(lose_one(client, "log\nwith two lines"));
+    AWAIT(s.lines == 1);
+    CHECK_CONTAINS(s.text, "log with two lines");
+    CHECK_EQ_INT(s.worst, DLOCK_LOG_WARN);
+    CHECK(strchr(s.text, '\n') == s.text + strlen(s.text) - 1);
+    /* With a sink, lines aren't events. */
+    int fd = dlock_client_event_fd(client);
+    CHECK(lose_one(client, "log-again"));
+    AWAIT(s.lines == 2);
+    CHECK(!world_readable(fd) && dlock_client_next_event(client) == NULL);
+}
+
+TEST(the_level_says_how_much_is_heard)
+{
+    BEGIN();
+    sink off, error, debug;
+    DLOCK_AUTO(dlock_client) silent = client_with(&off, "client.log_level=off");
+    DLOCK_AUTO(dlock_client) quiet = client_with(&error, "client.log_level=error");
+    DLOCK_AUTO(dlock_client) loud = client_with(&debug, "client.log_level=debug");
+    CHECK(lose_one(silent, "level-1"));
+    CHECK(lose_one(quiet, "level-2"));
+    CHECK(lose_one(loud, "level-3"));
+    AWAIT(strstr(debug.text, "level-3"));
+    CHECK_EQ_INT(dlock_client_close(silent, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_client_close(quiet, NULL), DLOCK_OK);
+    CHECK_EQ_INT(off.lines, 0);
+    CHECK_EQ_INT(error.lines, 0); /* a loss is no error of ours */
+    CHECK(debug.least <= DLOCK_LOG_DEBUG && debug.worst >= DLOCK_LOG_ERROR);
+}
+
+TEST(the_client_goes_on_while_the_sink_takes_its_time)
+{
+    BEGIN();
+    sink s;
+    DLOCK_AUTO(dlock_client) client = client_with(&s, "lock.ttl_ms=100 lock.renew=off");
+    DLOCK_AUTO(dlock_lock) long_lock = world_lock(client, "log-long", "lock.ttl_ms=60000");
+    DLOCK_AUTO(dlock_hold) held = world_take(long_lock);
+    DLOCK_AUTO(dlock_hold) dying = NULL;
+    s.hold_up = true;
+    CHECK_EQ_INT(dlock_acquire(client, "log-dying", world_limit_ms(), &dying, NULL), DLOCK_OK);
+    AWAIT(s.entered > 0); /* the engine has lost it, and stands in the sink */
+    CHECK_EQ_INT(dlock_hold_check(held), DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_verify(held, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_release(held, NULL), DLOCK_OK);
+    CHECK(world_stat(client, "losses") == 1);
+    CHECK_EQ_INT(s.lines, 0); /* it still does */
+    s.passed = true;
+    AWAIT(s.lines == 1);
+}
+
+TEST(a_conf_without_a_client_takes_and_drops_a_sink)
+{
+    DLOCK_AUTO(dlock_conf) conf = dlock_conf_new();
+    sink s;
+    CHECK_EQ_INT(dlock_conf_set_log(conf, hear, &s), DLOCK_OK);
+    CHECK_EQ_INT(dlock_conf_set_log(conf, NULL, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_conf_set_log(NULL, hear, &s), DLOCK_EINVAL);
+}

@@ -1,0 +1,170 @@
+/* How long a grant stays valid: renewal by itself, by feeding, not at all, up to a limit, and by
+ * extending. Leases are short here; nothing is asserted of how fast the machine is. */
+#include "world.h"
+
+TEST(a_grant_renews_itself_and_stays_valid_far_beyond_its_ttl)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=300");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    int64_t begin = world_now_ms();
+    while (world_now_ms() - begin < 900) {
+        CHECK(dlock_hold_remaining_ms(hold) <= 300); /* never more than was asked */
+        world_nap();
+    }
+    if (world_stat(client, "suspects") > 0)
+        SKIP("too slow to renew every 100 ms");
+    CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
+    CHECK(world_stat(client, "renewals") >= 3);
+    CHECK_EQ_INT(world_try(__func__), DLOCK_EBUSY);
+}
+
+TEST(without_renewal_it_is_lost_by_the_clock_and_never_suspect)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=250 lock.renew=off");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    int64_t begin = world_now_ms();
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    dlock_state state;
+    while ((state = dlock_hold_state(hold)) != DLOCK_LOST) {
+        CHECK_EQ_INT(state, DLOCK_HELD);
+        world_nap();
+    }
+    CHECK(world_now_ms() - begin >= 240); /* a margin of ttl/100 + 2 ms may be off */
+    CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
+    CHECK_EQ_INT(dlock_hold_remaining_ms(hold), 0);
+    CHECK_EQ_INT(world_stat(client, "renewals"), 0);
+    AWAIT(world_try(__func__) == DLOCK_OK);
+}
+
+TEST(nobody_else_gets_it_before_the_check_of_the_first_says_lost)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=150 lock.renew=off");
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
+    for (int i = 0; i < 3; i++) {
+        DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+        DLOCK_AUTO(dlock_hold) next = world_take(theirs);
+        CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
+        CHECK(dlock_hold_token(next) > dlock_hold_token(hold));
+        CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
+        CHECK_EQ_INT(dlock_hold_verify(next, NULL), DLOCK_OK); /* untouched by that release */
+    }
+}
+
+TEST(a_fed_grant_lives_while_it_is_fed_and_dies_when_it_is_not)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=400 lock.renew=fed");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    int64_t begin = world_now_ms();
+    dlock_err fed = DLOCK_OK;
+    while (fed == DLOCK_OK && world_now_ms() - begin < 1000) {
+        fed = dlock_hold_feed(hold);
+        world_nap();
+    }
+    if (fed != DLOCK_OK)
+        SKIP("too slow to feed every 133 ms");
+    int64_t renewals = world_stat(client, "renewals");
+    CHECK(renewals >= 2 && renewals <= 8); /* about every third of the ttl, however often fed */
+    AWAIT(dlock_hold_check(hold) == DLOCK_ELOST);
+    CHECK(world_stat(client, "renewals") <= renewals + 1);
+    CHECK_EQ_INT(dlock_hold_feed(hold), DLOCK_ELOST);
+}
+
+TEST(at_max_hold_the_grant_ends_lost_however_it_is_renewed)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=200 lock.max_hold_ms=500");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    int64_t begin = world_now_ms();
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    int64_t granted = world_now_ms();
+    while (dlock_hold_check(hold) == DLOCK_OK) {
+        int64_t spent = world_now_ms() - granted;
+        CHECK(dlock_hold_remaining_ms(hold) <= 500 - spent + 2);
+        world_nap();
+    }
+    CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
+    if (world_stat(client, "renewals") < 2)
+        SKIP("too slow to renew every 66 ms");
+    CHECK(world_now_ms() - begin >= 490);
+}
+
+TEST(extend_sets_the_lease_from_now_on_and_never_shortens_it)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=10000 lock.renew=off");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CHECK_OK(dlock_hold_extend(hold, 100, &err), err);
+    CHECK(dlock_hold_remaining_ms(hold) > 100);
+    CHECK_OK(dlock_hold_extend(hold, 60000, &err), err);
+    CHECK(dlock_hold_remaining_ms(hold) > 30000);
+    CHECK(dlock_hold_remaining_ms(hold) <= 60000);
+    int64_t seen = world_seen(lock, "holders.0.remaining_ms");
+    CHECK(seen > 30000 && seen <= 60000);
+    CHECK_OK(dlock_hold_extend(hold, 20000, &err), err);
+    CHECK(dlock_hold_remaining_ms(hold) > 30000);
+    CHECK(world_seen(lock, "holders.0.remaining_ms") > 30000);
+}
+
+TEST(extend_acts_on_the_grant_and_goes_up_to_max_hold)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=2000 lock.max_hold_ms=30000");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) one = world_take(lock);
+    DLOCK_AUTO(dlock_hold) two = world_take(lock);
+    CHECK_OK(dlock_hold_extend(one, 90000, &err), err);
+    CHECK(dlock_hold_remaining_ms(two) > 10000);
+    CHECK(dlock_hold_remaining_ms(two) <= 30000);
+}
+
+TEST(an_extended_grant_is_renewed_with_its_new_ttl)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=1000");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CHECK_OK(dlock_hold_extend(hold, 1500, &err), err);
+    int64_t before = world_stat(client, "renewals");
+    AWAIT(world_stat(client, "renewals") > before);
+    CHECK(dlock_hold_remaining_ms(hold) > 1000);
+}
+
+TEST(extend_refuses_what_no_lease_can_be)
+{
+    BEGIN();
+    static const int64_t bad[] = {INT64_MIN, -1, 0, 99, INT64_C(2592000001), INT64_MAX};
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        DLOCK_AUTO(dlock_error) err = NULL;
+        CHECK_ERR(dlock_hold_extend(hold, bad[i], &err), DLOCK_EINVAL, err);
+        CHECK_CONTAINS(dlock_error_text(err), "100 ms");
+    }
+    CHECK_EQ_INT(dlock_hold_extend(hold, INT64_C(2592000000), NULL), DLOCK_OK);
+    CHECK(dlock_hold_remaining_ms(hold) > INT64_C(2500000000));
+}
+
+TEST(the_server_is_told_of_the_loss_by_time_so_that_others_need_not_wait)
+{
+    BEGIN();
+    /* max_hold ends the validity long before the server would forget the lease. */
+    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=300 lock.max_hold_ms=300");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    AWAIT(dlock_hold_check(hold) == DLOCK_ELOST);
+    AWAIT(world_try(__func__) == DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
+}

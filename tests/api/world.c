@@ -1,0 +1,319 @@
+/* The lock service of a test program and the little helpers; see the header. */
+#include "world.h"
+
+#include "harness/redis_server.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct {
+    bool ready;
+    pid_t pid; /* who made it and tidies up */
+    char uri[128], dir[64];
+    redis_server redis;
+} world;
+
+/* ---- the service ---- */
+
+static const char *backend(void)
+{
+    const char *name = getenv("DLK_TEST_BACKEND");
+    return name ? name : "mem";
+}
+
+bool world_is(const char *name)
+{
+    return strcmp(backend(), name) == 0;
+}
+
+static void tidy(void)
+{
+    if (getpid() != world.pid)
+        return;
+    if (world_is("redis"))
+        redis_server_stop(&world.redis);
+    if (world.dir[0]) {
+        (void)unlink(world.uri + strlen("file://"));
+        (void)rmdir(world.dir);
+    }
+}
+
+static bool make_service(void)
+{
+    if (!strstr(dlock_backends(), backend())) {
+        harness_skip("this build doesn't have the backend");
+        return false;
+    }
+    if (world_is("redis")) {
+        if (!redis_server_available() || !redis_server_start(&world.redis, NULL))
+            return false;
+        snprintf(world.uri, sizeof(world.uri), "redis://127.0.0.1:%d", world.redis.port);
+    } else if (world_is("file")) {
+        strcpy(world.dir, "/tmp/dlock-api-XXXXXX");
+        if (!harness_check(__FILE__, __LINE__, mkdtemp(world.dir) != NULL, "a directory"))
+            return false;
+        snprintf(world.uri, sizeof(world.uri), "file://%s/table", world.dir);
+    } else {
+        strcpy(world.uri, "mem:api");
+    }
+    world.pid = getpid();
+    return atexit(tidy) == 0;
+}
+
+bool world_ready(void)
+{
+    if (!world.ready)
+        world.ready = make_service();
+    return world.ready;
+}
+
+const char *world_uri(void)
+{
+    return world.uri;
+}
+
+struct redis_server *world_redis(void)
+{
+    return &world.redis;
+}
+
+/* ---- time ---- */
+
+int64_t world_limit_ms(void)
+{
+    const char *slow = getenv("DLK_TEST_SLOW");
+    return slow && slow[0] == '1' ? 60000 : 15000;
+}
+
+int64_t world_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void world_nap(void)
+{
+    struct timespec time = {.tv_nsec = 1000000};
+    nanosleep(&time, NULL);
+}
+
+/* ---- opening things ---- */
+
+dlock_conf *world_conf(const char *settings)
+{
+    char text[512], *rest = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    dlock_conf *conf = dlock_conf_new();
+    snprintf(text, sizeof(text), "%s", settings ? settings : "");
+    for (char *key = strtok_r(text, " ", &rest); key; key = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(key, '=');
+        if (!harness_check(__FILE__, __LINE__, value != NULL, "key=value"))
+            break;
+        *value++ = '\0';
+        dlock_err code = dlock_conf_set(conf, key, value, &err);
+        if (!harness_err(__FILE__, __LINE__, key, code, DLOCK_OK, err))
+            break;
+    }
+    return conf;
+}
+
+dlock_client *world_client(const char *settings)
+{
+    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
+    DLOCK_AUTO(dlock_error) err = NULL;
+    dlock_client *client = NULL;
+    dlock_err code = dlock_client_open(world.uri, conf, &client, &err);
+    harness_err(__FILE__, __LINE__, "dlock_client_open", code, DLOCK_OK, err);
+    return client;
+}
+
+dlock_lock *world_lock(dlock_client *client, const char *name, const char *settings)
+{
+    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
+    DLOCK_AUTO(dlock_error) err = NULL;
+    dlock_lock *lock = NULL;
+    dlock_err code = dlock_lock_new(client, DLOCK_MUTEX, name, conf, &lock, &err);
+    harness_err(__FILE__, __LINE__, "dlock_lock_new", code, DLOCK_OK, err);
+    return lock;
+}
+
+dlock_hold *world_take(dlock_lock *lock)
+{
+    DLOCK_AUTO(dlock_error) err = NULL;
+    dlock_hold *hold = NULL;
+    dlock_err code = dlock_lock_acquire(lock, world_limit_ms(), &hold, &err);
+    harness_err(__FILE__, __LINE__, "dlock_lock_acquire", code, DLOCK_OK, err);
+    return hold;
+}
+
+/* ---- others, who want or take the lock ---- */
+
+dlock_err world_try(const char *name)
+{
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    dlock_err code = dlock_acquire(client, name, 0, &hold, NULL);
+    if (code == DLOCK_OK)
+        code = dlock_hold_release(hold, NULL);
+    return code;
+}
+
+dlock_err world_evict(const char *name)
+{
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, name, NULL);
+    dlock_err code = dlock_lock_break(lock, NULL, &err);
+    harness_err(__FILE__, __LINE__, "dlock_lock_break", code, DLOCK_OK, err);
+    return code;
+}
+
+bool world_lose(const char *name, dlock_hold *hold)
+{
+    DLOCK_AUTO(dlock_error) err = NULL;
+    if (world_evict(name) != DLOCK_OK)
+        return false;
+    dlock_err code = dlock_hold_verify(hold, &err);
+    return harness_err(__FILE__, __LINE__, "dlock_hold_verify", code, DLOCK_ELOST, err);
+}
+
+/* ---- looking ---- */
+
+static int64_t number_of(dlock_info *info, const char *key)
+{
+    const char *text = info ? dlock_info_get(info, key) : NULL;
+    return text ? strtoll(text, NULL, 10) : -1;
+}
+
+int64_t world_stat(dlock_client *client, const char *key)
+{
+    DLOCK_AUTO(dlock_info) info = NULL;
+    return dlock_client_stats(client, &info, NULL) == DLOCK_OK ? number_of(info, key) : -1;
+}
+
+int64_t world_seen(dlock_lock *lock, const char *key)
+{
+    DLOCK_AUTO(dlock_info) info = NULL;
+    return dlock_lock_inspect(lock, &info, NULL) == DLOCK_OK ? number_of(info, key) : -1;
+}
+
+bool world_readable(int fd)
+{
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    return poll(&one, 1, 0) == 1 && (one.revents & POLLIN);
+}
+
+dlock_event *world_event(dlock_client *client, dlock_what what)
+{
+    int64_t end = world_now_ms() + world_limit_ms();
+    while (world_now_ms() < end) {
+        dlock_event *event = dlock_client_next_event(client);
+        if (event && dlock_event_what(event) == what)
+            return event;
+        dlock_event_free(event);
+        if (!event)
+            world_nap();
+    }
+    harness_note("no event of kind %d came", (int)what);
+    return NULL;
+}
+
+/* ---- threads ---- */
+
+static void *wait_in_thread(void *arg)
+{
+    world_waiter *waiter = arg;
+    waiter->tid = (int)syscall(SYS_gettid);
+    waiter->code =
+        dlock_lock_acquire(waiter->lock, waiter->wait_ms, &waiter->hold, &waiter->err);
+    waiter->over = true;
+    return NULL;
+}
+
+void world_wait_start(world_waiter *waiter, dlock_client *client, dlock_lock *lock,
+                      int64_t wait_ms)
+{
+    waiter->client = client;
+    waiter->lock = lock;
+    waiter->wait_ms = wait_ms;
+    waiter->tid = 0;
+    waiter->over = false;
+    waiter->runs = pthread_create(&waiter->thread, NULL, wait_in_thread, waiter) == 0;
+    harness_check(__FILE__, __LINE__, waiter->runs, "a thread");
+}
+
+dlock_err world_wait_end(world_waiter *waiter)
+{
+    if (waiter->runs)
+        pthread_join(waiter->thread, NULL);
+    waiter->runs = false;
+    return waiter->code;
+}
+
+void world_waiter_drop(world_waiter *waiter)
+{
+    if (waiter->runs) { /* the test has failed on its way: nothing else would end the wait */
+        (void)dlock_client_close(waiter->client, NULL);
+        (void)world_wait_end(waiter);
+    }
+    dlock_hold_free(waiter->hold);
+    dlock_error_free(waiter->err);
+}
+
+bool world_asleep(int tid)
+{
+    char path[64], text[512] = "";
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+    FILE *file = tid ? fopen(path, "re") : NULL;
+    if (!file)
+        return false;
+    size_t size = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[size] = '\0';
+    const char *state = strrchr(text, ')');
+    return state && state[1] && state[2] == 'S';
+}
+
+/* ---- processes ---- */
+
+pid_t world_child_start(void (*run)(void *), void *arg)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    run(arg);
+    fflush(stdout);
+    _exit(harness_failed());
+}
+
+int world_child_end(pid_t pid)
+{
+    int status = 0;
+    int64_t end = world_now_ms() + world_limit_ms();
+    pid_t ended = 0;
+    while (pid > 0 && (ended = waitpid(pid, &status, WNOHANG)) == 0 && world_now_ms() < end)
+        world_nap();
+    if (pid > 0 && ended == 0) {
+        harness_note("the child hangs");
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        return -1;
+    }
+    if (ended == pid && WIFSIGNALED(status))
+        harness_note("the child died by signal %d", WTERMSIG(status));
+    return ended == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int world_child(void (*run)(void *), void *arg)
+{
+    return world_child_end(world_child_start(run, arg));
+}

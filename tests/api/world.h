@@ -1,0 +1,111 @@
+/* What the API tests share: a lock service of their own, short ways to open things, and ways to
+ * await instead of to sleep. Which backend is under test says DLK_TEST_BACKEND: mem (default),
+ * file or redis. A test names its locks after itself, so that tests don't meet. */
+#ifndef TESTS_API_WORLD_H
+#define TESTS_API_WORLD_H
+
+#include "harness/harness.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+/* Ends the test as skipped when its backend can't be had here. */
+#define BEGIN()                                                                          \
+    do {                                                                                 \
+        if (!world_ready())                                                              \
+            return;                                                                      \
+    } while (0)
+
+#define SKIP_ON(backend, why)                                                            \
+    do {                                                                                 \
+        if (world_is(backend))                                                           \
+            SKIP(why);                                                                   \
+    } while (0)
+
+/* Polls until the condition holds; fails the test after a generous time. */
+#define AWAIT(condition)                                                                 \
+    do {                                                                                 \
+        int64_t await_end = world_now_ms() + world_limit_ms();                           \
+        bool await_held; /* looked at once: it may not stay so */                        \
+        while (!(await_held = (condition)) && world_now_ms() < await_end)                \
+            world_nap();                                                                 \
+        if (!harness_check(__FILE__, __LINE__, await_held, #condition))                  \
+            return;                                                                      \
+    } while (0)
+
+/* ThreadSanitizer can't follow threads that a fork's child starts beside those of its parent. */
+#if defined(__SANITIZE_THREAD__)
+#define WORLD_CHILD_HAS_NO_THREADS true
+#elif defined(__has_feature)
+#define WORLD_CHILD_HAS_NO_THREADS __has_feature(thread_sanitizer)
+#else
+#define WORLD_CHILD_HAS_NO_THREADS false
+#endif
+
+bool world_ready(void);
+bool world_is(const char *backend);
+const char *world_uri(void);
+
+/* How long is long enough to call something hung; longer with DLK_TEST_SLOW=1. */
+int64_t world_limit_ms(void);
+int64_t world_now_ms(void);
+void world_nap(void);
+
+/* Yours to free; NULL after a failed check. @p settings as "lock.ttl_ms=500 lock.renew=off", or
+ * NULL. */
+dlock_conf *world_conf(const char *settings);
+dlock_client *world_client(const char *settings);
+dlock_lock *world_lock(dlock_client *client, const char *name, const char *settings);
+/* Acquires with a generous wait. */
+dlock_hold *world_take(dlock_lock *lock);
+
+/* Whether a client of its own gets the lock at once; it is given back. */
+dlock_err world_try(const char *name);
+/* Takes the lock away from whoever holds it, as an operator. */
+dlock_err world_evict(const char *name);
+/* Evicts, and lets @p hold hear of it: it is LOST afterwards. */
+bool world_lose(const char *name, dlock_hold *hold);
+
+int64_t world_stat(dlock_client *client, const char *key);
+/* What inspect says of a key; -1 when it doesn't say. */
+int64_t world_seen(dlock_lock *lock, const char *key);
+
+/* The next event of this kind, others are dropped; NULL when it doesn't come. */
+dlock_event *world_event(dlock_client *client, dlock_what what);
+bool world_readable(int fd);
+
+/* A thread that waits in dlock_lock_acquire. Closes the client if the test ends too early. */
+typedef struct world_waiter {
+    pthread_t thread;
+    dlock_client *client;
+    dlock_lock *lock;
+    int64_t wait_ms;
+    atomic_int tid;
+    atomic_bool over;
+    bool runs;
+    dlock_err code;
+    dlock_hold *hold;
+    dlock_error *err;
+} world_waiter;
+
+#define WAITER(name) world_waiter name __attribute__((cleanup(world_waiter_drop))) = {0}
+
+void world_wait_start(world_waiter *waiter, dlock_client *client, dlock_lock *lock,
+                      int64_t wait_ms);
+/* Joins it; the hold stays in waiter->hold. */
+dlock_err world_wait_end(world_waiter *waiter);
+void world_waiter_drop(world_waiter *waiter);
+/* Whether that thread of ours sleeps in the kernel. */
+bool world_asleep(int tid);
+
+/* Runs @p run in a child process; 0 when no check failed there. world_child_start does not wait. */
+int world_child(void (*run)(void *), void *arg);
+pid_t world_child_start(void (*run)(void *), void *arg);
+/* Waits for it, 0 when it ended well; a child that hangs is killed. */
+int world_child_end(pid_t pid);
+
+/* The Redis under test, for those who mistreat it. */
+struct redis_server *world_redis(void);
+
+#endif

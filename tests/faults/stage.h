@@ -1,0 +1,81 @@
+/* What the fault tests have in common: a real Redis, a proxy before it where one is wanted, other
+ * processes, waiting with a limit, and the proof that nothing is left when it is over. */
+#ifndef TESTS_FAULTS_STAGE_H
+#define TESTS_FAULTS_STAGE_H
+
+#include "harness/harness.h"
+#include "harness/proxy.h"
+#include "harness/redis_server.h"
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#define STAGE_MS INT64_C(1000000) /* in ns */
+
+/* ---- Time ---- */
+
+/* The boot clock, in ns: the same for all processes. */
+int64_t stage_now(void);
+void stage_nap(int64_t ms);
+/* What the machine may add to any time; more with DLK_TEST_SLOW. */
+int64_t stage_slack_ms(void);
+/* How long to wait for what is sure to come. */
+int64_t stage_patience_ms(void);
+
+#define AWAIT_MS(condition, limit_ms)                                                    \
+    do {                                                                                 \
+        int64_t await_end = stage_now() + (limit_ms) * STAGE_MS;                         \
+        while (!(condition) && stage_now() < await_end)                                  \
+            stage_nap(1);                                                                \
+        CHECK(condition);                                                                \
+    } while (0)
+#define AWAIT(condition) AWAIT_MS(condition, stage_patience_ms())
+
+/* ---- The server ---- */
+
+typedef struct stage {
+    redis_server server;
+    proxy proxy;
+    bool has_server, has_proxy;
+    char uri[64], proxied[64]; /* of the server, and of the proxy before it */
+    int fds, threads;          /* the base line of this process */
+} stage;
+
+/* @p config: lines for redis.conf, or NULL. False: the test is skipped, or a check has failed. */
+bool stage_set(stage *s, const char *config);
+/* After the processes were forked: it runs a thread. */
+bool stage_put_proxy(stage *s);
+/* All clients are freed. Checks that @p ttl_ms + 1 s later at most no lock is left on the server,
+ * and that descriptors and threads are as many as before; ends what stage_set began. */
+bool stage_clear(stage *s, int64_t ttl_ms);
+/* The names of all keys but the counters of tokens. */
+const char *stage_keys(stage *s);
+/* Descriptors and threads as they are now; stage_set has noted them. */
+void stage_note_base_line(stage *s);
+/* Waits until they are as few again, or fails a check. */
+bool stage_back_to_base_line(stage *s);
+
+/* ---- Clients ---- */
+
+/* Pairs of a key and its value, NULL at the end. NULL after a failed check. */
+dlock_client *stage_open(const char *uri, ...);
+dlock_lock *stage_lock(dlock_client *client, const char *name);
+/* Takes it, or fails a check. */
+dlock_hold *stage_take(dlock_lock *lock);
+/* A number of dlock_client_stats. */
+int64_t stage_stat(dlock_client *client, const char *key);
+
+/* ---- Processes ---- */
+
+/* Memory that the processes forked later share, zeroed. Never NULL. */
+void *stage_share(size_t size);
+void stage_unshare(void *shared, size_t size);
+/* Runs in a process of its own, which dies with this one. Its failed checks fail stage_join. */
+pid_t stage_fork(void (*run)(void *shared), void *shared);
+/* Waits for its end; too long a wait kills it and fails. */
+bool stage_join(pid_t pid);
+/* SIGSTOP, and until it stands still; SIGCONT. */
+void stage_stop(pid_t pid);
+void stage_continue(pid_t pid);
+
+#endif
