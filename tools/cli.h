@@ -1,0 +1,161 @@
+/*
+ * What the parts of the dlock command share: the options of one call, the session with the lock
+ * service, and how failures become one line on stderr and an exit status.
+ *
+ * The command is a user of the library like any other: public header only, one thread. It never
+ * calls a blocking function of the library: every wait is an op in one loop with the signals.
+ */
+#ifndef DLOCK_TOOLS_CLI_H
+#define DLOCK_TOOLS_CLI_H
+
+#include <dlock/dlock.h>
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Exit statuses, those of sysexits.h where it has one; 128 + n for signal n. */
+enum {
+    CLI_BUSY = -1, /* not obtained: main makes it what -E says, which may be 0 */
+    CLI_OK = 0,
+    CLI_NOT_OBTAINED = 1,
+    CLI_UNSAFE = 1, /* the verdict of `doctor` */
+    CLI_USAGE = 64,
+    CLI_AWAY = 69,
+    CLI_OTHER = 70,
+    CLI_LOST = 75,
+    CLI_DENIED = 77,
+    CLI_NOT_EXECUTABLE = 126,
+    CLI_NOT_FOUND = 127,
+    CLI_SIGNAL = 128,
+};
+
+typedef enum cli_on_lost {
+    CLI_ON_LOST_TERM,
+    CLI_ON_LOST_KILL,
+    CLI_ON_LOST_IGNORE
+} cli_on_lost;
+
+/* One call of the command. */
+typedef struct cli_call {
+    const char *command; /* "run": what error lines begin with */
+
+    /* options */
+    const char *url;
+    bool help, json, verbose;
+    dlock_conf *conf; /* --set, --ttl, --permits: settings of the client */
+    dlock_kind kind;
+    int64_t wait_ms;
+    int not_obtained; /* exit status when the lock isn't obtained */
+    cli_on_lost on_lost;
+    int64_t kill_after_ms; /* < 0: by the ttl */
+    const char *shell;     /* -c */
+    bool force;
+    const char *owner;
+    int64_t max;
+
+    /* session */
+    dlock_client *client;
+    uint64_t tag;           /* of the op being awaited */
+    int64_t began;          /* when the session began: -w counts from here */
+    int signals;            /* signalfd of what ends a wait; -1 before cli_open */
+    sigset_t caught;        /* what `signals` reports */
+    sigset_t mask_at_start; /* what a child gets */
+} cli_call;
+
+/* Which options a command takes; every command takes CLI_COMMON. */
+enum {
+    CLI_COMMON = 1 << 0,
+    CLI_SERVICE = 1 << 1, /* talks to a lock service */
+    CLI_KIND = 1 << 2,
+    CLI_WAIT = 1 << 3,
+    CLI_TTL = 1 << 4,
+    CLI_RUN = 1 << 5,
+    CLI_BREAK = 1 << 6,
+    CLI_LIST = 1 << 7,
+};
+
+typedef struct cli_command {
+    const char *name;
+    const char *arguments; /* for the usage line */
+    const char *what;      /* one line of help; NULL: not shown */
+    int takes;             /* CLI_… */
+    int (*call)(cli_call *cli, int argc, char **argv);
+} cli_command;
+
+/* The commands. argv holds what is left after the options; the result is the exit status. */
+int cli_run(cli_call *cli, int argc, char **argv);
+int cli_hold(cli_call *cli, int argc, char **argv);
+int cli_inspect(cli_call *cli, int argc, char **argv);
+int cli_ls(cli_call *cli, int argc, char **argv);
+int cli_break(cli_call *cli, int argc, char **argv);
+int cli_wait(cli_call *cli, int argc, char **argv);
+int cli_doctor(cli_call *cli, int argc, char **argv);
+int cli_top(cli_call *cli, int argc, char **argv);
+int cli_version(cli_call *cli, int argc, char **argv);
+int cli_keys(cli_call *cli, int argc, char **argv);
+
+/* options.c */
+
+/* Reads options up to the first argument that is none, or behind "--". Returns how many elements
+ * of argv it used up, or -1 after saying what is wrong. */
+int cli_options(cli_call *cli, int takes, int argc, char **argv);
+/* Prints the options that a command with these bits takes. */
+void cli_options_help(FILE *out, int takes);
+/* A name, and nothing else: NULL after saying so. */
+const char *cli_only_name(const cli_call *cli, int argc, char **argv);
+/* The lease that was asked for, wherever it was set. */
+int64_t cli_ttl_ms(const cli_call *cli);
+
+/* session.c */
+
+/* Connects. 0, or the exit status after saying what is wrong; cli_close in either case. */
+int cli_open(cli_call *cli);
+/* Gives everything back. */
+void cli_close(cli_call *cli);
+/* Waits for the op's end: 0 when it succeeded, else the exit status, after saying what is wrong
+ * with `what` (the name, the URL). A signal cancels it: 128 + n. */
+int cli_await(cli_call *cli, dlock_op *op, const char *what);
+/* Makes a handle on the lock of the kind asked for: 0, or the exit status. */
+int cli_lock(cli_call *cli, const char *name, dlock_lock **ret_lock);
+/* What connecting has left of the wait that was asked for. */
+int64_t cli_wait_left(const cli_call *cli);
+/* Opens, and waits for the lock: 0, or the exit status. */
+int cli_acquire(cli_call *cli, const char *name, dlock_hold **ret_hold);
+/* Gives the lock back: 0, CLI_LOST, or 0 with a warning when the answer didn't come. */
+int cli_release(cli_call *cli, dlock_hold *hold);
+/* Fetches and drops the client's events, which only say that it is time to look. */
+void cli_drain(cli_call *cli);
+/* The signal that is waiting in `cli->signals`, or 0. */
+int cli_signal(const cli_call *cli);
+
+/* clock.c: leases run on CLOCK_BOOTTIME, so does whatever watches them. */
+int64_t cli_now_ms(void);
+/* Lets a timerfd made by cli_timer_new fire at `at_ms`; < 0 stops it. */
+int cli_timer_new(void);
+void cli_timer_set(int timer, int64_t at_ms);
+/* Whether it has fired; says so once. */
+bool cli_timer_fired(int timer);
+
+/* print.c */
+
+/* One line on stderr: "dlock: run: …". */
+void cli_say(const cli_call *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same for a failed call; names `what` unless the library does; returns the exit status. */
+int cli_fail(const cli_call *cli, const char *what, dlock_err code,
+             const dlock_error *error);
+/* The same for errno; returns CLI_OTHER. */
+int cli_fail_errno(const cli_call *cli, const char *what);
+/* A text as a JSON string; bytes that aren't UTF-8 become U+FFFD. */
+void cli_json_text(FILE *out, const char *text);
+/* An info: a line of JSON, or a line "key  text" for each entry. */
+int cli_print_info(const cli_call *cli, dlock_info *info);
+/* Whether this key of a list is a lock's name. */
+bool cli_is_name(const char *key);
+/* Flushes stdout: `status`, or CLI_OTHER when it couldn't be written. */
+int cli_flush(const cli_call *cli, int status);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * dlock ls: the locks that are there, as the server knows them.
+ */
+#include "cli.h"
+
+#include <string.h>
+
+/* A list has an entry "….name" for each lock. */
+bool cli_is_name(const char *key)
+{
+    const char *last = strrchr(key, '.');
+    return last != NULL && strcmp(last, ".name") == 0;
+}
+
+int cli_ls(cli_call *cli, int argc, char **argv)
+{
+    if (argc > 1) {
+        cli_say(cli, "one PREFIX, please: don't know what to do with %s", argv[1]);
+        return CLI_USAGE;
+    }
+    int status = cli_open(cli);
+    if (status != 0)
+        return status;
+    const char *prefix = argc == 1 ? argv[0] : NULL;
+    DLOCK_AUTO(dlock_op) op = dlock_client_list_start(cli->client, prefix, cli->max);
+    status = cli_await(cli, op, NULL);
+    if (status != 0)
+        return status;
+    DLOCK_AUTO(dlock_info) info = dlock_op_take_info(op);
+    if (cli->json)
+        return cli_print_info(cli, info);
+    for (size_t i = 0; i < dlock_info_count(info); i++) {
+        if (cli_is_name(dlock_info_key(info, i)))
+            (void)puts(dlock_info_text(info, i));
+    }
+    return CLI_OK;
+}

@@ -1,0 +1,187 @@
+/*
+ * One session of the dlock command with a lock service: connect, wait, acquire, release, close.
+ *
+ * Signals that should end a wait are blocked and read from a descriptor, so that the same poll
+ * sees them and the client's events. So they are from cli_open on: a signal that comes between two
+ * waits ends the second. Signals that were ignored when the command started (nohup, a background
+ * job of a script) stay ignored: blocked and ignored ones would be reported all the same.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static bool is_ignored(int number)
+{
+    struct sigaction now;
+    return sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+static int catch_signals(cli_call *cli)
+{
+    static const int ending[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+                                 SIGUSR1, SIGUSR2, SIGALRM};
+    (void)sigemptyset(&cli->caught);
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+        if (!is_ignored(ending[i]))
+            (void)sigaddset(&cli->caught, ending[i]);
+    }
+    (void)pthread_sigmask(SIG_BLOCK, &cli->caught,
+                          &cli->mask_at_start); /* valid arguments */
+    cli->signals = signalfd(-1, &cli->caught, SFD_CLOEXEC | SFD_NONBLOCK);
+    return cli->signals < 0 ? cli_fail_errno(cli, "signals") : 0;
+}
+
+int cli_signal(const cli_call *cli)
+{
+    struct signalfd_siginfo got;
+    if (read(cli->signals, &got, sizeof got) != (ssize_t)sizeof got)
+        return 0;
+    return (int)got.ssi_signo;
+}
+
+static void log_line(void *user, dlock_level level, const char *line)
+{
+    static const char *const levels[] = {[DLOCK_LOG_ERROR] = "error",
+                                         [DLOCK_LOG_WARN] = "warning",
+                                         [DLOCK_LOG_INFO] = "info",
+                                         [DLOCK_LOG_DEBUG] = "debug"};
+    cli_say(user, "%s: %s", levels[level], line);
+}
+
+/* Nothing is sent yet: connecting is an op like any other, which a signal can end. */
+static int open_client(cli_call *cli)
+{
+    dlock_error *error = NULL;
+    dlock_err code = dlock_conf_set(cli->conf, "client.lazy", "true", &error);
+    if (code == DLOCK_OK && cli->verbose)
+        code = dlock_conf_set_log(cli->conf, log_line, cli);
+    if (code == DLOCK_OK)
+        code = dlock_client_open(cli->url, cli->conf, &cli->client, &error);
+    int status = code == DLOCK_OK ? 0 : cli_fail(cli, NULL, code, error);
+    dlock_error_free(error);
+    if (status == 0 && dlock_client_event_fd(cli->client) < 0)
+        status = cli_fail_errno(cli, "event descriptor");
+    return status;
+}
+
+int cli_open(cli_call *cli)
+{
+    if (cli->url == NULL || cli->url[0] == '\0') {
+        cli_say(cli, "no lock service: name one with --url URI or in DLOCK_URL, such as "
+                     "file:///run/lock/app");
+        return CLI_USAGE;
+    }
+    cli->began = cli_now_ms();
+    int status = catch_signals(cli);
+    if (status == 0)
+        status = open_client(cli);
+    if (status != 0)
+        return status;
+    DLOCK_AUTO(dlock_op) op = dlock_client_connect_start(cli->client);
+    return cli_await(cli, op, NULL);
+}
+
+void cli_close(cli_call *cli)
+{
+    /* A release that isn't confirmed in time was reported by cli_release; it ends with its lease. */
+    if (cli->client != NULL)
+        (void)dlock_client_close(cli->client, NULL);
+    dlock_client_free(cli->client);
+    cli->client = NULL;
+    if (cli->signals >= 0)
+        (void)close(cli->signals);
+    cli->signals = -1;
+}
+
+void cli_drain(cli_call *cli)
+{
+    dlock_event *event = NULL;
+    while ((event = dlock_client_next_event(cli->client)) != NULL)
+        dlock_event_free(event);
+}
+
+/* Sleeps until the op has finished (0) or a signal has come (its number). */
+static int park(cli_call *cli, dlock_op *op)
+{
+    if (dlock_op_notify(op, ++cli->tag) == DLOCK_OK)
+        return 0;
+    struct pollfd fds[] = {
+        {.fd = dlock_client_event_fd(cli->client), .events = POLLIN},
+        {.fd = cli->signals, .events = POLLIN},
+    };
+    while (dlock_op_result(op) == DLOCK_EPENDING) {
+        if (poll(fds, sizeof fds / sizeof *fds, -1) < 0)
+            continue; /* EINTR: of the signals that stop and continue us */
+        int number = cli_signal(cli);
+        if (number != 0)
+            return number;
+        cli_drain(cli);
+    }
+    return 0;
+}
+
+int cli_await(cli_call *cli, dlock_op *op, const char *what)
+{
+    int number = park(cli, op);
+    if (number != 0) {
+        /* Prompt. What was granted all the same is given back by whoever frees the op. */
+        dlock_op_cancel(op);
+        (void)dlock_op_wait(op, DLOCK_FOREVER);
+        return CLI_SIGNAL + number;
+    }
+    dlock_err code = dlock_op_result(op);
+    return code == DLOCK_OK ? 0 : cli_fail(cli, what, code, dlock_op_error(op));
+}
+
+int cli_lock(cli_call *cli, const char *name, dlock_lock **ret_lock)
+{
+    dlock_error *error = NULL;
+    dlock_err code = dlock_lock_new(cli->client, cli->kind, name, NULL, ret_lock, &error);
+    int status = code == DLOCK_OK ? 0 : cli_fail(cli, NULL, code, error);
+    dlock_error_free(error);
+    return status;
+}
+
+int64_t cli_wait_left(const cli_call *cli)
+{
+    if (cli->wait_ms <= 0)
+        return cli->wait_ms;
+    int64_t left = cli->wait_ms - (cli_now_ms() - cli->began);
+    return left > 0 ? left : 0;
+}
+
+int cli_acquire(cli_call *cli, const char *name, dlock_hold **ret_hold)
+{
+    /* The one mistake that everything but the lock forgives. */
+    if (cli->url != NULL && strncmp(cli->url, "mem:", 4) == 0)
+        cli_say(
+            cli,
+            "warning: mem: is a table of this process alone; nobody else sees the lock");
+    DLOCK_AUTO(dlock_lock) lock = NULL;
+    int status = cli_open(cli);
+    if (status == 0)
+        status = cli_lock(cli, name, &lock);
+    if (status != 0)
+        return status;
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, cli_wait_left(cli));
+    status = cli_await(cli, op, name);
+    if (status == 0)
+        *ret_hold = dlock_op_take_hold(op);
+    return status;
+}
+
+int cli_release(cli_call *cli, dlock_hold *hold)
+{
+    /* Not cut short by a signal: whether the lock was lost decides what we exit with, and the
+     * answer is at most client.timeout_ms away. */
+    dlock_error *error = NULL;
+    dlock_err code = dlock_hold_release(hold, &error);
+    int status = code == DLOCK_OK ? 0 : cli_fail(cli, "release", code, error);
+    dlock_error_free(error);
+    /* The lock isn't ours any more, whatever the answer was; else it was while it mattered. */
+    return status == CLI_LOST ? CLI_LOST : 0;
+}
