@@ -1,0 +1,193 @@
+"""dlock run loses its lock: nothing of the command outlives the lease, unless it is asked to."""
+import os
+import shlex
+import signal
+import time
+
+import tap
+import world
+from world import SERVICE, wait_until
+
+
+class Victim:
+    """A command under a lock, with a grandchild, that tells its process ids."""
+
+    def __init__(self, w, name, *options, traps='', grandchild='sleep 1000'):
+        self.w, self.name = w, name
+        pids = w.path(f'{name}.pids')
+        script = (f'{traps}\n{grandchild} & echo "$$ $! $DLOCK_TOKEN" > {shlex.quote(pids)}.new;'
+                  f'mv {shlex.quote(pids)}.new {shlex.quote(pids)}; wait; wait; exit 3')
+        self.process = w.start('run', *options, name, '--', 'sh', '-c', script)
+        wait_until('the command is ready', lambda: os.path.exists(pids) or self.process.poll())
+        with open(pids, encoding='ascii') as file:
+            self.child, self.grandchild, self.token = map(int, file.read().split())
+
+    def is_all_gone(self):
+        return not world.is_alive(self.child) and not world.is_alive(self.grandchild)
+
+    def expect_end(self, status):
+        got, out, err = self.w.finish(self.process)
+        tap.equal(f'status ({err})', got, status)
+        return out, err
+
+
+def broken(w, name):
+    status, _, err = w.run('break', '--force', name)
+    tap.equal(f'break {err}', status, 0)
+
+
+def a_broken_lock_kills_the_command_and_answers_75(w):
+    for how in ('term', 'kill'):
+        victim = Victim(w, f'broken-{how}', f'--on-lost={how}', '--ttl', '2')
+        broken(w, victim.name)
+        _, err = victim.expect_end(75)
+        tap.equal(f'one line: {err}', (err.count('\n'), 'lost' in err), (1, True))
+        tap.equal('all gone', victim.is_all_gone(), True)
+
+
+def ignore_lets_the_command_go_on_and_still_answers_75(w):
+    go = w.path('go')
+    victim = Victim(w, 'ignored', '--on-lost=ignore', '--ttl', '1',
+                    grandchild=f'sh -c "while ! test -e {go}; do sleep 0.02; done; echo done"')
+    broken(w, victim.name)
+    # A renewal period later the loss is known; the command runs on.
+    line = victim.process.stderr.readline().decode()
+    tap.equal(f'says so: {line}', 'lost' in line, True)
+    tap.equal('runs on', world.is_alive(victim.child), True)
+    with open(go, 'w', encoding='ascii'):
+        pass
+    out, _ = victim.expect_end(75)
+    tap.equal('to its end', out, 'done\n')
+
+
+def a_stopped_dlock_loses_the_lock_and_the_command(w):
+    victim = Victim(w, 'stopped', '--ttl', '0.5')
+    os.kill(victim.process.pid, signal.SIGSTOP)
+    # Not dlock, which is stopped, but its guard ends the command when the lease does.
+    wait_until('the command has ended while dlock is stopped', victim.is_all_gone)
+    successor, held = w.hold('stopped')
+    tap.equal('the next token', held['token'] > victim.token, True)
+    time.sleep(0.5)  # the issue's own measure: stopped for two leases
+    os.kill(victim.process.pid, signal.SIGCONT)
+    victim.expect_end(75)
+    w.let_go(successor)
+
+
+def the_command_never_runs_beside_its_successor(w):
+    """The lease is over before anybody else gets the lock, and the command before the lease."""
+    victim = Victim(w, 'beside', '--ttl', '0.5')
+    os.kill(victim.process.pid, signal.SIGSTOP)
+    alive = f'kill -0 {victim.child} 2>/dev/null'
+    zombie = f'grep -q "^State:.*Z" /proc/{victim.child}/status'
+    status, _, err = w.run('run', 'beside', '--', 'sh', '-c', f'! ( {alive} && ! {zombie} )')
+    tap.equal(f'the victim had ended ({err})', status, 0)
+    os.kill(victim.process.pid, signal.SIGCONT)
+    victim.expect_end(75)
+
+
+def a_lease_that_is_not_renewed_ends_with_term_then_kill(w):
+    said = w.path('said')
+    traps = f'trap "date +%s.%N > {said}" TERM'
+    victim = Victim(w, 'unrenewed', '--ttl', '2', '--kill-after', '0.5', '--set', 'lock.renew=off',
+                    traps=traps, grandchild='sh -c "trap : TERM; while :; do sleep 0.05; done"')
+    wait_until('TERM has come', lambda: os.path.exists(said))
+    _, err = victim.expect_end(75)
+    tap.equal('all gone, though both ignored TERM', victim.is_all_gone(), True)
+    tap.equal(f'told twice: {err}', err.count('dlock: '), 2)
+
+
+def a_command_that_obeys_term_ends_before_its_lease(w):
+    victim = Victim(w, 'obeys', '--ttl', '2', '--kill-after', '1', '--set', 'lock.renew=off',
+                    traps='trap "echo cleaned up; exit 0" TERM')
+    out, _ = victim.expect_end(75)
+    tap.equal('it cleaned up', out, 'cleaned up\n')
+    tap.equal('the lock was given back', w.run('run', '-n', 'obeys', '--', 'true')[0], 0)
+
+
+def what_a_command_that_obeys_term_leaves_behind_is_killed(w):
+    victim = Victim(w, 'leaves', '--ttl', '2', '--kill-after', '1', '--set', 'lock.renew=off',
+                    traps='trap "exit 0" TERM',
+                    grandchild='sh -c "trap : TERM; while :; do sleep 0.05; done" 2>/dev/null')
+    victim.expect_end(75)
+    tap.equal('all gone', victim.is_all_gone(), True)
+
+
+def kill_says_nothing_before_the_end_of_the_lease(w):
+    victim = Victim(w, 'kill', '--ttl', '0.6', '--on-lost=kill', '--set', 'lock.renew=off',
+                    traps='trap "echo TERM" TERM')
+    out, _ = victim.expect_end(75)
+    tap.equal('no TERM', out, '')
+    tap.equal('all gone', victim.is_all_gone(), True)
+
+
+def a_process_that_left_the_group_is_found(w):
+    victim = Victim(w, 'escaped', '--ttl', '1', grandchild='setsid sleep 1000')
+    broken(w, victim.name)
+    victim.expect_end(75)
+    wait_until('all gone', victim.is_all_gone)
+
+
+def a_killed_dlock_leaves_no_orphan(w):
+    # A lease so long that its end can't be what ends the command.
+    victim = Victim(w, 'orphan', '--ttl', '600', traps='trap "" TERM HUP INT')
+    victim.process.kill()
+    victim.process.wait()
+    wait_until('all gone', victim.is_all_gone)
+
+
+def a_killed_dlock_leaves_no_stopped_orphan(w):
+    victim = Victim(w, 'frozen', '--ttl', '600')
+    os.killpg(victim.child, signal.SIGSTOP)
+    victim.process.kill()
+    victim.process.wait()
+    wait_until('all gone', victim.is_all_gone)
+
+
+def a_frozen_server_ends_the_command_in_time(w):
+    if SERVICE != 'redis':
+        return
+    server = world.Redis()
+    try:
+        victim = Victim(w, 'frozen-server', '--url', server.url, '--ttl', '2', '--kill-after', '1',
+                        traps='trap "echo cleaned up; exit 0" TERM')
+        server.process.send_signal(signal.SIGSTOP)
+        out, err = victim.expect_end(75)
+        tap.equal(f'it was told in time: {err}', out, 'cleaned up\n')
+        tap.equal('all gone', not world.is_alive(victim.child), True)
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+        server.stop()
+
+
+def a_command_is_kept_for_many_leases(w):
+    status, out, err = w.run('run', '--ttl', '0.3', 'kept', '-c', 'sleep 2; echo kept')
+    tap.equal(err, (status, out), (0, 'kept\n'))
+
+
+def what_a_command_leaves_in_the_background_goes_on(w):
+    pid = w.path('background')
+    status, _, _ = w.run('run', 'background', '-c', f'sleep 1000 >/dev/null 2>&1 & echo $! > {pid}')
+    tap.equal('status', status, 0)
+    with open(pid, encoding='ascii') as file:
+        left = int(file.read())
+    tap.equal('it runs', world.is_alive(left), True)
+    os.kill(left, signal.SIGKILL)
+
+
+if __name__ == '__main__':
+    world.main([
+        a_broken_lock_kills_the_command_and_answers_75,
+        ignore_lets_the_command_go_on_and_still_answers_75,
+        a_stopped_dlock_loses_the_lock_and_the_command,
+        the_command_never_runs_beside_its_successor,
+        a_lease_that_is_not_renewed_ends_with_term_then_kill,
+        a_command_that_obeys_term_ends_before_its_lease,
+        what_a_command_that_obeys_term_leaves_behind_is_killed,
+        kill_says_nothing_before_the_end_of_the_lease,
+        a_process_that_left_the_group_is_found,
+        a_killed_dlock_leaves_no_orphan,
+        a_killed_dlock_leaves_no_stopped_orphan,
+        a_frozen_server_ends_the_command_in_time,
+        a_command_is_kept_for_many_leases,
+        what_a_command_leaves_in_the_background_goes_on,
+    ])

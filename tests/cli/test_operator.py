@@ -1,0 +1,213 @@
+"""hold, ls, inspect, break, wait, doctor, version: what an operator and a script see."""
+import json
+import os
+import signal
+import subprocess
+
+import tap
+import world
+from world import SERVICE
+
+
+def hold_prints_one_line_of_json_and_holds_until_stdin_ends(w):
+    holder, held = w.hold('scripts', '--ttl', '5')
+    tap.equal('name', held['name'], 'scripts')
+    tap.equal('token', held['token'] > 0, True)
+    tap.equal('ttl', held['ttl_ms'], 5000)
+    tap.equal(f'remaining {held["remaining_ms"]}', 0 < held['remaining_ms'] <= 5000, True)
+    tap.equal('busy', w.run('run', '-n', 'scripts', '--', 'true')[0], 1)
+    holder.stdin.write(b'what comes in is thrown away\n')
+    holder.stdin.flush()
+    tap.equal('still busy', w.run('run', '-n', 'scripts', '--', 'true')[0], 1)
+    tap.equal('owner', w.inspect('scripts')['holders'][0]['owner'], held['owner'])
+    w.let_go(holder)
+    tap.equal('free', w.run('run', '-n', 'scripts', '--', 'true')[0], 0)
+
+
+def hold_ends_with_a_signal(w):
+    for number in (signal.SIGTERM, signal.SIGINT):
+        holder, _ = w.hold('signalled')
+        holder.send_signal(number)
+        tap.equal(number.name, w.finish(holder)[0], 0)
+    tap.equal('free', w.run('run', '-n', 'signalled', '--', 'true')[0], 0)
+
+
+def hold_answers_75_when_the_lock_is_lost(w):
+    holder, _ = w.hold('lost', '--ttl', '1')
+    tap.equal('break', w.run('break', 'lost', '--force')[0], 0)
+    status, _, err = w.finish(holder)
+    tap.equal(err, (status, err.count('\n')), (75, 1))
+
+
+def hold_gives_the_lock_back_when_nobody_reads(w):
+    read, write = os.pipe()
+    os.close(read)
+    status, _, err = w.run('hold', 'unread', stdout=write)
+    os.close(write)
+    tap.equal(err, status, 70)
+    tap.equal('free', w.run('run', '-n', 'unread', '--', 'true')[0], 0)
+
+
+def hold_can_be_refused(w):
+    holder, _ = w.hold('taken')
+    tap.equal('-n', w.run('hold', '-n', 'taken')[0], 1)
+    tap.equal('-w -E', w.run('hold', '-w', '0.1', '-E', '5', 'taken')[0], 5)
+    w.let_go(holder)
+
+
+def inspect_shows_the_holder(w):
+    holder, held = w.hold('shown')
+    info = w.inspect('shown')
+    tap.equal('held', bool(info['held']), True)
+    tap.equal('owner', info['holders'][0]['owner'], held['owner'])
+    status, out, _ = w.run('inspect', 'shown')
+    tap.equal('as text', (status, held['owner'] in out), (0, True))
+    w.let_go(holder)
+    tap.equal('free', bool(w.inspect('shown')['held']), False)
+    tap.equal('never used', bool(w.inspect('never used')['held']), False)
+
+
+def ls_lists_what_is_held(w):
+    holders = [w.hold(f'list/{i}')[0] for i in range(3)]
+    status, out, err = w.run('ls', 'list/')
+    tap.equal(err, (status, sorted(out.split())), (0, ['list/0', 'list/1', 'list/2']))
+    tap.equal('--max', len(w.run('ls', '--max', '2', 'list/')[1].split()), 2)
+    tap.equal('another prefix', w.run('ls', 'lisp')[1], '')
+    tap.equal('all', 'list/1' in w.run('ls')[1].split(), True)
+    names = [lock['name'] for lock in json.loads(w.run('ls', 'list/', '--json')[1])['locks']]
+    tap.equal('json', sorted(names), ['list/0', 'list/1', 'list/2'])
+    for holder in holders:
+        w.let_go(holder)
+
+
+def break_needs_force_and_the_right_owner(w):
+    holder, held = w.hold('fragile', '--ttl', '1')
+    status, _, err = w.run('break', 'fragile')
+    tap.equal(err, (status, '--force' in err), (64, True))
+    tap.equal('another owner', w.run('break', '--force', '--owner', 'nobody:1', 'fragile')[0], 70)
+    tap.equal('held still', bool(w.inspect('fragile')['held']), True)
+    status, out, err = w.run('break', '--force', '--owner', held['owner'], '--json', 'fragile')
+    tap.equal(err, (status, json.loads(out)), (0, {'name': 'fragile', 'broken': True}))
+    tap.equal('the victim', w.finish(holder)[0], 75)
+    status, _, err = w.run('break', '--force', 'fragile')
+    tap.equal('nobody to break', (status, err.count('\n')), (70, 1))
+
+
+def the_token_after_a_break_is_larger(w):
+    victim, held = w.hold('fence', '--ttl', '1')
+    tap.equal('break', w.run('break', '--force', 'fence')[0], 0)
+    heir, inherited = w.hold('fence')
+    tap.equal('larger', inherited['token'] > held['token'], True)
+    tap.equal('the victim', w.finish(victim)[0], 75)
+    w.let_go(heir)
+
+
+def wait_ends_when_the_lock_is_idle(w):
+    tap.equal('idle', w.run('wait', 'calm')[0], 0)
+    holder, _ = w.hold('calm')
+    tap.equal('-n', w.run('wait', '-n', 'calm')[0], 1)
+    status, out, _ = w.run('wait', '-w', '0.1', '--json', 'calm')
+    tap.equal('-w', (status, json.loads(out)), (1, {'name': 'calm', 'idle': False}))
+    tap.equal('-E', w.run('wait', '-w', '0.1', '-E', '8', 'calm')[0], 8)
+    waiting = w.start('wait', 'calm', '--json')
+    tap.equal('it waits', waiting.poll(), None)
+    w.let_go(holder)
+    status, out, _ = w.finish(waiting)
+    tap.equal('idle', (status, json.loads(out)), (0, {'name': 'calm', 'idle': True}))
+
+
+def doctor_tells_its_findings(w):
+    status, out, err = w.run('doctor', w.url, '--json')
+    answer = json.loads(out)
+    tap.equal(f'verdict {answer} {err}', (answer['verdict'] in (0, 1), status), (True, 0))
+    for finding in answer.get('findings', []):
+        tap.equal('finding', {'id', 'severity', 'text'} <= set(finding), True)
+    status, out, _ = w.run('doctor')
+    tap.equal('as text, by DLOCK_URL', (status, out.startswith('verdict: ')), (0, True))
+
+
+def doctor_fails_on_an_unsafe_server(w):
+    if SERVICE != 'redis':
+        return
+    server = world.Redis('--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru')
+    try:
+        status, out, err = w.run('doctor', server.url, '--json')
+        tap.equal(f'{out} {err}', (json.loads(out)['verdict'], status), (2, 1))
+    finally:
+        server.stop()
+
+
+def top_shows_the_locks_again_and_again(w):
+    holder, held = w.hold('shown on top')
+    top = w.start('top')
+    shown = b''
+    while shown.count(held['owner'].encode()) < 2:
+        line = top.stdout.readline()
+        tap.equal('goes on', line != b'', True)
+        shown += line
+    top.send_signal(signal.SIGINT)
+    tap.equal('status', w.finish(top)[0], 0)
+    w.let_go(holder)
+
+
+def version_and_help_need_no_service(w):
+    bare = {k: v for k, v in w.environment().items() if k != 'DLOCK_URL'}
+    status, out, _ = w.run('version', env=bare)
+    tap.equal('text', (status, out.startswith('dlock 0.')), (0, True))
+    version = json.loads(w.run('version', '--json', env=bare)[1])
+    tap.equal('json', SERVICE in version['backends'], True)
+    for words in (['--help'], ['help'], ['run', '--help'], ['inspect', '-h'], ['break', '--help']):
+        status, out, err = w.run(*words, env=bare)
+        tap.equal(f'{words} {err}', (status, 'usage: dlock' in out), (0, True))
+
+
+def the_completion_offers_commands_options_and_settings(w):
+    script = os.path.join(os.path.dirname(__file__), '../../tools/completion/dlock.bash')
+
+    def offers(*words):
+        path = os.path.dirname(world.EXECUTABLE)
+        line = (f'source {script}; PATH={path}:$PATH; compopt() {{ :; }};'
+                f'COMP_WORDS=({" ".join(repr(x) for x in words)}); COMP_CWORD={len(words) - 1};'
+                '_dlock; printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(['bash', '--norc', '-c', line], env=w.environment(), check=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        return done.stdout.split()
+
+    tap.equal('commands', offers('dlock', 'in'), ['inspect'])
+    tap.equal('options', offers('dlock', 'run', '--kill'), ['--kill-after'])
+    tap.equal('values', offers('dlock', 'run', '--on-lost', 'ig'), ['ignore'])
+    tap.equal('settings', offers('dlock', 'run', '--set', 'lock.ttl'), ['lock.ttl_ms='])
+    holder, _ = w.hold('completed')
+    tap.equal('names', offers('dlock', 'inspect', 'compl'), ['completed'])
+    w.let_go(holder)
+
+
+def the_man_page_is_clean(w):
+    page = os.path.join(os.path.dirname(__file__), '../../tools/dlock.1')
+    try:
+        done = subprocess.run(['groff', '-mandoc', '-Tutf8', '-ww', '-z', page], check=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    except FileNotFoundError as missing:
+        raise tap.Skip('groff is not installed') from missing
+    tap.equal('warnings', done.stderr, '')
+
+
+if __name__ == '__main__':
+    world.main([
+        hold_prints_one_line_of_json_and_holds_until_stdin_ends,
+        hold_ends_with_a_signal,
+        hold_answers_75_when_the_lock_is_lost,
+        hold_gives_the_lock_back_when_nobody_reads,
+        hold_can_be_refused,
+        inspect_shows_the_holder,
+        ls_lists_what_is_held,
+        break_needs_force_and_the_right_owner,
+        the_token_after_a_break_is_larger,
+        wait_ends_when_the_lock_is_idle,
+        doctor_tells_its_findings,
+        doctor_fails_on_an_unsafe_server,
+        top_shows_the_locks_again_and_again,
+        version_and_help_need_no_service,
+        the_completion_offers_commands_options_and_settings,
+        the_man_page_is_clean,
+    ])
