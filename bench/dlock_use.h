@@ -1,0 +1,51 @@
+/* libdlock as the benchmark programs use it: whatever fails ends the program. */
+#ifndef BENCH_DLOCK_USE_H
+#define BENCH_DLOCK_USE_H
+
+#include "bench.h"
+
+#include <dlock/dlock.h>
+
+#include <stdio.h>
+
+static inline dlock_client *bench_open(const bench_options *options)
+{
+    dlock_client *client = NULL;
+    dlock_error *error = NULL;
+    if (!options->uri)
+        bench_die("--uri", "is missing");
+    if (dlock_client_open(options->uri, NULL, &client, &error) != DLOCK_OK)
+        bench_die(options->uri, dlock_error_text(error));
+    return client;
+}
+
+/* The mutex "bench/<number>". */
+static inline dlock_lock *bench_lock(dlock_client *client, int number)
+{
+    char name[32];
+    dlock_lock *lock = NULL;
+    dlock_error *error = NULL;
+    (void)snprintf(name, sizeof(name), "bench/%d", number);
+    if (dlock_lock_new(client, DLOCK_MUTEX, name, NULL, &lock, &error) != DLOCK_OK)
+        bench_die(name, dlock_error_text(error));
+    return lock;
+}
+
+static inline dlock_hold *bench_acquire(dlock_lock *lock)
+{
+    dlock_hold *hold = NULL;
+    dlock_error *error = NULL;
+    if (dlock_lock_acquire(lock, 10000, &hold, &error) != DLOCK_OK)
+        bench_die("acquire", dlock_error_text(error));
+    return hold;
+}
+
+static inline void bench_release(dlock_hold *hold)
+{
+    dlock_error *error = NULL;
+    if (dlock_hold_release(hold, &error) != DLOCK_OK)
+        bench_die("release", dlock_error_text(error));
+    dlock_hold_free(hold);
+}
+
+#endif
