@@ -252,7 +252,7 @@ static void child_has_no_socket_of_ours(void *arg)
 TEST(a_child_opens_a_client_of_its_own_and_meets_the_parents_locks)
 {
     BEGIN();
-    if (WORLD_CHILD_HAS_NO_THREADS)
+    if (WORLD_THREAD_SANITIZER)
         SKIP("ThreadSanitizer can't follow the child's threads");
     FAMILY(f);
     make_family(&f, __func__);
@@ -264,7 +264,7 @@ TEST(a_child_opens_a_client_of_its_own_and_meets_the_parents_locks)
 TEST(inherited_sockets_are_closed_in_the_child)
 {
     BEGIN();
-    if (WORLD_CHILD_HAS_NO_THREADS)
+    if (WORLD_THREAD_SANITIZER)
         SKIP("ThreadSanitizer can't follow the child's threads");
     int before = sockets();
     DLOCK_AUTO(dlock_client) client = world_client(NULL);

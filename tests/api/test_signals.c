@@ -4,10 +4,14 @@
 
 #include "harness/redis_server.h"
 
+#include <dirent.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 static dlock_op *volatile to_cancel;
@@ -42,6 +46,15 @@ static void end_storm(int *unused)
     int in_storm __attribute__((cleanup(end_storm))) = 0;                                \
     (void)in_storm;                                                                      \
     storm(us)
+
+static atomic_int waits_in;
+
+static void *wait_for_op(void *op)
+{
+    waits_in = (int)syscall(SYS_gettid);
+    dlock_err code = dlock_op_wait(op, DLOCK_FOREVER);
+    return (void *)(intptr_t)(code == DLOCK_OK ? dlock_op_result(op) : code);
+}
 
 TEST(signals_do_not_end_a_wait)
 {
@@ -122,25 +135,89 @@ TEST(a_handler_may_cancel_while_its_thread_is_anywhere_in_the_library)
     AWAIT(world_try(__func__) == DLOCK_OK);
 }
 
+/* Counts the other threads of this process, and among them those that would take a signal. */
+static int other_threads(int signal, int *takers)
+{
+    char path[64], line[128];
+    int others = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+        int tid = atoi(task->d_name);
+        snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
+        FILE *file = tid > 0 && tid != getpid() ? fopen(path, "re") : NULL;
+        while (file && fgets(line, sizeof(line), file)) {
+            if (strncmp(line, "SigBlk:", 7) != 0)
+                continue;
+            others++;
+            *takers += !(strtoull(line + 7, NULL, 16) >> (signal - 1) & 1);
+        }
+        if (file)
+            fclose(file);
+    }
+    if (tasks)
+        closedir(tasks);
+    return others;
+}
+
 TEST(our_threads_take_no_signal_of_yours)
 {
     BEGIN();
-    sigset_t one, before;
-    sigemptyset(&one);
-    sigaddset(&one, SIGUSR1);
-    struct sigaction action = {.sa_handler = on_alarm};
-    sigaction(SIGUSR1, &action, NULL);
+    static const int all[] = {SIGHUP, SIGINT, SIGTERM, SIGALRM, SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE};
     DLOCK_AUTO(dlock_client) client = world_client(NULL); /* starts with nothing blocked here */
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(other, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     CHECK_EQ_INT(dlock_acquire(client, __func__, 0, &hold, NULL), DLOCK_OK);
-    pthread_sigmask(SIG_BLOCK, &one, &before);
-    signals = 0;
-    kill(getpid(), SIGUSR1);
-    struct timespec patience = {.tv_sec = 10};
-    int got = sigtimedwait(&one, NULL, &patience); /* pending: nobody else wanted it */
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    CHECK_EQ_INT(got, SIGUSR1);
-    CHECK_EQ_INT(signals, 0);
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
+    CHECK_EQ_INT(dlock_op_notify(op, 1), DLOCK_EPENDING); /* now every helper is at work */
+    if (WORLD_THREAD_SANITIZER)
+        SKIP("ThreadSanitizer has a thread of its own");
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+        int takers = 0;
+        CHECK(other_threads(all[i], &takers) >= 2);
+        CHECK_EQ_INT(takers, 0);
+    }
+}
+
+TEST(a_cancel_from_another_thread_wakes_whoever_waits_for_the_op)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    for (int i = 0; i < 20; i++) {
+        DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(i % 2 ? lock : theirs, DLOCK_FOREVER);
+        pthread_t thread;
+        void *code;
+        waits_in = 0;
+        CHECK(pthread_create(&thread, NULL, wait_for_op, op) == 0);
+        AWAIT(world_asleep(waits_in));
+        dlock_op_cancel(op);
+        pthread_join(thread, &code);
+        CHECK_EQ_INT((intptr_t)code, DLOCK_ECANCELED);
+    }
+}
+
+TEST(a_cancelled_op_is_announced_though_nobody_calls)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    struct pollfd fd = {.fd = dlock_client_event_fd(other), .events = POLLIN};
+    for (uint64_t i = 1; i < 20; i++) {
+        DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
+        CHECK_EQ_INT(dlock_op_notify(op, i), DLOCK_EPENDING);
+        dlock_op_cancel(op);
+        CHECK(poll(&fd, 1, (int)world_limit_ms()) == 1);
+        DLOCK_AUTO(dlock_event) event = dlock_client_next_event(other);
+        CHECK_EQ_INT(dlock_event_tag(event), i);
+        CHECK_EQ_INT(dlock_event_code(event), DLOCK_ECANCELED);
+    }
 }
 
 TEST(a_server_that_goes_away_is_no_sigpipe)

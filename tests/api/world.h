@@ -34,13 +34,14 @@
             return;                                                                      \
     } while (0)
 
-/* ThreadSanitizer can't follow threads that a fork's child starts beside those of its parent. */
+/* ThreadSanitizer has a thread of its own, and can't follow those that a fork's child starts beside
+ * its parent's. */
 #if defined(__SANITIZE_THREAD__)
-#define WORLD_CHILD_HAS_NO_THREADS true
+#define WORLD_THREAD_SANITIZER true
 #elif defined(__has_feature)
-#define WORLD_CHILD_HAS_NO_THREADS __has_feature(thread_sanitizer)
+#define WORLD_THREAD_SANITIZER __has_feature(thread_sanitizer)
 #else
-#define WORLD_CHILD_HAS_NO_THREADS false
+#define WORLD_THREAD_SANITIZER false
 #endif
 
 bool world_ready(void);

@@ -207,7 +207,7 @@ static void check_rest(void)
                      (unsigned long long)s.server.names[n].number);
 }
 
-bool run(const config *how, totals *totals)
+bool run(const config *how, totals *ret)
 {
     char(*story)[160] = s.story ? s.story : malloc(STORY * sizeof(*story));
     if (!story)
@@ -232,7 +232,7 @@ bool run(const config *how, totals *totals)
     if (!s.violation[0])
         check_rest();
     bool fine = !s.violation[0];
-    *totals = s.totals;
+    *ret = s.totals;
     net_free();
     for (int i = 0; i < s.config.clients; i++)
         client_free(&s.clients[i]);

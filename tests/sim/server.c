@@ -35,12 +35,12 @@ bool server_free(int name)
     return !s.server.names[name].held;
 }
 
-static void give(record *r, int client, uint64_t number, int64_t ttl_ms)
+static void give(record *r, int who, uint64_t number, int64_t ttl_ms)
 {
     int64_t *highest = &s.granted_token[r - s.server.names];
     int64_t floor = s.server.wall_floor + s.now / 1000;
     r->held = true;
-    r->client = client;
+    r->client = who;
     r->number = number;
     r->ends_at = server_time() + ttl_ms * MS;
 #ifdef PLANT_TOKEN_AFTER_WIPE
@@ -56,10 +56,10 @@ static void give(record *r, int client, uint64_t number, int64_t ttl_ms)
 
 /* ---- the line of a lease table ---- */
 
-static int place_in_line(const record *r, int client, uint64_t number)
+static int place_in_line(const record *r, int who, uint64_t number)
 {
     for (int i = 0; i < r->line_size; i++)
-        if (r->line[i].client == client && r->line[i].number == number)
+        if (r->line[i].client == who && r->line[i].number == number)
             return i;
     return -1;
 }
@@ -98,16 +98,16 @@ static void expire(int name)
 
 /* ---- requests ---- */
 
-static bool ours(const record *r, int client, uint64_t number)
+static bool ours(const record *r, int who, uint64_t number)
 {
-    return r->held && r->client == client && r->number == number;
+    return r->held && r->client == who && r->number == number;
 }
 
-static void acquire(record *r, int name, int client, dlk_ask *ask)
+static void acquire(record *r, int name, int who, dlk_ask *ask)
 {
     expire(name);
-    int place = place_in_line(r, client, ask->number);
-    if (ours(r, client, ask->number)) {
+    int place = place_in_line(r, who, ask->number);
+    if (ours(r, who, ask->number)) {
         if (s.config.table) /* handed over a while ago: the lease counts from then */
             ask->since = r->ends_at - ask->ttl_ms * MS;
         else if (r->ends_at < server_time() + ask->ttl_ms * MS)
@@ -115,10 +115,10 @@ static void acquire(record *r, int name, int client, dlk_ask *ask)
     } else if (!r->held && (!s.config.table || r->line_size == 0 || place == 0)) {
         if (place == 0)
             leave_line(r, 0);
-        give(r, client, ask->number, ask->ttl_ms);
+        give(r, who, ask->number, ask->ttl_ms);
     } else {
         if (s.config.table && place < 0)
-            r->line[r->line_size++] = (waiting){client, ask->number, ask->ttl_ms};
+            r->line[r->line_size++] = (waiting){who, ask->number, ask->ttl_ms};
         ask->wait_ms = r->held ? (r->ends_at - server_time()) / MS : 0;
         ask->reply = DLK_HELD;
         return;
@@ -127,22 +127,22 @@ static void acquire(record *r, int name, int client, dlk_ask *ask)
     ask->reply = DLK_YES;
 }
 
-static void renew(record *r, int name, int client, dlk_ask *ask)
+static void renew(record *r, int name, int who, dlk_ask *ask)
 {
     expire(name);
     int64_t end = server_time() + ask->ttl_ms * MS;
-    ask->reply = ours(r, client, ask->number) ? DLK_YES : DLK_NOT_OURS;
+    ask->reply = ours(r, who, ask->number) ? DLK_YES : DLK_NOT_OURS;
     if (ask->reply == DLK_YES && end > r->ends_at)
         r->ends_at = end;
 }
 
-static void release(record *r, int name, int client, dlk_ask *ask)
+static void release(record *r, int name, int who, dlk_ask *ask)
 {
     expire(name);
-    int place = place_in_line(r, client, ask->number);
-    bool mine = ours(r, client, ask->number);
+    int place = place_in_line(r, who, ask->number);
+    bool mine = ours(r, who, ask->number);
 #ifdef PLANT_RELEASE_HITS_NEXT
-    mine = r->held && r->client == client;
+    mine = r->held && r->client == who;
 #endif
     if (place >= 0)
         leave_line(r, place);
@@ -153,11 +153,11 @@ static void release(record *r, int name, int client, dlk_ask *ask)
     ask->reply = mine || place >= 0 ? DLK_YES : DLK_NOT_OURS;
 }
 
-void server_apply(int client, int generation, dlk_ask *ask)
+void server_apply(int index, int generation, dlk_ask *ask)
 {
     int name = server_name(ask);
     record *r = record_of(ask);
-    int who = client * 1000 + generation;
+    int who = index * 1000 + generation;
     switch (ask->verb) {
     case DLK_ACQUIRE:
         acquire(r, name, who, ask);

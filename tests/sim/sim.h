@@ -207,7 +207,7 @@ void actors_stop(client *client);
 bool actor_idle(const actor *actor);
 
 /* ---- run.c ---- */
-bool run(const config *config, totals *totals); /* false: violated; the story is in s */
+bool run(const config *how, totals *ret); /* false: violated; the story is in s */
 void show_story(FILE *to);
 
 #endif

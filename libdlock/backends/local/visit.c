@@ -11,7 +11,16 @@
 #include "util/point.h"
 
 #include <errno.h>
-#ifdef __SANITIZE_THREAD__
+/* gcc says it so, clang so. */
+#if defined(__SANITIZE_THREAD__)
+#define WITH_TSAN
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WITH_TSAN
+#endif
+#endif
+
+#ifdef WITH_TSAN
 #include <sanitizer/tsan_interface.h>
 #endif
 #include <stdio.h>
@@ -78,7 +87,7 @@ static int wait_for_mutex(dlk_table *table, int ms)
     until.tv_sec += until.tv_nsec / DLK_NS_PER_SEC;
     until.tv_nsec %= DLK_NS_PER_SEC;
     int rc = pthread_mutex_clocklock(&table->head->mutex, CLOCK_MONOTONIC, &until);
-#ifdef __SANITIZE_THREAD__
+#ifdef WITH_TSAN
     /* gcc 12's runtime sees every way into a mutex but this one. */
     if (rc == 0 || rc == EOWNERDEAD) {
         __tsan_mutex_pre_lock(&table->head->mutex, __tsan_mutex_try_lock);

@@ -1256,7 +1256,7 @@ DLOCK_API void dlock_info_free(dlock_info *info);
  *
  * Declare them in the order error, client, lock, hold, so that they go in the reverse.
  */
-#define DLOCK_AUTO(T) __attribute__((cleanup(T##_auto_))) T *
+#define DLOCK_AUTO(T) __attribute__((cleanup(T##_auto_), unused)) T *
 
 #define DLOCK_AUTO_DEFINE_(T)                                                            \
     static __inline__ __attribute__((unused)) void T##_auto_(T **object)                 \
