@@ -190,6 +190,7 @@ void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
         return;
     grant->taking = true;
     grant->standing = DLK_STANDS_ASKED;
+    grant->heard = false;
     grant->retry_at = DLK_NEVER;
     int64_t timeout = core->limits.timeout_ms;
     dlk_lease_asked(&grant->lease, now, grant->terms.ttl_ms, timeout);
@@ -325,6 +326,9 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, int64_t now)
         unreached(core, grant, head, DLOCK_EUNAVAIL, now);
         break;
     }
+    /* Freed between the server's answer and its arrival here: no other message will come. */
+    if (grant->heard && name->trying == grant && grant->standing == DLK_STANDS_BEHIND)
+        dlk_trying_send(core, grant, now);
     dlk_grant_schedule(core, grant);
     dlk_contend(core, name, now);
     dlk_grant_unref(core, grant);

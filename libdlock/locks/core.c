@@ -155,11 +155,16 @@ void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now)
     dlk_name *name = DLK_LIST_ITEM(key, dlk_name, key);
     dlk_grant *trying = name->trying;
     dlk_name_ref(name);
-    if (trying && trying->standing == DLK_STANDS_BEHIND)
+    if (trying && trying->taking)
+        trying->heard = true;
+    else if (trying && trying->standing == DLK_STANDS_BEHIND)
         dlk_trying_send(core, trying, now);
     dlk_contend(core, name, now);
-    DLK_LIST_FOR(it, &name->idlers)
-        dlk_query_send(core, DLK_LIST_ITEM(it, dlk_query, link), now);
+    DLK_LIST_FOR(it, &name->idlers) {
+        dlk_query *query = DLK_LIST_ITEM(it, dlk_query, link);
+        query->heard = query->busy;
+        dlk_query_send(core, query, now);
+    }
     dlk_name_unref(core, name);
 }
 

@@ -130,6 +130,7 @@ struct dlk_grant {
 
     dlk_standing standing;
     bool was_behind; /* the last answer to an acquire was "somebody else has it" */
+    bool heard;       /* notified while a request was under way: its "held" may be old news */
     bool was_unknown; /* the last request that went out got no answer */
     bool ambiguous;   /* some acquire of ours got no answer: it may be done yet */
     int64_t retry_at; /* when to send the next acquire or release by ourselves */
@@ -168,6 +169,7 @@ struct dlk_query {
     bool busy;        /* ask is under way */
     bool sent;        /* some request of it went out since the last failure */
     bool held;        /* wait_idle: the last answer */
+    bool heard;       /* … and a notification that came while it was asked for */
     int64_t deadline, retry_at;
     int retries;
 

@@ -223,7 +223,11 @@ void dlk_query_answered(dlk_core *core, dlk_query *query, int64_t now)
         end_with(core, query, DLOCK_ELOST, "lost while the answer was on its way");
     } else if (reply == DLK_YES && query->idle) {
         query->sent = false;
-        (void)still_held(core, query, now); /* it has set the next try itself */
+        if (still_held(core, query, now) && query->heard) {
+            query->heard = false;
+            dlk_query_send(core, query, now); /* what it heard may be newer than the answer */
+            return;
+        }
     } else if (reply == DLK_YES) {
         answered_yes(core, query, now);
     } else if (reply == DLK_NOT_OURS) {

@@ -7,6 +7,9 @@
 
 #include <assert.h>
 
+/* By then a request that was cut off has arrived, or never will. */
+#define CONFIRM_AFTER_MS 1000
+
 static void end_release(dlk_core *core, dlk_grant *grant, dlock_err code, const char *text)
 {
     dlk_wait *wait = grant->releaser;
@@ -39,7 +42,7 @@ static void give_done(dlk_core *core, dlk_grant *grant, int64_t now)
     if (grant->ambiguous && !grant->given_twice) {
         grant->given_twice = true;
         grant->giving = DLK_GIVE_CONFIRM;
-        grant->retry_at = dlk_clock_after(now, core->limits.poll_ms);
+        grant->retry_at = dlk_clock_after(now, CONFIRM_AFTER_MS);
         dlk_grant_schedule(core, grant);
         return;
     }

@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 
-#define LOCKS 1000
+#define LOCKS   1000
 #define THREADS 24
 
 typedef struct entry {
@@ -92,7 +92,8 @@ static void *take_turns(void *arg)
         DLOCK_AUTO(dlock_hold) shared = NULL;
         int64_t limit = world_limit_ms();
         t->strange += dlock_acquire(t->client, own, limit, &mine, NULL) != DLOCK_OK;
-        t->strange += dlock_acquire(t->client, "crowd-shared", limit, &shared, NULL) != DLOCK_OK;
+        t->strange +=
+            dlock_acquire(t->client, "crowd-shared", limit, &shared, NULL) != DLOCK_OK;
         t->strange += atomic_fetch_add(t->inside, 1) != 0;
         t->strange += dlock_hold_check(shared) != DLOCK_OK;
         atomic_fetch_sub(t->inside, 1);

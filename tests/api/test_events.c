@@ -54,7 +54,8 @@ TEST(done_carries_tag_code_and_token_and_comes_exactly_once)
     CHECK_EQ_INT(dlock_event_tag(good), 42);
     DLOCK_AUTO(dlock_hold) got = dlock_op_take_hold(op);
     CHECK_EQ_INT(dlock_event_token(good), dlock_hold_token(got));
-    CHECK_EQ_INT(dlock_op_notify(op, 43), DLOCK_OK); /* finished: look now, no event comes */
+    CHECK_EQ_INT(dlock_op_notify(op, 43),
+                 DLOCK_OK); /* finished: look now, no event comes */
     CHECK(dlock_client_next_event(client) == NULL);
 }
 
@@ -189,20 +190,24 @@ TEST(log_lines_are_events_from_the_first_look_at_the_descriptor_on)
 TEST(only_log_lines_overflow_and_that_is_told)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client =
+    DLOCK_AUTO(dlock_client)
+    client =
         world_client("client.events=16 lock.owner=none lock.ttl_ms=100 lock.renew=off");
     CHECK(dlock_client_event_fd(client) >= 0);
     dlock_hold *holds[40];
     char name[32];
     for (int i = 0; i < 40; i++) {
         snprintf(name, sizeof(name), "overflow-%d", i);
-        CHECK_EQ_INT(dlock_acquire(client, name, world_limit_ms(), &holds[i], NULL), DLOCK_OK);
-        if (dlock_hold_notify(holds[i], (uint64_t)i + 1) != DLOCK_OK) /* a slow machine's loss */
+        CHECK_EQ_INT(dlock_acquire(client, name, world_limit_ms(), &holds[i], NULL),
+                     DLOCK_OK);
+        if (dlock_hold_notify(holds[i], (uint64_t)i + 1) !=
+            DLOCK_OK) /* a slow machine's loss */
             SKIP("too slow to arm a hold within its ttl");
     }
     AWAIT(world_stat(client, "losses") == 40);
     int lost = 0, logs = 0, overflows = 0;
-    for (dlock_event *event; (event = dlock_client_next_event(client)); dlock_event_free(event)) {
+    for (dlock_event *event; (event = dlock_client_next_event(client));
+         dlock_event_free(event)) {
         lost += dlock_event_what(event) == DLOCK_EVENT_LOST;
         logs += dlock_event_what(event) == DLOCK_EVENT_LOG;
         overflows += dlock_event_what(event) == DLOCK_EVENT_OVERFLOW;

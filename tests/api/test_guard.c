@@ -55,8 +55,12 @@ static void lost(void *user)
     note(user, 'l');
 }
 
-static const dlock_guarded table = {
-    .size = sizeof(table), .prepare = prepare, .run = run, .commit = commit, .undo = undo, .lost = lost};
+static const dlock_guarded table = {.size = sizeof(table),
+                                    .prepare = prepare,
+                                    .run = run,
+                                    .commit = commit,
+                                    .undo = undo,
+                                    .lost = lost};
 
 TEST(the_steps_run_in_order_and_the_answer_follows_from_theirs)
 {
@@ -122,7 +126,8 @@ static dlock_err outlast(void *user)
 {
     script *s = user;
     note(s, 'r');
-    int64_t end = world_now_ms() + 2 * 120; /* by our own clock: nothing is asked meanwhile */
+    int64_t end =
+        world_now_ms() + 2 * 120; /* by our own clock: nothing is asked meanwhile */
     while (world_now_ms() < end)
         world_nap();
     return DLOCK_OK;
@@ -188,7 +193,8 @@ TEST(the_size_says_which_members_the_caller_knows)
     newer.known.size = sizeof(newer); /* a caller from a later version */
     CHECK_OK(dlock_hold_guard(hold, &newer.known, &s, &err), err);
     CHECK_STR(s.trace, "prc");
-    static const size_t too_small[] = {0, 1, sizeof(size_t), offsetof(dlock_guarded, commit)};
+    static const size_t too_small[] = {0, 1, sizeof(size_t),
+                                       offsetof(dlock_guarded, commit)};
     for (size_t i = 0; i < sizeof(too_small) / sizeof(*too_small); i++) {
         old.size = too_small[i];
         CHECK_ERR(dlock_hold_guard(hold, &old, &s, &err), DLOCK_EINVAL, err);

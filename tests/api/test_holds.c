@@ -40,8 +40,9 @@ TEST(the_name_of_a_hold_is_without_the_prefix_and_the_server_knows_both)
 TEST(names_of_any_bytes_are_different_locks)
 {
     BEGIN();
-    static const char *const names[] = {" ",    "a b",     "\xff\xfe",       "a\r\nb", "{}", "*",
-                                        "?[x]", "../../x", "dlock:{any}\t'\"", "%s%n",  "A",  "a"};
+    static const char *const names[] = {
+        " ",    "a b",     "\xff\xfe",         "a\r\nb", "{}", "*",
+        "?[x]", "../../x", "dlock:{any}\t'\"", "%s%n",   "A",  "a"};
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
     dlock_hold *holds[sizeof(names) / sizeof(*names)] = {NULL};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -231,7 +232,8 @@ static void *ask_all_the_time(void *arg)
     while (dlock_hold_check(hold) != DLOCK_ENOTHELD) {
         odd += dlock_hold_token(hold) <= 0;
         odd += strcmp(dlock_hold_name(hold), "asked") != 0 || !dlock_hold_owner(hold)[0];
-        odd += dlock_hold_remaining_ms(hold) > 200 || dlock_hold_state(hold) == DLOCK_LOST;
+        odd +=
+            dlock_hold_remaining_ms(hold) > 200 || dlock_hold_state(hold) == DLOCK_LOST;
         (void)dlock_hold_feed(hold);
     }
     return (void *)odd;

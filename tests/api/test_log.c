@@ -8,8 +8,9 @@ typedef struct sink {
     pthread_mutex_t mutex;
     char text[16384];
     atomic_int lines, entered;
-    atomic_bool hold_up, passed; /* hold_up: the sink waits until somebody else has got through */
-    int worst;                   /* the loudest level, and the most talkative, that came */
+    atomic_bool hold_up,
+        passed; /* hold_up: the sink waits until somebody else has got through */
+    int worst;  /* the loudest level, and the most talkative, that came */
     int least;
 } sink;
 
@@ -91,11 +92,13 @@ TEST(the_client_goes_on_while_the_sink_takes_its_time)
     BEGIN();
     sink s;
     DLOCK_AUTO(dlock_client) client = client_with(&s, "lock.ttl_ms=100 lock.renew=off");
-    DLOCK_AUTO(dlock_lock) long_lock = world_lock(client, "log-long", "lock.ttl_ms=60000");
+    DLOCK_AUTO(dlock_lock)
+    long_lock = world_lock(client, "log-long", "lock.ttl_ms=60000");
     DLOCK_AUTO(dlock_hold) held = world_take(long_lock);
     DLOCK_AUTO(dlock_hold) dying = NULL;
     s.hold_up = true;
-    CHECK_EQ_INT(dlock_acquire(client, "log-dying", world_limit_ms(), &dying, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_acquire(client, "log-dying", world_limit_ms(), &dying, NULL),
+                 DLOCK_OK);
     AWAIT(s.entered > 0); /* the engine has lost it, and stands in the sink */
     CHECK_EQ_INT(dlock_hold_check(held), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_verify(held, NULL), DLOCK_OK);

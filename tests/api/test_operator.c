@@ -55,7 +55,8 @@ TEST(a_break_takes_the_lock_from_the_named_owner_only)
     CHECK_ERR(dlock_lock_break(theirs, "", &err), DLOCK_ENOTHELD, err);
     CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_OK);
     CHECK_OK(dlock_lock_break(theirs, dlock_hold_owner(hold), &err), err);
-    CHECK_ERR(dlock_lock_break(theirs, dlock_hold_owner(hold), &err), DLOCK_ENOTHELD, err);
+    CHECK_ERR(dlock_lock_break(theirs, dlock_hold_owner(hold), &err), DLOCK_ENOTHELD,
+              err);
     DLOCK_AUTO(dlock_hold) next = NULL;
     CHECK_OK(dlock_lock_acquire(theirs, 0, &next, &err), err);
     CHECK(dlock_hold_token(next) > dlock_hold_token(hold));
@@ -152,7 +153,8 @@ TEST(wait_idle_waits_until_nobody_holds_it_and_takes_nothing)
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_client)
+    other = world_client("client.poll_ms=50"); /* mem, file: by looking */
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
     CHECK_OK(dlock_lock_wait_idle(theirs, 0, &err), err);
@@ -160,7 +162,8 @@ TEST(wait_idle_waits_until_nobody_holds_it_and_takes_nothing)
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     CHECK_ERR(dlock_lock_wait_idle(theirs, 0, &err), DLOCK_EBUSY, err);
     CHECK_ERR(dlock_lock_wait_idle(theirs, 30, &err), DLOCK_ETIMEDOUT, err);
-    CHECK_ERR(dlock_lock_wait_idle(lock, 0, &err), DLOCK_EBUSY, err); /* the holder itself, too */
+    CHECK_ERR(dlock_lock_wait_idle(lock, 0, &err), DLOCK_EBUSY,
+              err); /* the holder itself, too */
     DLOCK_AUTO(dlock_op) op = dlock_lock_wait_idle_start(theirs, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, 10), DLOCK_EPENDING);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
@@ -210,9 +213,10 @@ TEST(the_statistics_count_what_happened)
         const char *key;
         int64_t ours, theirs;
     } expected[] = {
-        {"grants", 5, 0},   {"reentries", 5, 0},  {"waits", 0, 5},       {"timeouts", 0, 3},
-        {"releases", 5, 0}, {"losses", 0, 0},     {"wait.count", 5, 0},  {"hold.count", 5, 0},
-        {"cancels", 0, 0},  {"late_grants", 0, 0}, {"unconfirmed", 0, 0}, {"connected", 1, 1},
+        {"grants", 5, 0},      {"reentries", 5, 0},   {"waits", 0, 5},
+        {"timeouts", 0, 3},    {"releases", 5, 0},    {"losses", 0, 0},
+        {"wait.count", 5, 0},  {"hold.count", 5, 0},  {"cancels", 0, 0},
+        {"late_grants", 0, 0}, {"unconfirmed", 0, 0}, {"connected", 1, 1},
     };
     for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++) {
         if (world_stat(client, expected[i].key) != expected[i].ours ||
@@ -240,7 +244,8 @@ TEST(the_features_say_what_the_backend_can_do)
     CHECK_OK(dlock_client_features(client, &info, &err), err);
     CHECK_STR(dlock_info_get(info, "kinds.mutex"), "1");
     CHECK_STR(dlock_info_get(info, "tokens"), "1");
-    CHECK_STR(dlock_info_get(info, "class"), world_is("redis") ? "fencing" : "correctness");
+    CHECK_STR(dlock_info_get(info, "class"),
+              world_is("redis") ? "fencing" : "correctness");
     CHECK_STR(dlock_info_get(info, "fair"), world_is("redis") ? "0" : "1");
     DLOCK_AUTO(dlock_lock) lock = NULL;
     for (int kind = DLOCK_READ; kind <= DLOCK_ELECTION; kind++)

@@ -20,7 +20,8 @@ TEST(a_running_op_is_pending_in_every_respect)
     CHECK(dlock_op_take_hold(op) == NULL);
     CHECK(dlock_op_take_info(op) == NULL);
     CHECK_EQ_INT(dlock_op_wait(op, -2), DLOCK_EINVAL);
-    CHECK_EQ_INT(dlock_op_result(op), DLOCK_EPENDING); /* the end of a wait ends nothing else */
+    CHECK_EQ_INT(dlock_op_result(op),
+                 DLOCK_EPENDING); /* the end of a wait ends nothing else */
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     END_OF(op);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
@@ -192,7 +193,8 @@ TEST(every_call_with_io_has_an_op_form_with_the_same_answer)
     CHECK(dlock_hold_remaining_ms(hold) > 30000);
     CHECK_EQ_INT(outcome(dlock_lock_inspect_start(lock), &seen), DLOCK_OK);
     CHECK_STR(dlock_info_get(seen, "holders.0.owner"), dlock_hold_owner(hold));
-    CHECK_EQ_INT(outcome(dlock_client_list_start(client, __func__, 10), &listed), DLOCK_OK);
+    CHECK_EQ_INT(outcome(dlock_client_list_start(client, __func__, 10), &listed),
+                 DLOCK_OK);
     CHECK_STR(dlock_info_get(listed, "locks.0.name"), __func__);
     CHECK_EQ_INT(outcome(dlock_client_doctor_start(client), &found), DLOCK_OK);
     CHECK(dlock_info_get(found, "verdict") != NULL);
@@ -319,7 +321,8 @@ TEST(ops_made_of_nothing_have_failed_already)
     CHECK_EQ_INT(dlock_op_wait(NULL, 0), DLOCK_EINVAL);
     CHECK_EQ_INT(dlock_op_result(NULL), DLOCK_EINVAL);
     CHECK_EQ_INT(dlock_op_notify(NULL, 1), DLOCK_EINVAL);
-    CHECK(!dlock_op_error(NULL) && !dlock_op_take_hold(NULL) && !dlock_op_take_info(NULL));
+    CHECK(!dlock_op_error(NULL) && !dlock_op_take_hold(NULL) &&
+          !dlock_op_take_info(NULL));
     dlock_op_cancel(NULL);
     dlock_op_free(NULL);
 }

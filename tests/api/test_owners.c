@@ -110,7 +110,8 @@ TEST(the_holds_of_a_grant_end_in_any_order_from_any_thread_and_the_last_frees_th
     BEGIN();
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    static const int orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}};
+    static const int orders[][3] = {
+        {0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}};
     for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
         DLOCK_AUTO(dlock_hold) a = world_take(lock);
         DLOCK_AUTO(dlock_hold) b = world_take(lock);
@@ -248,7 +249,8 @@ TEST(an_owner_with_a_lost_hold_has_to_release_it_before_it_contends_anew)
     CHECK(world_lose(__func__, hold));
     CHECK_ERR(dlock_lock_acquire(lock, 0, &again, &err), DLOCK_ELOST, err);
     CHECK_ERR(dlock_lock_acquire(lock, DLOCK_FOREVER, &again, &err), DLOCK_ELOST, err);
-    CHECK_EQ_INT(try_in_thread(client, lock), DLOCK_OK); /* it isn't that thread's trouble */
+    CHECK_EQ_INT(try_in_thread(client, lock),
+                 DLOCK_OK); /* it isn't that thread's trouble */
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
     CHECK_OK(dlock_lock_acquire(lock, world_limit_ms(), &again, &err), err);
     CHECK(dlock_hold_token(again) > token);

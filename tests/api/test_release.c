@@ -130,7 +130,8 @@ TEST(the_next_acquire_of_a_client_goes_out_behind_its_async_release)
     int64_t last = 0;
     for (int i = 0; i < 200; i++) {
         DLOCK_AUTO(dlock_hold) hold = NULL;
-        CHECK_EQ_INT(dlock_lock_acquire(lock, 0, &hold, NULL), DLOCK_OK); /* not even a wait */
+        CHECK_EQ_INT(dlock_lock_acquire(lock, 0, &hold, NULL),
+                     DLOCK_OK); /* not even a wait */
         CHECK(dlock_hold_token(hold) > last);
         last = dlock_hold_token(hold);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);

@@ -52,7 +52,8 @@ TEST(nobody_else_gets_it_before_the_check_of_the_first_says_lost)
         CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
         CHECK(dlock_hold_token(next) > dlock_hold_token(hold));
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
-        CHECK_EQ_INT(dlock_hold_verify(next, NULL), DLOCK_OK); /* untouched by that release */
+        CHECK_EQ_INT(dlock_hold_verify(next, NULL),
+                     DLOCK_OK); /* untouched by that release */
     }
 }
 
@@ -71,7 +72,8 @@ TEST(a_fed_grant_lives_while_it_is_fed_and_dies_when_it_is_not)
     if (fed != DLOCK_OK)
         SKIP("too slow to feed every 133 ms");
     int64_t renewals = world_stat(client, "renewals");
-    CHECK(renewals >= 2 && renewals <= 8); /* about every third of the ttl, however often fed */
+    CHECK(renewals >= 2 &&
+          renewals <= 8); /* about every third of the ttl, however often fed */
     AWAIT(dlock_hold_check(hold) == DLOCK_ELOST);
     CHECK(world_stat(client, "renewals") <= renewals + 1);
     CHECK_EQ_INT(dlock_hold_feed(hold), DLOCK_ELOST);
@@ -80,7 +82,8 @@ TEST(a_fed_grant_lives_while_it_is_fed_and_dies_when_it_is_not)
 TEST(at_max_hold_the_grant_ends_lost_however_it_is_renewed)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=200 lock.max_hold_ms=500");
+    DLOCK_AUTO(dlock_client)
+    client = world_client("lock.ttl_ms=200 lock.max_hold_ms=500");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     int64_t begin = world_now_ms();
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
@@ -119,7 +122,8 @@ TEST(extend_acts_on_the_grant_and_goes_up_to_max_hold)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=2000 lock.max_hold_ms=30000");
+    DLOCK_AUTO(dlock_client)
+    client = world_client("lock.ttl_ms=2000 lock.max_hold_ms=30000");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     DLOCK_AUTO(dlock_hold) one = world_take(lock);
     DLOCK_AUTO(dlock_hold) two = world_take(lock);
@@ -161,7 +165,8 @@ TEST(the_server_is_told_of_the_loss_by_time_so_that_others_need_not_wait)
 {
     BEGIN();
     /* max_hold ends the validity long before the server would forget the lease. */
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=300 lock.max_hold_ms=300");
+    DLOCK_AUTO(dlock_client)
+    client = world_client("lock.ttl_ms=300 lock.max_hold_ms=300");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     AWAIT(dlock_hold_check(hold) == DLOCK_ELOST);

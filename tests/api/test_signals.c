@@ -29,7 +29,8 @@ static void on_alarm(int signal)
 static void storm(long every_us)
 {
     struct sigaction action = {.sa_handler = every_us ? on_alarm : SIG_IGN};
-    struct itimerval timer = {.it_interval.tv_usec = every_us, .it_value.tv_usec = every_us};
+    struct itimerval timer = {.it_interval.tv_usec = every_us,
+                              .it_value.tv_usec = every_us};
     signals = 0;
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &timer, NULL);
@@ -162,16 +163,19 @@ static int other_threads(int signal, int *takers)
 TEST(our_threads_take_no_signal_of_yours)
 {
     BEGIN();
-    static const int all[] = {SIGHUP, SIGINT, SIGTERM, SIGALRM, SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE};
-    DLOCK_AUTO(dlock_client) client = world_client(NULL); /* starts with nothing blocked here */
+    static const int all[] = {SIGHUP,  SIGINT,  SIGTERM, SIGALRM,
+                              SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE};
+    DLOCK_AUTO(dlock_client)
+    client = world_client(NULL); /* starts with nothing blocked here */
     DLOCK_AUTO(dlock_client) other = world_client(NULL);
     DLOCK_AUTO(dlock_lock) lock = world_lock(other, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     CHECK_EQ_INT(dlock_acquire(client, __func__, 0, &hold, NULL), DLOCK_OK);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
-    CHECK_EQ_INT(dlock_op_notify(op, 1), DLOCK_EPENDING); /* now every helper is at work */
+    CHECK_EQ_INT(dlock_op_notify(op, 1),
+                 DLOCK_EPENDING); /* now every helper is at work */
     if (WORLD_THREAD_SANITIZER)
-        SKIP("ThreadSanitizer has a thread of its own");
+        LEAVE_OUT("ThreadSanitizer has a thread of its own");
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
         int takers = 0;
         CHECK(other_threads(all[i], &takers) >= 2);
@@ -188,7 +192,8 @@ TEST(a_cancel_from_another_thread_wakes_whoever_waits_for_the_op)
     DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     for (int i = 0; i < 20; i++) {
-        DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(i % 2 ? lock : theirs, DLOCK_FOREVER);
+        DLOCK_AUTO(dlock_op)
+        op = dlock_lock_acquire_start(i % 2 ? lock : theirs, DLOCK_FOREVER);
         pthread_t thread;
         void *code;
         waits_in = 0;
@@ -224,7 +229,7 @@ TEST(a_server_that_goes_away_is_no_sigpipe)
 {
     BEGIN();
     if (!world_is("redis"))
-        SKIP("no server to go away");
+        LEAVE_OUT("no server to go away");
     struct sigaction action = {.sa_handler = SIG_DFL};
     sigaction(SIGPIPE, &action, NULL);
     DLOCK_AUTO(dlock_client) client = world_client("client.timeout_ms=200");
@@ -303,7 +308,8 @@ TEST(threads_cancelled_anywhere_leave_the_lock_to_others)
         pthread_t threads[3];
         for (int i = 0; i < 3; i++) {
             victims[i] = (victim){.lock = lock, .wait_ms = 2};
-            CHECK(pthread_create(&threads[i], NULL, acquire_and_be_cancelled, &victims[i]) == 0);
+            CHECK(pthread_create(&threads[i], NULL, acquire_and_be_cancelled,
+                                 &victims[i]) == 0);
         }
         int64_t enough = world_stat(client, "grants") + round % 7;
         while (world_stat(client, "grants") < enough)

@@ -19,7 +19,8 @@ static bool await_stop(pid_t pid)
     int64_t end = world_now_ms() + world_limit_ms();
     while (world_now_ms() < end) {
         if (waitpid(pid, &status, WUNTRACED | WNOHANG) == pid)
-            return harness_check(__FILE__, __LINE__, WIFSTOPPED(status), "WIFSTOPPED(status)");
+            return harness_check(__FILE__, __LINE__, WIFSTOPPED(status),
+                                 "WIFSTOPPED(status)");
         world_nap();
     }
     return harness_check(__FILE__, __LINE__, false, "the child stopped");
@@ -57,7 +58,7 @@ static void stop_and_look(void *name)
 TEST(a_holder_stopped_for_twice_its_ttl_learns_of_the_loss_at_its_first_check)
 {
     BEGIN();
-    pid_t pid = world_child_start(stop_and_look, (void *)(intptr_t)__func__);
+    pid_t pid = world_child_start(stop_and_look, (void *)(intptr_t) __func__);
     bool stopped = await_stop(pid);
     wait_out_the_lease();
     kill(pid, SIGCONT);
@@ -69,8 +70,8 @@ TEST(that_check_needs_no_round_trip)
 {
     BEGIN();
     if (!world_is("redis"))
-        SKIP("no server to take away");
-    pid_t pid = world_child_start(stop_and_look, (void *)(intptr_t)__func__);
+        LEAVE_OUT("no server to take away");
+    pid_t pid = world_child_start(stop_and_look, (void *)(intptr_t) __func__);
     bool stopped = await_stop(pid);
     redis_server_freeze(world_redis());
     wait_out_the_lease();
@@ -95,8 +96,8 @@ static void stop_and_release(void *name)
 TEST(others_get_the_lock_of_a_stopped_holder_when_its_lease_is_over_and_keep_it)
 {
     BEGIN();
-    SKIP_ON("mem", "a table of one process");
-    pid_t pid = world_child_start(stop_and_release, (void *)(intptr_t)__func__);
+    LEAVE_OUT_ON("mem", "a table of one process");
+    pid_t pid = world_child_start(stop_and_release, (void *)(intptr_t) __func__);
     bool stopped = await_stop(pid);
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
@@ -104,7 +105,8 @@ TEST(others_get_the_lock_of_a_stopped_holder_when_its_lease_is_over_and_keep_it)
     kill(pid, SIGCONT);
     CHECK_EQ_INT(world_child_end(pid), 0);
     CHECK(stopped && hold);
-    CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_OK); /* that late release hit nobody */
+    CHECK_EQ_INT(dlock_hold_verify(hold, NULL),
+                 DLOCK_OK); /* that late release hit nobody */
     CHECK_EQ_INT(world_try(__func__), DLOCK_EBUSY);
 }
 
@@ -149,8 +151,11 @@ static void lost(void *user)
 
 static void stop_in_guard(void *name)
 {
-    static const dlock_guarded table = {
-        .size = sizeof(table), .run = stop_in_run, .commit = commit, .undo = undo, .lost = lost};
+    static const dlock_guarded table = {.size = sizeof(table),
+                                        .run = stop_in_run,
+                                        .commit = commit,
+                                        .undo = undo,
+                                        .lost = lost};
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) client = short_lease();
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, name, NULL);
@@ -162,7 +167,7 @@ static void stop_in_guard(void *name)
 TEST(a_guard_stopped_between_run_and_commit_undoes_and_never_commits)
 {
     BEGIN();
-    pid_t pid = world_child_start(stop_in_guard, (void *)(intptr_t)__func__);
+    pid_t pid = world_child_start(stop_in_guard, (void *)(intptr_t) __func__);
     bool stopped = await_stop(pid);
     wait_out_the_lease();
     kill(pid, SIGCONT);
@@ -174,9 +179,9 @@ TEST(a_guard_whose_connection_is_cut_undoes_and_never_commits)
 {
     BEGIN();
     if (!world_is("redis"))
-        SKIP("no connection to cut");
+        LEAVE_OUT("no connection to cut");
     /* The child stops itself in run; meanwhile the server is gone, and comes back empty. */
-    pid_t pid = world_child_start(stop_in_guard, (void *)(intptr_t)__func__);
+    pid_t pid = world_child_start(stop_in_guard, (void *)(intptr_t) __func__);
     bool stopped = await_stop(pid);
     redis_server_kill(world_redis());
     wait_out_the_lease();

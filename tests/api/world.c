@@ -127,7 +127,9 @@ dlock_conf *world_conf(const char *settings)
 
 dlock_client *world_client(const char *settings)
 {
-    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
+    char text[512];
+    snprintf(text, sizeof(text), "client.poll_ms=60000 %s", settings ? settings : "");
+    DLOCK_AUTO(dlock_conf) conf = world_conf(text);
     DLOCK_AUTO(dlock_error) err = NULL;
     dlock_client *client = NULL;
     dlock_err code = dlock_client_open(world.uri, conf, &client, &err);
@@ -196,7 +198,8 @@ static int64_t number_of(dlock_info *info, const char *key)
 int64_t world_stat(dlock_client *client, const char *key)
 {
     DLOCK_AUTO(dlock_info) info = NULL;
-    return dlock_client_stats(client, &info, NULL) == DLOCK_OK ? number_of(info, key) : -1;
+    return dlock_client_stats(client, &info, NULL) == DLOCK_OK ? number_of(info, key)
+                                                               : -1;
 }
 
 int64_t world_seen(dlock_lock *lock, const char *key)
@@ -260,7 +263,8 @@ dlock_err world_wait_end(world_waiter *waiter)
 
 void world_waiter_drop(world_waiter *waiter)
 {
-    if (waiter->runs) { /* the test has failed on its way: nothing else would end the wait */
+    if (waiter
+            ->runs) { /* the test has failed on its way: nothing else would end the wait */
         (void)dlock_client_close(waiter->client, NULL);
         (void)world_wait_end(waiter);
     }
@@ -300,7 +304,8 @@ int world_child_end(pid_t pid)
     int status = 0;
     int64_t end = world_now_ms() + world_limit_ms();
     pid_t ended = 0;
-    while (pid > 0 && (ended = waitpid(pid, &status, WNOHANG)) == 0 && world_now_ms() < end)
+    while (pid > 0 && (ended = waitpid(pid, &status, WNOHANG)) == 0 &&
+           world_now_ms() < end)
         world_nap();
     if (pid > 0 && ended == 0) {
         harness_note("the child hangs");

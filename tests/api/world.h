@@ -17,10 +17,10 @@
             return;                                                                      \
     } while (0)
 
-#define SKIP_ON(backend, why)                                                            \
+#define LEAVE_OUT_ON(backend, why)                                                       \
     do {                                                                                 \
         if (world_is(backend))                                                           \
-            SKIP(why);                                                                   \
+            LEAVE_OUT(why);                                                              \
     } while (0)
 
 /* Polls until the condition holds; fails the test after a generous time. */
@@ -54,7 +54,8 @@ int64_t world_now_ms(void);
 void world_nap(void);
 
 /* Yours to free; NULL after a failed check. @p settings as "lock.ttl_ms=500 lock.renew=off", or
- * NULL. */
+ * NULL. The clients look by themselves only once a minute, so that a wake-up which gets lost is
+ * seen and not made up for. */
 dlock_conf *world_conf(const char *settings);
 dlock_client *world_client(const char *settings);
 dlock_lock *world_lock(dlock_client *client, const char *name, const char *settings);

@@ -35,8 +35,10 @@ def each_signal_reaches_the_command(w):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
                    signal.SIGUSR2):
         # `wait` ends when a trapped signal comes; `sleep` in the foreground would not. A shell
-        # lets its background jobs ignore INT and QUIT, so this one is ended by hand.
-        script = f'trap "echo got; kill \$!; exit 7" {int(number)}; sleep 1000 & READY; wait'
+        # lets its background jobs ignore INT and QUIT, so this one is ended by hand; before it is
+        # a sleep it is a shell with that trap, which would swallow the kill.
+        script = (f'trap "echo got; kill \\$!; exit 7" {int(number)}; sleep 1000 & '
+                  'until grep -q sleep /proc/$!/comm; do :; done; READY; wait')
         process = started(w, script)
         process.send_signal(number)
         status, out, _ = w.finish(process)

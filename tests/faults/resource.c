@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define STAYS 100000
-#define TOLD 5
+#define TOLD  5
 
 struct stay {
     int64_t token;
@@ -25,7 +25,8 @@ struct stay {
 };
 
 struct resource {
-    pthread_mutex_t mutex; /* held for a few instructions; robust, as holders get killed */
+    pthread_mutex_t
+        mutex; /* held for a few instructions; robust, as holders get killed */
     int64_t highest, value, accepted, refused, lost_updates;
     _Atomic int64_t count;
     stay stays[STAYS];
@@ -33,7 +34,8 @@ struct resource {
 
 resource *resource_new(void)
 {
-    resource *r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    resource *r =
+        mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (r == MAP_FAILED) {
         perror("mmap");
         exit(2);
@@ -163,7 +165,8 @@ static void tell(const char *what, const span *one, const span *other)
     harness_note("%s: process %d from %" PRId64 " until %" PRId64 " us, token %" PRId64
                  "; process %d from %" PRId64 " until %" PRId64 " us, token %" PRId64,
                  what, (int)one->process, one->from / 1000, one->until / 1000, one->token,
-                 (int)other->process, other->from / 1000, other->until / 1000, other->token);
+                 (int)other->process, other->from / 1000, other->until / 1000,
+                 other->token);
 }
 
 verdict resource_judge(const resource *r, tampering with)
@@ -185,7 +188,9 @@ verdict resource_judge(const resource *r, tampering with)
             if (found.overlaps++ < TOLD && with == RESOURCE_STATE_KEPT)
                 tell("overlap", longest, &spans[i]);
         }
-        if (i > 0 && spans[i].token <= found.latest_token) {
+        /* Who heard of its grant when that was over never held anything. */
+        bool held = spans[i].until > spans[i].from;
+        if (held && i > 0 && spans[i].token <= found.latest_token) {
             if (found.old_tokens++ < TOLD)
                 tell("old token", &spans[i - 1], &spans[i]);
         }

@@ -18,9 +18,9 @@ typedef struct stay stay;
 /* What came of it. */
 typedef struct verdict {
     int64_t stays, accepted, refused;
-    int64_t lost_updates;  /* writes that overwrote what their writer hadn't seen */
-    int64_t overlaps;      /* pairs of stays, by the clock */
-    int64_t old_tokens;    /* a later stay with a token that isn't larger */
+    int64_t lost_updates; /* writes that overwrote what their writer hadn't seen */
+    int64_t overlaps;     /* pairs of stays, by the clock */
+    int64_t old_tokens;   /* a later stay with a token that isn't larger */
     int64_t latest_token;
 } verdict;
 

@@ -103,7 +103,8 @@ const char *stage_keys(stage *s)
     size_t used = 0;
     for (char *key = strtok_r(all, " ", &save); key; key = strtok_r(NULL, " ", &save))
         if (strncmp(key, "redisson_lock_token:", 20) != 0)
-            used += (size_t)snprintf(rest + used, sizeof(rest) - used, "%s%s", used ? " " : "", key);
+            used += (size_t)snprintf(rest + used, sizeof(rest) - used, "%s%s",
+                                     used ? " " : "", key);
     return rest;
 }
 
@@ -112,7 +113,8 @@ static bool wait_for_no_keys(stage *s, int64_t ttl_ms)
     int64_t end = stage_now() + (ttl_ms + 1000) * STAGE_MS;
     while (stage_keys(s)[0] && stage_now() < end)
         stage_nap(10);
-    return harness_str(__FILE__, __LINE__, "what is left on the server", stage_keys(s), "");
+    return harness_str(__FILE__, __LINE__, "what is left on the server", stage_keys(s),
+                       "");
 }
 
 bool stage_back_to_base_line(stage *s)
@@ -126,7 +128,8 @@ bool stage_back_to_base_line(stage *s)
     /* The test's own connection to the server comes and goes. */
     if (s->fds > fds + 1)
         return harness_eq_int(__FILE__, __LINE__, "descriptors", s->fds, fds);
-    return harness_check(__FILE__, __LINE__, s->threads <= threads, "as few threads as before");
+    return harness_check(__FILE__, __LINE__, s->threads <= threads,
+                         "as few threads as before");
 }
 
 bool stage_clear(stage *s, int64_t ttl_ms)
@@ -196,7 +199,8 @@ int64_t stage_stat(dlock_client *client, const char *key)
 
 void *stage_share(size_t size)
 {
-    void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *shared =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         perror("mmap");
         exit(2);

@@ -22,12 +22,15 @@ int64_t stage_slack_ms(void);
 /* How long to wait for what is sure to come. */
 int64_t stage_patience_ms(void);
 
+/* Polls; a condition that holds only for a moment counts. */
 #define AWAIT_MS(condition, limit_ms)                                                    \
     do {                                                                                 \
-        int64_t await_end = stage_now() + (limit_ms) * STAGE_MS;                         \
-        while (!(condition) && stage_now() < await_end)                                  \
+        int64_t await_end = stage_now() + (limit_ms)*STAGE_MS;                           \
+        bool await_met;                                                                  \
+        while (!(await_met = (condition)) && stage_now() < await_end)                    \
             stage_nap(1);                                                                \
-        CHECK(condition);                                                                \
+        if (!harness_check(__FILE__, __LINE__, await_met, #condition))                   \
+            return;                                                                      \
     } while (0)
 #define AWAIT(condition) AWAIT_MS(condition, stage_patience_ms())
 

@@ -27,8 +27,9 @@ typedef struct work {
 
 static dlock_client *open_one(const char *uri)
 {
-    return stage_open(uri, "lock.ttl_ms", "500", "client.timeout_ms", "200", "client.poll_ms", "200",
-                      "client.backoff_min_ms", "5", "client.backoff_max_ms", "50", NULL);
+    return stage_open(uri, "lock.ttl_ms", "500", "client.timeout_ms", "200",
+                      "client.poll_ms", "200", "client.backoff_min_ms", "5",
+                      "client.backoff_max_ms", "50", NULL);
 }
 
 /* Until the test says go on; without one, for so long as a run takes. */

@@ -55,7 +55,8 @@ static void check_unavailable(dlock_client *client, const char *ill, const char 
     if (!strstr(dlock_error_text(err), word))
         CHECK_CONTAINS(dlock_error_backend(err), word);
     dlock_err code = dlock_lock_acquire(lock, 200, &hold, &err);
-    CHECK(code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN); /* the last try may be on its way */
+    CHECK(code == DLOCK_EUNAVAIL ||
+          code == DLOCK_EUNKNOWN); /* the last try may be on its way */
     CHECK(took_at_most(began, 200));
     /* A wait that is long enough lives to see it mended. */
     dlock_op *op = dlock_lock_acquire_start(lock, stage_patience_ms());
@@ -78,7 +79,8 @@ TEST(a_redis_that_refuses_writes_is_unavailable_until_it_is_mended)
         const char *ill, *word, *well;
     } cases[] = {
         {"CONFIG SET maxmemory 1", "OOM", "CONFIG SET maxmemory 0"},
-        {"CONFIG SET min-replicas-to-write 1", "NOREPLICAS", "CONFIG SET min-replicas-to-write 0"},
+        {"CONFIG SET min-replicas-to-write 1", "NOREPLICAS",
+         "CONFIG SET min-replicas-to-write 0"},
         {"REPLICAOF 127.0.0.1 1", "READONLY", "REPLICAOF NO ONE"},
     };
     if (!stage_set(&s, NULL))
@@ -105,7 +107,8 @@ TEST(a_redis_that_cannot_save_is_unavailable)
     redis_server_call(&s.server, "SET a b");
     redis_server_call(&s.server, "BGSAVE");
     AWAIT(strstr(redis_server_call(&s.server, "INFO persistence"), "bgsave_status:err"));
-    check_unavailable(client, NULL, "MISCONF", "CONFIG SET stop-writes-on-bgsave-error no");
+    check_unavailable(client, NULL, "MISCONF",
+                      "CONFIG SET stop-writes-on-bgsave-error no");
     snprintf(command, sizeof(command), "rm -rf %s/blocked.rdb", s.server.dir);
     CHECK_EQ_INT(system(command), 0);
     redis_server_call(&s.server, "DEL a");
@@ -147,7 +150,8 @@ static void check_refused(const char *uri, const char *word)
     CHECK(took_at_most(began, CONNECT_MS));
     CHECK(!dlock_error_retriable(err));
     CHECK_CONTAINS(dlock_error_text(err), word);
-    CHECK(!strstr(dlock_error_text(err), "c4nary") && !strstr(dlock_error_backend(err), "c4nary"));
+    CHECK(!strstr(dlock_error_text(err), "c4nary") &&
+          !strstr(dlock_error_backend(err), "c4nary"));
     dlock_error_free(err);
 }
 
@@ -193,13 +197,12 @@ TEST(a_right_that_is_missing_is_named_at_open)
 
 TEST(a_key_of_another_type_is_a_conflict_and_stays_as_it_is)
 {
-    static const char *const values[][2] = {
-        {"SET L text", "TYPE L"},
-        {"RPUSH L a b", "TYPE L"},
-        {"SADD L a", "TYPE L"},
-        {"ZADD L 1 a", "TYPE L"},
-        {"HSET L mode write", "TYPE L"}, /* a read/write lock of Redisson's */
-    };
+    static const char *const values[][2] =
+        {
+            {"SET L text", "TYPE L"},        {"RPUSH L a b", "TYPE L"},
+            {"SADD L a", "TYPE L"},          {"ZADD L 1 a", "TYPE L"},
+            {"HSET L mode write", "TYPE L"}, /* a read/write lock of Redisson's */
+        };
     if (!stage_set(&s, NULL))
         return;
     dlock_client *client = NULL;
@@ -213,7 +216,8 @@ TEST(a_key_of_another_type_is_a_conflict_and_stays_as_it_is)
         snprintf(before, sizeof(before), "%s", redis_server_call(&s.server, "DUMP L"));
         CHECK_ERR(dlock_lock_acquire(lock, 0, &hold, &err), DLOCK_ECONFLICT, err);
         int64_t began = stage_now();
-        CHECK_ERR(dlock_lock_acquire(lock, DLOCK_FOREVER, &hold, &err), DLOCK_ECONFLICT, err);
+        CHECK_ERR(dlock_lock_acquire(lock, DLOCK_FOREVER, &hold, &err), DLOCK_ECONFLICT,
+                  err);
         CHECK(took_at_most(began, 0));
         CHECK_STR(redis_server_call(&s.server, "DUMP L"), before);
         redis_server_call(&s.server, "DEL L");
@@ -227,15 +231,16 @@ TEST(a_key_of_another_type_is_a_conflict_and_stays_as_it_is)
 /* ---- What is no Redis ---- */
 
 /* Says `user` to everything. */
-static const char *at_once(const void *user, int connection, int number, char **words, int count)
+static const char *at_once(const void *user, int connection, int number, char **words,
+                           int count)
 {
     (void)connection, (void)number, (void)words, (void)count;
     return user;
 }
 
 /* Greets well, and says `user` to whatever a lock may need. */
-static const char *after_greeting(const void *user, int connection, int number, char **words,
-                                  int count)
+static const char *after_greeting(const void *user, int connection, int number,
+                                  char **words, int count)
 {
     (void)connection, (void)number;
     const char *greeting = scripted_greeting(words, count);
@@ -274,7 +279,8 @@ TEST(what_is_no_redis_is_told_at_open_and_in_time)
         int64_t began = stage_now();
         dlock_err code = open_at(uri, &client, &err);
         if (code != DLOCK_EPROTO && (code != DLOCK_EUNAVAIL || !lies[i].is_silent))
-            harness_note("%s: %s: %s", lies[i].name, dlock_errname(code), dlock_error_text(err));
+            harness_note("%s: %s: %s", lies[i].name, dlock_errname(code),
+                         dlock_error_text(err));
         CHECK(code == DLOCK_EPROTO || (code == DLOCK_EUNAVAIL && lies[i].is_silent));
         CHECK(took_at_most(began, CONNECT_MS));
         CHECK(client == NULL);
@@ -299,7 +305,8 @@ TEST(a_redis_that_goes_mad_ends_every_call_in_time)
         int64_t began = stage_now();
         dlock_err code = dlock_lock_acquire(lock, 0, &hold, &err);
         if (code != DLOCK_EUNKNOWN)
-            harness_note("%s: %s: %s", lies[i].name, dlock_errname(code), dlock_error_text(err));
+            harness_note("%s: %s: %s", lies[i].name, dlock_errname(code),
+                         dlock_error_text(err));
         CHECK(code == DLOCK_EUNKNOWN || code == DLOCK_EPROTO);
         CHECK(took_at_most(began, TIMEOUT_MS));
         began = stage_now();
@@ -337,7 +344,8 @@ TEST(a_redis_that_loads_its_data_is_unavailable)
     CHECK_ERR(dlock_lock_acquire(lock, 0, &hold, &err), DLOCK_EUNAVAIL, err);
     int64_t began = stage_now();
     dlock_err code = dlock_lock_acquire(lock, 100, &hold, &err);
-    CHECK(code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN); /* the last try may be on its way */
+    CHECK(code == DLOCK_EUNAVAIL ||
+          code == DLOCK_EUNKNOWN); /* the last try may be on its way */
     CHECK(took_at_most(began, 100));
     dlock_error_free(err);
     dlock_lock_free(lock);

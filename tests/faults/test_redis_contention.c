@@ -18,7 +18,7 @@ typedef struct crowd {
     char uri[64];
     resource *resource;
     _Atomic bool over;
-    _Atomic int64_t idle_threads; /* that never got the lock */
+    _Atomic int64_t idle_threads;              /* that never got the lock */
     _Atomic int64_t granted, lost, unfinished; /* unfinished: no certain answer */
     _Atomic int64_t reconnects;
     _Atomic int surprises; /* answers that no fault explains */
@@ -107,9 +107,9 @@ static void run_process(void *shared)
     crowd *all = shared;
     worker workers[THREADS];
     pthread_t threads[THREADS];
-    dlock_client *client = stage_open(all->uri, "lock.ttl_ms", "1000", "client.timeout_ms", "1000",
-                                      "client.poll_ms", "100", "client.backoff_min_ms", "1",
-                                      "client.backoff_max_ms", "20", NULL);
+    dlock_client *client = stage_open(
+        all->uri, "lock.ttl_ms", "1000", "client.timeout_ms", "1000", "client.poll_ms",
+        "100", "client.backoff_min_ms", "1", "client.backoff_max_ms", "20", NULL);
     CHECK(client != NULL);
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){.all = all,
@@ -128,7 +128,8 @@ static void run_process(void *shared)
 }
 
 /* For @p ms, with @p fault every @p pause_ms; what came of it. */
-static verdict contend(crowd **ret, int64_t ms, const char *const *faults, int64_t pause_ms)
+static verdict contend(crowd **ret, int64_t ms, const char *const *faults,
+                       int64_t pause_ms)
 {
     crowd *all = stage_share(sizeof(*all));
     pid_t pids[PROCESSES];
@@ -206,7 +207,8 @@ TEST(scripts_flushed_in_a_loop_go_unnoticed)
 
 TEST(waiters_whose_subscriptions_are_killed_go_on_unharmed)
 {
-    static const char *const faults[] = {"CLIENT KILL TYPE pubsub", "CLIENT KILL TYPE pubsub"};
+    static const char *const faults[] = {"CLIENT KILL TYPE pubsub",
+                                         "CLIENT KILL TYPE pubsub"};
     check_unnoticed(faults, 10);
 }
 

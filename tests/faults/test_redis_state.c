@@ -42,8 +42,8 @@ static bool set_up(const char *config)
 static void tear_down(void)
 {
     verdict v = resource_judge(shelf, RESOURCE_STATE_LOST);
-    harness_note("%" PRId64 " stays, %" PRId64 " writes, %" PRId64 " refused", v.stays, v.accepted,
-                 v.refused);
+    harness_note("%" PRId64 " stays, %" PRId64 " writes, %" PRId64 " refused", v.stays,
+                 v.accepted, v.refused);
     CHECK_EQ_INT(v.lost_updates, 0);
     CHECK_EQ_INT(v.old_tokens, 0);
     dlock_lock_free(held);
@@ -68,7 +68,7 @@ static void wipe(void)
     tell("FLUSHALL");
 }
 
-static void delete(void)
+static void delete (void)
 {
     tell("DEL L");
 }
@@ -101,9 +101,11 @@ static void evict(void)
     char filler[1025];
     memset(filler, 'x', sizeof(filler) - 1);
     filler[sizeof(filler) - 1] = '\0';
-    for (int i = 0; i < 30000 && strcmp(redis_server_call(&s.server, "EXISTS L"), "1") == 0; i++)
+    for (int i = 0;
+         i < 30000 && strcmp(redis_server_call(&s.server, "EXISTS L"), "1") == 0; i++)
         redis_server_call(&s.server, "SETEX fill:%d 100000 %s", i, filler);
-    (void)harness_str(__FILE__, __LINE__, "evicted", redis_server_call(&s.server, "EXISTS L"), "0");
+    (void)harness_str(__FILE__, __LINE__, "evicted",
+                      redis_server_call(&s.server, "EXISTS L"), "0");
 }
 
 static void overwrite(void)
@@ -135,7 +137,8 @@ static void lose_by(void (*fault)(void), int rounds)
         fault();
         int64_t struck = stage_now();
         CHECK(!harness_failed());
-        seeker other = {.lock = wanted, .resource = shelf, .wait_ms = stage_patience_ms()};
+        seeker other = {
+            .lock = wanted, .resource = shelf, .wait_ms = stage_patience_ms()};
         CHECK(seeker_start(&other));
         while (resource_still(at, hold) == DLOCK_OK &&
                stage_now() < struck + renewal_ms() * STAGE_MS)
@@ -254,13 +257,14 @@ TEST(a_lost_lock_is_told_once)
     dlock_hold *hold = stage_take(held);
     CHECK(hold != NULL);
     CHECK_OK(dlock_hold_notify(hold, TAG), NULL);
-    delete();
+    delete ();
     AWAIT_MS(dlock_hold_check(hold) == DLOCK_ELOST, renewal_ms());
     stage_nap(ttl_ms / 3); /* time for a second one */
     int told = 0;
     dlock_event *event;
     while ((event = dlock_client_next_event(holder))) {
-        if (dlock_event_what(event) == DLOCK_EVENT_LOST && dlock_event_tag(event) == TAG) {
+        if (dlock_event_what(event) == DLOCK_EVENT_LOST &&
+            dlock_event_tag(event) == TAG) {
             told++;
             CHECK_EQ_INT(dlock_event_token(event), dlock_hold_token(hold));
         }

@@ -19,9 +19,10 @@ static stay *at;
 
 static dlock_client *open_one(const char *uri)
 {
-    return stage_open(uri, "lock.ttl_ms", "600", "client.timeout_ms", "300", "client.connect_ms",
-                      "1000", "client.poll_ms", "200", "client.backoff_min_ms", "5",
-                      "client.backoff_max_ms", "50", "client.close_ms", "200", NULL);
+    return stage_open(uri, "lock.ttl_ms", "600", "client.timeout_ms", "300",
+                      "client.connect_ms", "1000", "client.poll_ms", "200",
+                      "client.backoff_min_ms", "5", "client.backoff_max_ms", "50",
+                      "client.close_ms", "200", NULL);
 }
 
 static bool set_up(void)
@@ -60,7 +61,8 @@ static bool hold_until_lost(int64_t limit_ms)
     int64_t end = stage_now() + limit_ms * STAGE_MS;
     while (resource_still(at, hold) == DLOCK_OK && stage_now() < end)
         stage_nap(1);
-    return harness_err(__FILE__, __LINE__, "the hold", resource_still(at, hold), DLOCK_ELOST, NULL);
+    return harness_err(__FILE__, __LINE__, "the hold", resource_still(at, hold),
+                       DLOCK_ELOST, NULL);
 }
 
 /* Keeps it so long, and keeps it. */
@@ -69,7 +71,8 @@ static bool hold_on(int64_t ms)
     int64_t end = stage_now() + ms * STAGE_MS;
     while (resource_still(at, hold) == DLOCK_OK && stage_now() < end)
         stage_nap(1);
-    return harness_err(__FILE__, __LINE__, "the hold", resource_still(at, hold), DLOCK_OK, NULL);
+    return harness_err(__FILE__, __LINE__, "the hold", resource_still(at, hold), DLOCK_OK,
+                       NULL);
 }
 
 static bool in_time(const char *what, int64_t began, int64_t limit_ms)
@@ -267,8 +270,9 @@ TEST(connections_cut_every_few_ms_keep_the_lock_or_lose_it_first)
         (void)resource_still(at, hold); /* the judge is told */
         stage_nap(20);
     }
-    harness_note("after %d connections: %s, %" PRId64 " renewals", atomic_load(&s.proxy.accepted),
-                 dlock_errname(resource_still(at, hold)), stage_stat(holder, "renewals"));
+    harness_note("after %d connections: %s, %" PRId64 " renewals",
+                 atomic_load(&s.proxy.accepted), dlock_errname(resource_still(at, hold)),
+                 stage_stat(holder, "renewals"));
     resource_leave(at);
     dlock_err code = dlock_hold_release(hold, NULL);
     CHECK(code == DLOCK_OK || code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL ||

@@ -35,8 +35,9 @@ static dlock_lock *lock;
 
 static dlock_client *open_with(const char *at, const char *timeout_ms)
 {
-    return stage_open(at, "lock.ttl_ms", "500", "client.timeout_ms", timeout_ms, "client.poll_ms",
-                      "200", "client.backoff_min_ms", "5", "client.backoff_max_ms", "50", NULL);
+    return stage_open(at, "lock.ttl_ms", "500", "client.timeout_ms", timeout_ms,
+                      "client.poll_ms", "200", "client.backoff_min_ms", "5",
+                      "client.backoff_max_ms", "50", NULL);
 }
 
 static dlock_client *open_one(const char *at)
@@ -83,8 +84,8 @@ static bool open_here(void)
 static void check_verdict(void)
 {
     verdict v = resource_judge(shared->resource, RESOURCE_STATE_KEPT);
-    harness_note("%" PRId64 " stays, %" PRId64 " writes, %" PRId64 " refused", v.stays, v.accepted,
-                 v.refused);
+    harness_note("%" PRId64 " stays, %" PRId64 " writes, %" PRId64 " refused", v.stays,
+                 v.accepted, v.refused);
     CHECK_EQ_INT(v.overlaps, 0);
     CHECK_EQ_INT(v.old_tokens, 0);
     CHECK_EQ_INT(v.lost_updates, 0);
@@ -157,7 +158,8 @@ static void stop_a_holder(bool redis)
     CHECK(open_here());
     atomic_store(&shared->go, true);
     AWAIT(atomic_load(&shared->holding));
-    seeker rival = {.lock = lock, .resource = shared->resource, .wait_ms = stage_patience_ms()};
+    seeker rival = {
+        .lock = lock, .resource = shared->resource, .wait_ms = stage_patience_ms()};
     CHECK(seeker_start(&rival));
     stage_nap(50);
     stage_stop(pid);
@@ -174,7 +176,8 @@ static void stop_a_holder(bool redis)
     AWAIT(atomic_load(&shared->lost));
     if (redis)
         redis_server_thaw(&s.server);
-    harness_note("the check that said so took %" PRId64 " us", atomic_load(&shared->asked) / 1000);
+    harness_note("the check that said so took %" PRId64 " us",
+                 atomic_load(&shared->asked) / 1000);
     atomic_store(&shared->end, true);
     CHECK(stage_join(pid));
     tear_down();
@@ -197,7 +200,8 @@ static void run_late(void *arg)
     plan *p = arg;
     while (!atomic_load(&p->go))
         stage_nap(1);
-    dlock_client *mine = open_with(p->uri, "10000"); /* so that the answer isn't too late as such */
+    dlock_client *mine =
+        open_with(p->uri, "10000"); /* so that the answer isn't too late as such */
     CHECK(mine != NULL);
     dlock_lock *it = stage_lock(mine, "L");
     atomic_store(&p->waiting, true);
@@ -212,7 +216,8 @@ static void run_late(void *arg)
         resource_leave(at);
         CHECK_OK(dlock_hold_release(hold, NULL), NULL);
     } else {
-        CHECK(code == DLOCK_ETIMEDOUT || code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL);
+        CHECK(code == DLOCK_ETIMEDOUT || code == DLOCK_EUNKNOWN ||
+              code == DLOCK_EUNAVAIL);
     }
     dlock_hold_free(hold);
     dlock_lock_free(it);
@@ -273,7 +278,8 @@ static void kill_a_holder(bool redis)
     CHECK(open_here());
     atomic_store(&shared->go, true);
     AWAIT(atomic_load(&shared->holding));
-    seeker rival = {.lock = lock, .resource = shared->resource, .wait_ms = stage_patience_ms()};
+    seeker rival = {
+        .lock = lock, .resource = shared->resource, .wait_ms = stage_patience_ms()};
     CHECK(seeker_start(&rival));
     stage_nap(50);
     kill(pid, SIGKILL);
@@ -308,7 +314,8 @@ static void run_starved(void *arg)
     struct sched_param param = {0};
     while (!atomic_load(&p->go))
         stage_nap(1);
-    CHECK_EQ_INT(sched_setscheduler(0, SCHED_IDLE, &param), 0); /* the engine's thread, too */
+    CHECK_EQ_INT(sched_setscheduler(0, SCHED_IDLE, &param),
+                 0); /* the engine's thread, too */
     dlock_client *mine = open_one(p->uri);
     CHECK(mine != NULL);
     dlock_lock *it = stage_lock(mine, "L");
@@ -317,7 +324,8 @@ static void run_starved(void *arg)
         if (dlock_lock_acquire(it, 2000, &hold, NULL) != DLOCK_OK)
             continue;
         stay *at = resource_enter(p->resource, hold);
-        int64_t token = dlock_hold_token(hold), seen, end = stage_now() + ttl_ms / 3 * STAGE_MS;
+        int64_t token = dlock_hold_token(hold), seen,
+                end = stage_now() + ttl_ms / 3 * STAGE_MS;
         bool fresh = resource_look(p->resource, token, &seen);
         while (stage_now() < end)
             if (resource_still(at, hold) != DLOCK_OK)

@@ -67,6 +67,13 @@
         return;                                                                          \
     } while (0)
 
+/* Ends this test, which isn't counted: what it is about doesn't exist in this setting. */
+#define LEAVE_OUT(why)                                                                   \
+    do {                                                                                 \
+        harness_leave_out(why);                                                          \
+        return;                                                                          \
+    } while (0)
+
 void harness_add(const char *name, const char *file, void (*run)(void));
 
 /* The checks return whether they held; from any thread. */
@@ -83,6 +90,7 @@ bool harness_err(const char *file, int line, const char *what, dlock_err got,
 /* A line of commentary in the output. */
 void harness_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void harness_skip(const char *why);
+void harness_leave_out(const char *why);
 
 /* Whether a check of the running test has failed already. */
 bool harness_failed(void);

@@ -25,8 +25,8 @@ typedef struct proxy_pair {
     int client, server;
     proxy_buffer up, down; /* begun, but not whole messages */
     int64_t asked, answered;
-    int64_t lost_reply;    /* its number among the replies, -1 = none */
-    bool cut_at_lost;      /* else only silent from there on */
+    int64_t lost_reply; /* its number among the replies, -1 = none */
+    bool cut_at_lost;   /* else only silent from there on */
     bool silent, stalled, swallowed, client_left, dead;
 } proxy_pair;
 
@@ -215,7 +215,8 @@ static void take_client(proxy *p)
             close(server);
         return;
     }
-    int one = 1; /* small messages one by one: else each may wait for an acknowledgement */
+    int one =
+        1; /* small messages one by one: else each may wait for an acknowledgement */
     setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     *pair = (proxy_pair){.client = client, .server = server, .lost_reply = -1};
@@ -232,7 +233,13 @@ static void drop_dead(proxy *p)
 
 /* ---- The thread ---- */
 
-enum { WAKE, LISTENER, CLIENTS, SERVERS = CLIENTS + PROXY_MAX, POLLS = SERVERS + PROXY_MAX };
+enum {
+    WAKE,
+    LISTENER,
+    CLIENTS,
+    SERVERS = CLIENTS + PROXY_MAX,
+    POLLS = SERVERS + PROXY_MAX
+};
 
 static void list_polls(proxy *p, struct pollfd *polls)
 {

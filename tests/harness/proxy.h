@@ -26,8 +26,8 @@ typedef enum proxy_mode {
 typedef enum proxy_deed {
     PROXY_LOSE_REQUEST, /* not forwarded, and the connection is cut */
     PROXY_CUT_BEHIND,   /* forwarded, and the client is cut off at once */
-    PROXY_LOSE_REPLY,   /* done by the server, then the connection is cut instead of the reply */
-    PROXY_EAT_REPLY,    /* done by the server, and nothing is ever heard on that connection */
+    PROXY_LOSE_REPLY, /* done by the server, then the connection is cut instead of the reply */
+    PROXY_EAT_REPLY, /* done by the server, and nothing is ever heard on that connection */
 } proxy_deed;
 
 #define PROXY_MAX 64

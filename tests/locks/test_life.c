@@ -665,3 +665,16 @@ TEST(closing_ends_every_wait_and_gives_every_grant_back)
     CHECK_EQ_INT(c.code, DLOCK_ECLOSED);
     end();
 }
+
+TEST(a_notification_that_overtakes_the_answer_held_is_not_lost)
+{
+    world_open();
+    world_acquire(&a, 1, DLOCK_FOREVER);
+    dlk_core_notified(&w.core, &w.name->key, w.now);
+    CHECK_EQ_INT(w.acquires, 1);
+    world_held(60000);
+    CHECK_EQ_INT(w.acquires, 2);
+    world_held(60000);
+    CHECK_EQ_INT(w.acquires, 2);
+    end();
+}

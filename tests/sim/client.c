@@ -302,7 +302,7 @@ void client_init(client *c, int index)
     const dlk_limits limits = {
         .margin = {s.config.table ? 0 : 1, s.config.table ? 0 : 2},
         .timeout_ms = 3000,
-        .poll_ms = 1000,
+        .poll_ms = SIM_POLL_MS,
         .backoff_min_ms = 50,
         .backoff_max_ms = 2000,
         .queues = s.config.table,

@@ -67,11 +67,20 @@ static step step_of(const dlk_ask *ask)
     return ask->verb == DLK_ACQUIRE ? STEP_ACQUIRE : ask->verb == DLK_RENEW ? STEP_RENEW : STEP_RELEASE;
 }
 
+/* When a server that stands still will read this: connections in any order, each in its own. */
+static int64_t thaw(const message *m)
+{
+    dlk_rand rand = {s.config.seed ^ (uint64_t)(m->client * 1000 + m->generation) << 20 ^
+                     (uint64_t)m->epoch ^ (uint64_t)s.server.frozen_until};
+    /* Each a little later than the one before, so that nothing on one connection overtakes. */
+    return s.server.frozen_until + (int64_t)(dlk_rand_next(&rand) % (uint64_t)MS) + ++s.thaws % 100000;
+}
+
 static void arrive(event *e)
 {
     message *m = e->of;
     if (s.now < s.server.frozen_until) {
-        event_at(&m->event, s.server.frozen_until + between(0, MS), arrive, m);
+        event_at(&m->event, thaw(m), arrive, m);
         return;
     }
     if (s.now < s.server.refuses_until)

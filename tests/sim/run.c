@@ -67,23 +67,26 @@ static void one_fault(void)
     count_fault(what, hit);
 }
 
-/* Calm and storm alternate, so that deep states are reached and left again. */
+/* Storm, rain and calm follow each other, so that deep states are reached and left again, and
+ * what must happen when nothing goes wrong can be asked for. */
 static void run_nemesis(event *e)
 {
-    bool storm = (s.now / (5 * SEC)) % 2 == 0;
-    one_fault();
+    int64_t phase = (s.now / (5 * SEC)) % 5;
+    if (phase < 3)
+        one_fault();
     if (chance(20))
         server_snapshot();
     if (!s.ending)
-        event_at(e, s.now + (storm ? between(1 * MS, 100 * MS) : between(100 * MS, 2 * SEC)),
+        event_at(e, s.now + (phase == 0 ? between(1 * MS, 100 * MS) : between(100 * MS, 2 * SEC)),
                  run_nemesis, NULL);
 }
 
 /* ---- liveness ---- */
 
+/* Long enough ago for the slowest poll to have mended what it broke. */
 static bool calm(int64_t until)
 {
-    return until < s.now - 4 * SEC;
+    return until < s.now - SIM_POLL_MS * MS * 5 / 4 - SEC;
 }
 
 static bool healthy(const client *c)

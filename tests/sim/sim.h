@@ -21,6 +21,8 @@
 #define MAX_CLIENTS 6
 #define MAX_ACTORS 4 /* a client */
 #define MAX_NAMES 3
+/* Longer than the default, so that a lost wake-up isn't hidden by the next poll. */
+#define SIM_POLL_MS 5000
 
 /* ---- what may go wrong ---- */
 typedef enum fault {
@@ -149,6 +151,7 @@ typedef struct sim {
     client clients[MAX_CLIENTS];
     int64_t resource[MAX_NAMES]; /* the highest token that wrote */
     int64_t granted_token[MAX_NAMES]; /* the highest ever given */
+    int64_t thaws;
     bool ending;
     char violation[512];
     int64_t violated_at;

@@ -79,11 +79,12 @@ static dlock_err code_of(int error)
 static dlock_err failed(dlock_error **err, const char *what, const char *path)
 {
     int error = errno;
+    char text[128];
     if (error == ELOOP)
         return dlk_error_set(err, DLOCK_EINVAL, "can't %s %s: it is a symbolic link",
                              what, path);
     return dlk_error_set(err, code_of(error), "can't %s %s: %s", what, path,
-                         strerror(error));
+                         dlk_error_errno(error, text, sizeof(text)));
 }
 
 /* 0, or -1 with errno EAGAIN when somebody else has it. */
@@ -187,8 +188,9 @@ static dlock_err allocate(const dlk_file *file, size_t size, dlock_error **err)
     if (errno == 0)
         return DLOCK_OK;
     int error = errno;
+    char text[128];
     return dlk_error_set(err, DLOCK_EUNAVAIL, "can't get %zu bytes for %s: %s", size,
-                         file->path, strerror(error));
+                         file->path, dlk_error_errno(error, text, sizeof(text)));
 }
 
 static dlock_err make_table(const dlk_file *file, dlk_table *table,

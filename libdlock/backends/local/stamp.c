@@ -40,11 +40,12 @@ static bool read_boot_id(char text[40])
 dlock_err dlk_stamp_world(dlk_table_stamp *stamp, dlock_error **err)
 {
     struct stat pid, time;
+    char text[128];
     memset(stamp->boot_id, 0, sizeof(stamp->boot_id));
     if (!read_boot_id(stamp->boot_id) || stat("/proc/self/ns/pid", &pid) != 0)
         return dlk_error_set(err, DLOCK_EUNAVAIL,
                              "file: needs /proc to tell processes apart: %s",
-                             strerror(errno));
+                             dlk_error_errno(errno, text, sizeof(text)));
     stamp->pid_ns = pid.st_ino;
     /* Kernels before 5.6 have no time namespaces. */
     stamp->time_ns = stat("/proc/self/ns/time", &time) == 0 ? time.st_ino : 0;

@@ -106,27 +106,27 @@ typedef enum dlk_outcome {
     DLK_NOTHING,  /* damaged: look at the visit */
 } dlk_outcome;
 
-dlk_outcome dlk_table_acquire(dlk_visit *visit, uint32_t row, const dlk_claim *claim,
+dlk_outcome dlk_table_acquire(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
                               dlk_turn *turn, int64_t *token, int64_t *until);
 /* Both false: it wasn't theirs (any more). */
-bool dlk_table_renew(dlk_visit *visit, uint32_t row, const dlk_claim *claim);
-bool dlk_table_release(dlk_visit *visit, uint32_t row, const dlk_claim *claim,
+bool dlk_table_renew(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim);
+bool dlk_table_release(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
                        dlk_turn *turn);
 /* Whether the turn has come, without entering. */
 bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *token,
                       int64_t *until);
 /* Takes the lock from whoever has it. */
-void dlk_table_evict(dlk_visit *visit, uint32_t row, int64_t now);
+void dlk_table_evict(dlk_visit *visit, uint32_t row_ref, int64_t now);
 /* Gives a lock that nobody has to the first in its line. */
-void dlk_table_settle(dlk_visit *visit, uint32_t row, int64_t now);
+void dlk_table_settle(dlk_visit *visit, uint32_t row_ref, int64_t now);
 /* The record that counts, or NULL when nobody has the lock. */
-const dlk_record *dlk_table_holder(const dlk_visit *visit, uint32_t row, int64_t now);
+const dlk_record *dlk_table_holder(const dlk_visit *visit, uint32_t ref, int64_t now);
 
 /* Steps that recover.c repeats. */
 dlk_record *dlk_row_record(dlk_row *row);
 void dlk_row_commit(dlk_row *row, const dlk_record *record);
-void dlk_line_append(dlk_visit *visit, uint32_t row, uint32_t seat);
-void dlk_line_remove(dlk_visit *visit, uint32_t row, uint32_t seat);
+void dlk_line_append(dlk_visit *visit, uint32_t row_ref, uint32_t ref);
+void dlk_line_remove(dlk_visit *visit, uint32_t row_ref, uint32_t ref);
 /* After leaving, wake this member. */
 void dlk_visit_ring(dlk_visit *visit, uint32_t member);
 

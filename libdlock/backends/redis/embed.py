@@ -20,7 +20,8 @@ def main():
         sha1 = hashlib.sha1(text.encode()).hexdigest()
         codes = ', '.join(str(byte) for byte in text.encode())
         out.append(f'static const char {path.stem}_text[] = {{{codes}, 0}};')
-        table.append(f'    {{"{path.stem}", {path.stem}_text, sizeof({path.stem}_text) - 1, "{sha1}"}},')
+        size = f'sizeof({path.stem}_text) - 1'
+        table.append(f'    {{"{path.stem}", {path.stem}_text, {size}, "{sha1}"}},')
     out += ['', 'const dlk_redis_script dlk_redis_scripts[] = {', *table, '};', '']
     Path(output).write_text('\n'.join(out))
 

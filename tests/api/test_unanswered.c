@@ -1,0 +1,139 @@
+/* A server that takes requests and answers none: what is unknown is called so, nothing that was
+ * known is forgotten, and what was left behind is cleaned up when the answers come. */
+#include "world.h"
+
+#include "harness/redis_server.h"
+
+static void thaw(int *unused)
+{
+    (void)unused;
+    redis_server_thaw(world_redis());
+}
+
+/* Frozen to the end of the scope at the latest. */
+#define FREEZE()                                                                         \
+    int frozen __attribute__((cleanup(thaw))) = 0;                                       \
+    (void)frozen;                                                                        \
+    redis_server_freeze(world_redis())
+
+TEST(an_unanswered_acquire_is_unknown_and_leaves_nothing_behind)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) client = world_client("client.timeout_ms=100");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) once = NULL;
+    DLOCK_AUTO(dlock_hold) timed = NULL;
+    {
+        FREEZE();
+        CHECK_ERR(dlock_lock_acquire(lock, 0, &once, &err), DLOCK_EUNKNOWN, err);
+        CHECK_EQ_INT(dlock_error_retriable(err), 1);
+        CHECK_CONTAINS(dlock_error_text(err), __func__);
+        int64_t begin = world_now_ms();
+        dlock_err code = dlock_lock_acquire(lock, 250, &timed, &err);
+        CHECK(code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL);
+        CHECK(world_now_ms() - begin >= 249);
+        CHECK(!once && !timed);
+    }
+    AWAIT(world_try(__func__) ==
+          DLOCK_OK); /* long before its lease of 30 s would be over */
+}
+
+TEST(a_cancel_needs_no_answer)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    {
+        FREEZE();
+        DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
+        CHECK_EQ_INT(dlock_op_wait(op, 20), DLOCK_EPENDING);
+        dlock_op_cancel(op);
+        CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECANCELED);
+    }
+    AWAIT(world_try(__func__) == DLOCK_OK);
+}
+
+TEST(unanswered_verify_and_extend_change_nothing)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client)
+    client = world_client("client.timeout_ms=100 lock.renew=off");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    {
+        FREEZE();
+        CHECK_ERR(dlock_hold_verify(hold, &err), DLOCK_EUNKNOWN, err);
+        dlock_err code =
+            dlock_hold_extend(hold, 60000, &err); /* it may be known dead by now */
+        CHECK(code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL);
+        CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
+        CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_HELD);
+        int64_t left = dlock_hold_remaining_ms(hold);
+        CHECK(left > 0 && left <= 30000);
+    }
+    int64_t end = world_now_ms() + world_limit_ms();
+    while (dlock_hold_verify(hold, NULL) != DLOCK_OK && world_now_ms() < end)
+        world_nap();
+    CHECK_OK(dlock_hold_verify(hold, &err), err);
+    CHECK_OK(dlock_hold_release(hold, &err), err);
+}
+
+TEST(an_unanswered_release_is_unknown_and_is_repeated_until_it_is_confirmed)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) client = world_client("client.timeout_ms=100");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    {
+        FREEZE();
+        CHECK_ERR(dlock_hold_release(hold, &err), DLOCK_EUNKNOWN, err);
+        CHECK_EQ_INT(dlock_hold_check(hold),
+                     DLOCK_ENOTHELD); /* not ours whatever the answer */
+        CHECK_ERR(dlock_hold_release(hold, &err), DLOCK_ENOTHELD, err);
+        CHECK_EQ_INT(world_stat(client, "unconfirmed"), 1);
+    }
+    AWAIT(world_stat(client, "unconfirmed") == 0);
+    CHECK_EQ_INT(world_try(__func__), DLOCK_OK);
+}
+
+TEST(a_silent_server_makes_a_hold_suspect_and_its_answer_makes_it_held_again)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client)
+    client = world_client("lock.ttl_ms=3000 client.timeout_ms=300");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CHECK_EQ_INT(dlock_hold_notify(hold, 8), DLOCK_OK);
+    {
+        FREEZE();
+        DLOCK_AUTO(dlock_event) suspect = world_event(client, DLOCK_EVENT_SUSPECT);
+        CHECK_EQ_INT(dlock_event_tag(suspect), 8);
+        CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
+        CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_SUSPECT);
+    }
+    DLOCK_AUTO(dlock_event) held = world_event(client, DLOCK_EVENT_HELD);
+    CHECK_EQ_INT(dlock_event_tag(held), 8);
+    CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
+}
+
+TEST(a_silent_server_ends_the_validity_on_time_and_frees_the_waits_of_others)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client)
+    client = world_client("lock.ttl_ms=300 client.timeout_ms=100");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    {
+        FREEZE();
+        int64_t begin = world_now_ms();
+        while (dlock_hold_check(hold) == DLOCK_OK &&
+               world_now_ms() - begin < world_limit_ms())
+            CHECK(dlock_hold_remaining_ms(hold) <= 300);
+        CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
+    }
+    AWAIT(world_try(__func__) == DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
+}
