@@ -78,17 +78,20 @@ static dlock_err check_class(const dlk_backend_type *type, const dlk_settings *s
                          dlk_settings_word(settings, DLK_KEY_CLIENT_REQUIRE));
 }
 
-static dlock_err open_parsed(const dlk_uri *uri, const dlock_conf *conf, dlock_client *client,
-                             dlk_settings *from_uri, dlock_error **err)
+static dlock_err open_parsed(const dlk_uri *uri, const dlock_conf *conf,
+                             dlock_client *client, dlk_settings *from_uri,
+                             dlock_error **err)
 {
     dlk_settings *settings = NULL;
     client->type = dlk_registry_find(uri->scheme);
     if (!client->type)
-        return dlk_error_set(err, DLOCK_ENOTSUP, "no backend for %s: in this build, which has: %s",
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "no backend for %s: in this build, which has: %s",
                              uri->scheme, dlk_registry_schemes());
     dlock_err code = dlk_uri_apply(uri, from_uri, err);
     if (code == DLOCK_OK)
-        code = dlk_settings_for_client(from_uri, conf ? conf->settings : NULL, &settings, err);
+        code = dlk_settings_for_client(from_uri, conf ? conf->settings : NULL, &settings,
+                                       err);
     if (code == DLOCK_OK)
         code = check_class(client->type, settings, uri, err);
     if (code == DLOCK_OK)
@@ -99,8 +102,8 @@ static dlock_err open_parsed(const dlk_uri *uri, const dlock_conf *conf, dlock_c
     return code;
 }
 
-static dlock_err open_client(const char *text, const dlock_conf *conf, dlock_client *client,
-                             dlock_error **err)
+static dlock_err open_client(const char *text, const dlock_conf *conf,
+                             dlock_client *client, dlock_error **err)
 {
     dlk_uri *uri = NULL;
     dlk_settings *from_uri = NULL;
@@ -114,11 +117,12 @@ static dlock_err open_client(const char *text, const dlock_conf *conf, dlock_cli
     return code;
 }
 
-dlock_err dlock_client_open(const char *uri, const dlock_conf *conf, dlock_client **ret_client,
-                            dlock_error **err)
+dlock_err dlock_client_open(const char *uri, const dlock_conf *conf,
+                            dlock_client **ret_client, dlock_error **err)
 {
     if (!uri || !ret_client)
-        return dlk_error_set(err, DLOCK_EINVAL, "dlock_client_open needs a URI and a place for the client");
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "dlock_client_open needs a URI and a place for the client");
     dlock_client *client = calloc(1, sizeof(*client));
     if (!client)
         return dlk_error_nomem(err);
@@ -147,7 +151,8 @@ dlock_op *dlock_client_connect_start(dlock_client *client)
     if (!op)
         return failed;
     op->u.query.connect = true;
-    return dlk_query_go(engine, op, dlk_settings_int(engine->settings, DLK_KEY_CLIENT_CONNECT_MS));
+    return dlk_query_go(engine, op,
+                        dlk_settings_int(engine->settings, DLK_KEY_CLIENT_CONNECT_MS));
 }
 
 dlock_err dlock_client_connect(dlock_client *client, dlock_error **err)
@@ -170,11 +175,15 @@ dlock_op *dlock_client_close_start(dlock_client *client)
         dlk_engine_begin_close(engine, dlk_clock_now());
     } else if (op) {
         dlock_err code = engine->close_code;
-        dlk_op_finish(engine, op, code,
-                      code == DLOCK_OK ? NULL : dlk_error_make(code, "closed, but not every release was confirmed"));
+        dlk_op_finish(
+            engine, op, code,
+            code == DLOCK_OK
+                ? NULL
+                : dlk_error_make(code, "closed, but not every release was confirmed"));
         dlk_op_retire(engine, op);
     } else {
-        dlk_engine_begin_close(engine, dlk_clock_now()); /* without memory nobody is told */
+        dlk_engine_begin_close(engine,
+                               dlk_clock_now()); /* without memory nobody is told */
     }
     dlk_engine_leave(engine);
     return op ? op : dlk_op_static(DLOCK_ENOMEM);
@@ -190,7 +199,7 @@ dlock_err dlock_client_close(dlock_client *client, dlock_error **err)
 void dlock_client_free(dlock_client *client)
 {
     if (!client || dlk_engine_forked(client->engine))
-        return; /* a fork's child leaks it on purpose */
+        return;                             /* a fork's child leaks it on purpose */
     (void)dlock_client_close(client, NULL); /* who wants to know calls close first */
     dlk_engine_join(client->engine);
     dlk_engine_unref(client->engine);
@@ -204,12 +213,16 @@ const char *dlock_client_uri(const dlock_client *client)
     return client ? client->engine->uri : "";
 }
 
-dlock_err dlock_client_stats(const dlock_client *client, dlock_info **ret_info, dlock_error **err)
+dlock_err dlock_client_stats(const dlock_client *client, dlock_info **ret_info,
+                             dlock_error **err)
 {
     if (!client || !ret_info)
-        return dlk_error_set(err, DLOCK_EINVAL, "dlock_client_stats needs a client and a place for the info");
+        return dlk_error_set(
+            err, DLOCK_EINVAL,
+            "dlock_client_stats needs a client and a place for the info");
     if (!dlk_engine_enter(client->engine))
-        return dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the client belongs to the parent process");
     dlock_info *info = dlk_engine_stats(client->engine);
     dlk_engine_leave(client->engine);
     return dlk_info_give(info, ret_info, err);
@@ -217,7 +230,8 @@ dlock_err dlock_client_stats(const dlock_client *client, dlock_info **ret_info, 
 
 static void add_kinds(dlock_info *info, const dlk_traits *traits)
 {
-    static const char *const kinds[] = {"", "mutex", "read", "write", "semaphore", "election"};
+    static const char *const kinds[] = {"",      "mutex",     "read",
+                                        "write", "semaphore", "election"};
     for (int i = DLOCK_MUTEX; i <= DLOCK_ELECTION; i++)
         dlk_info_add_int(info, traits->kinds[i], "kinds.%s", kinds[i]);
 }
@@ -226,9 +240,12 @@ dlock_err dlock_client_features(const dlock_client *client, dlock_info **ret_inf
                                 dlock_error **err)
 {
     if (!client || !ret_info)
-        return dlk_error_set(err, DLOCK_EINVAL, "dlock_client_features needs a client and a place for the info");
+        return dlk_error_set(
+            err, DLOCK_EINVAL,
+            "dlock_client_features needs a client and a place for the info");
     if (dlk_engine_forked(client->engine))
-        return dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the client belongs to the parent process");
     static const char *const classes[] = {"efficiency", "fencing", "correctness"};
     const dlk_traits *traits = &client->type->traits;
     dlock_info *info = dlk_info_new();
@@ -249,7 +266,8 @@ dlock_op *dlock_client_list_start(dlock_client *client, const char *prefix, int6
     if (!client)
         return dlk_op_static(DLOCK_EINVAL);
     if (max < 1)
-        return dlk_op_answered(client->engine, DLOCK_EINVAL, "a list of at most 0 names, or fewer");
+        return dlk_op_answered(client->engine, DLOCK_EINVAL,
+                               "a list of at most 0 names, or fewer");
     dlk_engine *engine = client->engine;
     dlock_op *failed, *op = dlk_query_op(engine, DLK_LIST, &failed);
     if (!op)
@@ -273,8 +291,10 @@ dlock_err dlock_client_list(dlock_client *client, const char *prefix, int64_t ma
                             dlock_info **ret_info, dlock_error **err)
 {
     if (!ret_info)
-        return dlk_error_set(err, DLOCK_EINVAL, "dlock_client_list needs a place for the info");
-    return dlk_op_await(dlock_client_list_start(client, prefix, max), NULL, ret_info, err);
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "dlock_client_list needs a place for the info");
+    return dlk_op_await(dlock_client_list_start(client, prefix, max), NULL, ret_info,
+                        err);
 }
 
 dlock_op *dlock_client_doctor_start(dlock_client *client)
@@ -287,10 +307,12 @@ dlock_op *dlock_client_doctor_start(dlock_client *client)
     return dlk_query_go(client->engine, op, client->engine->core.limits.timeout_ms);
 }
 
-dlock_err dlock_client_doctor(dlock_client *client, dlock_info **ret_info, dlock_error **err)
+dlock_err dlock_client_doctor(dlock_client *client, dlock_info **ret_info,
+                              dlock_error **err)
 {
     if (!ret_info)
-        return dlk_error_set(err, DLOCK_EINVAL, "dlock_client_doctor needs a place for the info");
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "dlock_client_doctor needs a place for the info");
     return dlk_op_await(dlock_client_doctor_start(client), NULL, ret_info, err);
 }
 
@@ -299,11 +321,12 @@ dlock_op *dlock_client_import_start(dlock_client *client, const char *ticket)
 {
     if (!client || !ticket)
         return dlk_op_static(DLOCK_EINVAL);
-    return dlk_op_answered(client->engine, DLOCK_ENOTSUP, "hand-off isn't supported by this version");
+    return dlk_op_answered(client->engine, DLOCK_ENOTSUP,
+                           "hand-off isn't supported by this version");
 }
 
-dlock_err dlock_client_import(dlock_client *client, const char *ticket, dlock_hold **ret_hold,
-                              dlock_error **err)
+dlock_err dlock_client_import(dlock_client *client, const char *ticket,
+                              dlock_hold **ret_hold, dlock_error **err)
 {
     return dlk_op_await(dlock_client_import_start(client, ticket), ret_hold, NULL, err);
 }

@@ -23,15 +23,17 @@ static bool read_table(const dlock_guarded *from, dlock_guarded *to)
     return to->run && to->commit;
 }
 
-static dlock_err lost(const dlock_guarded *table, void *user, dlock_error **err, const char *when)
+static dlock_err lost(const dlock_guarded *table, void *user, dlock_error **err,
+                      const char *when)
 {
     if (table->lost)
         table->lost(user);
-    return dlk_error_set(err, DLOCK_ELOST, "the lock was lost %s; nothing was committed", when);
+    return dlk_error_set(err, DLOCK_ELOST, "the lock was lost %s; nothing was committed",
+                         when);
 }
 
-static dlock_err failed(const dlock_guarded *table, void *user, dlock_error **err, const char *what,
-                        dlock_err code)
+static dlock_err failed(const dlock_guarded *table, void *user, dlock_error **err,
+                        const char *what, dlock_err code)
 {
     if (table->undo)
         table->undo(user);
@@ -39,7 +41,8 @@ static dlock_err failed(const dlock_guarded *table, void *user, dlock_error **er
                          dlock_errname(code));
 }
 
-static dlock_err guard(dlock_hold *hold, const dlock_guarded *table, void *user, dlock_error **err)
+static dlock_err guard(dlock_hold *hold, const dlock_guarded *table, void *user,
+                       dlock_error **err)
 {
     dlock_err code = dlock_hold_check(hold);
     if (code == DLOCK_ELOST)
@@ -47,7 +50,8 @@ static dlock_err guard(dlock_hold *hold, const dlock_guarded *table, void *user,
     if (code != DLOCK_OK)
         return dlk_error_set(err, code, "the hold isn't held: %s", dlock_strerror(code));
     if (table->prepare && (code = table->prepare(user)) != DLOCK_OK)
-        return dlk_error_set(err, DLOCK_EUSER, "prepare answered %s", dlock_errname(code));
+        return dlk_error_set(err, DLOCK_EUSER, "prepare answered %s",
+                             dlock_errname(code));
     if ((code = table->run(user)) != DLOCK_OK)
         return failed(table, user, err, "run", code);
     /* Released by another thread meanwhile is as lost as lost. */
@@ -72,7 +76,8 @@ dlock_err dlock_hold_guard(dlock_hold *hold, const dlock_guarded *guarded, void 
 {
     dlock_guarded table;
     if (!hold || !guarded || !read_table(guarded, &table))
-        return dlk_error_set(err, DLOCK_EINVAL,
-                             "a guard needs a hold, and a table with its size, run and commit");
+        return dlk_error_set(
+            err, DLOCK_EINVAL,
+            "a guard needs a hold, and a table with its size, run and commit");
     return guard(hold, &table, user, err);
 }

@@ -19,7 +19,8 @@ struct dlock_lock {
 
 /* @p conf may be NULL. */
 dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
-                        const dlk_settings *settings, dlock_lock *lock, dlock_error **err);
+                        const dlk_settings *settings, dlock_lock *lock,
+                        dlock_error **err);
 
 /* Waits for an op and takes it apart; *op is freed. */
 dlock_err dlk_op_await(dlock_op *op, dlock_hold **ret_hold, dlock_info **ret_info,

@@ -42,12 +42,14 @@ static dlock_err check(const dlock_hold *hold, int64_t *left_ns)
         return DLOCK_ELOST;
     if (state == DLOCK_RELEASED)
         return DLOCK_ENOTHELD;
-    int64_t left = atomic_load_explicit(&grant->ends_at, memory_order_acquire) - dlk_clock_now();
+    int64_t left =
+        atomic_load_explicit(&grant->ends_at, memory_order_acquire) - dlk_clock_now();
     if (left <= 0) {
         dlock_err code = settle(hold);
         if (code != DLOCK_OK)
             return code;
-        left = atomic_load_explicit(&grant->ends_at, memory_order_acquire) - dlk_clock_now();
+        left =
+            atomic_load_explicit(&grant->ends_at, memory_order_acquire) - dlk_clock_now();
         left = left > 0 ? left : 0;
     }
     *left_ns = left;
@@ -149,7 +151,8 @@ static dlock_op *hold_query(dlock_hold *hold, dlk_verb verb, int64_t ttl_ms)
     if (code == DLOCK_EFORKED)
         return dlk_op_static(code);
     if (code != DLOCK_OK)
-        return dlk_op_answered(hold->engine, code, code == DLOCK_ELOST ? "lost" : "this hold was released");
+        return dlk_op_answered(hold->engine, code,
+                               code == DLOCK_ELOST ? "lost" : "this hold was released");
     if (verb == DLK_RENEW && left >= ttl_ms * DLK_NS_PER_MS)
         return dlk_op_answered(hold->engine, DLOCK_OK, ""); /* it lasts longer already */
     dlock_op *refused, *op = dlk_query_op(hold->engine, verb, &refused);
@@ -177,7 +180,8 @@ dlock_op *dlock_hold_extend_start(dlock_hold *hold, int64_t ttl_ms)
     if (!hold)
         return dlk_op_static(DLOCK_EINVAL);
     if (ttl_ms < ttl->min || ttl_ms > ttl->max)
-        return dlk_op_answered(hold->engine, DLOCK_EINVAL, "a lease has 100 ms to 30 days");
+        return dlk_op_answered(hold->engine, DLOCK_EINVAL,
+                               "a lease has 100 ms to 30 days");
     return hold_query(hold, DLK_RENEW, ttl_ms);
 }
 
@@ -245,7 +249,8 @@ void dlock_hold_free(dlock_hold *hold)
         return; /* a fork's child leaks it on purpose */
     dlk_engine *engine = hold->engine;
     /* The common case must not cost the mutex once more. An armed hold may lie in the queue. */
-    if (atomic_load_explicit(&hold->hold.released, memory_order_acquire) && !hold->slot.armed) {
+    if (atomic_load_explicit(&hold->hold.released, memory_order_acquire) &&
+        !hold->slot.armed) {
         dlk_engine_shed_hold(engine, hold);
         dlk_engine_unref(engine);
         return;

@@ -12,7 +12,8 @@
 
 static dlock_err check_kind(const dlk_engine *engine, dlock_kind kind, dlock_error **err)
 {
-    static const char *const kinds[] = {"", "mutex", "read", "write", "semaphore", "election"};
+    static const char *const kinds[] = {"",      "mutex",     "read",
+                                        "write", "semaphore", "election"};
     if ((int)kind < DLOCK_MUTEX || (int)kind > DLOCK_ELECTION)
         return dlk_error_set(err, DLOCK_EINVAL, "%d is no kind of lock", (int)kind);
     const dlk_backend_type *type = engine->backend->type;
@@ -48,7 +49,8 @@ static dlock_err check_settings(const dlk_engine *engine, dlock_kind kind,
 {
     const dlk_traits *traits = &engine->backend->type->traits;
     if (dlk_settings_int(settings, DLK_KEY_LOCK_FAIR) && !traits->fair)
-        return dlk_error_set(err, DLOCK_ENOTSUP, "lock.fair isn't supported by %s: in this version",
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "lock.fair isn't supported by %s: in this version",
                              engine->backend->type->schemes[0]);
     bool single = kind == DLOCK_SEMAPHORE || kind == DLOCK_ELECTION;
     if (single && dlk_settings_is_set(settings, DLK_KEY_LOCK_OWNER) &&
@@ -65,7 +67,8 @@ static dlk_terms terms_of(const dlk_settings *settings)
         .max_hold_ms = dlk_settings_int(settings, DLK_KEY_LOCK_MAX_HOLD_MS),
         .renewal = (int)dlk_settings_int(settings, DLK_KEY_LOCK_RENEW),
         .reentrant = dlk_settings_int(settings, DLK_KEY_LOCK_REENTRANT) != 0,
-        .release_async = dlk_settings_int(settings, DLK_KEY_LOCK_RELEASE) == DLK_RELEASE_ASYNC,
+        .release_async =
+            dlk_settings_int(settings, DLK_KEY_LOCK_RELEASE) == DLK_RELEASE_ASYNC,
     };
 }
 
@@ -85,7 +88,8 @@ dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
         code = dlk_engine_name_get(engine, kind, full, settings, &lock->name, err);
         dlk_engine_leave(engine);
     } else {
-        code = dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
+        code =
+            dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
     }
     free(full);
     lock->engine = engine;
@@ -98,13 +102,15 @@ dlock_err dlock_lock_new(dlock_client *client, dlock_kind kind, const char *name
                          const dlock_conf *conf, dlock_lock **ret_lock, dlock_error **err)
 {
     if (!client || !name || !ret_lock)
-        return dlk_error_set(err, DLOCK_EINVAL,
-                             "dlock_lock_new needs a client, a name and a place for the lock");
+        return dlk_error_set(
+            err, DLOCK_EINVAL,
+            "dlock_lock_new needs a client, a name and a place for the lock");
     if (dlk_engine_forked(client->engine))
-        return dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the client belongs to the parent process");
     dlk_settings *settings = NULL;
-    dlock_err code = dlk_settings_for_lock(client->engine->settings, conf ? conf->settings : NULL,
-                                           &settings, err);
+    dlock_err code = dlk_settings_for_lock(client->engine->settings,
+                                           conf ? conf->settings : NULL, &settings, err);
     if (code != DLOCK_OK)
         return code;
     dlock_lock *lock = calloc(1, sizeof(*lock));
@@ -127,8 +133,10 @@ dlock_err dlock_multi_new(dlock_lock *const *locks, size_t count, const dlock_co
 {
     (void)conf;
     if (!locks || count == 0 || !ret_lock)
-        return dlk_error_set(err, DLOCK_EINVAL, "dlock_multi_new needs locks and a place for the lock");
-    return dlk_error_set(err, DLOCK_ENOTSUP, "multi-locks aren't supported by this version");
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "dlock_multi_new needs locks and a place for the lock");
+    return dlk_error_set(err, DLOCK_ENOTSUP,
+                         "multi-locks aren't supported by this version");
 }
 
 static void let_go(dlk_engine *engine, dlk_name *name)
@@ -165,7 +173,8 @@ dlock_err dlock_lock_acquire(dlock_lock *lock, int64_t wait_ms, dlock_hold **ret
     if (wait_ms < DLOCK_FOREVER)
         return refuse_wait(err);
     uint64_t owner = lock->owner != DLK_OWNER_NONE ? dlk_thread_number() : 0;
-    return dlk_engine_acquire(lock->engine, lock->name, &lock->terms, owner, wait_ms, ret_hold, err);
+    return dlk_engine_acquire(lock->engine, lock->name, &lock->terms, owner, wait_ms,
+                              ret_hold, err);
 }
 
 dlock_op *dlock_lock_acquire_start(dlock_lock *lock, int64_t wait_ms)
@@ -207,15 +216,17 @@ dlock_err dlock_acquire(dlock_client *client, const char *name, int64_t wait_ms,
                         dlock_hold **ret_hold, dlock_error **err)
 {
     if (!client || !name || !ret_hold)
-        return dlk_error_set(err, DLOCK_EINVAL,
-                             "dlock_acquire needs a client, a name and a place for the hold");
+        return dlk_error_set(
+            err, DLOCK_EINVAL,
+            "dlock_acquire needs a client, a name and a place for the hold");
     if (wait_ms < DLOCK_FOREVER)
         return refuse_wait(err);
     if (dlk_engine_forked(client->engine))
-        return dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the client belongs to the parent process");
     dlock_lock lock = {0};
-    dlock_err code =
-        dlk_lock_init(client->engine, DLOCK_MUTEX, name, client->engine->settings, &lock, err);
+    dlock_err code = dlk_lock_init(client->engine, DLOCK_MUTEX, name,
+                                   client->engine->settings, &lock, err);
     if (code != DLOCK_OK)
         return code;
     code = dlock_lock_acquire(&lock, wait_ms, ret_hold, err);
@@ -250,7 +261,8 @@ dlock_op *dlock_lock_wait_idle_start(dlock_lock *lock, int64_t wait_ms)
         return op;
     op->u.query.idle = true;
     op->u.query.once = wait_ms == 0;
-    return dlk_query_go(lock->engine, op, wait_ms ? wait_ms : lock->engine->core.limits.timeout_ms);
+    return dlk_query_go(lock->engine, op,
+                        wait_ms ? wait_ms : lock->engine->core.limits.timeout_ms);
 }
 
 dlock_err dlock_lock_wait_idle(dlock_lock *lock, int64_t wait_ms, dlock_error **err)
@@ -271,7 +283,8 @@ dlock_op *dlock_lock_inspect_start(dlock_lock *lock)
 dlock_err dlock_lock_inspect(dlock_lock *lock, dlock_info **ret_info, dlock_error **err)
 {
     if (!ret_info)
-        return dlk_error_set(err, DLOCK_EINVAL, "dlock_lock_inspect needs a place for the info");
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "dlock_lock_inspect needs a place for the info");
     return dlk_op_await(dlock_lock_inspect_start(lock), NULL, ret_info, err);
 }
 
@@ -297,7 +310,8 @@ dlock_op *dlock_lock_revoke_start(dlock_lock *lock)
 {
     if (!lock)
         return dlk_op_static(DLOCK_EINVAL);
-    return dlk_op_answered(lock->engine, DLOCK_ENOTSUP, "revocation isn't supported by this version");
+    return dlk_op_answered(lock->engine, DLOCK_ENOTSUP,
+                           "revocation isn't supported by this version");
 }
 
 dlock_err dlock_lock_revoke(dlock_lock *lock, dlock_error **err)

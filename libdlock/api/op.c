@@ -55,7 +55,8 @@ dlock_err dlock_op_wait(dlock_op *op, int64_t wait_ms)
         dlk_sleeper_init(&me);
         dlk_list_append(&op->sleepers, &me.mates);
         op->refs++;
-        dlk_engine_await(engine, &me, &op->over, dlk_clock_after(dlk_clock_now(), wait_ms));
+        dlk_engine_await(engine, &me, &op->over,
+                         dlk_clock_after(dlk_clock_now(), wait_ms));
         dlk_list_remove(&me.mates);
         code = op->over ? DLOCK_OK : DLOCK_EPENDING;
         dlk_op_unref(op);

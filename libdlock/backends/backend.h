@@ -52,28 +52,28 @@ struct dlk_host {
         __attribute__((format(printf, 3, 4)));
     /* The mutex that guards everything here, for `flush`. */
     pthread_mutex_t *mutex;
-    const char *uuid;  /* this client's identity, 36 characters */
-    const char *name;  /* client.name: host:pid unless set */
-    dlk_rand *rand;    /* for jitter; under the mutex */
+    const char *uuid; /* this client's identity, 36 characters */
+    const char *name; /* client.name: host:pid unless set */
+    dlk_rand *rand;   /* for jitter; under the mutex */
     /* Counted by the backend, reported by dlock_client_stats. */
     int64_t commands, bytes_sent, bytes_received, reconnects;
 };
 
 /* What differs between services, for the engine and for dlock_client_features. */
 typedef struct dlk_traits {
-    const char *layout;    /* the default one */
-    int class;             /* as client.require: 0 efficiency, 1 fencing, 2 correctness */
-    bool queues;           /* HELD leaves a place in the line that RELEASE gives back */
-    bool fair;             /* always first in, first out among clients */
-    bool tokens;           /* grants can fence */
-    int margin_percent;    /* taken off every lease, of the ttl … */
-    int64_t margin_ms;     /* … and as a constant */
+    const char *layout; /* the default one */
+    int class;          /* as client.require: 0 efficiency, 1 fencing, 2 correctness */
+    bool queues;        /* HELD leaves a place in the line that RELEASE gives back */
+    bool fair;          /* always first in, first out among clients */
+    bool tokens;        /* grants can fence */
+    int margin_percent; /* taken off every lease, of the ttl … */
+    int64_t margin_ms;  /* … and as a constant */
     bool kinds[DLOCK_ELECTION + 1];
 } dlk_traits;
 
 struct dlk_backend_type {
-    const char *name;               /* folder name: "local", "redis" */
-    const char *const *schemes;     /* URI schemes it serves, NULL at the end */
+    const char *name;           /* folder name: "local", "redis" */
+    const char *const *schemes; /* URI schemes it serves, NULL at the end */
     dlk_traits traits;
 
     /* Makes the backend. No I/O beyond local files; nothing is connected yet. Everything in
@@ -85,7 +85,8 @@ struct dlk_backend_type {
     /* Ends the connections in good order. Everything PENDING has been answered before, or is
      * answered UNKNOWN or NOT_SENT now. No driver is inside. `ask` answers NOT_SENT from now on. */
     void (*stop)(dlk_backend *backend);
-    void (*free)(dlk_backend *backend); /* after stop; joins what threads it has. No mutex held. */
+    void (*free)(
+        dlk_backend *backend); /* after stop; joins what threads it has. No mutex held. */
     /* In a fork's child, called from the atfork handler: close the inherited descriptors, touch
      * nothing else (locks may be held by threads that don't exist here). */
     void (*forked)(dlk_backend *backend);

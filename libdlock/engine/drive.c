@@ -88,7 +88,8 @@ static bool arrange(dlk_engine *engine, bool by_engine)
         engine->look_at = dlk_clock_now() + LOOK_EVERY;
     return next_deadline(engine) < engine->asleep_until ||
            engine->life == DLK_LIFE_CLOSING ||
-           (!engine->driven && dlk_list_empty(&engine->sleepers) && engine_must_drive(engine, 0)) ||
+           (!engine->driven && dlk_list_empty(&engine->sleepers) &&
+            engine_must_drive(engine, 0)) ||
            (!engine->driven && engine->takeover);
 }
 
@@ -127,7 +128,8 @@ static bool nothing_to_arrange(const dlk_engine *engine)
     return !engine->driven && engine->in_flight == 0 && engine->pending_ops == 0 &&
            dlk_list_empty(&engine->sleepers) && dlk_list_empty(&engine->waking) &&
            dlk_list_empty(&engine->log_lines) && engine->life == DLK_LIFE_OPEN &&
-           engine->core.up && (!engine->thread_asleep || next_deadline(engine) >= engine->asleep_until);
+           engine->core.up &&
+           (!engine->thread_asleep || next_deadline(engine) >= engine->asleep_until);
 }
 
 static void leave(dlk_engine *engine, bool by_engine)
@@ -182,7 +184,8 @@ void dlk_engine_send(dlk_engine *engine)
         return;
     engine->unsent = false;
     if (engine->takeover && engine->driven_by_engine)
-        type_of(engine)->kick(engine->backend); /* it writes in bursts, what all have asked */
+        type_of(engine)->kick(
+            engine->backend); /* it writes in bursts, what all have asked */
     else if (type_of(engine)->flush)
         type_of(engine)->flush(engine->backend);
 }
@@ -247,7 +250,8 @@ static void park(dlk_engine *engine, dlk_sleeper *me, int64_t until)
     me->parked = true;
     dlk_list_append(&engine->sleepers, &me->link);
     dlk_engine_leave(engine);
-    while (atomic_load_explicit(&me->word, memory_order_acquire) == 0 && dlk_clock_now() < until)
+    while (atomic_load_explicit(&me->word, memory_order_acquire) == 0 &&
+           dlk_clock_now() < until)
         dlk_futex_wait(&me->word, 0, until, false);
     (void)pthread_mutex_lock(&engine->mutex);
     /* Somebody has decided to wake us and may be about to touch `word`: let it. */
@@ -262,7 +266,8 @@ static void park(dlk_engine *engine, dlk_sleeper *me, int64_t until)
         engine->appointed = NULL;
 }
 
-void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over, int64_t until)
+void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over,
+                      int64_t until)
 {
     int cancel_state;
     /* No cancellation while we may hold the mutex or lie in others' lists. */

@@ -31,7 +31,8 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     atomic_fetch_add(&dlk_fork_generation, 1);
-    DLK_LIST_FOR(it, &registry) {
+    DLK_LIST_FOR(it, &registry)
+    {
         dlk_engine *engine = DLK_LIST_ITEM(it, dlk_engine, registered);
         engine->backend->type->forked(engine->backend);
         if (engine->event_fd >= 0)
@@ -44,7 +45,8 @@ static void after_fork_in_child(void)
 
 static void prepare_registry(void)
 {
-    registry_ready = dlk_fork_watch(before_fork, after_fork_in_parent, after_fork_in_child);
+    registry_ready =
+        dlk_fork_watch(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 /* ---- memory ---- */
@@ -125,8 +127,8 @@ static dlk_limits limits_of(const dlk_backend_type *type, const dlk_settings *s)
     };
 }
 
-static dlock_err init(dlk_engine *engine, const dlk_backend_type *type, const dlk_uri *uri,
-                      dlk_settings *settings, dlock_error **err)
+static dlock_err init(dlk_engine *engine, const dlk_backend_type *type,
+                      const dlk_uri *uri, dlk_settings *settings, dlock_error **err)
 {
     uint64_t seed;
     dlk_port port;
@@ -135,7 +137,8 @@ static dlock_err init(dlk_engine *engine, const dlk_backend_type *type, const dl
     if (!engine->uri || !engine->name)
         return dlk_error_nomem(err);
     if (!dlk_rand_uuid(engine->uuid) || !dlk_rand_bytes(&seed, sizeof(seed)))
-        return dlk_error_set(err, DLOCK_EUNAVAIL, "the system has no random numbers for us");
+        return dlk_error_set(err, DLOCK_EUNAVAIL,
+                             "the system has no random numbers for us");
     dlk_engine_connect_port(engine, &port);
     dlk_limits limits = limits_of(type, settings);
     if (!dlk_core_init(&engine->core, &port, &limits, seed))
@@ -145,8 +148,9 @@ static dlock_err init(dlk_engine *engine, const dlk_backend_type *type, const dl
     return type->open(&engine->host, uri, settings, &engine->backend, err);
 }
 
-dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri, dlk_settings *settings,
-                          dlock_log_fn *log, void *log_user, dlk_engine **ret, dlock_error **err)
+dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri,
+                          dlk_settings *settings, dlock_log_fn *log, void *log_user,
+                          dlk_engine **ret, dlock_error **err)
 {
     (void)pthread_once(&registry_once, prepare_registry);
     dlk_engine *engine = registry_ready ? calloc(1, sizeof(*engine)) : NULL;
@@ -198,11 +202,12 @@ static void finish_closers(dlk_engine *engine)
     dlk_list *link;
     while ((link = dlk_list_take_first(&engine->closers))) {
         dlock_op *op = DLK_LIST_ITEM(link, dlock_op, link);
-        dlk_op_finish(engine, op, engine->close_code,
-                      engine->close_code == DLOCK_OK
-                          ? NULL
-                          : dlk_error_make(engine->close_code,
-                                           "closed, but not every release was confirmed"));
+        dlk_op_finish(
+            engine, op, engine->close_code,
+            engine->close_code == DLOCK_OK
+                ? NULL
+                : dlk_error_make(engine->close_code,
+                                 "closed, but not every release was confirmed"));
         dlk_op_retire(engine, op);
     }
 }
@@ -243,6 +248,7 @@ void dlk_engine_join(dlk_engine *engine)
 {
     if (!engine->thread_runs)
         return;
-    (void)pthread_join(engine->thread, NULL); /* only the client's free calls this, once */
+    (void)pthread_join(engine->thread,
+                       NULL); /* only the client's free calls this, once */
     engine->thread_runs = false;
 }

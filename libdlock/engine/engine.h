@@ -33,10 +33,10 @@ typedef struct dlk_engine dlk_engine;
 /* A thread that waits in a call of ours. Lies on its stack: whoever wakes it touches it last when
  * it sets `word`, and the thread doesn't leave before that. */
 typedef struct dlk_sleeper {
-    dlk_list link;    /* in engine->sleepers while parked */
-    dlk_list waking;  /* in engine->waking between the decision to wake it and the wake */
-    dlk_list mates;   /* in op->sleepers */
-    dlk_futex word;   /* 0 parked, 1 woken */
+    dlk_list link;   /* in engine->sleepers while parked */
+    dlk_list waking; /* in engine->waking between the decision to wake it and the wake */
+    dlk_list mates;  /* in op->sleepers */
+    dlk_futex word;  /* 0 parked, 1 woken */
     bool parked, called, driving;
 } dlk_sleeper;
 
@@ -64,7 +64,12 @@ struct dlock_hold {
     bool lost_news;
 };
 
-typedef enum dlk_op_kind { DLK_OP_WAIT, DLK_OP_QUERY, DLK_OP_CLOSE, DLK_OP_DONE } dlk_op_kind;
+typedef enum dlk_op_kind {
+    DLK_OP_WAIT,
+    DLK_OP_QUERY,
+    DLK_OP_CLOSE,
+    DLK_OP_DONE
+} dlk_op_kind;
 
 struct dlock_op {
     dlk_engine *engine; /* NULL: a static one that failed */
@@ -85,7 +90,7 @@ struct dlock_op {
     dlock_hold *hold;
     dlock_info *info;
 
-    _Atomic bool cancelled;  /* somebody asked */
+    _Atomic bool cancelled; /* somebody asked */
     dlock_op *next_cancelled;
 };
 
@@ -124,7 +129,12 @@ typedef struct dlk_engine_name {
 /* Grants come and go at the speed of locking; so many are kept for the next. */
 #define DLK_SPARE_GRANTS 32
 
-typedef enum dlk_life { DLK_LIFE_NEW, DLK_LIFE_OPEN, DLK_LIFE_CLOSING, DLK_LIFE_CLOSED } dlk_life;
+typedef enum dlk_life {
+    DLK_LIFE_NEW,
+    DLK_LIFE_OPEN,
+    DLK_LIFE_CLOSING,
+    DLK_LIFE_CLOSED
+} dlk_life;
 
 struct dlk_engine {
     pthread_mutex_t mutex; /* guards everything below that isn't marked */
@@ -132,26 +142,26 @@ struct dlk_engine {
     uint32_t generation;   /* fixed */
     dlk_core core;
     dlk_host host;
-    dlk_backend *backend; /* fixed */
-    dlk_settings *settings; /* fixed: the client's */
+    dlk_backend *backend;     /* fixed */
+    dlk_settings *settings;   /* fixed: the client's */
     char uuid[DLK_UUID_SIZE]; /* fixed */
-    char *uri, *name; /* fixed: masked URI, client.name */
-    size_t prefix_size; /* fixed: of client.prefix */
-    dlk_list registered; /* under the registry's mutex */
+    char *uri, *name;         /* fixed: masked URI, client.name */
+    size_t prefix_size;       /* fixed: of client.prefix */
+    dlk_list registered;      /* under the registry's mutex */
 
     dlk_life life;
-    dlk_list closers;    /* dlock_op.link */
+    dlk_list closers; /* dlock_op.link */
     int64_t close_until;
     dlock_err close_code;
 
     bool driven;           /* somebody is the driver … */
     bool driven_by_engine; /* … and it is the engine's thread */
     bool takeover;
-    bool unsent;           /* requests were made since the last flush */
-    int in_flight;         /* asks PENDING */
-    int attended;          /* unfinished ops with notify: the engine drives for them */
+    bool unsent;   /* requests were made since the last flush */
+    int in_flight; /* asks PENDING */
+    int attended;  /* unfinished ops with notify: the engine drives for them */
     int pending_ops;
-    dlk_sleeper *driver;   /* the caller that sleeps as driver, or NULL */
+    dlk_sleeper *driver;    /* the caller that sleeps as driver, or NULL */
     dlk_sleeper *appointed; /* woken to become the driver */
     dlk_list sleepers, waking;
 
@@ -161,7 +171,8 @@ struct dlk_engine {
     dlk_futex bell; /* no mutex: the engine's thread sleeps on it */
     int64_t asleep_until, backend_next, look_at;
     _Atomic(dlock_op *) cancelled; /* no mutex: ops whose cancelling was asked for */
-    _Atomic(dlock_hold *) freed; /* no mutex: released holds that their owners have freed */
+    _Atomic(dlock_hold *)
+        freed; /* no mutex: released holds that their owners have freed */
 
     dlk_list spare_grants; /* dlk_grant.link */
     int spare_grant_count;
@@ -176,16 +187,17 @@ struct dlk_engine {
     int event_fd;
     bool event_fd_on;
     int64_t notes, note_limit, overflowed;
-    dlock_log_fn *log; /* fixed */
-    void *log_user;    /* fixed */
-    int log_level;     /* fixed */
+    dlock_log_fn *log;  /* fixed */
+    void *log_user;     /* fixed */
+    int log_level;      /* fixed */
     dlk_list log_lines; /* dlk_note.slot.link: for the sink, after the mutex is let go */
 };
 
 /* ---- engine.c: life ---- */
 /* @p settings are taken over on success. */
-dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri, dlk_settings *settings,
-                          dlock_log_fn *log, void *log_user, dlk_engine **ret, dlock_error **err);
+dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri,
+                          dlk_settings *settings, dlock_log_fn *log, void *log_user,
+                          dlk_engine **ret, dlock_error **err);
 void dlk_engine_ref(dlk_engine *engine);
 void dlk_engine_unref(dlk_engine *engine);
 static inline bool dlk_engine_forked(const dlk_engine *engine)
@@ -209,7 +221,8 @@ void dlk_engine_leave(dlk_engine *engine);
 /* Sends what has been asked. Mutex held; let go of for a moment. */
 void dlk_engine_send(dlk_engine *engine);
 /* Waits, driving if nobody does, until *over or @p until. Mutex held before and after. */
-void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over, int64_t until);
+void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over,
+                      int64_t until);
 void dlk_sleeper_init(dlk_sleeper *sleeper);
 void dlk_engine_wake(dlk_engine *engine, dlk_sleeper *sleeper);
 /* Ends the engine thread's sleep. Any thread; safe in a signal handler. */
@@ -228,9 +241,10 @@ static inline void dlk_engine_digest(dlk_engine *engine, int64_t now)
 void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port);
 /* The name for a handle, with a reference; made when it is new. Mutex held. */
 dlock_err dlk_engine_name_get(dlk_engine *engine, dlock_kind kind, const char *name,
-                              const dlk_settings *settings, dlk_name **ret, dlock_error **err);
-void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format, va_list args)
-    __attribute__((format(printf, 3, 0)));
+                              const dlk_settings *settings, dlk_name **ret,
+                              dlock_error **err);
+void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format,
+                    va_list args) __attribute__((format(printf, 3, 0)));
 
 /* ---- hold.c: blocking forms and the end of a hold ---- */
 /* @p owner 0: an owner of its own. */
@@ -268,8 +282,8 @@ void dlk_ops_drain_cancelled(dlk_engine *engine, int64_t now);
 void dlk_event_push(dlk_engine *engine, dlk_slot *slot);
 void dlk_event_withdraw(dlk_engine *engine, dlk_slot *slot);
 void dlk_event_closed(dlk_engine *engine);
-void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level, dlock_err code,
-                    char *text);
+void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level,
+                    dlock_err code, char *text);
 dlock_event *dlk_event_next(dlk_engine *engine);
 int dlk_event_fd(dlk_engine *engine);
 void dlk_events_free(dlk_engine *engine);

@@ -17,14 +17,16 @@ static void raise_fd(const dlk_engine *engine)
 {
     uint64_t one = 1;
     if (engine->event_fd >= 0)
-        (void)syscall(SYS_write, engine->event_fd, &one, sizeof(one)); /* full is raised too */
+        (void)syscall(SYS_write, engine->event_fd, &one,
+                      sizeof(one)); /* full is raised too */
 }
 
 static void lower_fd(const dlk_engine *engine)
 {
     uint64_t count;
     if (engine->event_fd >= 0)
-        (void)syscall(SYS_read, engine->event_fd, &count, sizeof(count)); /* empty is lowered */
+        (void)syscall(SYS_read, engine->event_fd, &count,
+                      sizeof(count)); /* empty is lowered */
 }
 
 int dlk_event_fd(dlk_engine *engine)
@@ -65,8 +67,8 @@ void dlk_note_free(dlk_note *note)
     free(note);
 }
 
-void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level, dlock_err code,
-                    char *text)
+void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level,
+                    dlock_err code, char *text)
 {
     dlk_note *note = NULL;
     if (engine->event_fd_on && engine->notes < engine->note_limit)
@@ -76,8 +78,11 @@ void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level, dloc
         free(text);
         return;
     }
-    *note = (dlk_note){.slot = {.kind = DLK_SLOT_NOTE}, .what = what, .level = level,
-                       .code = code, .text = text};
+    *note = (dlk_note){.slot = {.kind = DLK_SLOT_NOTE},
+                       .what = what,
+                       .level = level,
+                       .code = code,
+                       .text = text};
     dlk_list_init(&note->slot.link);
     engine->notes++;
     dlk_event_push(engine, &note->slot);
@@ -85,7 +90,8 @@ void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level, dloc
 
 void dlk_event_closed(dlk_engine *engine)
 {
-    engine->closed = (dlk_note){.slot = {.kind = DLK_SLOT_NOTE}, .what = DLOCK_EVENT_CLOSED};
+    engine->closed =
+        (dlk_note){.slot = {.kind = DLK_SLOT_NOTE}, .what = DLOCK_EVENT_CLOSED};
     dlk_list_init(&engine->closed.slot.link);
     dlk_event_push(engine, &engine->closed.slot);
 }
@@ -144,7 +150,8 @@ static void from_overflow(dlk_engine *engine, dlock_event *event)
 static dlk_slot *choose(dlk_engine *engine)
 {
     dlk_slot *closed = NULL;
-    DLK_LIST_FOR(it, &engine->events) {
+    DLK_LIST_FOR(it, &engine->events)
+    {
         dlk_slot *slot = DLK_LIST_ITEM(it, dlk_slot, link);
         if (slot->kind != DLK_SLOT_NOTE ||
             DLK_LIST_ITEM(slot, dlk_note, slot)->what != DLOCK_EVENT_CLOSED)

@@ -21,7 +21,8 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
     wait->owner_is_thread = owner != 0;
     wait->once = wait_ms == 0;
     if (!dlk_engine_enter(engine))
-        return dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the client belongs to the parent process");
     int64_t now = dlk_clock_now();
     dlock_err code = dlk_engine_start(engine, now, err);
     if (code != DLOCK_OK) {
@@ -45,7 +46,8 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
         dlk_engine_ref(engine);
     }
     dlk_engine_leave(engine);
-    return wait->code == DLOCK_OK ? dlk_error_clear(err) : dlk_error_give(err, wait->error);
+    return wait->code == DLOCK_OK ? dlk_error_clear(err)
+                                  : dlk_error_give(err, wait->error);
 }
 
 dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err)
@@ -57,7 +59,8 @@ dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err)
     waiter.op = NULL;
     dlk_wait *wait = &waiter.wait;
     if (!dlk_engine_enter(engine))
-        return dlk_error_set(err, DLOCK_EFORKED, "the hold belongs to the parent process");
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the hold belongs to the parent process");
     int64_t now = dlk_clock_now();
     int64_t until = dlk_clock_after(now, engine->core.limits.timeout_ms);
     dlk_release_start(&engine->core, &hold->hold, wait, until, now);
@@ -70,7 +73,8 @@ dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err)
         dlk_engine_send(engine);
     }
     dlk_engine_leave(engine);
-    return wait->code == DLOCK_OK ? dlk_error_clear(err) : dlk_error_give(err, wait->error);
+    return wait->code == DLOCK_OK ? dlk_error_clear(err)
+                                  : dlk_error_give(err, wait->error);
 }
 
 const char *dlk_engine_owner(const dlock_hold *hold)
@@ -91,13 +95,14 @@ void dlk_engine_shed_hold(dlk_engine *engine, dlock_hold *hold)
     dlock_hold *first = atomic_load_explicit(&engine->freed, memory_order_relaxed);
     do
         hold->next_freed = first;
-    while (!atomic_compare_exchange_weak_explicit(&engine->freed, &first, hold,
-                                                  memory_order_release, memory_order_relaxed));
+    while (!atomic_compare_exchange_weak_explicit(
+        &engine->freed, &first, hold, memory_order_release, memory_order_relaxed));
 }
 
 void dlk_engine_clear_freed(dlk_engine *engine)
 {
-    dlock_hold *hold = atomic_exchange_explicit(&engine->freed, NULL, memory_order_acquire);
+    dlock_hold *hold =
+        atomic_exchange_explicit(&engine->freed, NULL, memory_order_acquire);
     while (hold) {
         dlock_hold *next = hold->next_freed;
         dlk_engine_drop_hold(engine, hold);

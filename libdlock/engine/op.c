@@ -15,9 +15,10 @@
 #include <stdlib.h>
 
 static dlock_error no_memory = {.code = DLOCK_ENOMEM, .text = (char[]){"out of memory"}};
-static dlock_error forked = {.code = DLOCK_EFORKED,
-                             .text = (char[]){"the object belongs to the parent process"}};
-static dlock_error invalid = {.code = DLOCK_EINVAL, .text = (char[]){"an argument is missing"}};
+static dlock_error forked = {
+    .code = DLOCK_EFORKED, .text = (char[]){"the object belongs to the parent process"}};
+static dlock_error invalid = {.code = DLOCK_EINVAL,
+                              .text = (char[]){"an argument is missing"}};
 
 dlock_op *dlk_op_static(dlock_err code)
 {
@@ -68,8 +69,8 @@ dlock_op *dlk_op_answered(dlk_engine *engine, dlock_err code, const char *text)
 {
     if (!dlk_engine_enter(engine))
         return dlk_op_static(DLOCK_EFORKED);
-    dlock_op *op = dlk_op_failed(engine, code,
-                                 code == DLOCK_OK ? NULL : dlk_error_make(code, "%s", text));
+    dlock_op *op = dlk_op_failed(
+        engine, code, code == DLOCK_OK ? NULL : dlk_error_make(code, "%s", text));
     dlk_engine_leave(engine);
     return op;
 }
@@ -102,7 +103,7 @@ void dlk_op_finish(dlk_engine *engine, dlock_op *op, dlock_err code, dlock_error
         dlk_error_clear(&op->error);
     engine->pending_ops--;
     DLK_LIST_FOR(it, &op->sleepers)
-        dlk_engine_wake(engine, DLK_LIST_ITEM(it, dlk_sleeper, mates));
+    dlk_engine_wake(engine, DLK_LIST_ITEM(it, dlk_sleeper, mates));
     if (op->slot.armed) {
         engine->attended--;
         dlk_event_push(engine, &op->slot);
@@ -134,8 +135,9 @@ void dlk_op_cancel_now(dlk_engine *engine, dlock_op *op, int64_t now)
         dlk_query_cancel(&engine->core, &op->u.query, DLOCK_ECANCELED, now);
     } else if (op->kind == DLK_OP_CLOSE) {
         dlk_list_remove(&op->link); /* closing goes on */
-        dlk_op_finish(engine, op, DLOCK_ECANCELED,
-                      dlk_error_make(DLOCK_ECANCELED, "stopped waiting; the client closes"));
+        dlk_op_finish(
+            engine, op, DLOCK_ECANCELED,
+            dlk_error_make(DLOCK_ECANCELED, "stopped waiting; the client closes"));
         dlk_op_retire(engine, op);
     }
 }

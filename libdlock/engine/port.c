@@ -123,14 +123,16 @@ static void changed(void *world, dlk_grant *grant)
 {
     dlk_engine *engine = world;
     dlock_state state = dlk_grant_state(grant);
-    DLK_LIST_FOR(it, &grant->holds) {
+    DLK_LIST_FOR(it, &grant->holds)
+    {
         dlock_hold *hold = DLK_LIST_ITEM(it, dlock_hold, hold.link);
         if (!hold->slot.armed)
             continue;
         if (state == DLOCK_LOST)
             hold->lost_news = true;
         else
-            hold->state_news = state == DLOCK_HELD ? DLOCK_EVENT_HELD : DLOCK_EVENT_SUSPECT;
+            hold->state_news =
+                state == DLOCK_HELD ? DLOCK_EVENT_HELD : DLOCK_EVENT_SUSPECT;
         dlk_event_push(engine, &hold->slot);
     }
 }
@@ -151,21 +153,23 @@ static void free_name(void *world, dlk_name *name)
 static bool same_on_server(const dlk_settings *a, const dlk_settings *b)
 {
     static const dlk_key_id seen[] = {
-        DLK_KEY_LOCK_FAIR,        DLK_KEY_LOCK_PERMITS,      DLK_KEY_REDIS_LAYOUT,
-        DLK_KEY_REDIS_SEMAPHORE,  DLK_KEY_ZOOKEEPER_LAYOUT,  DLK_KEY_ZOOKEEPER_NODE,
+        DLK_KEY_LOCK_FAIR,          DLK_KEY_LOCK_PERMITS,     DLK_KEY_REDIS_LAYOUT,
+        DLK_KEY_REDIS_SEMAPHORE,    DLK_KEY_ZOOKEEPER_LAYOUT, DLK_KEY_ZOOKEEPER_NODE,
         DLK_KEY_ZOOKEEPER_ELECTION,
     };
     for (size_t i = 0; i < sizeof(seen) / sizeof(*seen); i++) {
         bool text = dlk_settings_spec(seen[i])->type == DLK_TYPE_TEXT;
-        if (text ? strcmp(dlk_settings_text(a, seen[i]), dlk_settings_text(b, seen[i])) != 0
+        if (text ? strcmp(dlk_settings_text(a, seen[i]), dlk_settings_text(b, seen[i])) !=
+                       0
                  : dlk_settings_int(a, seen[i]) != dlk_settings_int(b, seen[i]))
             return false;
     }
     return true;
 }
 
-static dlock_err make_name(dlk_engine *engine, dlock_kind kind, const char *text, size_t size,
-                           const dlk_settings *settings, dlk_name **ret, dlock_error **err)
+static dlock_err make_name(dlk_engine *engine, dlock_kind kind, const char *text,
+                           size_t size, const dlk_settings *settings, dlk_name **ret,
+                           dlock_error **err)
 {
     dlk_engine_name *own = calloc(1, sizeof(*own) + size + 1);
     if (!own)
@@ -194,7 +198,8 @@ static dlock_err make_name(dlk_engine *engine, dlock_kind kind, const char *text
 }
 
 dlock_err dlk_engine_name_get(dlk_engine *engine, dlock_kind kind, const char *text,
-                              const dlk_settings *settings, dlk_name **ret, dlock_error **err)
+                              const dlk_settings *settings, dlk_name **ret,
+                              dlock_error **err)
 {
     size_t size = strlen(text);
     dlk_name *name = NULL;
@@ -227,7 +232,8 @@ static void host_answered(dlk_host *host, dlk_ask *one)
 static void host_notified(dlk_host *host, dlk_key *key)
 {
     dlk_engine *engine = of_host(host);
-    dlk_engine_name *own = DLK_LIST_ITEM(DLK_LIST_ITEM(key, dlk_name, key), dlk_engine_name, name);
+    dlk_engine_name *own =
+        DLK_LIST_ITEM(DLK_LIST_ITEM(key, dlk_name, key), dlk_engine_name, name);
     if (dlk_list_empty(&own->news))
         dlk_list_append(&engine->notified, &own->news);
 }
@@ -240,8 +246,9 @@ static void host_link(dlk_host *host, bool up, const dlock_error *error)
     engine->link_is_up = up;
     if (!up) {
         dlk_error_clear(&engine->link_error);
-        engine->link_error = error ? dlk_error_copy(error)
-                                   : dlk_error_make(DLOCK_EUNAVAIL, "the connection was lost");
+        engine->link_error =
+            error ? dlk_error_copy(error)
+                  : dlk_error_make(DLOCK_EUNAVAIL, "the connection was lost");
     }
     if (was != up || !up)
         dlk_event_note(engine, DLOCK_EVENT_CONNECTION, DLOCK_LOG_INFO,
@@ -249,7 +256,8 @@ static void host_link(dlk_host *host, bool up, const dlock_error *error)
                        strdup(up ? "connected" : engine->link_error->text));
 }
 
-void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format, va_list args)
+void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format,
+                    va_list args)
 {
     if ((int)level > engine->log_level || (!engine->log && !engine->event_fd_on))
         return;
@@ -281,8 +289,8 @@ host_log(dlk_host *host, dlock_level level, const char *format, ...)
     va_end(args);
 }
 
-__attribute__((format(printf, 3, 4))) static void
-core_log(void *world, dlock_level level, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void core_log(void *world, dlock_level level,
+                                                           const char *format, ...)
 {
     va_list args;
     va_start(args, format);

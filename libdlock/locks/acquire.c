@@ -16,7 +16,8 @@ static dlk_wait *head_of(const dlk_name *name)
 /* The grant whose holder has the lock as far as this client knows. */
 static dlk_grant *living(const dlk_name *name)
 {
-    DLK_LIST_FOR(it, &name->grants) {
+    DLK_LIST_FOR(it, &name->grants)
+    {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (dlk_grant_lives(grant))
             return grant;
@@ -27,7 +28,8 @@ static dlk_grant *living(const dlk_name *name)
 /* The grant, held or lost, of which this owner has not released every hold. */
 static dlk_grant *owned(const dlk_name *name, uint64_t owner)
 {
-    DLK_LIST_FOR(it, &name->grants) {
+    DLK_LIST_FOR(it, &name->grants)
+    {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (grant->hold_count > 0 && grant->owner_is_thread && grant->owner == owner)
             return grant;
@@ -38,8 +40,8 @@ static dlk_grant *owned(const dlk_name *name, uint64_t owner)
 static bool release_is_unsent(const dlk_name *name)
 {
     DLK_LIST_FOR(it, &name->grants)
-        if (DLK_LIST_ITEM(it, dlk_grant, link)->giving == DLK_GIVE_WANTED)
-            return true;
+    if (DLK_LIST_ITEM(it, dlk_grant, link)->giving == DLK_GIVE_WANTED)
+        return true;
     return false;
 }
 
@@ -54,7 +56,8 @@ static void watch(dlk_core *core, dlk_name *name, bool on, int64_t now)
 /* Nobody waits for the name any more: nobody need hear of it. */
 static void settle_watch(dlk_core *core, dlk_name *name, int64_t now)
 {
-    if (name->key.watched && dlk_list_empty(&name->queue) && dlk_list_empty(&name->idlers))
+    if (name->key.watched && dlk_list_empty(&name->queue) &&
+        dlk_list_empty(&name->idlers))
         watch(core, name, false, now);
 }
 
@@ -67,7 +70,8 @@ static void end_with(dlk_core *core, dlk_wait *wait, dlock_err code, const char 
 }
 
 /* What the link has to say, as an error of this code. */
-static void end_unreached(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *why)
+static void end_unreached(dlk_core *core, dlk_wait *wait, dlock_err code,
+                          dlock_error *why)
 {
     if (!why && core->down)
         why = dlk_error_copy(core->down);
@@ -75,10 +79,11 @@ static void end_unreached(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_
         dlk_wait_end(core, wait, code, why);
         return;
     }
-    dlock_error *error = dlk_error_make(
-        code, "%s: %s%s%s", wait->name->key.name,
-        code == DLOCK_EUNKNOWN ? "a request was sent and not answered" : "the server can't be reached",
-        why ? ": " : "", why ? why->text : "");
+    dlock_error *error =
+        dlk_error_make(code, "%s: %s%s%s", wait->name->key.name,
+                       code == DLOCK_EUNKNOWN ? "a request was sent and not answered"
+                                              : "the server can't be reached",
+                       why ? ": " : "", why ? why->text : "");
     dlk_error_clear(&why);
     dlk_wait_end(core, wait, code, error);
 }
@@ -98,7 +103,8 @@ static void end_refused(dlk_core *core, dlk_wait *wait, dlock_error *error)
 static void enter_again(dlk_core *core, dlk_wait *wait, dlk_grant *grant)
 {
     if (!wait->terms.reentrant) {
-        end_with(core, wait, DLOCK_EDEADLK, "this thread holds it, and lock.reentrant is false");
+        end_with(core, wait, DLOCK_EDEADLK,
+                 "this thread holds it, and lock.reentrant is false");
         return;
     }
     if (grant->hold_count == INT32_MAX) {
@@ -201,7 +207,8 @@ void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
 
 static void grant_others_of(dlk_core *core, dlk_grant *grant)
 {
-    DLK_LIST_FOR(it, &grant->name->queue) {
+    DLK_LIST_FOR(it, &grant->name->queue)
+    {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
         if (wait->owner_is_thread && wait->owner == grant->owner)
             enter_again(core, wait, grant);
@@ -215,13 +222,15 @@ static void granted(dlk_core *core, dlk_grant *grant, int64_t now)
     const dlk_terms *terms = &grant->terms;
     int64_t since = grant->take.since;
     dlk_lease_start(&grant->lease, since, terms->ttl_ms, core->limits.margin,
-                    terms->max_hold_ms ? dlk_clock_after(since, terms->max_hold_ms) : DLK_NEVER);
+                    terms->max_hold_ms ? dlk_clock_after(since, terms->max_hold_ms)
+                                       : DLK_NEVER);
     if (!head || dlk_lease_over(&grant->lease, now)) {
         core->stats.late_grants++;
         grant->ambiguous = true; /* it is ours, and unwanted */
         bool once = head && head->once;
         if (once)
-            end_with(core, head, DLOCK_EUNKNOWN, "granted, but the lease was over when we heard of it");
+            end_with(core, head, DLOCK_EUNKNOWN,
+                     "granted, but the lease was over when we heard of it");
         abandon(core, grant, now);
         return;
     }
@@ -268,7 +277,8 @@ static void behind(dlk_core *core, dlk_grant *grant, dlk_wait *head, int64_t now
     watch(core, grant->name, true, now);
 }
 
-static void unreached(dlk_core *core, dlk_grant *grant, dlk_wait *head, dlock_err code, int64_t now)
+static void unreached(dlk_core *core, dlk_grant *grant, dlk_wait *head, dlock_err code,
+                      int64_t now)
 {
     grant->was_behind = core->limits.queues && grant->was_behind;
     if (!core->up && dlk_down_for_good(core)) {
@@ -336,7 +346,8 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, int64_t now)
 }
 
 /* The link went down; with an error that trying again won't mend everybody in the line is told. */
-void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *why, int64_t now)
+void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *why,
+                          int64_t now)
 {
     if (grant->taking)
         return; /* its own answer follows */
@@ -364,7 +375,8 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
     }
     if (name->twin && dlk_name_rival(core, name)) {
         end_with(core, wait, DLOCK_ECONFLICT,
-                 "another handle of this client uses this name with another layout, fairness or "
+                 "another handle of this client uses this name with another layout, "
+                 "fairness or "
                  "number of permits");
         return true;
     }
@@ -373,7 +385,8 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
         if (dlk_grant_settle(core, own, now))
             enter_again(core, wait, own);
         else
-            end_with(core, wait, DLOCK_ELOST, "this thread lost it and hasn't released that hold");
+            end_with(core, wait, DLOCK_ELOST,
+                     "this thread lost it and hasn't released that hold");
         return true;
     }
     if (!wait->once)
@@ -459,12 +472,14 @@ static void end_cancelled(dlk_core *core, dlk_wait *wait, dlock_err code, int64_
     const dlk_grant *trying = wait->name->trying;
     if (code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL)
         end_unreached(core, wait, code,
-                      trying && trying->take.error ? dlk_error_copy(trying->take.error) : NULL);
+                      trying && trying->take.error ? dlk_error_copy(trying->take.error)
+                                                   : NULL);
     else if (code == DLOCK_ETIMEDOUT)
         end_with(core, wait, code, "somebody else held it all the time");
     else
         end_with(core, wait, code,
-                 code == DLOCK_ECLOSED ? "the client was closed" : "the wait was cancelled");
+                 code == DLOCK_ECLOSED ? "the client was closed"
+                                       : "the wait was cancelled");
 }
 
 void dlk_acquire_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now)

@@ -22,9 +22,10 @@ struct dlk_key {
     const char *name; /* prefix + name, ends with NUL */
     size_t size;
     dlock_kind kind;
-    const struct dlk_settings *settings; /* of the handle that made it: layout, fair, permits */
-    bool watched;                 /* engine's: `watch(on)` has been called */
-    void *data;                   /* backend's: what key_open made of it */
+    const struct dlk_settings
+        *settings; /* of the handle that made it: layout, fair, permits */
+    bool watched;  /* engine's: `watch(on)` has been called */
+    void *data;    /* backend's: what key_open made of it */
 };
 
 /* What can be asked. */
@@ -39,7 +40,7 @@ typedef enum dlk_verb {
     /* Gives back whatever `number` has: the lock, or its place in the line. Safe to repeat. */
     DLK_RELEASE,
     DLK_VERIFY, /* is it `number` that holds the lock? */
-    DLK_BREAK,  /* takes the lock from its holder: `text` as inspect showed it, NULL = whoever */
+    DLK_BREAK, /* takes the lock from its holder: `text` as inspect showed it, NULL = whoever */
     DLK_INSPECT, /* makes `info`: held, kind, holders.N.…, waiters, layout */
     DLK_LIST,    /* makes `info`: names that begin with `text`, at most `limit` */
     DLK_DOCTOR,  /* makes `info`: verdict, findings.N.{id,severity,text} */
@@ -52,11 +53,11 @@ typedef enum dlk_reply {
     DLK_HELD,        /* acquire: somebody else has it. Ask again when notified, or after
                       * `wait_ms` at the latest (what is left of the holder's lease; < 0:
                       * unknown). Where the type queues, `number` is in the line now. */
-    DLK_NOT_OURS,    /* renew, release, verify, break: `number` (or `text`) doesn't hold it */
-    DLK_NOT_SENT,    /* there is no connection: certainly nothing was done. Asked again after
+    DLK_NOT_OURS, /* renew, release, verify, break: `number` (or `text`) doesn't hold it */
+    DLK_NOT_SENT, /* there is no connection: certainly nothing was done. Asked again after
                       * host->link(up). `error` may say why. */
-    DLK_UNKNOWN,     /* sent, and no answer will come any more: done or not */
-    DLK_REFUSED,     /* the server answered with an error and did nothing. error->code EUNAVAIL
+    DLK_UNKNOWN,  /* sent, and no answer will come any more: done or not */
+    DLK_REFUSED, /* the server answered with an error and did nothing. error->code EUNAVAIL
                       * (loading, busy, out of memory…): asked again with backoff; anything else
                       * (EACCES, ECONFLICT, EPROTO, EINVAL, ENOTSUP) is final. */
 } dlk_reply;
@@ -65,10 +66,11 @@ typedef enum dlk_reply {
 struct dlk_ask {
     /* set by the engine */
     dlk_verb verb;
-    dlk_key *key;      /* NULL for list and doctor */
-    uint64_t number;   /* the grant's; the owner on the wire is <uuid>:<number> */
+    dlk_key *key;    /* NULL for list and doctor */
+    uint64_t number; /* the grant's; the owner on the wire is <uuid>:<number> */
     int64_t ttl_ms;
-    int64_t deadline;  /* boot clock, ns: unanswered by then, the backend answers UNKNOWN */
+    int64_t
+        deadline; /* boot clock, ns: unanswered by then, the backend answers UNKNOWN */
     const char *text;
     int64_t limit;
 
@@ -80,8 +82,9 @@ struct dlk_ask {
     dlk_reply reply;
     int64_t token;
     int64_t wait_ms;
-    dlock_error *error; /* REFUSED always; NOT_SENT and UNKNOWN where more is known. Engine frees. */
-    dlock_info *info;   /* engine frees or hands on */
+    dlock_error *
+        error; /* REFUSED always; NOT_SENT and UNKNOWN where more is known. Engine frees. */
+    dlock_info *info; /* engine frees or hands on */
 
     /* backend's own while PENDING */
     dlk_list link;

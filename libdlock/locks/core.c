@@ -4,7 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-bool dlk_core_init(dlk_core *core, const dlk_port *port, const dlk_limits *limits, uint64_t seed)
+bool dlk_core_init(dlk_core *core, const dlk_port *port, const dlk_limits *limits,
+                   uint64_t seed)
 {
     *core = (dlk_core){.port = *port, .limits = *limits, .rand = {seed}};
     dlk_list_init(&core->grants);
@@ -76,8 +77,8 @@ int64_t dlk_retry_after(dlk_core *core, int64_t now, int *retries)
 
 /* ---- requests and results ---- */
 
-bool dlk_ask_send(dlk_core *core, dlk_ask *ask, dlk_verb verb, dlk_grant *grant, int64_t ttl_ms,
-                  int64_t deadline, int64_t now)
+bool dlk_ask_send(dlk_core *core, dlk_ask *ask, dlk_verb verb, dlk_grant *grant,
+                  int64_t ttl_ms, int64_t deadline, int64_t now)
 {
     if (ask->error)
         dlk_error_clear(&ask->error);
@@ -160,7 +161,8 @@ void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now)
     else if (trying && trying->standing == DLK_STANDS_BEHIND)
         dlk_trying_send(core, trying, now);
     dlk_contend(core, name, now);
-    DLK_LIST_FOR(it, &name->idlers) {
+    DLK_LIST_FOR(it, &name->idlers)
+    {
         dlk_query *query = DLK_LIST_ITEM(it, dlk_query, link);
         query->heard = query->busy;
         dlk_query_send(core, query, now);
@@ -174,17 +176,20 @@ void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now)
  * hold; then what we want. */
 static void link_up(dlk_core *core, int64_t now)
 {
-    DLK_LIST_FOR(it, &core->grants) {
+    DLK_LIST_FOR(it, &core->grants)
+    {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         if (grant->giving == DLK_GIVE_WANTED)
             dlk_give_send(core, grant, now);
     }
-    DLK_LIST_FOR(it, &core->grants) {
+    DLK_LIST_FOR(it, &core->grants)
+    {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         if (dlk_grant_lives(grant))
             dlk_grant_alarm(core, grant, now);
     }
-    DLK_LIST_FOR(it, &core->grants) {
+    DLK_LIST_FOR(it, &core->grants)
+    {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         dlk_name *name = grant->name;
         dlk_name_ref(name);
@@ -194,19 +199,22 @@ static void link_up(dlk_core *core, int64_t now)
         dlk_name_unref(core, name);
     }
     DLK_LIST_FOR(it, &core->queries)
-        dlk_query_send(core, DLK_LIST_ITEM(it, dlk_query, all), now);
+    dlk_query_send(core, DLK_LIST_ITEM(it, dlk_query, all), now);
 }
 
 static void link_down(dlk_core *core, const dlock_error *why, int64_t now)
 {
-    DLK_LIST_FOR(it, &core->grants) {
+    DLK_LIST_FOR(it, &core->grants)
+    {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         if (grant->name->trying == grant)
             dlk_trying_link_down(core, grant, why, now);
     }
-    DLK_LIST_FOR(it, &core->queries) {
+    DLK_LIST_FOR(it, &core->queries)
+    {
         dlk_query *query = DLK_LIST_ITEM(it, dlk_query, all);
-        if (!query->over && !query->busy && (query->connect || why->code != DLOCK_EUNAVAIL))
+        if (!query->over && !query->busy &&
+            (query->connect || why->code != DLOCK_EUNAVAIL))
             dlk_query_fail(core, query, dlk_error_copy(why));
     }
 }
@@ -230,7 +238,8 @@ static void close_name(dlk_core *core, dlk_name *name, int64_t now)
 {
     dlk_name_ref(name);
     while (!dlk_list_empty(&name->queue))
-        dlk_acquire_cancel(core, DLK_LIST_ITEM(dlk_list_first(&name->queue), dlk_wait, link),
+        dlk_acquire_cancel(core,
+                           DLK_LIST_ITEM(dlk_list_first(&name->queue), dlk_wait, link),
                            DLOCK_ECLOSED, now);
     dlk_name_unref(core, name);
 }
@@ -261,15 +270,16 @@ void dlk_core_close(dlk_core *core, int64_t now)
             close_name(core, name, now);
         }
     DLK_LIST_FOR(it, &core->grants)
-        close_grant(core, DLK_LIST_ITEM(it, dlk_grant, all), now);
+    close_grant(core, DLK_LIST_ITEM(it, dlk_grant, all), now);
     DLK_LIST_FOR(it, &core->queries)
-        dlk_query_cancel(core, DLK_LIST_ITEM(it, dlk_query, all), DLOCK_ECLOSED, now);
+    dlk_query_cancel(core, DLK_LIST_ITEM(it, dlk_query, all), DLOCK_ECLOSED, now);
 }
 
 size_t dlk_core_unconfirmed(const dlk_core *core)
 {
     size_t count = 0;
-    DLK_LIST_FOR(it, &core->grants) {
+    DLK_LIST_FOR(it, &core->grants)
+    {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         count += grant->giving == DLK_GIVE_WANTED || grant->giving == DLK_GIVE_SENT;
     }
@@ -279,7 +289,8 @@ size_t dlk_core_unconfirmed(const dlk_core *core)
 void dlk_core_stop(dlk_core *core)
 {
     core->up = false;
-    DLK_LIST_FOR(it, &core->grants) {
+    DLK_LIST_FOR(it, &core->grants)
+    {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         if (grant->releaser)
             dlk_release_detach(core, grant->releaser, DLOCK_EUNKNOWN, 0);
@@ -287,7 +298,8 @@ void dlk_core_stop(dlk_core *core)
         grant->giving = DLK_GIVE_DONE;
         dlk_grant_drop(core, grant);
     }
-    DLK_LIST_FOR(it, &core->queries) {
+    DLK_LIST_FOR(it, &core->queries)
+    {
         dlk_query *query = DLK_LIST_ITEM(it, dlk_query, all);
         query->busy = false;
         dlk_query_cancel(core, query, DLOCK_ECLOSED, 0);

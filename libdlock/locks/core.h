@@ -42,7 +42,7 @@ typedef struct dlk_query dlk_query;
 typedef struct dlk_terms {
     int64_t ttl_ms;
     int64_t max_hold_ms; /* 0: no limit */
-    int renewal; /* DLK_RENEW_AUTO, _FED, _OFF */
+    int renewal;         /* DLK_RENEW_AUTO, _FED, _OFF */
     bool reentrant;
     bool release_async;
 } dlk_terms;
@@ -59,7 +59,7 @@ struct dlk_name {
     dlk_name *next; /* in its chain of the table */
     uint64_t hash;
     int refs;
-    bool twin; /* there has been another one of this text */
+    bool twin;       /* there has been another one of this text */
     dlk_list queue;  /* dlk_wait.link: first come, first served */
     dlk_list grants; /* dlk_grant.link */
     dlk_list idlers; /* dlk_query.link of those that wait for the name to be free */
@@ -97,9 +97,9 @@ typedef enum dlk_standing {
 } dlk_standing;
 
 typedef enum dlk_giving {
-    DLK_GIVE_NOT,     /* nothing to give back, or still wanted */
-    DLK_GIVE_WANTED,  /* to be sent as soon as possible */
-    DLK_GIVE_SENT,    /* under way */
+    DLK_GIVE_NOT,    /* nothing to give back, or still wanted */
+    DLK_GIVE_WANTED, /* to be sent as soon as possible */
+    DLK_GIVE_SENT,   /* under way */
     DLK_GIVE_CONFIRM, /* done, but an older acquire of ours may still arrive: once more later */
     DLK_GIVE_DONE,
 } dlk_giving;
@@ -118,7 +118,7 @@ struct dlk_grant {
     int refs; /* hold objects, plus one while it is in name->grants */
 
     /* Written under the engine's mutex; read without it by dlock_hold_check and its like. */
-    _Atomic int state; /* a dlock_state; 0 before it is granted */
+    _Atomic int state;       /* a dlock_state; 0 before it is granted */
     _Atomic int64_t ends_at; /* = lease.ends_at */
 
     dlk_lease lease;
@@ -130,16 +130,16 @@ struct dlk_grant {
 
     dlk_standing standing;
     bool was_behind; /* the last answer to an acquire was "somebody else has it" */
-    bool heard;       /* notified while a request was under way: its "held" may be old news */
+    bool heard; /* notified while a request was under way: its "held" may be old news */
     bool was_unknown; /* the last request that went out got no answer */
     bool ambiguous;   /* some acquire of ours got no answer: it may be done yet */
     int64_t retry_at; /* when to send the next acquire or release by ourselves */
     int retries;
 
     dlk_giving giving;
-    dlk_wait *releaser;  /* who waits for the release, or NULL */
-    bool given_before;    /* a release went out that got no answer */
-    bool given_twice;     /* the release after an ambiguous acquire has been repeated */
+    dlk_wait *releaser; /* who waits for the release, or NULL */
+    bool given_before;  /* a release went out that got no answer */
+    bool given_twice;   /* the release after an ambiguous acquire has been repeated */
 
     bool taking, keeping; /* that ask is under way; give's: giving == DLK_GIVE_SENT */
     bool fed;
@@ -165,11 +165,12 @@ struct dlk_query {
     dlk_name *name;   /* referenced, or NULL */
     bool idle;        /* wait_idle: inspect until it is free */
     bool once;        /* wait_idle with wait_ms 0 */
-    bool connect;     /* asks nothing: over when the link is up, or a try to connect has failed */
-    bool busy;        /* ask is under way */
-    bool sent;        /* some request of it went out since the last failure */
-    bool held;        /* wait_idle: the last answer */
-    bool heard;       /* … and a notification that came while it was asked for */
+    bool
+        connect; /* asks nothing: over when the link is up, or a try to connect has failed */
+    bool busy;  /* ask is under way */
+    bool sent;  /* some request of it went out since the last failure */
+    bool held;  /* wait_idle: the last answer */
+    bool heard; /* … and a notification that came while it was asked for */
     int64_t deadline, retry_at;
     int retries;
 
@@ -208,7 +209,8 @@ typedef struct dlk_limits {
 
 typedef struct dlk_stats {
     int64_t grants, reentries, contended, timeouts, cancels, refusals;
-    int64_t renewals, renewals_failed, suspects, losses, releases, releases_failed, late_grants;
+    int64_t renewals, renewals_failed, suspects, losses, releases, releases_failed,
+        late_grants;
     dlk_hist wait, hold;
 } dlk_stats;
 
@@ -228,7 +230,8 @@ struct dlk_core {
 };
 
 /* ---- core.c: the whole ---- */
-bool dlk_core_init(dlk_core *core, const dlk_port *port, const dlk_limits *limits, uint64_t seed);
+bool dlk_core_init(dlk_core *core, const dlk_port *port, const dlk_limits *limits,
+                   uint64_t seed);
 /* All names must be gone. */
 void dlk_core_free(dlk_core *core);
 /* When to call dlk_core_tick next. */

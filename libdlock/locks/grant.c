@@ -33,8 +33,9 @@ void dlk_grant_destroy(dlk_core *core, dlk_grant *grant)
 void dlk_grant_drop(dlk_core *core, dlk_grant *grant)
 {
     bool giving = grant->giving != DLK_GIVE_NOT && grant->giving != DLK_GIVE_DONE;
-    if (dlk_list_empty(&grant->link) || grant->name->trying == grant || dlk_grant_lives(grant) ||
-        grant->hold_count > 0 || grant->taking || grant->keeping || giving)
+    if (dlk_list_empty(&grant->link) || grant->name->trying == grant ||
+        dlk_grant_lives(grant) || grant->hold_count > 0 || grant->taking ||
+        grant->keeping || giving)
         return;
     dlk_list_remove(&grant->link);
     dlk_list_remove(&grant->all);
@@ -60,8 +61,8 @@ void dlk_grant_schedule(dlk_core *core, dlk_grant *grant)
     int64_t at = DLK_NEVER;
     if (dlk_grant_lives(grant)) {
         at = grant->lease.ends_at;
-        if (dlk_grant_state(grant) == DLOCK_HELD && grant->terms.renewal != DLK_RENEW_OFF &&
-            grant->lease.suspect_at < at)
+        if (dlk_grant_state(grant) == DLOCK_HELD &&
+            grant->terms.renewal != DLK_RENEW_OFF && grant->lease.suspect_at < at)
             at = grant->lease.suspect_at;
         if (may_renew(core, grant) && grant->renew_at < at)
             at = grant->renew_at;
@@ -149,7 +150,8 @@ void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, int64_t now)
 void dlk_grant_feed(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     grant->fed = true;
-    if (dlk_grant_settle(core, grant, now) && may_renew(core, grant) && now >= grant->renew_at)
+    if (dlk_grant_settle(core, grant, now) && may_renew(core, grant) &&
+        now >= grant->renew_at)
         renew(core, grant, now);
     dlk_grant_schedule(core, grant);
 }

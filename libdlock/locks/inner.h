@@ -36,8 +36,8 @@ void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *e
 void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error *error);
 
 /* Sends the ask; true when it was answered at once. */
-bool dlk_ask_send(dlk_core *core, dlk_ask *ask, dlk_verb verb, dlk_grant *grant, int64_t ttl_ms,
-                  int64_t deadline, int64_t now);
+bool dlk_ask_send(dlk_core *core, dlk_ask *ask, dlk_verb verb, dlk_grant *grant,
+                  int64_t ttl_ms, int64_t deadline, int64_t now);
 /* The link is down for a reason that trying again won't mend. */
 static inline bool dlk_down_for_good(const dlk_core *core)
 {
@@ -56,7 +56,8 @@ static inline void dlk_contend(dlk_core *core, dlk_name *name, int64_t now)
 }
 void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now);
 void dlk_trying_answered(dlk_core *core, dlk_grant *grant, int64_t now);
-void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *why, int64_t now);
+void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *why,
+                          int64_t now);
 
 /* grant.c */
 void dlk_grant_begin(dlk_core *core, dlk_grant *grant, int64_t now);

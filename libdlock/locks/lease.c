@@ -40,6 +40,6 @@ void dlk_lease_renew(dlk_lease *lease, int64_t since, int64_t ttl_ms, dlk_margin
 
 void dlk_lease_asked(dlk_lease *lease, int64_t now, int64_t ttl_ms, int64_t timeout_ms)
 {
-    lease->forgotten_at =
-        later(lease->forgotten_at, dlk_clock_after(dlk_clock_after(now, timeout_ms), ttl_ms));
+    lease->forgotten_at = later(
+        lease->forgotten_at, dlk_clock_after(dlk_clock_after(now, timeout_ms), ttl_ms));
 }

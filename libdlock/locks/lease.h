@@ -14,7 +14,7 @@ typedef struct dlk_margin {
 /* All times in ns of the boot clock. */
 typedef struct dlk_lease {
     int64_t ttl_ms;
-    int64_t since;      /* our own time from before the request that granted or renewed it */
+    int64_t since; /* our own time from before the request that granted or renewed it */
     int64_t suspect_at; /* half the lease without a success */
     int64_t ends_at;    /* nobody else can have the lock before; from then on we don't */
     int64_t limit;      /* lock.max_hold_ms: ends_at never passes it; DLK_NEVER = none */

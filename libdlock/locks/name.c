@@ -52,8 +52,8 @@ static bool in_use(const dlk_name *name)
     if (name->trying || !dlk_list_empty(&name->queue))
         return true;
     DLK_LIST_FOR(it, &name->grants)
-        if (dlk_grant_lives(DLK_LIST_ITEM(it, dlk_grant, link)))
-            return true;
+    if (dlk_grant_lives(DLK_LIST_ITEM(it, dlk_grant, link)))
+        return true;
     return false;
 }
 
@@ -74,7 +74,8 @@ bool dlk_name_add(dlk_core *core, dlk_name *name)
     name->hash = hash_of(name->key.kind, name->key.name, name->key.size);
     name->twin = false;
     dlk_name *other = NULL;
-    while ((other = dlk_name_find(core, name->key.kind, name->key.name, name->key.size, other)))
+    while ((other = dlk_name_find(core, name->key.kind, name->key.name, name->key.size,
+                                  other)))
         name->twin = other->twin = true;
     dlk_name **chain = &core->names[name->hash % core->name_buckets];
     name->next = *chain;

@@ -38,7 +38,8 @@ static void retire(dlk_core *core, dlk_query *query)
     if (grant)
         dlk_grant_unref(core, grant);
     if (name) {
-        if (name->key.watched && dlk_list_empty(&name->queue) && dlk_list_empty(&name->idlers)) {
+        if (name->key.watched && dlk_list_empty(&name->queue) &&
+            dlk_list_empty(&name->idlers)) {
             name->key.watched = false;
             core->port.watch(core->port.world, &name->key, false, 0);
         }
@@ -53,7 +54,8 @@ static const char *subject(const dlk_query *query)
 
 static void end_with(dlk_core *core, dlk_query *query, dlock_err code, const char *text)
 {
-    dlk_query_end(core, query, code, dlk_error_make(code, "%s: %s", subject(query), text));
+    dlk_query_end(core, query, code,
+                  dlk_error_make(code, "%s: %s", subject(query), text));
 }
 
 static void schedule(dlk_core *core, dlk_query *query)
@@ -124,8 +126,9 @@ void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now)
         dlk_lease_asked(&query->grant->lease, now, ask->ttl_ms, core->limits.timeout_ms);
     if (query->grant)
         ask->number = query->grant->number;
-    if (dlk_ask_send(core, ask, ask->verb, NULL, ask->ttl_ms,
-                     patience < query->deadline || query->idle ? patience : query->deadline, now))
+    if (dlk_ask_send(
+            core, ask, ask->verb, NULL, ask->ttl_ms,
+            patience < query->deadline || query->idle ? patience : query->deadline, now))
         dlk_query_answered(core, query, now);
     else
         schedule(core, query);
@@ -149,7 +152,8 @@ static void answered_yes(dlk_core *core, dlk_query *query, int64_t now)
 static void answered_not_ours(dlk_core *core, dlk_query *query, int64_t now)
 {
     if (query->ask.verb == DLK_BREAK) {
-        end_with(core, query, DLOCK_ENOTHELD, "nobody holds it, or another than was named");
+        end_with(core, query, DLOCK_ENOTHELD,
+                 "nobody holds it, or another than was named");
         return;
     }
     if (query->grant)
@@ -225,7 +229,8 @@ void dlk_query_answered(dlk_core *core, dlk_query *query, int64_t now)
         query->sent = false;
         if (still_held(core, query, now) && query->heard) {
             query->heard = false;
-            dlk_query_send(core, query, now); /* what it heard may be newer than the answer */
+            dlk_query_send(core, query,
+                           now); /* what it heard may be newer than the answer */
             return;
         }
     } else if (reply == DLK_YES) {

@@ -10,7 +10,8 @@
 /* By then a request that was cut off has arrived, or never will. */
 #define CONFIRM_AFTER_MS 1000
 
-static void end_release(dlk_core *core, dlk_grant *grant, dlock_err code, const char *text)
+static void end_release(dlk_core *core, dlk_grant *grant, dlock_err code,
+                        const char *text)
 {
     dlk_wait *wait = grant->releaser;
     if (!wait) {
@@ -25,8 +26,9 @@ static void end_release(dlk_core *core, dlk_grant *grant, dlock_err code, const 
     if (code != DLOCK_OK)
         core->stats.releases_failed++;
     dlk_wait_end(core, wait, code,
-                 code == DLOCK_OK ? NULL
-                                  : dlk_error_make(code, "%s: %s", grant->name->key.name, text));
+                 code == DLOCK_OK
+                     ? NULL
+                     : dlk_error_make(code, "%s: %s", grant->name->key.name, text));
 }
 
 void dlk_give_back(dlk_core *core, dlk_grant *grant, int64_t now)
@@ -53,7 +55,8 @@ static void give_done(dlk_core *core, dlk_grant *grant, int64_t now)
 static void give_later(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     if (now >= grant->lease.forgotten_at) {
-        end_release(core, grant, DLOCK_EUNKNOWN, "never confirmed; its lease is over by now");
+        end_release(core, grant, DLOCK_EUNKNOWN,
+                    "never confirmed; its lease is over by now");
         grant->giving = DLK_GIVE_DONE;
     } else {
         grant->giving = DLK_GIVE_WANTED;
@@ -94,7 +97,8 @@ void dlk_give_answered(dlk_core *core, dlk_grant *grant, int64_t now)
     switch (grant->give.reply) {
     case DLK_YES:
         if (dlk_lease_over(&grant->lease, now))
-            end_release(core, grant, DLOCK_ELOST, "its validity was over before the release was confirmed");
+            end_release(core, grant, DLOCK_ELOST,
+                        "its validity was over before the release was confirmed");
         else
             end_release(core, grant, DLOCK_OK, NULL);
         give_done(core, grant, now);
@@ -103,13 +107,13 @@ void dlk_give_answered(dlk_core *core, dlk_grant *grant, int64_t now)
         if (repeated)
             end_release(core, grant, DLOCK_OK, NULL);
         else
-            end_release(core, grant, DLOCK_ELOST, "the server says it wasn't ours any more");
+            end_release(core, grant, DLOCK_ELOST,
+                        "the server says it wasn't ours any more");
         give_done(core, grant, now);
         break;
     case DLK_REFUSED:
         if (grant->give.error->code != DLOCK_EUNAVAIL)
-            end_release(core, grant, grant->give.error->code,
-                        grant->give.error->text);
+            end_release(core, grant, grant->give.error->code, grant->give.error->text);
         give_later(core, grant, now);
         break;
     case DLK_UNKNOWN:
@@ -148,12 +152,13 @@ static void end_wait(dlk_core *core, dlk_wait *wait, dlock_err code, const char 
 {
     if (wait)
         dlk_wait_end(core, wait, code,
-                     code == DLOCK_OK ? NULL
-                                      : dlk_error_make(code, "%s: %s", wait->name->key.name, text));
+                     code == DLOCK_OK
+                         ? NULL
+                         : dlk_error_make(code, "%s: %s", wait->name->key.name, text));
 }
 
-static void release_last(dlk_core *core, dlk_grant *grant, dlk_wait *wait, int64_t deadline,
-                         int64_t now)
+static void release_last(dlk_core *core, dlk_grant *grant, dlk_wait *wait,
+                         int64_t deadline, int64_t now)
 {
     atomic_store(&grant->state, DLOCK_RELEASED);
     core->stats.releases++;
@@ -205,6 +210,7 @@ void dlk_release_detach(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t 
     wait->grant->releaser = NULL;
     core->stats.releases_failed++;
     end_wait(core, wait, code,
-             code == DLOCK_EUNKNOWN ? "the release isn't confirmed yet; it is repeated until it is"
-                                    : "stopped waiting for the release; it goes on");
+             code == DLOCK_EUNKNOWN
+                 ? "the release isn't confirmed yet; it is repeated until it is"
+                 : "stopped waiting for the release; it goes on");
 }

@@ -47,7 +47,8 @@ static void sift_down(dlk_heap *heap, size_t at, dlk_timer *timer)
         size_t child = 2 * at + 1;
         if (child >= heap->count)
             break;
-        if (child + 1 < heap->count && heap->items[child + 1]->at < heap->items[child]->at)
+        if (child + 1 < heap->count &&
+            heap->items[child + 1]->at < heap->items[child]->at)
             child++;
         if (timer->at <= heap->items[child]->at)
             break;

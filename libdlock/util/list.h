@@ -12,11 +12,12 @@ struct dlk_list {
 };
 
 /* The object around its list node. */
-#define DLK_LIST_ITEM(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
+#define DLK_LIST_ITEM(node, type, member)                                                \
+    ((type *)(void *)((char *)(node)-offsetof(type, member)))
 
 /* Walks the items; the body may remove the current one. */
-#define DLK_LIST_FOR(it, head)                                                                     \
-    for (dlk_list *it = (head)->next, *it##_next = it->next; it != (head);                        \
+#define DLK_LIST_FOR(it, head)                                                           \
+    for (dlk_list *it = (head)->next, *it##_next = it->next; it != (head);               \
          it = it##_next, it##_next = it->next)
 
 static inline void dlk_list_init(dlk_list *node)

@@ -76,8 +76,8 @@ static dlock_err from_file(const char *key, const char *path, char **ret,
 static dlock_err from_environment(const char *key, const char *name, char **ret,
                                   dlock_error **err)
 {
-    const char *value =
-        getenv(name); /* NOLINT(concurrency-mt-unsafe): setenv beside threads is the caller's risk */
+    const char *value = getenv(
+        name); /* NOLINT(concurrency-mt-unsafe): setenv beside threads is the caller's risk */
     if (!value)
         return dlk_error_set(err, DLOCK_EINVAL,
                              "%s: the environment variable '%.80s' isn't set", key, name);

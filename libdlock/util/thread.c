@@ -35,11 +35,13 @@ static void *begin(void *arg)
 {
     beginning copy = *(beginning *)arg;
     free(arg);
-    (void)pthread_setname_np(pthread_self(), copy.name); /* for who looks with a debugger */
+    (void)pthread_setname_np(pthread_self(),
+                             copy.name); /* for who looks with a debugger */
     return copy.run(copy.arg);
 }
 
-bool dlk_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
+bool dlk_thread_start(pthread_t *thread, const char *name, void *(*run)(void *),
+                      void *arg)
 {
     sigset_t all, before;
     beginning *start = malloc(sizeof(*start));
@@ -50,7 +52,8 @@ bool dlk_thread_start(pthread_t *thread, const char *name, void *(*run)(void *),
     }
     *start = (beginning){.run = run, .arg = arg, .name = name};
     int rc = pthread_create(thread, NULL, begin, start);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* restoring a valid mask can't fail */
+    (void)pthread_sigmask(SIG_SETMASK, &before,
+                          NULL); /* restoring a valid mask can't fail */
     if (rc != 0)
         free(start);
     return rc == 0;
@@ -67,13 +70,14 @@ void dlk_futex_wait(dlk_futex *word, uint32_t seen, int64_t until, bool shared)
         int64_t ns = until - dlk_clock_now();
         if (ns <= 0)
             return;
-        left = (struct timespec){.tv_sec = ns / DLK_NS_PER_SEC, .tv_nsec = ns % DLK_NS_PER_SEC};
+        left = (struct timespec){.tv_sec = ns / DLK_NS_PER_SEC,
+                                 .tv_nsec = ns % DLK_NS_PER_SEC};
         timeout = &left;
     }
     int saved = errno;
     /* EAGAIN, EINTR and ETIMEDOUT all mean the same to the caller: look again. */
-    (void)syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, seen, timeout, NULL,
-                  0);
+    (void)syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, seen,
+                  timeout, NULL, 0);
     errno = saved;
 }
 
@@ -81,8 +85,8 @@ void dlk_futex_wake(dlk_futex *word, int sleepers, bool shared)
 {
     int saved = errno;
     /* Fails only for a word that is no longer mapped, where nobody can sleep. */
-    (void)syscall(SYS_futex, word, shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, sleepers, NULL, NULL,
-                  0);
+    (void)syscall(SYS_futex, word, shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, sleepers,
+                  NULL, NULL, 0);
     errno = saved;
 }
 

@@ -12,7 +12,8 @@
 uint64_t dlk_thread_number(void);
 
 /* Starts a thread that takes no signals; false when the system refuses. */
-bool dlk_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
+bool dlk_thread_start(pthread_t *thread, const char *name, void *(*run)(void *),
+                      void *arg);
 
 /*
  * A futex word. A sleeper reads it, decides to sleep, and sleeps only while it is unchanged;

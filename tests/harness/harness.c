@@ -133,6 +133,7 @@ int main(int argc, char **argv)
         printf("%sok %d - %s%s%s\n", failed ? "not " : "", ++reported, tests[i].name,
                skipped ? " # SKIP " : "", skipped ? skipped : "");
     }
-    printf("1..%d\n", reported); /* last, as only then it is known; who dies before has none */
+    printf("1..%d\n",
+           reported); /* last, as only then it is known; who dies before has none */
     return failures > 0;
 }

@@ -167,8 +167,8 @@ TEST(a_wait_that_runs_out_says_what_was_known_last)
 
 TEST(a_definite_refusal_ends_the_wait_at_once)
 {
-    static const dlock_err final[] = {DLOCK_EACCES, DLOCK_EPROTO, DLOCK_ECONFLICT, DLOCK_EINVAL,
-                                      DLOCK_ENOTSUP};
+    static const dlock_err final[] = {DLOCK_EACCES, DLOCK_EPROTO, DLOCK_ECONFLICT,
+                                      DLOCK_EINVAL, DLOCK_ENOTSUP};
     for (size_t i = 0; i < sizeof(final) / sizeof(*final); i++) {
         world_open();
         world_acquire(&a, 1, DLOCK_FOREVER);
@@ -278,8 +278,11 @@ TEST(a_wait_cancelled_while_somebody_else_holds_it_leaves_nothing)
 
 TEST(a_place_in_the_servers_line_is_given_back)
 {
-    world_open_with((dlk_limits){.timeout_ms = 3000, .poll_ms = 1000, .backoff_min_ms = 50,
-                                 .backoff_max_ms = 2000, .queues = true});
+    world_open_with((dlk_limits){.timeout_ms = 3000,
+                                 .poll_ms = 1000,
+                                 .backoff_min_ms = 50,
+                                 .backoff_max_ms = 2000,
+                                 .queues = true});
     world_acquire(&a, 1, DLOCK_FOREVER);
     world_held(5000);
     dlk_acquire_cancel(&w.core, &a, DLOCK_ECANCELED, w.now);

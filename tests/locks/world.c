@@ -178,8 +178,8 @@ void world_move(int64_t ms)
 dlk_ask *world_asked(dlk_verb verb)
 {
     DLK_LIST_FOR(it, &w.asked)
-        if (DLK_LIST_ITEM(it, dlk_ask, link)->verb == verb)
-            return DLK_LIST_ITEM(it, dlk_ask, link);
+    if (DLK_LIST_ITEM(it, dlk_ask, link)->verb == verb)
+        return DLK_LIST_ITEM(it, dlk_ask, link);
     return NULL;
 }
 
@@ -239,7 +239,8 @@ dlk_terms world_terms(void)
     return (dlk_terms){.ttl_ms = 10000, .renewal = DLK_RENEW_AUTO, .reentrant = true};
 }
 
-void world_acquire_terms(dlk_wait *wait, uint64_t thread, int64_t wait_ms, dlk_terms terms)
+void world_acquire_terms(dlk_wait *wait, uint64_t thread, int64_t wait_ms,
+                         dlk_terms terms)
 {
     *wait = (dlk_wait){
         .name = w.name,
@@ -248,7 +249,8 @@ void world_acquire_terms(dlk_wait *wait, uint64_t thread, int64_t wait_ms, dlk_t
         .once = wait_ms == 0,
         .terms = terms,
     };
-    dlk_acquire_start(&w.core, wait, wait_ms ? dlk_clock_after(w.now, wait_ms) : DLK_NEVER, w.now);
+    dlk_acquire_start(&w.core, wait,
+                      wait_ms ? dlk_clock_after(w.now, wait_ms) : DLK_NEVER, w.now);
 }
 
 void world_acquire(dlk_wait *wait, uint64_t thread, int64_t wait_ms)

@@ -11,7 +11,7 @@
 typedef struct world {
     dlk_core core;
     int64_t now;
-    dlk_list asked;  /* dlk_ask.link */
+    dlk_list asked;                           /* dlk_ask.link */
     int acquires, releases, renewals, others; /* how many were sent */
     int watches;
     int states[5]; /* how often `changed` reported each dlock_state */
@@ -23,20 +23,24 @@ typedef struct world {
 
 extern world w;
 
-void world_open(void);                  /* link up, margin 1 % + 2 ms, time-out 3 s */
+void world_open(void); /* link up, margin 1 % + 2 ms, time-out 3 s */
 void world_open_with(dlk_limits limits);
-void world_close(void);                 /* frees all; checks that nothing of it is left */
-void world_move(int64_t ms);            /* the clock, and the alarms on the way */
-dlk_ask *world_asked(dlk_verb verb);    /* the oldest unanswered request of this kind, or NULL */
-void world_answer(dlk_verb verb, dlk_reply reply); /* answers that one; a YES has a new token */
-void world_held(int64_t rest_ms);       /* answers the acquire: somebody else, for so long */
+void world_close(void);      /* frees all; checks that nothing of it is left */
+void world_move(int64_t ms); /* the clock, and the alarms on the way */
+dlk_ask *
+world_asked(dlk_verb verb); /* the oldest unanswered request of this kind, or NULL */
+void world_answer(dlk_verb verb,
+                  dlk_reply reply); /* answers that one; a YES has a new token */
+void world_held(int64_t rest_ms);   /* answers the acquire: somebody else, for so long */
 void world_refuse(dlk_verb verb, dlock_err code);
-void world_cut(void);                   /* the link goes: requests under way get UNKNOWN */
+void world_cut(void); /* the link goes: requests under way get UNKNOWN */
 void world_back(void);
 
-dlk_terms world_terms(void);            /* ttl 10 s, auto, reentrant, sync */
-void world_acquire(dlk_wait *wait, uint64_t thread, int64_t wait_ms); /* thread 0: of its own */
-void world_acquire_terms(dlk_wait *wait, uint64_t thread, int64_t wait_ms, dlk_terms terms);
+dlk_terms world_terms(void); /* ttl 10 s, auto, reentrant, sync */
+void world_acquire(dlk_wait *wait, uint64_t thread,
+                   int64_t wait_ms); /* thread 0: of its own */
+void world_acquire_terms(dlk_wait *wait, uint64_t thread, int64_t wait_ms,
+                         dlk_terms terms);
 void world_release(dlk_wait *wait, dlk_hold *hold);
 void world_forget(dlk_wait *wait); /* frees the error and hold of a finished wait */
 void world_free_hold(dlk_hold *hold);

@@ -14,7 +14,9 @@ static dlk_terms random_terms(void)
     return (dlk_terms){
         .ttl_ms = ttls[between(0, 3)],
         .max_hold_ms = chance(50) ? 40000 : 0,
-        .renewal = chance(100) ? DLK_RENEW_OFF : chance(100) ? DLK_RENEW_FED : DLK_RENEW_AUTO,
+        .renewal = chance(100)   ? DLK_RENEW_OFF
+                   : chance(100) ? DLK_RENEW_FED
+                                 : DLK_RENEW_AUTO,
         .reentrant = true,
         .release_async = chance(300),
     };
@@ -59,9 +61,10 @@ static void check_exclusion(const actor *me)
                 continue;
             if (s.server.state_lost_at[me->name] >= true_time(c, g->lease.since) - 1)
                 continue;
-            violated("client %d was granted %c while client %d holds it for another %.3f ms",
-                     me->client->index, 'a' + me->name, c->index,
-                     (double)(g->lease.ends_at - client_time(c)) / (double)MS);
+            violated(
+                "client %d was granted %c while client %d holds it for another %.3f ms",
+                me->client->index, 'a' + me->name, c->index,
+                (double)(g->lease.ends_at - client_time(c)) / (double)MS);
         }
     }
 }
@@ -77,7 +80,8 @@ static void write_now(event *e)
     }
     if (a->write_token < s.resource[a->name]) {
         s.totals.stale_refused++;
-        tell("resource %c: refuses the stale token of client %d", 'a' + a->name, a->client->index);
+        tell("resource %c: refuses the stale token of client %d", 'a' + a->name,
+             a->client->index);
     } else {
         s.resource[a->name] = a->write_token;
         s.totals.writes++;
@@ -115,7 +119,9 @@ static void ask_for_it(actor *a)
         .terms = random_terms(),
     };
     tell("client %d.%d: acquires %c (%s)", c->index, a->index, 'a' + a->name,
-         once ? "try" : forever ? "forever" : "timed");
+         once      ? "try"
+         : forever ? "forever"
+                   : "timed");
     dlk_acquire_start(&c->core, &a->wait, once ? DLK_NEVER : a->deadline, now);
     client_after(c);
 }
@@ -147,14 +153,16 @@ static void look_at_result(event *e)
     actor *a = e->of;
     dlock_err code = a->wait.code;
     if (a->mood == MOOD_RELEASING) {
-        tell("client %d.%d: release of %c: %d", a->client->index, a->index, 'a' + a->name, (int)code);
+        tell("client %d.%d: release of %c: %d", a->client->index, a->index, 'a' + a->name,
+             (int)code);
         forget(a);
         return;
     }
     s.totals.unknowns += code == DLOCK_EUNKNOWN;
     s.totals.timeouts += code == DLOCK_ETIMEDOUT;
     if (code != DLOCK_OK) {
-        tell("client %d.%d: %c not obtained: %d", a->client->index, a->index, 'a' + a->name, (int)code);
+        tell("client %d.%d: %c not obtained: %d", a->client->index, a->index,
+             'a' + a->name, (int)code);
         forget(a);
         return;
     }
@@ -173,8 +181,8 @@ void actor_over(actor *a)
              (unsigned long long)a->hold->grant->number);
         check_exclusion(a);
     }
-    if (a->mood == MOOD_WAITING && a->deadline < DLK_NEVER && !client_stopped(a->client) &&
-        a->client->paused_until < s.now - 100 * MS &&
+    if (a->mood == MOOD_WAITING && a->deadline < DLK_NEVER &&
+        !client_stopped(a->client) && a->client->paused_until < s.now - 100 * MS &&
         client_time(a->client) > a->deadline + 50 * MS)
         violated("a wait of client %d ended %.0f ms after its time", a->client->index,
                  (double)(client_time(a->client) - a->deadline) / (double)MS);
@@ -185,8 +193,10 @@ static void give_up_waiting(actor *a)
 {
     s.totals.cancels++;
     count_fault(FAULT_NO_NEWS, STEP_CANCEL);
-    tell("client %d.%d: cancels its wait for %c", a->client->index, a->index, 'a' + a->name);
-    dlk_acquire_cancel(&a->client->core, &a->wait, DLOCK_ECANCELED, client_time(a->client));
+    tell("client %d.%d: cancels its wait for %c", a->client->index, a->index,
+         'a' + a->name);
+    dlk_acquire_cancel(&a->client->core, &a->wait, DLOCK_ECANCELED,
+                       client_time(a->client));
     client_after(a->client);
 }
 

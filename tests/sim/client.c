@@ -37,10 +37,10 @@ static void run_tick(event *e)
     int64_t now = client_time(c);
     /* A request that is unanswered past its deadline: the connection is given up. */
     DLK_LIST_FOR(it, &c->in_flight)
-        if (DLK_LIST_ITEM(it, dlk_ask, link)->deadline <= now) {
-            client_cut(c, "an answer is overdue");
-            break;
-        }
+    if (DLK_LIST_ITEM(it, dlk_ask, link)->deadline <= now) {
+        client_cut(c, "an answer is overdue");
+        break;
+    }
     dlk_core_tick(&c->core, now);
     client_after(c);
 }
@@ -48,7 +48,8 @@ static void run_tick(event *e)
 void client_after(client *c)
 {
     int64_t next = dlk_core_next(&c->core);
-    DLK_LIST_FOR(it, &c->in_flight) {
+    DLK_LIST_FOR(it, &c->in_flight)
+    {
         int64_t deadline = DLK_LIST_ITEM(it, dlk_ask, link)->deadline;
         next = deadline < next ? deadline : next;
     }
@@ -107,7 +108,8 @@ void client_answer(client *c, int epoch, uint64_t sequence, const dlk_ask *answe
 {
     if (epoch != c->epoch)
         return;
-    DLK_LIST_FOR(it, &c->in_flight) {
+    DLK_LIST_FOR(it, &c->in_flight)
+    {
         dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
         if (ask->sequence != sequence)
             continue;
@@ -149,9 +151,13 @@ static void port_ask(void *world, dlk_ask *ask, int64_t now)
     if (s.config.table) {
         server_apply(c->index, c->generation, ask);
         tell("table: client %d %s %s #%llu -> %s", c->index,
-             ask->verb == DLK_ACQUIRE ? "acquire" : ask->verb == DLK_RENEW ? "renew" : "release",
+             ask->verb == DLK_ACQUIRE ? "acquire"
+             : ask->verb == DLK_RENEW ? "renew"
+                                      : "release",
              ask->key->name, (unsigned long long)ask->number,
-             ask->reply == DLK_YES ? "yes" : ask->reply == DLK_HELD ? "held" : "not yours");
+             ask->reply == DLK_YES    ? "yes"
+             : ask->reply == DLK_HELD ? "held"
+                                      : "not yours");
         return;
     }
     ask->sequence = ++sequence;
@@ -228,7 +234,8 @@ static void port_changed(void *world, dlk_grant *grant)
     tell("client %d: %s #%llu is %s", c->index, grant->name->key.name,
          (unsigned long long)grant->number,
          state == DLOCK_LOST      ? "LOST"
-         : state == DLOCK_SUSPECT ? "SUSPECT" : "HELD again");
+         : state == DLOCK_SUSPECT ? "SUSPECT"
+                                  : "HELD again");
 }
 
 static dlk_hold *port_new_hold(void *world)

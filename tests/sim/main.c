@@ -33,7 +33,8 @@ static config config_of(uint64_t seed)
         .table = dlk_rand_next(&rand) % 4 == 0,
         .duration = 60 * SEC,
         /* Each run lacks some kinds of faults: what one hides another shows. */
-        .faults = (unsigned)(dlk_rand_next(&rand) | dlk_rand_next(&rand)) & ((1u << FAULT_COUNT) - 1),
+        .faults = (unsigned)(dlk_rand_next(&rand) | dlk_rand_next(&rand)) &
+                  ((1u << FAULT_COUNT) - 1),
     };
 }
 
@@ -71,7 +72,9 @@ static config shrink(config failing)
 
 static void show_config(FILE *to, const config *c)
 {
-    (void)fprintf(to, "seed %" PRIu64 ", %s, %d clients of %d callers, %d names, %.1f s, faults 0x%x\n",
+    (void)fprintf(to,
+                  "seed %" PRIu64
+                  ", %s, %d clients of %d callers, %d names, %.1f s, faults 0x%x\n",
                   c->seed, c->table ? "table" : "server", c->clients, c->actors, c->names,
                   (double)c->duration / (double)SEC, c->faults);
 }
@@ -91,17 +94,19 @@ static void show_failure(config failing)
 
 static void show_totals(const totals *t, int64_t runs)
 {
-    printf("# %" PRId64 " runs: %" PRId64 " requests, %" PRId64 " grants, %" PRId64 " losses, %" PRId64
-           " time-outs, %" PRId64 " cancels, %" PRId64 " unknown; %" PRId64 " writes, %" PRId64
-           " stale ones refused; %" PRId64 " events\n",
-           runs, t->operations, t->grants, t->losses, t->timeouts, t->cancels, t->unknowns, t->writes,
-           t->stale_refused, t->events);
-    printf("# %-14s %10s %10s %10s %10s %10s\n", "fault during", "acquire", "renew", "release", "cancel",
-           "idle");
+    printf("# %" PRId64 " runs: %" PRId64 " requests, %" PRId64 " grants, %" PRId64
+           " losses, %" PRId64 " time-outs, %" PRId64 " cancels, %" PRId64
+           " unknown; %" PRId64 " writes, %" PRId64 " stale ones refused; %" PRId64
+           " events\n",
+           runs, t->operations, t->grants, t->losses, t->timeouts, t->cancels,
+           t->unknowns, t->writes, t->stale_refused, t->events);
+    printf("# %-14s %10s %10s %10s %10s %10s\n", "fault during", "acquire", "renew",
+           "release", "cancel", "idle");
     for (int f = 0; f < FAULT_COUNT; f++)
-        printf("# %-14s %10" PRId64 " %10" PRId64 " %10" PRId64 " %10" PRId64 " %10" PRId64 "\n",
-               fault_names[f], t->faults[f][0], t->faults[f][1], t->faults[f][2], t->faults[f][3],
-               t->faults[f][4]);
+        printf("# %-14s %10" PRId64 " %10" PRId64 " %10" PRId64 " %10" PRId64
+               " %10" PRId64 "\n",
+               fault_names[f], t->faults[f][0], t->faults[f][1], t->faults[f][2],
+               t->faults[f][3], t->faults[f][4]);
 }
 
 static bool repeats(uint64_t seed)

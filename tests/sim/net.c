@@ -64,7 +64,9 @@ static void arrive_back(event *e)
 
 static step step_of(const dlk_ask *ask)
 {
-    return ask->verb == DLK_ACQUIRE ? STEP_ACQUIRE : ask->verb == DLK_RENEW ? STEP_RENEW : STEP_RELEASE;
+    return ask->verb == DLK_ACQUIRE ? STEP_ACQUIRE
+           : ask->verb == DLK_RENEW ? STEP_RENEW
+                                    : STEP_RELEASE;
 }
 
 /* When a server that stands still will read this: connections in any order, each in its own. */
@@ -73,7 +75,8 @@ static int64_t thaw(const message *m)
     dlk_rand rand = {s.config.seed ^ (uint64_t)(m->client * 1000 + m->generation) << 20 ^
                      (uint64_t)m->epoch ^ (uint64_t)s.server.frozen_until};
     /* Each a little later than the one before, so that nothing on one connection overtakes. */
-    return s.server.frozen_until + (int64_t)(dlk_rand_next(&rand) % (uint64_t)MS) + ++s.thaws % 100000;
+    return s.server.frozen_until + (int64_t)(dlk_rand_next(&rand) % (uint64_t)MS) +
+           ++s.thaws % 100000;
 }
 
 static void arrive(event *e)
@@ -88,11 +91,14 @@ static void arrive(event *e)
     else
         server_apply(m->client, m->generation, &m->ask);
     tell("server: client %d %s %s #%llu -> %s", m->client,
-         m->ask.verb == DLK_ACQUIRE ? "acquire" : m->ask.verb == DLK_RENEW ? "renew" : "release",
+         m->ask.verb == DLK_ACQUIRE ? "acquire"
+         : m->ask.verb == DLK_RENEW ? "renew"
+                                    : "release",
          m->ask.key->name, (unsigned long long)m->ask.number,
-         m->ask.reply == DLK_YES    ? "yes"
-         : m->ask.reply == DLK_HELD ? "held"
-         : m->ask.reply == DLK_REFUSED ? "refused" : "not yours");
+         m->ask.reply == DLK_YES       ? "yes"
+         : m->ask.reply == DLK_HELD    ? "held"
+         : m->ask.reply == DLK_REFUSED ? "refused"
+                                       : "not yours");
     client *c = alive(m);
     if (!c || m->epoch != c->epoch || m->reply_lost || c->silent) {
         drop(m);
@@ -183,6 +189,7 @@ void net_notify(int name)
             continue;
         message *m = new_message(c);
         m->name = name;
-        event_at(&m->event, s.now + (s.config.table ? between(1000, 50000) : delay()), arrive_news, m);
+        event_at(&m->event, s.now + (s.config.table ? between(1000, 50000) : delay()),
+                 arrive_news, m);
     }
 }

@@ -16,14 +16,18 @@ static void one_fault(void)
         return;
     int name = (int)between(0, s.config.names - 1);
     step hit = STEP_IDLE;
-    DLK_LIST_FOR(it, &c->in_flight) {
+    DLK_LIST_FOR(it, &c->in_flight)
+    {
         dlk_verb verb = DLK_LIST_ITEM(it, dlk_ask, link)->verb;
-        hit = verb == DLK_ACQUIRE ? STEP_ACQUIRE : verb == DLK_RENEW ? STEP_RENEW : STEP_RELEASE;
+        hit = verb == DLK_ACQUIRE ? STEP_ACQUIRE
+              : verb == DLK_RENEW ? STEP_RENEW
+                                  : STEP_RELEASE;
     }
     switch (what) {
     case FAULT_PAUSE:
         if (!client_stopped(c))
-            client_pause(c, chance(300) ? between(1 * SEC, 40 * SEC) : between(1 * MS, 500 * MS));
+            client_pause(c, chance(300) ? between(1 * SEC, 40 * SEC)
+                                        : between(1 * MS, 500 * MS));
         break;
     case FAULT_DEATH:
         client_die(c);
@@ -32,7 +36,8 @@ static void one_fault(void)
         if (s.now < s.server.frozen_until)
             return; /* a shorter one would leave requests behind that arrived in the longer */
         s.server.frozen_until = s.now + between(10 * MS, 8 * SEC);
-        tell("server: stands still until %.0f ms", (double)s.server.frozen_until / (double)MS);
+        tell("server: stands still until %.0f ms",
+             (double)s.server.frozen_until / (double)MS);
         break;
     case FAULT_RESTART:
     case FAULT_WIPE:
@@ -77,8 +82,10 @@ static void run_nemesis(event *e)
     if (chance(20))
         server_snapshot();
     if (!s.ending)
-        event_at(e, s.now + (phase == 0 ? between(1 * MS, 100 * MS) : between(100 * MS, 2 * SEC)),
-                 run_nemesis, NULL);
+        event_at(
+            e,
+            s.now + (phase == 0 ? between(1 * MS, 100 * MS) : between(100 * MS, 2 * SEC)),
+            run_nemesis, NULL);
 }
 
 /* ---- liveness ---- */
@@ -113,7 +120,8 @@ static void check_progress(int name)
         const client *c = &s.clients[i];
         if (healthy(c) && c->names[name]->trying && dlk_list_empty(&c->in_flight) &&
             waits_long(c, name))
-            violated("%c has been free for %.1f s, and client %d waits for it", 'a' + name,
+            violated("%c has been free for %.1f s, and client %d waits for it",
+                     'a' + name,
                      (double)(s.now - s.server.free_since[name]) / (double)SEC, i);
     }
 }
@@ -121,8 +129,8 @@ static void check_progress(int name)
 static bool has_grant(const client *c, uint64_t number)
 {
     DLK_LIST_FOR(it, &c->core.grants)
-        if (DLK_LIST_ITEM(it, dlk_grant, all)->number == number)
-            return true;
+    if (DLK_LIST_ITEM(it, dlk_grant, all)->number == number)
+        return true;
     return false;
 }
 
@@ -136,15 +144,15 @@ static void check_orphan(int name)
     bool rolled_back = s.server.state_lost_at[name] > s.now - 40 * SEC;
     bool can_mend = c->connected && !c->silent && !client_stopped(c) &&
                     s.now >= s.server.frozen_until && s.now >= s.server.refuses_until;
-    bool orphan = !rolled_back && can_mend && !server_free(name) && c->generation == r->client % 1000 &&
-                  !has_grant(c, r->number);
+    bool orphan = !rolled_back && can_mend && !server_free(name) &&
+                  c->generation == r->client % 1000 && !has_grant(c, r->number);
     if (!orphan)
         s.server.orphan_since[name] = 0;
     else if (!s.server.orphan_since[name])
         s.server.orphan_since[name] = s.now;
     else if (s.now - s.server.orphan_since[name] > 3 * SEC)
-        violated("%c is locked for #%llu of client %d, which knows nothing of it", 'a' + name,
-                 (unsigned long long)r->number, c->index);
+        violated("%c is locked for #%llu of client %d, which knows nothing of it",
+                 'a' + name, (unsigned long long)r->number, c->index);
 }
 
 static void run_watchdog(event *e)
@@ -197,7 +205,8 @@ static void check_rest(void)
         client *c = &s.clients[i];
         for (int k = 0; k < s.config.actors; k++)
             if (!actor_idle(&c->actors[k]))
-                violated("client %d.%d never came to rest: mood %d", i, k, (int)c->actors[k].mood);
+                violated("client %d.%d never came to rest: mood %d", i, k,
+                         (int)c->actors[k].mood);
         if (dlk_core_unconfirmed(&c->core) > 0)
             violated("client %d still has unconfirmed releases", i);
         if (!dlk_list_empty(&c->core.grants))

@@ -50,7 +50,8 @@ static void give(record *r, int who, uint64_t number, int64_t ttl_ms)
     r->token = r->last_token = r->last_token + 1 > floor ? r->last_token + 1 : floor;
 #endif
     if (r->token <= *highest)
-        violated("the token %lld isn't larger than %lld", (long long)r->token, (long long)*highest);
+        violated("the token %lld isn't larger than %lld", (long long)r->token,
+                 (long long)*highest);
     *highest = r->token;
 }
 

@@ -8,8 +8,9 @@
 sim s;
 
 const char *const fault_names[FAULT_COUNT] = {
-    "request lost", "reply lost", "request late", "silence",  "pause",    "death", "freeze",
-    "restart",      "wipe",       "rollback",     "refusing", "no news", "break",
+    "request lost", "reply lost", "request late", "silence", "pause",
+    "death",        "freeze",     "restart",      "wipe",    "rollback",
+    "refusing",     "no news",    "break",
 };
 
 bool chance(int in_thousand)

@@ -16,11 +16,11 @@
 
 #include <stdio.h>
 
-#define MS DLK_NS_PER_MS
-#define SEC DLK_NS_PER_SEC
+#define MS          DLK_NS_PER_MS
+#define SEC         DLK_NS_PER_SEC
 #define MAX_CLIENTS 6
-#define MAX_ACTORS 4 /* a client */
-#define MAX_NAMES 3
+#define MAX_ACTORS  4 /* a client */
+#define MAX_NAMES   3
 /* Longer than the default, so that a lost wake-up isn't hidden by the next poll. */
 #define SIM_POLL_MS 5000
 
@@ -44,7 +44,14 @@ typedef enum fault {
 extern const char *const fault_names[FAULT_COUNT];
 
 /* Which step of a grant's life a fault hit, for the count of what was covered. */
-typedef enum step { STEP_ACQUIRE, STEP_RENEW, STEP_RELEASE, STEP_CANCEL, STEP_IDLE, STEP_COUNT } step;
+typedef enum step {
+    STEP_ACQUIRE,
+    STEP_RENEW,
+    STEP_RELEASE,
+    STEP_CANCEL,
+    STEP_IDLE,
+    STEP_COUNT
+} step;
 
 typedef struct config {
     uint64_t seed;
@@ -56,7 +63,8 @@ typedef struct config {
 } config;
 
 typedef struct totals {
-    int64_t operations, grants, losses, timeouts, cancels, unknowns, stale_refused, writes, events;
+    int64_t operations, grants, losses, timeouts, cancels, unknowns, stale_refused,
+        writes, events;
     int64_t faults[FAULT_COUNT][STEP_COUNT];
     uint64_t hash; /* of the whole story */
 } totals;
@@ -94,8 +102,8 @@ typedef struct server {
     double rate; /* of its clock to true time */
     record names[MAX_NAMES], snapshot[MAX_NAMES];
     int64_t frozen_until, refuses_until, quiet_until; /* true time */
-    int64_t state_lost_at[MAX_NAMES];                 /* true time of the last wipe, rollback, break */
-    int64_t wall_floor;                               /* tokens after a wipe begin at the wall clock */
+    int64_t state_lost_at[MAX_NAMES]; /* true time of the last wipe, rollback, break */
+    int64_t wall_floor;               /* tokens after a wipe begin at the wall clock */
     int64_t free_since[MAX_NAMES];
     int64_t orphan_since[MAX_NAMES]; /* held for nobody; 0: not so */
 } server;
@@ -104,7 +112,13 @@ typedef struct server {
 typedef struct message message;
 typedef struct client client;
 
-typedef enum mood { MOOD_THINKING, MOOD_WAITING, MOOD_HOLDING, MOOD_RELEASING, MOOD_GONE } mood;
+typedef enum mood {
+    MOOD_THINKING,
+    MOOD_WAITING,
+    MOOD_HOLDING,
+    MOOD_RELEASING,
+    MOOD_GONE
+} mood;
 
 typedef struct actor {
     client *client;
@@ -115,7 +129,7 @@ typedef struct actor {
     event next;             /* what it does next */
     int writes_left;
     int64_t asked_at, deadline;
-    int64_t write_token;    /* a checked write on its way to the resource */
+    int64_t write_token; /* a checked write on its way to the resource */
     event write;
 } actor;
 
@@ -133,9 +147,9 @@ struct client {
     event tick;
     bool connected, silent;
     int64_t up_since;
-    int epoch;         /* grows with each connection */
+    int epoch; /* grows with each connection */
     event reconnect;
-    dlk_list in_flight; /* dlk_ask.link */
+    dlk_list in_flight;                 /* dlk_ask.link */
     int64_t request_front, reply_front; /* nothing overtakes on one connection */
     bool ticking;
 };
@@ -149,7 +163,7 @@ typedef struct sim {
     dlk_rand rand;
     server server;
     client clients[MAX_CLIENTS];
-    int64_t resource[MAX_NAMES]; /* the highest token that wrote */
+    int64_t resource[MAX_NAMES];      /* the highest token that wrote */
     int64_t granted_token[MAX_NAMES]; /* the highest ever given */
     int64_t thaws;
     bool ending;
