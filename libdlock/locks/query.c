@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#define LOOK_EVERY_MS 20
+
 /* An extend is a RENEW that belongs to a query; the text tells it from a grant's own renewal. */
 static const char extend_mark[] = "extend";
 
@@ -185,8 +187,11 @@ static bool still_held(dlk_core *core, dlk_query *query, int64_t now)
         end_with(core, query, DLOCK_EBUSY, "somebody holds it");
         return false;
     }
-    int64_t poll = dlk_rand_jitter(&core->rand, core->limits.poll_ms * DLK_NS_PER_MS, 25);
-    query->retry_at = now + poll;
+    /* A service with a line of its own tells those in the line, not those who only look. */
+    int64_t poll_ms = core->limits.poll_ms;
+    if (core->limits.queues && poll_ms > LOOK_EVERY_MS)
+        poll_ms = LOOK_EVERY_MS;
+    query->retry_at = now + dlk_rand_jitter(&core->rand, poll_ms * DLK_NS_PER_MS, 25);
     if (rest >= 0 && dlk_clock_after(now, rest + 1) < query->retry_at)
         query->retry_at = dlk_clock_after(now, rest + 1);
     if (!query->name->key.watched) {

@@ -154,7 +154,7 @@ TEST(wait_idle_waits_until_nobody_holds_it_and_takes_nothing)
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
     DLOCK_AUTO(dlock_client)
-    other = world_client("client.poll_ms=50"); /* mem, file: by looking */
+    other = world_client(NULL);
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
     CHECK_OK(dlock_lock_wait_idle(theirs, 0, &err), err);
