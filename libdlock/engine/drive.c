@@ -4,6 +4,7 @@
 #include "util/clock.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <stdlib.h>
 
 /* How long something that nobody waits for may lie unread: the engine looks that often while
@@ -216,6 +217,15 @@ void dlk_engine_digest_news(dlk_engine *engine, int64_t now)
     }
 }
 
+/* Those who have just been answered have their next request ready in a moment: one burst for all
+ * of them costs less than one for each. With nobody else to run the yield returns at once. */
+static void let_the_woken_ask(dlk_engine *engine)
+{
+    leave(engine, true);
+    (void)sched_yield(); /* can't fail on Linux */
+    (void)pthread_mutex_lock(&engine->mutex);
+}
+
 /* One round: sleep until there is news, and digest it. Mutex held before and after. */
 static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until)
 {
@@ -223,6 +233,8 @@ static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until)
     engine->driven = true;
     engine->driven_by_engine = me == NULL;
     engine->driver = me;
+    if (!me && engine->takeover && !dlk_list_empty(&engine->waking))
+        let_the_woken_ask(engine);
     engine->unsent = false; /* sleep begins with writing */
     if (me)
         me->driving = true;
