@@ -70,11 +70,12 @@ static dlock_err check_class(const dlk_backend_type *type, const dlk_settings *s
                              const dlk_uri *uri, dlock_error **err)
 {
     int64_t wanted = dlk_settings_int(settings, DLK_KEY_CLIENT_REQUIRE);
-    if (wanted <= type->traits.class)
+    dlk_traits traits = dlk_backend_traits(type, settings);
+    if (wanted <= traits.class)
         return DLOCK_OK;
     static const char *const classes[] = {"efficiency", "fencing", "correctness"};
     return dlk_error_set(err, DLOCK_ENOTSUP, "%s can promise %s, not client.require=%s",
-                         uri->scheme, classes[type->traits.class],
+                         uri->scheme, classes[traits.class],
                          dlk_settings_word(settings, DLK_KEY_CLIENT_REQUIRE));
 }
 
@@ -191,8 +192,6 @@ dlock_op *dlock_client_close_start(dlock_client *client)
 
 dlock_err dlock_client_close(dlock_client *client, dlock_error **err)
 {
-    if (client && dlk_engine_forked(client->engine))
-        return dlk_error_clear(err);
     return dlk_op_await(dlock_client_close_start(client), NULL, NULL, err);
 }
 
@@ -228,12 +227,19 @@ dlock_err dlock_client_stats(const dlock_client *client, dlock_info **ret_info,
     return dlk_info_give(info, ret_info, err);
 }
 
-static void add_kinds(dlock_info *info, const dlk_traits *traits)
+static bool has_kind(const dlock_client *client, dlock_kind kind)
+{
+    const dlk_backend_type *type = client->type;
+    return type->traits.kinds[kind] &&
+           (!type->has_kind || type->has_kind(client->engine->settings, kind));
+}
+
+static void add_kinds(dlock_info *info, const dlock_client *client)
 {
     static const char *const kinds[] = {"",      "mutex",     "read",
                                         "write", "semaphore", "election"};
     for (int i = DLOCK_MUTEX; i <= DLOCK_ELECTION; i++)
-        dlk_info_add_int(info, traits->kinds[i], "kinds.%s", kinds[i]);
+        dlk_info_add_int(info, has_kind(client, (dlock_kind)i), "kinds.%s", kinds[i]);
 }
 
 dlock_err dlock_client_features(const dlock_client *client, dlock_info **ret_info,
@@ -247,17 +253,26 @@ dlock_err dlock_client_features(const dlock_client *client, dlock_info **ret_inf
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the client belongs to the parent process");
     static const char *const classes[] = {"efficiency", "fencing", "correctness"};
-    const dlk_traits *traits = &client->type->traits;
+    const dlk_traits adapted = dlk_backend_traits(client->type, client->engine->settings);
+    const dlk_traits *traits = &adapted;
     dlock_info *info = dlk_info_new();
     dlk_info_add_text(info, client->type->schemes[0], "backend");
-    dlk_info_add_text(info, traits->layout, "layout");
+    dlk_info_add_text(
+        info,
+        traits->layout ? traits->layout
+                       : dlk_settings_word(client->engine->settings, traits->layout_key),
+        "layout");
     dlk_info_add_text(info, classes[traits->class], "class");
     dlk_info_add_int(info, traits->tokens, "tokens");
-    dlk_info_add_int(info, traits->fair, "fair");
+    dlk_info_add_int(info,
+                     traits->fair ||
+                         (traits->fair_asked &&
+                          dlk_settings_int(client->engine->settings, DLK_KEY_LOCK_FAIR)),
+                     "fair");
     dlk_info_add_int(info, traits->queues, "queues");
-    dlk_info_add_int(info, 0, "handoff");
-    dlk_info_add_int(info, 0, "revoke");
-    add_kinds(info, traits);
+    dlk_info_add_int(info, traits->hands_on, "handoff");
+    dlk_info_add_int(info, client->type->listen != NULL, "revoke");
+    add_kinds(info, client);
     return dlk_info_give(info, ret_info, err);
 }
 
@@ -316,21 +331,6 @@ dlock_err dlock_client_doctor(dlock_client *client, dlock_info **ret_info,
     return dlk_op_await(dlock_client_doctor_start(client), NULL, ret_info, err);
 }
 
-/* Hand-off isn't there yet: a ticket can't have been made by anybody. */
-dlock_op *dlock_client_import_start(dlock_client *client, const char *ticket)
-{
-    if (!client || !ticket)
-        return dlk_op_static(DLOCK_EINVAL);
-    return dlk_op_answered(client->engine, DLOCK_ENOTSUP,
-                           "hand-off isn't supported by this version");
-}
-
-dlock_err dlock_client_import(dlock_client *client, const char *ticket,
-                              dlock_hold **ret_hold, dlock_error **err)
-{
-    return dlk_op_await(dlock_client_import_start(client, ticket), ret_hold, NULL, err);
-}
-
 /* ---- events ---- */
 
 int dlock_client_event_fd(dlock_client *client)
@@ -340,6 +340,26 @@ int dlock_client_event_fd(dlock_client *client)
     int fd = dlk_event_fd(client->engine);
     dlk_engine_leave(client->engine);
     return fd;
+}
+
+int dlock_client_poll_fd(dlock_client *client)
+{
+    if (!client || !dlk_engine_enter(client->engine))
+        return -1;
+    int fd = dlk_engine_poll_fd(client->engine);
+    dlk_engine_leave(client->engine);
+    return fd;
+}
+
+dlock_err dlock_client_drive(dlock_client *client)
+{
+    if (!client)
+        return DLOCK_EINVAL;
+    if (!dlk_engine_enter(client->engine))
+        return DLOCK_EFORKED;
+    dlock_err code = dlk_engine_visit(client->engine);
+    dlk_engine_leave(client->engine);
+    return code;
 }
 
 dlock_event *dlock_client_next_event(dlock_client *client)

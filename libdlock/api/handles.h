@@ -13,8 +13,9 @@ struct dlock_lock {
     dlk_engine *engine; /* referenced */
     dlk_name *name;     /* referenced */
     dlk_terms terms;
-    int owner;     /* DLK_OWNER_… */
-    char *display; /* the name as the caller gave it */
+    int owner; /* DLK_OWNER_… */
+    struct dlk_multi
+        *multi; /* several, or NULL; then `engine` is the first one's, and no name */
 };
 
 /* @p conf may be NULL. */

@@ -1,5 +1,5 @@
 /* Holds: what a grant gives, asked without any I/O, and its end. */
-#include "api/handles.h"
+#include "api/multi.h"
 #include "util/clock.h"
 
 static const dlk_grant *grant_of(const dlock_hold *hold)
@@ -32,6 +32,8 @@ static dlock_err settle(const dlock_hold *hold)
 static dlock_err check(const dlock_hold *hold, int64_t *left_ns)
 {
     *left_ns = 0;
+    if (hold->multi)
+        return dlk_multi_check(hold, left_ns);
     if (dlk_engine_forked(hold->engine))
         return DLOCK_EFORKED;
     if (atomic_load_explicit(&hold->hold.released, memory_order_acquire))
@@ -42,14 +44,12 @@ static dlock_err check(const dlock_hold *hold, int64_t *left_ns)
         return DLOCK_ELOST;
     if (state == DLOCK_RELEASED)
         return DLOCK_ENOTHELD;
-    int64_t left =
-        atomic_load_explicit(&grant->ends_at, memory_order_acquire) - dlk_clock_now();
+    int64_t left = dlk_lease_end(&grant->lease) - dlk_clock_now();
     if (left <= 0) {
         dlock_err code = settle(hold);
         if (code != DLOCK_OK)
             return code;
-        left =
-            atomic_load_explicit(&grant->ends_at, memory_order_acquire) - dlk_clock_now();
+        left = dlk_lease_end(&grant->lease) - dlk_clock_now();
         left = left > 0 ? left : 0;
     }
     *left_ns = left;
@@ -70,11 +70,15 @@ int64_t dlock_hold_remaining_ms(const dlock_hold *hold)
 
 int64_t dlock_hold_token(const dlock_hold *hold)
 {
-    return hold && !dlk_engine_forked(hold->engine) ? grant_of(hold)->token : 0;
+    if (!hold || hold->multi || dlk_engine_forked(hold->engine))
+        return 0;
+    return grant_of(hold)->token;
 }
 
 int64_t dlock_hold_member_token(const dlock_hold *hold, size_t index)
 {
+    if (hold && hold->multi)
+        return dlock_hold_token(dlk_multi_member(hold, index));
     return index == 0 ? dlock_hold_token(hold) : 0;
 }
 
@@ -83,6 +87,8 @@ dlock_state dlock_hold_state(const dlock_hold *hold)
     int64_t left;
     if (!hold)
         return DLOCK_LOST;
+    if (hold->multi)
+        return dlk_multi_state(hold);
     switch ((int)check(hold, &left)) {
     case DLOCK_OK:
         return dlk_grant_state(grant_of(hold));
@@ -95,11 +101,15 @@ dlock_state dlock_hold_state(const dlock_hold *hold)
 
 const char *dlock_hold_owner(const dlock_hold *hold)
 {
+    if (hold && hold->multi)
+        return dlk_engine_owner(dlk_multi_member(hold, 0));
     return hold ? dlk_engine_owner(hold) : "";
 }
 
 const char *dlock_hold_name(const dlock_hold *hold)
 {
+    if (hold && hold->multi)
+        return hold->more->multi_name;
     return hold ? grant_of(hold)->name->key.name + hold->engine->prefix_size : "";
 }
 
@@ -113,6 +123,11 @@ dlock_err dlock_hold_feed(dlock_hold *hold)
     dlock_err code = check(hold, &left);
     if (code != DLOCK_OK)
         return code;
+    if (hold->multi) {
+        for (size_t i = 0; i < dlk_multi_count(hold) && code == DLOCK_OK; i++)
+            code = dlock_hold_feed(dlk_multi_member(hold, i));
+        return code;
+    }
     if (!dlk_engine_enter(hold->engine))
         return DLOCK_EFORKED;
     int64_t now = dlk_clock_now();
@@ -132,30 +147,56 @@ dlock_err dlock_hold_notify(dlock_hold *hold, uint64_t tag)
     dlock_err code = check(hold, &left);
     if (code != DLOCK_OK)
         return code;
+    if (hold->multi)
+        return dlk_multi_notify(hold, tag);
     if (!dlk_engine_enter(engine))
         return DLOCK_EFORKED;
-    if (dlk_grant_lives(grant_of(hold))) {
-        hold->slot.tag = tag;
-        hold->slot.armed = true;
-    } else {
+    dlk_hold_more *more = dlk_hold_need(hold);
+    if (!dlk_grant_lives(grant_of(hold))) {
         code = DLOCK_ELOST;
+    } else if (!more) {
+        code = DLOCK_ENOMEM;
+    } else {
+        more->slot.tag = tag;
+        more->slot.armed = true;
+        dlk_event_listen(engine, more);
+        dlk_engine_send(engine);
     }
     dlk_engine_leave(engine);
     return code;
 }
 
+/* An op that says why nothing can be asked about it any more; NULL while it is held. */
+static dlock_op *refuse(dlock_hold *hold, int64_t *left_ns)
+{
+    dlock_err code = check(hold, left_ns);
+    if (code == DLOCK_OK)
+        return NULL;
+    if (code == DLOCK_EFORKED)
+        return dlk_op_static(code);
+    return dlk_op_answered(hold->engine, code,
+                           code == DLOCK_ELOST ? "lost" : "this hold was released");
+}
+
+/* The same for every member of a multi-lock, if it is held as a whole. */
+static dlock_op *each_valid(dlock_hold *hold, dlk_multi_start *start, int64_t argument)
+{
+    int64_t left;
+    dlock_op *refused = refuse(hold, &left);
+    if (refused)
+        return refused;
+    return dlk_multi_each(hold, start, argument);
+}
+
 static dlock_op *hold_query(dlock_hold *hold, dlk_verb verb, int64_t ttl_ms)
 {
     int64_t left;
-    dlock_err code = check(hold, &left);
-    if (code == DLOCK_EFORKED)
-        return dlk_op_static(code);
-    if (code != DLOCK_OK)
-        return dlk_op_answered(hold->engine, code,
-                               code == DLOCK_ELOST ? "lost" : "this hold was released");
+    dlock_op *refused = refuse(hold, &left);
+    if (refused)
+        return refused;
     if (verb == DLK_RENEW && left >= ttl_ms * DLK_NS_PER_MS)
         return dlk_op_answered(hold->engine, DLOCK_OK, ""); /* it lasts longer already */
-    dlock_op *refused, *op = dlk_query_op(hold->engine, verb, &refused);
+    dlock_op *op = dlk_query_op(hold->engine, verb, &refused);
     if (!op)
         return refused;
     op->u.query.grant = hold->hold.grant;
@@ -164,8 +205,16 @@ static dlock_op *hold_query(dlock_hold *hold, dlk_verb verb, int64_t ttl_ms)
     return dlk_query_go(hold->engine, op, hold->engine->core.limits.timeout_ms);
 }
 
+static dlock_op *verify_member(dlock_hold *member, int64_t unused)
+{
+    (void)unused;
+    return dlock_hold_verify_start(member);
+}
+
 dlock_op *dlock_hold_verify_start(dlock_hold *hold)
 {
+    if (hold && hold->multi)
+        return each_valid(hold, verify_member, 0);
     return hold ? hold_query(hold, DLK_VERIFY, 0) : dlk_op_static(DLOCK_EINVAL);
 }
 
@@ -182,6 +231,8 @@ dlock_op *dlock_hold_extend_start(dlock_hold *hold, int64_t ttl_ms)
     if (ttl_ms < ttl->min || ttl_ms > ttl->max)
         return dlk_op_answered(hold->engine, DLOCK_EINVAL,
                                "a lease has 100 ms to 30 days");
+    if (hold->multi)
+        return each_valid(hold, dlock_hold_extend_start, ttl_ms);
     return hold_query(hold, DLK_RENEW, ttl_ms);
 }
 
@@ -190,9 +241,27 @@ dlock_err dlock_hold_extend(dlock_hold *hold, int64_t ttl_ms, dlock_error **err)
     return dlk_op_await(dlock_hold_extend_start(hold, ttl_ms), NULL, NULL, err);
 }
 
-/* ---- changing hands: not there yet ---- */
+/* ---- from write to read ---- */
 
-static dlock_err not_yet(dlock_hold *hold, const char *what, dlock_error **err)
+static dlock_err downgrade(dlock_hold *hold, int64_t now, dlock_error **err)
+{
+    dlk_grant *grant = hold->hold.grant;
+    if (atomic_load(&hold->hold.released))
+        return dlk_error_set(err, DLOCK_ENOTHELD, "this hold was released");
+    if (!dlk_grant_settle(&hold->engine->core, grant, now))
+        return dlk_error_set(err, DLOCK_ELOST, "it was lost");
+    if (grant->name->key.kind != DLOCK_WRITE || hold->hold.shared)
+        return dlk_error_set(err, DLOCK_ENOTSUP, "only a write hold can be downgraded");
+    if (grant->write_holds > 1)
+        return dlk_error_set(err, DLOCK_EBUSY, "this owner has %d more write holds of it",
+                             (int)grant->write_holds - 1);
+    hold->hold.shared = true;
+    grant->write_holds = 0;
+    dlk_grant_turn(&hold->engine->core, grant, now);
+    return DLOCK_OK;
+}
+
+dlock_err dlock_hold_downgrade(dlock_hold *hold, dlock_error **err)
 {
     if (!hold)
         return dlk_error_set(err, DLOCK_EINVAL, "there is no hold");
@@ -200,18 +269,18 @@ static dlock_err not_yet(dlock_hold *hold, const char *what, dlock_error **err)
     dlock_err code = check(hold, &left);
     if (code != DLOCK_OK)
         return dlk_error_set(err, code, "it isn't held any more");
-    return dlk_error_set(err, DLOCK_ENOTSUP, "%s", what);
-}
-
-dlock_err dlock_hold_downgrade(dlock_hold *hold, dlock_error **err)
-{
-    return not_yet(hold, "only a write hold can be downgraded", err);
-}
-
-dlock_err dlock_hold_export(dlock_hold *hold, const char **ret_ticket, dlock_error **err)
-{
-    (void)ret_ticket;
-    return not_yet(hold, "hand-off isn't supported by this version", err);
+    if (hold->multi)
+        return dlk_error_set(err, DLOCK_ENOTSUP, "a multi-lock can't be downgraded");
+    dlk_engine *engine = hold->engine;
+    if (!dlk_engine_enter(engine))
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the hold belongs to the parent process");
+    int64_t now = dlk_clock_now();
+    code = downgrade(hold, now, err);
+    dlk_engine_digest(engine, now);
+    dlk_engine_send(engine);
+    dlk_engine_leave(engine);
+    return code == DLOCK_OK ? dlk_error_clear(err) : code;
 }
 
 /* ---- the end ---- */
@@ -220,13 +289,33 @@ dlock_err dlock_hold_release(dlock_hold *hold, dlock_error **err)
 {
     if (!hold)
         return dlk_error_set(err, DLOCK_EINVAL, "there is no hold to release");
+    if (hold->multi)
+        return dlk_multi_release(hold, err);
     return dlk_engine_release(hold, err);
+}
+
+static dlock_op *release_member(dlock_hold *member, int64_t unused)
+{
+    (void)unused;
+    return dlock_hold_release_start(member);
+}
+
+static dlock_op *release_multi(dlock_hold *hold)
+{
+    if (dlk_engine_forked(hold->engine))
+        return dlk_op_static(DLOCK_EFORKED);
+    if (!dlk_multi_begin_release(hold))
+        return dlk_op_answered(hold->engine, DLOCK_ENOTHELD,
+                               "this hold was released before");
+    return dlk_multi_each(hold, release_member, 0);
 }
 
 dlock_op *dlock_hold_release_start(dlock_hold *hold)
 {
     if (!hold)
         return dlk_op_static(DLOCK_EINVAL);
+    if (hold->multi)
+        return release_multi(hold);
     dlk_engine *engine = hold->engine;
     if (!dlk_engine_enter(engine))
         return dlk_op_static(DLOCK_EFORKED);
@@ -247,10 +336,13 @@ void dlock_hold_free(dlock_hold *hold)
 {
     if (!hold || dlk_engine_forked(hold->engine))
         return; /* a fork's child leaks it on purpose */
+    if (hold->multi) {
+        dlk_multi_free(hold);
+        return;
+    }
     dlk_engine *engine = hold->engine;
-    /* The common case must not cost the mutex once more. An armed hold may lie in the queue. */
-    if (atomic_load_explicit(&hold->hold.released, memory_order_acquire) &&
-        !hold->slot.armed) {
+    /* The common case must not cost the mutex once more. One with more may lie in the queue. */
+    if (atomic_load_explicit(&hold->hold.released, memory_order_acquire) && !hold->more) {
         dlk_engine_shed_hold(engine, hold);
         dlk_engine_unref(engine);
         return;

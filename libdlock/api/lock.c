@@ -1,8 +1,9 @@
 /* Locks: a kind, a name and settings, and what can be asked of the name. */
 #include "api/conf.h"
-#include "api/handles.h"
+#include "api/multi.h"
 #include "util/clock.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,28 +45,56 @@ static dlock_err full_name(const dlk_engine *engine, const char *name, char **re
     return DLOCK_OK;
 }
 
+/* Every acquire is an owner of its own. */
+static bool has_no_thread(dlock_kind kind)
+{
+    return kind == DLOCK_SEMAPHORE || kind == DLOCK_ELECTION;
+}
+
 static dlock_err check_settings(const dlk_engine *engine, dlock_kind kind,
                                 const dlk_settings *settings, dlock_error **err)
 {
     const dlk_traits *traits = &engine->backend->type->traits;
-    if (dlk_settings_int(settings, DLK_KEY_LOCK_FAIR) && !traits->fair)
+    if (dlk_settings_int(settings, DLK_KEY_LOCK_FAIR) && !traits->fair &&
+        !traits->fair_asked)
         return dlk_error_set(err, DLOCK_ENOTSUP,
                              "lock.fair isn't supported by %s: in this version",
                              engine->backend->type->schemes[0]);
-    bool single = kind == DLOCK_SEMAPHORE || kind == DLOCK_ELECTION;
-    if (single && dlk_settings_is_set(settings, DLK_KEY_LOCK_OWNER) &&
+    if (has_no_thread(kind) && dlk_settings_is_set(settings, DLK_KEY_LOCK_OWNER) &&
         dlk_settings_int(settings, DLK_KEY_LOCK_OWNER) != DLK_OWNER_NONE)
         return dlk_error_set(err, DLOCK_EINVAL,
                              "lock.owner is always none for semaphores and elections");
+    if (kind == DLOCK_SEMAPHORE &&
+        dlk_settings_int(settings, DLK_KEY_CLIENT_REQUIRE) >= DLK_REQUIRE_FENCING)
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "client.require=%s, but a semaphore can't fence: of its "
+                             "holders none is the later one",
+                             dlk_settings_word(settings, DLK_KEY_CLIENT_REQUIRE));
+    int64_t ttl = dlk_settings_int(settings, DLK_KEY_LOCK_TTL_MS);
+    if (traits->session && ttl != dlk_settings_int(engine->settings, DLK_KEY_LOCK_TTL_MS))
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "%s: the lease is the session's: lock.ttl_ms=%" PRId64
+                             " belongs into the client's conf or the URI",
+                             engine->backend->type->schemes[0], ttl);
+    int64_t permits = dlk_settings_int(settings, DLK_KEY_LOCK_PERMITS);
+    int64_t take = dlk_settings_int(settings, DLK_KEY_LOCK_TAKE);
+    if (kind == DLOCK_SEMAPHORE && permits > 0 && take > permits)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "lock.take=%" PRId64 " is more than lock.permits=%" PRId64
+                             ": it would wait for ever",
+                             take, permits);
     return DLOCK_OK;
 }
 
-static dlk_terms terms_of(const dlk_settings *settings)
+static dlk_terms terms_of(dlock_kind kind, const dlk_settings *settings)
 {
+    bool permits = kind == DLOCK_SEMAPHORE;
     return (dlk_terms){
+        .shared = kind == DLOCK_READ,
+        .take = permits ? (int32_t)dlk_settings_int(settings, DLK_KEY_LOCK_TAKE) : 1,
         .ttl_ms = dlk_settings_int(settings, DLK_KEY_LOCK_TTL_MS),
         .max_hold_ms = dlk_settings_int(settings, DLK_KEY_LOCK_MAX_HOLD_MS),
-        .renewal = (int)dlk_settings_int(settings, DLK_KEY_LOCK_RENEW),
+        .renewal = (uint8_t)dlk_settings_int(settings, DLK_KEY_LOCK_RENEW),
         .reentrant = dlk_settings_int(settings, DLK_KEY_LOCK_REENTRANT) != 0,
         .release_async =
             dlk_settings_int(settings, DLK_KEY_LOCK_RELEASE) == DLK_RELEASE_ASYNC,
@@ -93,8 +122,10 @@ dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
     }
     free(full);
     lock->engine = engine;
-    lock->terms = terms_of(settings);
+    lock->terms = terms_of(kind, settings);
     lock->owner = (int)dlk_settings_int(settings, DLK_KEY_LOCK_OWNER);
+    if (has_no_thread(kind))
+        lock->owner = DLK_OWNER_NONE;
     return code;
 }
 
@@ -128,15 +159,64 @@ dlock_err dlock_lock_new(dlock_client *client, dlock_kind kind, const char *name
     return dlk_error_clear(err);
 }
 
+/* A copy of the handle, with references of its own: the caller may free his. */
+static dlock_err add_member(dlk_multi *multi, size_t index, const dlock_lock *lock,
+                            dlock_error **err)
+{
+    if (!lock)
+        return dlk_error_set(err, DLOCK_EINVAL, "member %zu of the multi-lock is NULL",
+                             index);
+    if (lock->multi)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "member %zu of the multi-lock is a multi-lock itself",
+                             index);
+    if (!dlk_engine_enter(lock->engine))
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the client belongs to the parent process");
+    multi->members[index] = *lock;
+    dlk_name_ref(lock->name);
+    dlk_engine_leave(lock->engine);
+    dlk_engine_ref(lock->engine);
+    return DLOCK_OK;
+}
+
+static dlock_err check_multi_conf(const dlock_lock *first, const dlock_conf *conf,
+                                  dlock_error **err)
+{
+    dlk_settings *settings = NULL;
+    dlock_err code = dlk_settings_for_lock(first->engine->settings,
+                                           conf ? conf->settings : NULL, &settings, err);
+    dlk_settings_free(settings);
+    return code;
+}
+
 dlock_err dlock_multi_new(dlock_lock *const *locks, size_t count, const dlock_conf *conf,
                           dlock_lock **ret_lock, dlock_error **err)
 {
-    (void)conf;
-    if (!locks || count == 0 || !ret_lock)
+    if (!locks || !ret_lock || count < 1 || count > DLK_MULTI_MAX)
         return dlk_error_set(err, DLOCK_EINVAL,
-                             "dlock_multi_new needs locks and a place for the lock");
-    return dlk_error_set(err, DLOCK_ENOTSUP,
-                         "multi-locks aren't supported by this version");
+                             "dlock_multi_new needs 1 to %d locks and a place for the "
+                             "lock",
+                             DLK_MULTI_MAX);
+    dlk_multi *multi = dlk_multi_new(count);
+    dlock_lock *lock = calloc(1, sizeof(*lock));
+    dlock_err code = multi && lock ? DLOCK_OK : dlk_error_nomem(err);
+    for (size_t i = 0; i < count && code == DLOCK_OK; i++)
+        code = add_member(multi, i, locks[i], err);
+    if (code == DLOCK_OK)
+        code = check_multi_conf(&multi->members[0], conf, err);
+    if (code == DLOCK_OK)
+        code = dlk_multi_finish(multi, err);
+    if (code != DLOCK_OK) {
+        if (multi)
+            dlk_multi_unref(multi);
+        free(lock);
+        return code;
+    }
+    *lock = (dlock_lock){.engine = multi->members[0].engine, .multi = multi};
+    dlk_engine_ref(lock->engine);
+    *ret_lock = lock;
+    return dlk_error_clear(err);
 }
 
 static void let_go(dlk_engine *engine, dlk_name *name)
@@ -150,7 +230,12 @@ void dlock_lock_free(dlock_lock *lock)
     if (!lock || !dlk_engine_enter(lock->engine))
         return; /* a fork's child leaks it on purpose */
     dlk_engine *engine = lock->engine;
-    let_go(engine, lock->name);
+    if (lock->multi) {
+        dlk_engine_leave(engine);
+        dlk_multi_unref(lock->multi);
+    } else {
+        let_go(engine, lock->name);
+    }
     free(lock);
     dlk_engine_unref(engine);
 }
@@ -172,6 +257,8 @@ dlock_err dlock_lock_acquire(dlock_lock *lock, int64_t wait_ms, dlock_hold **ret
                              "dlock_lock_acquire needs a lock and a place for the hold");
     if (wait_ms < DLOCK_FOREVER)
         return refuse_wait(err);
+    if (lock->multi)
+        return dlk_multi_acquire(lock->multi, wait_ms, ret_hold, err);
     uint64_t owner = lock->owner != DLK_OWNER_NONE ? dlk_thread_number() : 0;
     return dlk_engine_acquire(lock->engine, lock->name, &lock->terms, owner, wait_ms,
                               ret_hold, err);
@@ -183,33 +270,11 @@ dlock_op *dlock_lock_acquire_start(dlock_lock *lock, int64_t wait_ms)
         return dlk_op_static(DLOCK_EINVAL);
     if (wait_ms < DLOCK_FOREVER)
         return dlk_op_answered(lock->engine, DLOCK_EINVAL, bad_wait);
-    dlk_engine *engine = lock->engine;
-    if (!dlk_engine_enter(engine))
-        return dlk_op_static(DLOCK_EFORKED);
-    int64_t now = dlk_clock_now();
-    dlock_error *error = NULL;
-    dlock_op *op = NULL;
-    dlock_err code = dlk_engine_start(engine, now, &error);
-    if (code != DLOCK_OK) {
-        op = dlk_op_failed(engine, code, error);
-    } else if ((op = dlk_op_new(engine, DLK_OP_WAIT))) {
-        dlk_wait *wait = &op->u.waiter.wait;
-        op->u.waiter.op = op;
-        bool thread = lock->owner == DLK_OWNER_THREAD;
-        *wait = (dlk_wait){
-            .name = lock->name,
-            .terms = lock->terms,
-            .owner = thread ? dlk_thread_number() : dlk_core_new_owner(&engine->core),
-            .owner_is_thread = thread,
-        };
-        wait->once = wait_ms == 0;
-        dlk_acquire_start(&engine->core, wait,
-                          wait->once ? DLK_NEVER : dlk_clock_after(now, wait_ms), now);
-        dlk_engine_digest(engine, now);
-        dlk_engine_send(engine);
-    }
-    dlk_engine_leave(engine);
-    return op ? op : dlk_op_static(DLOCK_ENOMEM);
+    if (lock->multi)
+        return dlk_multi_acquire_start(lock->multi, wait_ms);
+    uint64_t owner = lock->owner == DLK_OWNER_THREAD ? dlk_thread_number() : 0;
+    return dlk_engine_acquire_start(lock->engine, lock->name, &lock->terms, owner,
+                                    wait_ms);
 }
 
 dlock_err dlock_acquire(dlock_client *client, const char *name, int64_t wait_ms,
@@ -239,6 +304,9 @@ dlock_err dlock_acquire(dlock_client *client, const char *name, int64_t wait_ms,
 
 static dlock_op *query(dlock_lock *lock, dlk_verb verb, const char *text)
 {
+    if (lock->multi)
+        return dlk_op_answered(lock->engine, DLOCK_ENOTSUP,
+                               "a multi-lock has no state of its own: ask its members");
     dlock_op *failed, *op = dlk_query_op(lock->engine, verb, &failed);
     if (!op)
         return failed;
@@ -305,13 +373,14 @@ dlock_err dlock_lock_break(dlock_lock *lock, const char *owner, dlock_error **er
     return dlk_op_await(dlock_lock_break_start(lock, owner), NULL, NULL, err);
 }
 
-/* Revocation isn't there yet. */
 dlock_op *dlock_lock_revoke_start(dlock_lock *lock)
 {
     if (!lock)
         return dlk_op_static(DLOCK_EINVAL);
-    return dlk_op_answered(lock->engine, DLOCK_ENOTSUP,
-                           "revocation isn't supported by this version");
+    dlock_op *op = query(lock, DLK_REVOKE, NULL);
+    if (op->kind != DLK_OP_QUERY)
+        return op;
+    return dlk_query_go(lock->engine, op, lock->engine->core.limits.timeout_ms);
 }
 
 dlock_err dlock_lock_revoke(dlock_lock *lock, dlock_error **err)

@@ -125,7 +125,8 @@ void dlock_op_free(dlock_op *op)
     int64_t now = dlk_clock_now();
     dlk_op_cancel_now(engine, op, now);
     dlk_event_withdraw(engine, &op->slot);
-    bool had_hold = op->hold != NULL;
+    dlock_hold *multi = op->hold && op->hold->multi ? op->hold : NULL;
+    bool had_hold = op->hold && !multi;
     if (had_hold)
         dlk_engine_drop_hold(engine, op->hold);
     op->hold = NULL;
@@ -133,6 +134,7 @@ void dlock_op_free(dlock_op *op)
     dlk_engine_digest(engine, now);
     dlk_engine_send(engine);
     dlk_engine_leave(engine);
+    dlock_hold_free(multi); /* it enters the engines of its members */
     if (had_hold)
         dlk_engine_unref(engine);
     dlk_engine_unref(engine);

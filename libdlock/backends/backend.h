@@ -27,6 +27,7 @@
 #include "util/settings.h"
 #include "util/uri.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,6 +43,15 @@ struct dlk_host {
     void (*answered)(dlk_host *host, dlk_ask *ask);
     /* A watched key may be free: ask again. Sent for nothing now and then; never relied on. */
     void (*notified)(dlk_host *host, dlk_key *key);
+    /* The grant of this number is asked for by somebody: an event for its holds. Told only after
+     * `listen`. */
+    void (*revoked)(dlk_host *host, uint64_t number);
+    /* The service has taken the grant of this number away, however much of its lease was left: it
+     * is lost at once. Nothing of it is left there that would have to be given back. */
+    void (*lost)(dlk_host *host, dlk_key *key, uint64_t number);
+    /* There is something to process that nobody may be waiting for: have somebody drive soon. By
+     * any thread, WITHOUT the mutex. NULL: somebody always drives. */
+    void (*news)(dlk_host *host);
     /* The link is ready for requests (up, error NULL) or isn't (error says why, lent). While it
      * is down every ask is answered NOT_SENT at once. Down is told once per failed try, with
      * error->code EUNAVAIL when another try follows by itself, else (EACCES, EPROTO, EINVAL …)
@@ -55,26 +65,43 @@ struct dlk_host {
     const char *uuid; /* this client's identity, 36 characters */
     const char *name; /* client.name: host:pid unless set */
     dlk_rand *rand;   /* for jitter; under the mutex */
+    /* Set by the engine before `arm`: who drives does so for a call of its own, and all others
+     * write what they ask themselves. */
+    bool by_caller;
+    /* Counted up by the backend whenever what `wires` would answer may have changed. */
+    uint64_t wiring;
+    /* The backend's: some of what was asked waits until the socket takes it. */
+    bool rest;
     /* Counted by the backend, reported by dlock_client_stats. */
     int64_t commands, bytes_sent, bytes_received, reconnects;
 };
 
 /* What differs between services, for the engine and for dlock_client_features. */
 typedef struct dlk_traits {
-    const char *layout; /* the default one */
-    int class;          /* as client.require: 0 efficiency, 1 fencing, 2 correctness */
+    const char *layout;    /* the only one; NULL: … */
+    dlk_key_id layout_key; /* … this setting says which */
+    int class;             /* as client.require: 0 efficiency, 1 fencing, 2 correctness */
+    /* The lease is the client's, and what it has is looked at again after each reconnect; see
+     * dlk_limits. */
+    bool session;
     bool queues;        /* HELD leaves a place in the line that RELEASE gives back */
-    bool fair;          /* always first in, first out among clients */
+    bool fair;          /* always first in, first out among clients … */
+    bool fair_asked;    /* … or where lock.fair asks for it and the layout can */
     bool tokens;        /* grants can fence */
+    bool hands_on;      /* grants of some kinds can be exported and imported */
     int margin_percent; /* taken off every lease, of the ttl … */
     int64_t margin_ms;  /* … and as a constant */
     bool kinds[DLOCK_ELECTION + 1];
 } dlk_traits;
 
+#define DLK_BACKEND_POLLS 8
+
 struct dlk_backend_type {
     const char *name;           /* folder name: "local", "redis" */
     const char *const *schemes; /* URI schemes it serves, NULL at the end */
     dlk_traits traits;
+    /* What these settings make of them. NULL: nothing. */
+    void (*adapt)(const dlk_settings *settings, dlk_traits *traits);
 
     /* Makes the backend. No I/O beyond local files; nothing is connected yet. Everything in
      * @p uri and @p settings is copied or kept only for the call. */
@@ -91,6 +118,8 @@ struct dlk_backend_type {
      * nothing else (locks may be held by threads that don't exist here). */
     void (*forked)(dlk_backend *backend);
 
+    /* Whether the layout that these settings choose has the kind. NULL: traits.kinds says it. */
+    bool (*has_kind)(const dlk_settings *settings, dlock_kind kind);
     /* Can the service carry this name and kind? EINVAL, ENOTSUP with the reason. Fills key->data.
      * Any thread, no mutex held. */
     dlock_err (*key_open)(dlk_backend *backend, dlk_key *key, dlock_error **err);
@@ -101,6 +130,8 @@ struct dlk_backend_type {
     /* From now on (on), or no longer, tell host->notified about the key. Never fails: where the
      * service can't notify, the engine's own polling is all there is. */
     void (*watch)(dlk_backend *backend, dlk_key *key, bool on, int64_t now);
+    /* From now on tell host->revoked. NULL: never told. */
+    void (*listen)(dlk_backend *backend, int64_t now);
     /* Time-outs, reconnects. Returns when to call it again (DLK_NEVER: no need); may be called
      * early. */
     int64_t (*tick)(dlk_backend *backend, int64_t now);
@@ -114,11 +145,35 @@ struct dlk_backend_type {
     void (*process)(dlk_backend *backend, int64_t now);
     /* Ends `sleep` soon. WITHOUT the mutex, any thread, safe in a signal handler. */
     void (*kick)(dlk_backend *backend);
+    /* The two halves of `sleep`, for who sleeps on several backends at a time: between arm and
+     * process, by the driver, WITHOUT the mutex. `push` writes what is waiting to be written, puts
+     * what to sleep on into @p polls, at most DLK_BACKEND_POLLS, and answers how many they are;
+     * *ret_doze is set to false when there is something to digest at once. `pull` gets them back
+     * and reads what has come. NULL: can't be slept on together with others. */
+    size_t (*push)(dlk_backend *backend, struct pollfd *polls, bool *ret_doze);
+    void (*pull)(dlk_backend *backend, const struct pollfd *polls);
+    /* For a program that waits in a poller of its own, see engine/visit.c; NULL: it can't. `wires`,
+     * with the mutex, puts the descriptors on which all comes that is to be read into @p fds, at
+     * most DLK_BACKEND_POLLS, or none while somebody has to drive; false: it is never possible.
+     * `look` is what the driver does in the place of `sleep`: it writes and reads what can be,
+     * without waiting, and answers whether that was all. */
+    bool (*wires)(const dlk_backend *backend, int *fds, size_t *ret_count);
+    bool (*look)(dlk_backend *backend);
     /* Writes what is waiting to be written, without blocking, though another thread may drive.
      * Lets go of host->mutex while it writes and has it again when it returns. NULL: nothing
      * ever waits to be written. */
     void (*flush)(dlk_backend *backend);
 };
+
+/* The traits of a client with these settings. */
+static inline dlk_traits dlk_backend_traits(const dlk_backend_type *type,
+                                            const dlk_settings *settings)
+{
+    dlk_traits traits = type->traits;
+    if (type->adapt)
+        type->adapt(settings, &traits);
+    return traits;
+}
 
 /* Every backend begins with this. */
 struct dlk_backend {

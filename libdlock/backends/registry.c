@@ -6,8 +6,19 @@
 #elif defined(DLK_WITH_FILE)
 #include "backends/local/local.h"
 #endif
+#ifdef DLK_WITH_MEMCACHED
+#include "backends/memcached/memcached.h"
+#include "backends/redlock/redlock.h"
+#endif
 #ifdef DLK_WITH_REDIS
 #include "backends/redis/redis.h"
+#include "backends/redlock/redlock.h"
+#endif
+#ifdef DLK_WITH_ZOOKEEPER
+#include "backends/zookeeper/zookeeper.h"
+#endif
+#ifdef DLK_WITH_ETCD
+#include "backends/etcd/etcd.h"
 #endif
 
 #include <pthread.h>
@@ -22,6 +33,19 @@ static const dlk_backend_type *const types[] = {
 #endif
 #ifdef DLK_WITH_REDIS
     &dlk_redis_backend,
+    &dlk_sentinel_backend,
+    &dlk_cluster_backend,
+    &dlk_redlock_backend,
+#endif
+#ifdef DLK_WITH_ZOOKEEPER
+    &dlk_zk_backend,
+#endif
+#ifdef DLK_WITH_MEMCACHED
+    &dlk_memcached_backend,
+    &dlk_memlock_backend,
+#endif
+#ifdef DLK_WITH_ETCD
+    &dlk_etcd_backend,
 #endif
     NULL,
 };

@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include "util/clock.h"
+#include "util/point.h"
 
 #include <assert.h>
 #include <sched.h>
@@ -10,6 +11,8 @@
 /* How long something that nobody waits for may lie unread: the engine looks that often while
  * there is any, so that the caller who left it behind needn't wake the thread each time. */
 #define LOOK_EVERY (2 * DLK_NS_PER_MS)
+/* And how long a program may take that reads from a poller of its own. */
+#define LOOK_AFTER_VISITORS (50 * DLK_NS_PER_MS)
 
 static const dlk_backend_type *type_of(const dlk_engine *engine)
 {
@@ -24,6 +27,16 @@ void dlk_sleeper_init(dlk_sleeper *sleeper)
     dlk_list_init(&sleeper->link);
     dlk_list_init(&sleeper->waking);
     dlk_list_init(&sleeper->mates);
+}
+
+static uint32_t gong_of(uint32_t seat)
+{
+    return seat / 32 % DLK_GONGS;
+}
+
+static uint32_t bit_of(uint32_t seat)
+{
+    return UINT32_C(1) << seat % 32;
 }
 
 void dlk_engine_wake(dlk_engine *engine, dlk_sleeper *sleeper)
@@ -43,23 +56,37 @@ void dlk_engine_kick(dlk_engine *engine)
     engine->backend->type->kick(engine->backend);
 }
 
+/* Something may come at any time. Where that is the program's to read, the engine only sees to it
+ * that no answer lies about. */
+static bool expects(const dlk_engine *engine)
+{
+    return engine->in_flight > 0 ||
+           (engine->pending_ops > 0 && !dlk_engine_is_left(engine));
+}
+
 /* Whether the engine's thread has to drive, were nobody else to. */
 static bool engine_must_drive(const dlk_engine *engine, int64_t now)
 {
     if (engine->life == DLK_LIFE_NEW || engine->life == DLK_LIFE_CLOSED)
         return false;
-    if (engine->takeover || engine->attended > 0 || !engine->core.up)
+    if (engine->takeover || !engine->core.up ||
+        (dlk_engine_is_left(engine) ? engine->host.rest : engine->attended > 0) ||
+        atomic_load_explicit(&engine->news, memory_order_relaxed))
         return true;
     if (engine->life == DLK_LIFE_CLOSING)
         return engine->in_flight > 0;
-    return engine->look_at <= now && (engine->in_flight > 0 || engine->pending_ops > 0);
+    return engine->look_at <= now && expects(engine);
 }
 
 /* Something is awaited that no caller waits for. */
 static bool unattended(const dlk_engine *engine)
 {
-    return !engine->driven && dlk_list_empty(&engine->sleepers) &&
-           (engine->in_flight > 0 || engine->pending_ops > 0);
+    return !engine->driven && dlk_list_empty(&engine->sleepers) && expects(engine);
+}
+
+static int64_t next_look(const dlk_engine *engine, int64_t now)
+{
+    return now + (dlk_engine_is_left(engine) ? LOOK_AFTER_VISITORS : LOOK_EVERY);
 }
 
 static int64_t next_deadline(const dlk_engine *engine)
@@ -86,7 +113,7 @@ static bool arrange(dlk_engine *engine, bool by_engine)
     if (by_engine || !engine->thread_asleep)
         return false; /* it has looked, or is about to look, for itself */
     if (unattended(engine) && engine->look_at >= DLK_NEVER)
-        engine->look_at = dlk_clock_now() + LOOK_EVERY;
+        engine->look_at = next_look(engine, dlk_clock_now());
     return next_deadline(engine) < engine->asleep_until ||
            engine->life == DLK_LIFE_CLOSING ||
            (!engine->driven && dlk_list_empty(&engine->sleepers) &&
@@ -106,7 +133,7 @@ static void deliver_log(dlk_engine *engine, dlk_list *lines)
 
 /* What was cancelled before we had the mutex must not be granted by what we do with it; what was
  * freed meanwhile is cleared away. */
-static void catch_up(dlk_engine *engine)
+void dlk_engine_catch_up(dlk_engine *engine)
 {
     if (atomic_load_explicit(&engine->cancelled, memory_order_acquire))
         dlk_ops_drain_cancelled(engine, dlk_clock_now());
@@ -118,8 +145,13 @@ bool dlk_engine_enter(dlk_engine *engine)
 {
     if (dlk_engine_forked(engine))
         return false;
+    int cancel_state;
+    /* Backends write and read files: nobody is to end there, with the mutex, or with what the call
+     * was going to return. */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     (void)pthread_mutex_lock(&engine->mutex); /* a plain mutex we made: can't fail */
-    catch_up(engine);
+    engine->cancel_state = cancel_state;
+    dlk_engine_catch_up(engine);
     return true;
 }
 
@@ -127,14 +159,40 @@ bool dlk_engine_enter(dlk_engine *engine)
 static bool nothing_to_arrange(const dlk_engine *engine)
 {
     return !engine->driven && engine->in_flight == 0 && engine->pending_ops == 0 &&
-           dlk_list_empty(&engine->sleepers) && dlk_list_empty(&engine->waking) &&
-           dlk_list_empty(&engine->log_lines) && engine->life == DLK_LIFE_OPEN &&
+           engine->attended == 0 && dlk_list_empty(&engine->sleepers) &&
+           dlk_list_empty(&engine->waking) && dlk_list_empty(&engine->log_lines) &&
+           dlk_list_empty(&engine->jobs) && engine->life == DLK_LIFE_OPEN &&
            engine->core.up &&
+           !atomic_load_explicit(&engine->news, memory_order_relaxed) &&
            (!engine->thread_asleep || next_deadline(engine) >= engine->asleep_until);
+}
+
+/* The engine may be gone with the last of them, unless we have a reference. */
+static void wake_all(dlk_engine *engine, dlk_list *waking)
+{
+    uint32_t strokes[DLK_GONGS] = {0};
+    dlk_list *link;
+    while ((link = dlk_list_take_first(waking))) {
+        dlk_sleeper *sleeper = DLK_LIST_ITEM(link, dlk_sleeper, waking);
+        dlk_futex *word = &sleeper->word;
+        uint32_t seat = sleeper->seat;
+        if (atomic_exchange(word, DLK_SLEEPS_NOT) == DLK_SLEEPS_TOGETHER)
+            strokes[gong_of(seat)] |= bit_of(seat);
+        else /* it may be gone: waking an address nobody sleeps at is harmless */
+            dlk_futex_wake(word, 1, false);
+    }
+    for (int i = 0; i < DLK_GONGS; i++) {
+        if (!strokes[i])
+            continue;
+        atomic_fetch_add(&engine->gongs[i], 1);
+        dlk_futex_wake_bits(&engine->gongs[i], strokes[i]);
+    }
 }
 
 static void leave(dlk_engine *engine, bool by_engine)
 {
+    if (engine->poll_fd >= 0 && engine->wired != engine->host.wiring)
+        dlk_engine_lay_wires(engine);
     if (nothing_to_arrange(engine)) {
         (void)pthread_mutex_unlock(&engine->mutex);
         return;
@@ -144,23 +202,20 @@ static void leave(dlk_engine *engine, bool by_engine)
     engine->kick_driver = false;
     if (kick_thread)
         engine->thread_asleep = false; /* it is on its way: nobody else need kick it */
-    dlk_list waking, lines;
+    dlk_list waking, lines, jobs;
     dlk_list_init(&waking);
     dlk_list_init(&lines);
+    dlk_list_init(&jobs);
     dlk_list_splice(&waking, &engine->waking);
     dlk_list_splice(&lines, &engine->log_lines);
-    bool busy = kick_thread || kick_driver || !dlk_list_empty(&lines);
+    dlk_list_splice(&jobs, &engine->jobs);
+    bool busy =
+        kick_thread || kick_driver || !dlk_list_empty(&lines) || !dlk_list_empty(&waking);
     if (busy)
         dlk_engine_ref(engine);
     (void)pthread_mutex_unlock(&engine->mutex);
 
-    dlk_list *link;
-    while ((link = dlk_list_take_first(&waking))) {
-        dlk_futex *word = &DLK_LIST_ITEM(link, dlk_sleeper, waking)->word;
-        atomic_store_explicit(word, 1, memory_order_release);
-        /* From here on the sleeper may be gone; waking an address nobody sleeps at is harmless. */
-        dlk_futex_wake(word, 1, false);
-    }
+    wake_all(engine, &waking);
     if (kick_thread) {
         atomic_fetch_add(&engine->bell, 1);
         dlk_futex_wake(&engine->bell, 1, false);
@@ -168,27 +223,43 @@ static void leave(dlk_engine *engine, bool by_engine)
     if (kick_driver)
         type_of(engine)->kick(engine->backend);
     deliver_log(engine, &lines);
+    dlk_list *link;
+    while ((link = dlk_list_take_first(&jobs))) {
+        dlk_job *job = DLK_LIST_ITEM(link, dlk_job, link);
+        job->run(job);
+    }
     if (busy)
         dlk_engine_unref(engine);
 }
 
 void dlk_engine_leave(dlk_engine *engine)
 {
+    int cancel_state = engine->cancel_state;
     leave(engine, false);
+    (void)pthread_setcancelstate(cancel_state, NULL);
 }
 
 /* ---- sending ---- */
 
+/* Counts those who leave the writing to somebody else. */
+static bool volley_is_full(dlk_engine *engine)
+{
+    return engine->volleys && ++engine->volley >= DLK_VOLLEY;
+}
+
 void dlk_engine_send(dlk_engine *engine)
 {
-    if (!engine->unsent)
+    if (!engine->unsent || (engine->visit_again && !volley_is_full(engine)))
         return;
     engine->unsent = false;
-    if (engine->takeover && engine->driven_by_engine)
+    bool by_engine = engine->takeover && engine->driven_by_engine;
+    if (by_engine && !volley_is_full(engine)) {
         type_of(engine)->kick(
             engine->backend); /* it writes in bursts, what all have asked */
-    else if (type_of(engine)->flush)
+    } else if (type_of(engine)->flush) {
+        engine->volley = 0;
         type_of(engine)->flush(engine->backend);
+    }
 }
 
 /* ---- driving ---- */
@@ -224,6 +295,17 @@ static void let_the_woken_ask(dlk_engine *engine)
     leave(engine, true);
     (void)sched_yield(); /* can't fail on Linux */
     (void)pthread_mutex_lock(&engine->mutex);
+    if (engine->in_flight == 0)
+        engine->takeover = false; /* all was answered, and nobody asks */
+}
+
+void dlk_engine_stop_driving(dlk_engine *engine)
+{
+    engine->driver = NULL;
+    engine->driven = engine->driven_by_engine = false;
+    if (engine->visit_missed)
+        dlk_event_raise(engine); /* something may have come that nobody has read */
+    engine->visit_missed = false;
 }
 
 /* One round: sleep until there is news, and digest it. Mutex held before and after. */
@@ -233,43 +315,76 @@ static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until)
     engine->driven = true;
     engine->driven_by_engine = me == NULL;
     engine->driver = me;
-    if (!me && engine->takeover && !dlk_list_empty(&engine->waking))
+    if (!me && engine->takeover && !dlk_list_empty(&engine->waking)) {
         let_the_woken_ask(engine);
+        if (!engine->takeover) {
+            engine->unsent = true; /* subscriptions that they have left to us */
+            dlk_engine_stop_driving(engine);
+            return;
+        }
+    }
     engine->unsent = false; /* sleep begins with writing */
+    engine->volley = 0;
     if (me)
         me->driving = true;
+    engine->host.by_caller = me != NULL;
     type->arm(engine->backend);
     leave(engine, me == NULL);
+    DLK_POINT("drive.sleep");
     type->sleep(engine->backend, until);
+    DLK_POINT("drive.woken");
     (void)pthread_mutex_lock(&engine->mutex);
+    DLK_POINT("drive.look");
     if (me)
         me->driving = false;
-    catch_up(engine);
+    dlk_engine_catch_up(engine);
+    atomic_store(&engine->news, false);
     int64_t now = dlk_clock_now();
     type->process(engine->backend, now);
     /* What came may have set a date: the next try after a cut, for one. */
     engine->backend_next = type->tick(engine->backend, now);
     dlk_engine_digest(engine, now);
-    if (engine->in_flight == 0)
+    /* The engine sees first whether those whom it is about to wake ask for more. */
+    if (engine->in_flight == 0 && (me || dlk_list_empty(&engine->waking)))
         engine->takeover = false;
-    engine->driver = NULL;
-    engine->driven = engine->driven_by_engine = false;
+    dlk_engine_stop_driving(engine);
+}
+
+/* Until the next stroke that is meant for us, and maybe for others. */
+static void sleep_together(dlk_engine *engine, dlk_sleeper *me, int64_t until)
+{
+    dlk_futex *gong = &engine->gongs[gong_of(me->seat)];
+    uint32_t seen = atomic_load(gong), still = DLK_SLEEPS_TOGETHER;
+    if (atomic_load(&me->word) == still)
+        dlk_futex_wait_bits(gong, seen, until, bit_of(me->seat));
+    (void)atomic_compare_exchange_strong(&me->word, &still, DLK_SLEEPS_ALONE);
+}
+
+static bool sleeps(const dlk_sleeper *me)
+{
+    return atomic_load_explicit(&me->word, memory_order_acquire) != DLK_SLEEPS_NOT;
 }
 
 static void park(dlk_engine *engine, dlk_sleeper *me, int64_t until)
 {
-    atomic_store_explicit(&me->word, 0, memory_order_relaxed);
+    bool together = engine->takeover;
+    me->seat = engine->last_seat++;
+    atomic_store_explicit(&me->word, together ? DLK_SLEEPS_TOGETHER : DLK_SLEEPS_ALONE,
+                          memory_order_relaxed);
     me->parked = true;
     dlk_list_append(&engine->sleepers, &me->link);
-    dlk_engine_leave(engine);
-    while (atomic_load_explicit(&me->word, memory_order_acquire) == 0 &&
-           dlk_clock_now() < until)
-        dlk_futex_wait(&me->word, 0, until, false);
+    leave(engine, false);
+    DLK_POINT("park.sleep");
+    if (together)
+        sleep_together(engine, me, until);
+    while (sleeps(me) && dlk_clock_now() < until)
+        dlk_futex_wait(&me->word, DLK_SLEEPS_ALONE, until, false);
+    DLK_POINT("park.woken");
     (void)pthread_mutex_lock(&engine->mutex);
     /* Somebody has decided to wake us and may be about to touch `word`: let it. */
-    while (me->called && atomic_load_explicit(&me->word, memory_order_acquire) == 0) {
+    while (me->called && sleeps(me)) {
         (void)pthread_mutex_unlock(&engine->mutex);
-        dlk_futex_wait(&me->word, 0, DLK_NEVER, false);
+        dlk_futex_wait(&me->word, DLK_SLEEPS_ALONE, DLK_NEVER, false);
         (void)pthread_mutex_lock(&engine->mutex);
     }
     me->parked = me->called = false;
@@ -281,9 +396,7 @@ static void park(dlk_engine *engine, dlk_sleeper *me, int64_t until)
 void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over,
                       int64_t until)
 {
-    int cancel_state;
-    /* No cancellation while we may hold the mutex or lie in others' lists. */
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    int cancel_state = engine->cancel_state; /* others come and go while we sleep */
     if (engine->driven || engine->takeover)
         dlk_engine_send(engine); /* else our own driving does it */
     while (!*over) {
@@ -301,7 +414,7 @@ void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over,
         if (!*over && engine->unsent && (engine->driven || engine->takeover))
             dlk_engine_send(engine);
     }
-    (void)pthread_setcancelstate(cancel_state, NULL);
+    engine->cancel_state = cancel_state;
 }
 
 /* ---- the engine's thread ---- */
@@ -333,8 +446,10 @@ static void engine_sleep(dlk_engine *engine, int64_t until)
     uint32_t seen = atomic_load(&engine->bell);
     engine->thread_asleep = true;
     engine->asleep_until = until;
+    bool news = atomic_load(&engine->news) && !engine->driven;
     leave(engine, true);
-    dlk_futex_wait(&engine->bell, seen, until, false);
+    if (!news)
+        dlk_futex_wait(&engine->bell, seen, until, false);
     (void)pthread_mutex_lock(&engine->mutex);
     engine->thread_asleep = false;
 }
@@ -349,10 +464,14 @@ static void engine_drive(dlk_engine *engine, int64_t until)
 
 static void round_of_engine(dlk_engine *engine, int64_t now)
 {
+    if (engine->look_at <= now && engine->visited) {
+        engine->visited = false;
+        engine->look_at = next_look(engine, now);
+    }
     bool due = engine->look_at <= now;
     bool must = engine_must_drive(engine, now);
     tick(engine, now);
-    if (due && (engine->in_flight > 0 || engine->pending_ops > 0))
+    if (due && expects(engine))
         must = true;
     int64_t until = earlier(dlk_core_next(&engine->core), engine->backend_next);
     if (engine->life == DLK_LIFE_CLOSING)
@@ -363,15 +482,23 @@ static void round_of_engine(dlk_engine *engine, int64_t now)
         engine_drive(engine, until);
         return;
     }
-    dlk_engine_send(engine); /* renewals and the like that a tick has asked for */
+    if (engine->unsent && !engine->visit_again) {
+        /* Renewals and the like that a tick has asked for. The mutex is let go while they are
+         * written, and who sets a date meanwhile leaves it to us, who are awake: look again. */
+        dlk_engine_send(engine);
+        if (due)
+            engine->look_at = now;
+        return;
+    }
     if (unattended(engine))
-        engine->look_at = now + LOOK_EVERY;
+        engine->look_at = next_look(engine, now);
     engine_sleep(engine, earlier(until, engine->look_at));
 }
 
 void *dlk_engine_run(void *arg)
 {
     dlk_engine *engine = arg;
+    DLK_POINT("engine.begin");
     (void)pthread_mutex_lock(&engine->mutex);
     for (;;) {
         int64_t now = dlk_clock_now();
@@ -380,6 +507,6 @@ void *dlk_engine_run(void *arg)
         round_of_engine(engine, now);
     }
     dlk_engine_now_closed(engine);
-    dlk_engine_leave(engine);
+    leave(engine, false);
     return NULL;
 }

@@ -37,7 +37,9 @@ static void after_fork_in_child(void)
         engine->backend->type->forked(engine->backend);
         if (engine->event_fd >= 0)
             (void)close(engine->event_fd);
-        engine->event_fd = -1;
+        if (engine->poll_fd >= 0)
+            (void)close(engine->poll_fd);
+        engine->event_fd = engine->poll_fd = -1;
         dlk_list_remove(&engine->registered);
     }
     (void)pthread_mutex_unlock(&registry_mutex); /* the forking thread had locked it */
@@ -70,6 +72,7 @@ static void destroy(dlk_engine *engine)
     if (engine->backend)
         engine->backend->type->free(engine->backend);
     dlk_error_clear(&engine->link_error);
+    dlk_settings_free(engine->last_settings);
     dlk_settings_free(engine->settings);
     free(engine->uri);
     free(engine->name);
@@ -89,6 +92,8 @@ static void init_lists(dlk_engine *engine)
 {
     dlk_list_init(&engine->registered);
     dlk_list_init(&engine->closers);
+    dlk_list_init(&engine->multis);
+    dlk_list_init(&engine->jobs);
     dlk_list_init(&engine->spare_grants);
     dlk_list_init(&engine->sleepers);
     dlk_list_init(&engine->waking);
@@ -119,11 +124,11 @@ static dlk_limits limits_of(const dlk_backend_type *type, const dlk_settings *s)
 {
     return (dlk_limits){
         .margin = {type->traits.margin_percent, type->traits.margin_ms},
-        .queues = type->traits.queues,
         .timeout_ms = dlk_settings_int(s, DLK_KEY_CLIENT_TIMEOUT_MS),
         .poll_ms = dlk_settings_int(s, DLK_KEY_CLIENT_POLL_MS),
         .backoff_min_ms = dlk_settings_int(s, DLK_KEY_CLIENT_BACKOFF_MIN_MS),
         .backoff_max_ms = dlk_settings_int(s, DLK_KEY_CLIENT_BACKOFF_MAX_MS),
+        .session = type->traits.session,
     };
 }
 
@@ -157,7 +162,7 @@ dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri,
     if (!engine)
         return dlk_error_nomem(err);
     init_lists(engine);
-    engine->event_fd = -1;
+    engine->event_fd = engine->poll_fd = -1;
     engine->refs = 1;
     engine->generation = atomic_load(&dlk_fork_generation);
     engine->backend_next = engine->look_at = DLK_NEVER;
@@ -172,7 +177,7 @@ dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri,
         destroy(engine);
         return code;
     }
-    engine->settings = settings;
+    dlk_engine_set_settings(engine, settings);
     engine->prefix_size = strlen(dlk_settings_text(settings, DLK_KEY_CLIENT_PREFIX));
     (void)pthread_mutex_lock(&registry_mutex);
     dlk_list_append(&registry, &engine->registered);
@@ -188,6 +193,7 @@ dlock_err dlk_engine_start(dlk_engine *engine, int64_t now, dlock_error **err)
     if (!dlk_thread_start(&engine->thread, "dlock", dlk_engine_run, engine))
         return dlk_error_set(err, DLOCK_EUNAVAIL, "the system refuses to start a thread");
     engine->thread_runs = true;
+    engine->volleys = dlk_thread_has_cores();
     engine->life = DLK_LIFE_OPEN;
     engine->backend->type->start(engine->backend, now);
     engine->unsent = true;
@@ -235,6 +241,11 @@ void dlk_engine_begin_close(dlk_engine *engine, int64_t now)
     engine->close_until =
         dlk_clock_after(now, dlk_settings_int(engine->settings, DLK_KEY_CLIENT_CLOSE_MS));
     dlk_core_close(&engine->core, now);
+    dlk_list *multi;
+    while ((multi = dlk_list_first(&engine->multis))) {
+        dlock_op *op = DLK_LIST_ITEM(multi, dlock_op, link);
+        op->u.multi.end(engine, op, DLOCK_ECLOSED);
+    }
     dlk_engine_digest(engine, now);
     if (!started) {
         dlk_engine_now_closed(engine);

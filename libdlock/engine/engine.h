@@ -7,11 +7,13 @@
  * hop to another one; when its own wait is over and others still wait, it passes driving on to the
  * one that has waited longest. From DLK_TAKEOVER requests under way on, the engine's thread takes
  * over reading and writing, which then comes in large bursts, and keeps both until a burst has
- * left nothing under way. It also drives when something is awaited and nobody waits for it in a
- * call: asynchronous operations, releases in the background, a connection that isn't up.
+ * left nothing under way and those it woke ask for nothing. It also drives when something is
+ * awaited and nobody waits for it in a call: asynchronous operations, releases in the background,
+ * a connection that isn't up. A program with a poller of its own may read instead of it: visit.c.
  *
  * Waking. Whoever is to be woken is collected under the mutex and woken after it is let go: a
- * woken thread would only run into it.
+ * woken thread would only run into it. Those who wait for the engine's bursts are woken by one
+ * stroke of a gong: woken one by one, on one core each would interrupt the waking of the others.
  *
  * The order of teardown. dlock_client_close: core closed → everything that waits ends → releases
  * confirmed or close_ms over → backend stopped → CLOSED → thread ends. Memory stays until the last
@@ -27,6 +29,9 @@
 #include <stdarg.h>
 
 #define DLK_TAKEOVER 8
+/* The so-manyth who asks in a burst sends what there is, though the engine is about to: the service
+ * works on it while the others ask. Not where all share a core. */
+#define DLK_VOLLEY 8
 
 typedef struct dlk_engine dlk_engine;
 
@@ -36,9 +41,17 @@ typedef struct dlk_sleeper {
     dlk_list link;   /* in engine->sleepers while parked */
     dlk_list waking; /* in engine->waking between the decision to wake it and the wake */
     dlk_list mates;  /* in op->sleepers */
-    dlk_futex word;  /* 0 parked, 1 woken */
+    dlk_futex word;  /* DLK_SLEEPS_… */
+    uint32_t seat;   /* at the gongs */
     bool parked, called, driving;
 } dlk_sleeper;
+
+enum { DLK_SLEEPS_NOT, DLK_SLEEPS_ALONE, DLK_SLEEPS_TOGETHER };
+
+/* The engine answers many at a time, and wakes them with one system call: who parks while it has
+ * taken over sleeps at a gong that 32 others hear, too, each by a bit of its own. Who parks one
+ * after the other is answered so. Whoever wakes up there for nothing goes on to sleep alone. */
+#define DLK_GONGS 8
 
 /* An acquire or release somebody waits for: a thread in a call, or an operation. */
 typedef struct dlk_waiter {
@@ -47,27 +60,57 @@ typedef struct dlk_waiter {
     dlock_op *op;
 } dlk_waiter;
 
+/* Something to do when the mutex has been let go: it may enter other engines, or this one again,
+ * but not wait. */
+typedef struct dlk_job dlk_job;
+struct dlk_job {
+    dlk_list link; /* in engine->jobs */
+    void (*run)(dlk_job *job);
+};
+
+/* Whoever wants to hear of a hold's changes of state: a multi-lock of its members'. */
+typedef struct dlk_hold_watch dlk_hold_watch;
+struct dlk_hold_watch {
+    dlk_job job;
+    bool queued;  /* the job is, and hasn't begun */
+    bool revoked; /* the hold is asked for; whoever hears it clears it */
+    void (*keep)(dlk_hold_watch *watch); /* mutex held: it is going to be queued */
+};
+
 /* Something for next_event to report; lies in its op or hold, or is a note of its own. */
 typedef struct dlk_slot {
     dlk_list link; /* in engine->events while it has news */
-    enum { DLK_SLOT_OP, DLK_SLOT_HOLD, DLK_SLOT_NOTE } kind;
     uint64_t tag;
+    enum { DLK_SLOT_OP, DLK_SLOT_HOLD, DLK_SLOT_NOTE } kind;
     bool armed;
 } dlk_slot;
 
 struct dlock_hold {
-    dlk_hold hold;
+    dlk_hold hold; /* `next` of one that its owner has freed is in engine->freed */
     dlk_engine *engine;
-    dlk_slot slot;
-    dlock_hold *next_freed;
-    int state_news; /* HELD or SUSPECT not fetched yet, as a dlock_what, or 0 */
-    bool lost_news;
+    struct dlk_hold_more *more; /* or NULL */
+    struct dlk_multi_hold
+        *multi; /* of a multi-lock, or NULL: then there is no hold.grant */
 };
+
+/* What few holds need, made when it is asked for: events, the owner's name, a ticket. */
+typedef struct dlk_hold_more {
+    dlock_hold *hold;
+    dlk_slot slot;
+    dlk_hold_watch *watch;
+    int state_news; /* HELD or SUSPECT not fetched yet, as a dlock_what, or 0 */
+    bool lost_news, revoke_news;
+    bool listens; /* counted in engine->attended: it may be told that it is wanted */
+    const char *multi_name;
+    char *ticket; /* of an exported one; owned */
+    char owner[DLK_UUID_SIZE + 21];
+} dlk_hold_more;
 
 typedef enum dlk_op_kind {
     DLK_OP_WAIT,
     DLK_OP_QUERY,
     DLK_OP_CLOSE,
+    DLK_OP_MULTI,
     DLK_OP_DONE
 } dlk_op_kind;
 
@@ -78,11 +121,16 @@ struct dlock_op {
     union {
         dlk_waiter waiter;
         dlk_query query;
+        struct {
+            struct dlk_multi_op *whole;
+            void (*end)(dlk_engine *engine, dlock_op *op, dlock_err code);
+        } multi;
     } u;
-    dlk_list link;     /* engine->closers */
+    dlk_list link;     /* engine->closers, or engine->multis */
     dlk_list sleepers; /* dlk_sleeper.mates */
     dlk_slot slot;
-    char *text; /* what the request needs to live as long as it */
+    char *text;    /* what the request needs to live as long as it */
+    dlk_job *then; /* to be run when it is over, or NULL */
 
     bool over, freed;
     dlock_err code;
@@ -115,14 +163,12 @@ struct dlock_event {
 typedef struct dlk_grant_box {
     dlk_grant grant;
     dlock_hold hold;
-    char owner[DLK_UUID_SIZE + 21]; /* made when it is asked for */
 } dlk_grant_box;
 
 /* A name with what the engine needs around it. */
 typedef struct dlk_engine_name {
     dlk_name name;
     dlk_list news; /* engine->notified */
-    dlk_settings *settings;
     char text[];
 } dlk_engine_name;
 
@@ -138,41 +184,50 @@ typedef enum dlk_life {
 
 struct dlk_engine {
     pthread_mutex_t mutex; /* guards everything below that isn't marked */
-    _Atomic int refs;      /* no mutex */
-    uint32_t generation;   /* fixed */
+    int cancel_state; /* of whoever has the mutex: how it was before dlk_engine_enter */
+    _Atomic int refs; /* no mutex */
+    uint32_t generation; /* fixed */
     dlk_core core;
     dlk_host host;
-    dlk_backend *backend;     /* fixed */
-    dlk_settings *settings;   /* fixed: the client's */
-    char uuid[DLK_UUID_SIZE]; /* fixed */
-    char *uri, *name;         /* fixed: masked URI, client.name */
-    size_t prefix_size;       /* fixed: of client.prefix */
-    dlk_list registered;      /* under the registry's mutex */
+    dlk_backend *backend;        /* fixed */
+    dlk_settings *settings;      /* fixed: the client's … */
+    uint64_t agreed;             /* … and what they come to, as dlk_name.agreed */
+    dlk_settings *last_settings; /* of the last name that had others, or NULL */
+    char uuid[DLK_UUID_SIZE];    /* fixed */
+    char *uri, *name;            /* fixed: masked URI, client.name */
+    size_t prefix_size;          /* fixed: of client.prefix */
+    dlk_list registered;         /* under the registry's mutex */
 
     dlk_life life;
     dlk_list closers; /* dlock_op.link */
+    dlk_list multis;  /* dlock_op.link: those of multi-locks that aren't over */
+    dlk_list jobs;    /* dlk_job.link: for after the mutex is let go */
     int64_t close_until;
     dlock_err close_code;
 
     bool driven;           /* somebody is the driver … */
     bool driven_by_engine; /* … and it is the engine's thread */
     bool takeover;
-    bool unsent;   /* requests were made since the last flush */
+    bool unsent; /* requests were made since the last flush */
+    int volley; /* how many times that was left to the engine's thread, since it last wrote */
+    bool volleys;  /* fixed: whether it is written when there are DLK_VOLLEY of them */
     int in_flight; /* asks PENDING */
-    int attended;  /* unfinished ops with notify: the engine drives for them */
+    int attended; /* unfinished ops with notify, holds that listen: the engine drives for them */
     int pending_ops;
     dlk_sleeper *driver;    /* the caller that sleeps as driver, or NULL */
     dlk_sleeper *appointed; /* woken to become the driver */
     dlk_list sleepers, waking;
+    uint32_t last_seat;
+    dlk_futex gongs[DLK_GONGS]; /* no mutex: each stroke counts one up */
 
     pthread_t thread;
     bool thread_runs, thread_asleep;
     bool kick_driver;
-    dlk_futex bell; /* no mutex: the engine's thread sleeps on it */
+    dlk_futex bell;    /* no mutex: the engine's thread sleeps on it */
+    _Atomic bool news; /* no mutex: somebody has to drive, see dlk_host.news */
     int64_t asleep_until, backend_next, look_at;
     _Atomic(dlock_op *) cancelled; /* no mutex: ops whose cancelling was asked for */
-    _Atomic(dlock_hold *)
-        freed; /* no mutex: released holds that their owners have freed */
+    _Atomic(dlk_hold *) freed; /* no mutex: released holds that their owners have freed */
 
     dlk_list spare_grants; /* dlk_grant.link */
     int spare_grant_count;
@@ -185,12 +240,23 @@ struct dlk_engine {
     dlk_list events; /* dlk_slot.link */
     dlk_note closed; /* the last event of all, which no lack of memory may prevent */
     int event_fd;
-    bool event_fd_on;
+    bool event_fd_on, event_fd_raised;
     int64_t notes, note_limit, overflowed;
     dlock_log_fn *log;  /* fixed */
     void *log_user;     /* fixed */
     int log_level;      /* fixed */
     dlk_list log_lines; /* dlk_note.slot.link: for the sink, after the mutex is let go */
+
+    /* A program that waits in a poller of its own: visit.c. */
+    int poll_fd; /* an epoll of event_fd and the wires, or -1 */
+    int wires[DLK_BACKEND_POLLS];
+    size_t wire_count; /* more than 0: what comes is left to the program */
+    uint64_t wired;    /* host.wiring when they were laid */
+    bool visiting; /* whoever has the mutex is a visitor, and fetches what is announced */
+    bool visited;  /* since the engine last looked */
+    bool visit_missed; /* one found somebody driving */
+    bool visit_again;  /* the last one comes back when those it has answered have asked */
+    int announced;     /* in this visit */
 };
 
 /* ---- engine.c: life ---- */
@@ -225,9 +291,12 @@ void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over,
                       int64_t until);
 void dlk_sleeper_init(dlk_sleeper *sleeper);
 void dlk_engine_wake(dlk_engine *engine, dlk_sleeper *sleeper);
+/* Carries out what was asked for without the mutex, by whoever has it next. */
+void dlk_engine_catch_up(dlk_engine *engine);
+void dlk_engine_stop_driving(dlk_engine *engine);
 /* Ends the engine thread's sleep. Any thread; safe in a signal handler. */
 void dlk_engine_kick(dlk_engine *engine);
-void *dlk_engine_run(void *engine);
+void *dlk_engine_run(void *arg); /* the engine */
 /* Digests what the backend told. */
 void dlk_engine_digest_news(dlk_engine *engine, int64_t now);
 static inline void dlk_engine_digest(dlk_engine *engine, int64_t now)
@@ -237,22 +306,49 @@ static inline void dlk_engine_digest(dlk_engine *engine, int64_t now)
         dlk_engine_digest_news(engine, now);
 }
 
+/* ---- visit.c: all with the mutex held ---- */
+/* The descriptor for the program's poller; -1: this client has none. */
+int dlk_engine_poll_fd(dlk_engine *engine);
+/* Reads what has come and digests it, if nobody else does. EPENDING: come back as soon as those
+ * whom this has answered have run; ENOTSUP: the engine's thread reads now. */
+dlock_err dlk_engine_visit(dlk_engine *engine);
+/* Follows the backend's connections. */
+void dlk_engine_lay_wires(dlk_engine *engine);
+/* Is what comes left to the program? */
+static inline bool dlk_engine_is_left(const dlk_engine *engine)
+{
+    return engine->wire_count > 0;
+}
+
 /* ---- port.c: between core and backend ---- */
 void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port);
+/* Takes them over as the client's. */
+void dlk_engine_set_settings(dlk_engine *engine, dlk_settings *settings);
 /* The name for a handle, with a reference; made when it is new. Mutex held. */
-dlock_err dlk_engine_name_get(dlk_engine *engine, dlock_kind kind, const char *name,
+dlock_err dlk_engine_name_get(dlk_engine *engine, dlock_kind kind, const char *text,
                               const dlk_settings *settings, dlk_name **ret,
                               dlock_error **err);
 void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format,
                     va_list args) __attribute__((format(printf, 3, 0)));
+
+/* What it may need, made when it isn't there; NULL without memory. Mutex held. */
+dlk_hold_more *dlk_hold_need(dlock_hold *hold);
+void dlk_hold_more_init(dlk_hold_more *more, dlock_hold *hold);
+/* To be told of its hold. */
+void dlk_hold_watched(dlk_engine *engine, dlk_hold_watch *watch);
 
 /* ---- hold.c: blocking forms and the end of a hold ---- */
 /* @p owner 0: an owner of its own. */
 dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms *terms,
                              uint64_t owner, int64_t wait_ms, dlock_hold **ret,
                              dlock_error **err);
+/* The same as an op, never NULL. */
+dlock_op *dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
+                                   const dlk_terms *terms, uint64_t owner,
+                                   int64_t wait_ms);
 dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err);
-/* "<uuid>:<number>", as the server knows it; lives as long as the hold. Takes the mutex. */
+/* "<uuid>:<number>", as the server knows it; lives as long as the hold. "" without memory, or in a
+ * fork's child. Takes the mutex. */
 const char *dlk_engine_owner(const dlock_hold *hold);
 /* Frees a released hold without the mutex: it is cleared away by whoever has that next. */
 void dlk_engine_shed_hold(dlk_engine *engine, dlock_hold *hold);
@@ -270,6 +366,8 @@ dlock_op *dlk_op_answered(dlk_engine *engine, dlock_err code, const char *text);
 dlock_op *dlk_op_static(dlock_err code);
 void dlk_op_finish(dlk_engine *engine, dlock_op *op, dlock_err code, dlock_error *error);
 void dlk_op_unref(dlock_op *op);
+/* Has the job run when the op is over, by whoever's thread; false: it is over already. */
+bool dlk_op_then(dlock_op *op, dlk_job *job);
 /* The engine lets go of the op: its request is done. Mutex held. */
 void dlk_op_retire(dlk_engine *engine, dlock_op *op);
 /* Any thread, safe in a signal handler; the op must not be freed meanwhile. */
@@ -280,6 +378,12 @@ void dlk_ops_drain_cancelled(dlk_engine *engine, int64_t now);
 
 /* ---- events.c: all with the mutex held ---- */
 void dlk_event_push(dlk_engine *engine, dlk_slot *slot);
+/* Makes the descriptor readable though there may be no event. */
+void dlk_event_raise(dlk_engine *engine);
+/* The holds of this grant are asked for. */
+void dlk_event_revoked(dlk_engine *engine, uint64_t number);
+/* The hold's events include REVOKE from now on. */
+void dlk_event_listen(dlk_engine *engine, dlk_hold_more *more);
 void dlk_event_withdraw(dlk_engine *engine, dlk_slot *slot);
 void dlk_event_closed(dlk_engine *engine);
 void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level,

@@ -5,6 +5,8 @@
  */
 #include "engine/engine.h"
 
+#include "util/clock.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +15,22 @@
 #include <unistd.h>
 
 /* Raw calls: read and write are cancellation points, and we hold the mutex. */
-static void raise_fd(const dlk_engine *engine)
+void dlk_event_raise(dlk_engine *engine)
 {
     uint64_t one = 1;
-    if (engine->event_fd >= 0)
-        (void)syscall(SYS_write, engine->event_fd, &one,
-                      sizeof(one)); /* full is raised too */
+    if (engine->event_fd < 0 || engine->event_fd_raised)
+        return;
+    engine->event_fd_raised = true;
+    (void)syscall(SYS_write, engine->event_fd, &one, sizeof(one)); /* it was empty */
 }
 
-static void lower_fd(const dlk_engine *engine)
+static void lower_fd(dlk_engine *engine)
 {
     uint64_t count;
-    if (engine->event_fd >= 0)
-        (void)syscall(SYS_read, engine->event_fd, &count,
-                      sizeof(count)); /* empty is lowered */
+    if (!engine->event_fd_raised)
+        return;
+    engine->event_fd_raised = false;
+    (void)syscall(SYS_read, engine->event_fd, &count, sizeof(count)); /* it was full */
 }
 
 int dlk_event_fd(dlk_engine *engine)
@@ -37,7 +41,7 @@ int dlk_event_fd(dlk_engine *engine)
         engine->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         engine->event_fd_on = engine->event_fd >= 0;
         if (!dlk_list_empty(&engine->events))
-            raise_fd(engine);
+            dlk_event_raise(engine);
     }
     return engine->event_fd;
 }
@@ -46,8 +50,9 @@ void dlk_event_push(dlk_engine *engine, dlk_slot *slot)
 {
     if (!dlk_list_empty(&slot->link))
         return;
-    if (dlk_list_empty(&engine->events))
-        raise_fd(engine);
+    engine->announced++;
+    if (!engine->visiting)
+        dlk_event_raise(engine);
     dlk_list_append(&engine->events, &slot->link);
 }
 
@@ -59,6 +64,38 @@ void dlk_event_withdraw(dlk_engine *engine, dlk_slot *slot)
     dlk_list_remove(&slot->link);
     if (dlk_list_empty(&engine->events))
         lower_fd(engine);
+}
+
+void dlk_event_listen(dlk_engine *engine, dlk_hold_more *more)
+{
+    if (more->listens || !engine->backend->type->listen)
+        return;
+    more->listens = true;
+    engine->attended++;
+    engine->backend->type->listen(engine->backend, dlk_clock_now());
+    engine->unsent = true;
+}
+
+void dlk_event_revoked(dlk_engine *engine, uint64_t number)
+{
+    DLK_LIST_FOR(it, &engine->core.grants)
+    {
+        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
+        if (grant->number != number || !dlk_grant_lives(grant))
+            continue;
+        for (dlk_hold *hold = grant->holds; hold; hold = hold->next) {
+            dlk_hold_more *more = DLK_LIST_ITEM(hold, dlock_hold, hold)->more;
+            if (!more)
+                continue;
+            if (more->watch) {
+                more->watch->revoked = true;
+                dlk_hold_watched(engine, more->watch);
+            }
+            more->revoke_news = more->slot.armed;
+            if (more->slot.armed)
+                dlk_event_push(engine, &more->slot);
+        }
+    }
 }
 
 void dlk_note_free(dlk_note *note)
@@ -112,30 +149,44 @@ static void from_note(dlk_engine *engine, dlk_slot *slot, dlock_event *event)
     dlk_note_free(note);
 }
 
+/* That of a multi-lock has none of its own. */
+static int64_t token_of(const dlock_hold *hold)
+{
+    return hold->multi ? 0 : hold->hold.grant->token;
+}
+
 static void from_op(dlk_slot *slot, dlock_event *event)
 {
     dlock_op *op = DLK_LIST_ITEM(slot, dlock_op, slot);
     event->what = DLOCK_EVENT_DONE;
     event->code = op->code;
     if (op->hold)
-        event->token = op->hold->hold.grant->token;
+        event->token = token_of(op->hold);
     if (op->error)
         event->text = strdup(op->error->text);
 }
 
 static void from_hold(dlk_engine *engine, dlk_slot *slot, dlock_event *event)
 {
-    dlock_hold *hold = DLK_LIST_ITEM(slot, dlock_hold, slot);
-    event->token = hold->hold.grant->token;
-    event->text = strdup(hold->hold.grant->name->key.name + engine->prefix_size);
-    if (hold->lost_news) { /* what came before it says nothing any more */
+    dlk_hold_more *more = DLK_LIST_ITEM(slot, dlk_hold_more, slot);
+    const dlock_hold *hold = more->hold;
+    event->token = token_of(hold);
+    event->text =
+        strdup(hold->multi ? more->multi_name
+                           : hold->hold.grant->name->key.name + engine->prefix_size);
+    if (more->lost_news) { /* what came before it says nothing any more */
         event->what = DLOCK_EVENT_LOST;
         event->code = DLOCK_ELOST;
-        hold->lost_news = false;
-        hold->state_news = 0;
+        more->lost_news = more->revoke_news = false;
+        more->state_news = 0;
+    } else if (more->state_news) {
+        event->what = (dlock_what)more->state_news;
+        more->state_news = 0;
+        if (more->revoke_news) /* comes next */
+            dlk_event_push(engine, slot);
     } else {
-        event->what = (dlock_what)hold->state_news;
-        hold->state_news = 0;
+        event->what = DLOCK_EVENT_REVOKE;
+        more->revoke_news = false;
     }
 }
 
@@ -163,8 +214,10 @@ static dlk_slot *choose(dlk_engine *engine)
 
 dlock_event *dlk_event_next(dlk_engine *engine)
 {
-    if (dlk_list_empty(&engine->events) && engine->overflowed == 0)
+    if (dlk_list_empty(&engine->events) && engine->overflowed == 0) {
+        lower_fd(engine); /* raised for a visit */
         return NULL;
+    }
     dlock_event *event = calloc(1, sizeof(*event));
     if (!event)
         return NULL; /* nothing is lost: it comes with the next call */
@@ -197,4 +250,7 @@ void dlk_events_free(dlk_engine *engine)
     if (engine->event_fd >= 0)
         (void)close(engine->event_fd);
     engine->event_fd = -1;
+    if (engine->poll_fd >= 0)
+        (void)close(engine->poll_fd);
+    engine->poll_fd = -1;
 }

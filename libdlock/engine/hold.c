@@ -50,6 +50,37 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
                                   : dlk_error_give(err, wait->error);
 }
 
+dlock_op *dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
+                                   const dlk_terms *terms, uint64_t owner,
+                                   int64_t wait_ms)
+{
+    if (!dlk_engine_enter(engine))
+        return dlk_op_static(DLOCK_EFORKED);
+    int64_t now = dlk_clock_now();
+    dlock_error *error = NULL;
+    dlock_op *op = NULL;
+    dlock_err code = dlk_engine_start(engine, now, &error);
+    if (code != DLOCK_OK) {
+        op = dlk_op_failed(engine, code, error);
+    } else if ((op = dlk_op_new(engine, DLK_OP_WAIT))) {
+        dlk_wait *wait = &op->u.waiter.wait;
+        op->u.waiter.op = op;
+        *wait = (dlk_wait){
+            .name = name,
+            .terms = *terms,
+            .owner = owner ? owner : dlk_core_new_owner(&engine->core),
+            .owner_is_thread = owner != 0,
+        };
+        wait->once = wait_ms == 0;
+        dlk_acquire_start(&engine->core, wait,
+                          wait->once ? DLK_NEVER : dlk_clock_after(now, wait_ms), now);
+        dlk_engine_digest(engine, now);
+        dlk_engine_send(engine);
+    }
+    dlk_engine_leave(engine);
+    return op ? op : dlk_op_static(DLOCK_ENOMEM);
+}
+
 dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err)
 {
     dlk_engine *engine = hold->engine;
@@ -82,44 +113,52 @@ const char *dlk_engine_owner(const dlock_hold *hold)
     dlk_engine *engine = hold->engine;
     if (!dlk_engine_enter(engine))
         return "";
-    dlk_grant_box *box = DLK_LIST_ITEM(hold->hold.grant, dlk_grant_box, grant);
-    if (!box->owner[0])
-        (void)snprintf(box->owner, sizeof(box->owner), "%s:%llu", engine->uuid,
-                       (unsigned long long)box->grant.number); /* it fits */
+    /* What is made when it is asked for changes nothing that the caller sees. */
+    dlk_hold_more *more = dlk_hold_need((dlock_hold *)hold);
+    if (more && !more->owner[0])
+        (void)snprintf(more->owner, sizeof(more->owner), "%s:%llu", engine->uuid,
+                       (unsigned long long)hold->hold.grant->number); /* it fits */
     dlk_engine_leave(engine);
-    return box->owner;
+    return more ? more->owner : "";
 }
 
 void dlk_engine_shed_hold(dlk_engine *engine, dlock_hold *hold)
 {
-    dlock_hold *first = atomic_load_explicit(&engine->freed, memory_order_relaxed);
+    dlk_hold *first = atomic_load_explicit(&engine->freed, memory_order_relaxed);
     do
-        hold->next_freed = first;
+        hold->hold.next = first;
     while (!atomic_compare_exchange_weak_explicit(
-        &engine->freed, &first, hold, memory_order_release, memory_order_relaxed));
+        &engine->freed, &first, &hold->hold, memory_order_release, memory_order_relaxed));
 }
 
 void dlk_engine_clear_freed(dlk_engine *engine)
 {
-    dlock_hold *hold =
-        atomic_exchange_explicit(&engine->freed, NULL, memory_order_acquire);
+    dlk_hold *hold = atomic_exchange_explicit(&engine->freed, NULL, memory_order_acquire);
     while (hold) {
-        dlock_hold *next = hold->next_freed;
-        dlk_engine_drop_hold(engine, hold);
+        dlk_hold *next = hold->next;
+        dlk_engine_drop_hold(engine, DLK_LIST_ITEM(hold, dlock_hold, hold));
         hold = next;
     }
 }
 
 void dlk_engine_drop_hold(dlk_engine *engine, dlock_hold *hold)
 {
-    dlk_event_withdraw(engine, &hold->slot);
+    dlk_hold_more *more = hold->more;
+    if (more) {
+        dlk_event_withdraw(engine, &more->slot);
+        engine->attended -= more->listens;
+    }
     if (!atomic_load_explicit(&hold->hold.released, memory_order_relaxed)) {
         int64_t now = dlk_clock_now();
         dlk_release_start(&engine->core, &hold->hold, NULL, DLK_NEVER, now);
         dlk_engine_digest(engine, now);
     }
     dlk_grant *grant = hold->hold.grant;
-    if (grant->first != &hold->hold)
+    hold->more = NULL;
+    if (more)
+        dlk_wipe_free(more->ticket);
+    free(more);
+    if (hold != &DLK_LIST_ITEM(grant, dlk_grant_box, grant)->hold)
         free(hold);
     dlk_grant_unref(&engine->core, grant);
 }

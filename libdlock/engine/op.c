@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 
 #include "util/clock.h"
+#include "util/point.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -44,10 +45,8 @@ dlock_op *dlk_op_new(dlk_engine *engine, dlk_op_kind kind)
     dlk_list_init(&op->slot.link);
     dlk_list_init(&op->link);
     dlk_list_init(&op->sleepers);
-    if (kind == DLK_OP_QUERY) {
+    if (kind == DLK_OP_QUERY)
         dlk_list_init(&op->u.query.all);
-        dlk_list_init(&op->u.query.link);
-    }
     dlk_engine_ref(engine);
     engine->pending_ops++;
     return op;
@@ -108,6 +107,26 @@ void dlk_op_finish(dlk_engine *engine, dlock_op *op, dlock_err code, dlock_error
         engine->attended--;
         dlk_event_push(engine, &op->slot);
     }
+    if (op->then) {
+        engine->attended--;
+        dlk_list_append(&engine->jobs, &op->then->link);
+        op->then = NULL;
+    }
+}
+
+bool dlk_op_then(dlock_op *op, dlk_job *job)
+{
+    dlk_engine *engine = op->engine;
+    if (!engine || !dlk_engine_enter(engine))
+        return false; /* a static one */
+    bool waits = !op->over;
+    if (waits) {
+        dlk_list_init(&job->link);
+        op->then = job;
+        engine->attended++; /* somebody has to drive for it */
+    }
+    dlk_engine_leave(engine);
+    return waits;
 }
 
 /* ---- cancelling ---- */
@@ -125,6 +144,7 @@ void dlk_op_cancel_now(dlk_engine *engine, dlock_op *op, int64_t now)
 {
     if (op->over)
         return;
+    DLK_POINT("cancel.now");
     if (op->kind == DLK_OP_WAIT) {
         dlk_wait *wait = &op->u.waiter.wait;
         if (wait->releasing)
@@ -133,6 +153,8 @@ void dlk_op_cancel_now(dlk_engine *engine, dlock_op *op, int64_t now)
             dlk_acquire_cancel(&engine->core, wait, DLOCK_ECANCELED, now);
     } else if (op->kind == DLK_OP_QUERY) {
         dlk_query_cancel(&engine->core, &op->u.query, DLOCK_ECANCELED, now);
+    } else if (op->kind == DLK_OP_MULTI) {
+        op->u.multi.end(engine, op, DLOCK_ECANCELED);
     } else if (op->kind == DLK_OP_CLOSE) {
         dlk_list_remove(&op->link); /* closing goes on */
         dlk_op_finish(
@@ -154,8 +176,9 @@ void dlk_ops_drain_cancelled(dlk_engine *engine, int64_t now)
 
 void dlk_op_request_cancel(dlock_op *op)
 {
-    if (atomic_exchange(&op->cancelled, true))
-        return;
+    if (!op->engine || atomic_exchange(&op->cancelled, true))
+        return; /* a static one is over */
     push_cancelled(op);
+    DLK_POINT("cancel.asked");
     dlk_engine_kick(op->engine);
 }

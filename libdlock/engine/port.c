@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 
 #include "util/clock.h"
+#include "util/hash.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -19,7 +20,8 @@ static void ask(void *world, dlk_ask *one, int64_t now)
     engine->unsent = true;
     if (one->deadline < engine->backend_next)
         engine->backend_next = one->deadline;
-    if (++engine->in_flight >= DLK_TAKEOVER && engine->thread_runs)
+    if (++engine->in_flight >= DLK_TAKEOVER && engine->thread_runs &&
+        !dlk_engine_is_left(engine))
         engine->takeover = true;
 }
 
@@ -67,15 +69,6 @@ static void free_query(void *world, dlk_query *query)
 
 /* ---- holds ---- */
 
-/* References to the engine are taken when a hold is handed to its caller. */
-static void init_hold(dlk_engine *engine, dlock_hold *hold)
-{
-    hold->engine = engine;
-    hold->slot.kind = DLK_SLOT_HOLD;
-    dlk_list_init(&hold->slot.link);
-    dlk_list_init(&hold->hold.link);
-}
-
 static dlk_grant *new_grant(void *world, dlk_hold **ret_hold)
 {
     dlk_engine *engine = world;
@@ -84,16 +77,13 @@ static dlk_grant *new_grant(void *world, dlk_hold **ret_hold)
     if (spare) {
         engine->spare_grant_count--;
         box = DLK_LIST_ITEM(spare, dlk_grant_box, grant.link);
-        /* What the asks hold is set anew by whoever asks. */
-        memset(box, 0, offsetof(dlk_grant_box, grant.take));
-        box->hold = (dlock_hold){0};
-        box->owner[0] = '\0';
+        memset(box, 0, sizeof(*box));
     } else {
         box = calloc(1, sizeof(*box));
     }
     if (!box)
         return NULL;
-    init_hold(engine, &box->hold);
+    box->hold.engine = engine;
     *ret_hold = &box->hold.hold;
     return &box->grant;
 }
@@ -103,7 +93,7 @@ static dlk_hold *new_hold(void *world)
     dlock_hold *hold = calloc(1, sizeof(*hold));
     if (!hold)
         return NULL;
-    init_hold(world, hold);
+    hold->engine = world;
     return &hold->hold;
 }
 
@@ -119,25 +109,62 @@ static void free_grant(void *world, dlk_grant *grant)
     dlk_list_prepend(&engine->spare_grants, &box->grant.link); /* still in the cache */
 }
 
+void dlk_hold_more_init(dlk_hold_more *more, dlock_hold *hold)
+{
+    more->hold = hold;
+    more->slot.kind = DLK_SLOT_HOLD;
+    dlk_list_init(&more->slot.link);
+    hold->more = more;
+}
+
+dlk_hold_more *dlk_hold_need(dlock_hold *hold)
+{
+    if (hold->more)
+        return hold->more;
+    dlk_hold_more *more = calloc(1, sizeof(*more));
+    if (more)
+        dlk_hold_more_init(more, hold);
+    return more;
+}
+
+void dlk_hold_watched(dlk_engine *engine, dlk_hold_watch *watch)
+{
+    if (watch->queued)
+        return;
+    watch->queued = true;
+    watch->keep(watch);
+    dlk_list_append(&engine->jobs, &watch->job.link);
+}
+
 static void changed(void *world, dlk_grant *grant)
 {
     dlk_engine *engine = world;
     dlock_state state = dlk_grant_state(grant);
-    DLK_LIST_FOR(it, &grant->holds)
-    {
-        dlock_hold *hold = DLK_LIST_ITEM(it, dlock_hold, hold.link);
-        if (!hold->slot.armed)
+    for (dlk_hold *it = grant->holds; it; it = it->next) {
+        dlk_hold_more *more = DLK_LIST_ITEM(it, dlock_hold, hold)->more;
+        if (!more)
+            continue;
+        if (more->watch)
+            dlk_hold_watched(engine, more->watch);
+        if (!more->slot.armed)
             continue;
         if (state == DLOCK_LOST)
-            hold->lost_news = true;
+            more->lost_news = true;
         else
-            hold->state_news =
+            more->state_news =
                 state == DLOCK_HELD ? DLOCK_EVENT_HELD : DLOCK_EVENT_SUSPECT;
-        dlk_event_push(engine, &hold->slot);
+        dlk_event_push(engine, &more->slot);
     }
 }
 
 /* ---- names ---- */
+
+/* Its settings are its own, and only read from here on. */
+static void free_own(dlk_engine_name *own)
+{
+    dlk_settings_free((dlk_settings *)own->name.key.settings);
+    free(own);
+}
 
 static void free_name(void *world, dlk_name *name)
 {
@@ -145,31 +172,70 @@ static void free_name(void *world, dlk_name *name)
     dlk_engine_name *own = DLK_LIST_ITEM(name, dlk_engine_name, name);
     dlk_list_remove(&own->news);
     engine->backend->type->key_close(engine->backend, &name->key);
-    dlk_settings_free(own->settings);
-    free(own);
+    free_own(own);
 }
 
 /* What the server sees of a name: handles of one client that use it at a time must agree on it. */
-static bool same_on_server(const dlk_settings *a, const dlk_settings *b)
+static uint64_t agreed_of(const dlk_settings *settings)
 {
     static const dlk_key_id seen[] = {
-        DLK_KEY_LOCK_FAIR,          DLK_KEY_LOCK_PERMITS,     DLK_KEY_REDIS_LAYOUT,
-        DLK_KEY_REDIS_SEMAPHORE,    DLK_KEY_ZOOKEEPER_LAYOUT, DLK_KEY_ZOOKEEPER_NODE,
+        DLK_KEY_LOCK_FAIR,
+        DLK_KEY_LOCK_PERMITS,
+        DLK_KEY_REDIS_LAYOUT,
+        DLK_KEY_REDIS_TIMESTAMP_FORMAT,
+        DLK_KEY_REDIS_RUEIDIS_MAJORITY,
+        DLK_KEY_REDIS_RUEIDIS_PREFIX,
+        DLK_KEY_REDIS_SEMAPHORE,
+        DLK_KEY_REDIS_WAIT_REPLICAS,
+        DLK_KEY_ZOOKEEPER_LAYOUT,
+        DLK_KEY_ZOOKEEPER_NODE,
         DLK_KEY_ZOOKEEPER_ELECTION,
     };
+    uint64_t hash = DLK_HASH_BEGIN;
     for (size_t i = 0; i < sizeof(seen) / sizeof(*seen); i++) {
-        bool text = dlk_settings_spec(seen[i])->type == DLK_TYPE_TEXT;
-        if (text ? strcmp(dlk_settings_text(a, seen[i]), dlk_settings_text(b, seen[i])) !=
-                       0
-                 : dlk_settings_int(a, seen[i]) != dlk_settings_int(b, seen[i]))
-            return false;
+        int64_t number = 0;
+        const char *text = "";
+        if (dlk_settings_spec(seen[i])->type == DLK_TYPE_TEXT)
+            text = dlk_settings_text(settings, seen[i]);
+        else
+            number = dlk_settings_int(settings, seen[i]);
+        hash = dlk_hash(dlk_hash(hash, &number, sizeof(number)), text, strlen(text) + 1);
     }
-    return true;
+    return hash;
+}
+
+void dlk_engine_set_settings(dlk_engine *engine, dlk_settings *settings)
+{
+    engine->settings = settings;
+    engine->agreed = agreed_of(settings);
+}
+
+/* Candidates of one election may have different data, and are different names for that. */
+static bool same_data(const dlk_name *name, const dlk_settings *settings)
+{
+    return name->key.kind != DLOCK_ELECTION ||
+           strcmp(dlk_settings_text(name->key.settings, DLK_KEY_LOCK_DATA),
+                  dlk_settings_text(settings, DLK_KEY_LOCK_DATA)) == 0;
+}
+
+/* Most names of a client have the same settings: one copy serves them. */
+static dlk_settings *share_settings(dlk_engine *engine, const dlk_settings *settings)
+{
+    if (settings == engine->settings || dlk_settings_same(engine->settings, settings))
+        return dlk_settings_share(engine->settings);
+    if (!engine->last_settings || !dlk_settings_same(engine->last_settings, settings)) {
+        dlk_settings *copy = dlk_settings_copy(settings);
+        if (!copy)
+            return NULL;
+        dlk_settings_free(engine->last_settings);
+        engine->last_settings = copy;
+    }
+    return dlk_settings_share(engine->last_settings);
 }
 
 static dlock_err make_name(dlk_engine *engine, dlock_kind kind, const char *text,
-                           size_t size, const dlk_settings *settings, dlk_name **ret,
-                           dlock_error **err)
+                           size_t size, const dlk_settings *settings, uint64_t agreed,
+                           dlk_name **ret, dlock_error **err)
 {
     dlk_engine_name *own = calloc(1, sizeof(*own) + size + 1);
     if (!own)
@@ -177,20 +243,18 @@ static dlock_err make_name(dlk_engine *engine, dlock_kind kind, const char *text
     memcpy(own->text, text, size + 1);
     dlk_list_init(&own->news);
     own->name.key = (dlk_key){.name = own->text, .size = size, .kind = kind};
-    own->settings = dlk_settings_copy(settings);
-    own->name.key.settings = own->settings;
-    dlock_err code = own->settings ? DLOCK_OK : dlk_error_nomem(err);
+    own->name.key.settings = share_settings(engine, settings);
+    own->name.agreed = agreed;
+    dlock_err code = own->name.key.settings ? DLOCK_OK : dlk_error_nomem(err);
     if (code == DLOCK_OK)
         code = engine->backend->type->key_open(engine->backend, &own->name.key, err);
     if (code != DLOCK_OK) {
-        dlk_settings_free(own->settings);
-        free(own);
+        free_own(own);
         return code;
     }
     if (!dlk_name_add(&engine->core, &own->name)) {
         engine->backend->type->key_close(engine->backend, &own->name.key);
-        dlk_settings_free(own->settings);
-        free(own);
+        free_own(own);
         return dlk_error_nomem(err);
     }
     *ret = &own->name;
@@ -202,12 +266,15 @@ dlock_err dlk_engine_name_get(dlk_engine *engine, dlock_kind kind, const char *t
                               dlock_error **err)
 {
     size_t size = strlen(text);
+    uint64_t agreed = settings == engine->settings ? engine->agreed : agreed_of(settings);
     dlk_name *name = NULL;
+    if (kind == DLOCK_READ)
+        kind = DLOCK_WRITE; /* two sides of one lock */
     while ((name = dlk_name_find(&engine->core, kind, text, size, name)))
-        if (same_on_server(name->key.settings, settings))
+        if (name->agreed == agreed && same_data(name, settings))
             break;
     if (!name)
-        return make_name(engine, kind, text, size, settings, ret, err);
+        return make_name(engine, kind, text, size, settings, agreed, ret, err);
     dlk_name_ref(name);
     *ret = name;
     return DLOCK_OK;
@@ -236,6 +303,24 @@ static void host_notified(dlk_host *host, dlk_key *key)
         DLK_LIST_ITEM(DLK_LIST_ITEM(key, dlk_name, key), dlk_engine_name, name);
     if (dlk_list_empty(&own->news))
         dlk_list_append(&engine->notified, &own->news);
+}
+
+static void host_lost(dlk_host *host, dlk_key *key, uint64_t number)
+{
+    dlk_core_mark_gone(key, number);
+    host_notified(host, key);
+}
+
+static void host_news(dlk_host *host)
+{
+    dlk_engine *engine = of_host(host);
+    atomic_store(&engine->news, true);
+    dlk_engine_kick(engine);
+}
+
+static void host_revoked(dlk_host *host, uint64_t number)
+{
+    dlk_event_revoked(of_host(host), number);
 }
 
 static void host_link(dlk_host *host, bool up, const dlock_error *error)
@@ -317,6 +402,9 @@ void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port)
     engine->host = (dlk_host){
         .answered = host_answered,
         .notified = host_notified,
+        .revoked = host_revoked,
+        .lost = host_lost,
+        .news = host_news,
         .link = host_link,
         .log = host_log,
         .mutex = &engine->mutex,

@@ -32,6 +32,7 @@ dlock_info *dlk_engine_stats(dlk_engine *engine)
         {"cancels", s->cancels},
         {"refusals", s->refusals},
         {"late_grants", s->late_grants},
+        {"places_lost", s->places_lost},
         {"releases", s->releases},
         {"releases_failed", s->releases_failed},
         {"renewals", s->renewals},

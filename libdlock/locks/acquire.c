@@ -13,16 +13,30 @@ static dlk_wait *head_of(const dlk_name *name)
     return first ? DLK_LIST_ITEM(first, dlk_wait, link) : NULL;
 }
 
-/* The grant whose holder has the lock as far as this client knows. */
-static dlk_grant *living(const dlk_name *name)
+/* May several of this wish have the lock at a time? */
+static bool is_shared(const dlk_name *name, const dlk_terms *terms)
 {
+    return terms->shared || name->key.kind == DLOCK_SEMAPHORE;
+}
+
+/* A living grant of this client that excludes the wish: asking the server would be in vain. */
+static dlk_grant *blocker(const dlk_name *name, const dlk_terms *terms)
+{
+    if (name->key.kind == DLOCK_SEMAPHORE)
+        return NULL;
     DLK_LIST_FOR(it, &name->grants)
     {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
-        if (dlk_grant_lives(grant))
+        if (dlk_grant_lives(grant) && !(grant->terms.shared && terms->shared))
             return grant;
     }
     return NULL;
+}
+
+/* Can an attempt that was made for one go on for the other? */
+static bool same_wish(const dlk_terms *a, const dlk_terms *b)
+{
+    return a->ttl_ms == b->ttl_ms && a->shared == b->shared && a->take == b->take;
 }
 
 /* The grant, held or lost, of which this owner has not released every hold. */
@@ -37,12 +51,16 @@ static dlk_grant *owned(const dlk_name *name, uint64_t owner)
     return NULL;
 }
 
-static bool release_is_unsent(const dlk_name *name)
+/* A grant that has to go back first, and can't just now. */
+static const dlk_grant *unsent_release(const dlk_name *name)
 {
     DLK_LIST_FOR(it, &name->grants)
-    if (DLK_LIST_ITEM(it, dlk_grant, link)->giving == DLK_GIVE_WANTED)
-        return true;
-    return false;
+    {
+        const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
+        if (grant->giving == DLK_GIVE_WANTED)
+            return grant;
+    }
+    return NULL;
 }
 
 static void watch(dlk_core *core, dlk_name *name, bool on, int64_t now)
@@ -56,8 +74,7 @@ static void watch(dlk_core *core, dlk_name *name, bool on, int64_t now)
 /* Nobody waits for the name any more: nobody need hear of it. */
 static void settle_watch(dlk_core *core, dlk_name *name, int64_t now)
 {
-    if (name->key.watched && dlk_list_empty(&name->queue) &&
-        dlk_list_empty(&name->idlers))
+    if (name->key.watched && dlk_list_empty(&name->queue) && name->idlers == 0)
         watch(core, name, false, now);
 }
 
@@ -75,8 +92,9 @@ static void end_unreached(dlk_core *core, dlk_wait *wait, dlock_err code,
 {
     if (!why && core->down)
         why = dlk_error_copy(core->down);
-    if (why && why->code == code) {
-        dlk_wait_end(core, wait, code, why);
+    /* Of several servers each has its own answer: what they come to says more than the code. */
+    if (why && (why->code == code || why->code == DLOCK_EQUORUM)) {
+        dlk_wait_end(core, wait, why->code, why);
         return;
     }
     dlock_error *error =
@@ -99,9 +117,14 @@ static void end_refused(dlk_core *core, dlk_wait *wait, dlock_error *error)
     dlk_wait_end(core, wait, named->code, named);
 }
 
-/* Another hold of a grant its owner has. */
+/* Another hold of a grant its owner has; of the read side also in one of the write side. */
 static void enter_again(dlk_core *core, dlk_wait *wait, dlk_grant *grant)
 {
+    if (grant->terms.shared && !wait->terms.shared) {
+        end_with(core, wait, DLOCK_EDEADLK,
+                 "this thread holds the read side, which its write would wait for");
+        return;
+    }
     if (!wait->terms.reentrant) {
         end_with(core, wait, DLOCK_EDEADLK,
                  "this thread holds it, and lock.reentrant is false");
@@ -116,10 +139,8 @@ static void enter_again(dlk_core *core, dlk_wait *wait, dlk_grant *grant)
         end_with(core, wait, DLOCK_ENOMEM, "no memory for a hold");
         return;
     }
-    hold->grant = grant;
-    grant->refs++;
-    grant->hold_count++;
-    dlk_list_append(&grant->holds, &hold->link);
+    hold->shared = wait->terms.shared;
+    dlk_grant_add_hold(grant, hold);
     core->stats.reentries++;
     wait->grant = grant;
     wait->hold = hold;
@@ -130,28 +151,8 @@ static void enter_again(dlk_core *core, dlk_wait *wait, dlk_grant *grant)
 
 static dlk_grant *new_trying(dlk_core *core, dlk_name *name, const dlk_wait *head)
 {
-    dlk_hold *first = NULL;
-    if (!dlk_alarm_reserve(core))
-        return NULL;
-    dlk_grant *grant = core->port.new_grant(core->port.world, &first);
-    if (!grant) {
-        core->alarm_users--;
-        return NULL;
-    }
-    grant->first = first;
-    grant->alarm.kind = DLK_ALARM_GRANT;
-    grant->name = name;
-    dlk_name_ref(name);
-    grant->number = ++core->last_number;
-    grant->terms = head->terms;
-    grant->refs = 1;
-    grant->retry_at = DLK_NEVER;
-    grant->lease.ends_at = 0;
-    dlk_list_init(&grant->holds);
-    dlk_list_append(&name->grants, &grant->link);
-    dlk_list_append(&core->grants, &grant->all);
-    name->trying = grant;
-    return grant;
+    name->trying = dlk_grant_new(core, name, &head->terms);
+    return name->trying;
 }
 
 /* Nobody wants the attempt any more: whatever it got, or may still get, goes back. */
@@ -161,25 +162,46 @@ static void abandon(dlk_core *core, dlk_grant *grant, int64_t now)
     assert(name->trying == grant);
     name->trying = NULL;
     grant->retry_at = DLK_NEVER;
-    bool in_line = core->limits.queues && grant->was_behind;
-    if (grant->taking || grant->ambiguous || in_line)
+    bool in_line = name->key.queues && grant->was_behind && !DLK_PLANTED(PLACE_IS_KEPT);
+    bool may_be_ours =
+        (grant->taking || grant->ambiguous) && !DLK_PLANTED(CANCEL_FORGETS);
+    if (may_be_ours || in_line)
         dlk_give_back(core, grant, now);
     else
         dlk_grant_drop(core, grant);
     settle_watch(core, name, now);
 }
 
+dlk_grant *dlk_trying_inherit(dlk_core *core, dlk_name *name, int64_t now)
+{
+    dlk_wait *head = head_of(name);
+    if (!head || head->once || name->trying || blocker(name, &head->terms))
+        return NULL;
+    dlk_grant *heir = new_trying(core, name, head);
+    if (!heir)
+        return NULL; /* it will be said when the lock is asked for */
+    heir->taking = true;
+    heir->standing = DLK_STANDS_ASKED;
+    heir->since = now;
+    dlk_lease_asked(&heir->lease, now, heir->terms.ttl_ms, core->limits.timeout_ms);
+    return heir;
+}
+
 void dlk_contend_queued(dlk_core *core, dlk_name *name, int64_t now)
 {
     while (!name->trying) {
         dlk_wait *head = head_of(name);
-        if (!head || living(name))
+        if (!head)
+            settle_watch(core, name, now); /* the last one ended here, without memory */
+        if (!head || blocker(name, &head->terms))
             return;
-        if (core->up && release_is_unsent(name)) {
+        const dlk_grant *before = core->up ? unsent_release(name) : NULL;
+        if (before) {
             /* Our own next acquire goes out behind it; dlk_give_send comes back here. */
             if (!head->once)
                 return;
-            end_unreached(core, head, DLOCK_EUNAVAIL, NULL);
+            const dlock_error *why = before->why;
+            end_unreached(core, head, DLOCK_EUNAVAIL, why ? dlk_error_copy(why) : NULL);
             continue;
         }
         dlk_grant *grant = new_trying(core, name, head);
@@ -190,19 +212,42 @@ void dlk_contend_queued(dlk_core *core, dlk_name *name, int64_t now)
     }
 }
 
+/* There is no memory for a request. Who only tries hears of it; who waits can wait for memory. */
+static void send_later(dlk_core *core, dlk_grant *grant, int64_t now)
+{
+    dlk_wait *head = head_of(grant->name);
+    if (head && head->once) {
+        end_with(core, head, DLOCK_ENOMEM, "no memory for a request");
+        abandon(core, grant, now);
+        return;
+    }
+    grant->retry_at = dlk_retry_after(core, now, &grant->retries);
+    dlk_grant_schedule(core, grant);
+}
+
 void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     if (grant->taking)
         return;
+    if (DLK_PLANTED(RETRY_WITH_NEW_OWNER) && grant->was_unknown)
+        grant->number = ++core->last_number;
+    int64_t timeout = core->limits.timeout_ms;
+    dlk_ask *ask =
+        dlk_ask_new(core, DLK_ACQUIRE, grant, dlk_clock_after(now, timeout), now);
+    if (!ask) {
+        send_later(core, grant, now);
+        return;
+    }
     grant->taking = true;
     grant->standing = DLK_STANDS_ASKED;
+    grant->since = now;
     grant->heard = false;
     grant->retry_at = DLK_NEVER;
-    int64_t timeout = core->limits.timeout_ms;
+    DLK_POINT("acquire.ask");
     dlk_lease_asked(&grant->lease, now, grant->terms.ttl_ms, timeout);
-    if (dlk_ask_send(core, &grant->take, DLK_ACQUIRE, grant, grant->terms.ttl_ms,
-                     dlk_clock_after(now, timeout), now))
-        dlk_trying_answered(core, grant, now);
+    const dlk_wait *head = head_of(grant->name);
+    ask->once = head && head->once && !grant->was_behind;
+    (void)dlk_ask_go(core, ask, now); /* the answer finds its way by itself */
 }
 
 static void grant_others_of(dlk_core *core, dlk_grant *grant)
@@ -215,15 +260,12 @@ static void grant_others_of(dlk_core *core, dlk_grant *grant)
     }
 }
 
-static void granted(dlk_core *core, dlk_grant *grant, int64_t now)
+static void granted(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now)
 {
     dlk_name *name = grant->name;
     dlk_wait *head = head_of(name);
-    const dlk_terms *terms = &grant->terms;
-    int64_t since = grant->take.since;
-    dlk_lease_start(&grant->lease, since, terms->ttl_ms, core->limits.margin,
-                    terms->max_hold_ms ? dlk_clock_after(since, terms->max_hold_ms)
-                                       : DLK_NEVER);
+    DLK_POINT("acquire.granted");
+    dlk_grant_lease(core, grant, ask, now);
     if (!head || dlk_lease_over(&grant->lease, now)) {
         core->stats.late_grants++;
         grant->ambiguous = true; /* it is ours, and unwanted */
@@ -235,71 +277,100 @@ static void granted(dlk_core *core, dlk_grant *grant, int64_t now)
         return;
     }
     name->trying = NULL;
-    grant->token = grant->take.token;
-    grant->owner = head->owner;
-    grant->owner_is_thread = head->owner_is_thread;
-    grant->terms = head->terms;
-
-    dlk_hold *hold = grant->first;
-    hold->grant = grant;
-    grant->refs++;
-    grant->hold_count = 1;
-    dlk_list_append(&grant->holds, &hold->link);
-    dlk_hist_add(&core->stats.wait, now - head->began);
-    dlk_grant_begin(core, grant, now);
-    head->grant = grant;
-    head->hold = hold;
-    dlk_wait_end(core, head, DLOCK_OK, NULL);
+    dlk_grant_hand_over(core, grant, ask, head, now);
     if (grant->owner_is_thread)
         grant_others_of(core, grant);
     settle_watch(core, name, now);
 }
 
-static void behind(dlk_core *core, dlk_grant *grant, dlk_wait *head, int64_t now)
+/* The lock is held: those who only try, the first or behind it, have their answer. But of a
+ * semaphore fewer permits than these may be free, so whoever wants fewer has to ask, unless
+ * others wait before him. */
+static void end_tries(dlk_core *core, dlk_name *name, int32_t take)
+{
+    bool wait_before = false;
+    DLK_LIST_FOR(it, &name->queue)
+    {
+        dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
+        if (!wait->once)
+            wait_before = true;
+        else if (wait_before || wait->terms.take >= take)
+            end_with(core, wait, DLOCK_EBUSY, "somebody else holds it");
+    }
+}
+
+static void behind(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, dlk_wait *head,
+                   int64_t now)
 {
     grant->standing = DLK_STANDS_BEHIND;
-    grant->was_behind = true;
+    core->stats.places_lost += grant->was_behind && ask->new_place;
+    grant->was_behind = !ask->no_place;
     grant->was_unknown = false;
     grant->retries = 0;
     if (!head->behind)
         core->stats.contended++;
     head->behind = true;
-    if (head->once) {
-        end_with(core, head, DLOCK_EBUSY, "somebody else holds it");
-        abandon(core, grant, now);
-        return;
+    DLK_POINT("acquire.behind");
+    end_tries(core, grant->name, grant->terms.take);
+    if (head->over) {
+        dlk_wait *next = head_of(grant->name);
+        if (!next || !same_wish(&next->terms, &grant->terms)) {
+            abandon(core, grant, now);
+            return;
+        }
     }
     int64_t poll = dlk_rand_jitter(&core->rand, core->limits.poll_ms * DLK_NS_PER_MS, 25);
-    int64_t rest = grant->take.wait_ms;
+    int64_t rest = ask->wait_ms;
     grant->retry_at = now + poll;
+    if (ask->no_place) /* the next head wants one */
+        grant->retry_at = now;
     if (rest >= 0 && dlk_clock_after(now, rest + 1) < grant->retry_at)
         grant->retry_at = dlk_clock_after(now, rest + 1);
     watch(core, grant->name, true, now);
 }
 
-static void unreached(dlk_core *core, dlk_grant *grant, dlk_wait *head, dlock_err code,
-                      int64_t now)
+/* Those who only try wait for no second request. True when the attempt has lost its head. */
+static bool end_unreached_tries(dlk_core *core, dlk_grant *grant, dlock_err code)
 {
-    grant->was_behind = core->limits.queues && grant->was_behind;
+    bool was_head = false;
+    dlk_wait *head = head_of(grant->name);
+    DLK_LIST_FOR(it, &grant->name->queue)
+    {
+        dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
+        if (!wait->once)
+            continue;
+        was_head |= wait == head;
+        const dlock_error *why = grant->why;
+        /* Only the first one's request may have been carried out. */
+        end_unreached(core, wait, wait == head ? code : DLOCK_EUNAVAIL,
+                      why ? dlk_error_copy(why) : NULL);
+    }
+    return was_head;
+}
+
+static void unreached(dlk_core *core, dlk_grant *grant, dlk_ask *ask, dlk_wait *head,
+                      dlock_err code, int64_t now)
+{
+    grant->why = dlk_ask_error(ask);
+    grant->was_behind = grant->name->key.queues && grant->was_behind;
     if (!core->up && dlk_down_for_good(core)) {
         end_refused(core, head, dlk_error_copy(core->down));
         abandon(core, grant, now);
         return;
     }
-    if (head->once) {
-        end_unreached(core, head, code, dlk_ask_error(&grant->take));
+    if (end_unreached_tries(core, grant, code)) {
         abandon(core, grant, now);
         return;
     }
     grant->retry_at = dlk_retry_after(core, now, &grant->retries);
 }
 
-void dlk_trying_answered(dlk_core *core, dlk_grant *grant, int64_t now)
+void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
 {
     dlk_name *name = grant->name;
     grant->taking = false;
     if (name->trying != grant) { /* given up meanwhile: its release is on the way */
-        grant->ambiguous |= grant->take.reply == DLK_UNKNOWN;
+        grant->ambiguous |= ask->reply == DLK_UNKNOWN;
         dlk_grant_drop(core, grant);
         return;
     }
@@ -307,33 +378,35 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, int64_t now)
     grant->refs++;
     dlk_wait *head = head_of(name);
     assert(head); /* without one it would have been abandoned */
-    switch (grant->take.reply) {
+    switch (ask->reply) {
     case DLK_YES:
-        granted(core, grant, now);
+        granted(core, grant, ask, now);
         break;
     case DLK_HELD:
-        behind(core, grant, head, now);
+        behind(core, grant, ask, head, now);
         break;
     case DLK_UNKNOWN:
         grant->standing = DLK_STANDS_UNKNOWN;
         grant->ambiguous = grant->was_unknown = true;
-        unreached(core, grant, head, DLOCK_EUNKNOWN, now);
+        unreached(core, grant, ask, head, DLOCK_EUNKNOWN, now);
+        if (ask->spent && name->trying == grant) /* the next try is another grant's */
+            abandon(core, grant, now);
         break;
     case DLK_REFUSED:
-        if (grant->take.error->code != DLOCK_EUNAVAIL) {
-            end_refused(core, head, dlk_ask_error(&grant->take));
+        if (!dlk_passes(ask->error->code)) {
+            end_refused(core, head, dlk_ask_error(ask));
             abandon(core, grant, now);
             break;
         }
         grant->standing = DLK_STANDS_REFUSED;
         grant->was_unknown = false;
-        unreached(core, grant, head, DLOCK_EUNAVAIL, now);
+        unreached(core, grant, ask, head, DLOCK_EUNAVAIL, now);
         break;
     case DLK_NOT_SENT:
     case DLK_NOT_OURS: /* no answer to an acquire: a backend's bug, treated as nothing done */
     case DLK_PENDING:
         grant->standing = grant->was_unknown ? DLK_STANDS_UNKNOWN : DLK_STANDS_UNSENT;
-        unreached(core, grant, head, DLOCK_EUNAVAIL, now);
+        unreached(core, grant, ask, head, DLOCK_EUNAVAIL, now);
         break;
     }
     /* Freed between the server's answer and its arrival here: no other message will come. */
@@ -354,17 +427,30 @@ void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *w
     dlk_name *name = grant->name;
     if (grant->standing == DLK_STANDS_BEHIND)
         grant->standing = DLK_STANDS_UNSENT;
-    if (why->code == DLOCK_EUNAVAIL)
+    if (dlk_passes(why->code))
         return;
     dlk_name_ref(name);
     abandon(core, grant, now);
     dlk_wait *head;
     while ((head = head_of(name)))
         end_refused(core, head, dlk_error_copy(why));
+    settle_watch(core, name, now);
     dlk_name_unref(core, name);
 }
 
 /* ---- the owner's side ---- */
+
+/* A try behind others that will be answered as soon as they are: none of them excludes it, and
+ * the first one's request is under way. */
+static bool turn_comes(const dlk_name *name, const dlk_wait *wait)
+{
+    if (!is_shared(name, &wait->terms) || !name->trying || !name->trying->taking)
+        return false;
+    DLK_LIST_FOR(it, &name->queue)
+    if (!is_shared(name, &DLK_LIST_ITEM(it, dlk_wait, link)->terms))
+        return false;
+    return true;
+}
 
 static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
 {
@@ -391,12 +477,14 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
     }
     if (!wait->once)
         return false;
-    dlk_grant *other = living(name);
+    dlk_grant *other = blocker(name, &wait->terms);
     if (other && dlk_grant_settle(core, other, now)) {
         end_with(core, wait, DLOCK_EBUSY, "another owner of this client holds it");
         return true;
     }
     if (!name->trying && dlk_list_empty(&name->queue))
+        return false;
+    if (turn_comes(name, wait))
         return false;
     if (core->up)
         end_with(core, wait, DLOCK_EBUSY, "another owner of this client waits for it");
@@ -405,21 +493,27 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
     return true;
 }
 
-void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t now)
+void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now)
 {
-    dlk_name *name = wait->name;
-    wait->over = wait->releasing = wait->behind = false;
+    wait->over = wait->releasing = wait->importing = wait->behind = false;
     wait->grant = NULL;
     wait->hold = NULL;
     wait->error = NULL;
     wait->began = now;
     wait->alarm = (dlk_alarm){.kind = DLK_ALARM_WAIT};
     dlk_list_init(&wait->link);
-    if (!dlk_alarm_reserve(core)) {
-        core->alarm_users++; /* dlk_wait_end gives it back */
-        end_with(core, wait, DLOCK_ENOMEM, "no memory for a wait");
+    if (dlk_alarm_reserve(core))
         return;
-    }
+    core->alarm_users++; /* dlk_wait_end gives it back */
+    end_with(core, wait, DLOCK_ENOMEM, "no memory for a wait");
+}
+
+void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t now)
+{
+    dlk_name *name = wait->name;
+    dlk_wait_begin(core, wait, now);
+    if (wait->over)
+        return;
     dlk_name_ref(name);
     if (!answered_here(core, wait, now)) {
         dlk_list_append(&name->queue, &wait->link);
@@ -436,7 +530,8 @@ static dlock_err timeout_code(dlk_core *core, const dlk_wait *wait, int64_t now)
 {
     const dlk_name *name = wait->name;
     const dlk_grant *trying = name->trying;
-    if (living(name))
+    const dlk_wait *first = head_of(name); /* what stands in its way is in everybody's */
+    if (blocker(name, &wait->terms) || (first && blocker(name, &first->terms)))
         return DLOCK_ETIMEDOUT;
     if (!trying)
         return DLOCK_EUNAVAIL;
@@ -447,7 +542,7 @@ static dlock_err timeout_code(dlk_core *core, const dlk_wait *wait, int64_t now)
     case DLK_STANDS_ASKED:
         /* A question that has only just been repeated doesn't make a healthy wait ambiguous. */
         if (trying->was_behind &&
-            now < dlk_clock_after(trying->take.since, core->limits.timeout_ms / 10))
+            now < dlk_clock_after(trying->since, core->limits.timeout_ms / 10))
             return DLOCK_ETIMEDOUT;
         if (!head && !trying->was_unknown)
             return DLOCK_ETIMEDOUT; /* others of this client are before it, and nothing failed */
@@ -472,8 +567,7 @@ static void end_cancelled(dlk_core *core, dlk_wait *wait, dlock_err code, int64_
     const dlk_grant *trying = wait->name->trying;
     if (code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL)
         end_unreached(core, wait, code,
-                      trying && trying->take.error ? dlk_error_copy(trying->take.error)
-                                                   : NULL);
+                      trying && trying->why ? dlk_error_copy(trying->why) : NULL);
     else if (code == DLOCK_ETIMEDOUT)
         end_with(core, wait, code, "somebody else held it all the time");
     else
@@ -486,14 +580,18 @@ void dlk_acquire_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t 
 {
     if (wait->over)
         return;
+    if (wait->importing) {
+        dlk_import_cancel(core, wait, code, now);
+        return;
+    }
     dlk_name *name = wait->name;
     dlk_name_ref(name);
     bool first = head_of(name) == wait;
     end_cancelled(core, wait, code, now);
     dlk_wait *next = head_of(name);
     dlk_grant *trying = name->trying;
-    /* The attempt goes on for the next one, unless that wants another lease. */
-    if (first && trying && (!next || next->terms.ttl_ms != trying->terms.ttl_ms))
+    /* The attempt goes on for the next one, unless that wants something else. */
+    if (first && trying && (!next || !same_wish(&next->terms, &trying->terms)))
         abandon(core, trying, now);
     settle_watch(core, name, now);
     dlk_contend(core, name, now);

@@ -15,17 +15,27 @@
 
 typedef struct dlk_key dlk_key;
 typedef struct dlk_ask dlk_ask;
+struct dlk_grant;
 struct dlk_settings;
 
 /* A lock's name as the server sees it. Lives as long as anything that names it. */
 struct dlk_key {
     const char *name; /* prefix + name, ends with NUL */
     size_t size;
-    dlock_kind kind;
     const struct dlk_settings
-        *settings; /* of the handle that made it: layout, fair, permits */
-    bool watched;  /* engine's: `watch(on)` has been called */
-    void *data;    /* backend's: what key_open made of it */
+        *settings;   /* of the handle that made it: layout, fair, permits */
+    dlock_kind kind; /* DLOCK_WRITE stands for both sides of a read/write lock */
+    bool watched;    /* engine's: `watch(on)` has been called */
+
+    /* backend's, set by key_open */
+    bool queues; /* a contender has a place in a line there, which has to be given back */
+    bool tells_all; /* … but those who only watch hear that it is free all the same */
+    bool passes;    /* a release may name our own next contender (dlk_ask.next) */
+    bool hands_on;  /* its locks can be imported */
+    /* Others there may cut a reader's lease to so much, so it is renewed as often as one that is
+     * no longer; 0: nobody does. */
+    int32_t shared_cut_ms;
+    void *data; /* what it made of the key */
 };
 
 /* What can be asked. */
@@ -35,12 +45,16 @@ typedef enum dlk_verb {
      * with the same token. ttl_ms is the lease. */
     DLK_ACQUIRE = 1,
     /* The lease of `number` ends ttl_ms from now, never sooner than it would have. Never
-     * re-creates what is gone. */
+     * re-creates what is gone. With `shared` it turns a write lock that `number` has into a
+     * read lock: that is how a downgrade is told, and told again. */
     DLK_RENEW,
-    /* Gives back whatever `number` has: the lock, or its place in the line. Safe to repeat. */
+    /* Gives back whatever `number` has: the lock, of either side, or its place in the line. Safe
+     * to repeat. With `next` the lock may pass to that number of ours in the same step. */
     DLK_RELEASE,
     DLK_VERIFY, /* is it `number` that holds the lock? */
     DLK_BREAK, /* takes the lock from its holder: `text` as inspect showed it, NULL = whoever */
+    DLK_REVOKE, /* asks the holder to give it up */
+    DLK_IMPORT, /* makes the lock of the owner `text` that of `number`, with a token of its own */
     DLK_INSPECT, /* makes `info`: held, kind, holders.N.…, waiters, layout */
     DLK_LIST,    /* makes `info`: names that begin with `text`, at most `limit` */
     DLK_DOCTOR,  /* makes `info`: verdict, findings.N.{id,severity,text} */
@@ -53,7 +67,8 @@ typedef enum dlk_reply {
     DLK_HELD,        /* acquire: somebody else has it. Ask again when notified, or after
                       * `wait_ms` at the latest (what is left of the holder's lease; < 0:
                       * unknown). Where the type queues, `number` is in the line now. */
-    DLK_NOT_OURS, /* renew, release, verify, break: `number` (or `text`) doesn't hold it */
+    DLK_NOT_OURS, /* renew, release, verify, break, import, revoke: `number` (or `text`) doesn't
+                      * hold it */
     DLK_NOT_SENT, /* there is no connection: certainly nothing was done. Asked again after
                       * host->link(up). `error` may say why. */
     DLK_UNKNOWN,  /* sent, and no answer will come any more: done or not */
@@ -64,14 +79,25 @@ typedef enum dlk_reply {
 
 /* One request. The engine owns it and keeps it until it is answered. */
 struct dlk_ask {
+    /* the core's own */
+    struct dlk_grant *grant; /* whose it is; NULL: a query's */
+    struct dlk_grant *heir;  /* whose `next` is, referenced */
+
     /* set by the engine */
     dlk_verb verb;
     dlk_key *key;    /* NULL for list and doctor */
     uint64_t number; /* the grant's; the owner on the wire is <uuid>:<number> */
+    /* With YES to acquire or renew a service whose leases are its session's says here what that
+     * has come to. */
     int64_t ttl_ms;
     int64_t
-        deadline; /* boot clock, ns: unanswered by then, the backend answers UNKNOWN */
-    const char *text;
+        deadline;  /* boot clock, ns: unanswered by then, the backend answers UNKNOWN */
+    bool shared;   /* of the read side */
+    bool once;     /* acquire: nobody will wait, so a place in a line isn't wanted */
+    int32_t take;  /* a semaphore's permits; else 1 */
+    uint64_t next; /* release: our next contender, where key->passes; 0 = nobody */
+    const char
+        *text; /* break, import, list; renew: not NULL says that a caller extends it */
     int64_t limit;
 
     /* set by the engine to the time of asking; a backend may move it back, never forward: the
@@ -80,8 +106,16 @@ struct dlk_ask {
 
     /* set by the backend with the answer */
     dlk_reply reply;
+    /* With `next`: YES, it holds the lock now, `token` is its; HELD, it is in the line;
+     * PENDING, nothing was done about it. */
+    dlk_reply next_reply;
     int64_t token;
     int64_t wait_ms;
+    bool no_place; /* HELD to `once`: a service with a line has given it no place there */
+    bool new_place; /* HELD: the place in the line is one that it hadn't before */
+    /* UNKNOWN to acquire or import: it was to be undone, and that may yet be carried out, so
+     * `number` mustn't be asked for again. */
+    bool spent;
     dlock_error *
         error; /* REFUSED always; NOT_SENT and UNKNOWN where more is known. Engine frees. */
     dlock_info *info; /* engine frees or hands on */
@@ -90,6 +124,7 @@ struct dlk_ask {
     dlk_list link;
     uint64_t sequence;
     int64_t scratch;
+    int hops; /* how often it was sent on to another server */
 };
 
 static inline dlk_reply dlk_ask_refuse(dlk_ask *ask, dlock_error *error)

@@ -10,12 +10,14 @@ bool dlk_core_init(dlk_core *core, const dlk_port *port, const dlk_limits *limit
     *core = (dlk_core){.port = *port, .limits = *limits, .rand = {seed}};
     dlk_list_init(&core->grants);
     dlk_list_init(&core->queries);
-    return dlk_heap_reserve(&core->alarms, 16);
+    core->phase = (int64_t)(seed % (uint64_t)DLK_NS_PER_SEC);
+    return dlk_heap_reserve(&core->alarms, 16) && dlk_asks_init(core);
 }
 
 void dlk_core_free(dlk_core *core)
 {
     assert(core->name_count == 0);
+    dlk_asks_free(core);
     dlk_error_clear(&core->down);
     free(core->names);
     dlk_heap_free(&core->alarms);
@@ -30,7 +32,7 @@ uint64_t dlk_core_new_owner(dlk_core *core)
 
 int64_t dlk_core_next(const dlk_core *core)
 {
-    const dlk_timer *first = dlk_heap_first(&core->alarms);
+    const dlk_heap_item *first = dlk_heap_first(&core->alarms);
     return first ? first->at : DLK_NEVER;
 }
 
@@ -45,13 +47,15 @@ static void wait_alarm(dlk_core *core, dlk_wait *wait, int64_t now)
 void dlk_core_tick(dlk_core *core, int64_t now)
 {
     for (;;) {
-        dlk_timer *timer = dlk_heap_first(&core->alarms);
-        if (!timer || timer->at > now)
+        const dlk_heap_item *first = dlk_heap_first(&core->alarms);
+        if (!first || first->at > now)
             return;
+        dlk_timer *timer = first->timer;
         dlk_heap_remove(&core->alarms, timer);
         dlk_alarm *alarm = DLK_LIST_ITEM(timer, dlk_alarm, timer);
         switch (alarm->kind) {
         case DLK_ALARM_WAIT:
+            DLK_POINT("wait.due");
             wait_alarm(core, DLK_LIST_ITEM(alarm, dlk_wait, alarm), now);
             break;
         case DLK_ALARM_GRANT:
@@ -75,38 +79,7 @@ int64_t dlk_retry_after(dlk_core *core, int64_t now, int *retries)
     return now + dlk_rand_jitter(&core->rand, ms * DLK_NS_PER_MS, 33);
 }
 
-/* ---- requests and results ---- */
-
-bool dlk_ask_send(dlk_core *core, dlk_ask *ask, dlk_verb verb, dlk_grant *grant,
-                  int64_t ttl_ms, int64_t deadline, int64_t now)
-{
-    if (ask->error)
-        dlk_error_clear(&ask->error);
-    ask->verb = verb;
-    if (grant) {
-        ask->key = &grant->name->key;
-        ask->number = grant->number;
-    }
-    ask->ttl_ms = ttl_ms;
-    ask->deadline = deadline;
-    ask->since = now;
-    ask->token = 0;
-    ask->wait_ms = -1;
-    if (core->up) {
-        ask->reply = DLK_PENDING;
-        core->port.ask(core->port.world, ask, now);
-    } else {
-        ask->reply = DLK_NOT_SENT;
-    }
-    return ask->reply != DLK_PENDING;
-}
-
-dlock_error *dlk_ask_error(dlk_ask *ask)
-{
-    dlock_error *error = ask->error;
-    ask->error = NULL;
-    return error;
-}
+/* ---- results ---- */
 
 void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *error)
 {
@@ -123,50 +96,65 @@ void dlk_core_answered(dlk_core *core, dlk_ask *ask, int64_t now)
 {
     /* Time first: an answer that comes after the end can't save a lease. */
     dlk_core_tick(core, now);
-    dlk_grant *grant;
-    switch (ask->verb) {
-    case DLK_ACQUIRE:
-        grant = DLK_LIST_ITEM(ask, dlk_grant, take);
-        dlk_trying_answered(core, grant, now);
-        break;
-    case DLK_RELEASE:
-        grant = DLK_LIST_ITEM(ask, dlk_grant, give);
-        dlk_give_answered(core, grant, now);
-        break;
-    case DLK_RENEW:
-        if (ask->text == NULL) { /* a query's ask is marked; see dlk_query_start */
-            grant = DLK_LIST_ITEM(ask, dlk_grant, keep);
-            dlk_grant_keep_answered(core, grant, now);
-            break;
-        }
+    if (ask->grant)
+        dlk_grant_answered(core, ask, now);
+    else
         dlk_query_answered(core, DLK_LIST_ITEM(ask, dlk_query, ask), now);
-        break;
-    case DLK_VERIFY:
-    case DLK_BREAK:
-    case DLK_INSPECT:
-    case DLK_LIST:
-    case DLK_DOCTOR:
-        dlk_query_answered(core, DLK_LIST_ITEM(ask, dlk_query, ask), now);
-        break;
+}
+
+void dlk_core_mark_gone(dlk_key *key, uint64_t number)
+{
+    DLK_LIST_FOR(it, &DLK_LIST_ITEM(key, dlk_name, key)->grants)
+    {
+        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
+        grant->gone |= grant->number == number;
+    }
+}
+
+static void lose_gone(dlk_core *core, dlk_name *name, int64_t now)
+{
+    DLK_LIST_FOR(it, &name->grants)
+    {
+        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
+        if (grant->gone && dlk_grant_lives(grant))
+            dlk_grant_lose(core, grant, true, now);
+        grant->gone = false;
+    }
+}
+
+static void tell_idlers(dlk_core *core, const dlk_name *name, int64_t now)
+{
+    DLK_LIST_FOR(it, &core->queries)
+    {
+        dlk_query *query = DLK_LIST_ITEM(it, dlk_query, all);
+        if (query->name != name || !query->idles)
+            continue;
+        query->heard = query->busy;
+        dlk_query_send(core, query, now);
     }
 }
 
 void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now)
 {
     dlk_name *name = DLK_LIST_ITEM(key, dlk_name, key);
-    dlk_grant *trying = name->trying;
     dlk_name_ref(name);
-    if (trying && trying->taking)
-        trying->heard = true;
-    else if (trying && trying->standing == DLK_STANDS_BEHIND)
+    lose_gone(core, name, now);
+    dlk_grant *trying = name->trying;
+    bool unasked =
+        DLK_PLANTED(GRANT_WITHOUT_RECHECK) ||
+        (DLK_PLANTED(HANDOVER_UNCLAIMED) && key->passes && trying && trying->was_behind);
+    if (unasked && trying && !trying->taking) {
+        dlk_ask answer = {.reply = DLK_YES, .since = now, .ttl_ms = trying->terms.ttl_ms};
+        trying->retry_at = DLK_NEVER;
+        dlk_trying_answered(core, trying, &answer, now);
+    } else if (trying && trying->taking) {
+        trying->heard = !DLK_PLANTED(LOST_WAKE_UP);
+    } else if (trying && trying->standing == DLK_STANDS_BEHIND) {
         dlk_trying_send(core, trying, now);
-    dlk_contend(core, name, now);
-    DLK_LIST_FOR(it, &name->idlers)
-    {
-        dlk_query *query = DLK_LIST_ITEM(it, dlk_query, link);
-        query->heard = query->busy;
-        dlk_query_send(core, query, now);
     }
+    dlk_contend(core, name, now);
+    if (name->idlers > 0)
+        tell_idlers(core, name, now);
     dlk_name_unref(core, name);
 }
 
@@ -179,14 +167,19 @@ static void link_up(dlk_core *core, int64_t now)
     DLK_LIST_FOR(it, &core->grants)
     {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        if (grant->giving == DLK_GIVE_WANTED)
+        /* A confirmation that came due while there was no link waits for no alarm any more. */
+        if (grant->giving == DLK_GIVE_WANTED ||
+            (grant->giving == DLK_GIVE_CONFIRM && grant->retry_at >= DLK_NEVER))
             dlk_give_send(core, grant, now);
     }
     DLK_LIST_FOR(it, &core->grants)
     {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        if (dlk_grant_lives(grant))
-            dlk_grant_alarm(core, grant, now);
+        if (!dlk_grant_lives(grant))
+            continue;
+        if (core->limits.session)
+            grant->renew_at = now;
+        dlk_grant_alarm(core, grant, now);
     }
     DLK_LIST_FOR(it, &core->grants)
     {
@@ -195,6 +188,8 @@ static void link_up(dlk_core *core, int64_t now)
         dlk_name_ref(name);
         if (name->trying == grant && grant->standing != DLK_STANDS_ASKED)
             dlk_trying_send(core, grant, now);
+        else if (dlk_importer(grant))
+            dlk_import_send(core, grant, now);
         dlk_contend(core, name, now);
         dlk_name_unref(core, name);
     }
@@ -209,12 +204,15 @@ static void link_down(dlk_core *core, const dlock_error *why, int64_t now)
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         if (grant->name->trying == grant)
             dlk_trying_link_down(core, grant, why, now);
+        else if (dlk_importer(grant) && !grant->taking && !dlk_passes(why->code))
+            dlk_import_send(core, grant, now); /* is told why it can't be */
+        else if (core->limits.session)
+            dlk_grant_doubt(core, grant);
     }
     DLK_LIST_FOR(it, &core->queries)
     {
         dlk_query *query = DLK_LIST_ITEM(it, dlk_query, all);
-        if (!query->over && !query->busy &&
-            (query->connect || why->code != DLOCK_EUNAVAIL))
+        if (!query->over && !query->busy && (query->connect || !dlk_passes(why->code)))
             dlk_query_fail(core, query, dlk_error_copy(why));
     }
 }
@@ -247,10 +245,12 @@ static void close_name(dlk_core *core, dlk_name *name, int64_t now)
 static void close_grant(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     bool lives = dlk_grant_lives(grant);
-    dlk_list *hold;
-    while ((hold = dlk_list_take_first(&grant->holds)))
-        atomic_store(&DLK_LIST_ITEM(hold, dlk_hold, link)->released, true);
-    grant->hold_count = 0;
+    for (dlk_hold *hold = grant->holds, *next; hold; hold = next) {
+        next = hold->next; /* it is its caller's, who frees it, from the next line on */
+        atomic_store(&hold->released, true);
+    }
+    grant->holds = NULL;
+    grant->hold_count = grant->write_holds = 0;
     if (atomic_load(&grant->state) != 0)
         atomic_store(&grant->state, DLOCK_RELEASED);
     if (lives)
@@ -270,7 +270,13 @@ void dlk_core_close(dlk_core *core, int64_t now)
             close_name(core, name, now);
         }
     DLK_LIST_FOR(it, &core->grants)
-    close_grant(core, DLK_LIST_ITEM(it, dlk_grant, all), now);
+    {
+        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
+        if (dlk_importer(grant))
+            dlk_import_cancel(core, grant->waiter, DLOCK_ECLOSED, now);
+        else
+            close_grant(core, grant, now);
+    }
     DLK_LIST_FOR(it, &core->queries)
     dlk_query_cancel(core, DLK_LIST_ITEM(it, dlk_query, all), DLOCK_ECLOSED, now);
 }
@@ -292,8 +298,8 @@ void dlk_core_stop(dlk_core *core)
     DLK_LIST_FOR(it, &core->grants)
     {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        if (grant->releaser)
-            dlk_release_detach(core, grant->releaser, DLOCK_EUNKNOWN, 0);
+        if (grant->waiter)
+            dlk_release_detach(core, grant->waiter, DLOCK_EUNKNOWN, 0);
         grant->taking = grant->keeping = false;
         grant->giving = DLK_GIVE_DONE;
         dlk_grant_drop(core, grant);

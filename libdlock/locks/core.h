@@ -42,7 +42,9 @@ typedef struct dlk_query dlk_query;
 typedef struct dlk_terms {
     int64_t ttl_ms;
     int64_t max_hold_ms; /* 0: no limit */
-    int renewal;         /* DLK_RENEW_AUTO, _FED, _OFF */
+    int32_t take;        /* permits of a semaphore; else 1 */
+    uint8_t renewal;     /* DLK_RENEW_AUTO, _FED, _OFF */
+    bool shared;         /* the read side */
     bool reentrant;
     bool release_async;
 } dlk_terms;
@@ -56,13 +58,14 @@ typedef struct dlk_alarm {
 /* One name of one client. Kept by lock handles, waits and grants. */
 struct dlk_name {
     dlk_key key;
-    dlk_name *next; /* in its chain of the table */
-    uint64_t hash;
+    dlk_name *next;  /* in its chain of the table */
+    uint64_t agreed; /* stands for the settings that names of one text must agree on */
+    uint32_t hash;
     int refs;
+    int idlers;      /* queries that wait for it to be free */
     bool twin;       /* there has been another one of this text */
     dlk_list queue;  /* dlk_wait.link: first come, first served */
     dlk_list grants; /* dlk_grant.link */
-    dlk_list idlers; /* dlk_query.link of those that wait for the name to be free */
     dlk_grant *trying;
 };
 
@@ -77,6 +80,7 @@ struct dlk_wait {
     bool owner_is_thread; /* owner's next acquire re-enters */
     bool once;            /* wait_ms was 0 */
     bool releasing;       /* waits for a release, not for a grant */
+    bool importing;       /* waits for what a ticket promises, beside the line */
     bool behind;          /* has been told once that somebody else holds it */
     dlk_terms terms;
     int64_t began;
@@ -105,7 +109,8 @@ typedef enum dlk_giving {
 } dlk_giving;
 
 /* What the server gave us, may have given us, or is asked for. Made by the port, which may have
- * more around it. */
+ * more around it. There may be ten thousand of them: what is only needed while a request is under
+ * way lies in the request. */
 struct dlk_grant {
     dlk_list link; /* in name->grants */
     dlk_list all;  /* in core->grants */
@@ -113,44 +118,53 @@ struct dlk_grant {
     dlk_name *name;
     uint64_t number;
     uint64_t owner;
-    bool owner_is_thread;
     dlk_terms terms;
-    int refs; /* hold objects, plus one while it is in name->grants */
 
-    /* Written under the engine's mutex; read without it by dlock_hold_check and its like. */
-    _Atomic int state;       /* a dlock_state; 0 before it is granted */
-    _Atomic int64_t ends_at; /* = lease.ends_at */
-
+    /* Written under the engine's mutex; this and the lease's end are read without it by
+     * dlock_hold_check and its like. */
+    _Atomic int state; /* a dlock_state; 0 before it is granted */
+    int refs;          /* hold objects, plus one while it is in name->grants */
     dlk_lease lease;
     int64_t token;
-    int64_t granted_at;
-    dlk_hold *first; /* made with the grant, unused until it is granted */
-    dlk_list holds;  /* dlk_hold.link: those not released yet */
+    int64_t since; /* when it was asked for last; once granted, when that was */
+    dlk_hold
+        *holds; /* those not released yet, the last one first; until it is granted: the
+                      * one that was made with it */
     int32_t hold_count;
+    int32_t write_holds; /* those of them that aren't shared */
 
+    /* When to send the next acquire or release by ourselves; DLK_NEVER while neither is wanted or
+     * one is under way. */
+    int64_t retry_at;
+    int64_t renew_at;
+    int retries;
     dlk_standing standing;
+    dlk_giving giving;
+    dlock_error *why; /* the last acquire or release got no further, or NULL */
+    dlk_wait *waiter; /* who waits for the release, or for the import, or NULL */
+    char *giver;      /* an import's: the owner that its ticket names; owned */
+
+    bool owner_is_thread;
+    /* An acquire, or import, is under way; a renewal. A release: giving == DLK_GIVE_SENT. */
+    bool taking, keeping;
     bool was_behind; /* the last answer to an acquire was "somebody else has it" */
     bool heard; /* notified while a request was under way: its "held" may be old news */
     bool was_unknown; /* the last request that went out got no answer */
     bool ambiguous;   /* some acquire of ours got no answer: it may be done yet */
-    int64_t retry_at; /* when to send the next acquire or release by ourselves */
-    int retries;
-
-    dlk_giving giving;
-    dlk_wait *releaser; /* who waits for the release, or NULL */
-    bool given_before;  /* a release went out that got no answer */
-    bool given_twice;   /* the release after an ambiguous acquire has been repeated */
-
-    bool taking, keeping; /* that ask is under way; give's: giving == DLK_GIVE_SENT */
+    bool
+        turning; /* from the write to the read side, and the server hasn't confirmed it */
+    bool gone;   /* the service has taken it away, and it isn't lost yet */
     bool fed;
-    int64_t renew_at;
-    dlk_ask take, give, keep; /* acquire; release; renew */
+    bool spent;         /* … and the renewal under way, or the last one, was for that */
+    bool given_before;  /* a release went out that got no answer */
+    uint8_t given_back; /* prompt answers in a row to the release; 1: the last wasn't */
 };
 
 /* One hold of a grant. */
 struct dlk_hold {
     dlk_grant *grant;
-    dlk_list link; /* in grant->holds */
+    dlk_hold *next; /* in grant->holds */
+    bool shared;    /* of the read side; may lie in a grant of the write side */
     _Atomic bool released;
 };
 
@@ -158,12 +172,12 @@ struct dlk_hold {
  * doctor, wait_idle. Kept in place until the port's `free_query`. */
 struct dlk_query {
     dlk_ask ask;
-    dlk_list all;  /* in core->queries */
-    dlk_list link; /* wait_idle: in name->idlers */
+    dlk_list all; /* in core->queries */
     dlk_alarm alarm;
     dlk_grant *grant; /* verify, extend: referenced */
     dlk_name *name;   /* referenced, or NULL */
     bool idle;        /* wait_idle: inspect until it is free */
+    bool idles;       /* … and counted in name->idlers */
     bool once;        /* wait_idle with wait_ms 0 */
     bool
         connect; /* asks nothing: over when the link is up, or a try to connect has failed */
@@ -190,8 +204,7 @@ typedef struct dlk_port {
     void (*query_over)(void *world, dlk_query *query);
     /* grant->state changed between HELD, SUSPECT and LOST. */
     void (*changed)(void *world, dlk_grant *grant);
-    /* A grant with one hold in it, or NULL; and the memory of further holds. Both zeroed, but of
-     * the grant's asks only `error`, `info` and `text` must be. */
+    /* A grant with one hold in it, or NULL; and the memory of further holds. Both zeroed. */
     dlk_grant *(*new_grant)(void *world, dlk_hold **ret_hold);
     dlk_hold *(*new_hold)(void *world);
     void (*free_grant)(void *world, dlk_grant *grant);
@@ -204,13 +217,20 @@ typedef struct dlk_port {
 typedef struct dlk_limits {
     dlk_margin margin;
     int64_t timeout_ms, poll_ms, backoff_min_ms, backoff_max_ms;
-    bool queues; /* a place in the line has to be given back */
+    /* Leases are those of a session that ends with its connection, sooner or later: without one
+     * every hold is SUSPECT, and with a new one each is renewed at once. */
+    bool session;
 } dlk_limits;
+
+/* The requests of grants come and go at the speed of locking; so many are kept for the next, and
+ * these few for giving back and renewing alone, which go on without memory. */
+#define DLK_SPARE_ASKS 64
+#define DLK_SAVED_ASKS 4
 
 typedef struct dlk_stats {
     int64_t grants, reentries, contended, timeouts, cancels, refusals;
     int64_t renewals, renewals_failed, suspects, losses, releases, releases_failed,
-        late_grants;
+        late_grants, places_lost;
     dlk_hist wait, hold;
 } dlk_stats;
 
@@ -218,11 +238,14 @@ struct dlk_core {
     dlk_port port;
     dlk_limits limits;
     dlk_rand rand;
+    int64_t phase; /* of the grid on which renewals fall */
     dlk_heap alarms;
     size_t alarm_users; /* objects that may need a place in the heap */
     dlk_name **names;
     size_t name_count, name_buckets;
     dlk_list grants, queries;
+    dlk_list spare_asks; /* dlk_ask.link */
+    size_t spare_ask_count, ask_count;
     uint64_t last_number, last_owner;
     bool up, closed;
     dlock_error *down; /* why the link isn't up, or NULL */
@@ -241,6 +264,8 @@ void dlk_core_tick(dlk_core *core, int64_t now);
 void dlk_core_answered(dlk_core *core, dlk_ask *ask, int64_t now);
 /* The name may be free. */
 void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now);
+/* The service has taken this grant away. It is lost with the next dlk_core_notified. */
+void dlk_core_mark_gone(dlk_key *key, uint64_t number);
 void dlk_core_link(dlk_core *core, bool up, const dlock_error *why, int64_t now);
 /* Ends every wait and query with ECLOSED and gives every grant back. */
 void dlk_core_close(dlk_core *core, int64_t now);
@@ -256,9 +281,9 @@ uint64_t dlk_core_new_owner(dlk_core *core);
  * differ in what the server is to see of them. */
 dlk_name *dlk_name_find(dlk_core *core, dlock_kind kind, const char *text, size_t size,
                         dlk_name *after);
-/* Another name of the same text that is in use now, or NULL. */
+/* Another name of the same text that is in use now and doesn't agree with it, or NULL. */
 dlk_name *dlk_name_rival(dlk_core *core, const dlk_name *name);
-/* @p name is filled but for the fields of ours; gets one reference. False: no memory. */
+/* name->key and name->agreed are filled; gets one reference. False: no memory. */
 bool dlk_name_add(dlk_core *core, dlk_name *name);
 void dlk_name_drop(dlk_core *core, dlk_name *name);
 static inline void dlk_name_ref(dlk_name *name)
@@ -287,6 +312,8 @@ static inline void dlk_grant_unref(dlk_core *core, dlk_grant *grant)
 /* Brings the state up to @p now; true while the grant is held and valid. */
 bool dlk_grant_settle(dlk_core *core, dlk_grant *grant, int64_t now);
 void dlk_grant_feed(dlk_core *core, dlk_grant *grant, int64_t now);
+/* From the write to the read side: here at once, at the server as soon as it answers. */
+void dlk_grant_turn(dlk_core *core, dlk_grant *grant, int64_t now);
 static inline dlock_state dlk_grant_state(const dlk_grant *grant)
 {
     return (dlock_state)atomic_load_explicit(&grant->state, memory_order_acquire);
@@ -305,6 +332,15 @@ void dlk_release_start(dlk_core *core, dlk_hold *hold, dlk_wait *wait, int64_t d
                        int64_t now);
 /* Stops waiting for it; the release goes on. */
 void dlk_release_detach(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now);
+
+/* ---- import.c: handing on ---- */
+/* Gives the grant away: its hold is RELEASED, and nothing goes to the server. OK, ENOTHELD, ELOST,
+ * EBUSY (it has other holds), ENOTSUP. */
+dlock_err dlk_export(dlk_core *core, dlk_hold *hold, int64_t now);
+/* Takes over what @p giver, an owner as the server knows it, has given away; as
+ * dlk_acquire_start. */
+void dlk_import_start(dlk_core *core, dlk_wait *wait, const char *giver, int64_t deadline,
+                      int64_t now);
 
 /* ---- query.c ---- */
 void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t now);

@@ -5,26 +5,44 @@
 #include "locks/inner.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 static void set_state(dlk_grant *grant, dlock_state state)
 {
     atomic_store_explicit(&grant->state, (int)state, memory_order_release);
 }
 
-static void publish_end(dlk_grant *grant)
-{
-    atomic_store_explicit(&grant->ends_at, grant->lease.ends_at, memory_order_release);
-}
-
 /* ---- the memory of a grant ---- */
+
+dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms)
+{
+    dlk_hold *first = NULL;
+    if (!dlk_alarm_reserve(core))
+        return NULL;
+    dlk_grant *grant = core->port.new_grant(core->port.world, &first);
+    if (!grant) {
+        core->alarm_users--;
+        return NULL;
+    }
+    grant->holds = first;
+    grant->alarm.kind = DLK_ALARM_GRANT;
+    grant->name = name;
+    dlk_name_ref(name);
+    grant->number = DLK_PLANTED(RELEASE_HITS_NEXT) ? 1 : ++core->last_number;
+    grant->terms = *terms;
+    grant->refs = 1;
+    grant->retry_at = DLK_NEVER;
+    dlk_list_append(&name->grants, &grant->link);
+    dlk_list_append(&core->grants, &grant->all);
+    return grant;
+}
 
 void dlk_grant_destroy(dlk_core *core, dlk_grant *grant)
 {
     assert(grant->refs == 0);
-    dlk_ask *const asks[] = {&grant->take, &grant->give, &grant->keep};
-    for (int i = 0; i < 3; i++)
-        if (asks[i]->error)
-            dlk_error_clear(&asks[i]->error);
+    if (grant->why)
+        dlk_error_clear(&grant->why);
+    free(grant->giver);
     dlk_name *name = grant->name;
     core->port.free_grant(core->port.world, grant);
     dlk_name_unref(core, name);
@@ -33,9 +51,11 @@ void dlk_grant_destroy(dlk_core *core, dlk_grant *grant)
 void dlk_grant_drop(dlk_core *core, dlk_grant *grant)
 {
     bool giving = grant->giving != DLK_GIVE_NOT && grant->giving != DLK_GIVE_DONE;
-    if (dlk_list_empty(&grant->link) || grant->name->trying == grant ||
-        dlk_grant_lives(grant) || grant->hold_count > 0 || grant->taking ||
-        grant->keeping || giving)
+    if (DLK_PLANTED(RENEWAL_OUTLIVES) && dlk_grant_lives(grant))
+        return;
+    assert(!dlk_list_empty(&grant->link) && grant->name->trying != grant);
+    assert(!dlk_grant_lives(grant));
+    if (grant->hold_count > 0 || grant->taking || grant->keeping || giving)
         return;
     dlk_list_remove(&grant->link);
     dlk_list_remove(&grant->all);
@@ -43,15 +63,39 @@ void dlk_grant_drop(dlk_core *core, dlk_grant *grant)
     dlk_grant_unref(core, grant);
 }
 
+void dlk_grant_add_hold(dlk_grant *grant, dlk_hold *hold)
+{
+    hold->grant = grant;
+    grant->refs++;
+    grant->hold_count++;
+    grant->write_holds += !hold->shared;
+    hold->next = grant->holds;
+    grant->holds = hold;
+}
+
+void dlk_grant_remove_hold(dlk_grant *grant, dlk_hold *hold)
+{
+    dlk_hold **at = &grant->holds;
+    while (*at != hold)
+        at = &(*at)->next;
+    *at = hold->next;
+    grant->hold_count--;
+    grant->write_holds -= !hold->shared;
+}
+
 /* ---- what comes next ---- */
 
 static bool may_renew(const dlk_core *core, const dlk_grant *grant)
 {
-    if (grant->keeping || !core->up || grant->terms.renewal == DLK_RENEW_OFF)
+    if (grant->keeping || !core->up)
+        return false;
+    if (grant->turning)
+        return true;
+    if (grant->terms.renewal == DLK_RENEW_OFF)
         return false;
     if (grant->terms.renewal == DLK_RENEW_FED && !grant->fed)
         return false;
-    return grant->lease.ends_at < grant->lease.limit;
+    return dlk_lease_end(&grant->lease) < grant->lease.limit;
 }
 
 void dlk_grant_schedule(dlk_core *core, dlk_grant *grant)
@@ -60,55 +104,75 @@ void dlk_grant_schedule(dlk_core *core, dlk_grant *grant)
         return;
     int64_t at = DLK_NEVER;
     if (dlk_grant_lives(grant)) {
-        at = grant->lease.ends_at;
+        at = dlk_lease_end(&grant->lease);
         if (dlk_grant_state(grant) == DLOCK_HELD &&
             grant->terms.renewal != DLK_RENEW_OFF && grant->lease.suspect_at < at)
             at = grant->lease.suspect_at;
         if (may_renew(core, grant) && grant->renew_at < at)
             at = grant->renew_at;
     }
-    bool asking = grant->name->trying == grant && !grant->taking;
-    bool giving = grant->giving == DLK_GIVE_WANTED || grant->giving == DLK_GIVE_CONFIRM;
-    if ((asking || giving) && grant->retry_at < at)
+    if (grant->retry_at < at)
         at = grant->retry_at;
     dlk_alarm_set(core, &grant->alarm, at);
 }
 
 /* ---- renewing ---- */
 
+/* Renewals fall on a grid, so that those of many locks go out together: a service may carry a
+ * hundred in one request. It is so fine that the jitter still spreads them. */
+#define RENEWAL_STEPS 32
+
 static void plan_renewal(dlk_core *core, dlk_grant *grant, int64_t since)
 {
-    int64_t third = grant->terms.ttl_ms * DLK_NS_PER_MS / 3;
-    grant->renew_at = since + dlk_rand_jitter(&core->rand, third, 10);
+    int64_t ttl_ms = grant->terms.ttl_ms, cut_ms = grant->name->key.shared_cut_ms;
+    if (grant->terms.shared && cut_ms && cut_ms < ttl_ms)
+        ttl_ms = cut_ms;
+    int64_t third = ttl_ms * DLK_NS_PER_MS / 3, step = third / RENEWAL_STEPS;
+    int64_t at = since + dlk_rand_jitter(&core->rand, third, 10);
+    grant->renew_at = at - (at - core->phase) % step;
 }
 
 /* How long to wait for the answer: as long as any command, but never so long that a lost one
  * leaves no time for another try. */
 static int64_t patience_ms(const dlk_core *core, const dlk_grant *grant, int64_t now)
 {
-    int64_t half = (grant->lease.ends_at - now) / 2 / DLK_NS_PER_MS;
+    int64_t half = (dlk_lease_end(&grant->lease) - now) / 2 / DLK_NS_PER_MS;
     int64_t least = 50;
     if (half < least)
         half = least;
     return half < core->limits.timeout_ms ? half : core->limits.timeout_ms;
 }
 
+static void renew_later(dlk_core *core, dlk_grant *grant, int64_t now)
+{
+    core->stats.renewals_failed++;
+    grant->renew_at = dlk_retry_after(core, now, &grant->retries);
+}
+
 static void renew(dlk_core *core, dlk_grant *grant, int64_t now)
 {
+    dlk_ask *ask = dlk_ask_new(core, DLK_RENEW, grant,
+                               dlk_clock_after(now, patience_ms(core, grant, now)), now);
+    if (!ask) {
+        renew_later(core, grant, now);
+        return;
+    }
     grant->keeping = true;
+    grant->spent = grant->fed;
+    if (grant->terms.renewal != DLK_RENEW_AUTO && !grant->fed) /* it only turns */
+        ask->ttl_ms = (dlk_lease_end(&grant->lease) - now) / DLK_NS_PER_MS + 1;
     grant->fed = false;
-    int64_t ttl = grant->terms.ttl_ms;
-    dlk_lease_asked(&grant->lease, now, ttl, core->limits.timeout_ms);
-    if (dlk_ask_send(core, &grant->keep, DLK_RENEW, grant, ttl,
-                     dlk_clock_after(now, patience_ms(core, grant, now)), now))
-        dlk_grant_keep_answered(core, grant, now);
+    DLK_POINT("renew.ask");
+    dlk_lease_asked(&grant->lease, now, ask->ttl_ms, core->limits.timeout_ms);
+    (void)dlk_ask_go(core, ask, now); /* the answer finds its way by itself */
 }
 
 void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
 {
     dlk_lease_renew(&grant->lease, ask->since, ask->ttl_ms, core->limits.margin);
-    publish_end(grant);
     plan_renewal(core, grant, ask->since);
+    if (grant->turning)
+        grant->renew_at = now;
     grant->retries = 0;
     core->stats.renewals++;
     if (dlk_grant_state(grant) == DLOCK_SUSPECT && now < grant->lease.suspect_at) {
@@ -117,32 +181,33 @@ void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
     }
 }
 
-void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, int64_t now)
+/* No word on whether it is ours: it is, to the end of its lease. */
+static void not_renewed(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now)
+{
+    if (ask->reply == DLK_REFUSED)
+        core->port.log(core->port.world, DLOCK_LOG_WARN, "%s: not renewed: %s",
+                       grant->name->key.name, ask->error->text);
+    grant->fed |= grant->spent; /* what was fed for is still to be done */
+    renew_later(core, grant, now);
+}
+
+void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
 {
     grant->keeping = false;
-    if (!dlk_grant_lives(grant) || !dlk_grant_settle(core, grant, now)) {
+    DLK_POINT("renew.answer");
+    if (!dlk_grant_settle(core, grant, now)) {
         dlk_grant_drop(core, grant);
         return;
     }
-    switch (grant->keep.reply) {
-    case DLK_YES:
-        dlk_grant_renewed(core, grant, &grant->keep, now);
-        break;
-    case DLK_NOT_OURS:
+    if (ask->reply == DLK_NOT_OURS) {
         dlk_grant_lose(core, grant, true, now);
         return;
-    case DLK_REFUSED:
-        core->port.log(core->port.world, DLOCK_LOG_WARN, "%s: not renewed: %s",
-                       grant->name->key.name, grant->keep.error->text);
-        __attribute__((fallthrough));
-    case DLK_NOT_SENT:
-    case DLK_UNKNOWN:
-    case DLK_HELD:
-    case DLK_PENDING:
-        core->stats.renewals_failed++;
-        grant->fed = true; /* what was fed for is still to be done */
-        grant->renew_at = dlk_retry_after(core, now, &grant->retries);
-        break;
+    }
+    if (ask->reply == DLK_YES) {
+        grant->turning = grant->turning && !ask->shared;
+        dlk_grant_renewed(core, grant, ask, now);
+    } else {
+        not_renewed(core, grant, ask, now);
     }
     dlk_grant_schedule(core, grant);
 }
@@ -156,17 +221,56 @@ void dlk_grant_feed(dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_grant_schedule(core, grant);
 }
 
+void dlk_grant_turn(dlk_core *core, dlk_grant *grant, int64_t now)
+{
+    grant->terms.shared = true;
+    grant->turning = true;
+    grant->renew_at = now;
+    if (may_renew(core, grant))
+        renew(core, grant, now);
+    dlk_grant_schedule(core, grant);
+    dlk_contend(core, grant->name, now); /* those who want to read may */
+}
+
 /* ---- beginning and end ---- */
 
-void dlk_grant_begin(dlk_core *core, dlk_grant *grant, int64_t now)
+void dlk_grant_lease(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now)
 {
-    grant->granted_at = now;
+    const dlk_terms *terms = &grant->terms;
+    int64_t since = DLK_PLANTED(VALIDITY_FROM_ANSWER) ? now : ask->since;
+    (void)now; /* an answer says nothing of when its lease began */
+    dlk_lease_start(&grant->lease, since, ask->ttl_ms, core->limits.margin,
+                    terms->max_hold_ms ? dlk_clock_after(since, terms->max_hold_ms)
+                                       : DLK_NEVER);
+}
+
+static void begin(dlk_core *core, dlk_grant *grant, int64_t since, int64_t now)
+{
+    grant->since = now;
     grant->retries = 0;
     core->stats.grants++;
-    publish_end(grant);
     set_state(grant, DLOCK_HELD);
-    plan_renewal(core, grant, grant->lease.since);
+    plan_renewal(core, grant, since);
     dlk_grant_schedule(core, grant);
+}
+
+void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
+                         dlk_wait *wait, int64_t now)
+{
+    grant->token = ask->token;
+    grant->owner = wait->owner;
+    grant->owner_is_thread = wait->owner_is_thread;
+    grant->terms = wait->terms;
+    grant->terms.ttl_ms = ask->ttl_ms;
+    dlk_hold *hold = grant->holds;
+    grant->holds = NULL;
+    hold->shared = grant->terms.shared;
+    dlk_grant_add_hold(grant, hold);
+    dlk_hist_add(&core->stats.wait, now - wait->began);
+    begin(core, grant, ask->since, now);
+    wait->grant = grant;
+    wait->hold = hold;
+    dlk_wait_end(core, wait, DLOCK_OK, NULL);
 }
 
 void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t now)
@@ -175,7 +279,7 @@ void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t no
     dlk_name_ref(name);
     set_state(grant, DLOCK_LOST);
     core->stats.losses++;
-    dlk_hist_add(&core->stats.hold, now - grant->granted_at);
+    dlk_hist_add(&core->stats.hold, now - grant->since);
     core->port.log(core->port.world, DLOCK_LOG_WARN, "%s: lost: %s", name->key.name,
                    by_server ? "the server says somebody else has it, or nobody"
                              : "its validity is over");
@@ -188,6 +292,15 @@ void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t no
     dlk_contend(core, name, now);
     dlk_grant_schedule(core, grant);
     dlk_name_unref(core, name);
+}
+
+void dlk_grant_doubt(dlk_core *core, dlk_grant *grant)
+{
+    if (dlk_grant_state(grant) != DLOCK_HELD || grant->terms.renewal == DLK_RENEW_OFF)
+        return;
+    set_state(grant, DLOCK_SUSPECT);
+    core->stats.suspects++;
+    core->port.changed(core->port.world, grant);
 }
 
 bool dlk_grant_settle(dlk_core *core, dlk_grant *grant, int64_t now)
@@ -206,19 +319,17 @@ void dlk_grant_alarm(dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_name_ref(name);
     grant->refs++;
     if (dlk_grant_settle(core, grant, now)) {
-        if (now >= grant->lease.suspect_at && dlk_grant_state(grant) == DLOCK_HELD &&
-            grant->terms.renewal != DLK_RENEW_OFF) {
-            set_state(grant, DLOCK_SUSPECT);
-            core->stats.suspects++;
-            core->port.changed(core->port.world, grant);
-        }
+        if (now >= grant->lease.suspect_at)
+            dlk_grant_doubt(core, grant);
         if (now >= grant->renew_at && may_renew(core, grant))
             renew(core, grant, now);
     }
     if (now >= grant->retry_at) {
         if (name->trying == grant)
             dlk_trying_send(core, grant, now);
-        else if (grant->giving == DLK_GIVE_WANTED || grant->giving == DLK_GIVE_CONFIRM)
+        else if (dlk_importer(grant))
+            dlk_import_send(core, grant, now);
+        else
             dlk_give_send(core, grant, now);
         dlk_contend(core, name, now);
     }

@@ -5,6 +5,7 @@
 #include "locks/core.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/point.h"
 
 /* Room in the heap for one more object with an alarm; false: no memory. */
 static inline bool dlk_alarm_reserve(dlk_core *core)
@@ -35,13 +36,31 @@ int64_t dlk_retry_after(dlk_core *core, int64_t now, int *retries);
 void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *error);
 void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error *error);
 
-/* Sends the ask; true when it was answered at once. */
-bool dlk_ask_send(dlk_core *core, dlk_ask *ask, dlk_verb verb, dlk_grant *grant,
-                  int64_t ttl_ms, int64_t deadline, int64_t now);
+/* ask.c */
+bool dlk_asks_init(dlk_core *core); /* false without memory */
+void dlk_asks_free(dlk_core *core);
+/* A request of this grant, filled in; or NULL. Without memory there are still some for giving back
+ * and renewing. */
+dlk_ask *dlk_ask_new(dlk_core *core, dlk_verb verb, dlk_grant *grant, int64_t deadline,
+                     int64_t now);
+/* Its answer is there. */
+void dlk_grant_answered(dlk_core *core, dlk_ask *ask, int64_t now);
+/* Sends it. The answer goes to whoever it is for, at once perhaps; true then. */
+bool dlk_ask_go(dlk_core *core, dlk_ask *ask, int64_t now);
+/* Fills in what is asked; @p grant, if any, says for whom. */
+void dlk_ask_prepare(dlk_ask *ask, dlk_verb verb, const dlk_grant *grant, int64_t ttl_ms,
+                     int64_t deadline, int64_t now);
+/* Sends a prepared ask; true when it was answered at once. */
+bool dlk_ask_send(dlk_core *core, dlk_ask *ask, int64_t now);
+/* A server, or most of several, that can't be reached just now: tried again by itself. */
+static inline bool dlk_passes(dlock_err code)
+{
+    return code == DLOCK_EUNAVAIL || code == DLOCK_EQUORUM;
+}
 /* The link is down for a reason that trying again won't mend. */
 static inline bool dlk_down_for_good(const dlk_core *core)
 {
-    return core->down && core->down->code != DLOCK_EUNAVAIL;
+    return core->down && !dlk_passes(core->down->code);
 }
 
 /* Takes the error out of the ask. */
@@ -55,15 +74,41 @@ static inline void dlk_contend(dlk_core *core, dlk_name *name, int64_t now)
         dlk_contend_queued(core, name, now);
 }
 void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now);
-void dlk_trying_answered(dlk_core *core, dlk_grant *grant, int64_t now);
+/* An attempt for the head of the queue that a release is to take with it, or NULL. */
+dlk_grant *dlk_trying_inherit(dlk_core *core, dlk_name *name, int64_t now);
+void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
 void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *why,
                           int64_t now);
 
+/* acquire.c: a wait that begins; over without memory. */
+void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now);
+
+/* import.c */
+/* Who waits for it as an import, or NULL. */
+static inline dlk_wait *dlk_importer(const dlk_grant *grant)
+{
+    return grant->waiter && grant->waiter->importing ? grant->waiter : NULL;
+}
+void dlk_import_send(dlk_core *core, dlk_grant *grant, int64_t now);
+void dlk_import_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
+void dlk_import_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now);
+
 /* grant.c */
-void dlk_grant_begin(dlk_core *core, dlk_grant *grant, int64_t now);
+/* In its name's list, with a number of its own; NULL without memory. */
+dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms);
+/* @p ask was answered with YES: its lease runs from the request. */
+void dlk_grant_lease(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now);
+/* It becomes the grant of this wait, which is over with that. */
+void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
+                         dlk_wait *wait, int64_t now);
+void dlk_grant_add_hold(dlk_grant *grant, dlk_hold *hold);
+/* The last one first is cheapest. */
+void dlk_grant_remove_hold(dlk_grant *grant, dlk_hold *hold);
+/* SUSPECT from now on, if it is held and renewed. */
+void dlk_grant_doubt(dlk_core *core, dlk_grant *grant);
 void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t now);
 void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
-void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, int64_t now);
+void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
 void dlk_grant_alarm(dlk_core *core, dlk_grant *grant, int64_t now);
 /* Sets the alarm to whatever comes next for this grant. */
 void dlk_grant_schedule(dlk_core *core, dlk_grant *grant);
@@ -73,7 +118,7 @@ void dlk_grant_drop(dlk_core *core, dlk_grant *grant);
 /* release.c */
 void dlk_give_back(dlk_core *core, dlk_grant *grant, int64_t now);
 void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now);
-void dlk_give_answered(dlk_core *core, dlk_grant *grant, int64_t now);
+void dlk_give_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
 
 /* query.c */
 void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now);

@@ -19,22 +19,23 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+static void set_end(dlk_lease *lease, int64_t at)
+{
+    atomic_store_explicit(&lease->ends_at, at, memory_order_release);
+}
+
 void dlk_lease_start(dlk_lease *lease, int64_t since, int64_t ttl_ms, dlk_margin margin,
                      int64_t limit)
 {
-    lease->ttl_ms = ttl_ms;
-    lease->since = since;
     lease->limit = limit;
-    lease->ends_at = earlier(end_of(since, ttl_ms, margin), limit);
+    set_end(lease, earlier(end_of(since, ttl_ms, margin), limit));
     lease->suspect_at = dlk_clock_after(since, ttl_ms / 2);
 }
 
 void dlk_lease_renew(dlk_lease *lease, int64_t since, int64_t ttl_ms, dlk_margin margin)
 {
-    lease->ttl_ms = ttl_ms;
-    lease->since = later(lease->since, since);
     int64_t end = earlier(end_of(since, ttl_ms, margin), lease->limit);
-    lease->ends_at = later(lease->ends_at, end);
+    set_end(lease, later(dlk_lease_end(lease), end));
     lease->suspect_at = later(lease->suspect_at, dlk_clock_after(since, ttl_ms / 2));
 }
 

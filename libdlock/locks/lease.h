@@ -2,6 +2,7 @@
 #ifndef DLK_LOCKS_LEASE_H
 #define DLK_LOCKS_LEASE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,11 +14,10 @@ typedef struct dlk_margin {
 
 /* All times in ns of the boot clock. */
 typedef struct dlk_lease {
-    int64_t ttl_ms;
-    int64_t since; /* our own time from before the request that granted or renewed it */
     int64_t suspect_at; /* half the lease without a success */
-    int64_t ends_at;    /* nobody else can have the lock before; from then on we don't */
-    int64_t limit;      /* lock.max_hold_ms: ends_at never passes it; DLK_NEVER = none */
+    /* Nobody else can have the lock before; from then on we don't. Read by any thread. */
+    _Atomic int64_t ends_at;
+    int64_t limit; /* lock.max_hold_ms: ends_at never passes it; DLK_NEVER = none */
     int64_t forgotten_at; /* by then the server has surely let go, whatever happened */
 } dlk_lease;
 
@@ -32,9 +32,15 @@ void dlk_lease_renew(dlk_lease *lease, int64_t since, int64_t ttl_ms, dlk_margin
  * @p ttl_ms from when it gets it, which is no later than @p timeout_ms from now. */
 void dlk_lease_asked(dlk_lease *lease, int64_t now, int64_t ttl_ms, int64_t timeout_ms);
 
+/* Only ever moves away. */
+static inline int64_t dlk_lease_end(const dlk_lease *lease)
+{
+    return atomic_load_explicit(&lease->ends_at, memory_order_acquire);
+}
+
 static inline bool dlk_lease_over(const dlk_lease *lease, int64_t now)
 {
-    return now >= lease->ends_at;
+    return now >= dlk_lease_end(lease);
 }
 
 #endif

@@ -1,17 +1,15 @@
 /* The names one client uses, by kind and text: a chained hash table that grows. */
 #include "locks/inner.h"
+#include "util/hash.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a; the names are the caller's own, so nobody gains by making them collide. */
-static uint64_t hash_of(dlock_kind kind, const char *name, size_t size)
+static uint32_t hash_of(dlock_kind kind, const char *name, size_t size)
 {
-    uint64_t h = UINT64_C(14695981039346656037) ^ (uint64_t)kind;
-    for (size_t i = 0; i < size; i++)
-        h = (h ^ (unsigned char)name[i]) * UINT64_C(1099511628211);
-    return h;
+    uint64_t hash = dlk_hash(DLK_HASH_BEGIN ^ (uint64_t)kind, name, size);
+    return (uint32_t)(hash ^ hash >> 32);
 }
 
 static bool grow(dlk_core *core)
@@ -38,7 +36,7 @@ dlk_name *dlk_name_find(dlk_core *core, dlock_kind kind, const char *text, size_
 {
     if (!core->name_buckets)
         return NULL;
-    uint64_t hash = after ? after->hash : hash_of(kind, text, size);
+    uint32_t hash = after ? after->hash : hash_of(kind, text, size);
     dlk_name *name = after ? after->next : core->names[hash % core->name_buckets];
     for (; name; name = name->next)
         if (name->hash == hash && name->key.kind == kind && name->key.size == size &&
@@ -62,7 +60,7 @@ dlk_name *dlk_name_rival(dlk_core *core, const dlk_name *name)
     const dlk_key *key = &name->key;
     dlk_name *other = NULL;
     while ((other = dlk_name_find(core, key->kind, key->name, key->size, other)))
-        if (other != name && in_use(other))
+        if (other != name && other->agreed != name->agreed && in_use(other))
             return other;
     return NULL;
 }
@@ -85,7 +83,7 @@ bool dlk_name_add(dlk_core *core, dlk_name *name)
     name->trying = NULL;
     dlk_list_init(&name->queue);
     dlk_list_init(&name->grants);
-    dlk_list_init(&name->idlers);
+    name->idlers = 0;
     return true;
 }
 

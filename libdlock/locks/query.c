@@ -9,7 +9,7 @@
 
 #define LOOK_EVERY_MS 20
 
-/* An extend is a RENEW that belongs to a query; the text tells it from a grant's own renewal. */
+/* In the text of a renewal: it isn't a grant's own. */
 static const char extend_mark[] = "extend";
 
 void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error *error)
@@ -21,7 +21,9 @@ void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error
     query->over = true;
     query->code = code;
     query->error = error;
-    dlk_list_remove(&query->link);
+    if (query->idles)
+        query->name->idlers--;
+    query->idles = false;
     dlk_alarm_set(core, &query->alarm, DLK_NEVER);
     core->port.query_over(core->port.world, query);
 }
@@ -40,8 +42,7 @@ static void retire(dlk_core *core, dlk_query *query)
     if (grant)
         dlk_grant_unref(core, grant);
     if (name) {
-        if (name->key.watched && dlk_list_empty(&name->queue) &&
-            dlk_list_empty(&name->idlers)) {
+        if (name->key.watched && dlk_list_empty(&name->queue) && name->idlers == 0) {
             name->key.watched = false;
             core->port.watch(core->port.world, &name->key, false, 0);
         }
@@ -73,7 +74,6 @@ void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t
     query->alarm = (dlk_alarm){.kind = DLK_ALARM_QUERY};
     query->deadline = deadline;
     query->retry_at = DLK_NEVER;
-    dlk_list_init(&query->link);
     dlk_list_append(&core->queries, &query->all);
     if (query->grant)
         query->grant->refs++;
@@ -94,8 +94,9 @@ void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t
         retire(core, query);
         return;
     }
-    if (query->idle)
-        dlk_list_append(&query->name->idlers, &query->link);
+    query->idles = query->idle;
+    if (query->idles)
+        query->name->idlers++;
     dlk_query_send(core, query, now);
 }
 
@@ -126,11 +127,10 @@ void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now)
     int64_t patience = dlk_clock_after(now, core->limits.timeout_ms);
     if (query->grant && ask->verb == DLK_RENEW)
         dlk_lease_asked(&query->grant->lease, now, ask->ttl_ms, core->limits.timeout_ms);
-    if (query->grant)
-        ask->number = query->grant->number;
-    if (dlk_ask_send(
-            core, ask, ask->verb, NULL, ask->ttl_ms,
-            patience < query->deadline || query->idle ? patience : query->deadline, now))
+    dlk_ask_prepare(
+        ask, ask->verb, query->grant, ask->ttl_ms,
+        patience < query->deadline || query->idle ? patience : query->deadline, now);
+    if (dlk_ask_send(core, ask, now))
         dlk_query_answered(core, query, now);
     else
         schedule(core, query);
@@ -153,7 +153,7 @@ static void answered_yes(dlk_core *core, dlk_query *query, int64_t now)
 
 static void answered_not_ours(dlk_core *core, dlk_query *query, int64_t now)
 {
-    if (query->ask.verb == DLK_BREAK) {
+    if (query->ask.verb == DLK_BREAK || query->ask.verb == DLK_REVOKE) {
         end_with(core, query, DLOCK_ENOTHELD,
                  "nobody holds it, or another than was named");
         return;
@@ -187,9 +187,10 @@ static bool still_held(dlk_core *core, dlk_query *query, int64_t now)
         end_with(core, query, DLOCK_EBUSY, "somebody holds it");
         return false;
     }
-    /* A service with a line of its own tells those in the line, not those who only look. */
+    /* A service with a line of its own may tell those in the line only, not those who look. */
+    const dlk_key *key = &query->name->key;
     int64_t poll_ms = core->limits.poll_ms;
-    if (core->limits.queues && poll_ms > LOOK_EVERY_MS)
+    if (key->queues && !key->tells_all && poll_ms > LOOK_EVERY_MS)
         poll_ms = LOOK_EVERY_MS;
     query->retry_at = now + dlk_rand_jitter(&core->rand, poll_ms * DLK_NS_PER_MS, 25);
     if (rest >= 0 && dlk_clock_after(now, rest + 1) < query->retry_at)
@@ -211,7 +212,7 @@ static void answered_not(dlk_core *core, dlk_query *query, int64_t now)
     }
     if (ask->reply == DLK_UNKNOWN)
         query->sent = true;
-    if (refused && ask->error->code != DLOCK_EUNAVAIL) {
+    if (refused && !dlk_passes(ask->error->code)) {
         dlock_err code = ask->error->code;
         dlk_query_end(core, query, code, dlk_ask_error(ask));
     } else if (ask->reply == DLK_UNKNOWN && ask->verb == DLK_BREAK) {
@@ -256,6 +257,8 @@ static void end_late(dlk_core *core, dlk_query *query)
     dlock_error *why = query->ask.error ? query->ask.error : core->down;
     const char *text = why ? why->text : "no answer in time";
     dlock_err code = query->busy || query->sent ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
+    if (why && why->code == DLOCK_EQUORUM)
+        code = why->code;
     if (query->idle && query->held && !query->sent)
         end_with(core, query, DLOCK_ETIMEDOUT, "held all the time");
     else

@@ -9,11 +9,12 @@
 
 /* By then a request that was cut off has arrived, or never will. */
 #define CONFIRM_AFTER_MS 1000
+#define CONFIRMATIONS    3 /* the release itself among them */
 
 static void end_release(dlk_core *core, dlk_grant *grant, dlock_err code,
                         const char *text)
 {
-    dlk_wait *wait = grant->releaser;
+    dlk_wait *wait = grant->waiter;
     if (!wait) {
         if (code != DLOCK_OK && dlk_grant_state(grant) == DLOCK_RELEASED) {
             core->stats.releases_failed++;
@@ -22,7 +23,7 @@ static void end_release(dlk_core *core, dlk_grant *grant, dlock_err code,
         }
         return;
     }
-    grant->releaser = NULL;
+    grant->waiter = NULL;
     if (code != DLOCK_OK)
         core->stats.releases_failed++;
     dlk_wait_end(core, wait, code,
@@ -38,11 +39,16 @@ void dlk_give_back(dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_give_send(core, grant, now);
 }
 
-static void give_done(dlk_core *core, dlk_grant *grant, int64_t now)
+static void give_done(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now)
 {
-    /* An acquire that got no answer may sit in some buffer yet and take the lock again. */
-    if (grant->ambiguous && !grant->given_twice) {
-        grant->given_twice = true;
+    /* An acquire that got no answer may sit in some buffer yet and take the lock again. A server
+     * that stood still reads all that waits at once, in any order: only what it answered promptly,
+     * several times in a row and a while apart, lets us believe that nothing waits there. One such
+     * answer may have been sent for just before it moved again. */
+    bool promptly = now < dlk_clock_after(ask->since, CONFIRM_AFTER_MS / 2);
+    bool over = grant->given_back > 0 && now >= grant->lease.forgotten_at;
+    grant->given_back = (uint8_t)(promptly ? grant->given_back + 1 : 1);
+    if (grant->ambiguous && !over && grant->given_back < CONFIRMATIONS) {
         grant->giving = DLK_GIVE_CONFIRM;
         grant->retry_at = dlk_clock_after(now, CONFIRM_AFTER_MS);
         dlk_grant_schedule(core, grant);
@@ -52,9 +58,28 @@ static void give_done(dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_grant_schedule(core, grant);
 }
 
-static void give_later(dlk_core *core, dlk_grant *grant, int64_t now)
+/* A place in a line has no lease: only the service can take it away. */
+static bool may_be_in_line(const dlk_grant *grant)
 {
-    if (now >= grant->lease.forgotten_at) {
+    return grant->name->key.queues && grant->was_behind &&
+           atomic_load_explicit(&grant->state, memory_order_relaxed) == 0;
+}
+
+/* Other holds' renewals keep a session alive, and with it what this one has there. */
+static bool outlives_lease(const dlk_core *core, const dlk_grant *grant)
+{
+    return core->limits.session || may_be_in_line(grant);
+}
+
+static void give_later(dlk_core *core, dlk_grant *grant, dlock_error *why, int64_t now)
+{
+    grant->why = why;
+    if (DLK_PLANTED(RENEWAL_OUTLIVES) && !core->closed &&
+        dlk_grant_state(grant) == DLOCK_RELEASED) {
+        end_release(core, grant, DLOCK_EUNKNOWN, "never confirmed");
+        atomic_store(&grant->state, DLOCK_HELD);
+        grant->giving = DLK_GIVE_NOT;
+    } else if (now >= grant->lease.forgotten_at && !outlives_lease(core, grant)) {
         end_release(core, grant, DLOCK_EUNKNOWN,
                     "never confirmed; its lease is over by now");
         grant->giving = DLK_GIVE_DONE;
@@ -65,43 +90,87 @@ static void give_later(dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_grant_schedule(core, grant);
 }
 
+/* The next one of ours goes along with a lock that is given back for the first time. */
+static void name_heir(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
+{
+    if (!grant->name->key.passes || grant->given_before || grant->ambiguous ||
+        dlk_grant_state(grant) != DLOCK_RELEASED)
+        return;
+    dlk_grant *heir = dlk_trying_inherit(core, grant->name, now);
+    if (!heir)
+        return;
+    heir->refs++;
+    ask->heir = heir;
+    ask->next = heir->number;
+    ask->ttl_ms = heir->terms.ttl_ms;
+}
+
+/* What the answer to the release says of it: the ask becomes the answer to an acquire. */
+static void tell_heir(dlk_core *core, dlk_ask *ask, int64_t now)
+{
+    dlk_grant *heir = ask->heir;
+    dlk_reply released = ask->reply;
+    if (!heir)
+        return;
+    ask->reply = released == DLK_YES ? ask->next_reply : DLK_NOT_SENT;
+    if (released == DLK_UNKNOWN)
+        ask->reply = DLK_UNKNOWN;
+    bool asked = ask->reply != DLK_PENDING && released != DLK_NOT_OURS;
+    if (asked || heir->name->trying != heir) {
+        dlk_trying_answered(core, heir, ask, now);
+    } else { /* nothing was done about it: it has to ask for itself */
+        heir->taking = false;
+        dlk_trying_send(core, heir, now);
+    }
+    dlk_grant_unref(core, heir);
+}
+
 void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now)
 {
-    if (!core->up && now < grant->lease.forgotten_at) {
+    bool stays = outlives_lease(core, grant);
+    if (!core->up && (stays || now < grant->lease.forgotten_at)) {
         /* Sent when the link is up; until then only the end of the lease has to be noticed. */
         if (grant->giving != DLK_GIVE_CONFIRM)
             grant->giving = DLK_GIVE_WANTED;
-        grant->retry_at = grant->lease.forgotten_at;
+        grant->retry_at = stays ? DLK_NEVER : grant->lease.forgotten_at;
         dlk_grant_schedule(core, grant);
         return;
     }
+    dlk_ask *ask = dlk_ask_new(core, DLK_RELEASE, grant,
+                               dlk_clock_after(now, core->limits.timeout_ms), now);
     dlk_name *name = grant->name;
     dlk_name_ref(name);
-    grant->giving = DLK_GIVE_SENT;
-    grant->retry_at = DLK_NEVER;
-    if (dlk_ask_send(core, &grant->give, DLK_RELEASE, grant, grant->terms.ttl_ms,
-                     dlk_clock_after(now, core->limits.timeout_ms), now))
-        dlk_give_answered(core, grant, now);
-    else
-        dlk_grant_schedule(core, grant);
+    if (ask) {
+        grant->giving = DLK_GIVE_SENT;
+        grant->retry_at = DLK_NEVER;
+        DLK_POINT("release.ask");
+        name_heir(core, grant, ask, now);
+        if (!dlk_ask_go(core, ask, now))
+            dlk_grant_schedule(core, grant);
+    } else {
+        give_later(core, grant, NULL, now);
+        dlk_grant_drop(core, grant);
+    }
     dlk_contend(core, name, now);
     dlk_name_unref(core, name);
 }
 
-void dlk_give_answered(dlk_core *core, dlk_grant *grant, int64_t now)
+void dlk_give_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
 {
     dlk_name *name = grant->name;
     bool repeated = grant->given_before;
+    DLK_POINT("release.answer");
     dlk_name_ref(name);
     grant->giving = DLK_GIVE_WANTED;
-    switch (grant->give.reply) {
+    grant->refs++;
+    switch (ask->reply) {
     case DLK_YES:
         if (dlk_lease_over(&grant->lease, now))
             end_release(core, grant, DLOCK_ELOST,
                         "its validity was over before the release was confirmed");
         else
             end_release(core, grant, DLOCK_OK, NULL);
-        give_done(core, grant, now);
+        give_done(core, grant, ask, now);
         break;
     case DLK_NOT_OURS:
         if (repeated)
@@ -109,25 +178,27 @@ void dlk_give_answered(dlk_core *core, dlk_grant *grant, int64_t now)
         else
             end_release(core, grant, DLOCK_ELOST,
                         "the server says it wasn't ours any more");
-        give_done(core, grant, now);
+        give_done(core, grant, ask, now);
         break;
     case DLK_REFUSED:
-        if (grant->give.error->code != DLOCK_EUNAVAIL)
-            end_release(core, grant, grant->give.error->code, grant->give.error->text);
-        give_later(core, grant, now);
+        if (!dlk_passes(ask->error->code))
+            end_release(core, grant, ask->error->code, ask->error->text);
+        give_later(core, grant, dlk_ask_error(ask), now);
         break;
     case DLK_UNKNOWN:
         grant->given_before = true;
-        give_later(core, grant, now);
+        give_later(core, grant, dlk_ask_error(ask), now);
         break;
     case DLK_NOT_SENT:
     case DLK_HELD:
     case DLK_PENDING:
-        give_later(core, grant, now);
+        give_later(core, grant, dlk_ask_error(ask), now);
         break;
     }
+    tell_heir(core, ask, now);
     dlk_grant_drop(core, grant);
     dlk_contend(core, name, now);
+    dlk_grant_unref(core, grant);
     dlk_name_unref(core, name);
 }
 
@@ -162,13 +233,13 @@ static void release_last(dlk_core *core, dlk_grant *grant, dlk_wait *wait,
 {
     atomic_store(&grant->state, DLOCK_RELEASED);
     core->stats.releases++;
-    dlk_hist_add(&core->stats.hold, now - grant->granted_at);
+    dlk_hist_add(&core->stats.hold, now - grant->since);
     if (wait && grant->terms.release_async)
         end_wait(core, wait, DLOCK_OK, NULL);
     else
-        grant->releaser = wait;
+        grant->waiter = wait;
     dlk_give_back(core, grant, now);
-    if (grant->releaser == wait && wait && core->alarms.capacity >= core->alarm_users)
+    if (grant->waiter == wait && wait && core->alarms.capacity >= core->alarm_users)
         dlk_alarm_set(core, &wait->alarm, deadline);
 }
 
@@ -186,13 +257,15 @@ void dlk_release_start(dlk_core *core, dlk_hold *hold, dlk_wait *wait, int64_t d
     dlk_name_ref(name);
     grant->refs++;
     bool valid = dlk_grant_settle(core, grant, now);
+    dlk_grant_remove_hold(grant, hold);
     atomic_store_explicit(&hold->released, true, memory_order_release);
-    dlk_list_remove(&hold->link);
-    grant->hold_count--;
     if (!valid) {
         end_wait(core, wait, DLOCK_ELOST, "it was lost before the release");
         dlk_grant_drop(core, grant);
     } else if (grant->hold_count > 0) {
+        if (name->key.kind == DLOCK_WRITE && !grant->terms.shared &&
+            grant->write_holds == 0)
+            dlk_grant_turn(core, grant, now);
         end_wait(core, wait, DLOCK_OK, NULL);
     } else {
         release_last(core, grant, wait, deadline, now);
@@ -207,7 +280,7 @@ void dlk_release_detach(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t 
     (void)now;
     if (wait->over)
         return;
-    wait->grant->releaser = NULL;
+    wait->grant->waiter = NULL;
     core->stats.releases_failed++;
     end_wait(core, wait, code,
              code == DLOCK_EUNKNOWN

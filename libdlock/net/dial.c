@@ -47,7 +47,12 @@ static bool try_next(dlk_dial *dial, int64_t now)
 static dlk_dialled look(dlk_dial *dial, int64_t now)
 {
     struct pollfd ready = {.fd = dial->fd, .events = POLLOUT};
-    if (poll(&ready, 1, 0) == 1) {
+    int count = poll(&ready, 1, 0);
+    if (count < 0 && errno != EINTR) {
+        dial->error = errno; /* no memory: to look again at once won't help */
+        return DLK_DIAL_FAILED;
+    }
+    if (count == 1) {
         int error = 0;
         socklen_t size = sizeof(error);
         if (getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)

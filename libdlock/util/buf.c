@@ -1,14 +1,46 @@
 /* A growing byte buffer; see the header. */
 #include "util/buf.h"
 
+#include "util/secret.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* A hidden one stays so, and nothing of it is left behind. */
+static void give_back(dlk_buf *buf)
+{
+    if (buf->hidden)
+        dlk_hidden_unmap(buf->data, buf->capacity);
+    else
+        free(buf->data);
+}
+
 void dlk_buf_free(dlk_buf *buf)
 {
-    free(buf->data);
+    give_back(buf);
     *buf = (dlk_buf){0};
+}
+
+/* All that is in it goes to other memory. */
+static bool move(dlk_buf *buf, size_t capacity, bool hidden)
+{
+    size_t used = dlk_buf_size(buf);
+    char *data = hidden ? dlk_hidden_map(&capacity) : malloc(capacity);
+    if (!data)
+        return false;
+    if (used)
+        memcpy(data, buf->data + buf->start, used);
+    give_back(buf);
+    *buf = (dlk_buf){.data = data, .end = used, .capacity = capacity, .hidden = hidden};
+    return true;
+}
+
+bool dlk_buf_hide(dlk_buf *buf, size_t size)
+{
+    size_t used = dlk_buf_size(buf);
+    return (buf->hidden && size <= buf->capacity - used && dlk_buf_room(buf, size)) ||
+           move(buf, used + size, true);
 }
 
 char *dlk_buf_room(dlk_buf *buf, size_t size)
@@ -18,25 +50,17 @@ char *dlk_buf_room(dlk_buf *buf, size_t size)
     size_t used = dlk_buf_size(buf);
     if (buf->start > 0 && size <= buf->capacity - used) {
         memmove(buf->data, buf->data + buf->start, used);
-    } else {
-        size_t capacity = buf->capacity ? buf->capacity : 512;
-        while (capacity - used < size) {
-            if (capacity > (size_t)-1 / 2)
-                return NULL;
-            capacity *= 2;
-        }
-        char *data = malloc(capacity);
-        if (!data)
-            return NULL;
-        if (used)
-            memcpy(data, buf->data + buf->start, used);
-        free(buf->data);
-        buf->data = data;
-        buf->capacity = capacity;
+        buf->start = 0;
+        buf->end = used;
+        return buf->data + used;
     }
-    buf->start = 0;
-    buf->end = used;
-    return buf->data + used;
+    size_t capacity = buf->capacity ? buf->capacity : 512;
+    while (capacity - used < size) {
+        if (capacity > (size_t)-1 / 2)
+            return NULL;
+        capacity *= 2;
+    }
+    return move(buf, capacity, buf->hidden) ? buf->data + used : NULL;
 }
 
 void dlk_buf_added(dlk_buf *buf, size_t size)

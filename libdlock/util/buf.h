@@ -8,9 +8,14 @@
 typedef struct dlk_buf {
     char *data;
     size_t start, end, capacity; /* what counts lies in [start, end) */
+    bool hidden;                 /* data lies in pages of dlk_hidden_map */
 } dlk_buf;
 
 void dlk_buf_free(dlk_buf *buf);
+
+/* Room for @p size more bytes, from now on where no core dump has them: for secrets. False
+ * without memory. */
+bool dlk_buf_hide(dlk_buf *buf, size_t size);
 
 /* Room for @p size more bytes at the end, or NULL without memory; dlk_buf_added says how many
  * of them were used. */

@@ -1,5 +1,6 @@
 /* Error objects: a code, a line of text and the backend's own words. Nothing here may fail, so
- * each path that lacks memory ends at the static `no_memory`, which is never written or freed. */
+ * each path that lacks memory ends at the static error of its code, which is never written or
+ * freed: whoever is told ELOST or EUNKNOWN must be told so without memory, too. */
 #include "util/error.h"
 
 #include <assert.h>
@@ -8,8 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char no_memory_text[] = "out of memory";
-static dlock_error no_memory = {.code = DLOCK_ENOMEM, .text = no_memory_text};
+static char no_memory[] = "out of memory";
+static char no_detail[] = "there is no memory to say more";
+
+#define BARE(number) [number] = {.code = number, .text = no_detail}
+static dlock_error bare[] = {
+    BARE(DLOCK_EBUSY),     BARE(DLOCK_ETIMEDOUT),
+    BARE(DLOCK_ECANCELED), BARE(DLOCK_ELOST),
+    BARE(DLOCK_ENOTHELD),  BARE(DLOCK_EDEADLK),
+    BARE(DLOCK_EPENDING),  BARE(DLOCK_EUNAVAIL),
+    BARE(DLOCK_EUNKNOWN),  BARE(DLOCK_EINVAL),
+    BARE(DLOCK_ENOTSUP),   BARE(DLOCK_EACCES),
+    BARE(DLOCK_ECONFLICT), BARE(DLOCK_EQUORUM),
+    BARE(DLOCK_EOVERFLOW), BARE(DLOCK_ECLOSED),
+    BARE(DLOCK_EFORKED),   BARE(DLOCK_EPROTO),
+    BARE(DLOCK_EUSER),     [DLOCK_ENOMEM] = {.code = DLOCK_ENOMEM, .text = no_memory},
+};
+
+static bool is_bare(const dlock_error *error)
+{
+    return error == &bare[error->code];
+}
 
 /* Text comes from names, files and servers: one line must stay one line. */
 static void make_one_line(char *text)
@@ -27,11 +47,11 @@ static dlock_error *make(dlock_err code, const char *format, va_list args)
     assert(code != DLOCK_OK);
     dlock_error *error = calloc(1, sizeof(*error));
     if (!error)
-        return &no_memory;
+        return &bare[code];
     error->code = code;
     if (vasprintf(&error->text, format, args) < 0) {
         free(error);
-        return &no_memory;
+        return &bare[code];
     }
     make_one_line(error->text);
     return error;
@@ -62,7 +82,7 @@ dlock_err dlk_error_set(dlock_error **err, dlock_err code, const char *format, .
 
 dlock_err dlk_error_nomem(dlock_error **err)
 {
-    return dlk_error_give(err, &no_memory);
+    return err ? dlk_error_give(err, &bare[DLOCK_ENOMEM]) : DLOCK_ENOMEM;
 }
 
 dlock_err dlk_error_clear(dlock_error **err)
@@ -87,8 +107,8 @@ dlock_error *dlk_error_copy(const dlock_error *error)
 {
     if (!error)
         return NULL;
-    if (error == &no_memory)
-        return &no_memory;
+    if (is_bare(error))
+        return &bare[error->code];
     dlock_error *copy = dlk_error_make(error->code, "%s", error->text);
     if (error->backend)
         dlk_error_backend(&copy, error->backend);
@@ -97,7 +117,7 @@ dlock_error *dlk_error_copy(const dlock_error *error)
 
 void dlk_error_backend(dlock_error **err, const char *words)
 {
-    if (!err || !*err || *err == &no_memory || !words)
+    if (!err || !*err || is_bare(*err) || !words)
         return;
     char *copy = strdup(words);
     if (!copy)
@@ -121,7 +141,7 @@ const char *dlk_error_errno(int number, char *text, size_t size)
 /* Public, but here: util must be able to free what it makes without knowing about api/. */
 void dlock_error_free(dlock_error *error)
 {
-    if (!error || error == &no_memory)
+    if (!error || is_bare(error))
         return;
     free(error->text);
     free(error->backend);

@@ -1,5 +1,5 @@
 /* The error object behind dlock_error, and how the inside of the library fills one in. All of it
- * works without memory: what can't be allocated becomes one static DLOCK_ENOMEM object. */
+ * works without memory: what can't be allocated becomes a static object of the same code. */
 #ifndef DLK_UTIL_ERROR_H
 #define DLK_UTIL_ERROR_H
 

@@ -1,5 +1,6 @@
-/* A binary heap of deadlines. The nodes lie in the objects that have the deadline; a node knows
- * its place, so a deadline can be moved or taken out without searching. */
+/* A heap of deadlines. The nodes lie in the objects that have the deadline; a node knows its place,
+ * so a deadline can be moved or taken out without searching. The deadlines stand in the heap: of
+ * ten thousand objects hardly one would be in the cache. */
 #ifndef DLK_UTIL_HEAP_H
 #define DLK_UTIL_HEAP_H
 
@@ -8,12 +9,16 @@
 #include <stdint.h>
 
 typedef struct dlk_timer {
-    int64_t at;
-    size_t place; /* index in the heap plus 1; 0 = not in it */
+    uint32_t place; /* index in the heap plus 1; 0 = not in it */
 } dlk_timer;
 
+typedef struct dlk_heap_item {
+    int64_t at;
+    dlk_timer *timer;
+} dlk_heap_item;
+
 typedef struct dlk_heap {
-    dlk_timer **items;
+    dlk_heap_item *items;
     size_t count, capacity;
 } dlk_heap;
 
@@ -30,10 +35,10 @@ static inline bool dlk_heap_reserve(dlk_heap *heap, size_t count)
 void dlk_heap_set(dlk_heap *heap, dlk_timer *timer, int64_t at);
 void dlk_heap_remove(dlk_heap *heap, dlk_timer *timer);
 
-/* The earliest timer, or NULL. */
-static inline dlk_timer *dlk_heap_first(const dlk_heap *heap)
+/* The earliest, or NULL. */
+static inline const dlk_heap_item *dlk_heap_first(const dlk_heap *heap)
 {
-    return heap->count ? heap->items[0] : NULL;
+    return heap->count ? heap->items : NULL;
 }
 
 #endif

@@ -18,27 +18,51 @@ dlk_settings *dlk_settings_new(void)
 
 void dlk_value_unset(dlk_value *value)
 {
-    dlk_secret_free(value->text); /* also what isn't secret: one way to do it */
+    if (value->secret)
+        dlk_secret_free(value->text);
+    else
+        free(value->text);
     *value = (dlk_value){0};
 }
 
 bool dlk_value_copy(dlk_value *to, const dlk_value *from)
 {
     char *text = NULL;
-    if (from->text && !(text = strdup(from->text)))
+    if (from->secret)
+        text = dlk_secret_share(from->text);
+    else if (from->text && !(text = strdup(from->text)))
         return false;
     dlk_value_unset(to);
-    *to = (dlk_value){.set = from->set, .number = from->number, .text = text};
+    *to = *from;
+    to->text = text;
     return true;
 }
 
 void dlk_settings_free(dlk_settings *settings)
 {
-    if (!settings)
+    if (!settings || settings->sharers-- > 0)
         return;
     for (int id = 0; id < DLK_KEY_COUNT; id++)
         dlk_value_unset(&settings->values[id]);
     free(settings);
+}
+
+dlk_settings *dlk_settings_share(dlk_settings *settings)
+{
+    settings->sharers++;
+    return settings;
+}
+
+bool dlk_settings_same(const dlk_settings *a, const dlk_settings *b)
+{
+    for (int id = 0; id < DLK_KEY_COUNT; id++) {
+        const dlk_value *one = &a->values[id], *other = &b->values[id];
+        const char *text = one->text ? one->text : "";
+        if (one->set != other->set || one->number != other->number ||
+            strcmp(text, other->text ? other->text : "") != 0)
+            return false;
+    }
+    return true;
 }
 
 dlk_settings *dlk_settings_copy(const dlk_settings *settings)
@@ -198,10 +222,12 @@ dlock_err dlk_settings_set_id(dlk_settings *settings, dlk_key_id id, const char 
     if (code)
         return code;
     char *text = NULL;
-    if (has_text(spec) && !(text = strdup(value)))
+    bool secret = spec->type == DLK_TYPE_SECRET;
+    if (has_text(spec) && !(text = secret ? dlk_secret_dup(value) : strdup(value)))
         return dlk_error_nomem(err);
     dlk_value_unset(&settings->values[id]);
-    settings->values[id] = (dlk_value){.set = true, .number = number, .text = text};
+    settings->values[id] =
+        (dlk_value){.set = true, .number = number, .text = text, .secret = secret};
     return dlk_error_clear(err);
 }
 

@@ -3,6 +3,8 @@
 #ifndef DLK_UTIL_SETTINGS_H
 #define DLK_UTIL_SETTINGS_H
 
+#include "util/secret.h"
+
 #include <dlock/dlock.h>
 
 #include <stdbool.h>
@@ -54,6 +56,8 @@ typedef enum dlk_key_id {
     DLK_KEY_REDIS_NOTIFY,
     DLK_KEY_REDIS_PUBLISH,
     DLK_KEY_REDIS_HANDOVER,
+    DLK_KEY_REDIS_OPEN_TURN,
+    DLK_KEY_REDIS_CLAIM_MS,
     DLK_KEY_REDIS_SEMAPHORE,
     DLK_KEY_REDIS_FAIR_WAIT_MS,
     DLK_KEY_REDIS_WAIT_REPLICAS,
@@ -80,6 +84,13 @@ enum { DLK_RELEASE_SYNC, DLK_RELEASE_ASYNC };
 enum { DLK_REQUIRE_EFFICIENCY, DLK_REQUIRE_FENCING, DLK_REQUIRE_CORRECTNESS };
 enum { DLK_LAYOUT_REDISSON, DLK_LAYOUT_STRING, DLK_LAYOUT_TIMESTAMP, DLK_LAYOUT_RUEIDIS };
 enum { DLK_REDIS_WAIT_PUBSUB, DLK_REDIS_WAIT_POLL };
+enum {
+    DLK_REDIS_PUBLISH_AUTO,
+    DLK_REDIS_PUBLISH_PUBLISH,
+    DLK_REDIS_PUBLISH_SPUBLISH,
+    DLK_REDIS_PUBLISH_BOTH,
+};
+enum { DLK_REDIS_EXPIRABLE, DLK_REDIS_PLAIN };
 /* client.log_level: 0 off, else the dlock_level */
 
 typedef enum dlk_key_type {
@@ -139,6 +150,11 @@ typedef struct dlk_settings dlk_settings;
 dlk_settings *dlk_settings_new(void); /* NULL without memory */
 dlk_settings *dlk_settings_copy(const dlk_settings *settings);
 void dlk_settings_free(dlk_settings *settings); /* wipes the secrets */
+/* One more owner, who frees it as well: for those who guard it with one mutex and never change
+ * it again. */
+dlk_settings *dlk_settings_share(dlk_settings *settings);
+/* Whether each key has the same value, or none, in both. */
+bool dlk_settings_same(const dlk_settings *a, const dlk_settings *b);
 
 /* NULL unsets. DLOCK_EINVAL says what is wrong and never shows a secret. */
 dlock_err dlk_settings_set(dlk_settings *settings, const char *key, const char *value,
@@ -167,9 +183,11 @@ dlock_err dlk_settings_for_lock(const dlk_settings *client, const dlk_settings *
 
 /* Reads the secret @p id (DLK_KEY_AUTH_PASSWORD or DLK_KEY_AUTH_SENTINEL_PASSWORD) from where the
  * settings say: the value, the file's first line, the environment. Does I/O, never blocks. *ret
- * is NULL when there is none, else the caller's: dlk_secret_free. */
+ * is NULL when there is none, else the caller's: dlk_secret_free (util/secret.h). */
 dlock_err dlk_settings_secret(const dlk_settings *settings, dlk_key_id id, char **ret,
                               dlock_error **err);
-void dlk_secret_free(char *secret); /* wipes and frees; NULL is fine */
+/* The first line of the file at @p path, which the errors call @p key. *ret: as above. */
+dlock_err dlk_secret_from_file(const char *key, const char *path, char **ret,
+                               dlock_error **err);
 
 #endif

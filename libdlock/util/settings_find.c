@@ -73,7 +73,7 @@ dlock_err dlk_settings_find(const char *key, dlk_key_id *ret, dlock_error **err)
             return dlk_error_clear(err);
         }
     }
-    const char *meant = probably_meant(key);
+    const char *meant = err ? probably_meant(key) : NULL; /* guessing is slow */
     if (meant)
         return dlk_error_set(err, DLOCK_EINVAL, "unknown key '%.80s': did you mean '%s'?",
                              key, meant);

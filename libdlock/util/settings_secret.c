@@ -2,6 +2,8 @@
 #include "util/settings.h"
 
 #include "util/error.h"
+#include "util/secret.h"
+#include "util/settings_values.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,14 +12,6 @@
 #include <unistd.h>
 
 #define SECRET_MAX 4096 /* bytes of the first line of a file */
-
-void dlk_secret_free(char *secret)
-{
-    if (!secret)
-        return;
-    explicit_bzero(secret, strlen(secret));
-    free(secret);
-}
 
 /* Up to @p size bytes; -1 with errno. */
 static ssize_t read_start(int fd, char *data, size_t size)
@@ -57,31 +51,38 @@ static dlock_err first_line(const char *key, const char *path, char *data, ssize
     return DLOCK_OK;
 }
 
-static dlock_err from_file(const char *key, const char *path, char **ret,
-                           dlock_error **err)
+dlock_err dlk_secret_from_file(const char *key, const char *path, char **ret,
+                               dlock_error **err)
 {
-    char data[SECRET_MAX + 1];
+    char *data = dlk_secret_new(SECRET_MAX + 1);
+    if (!data)
+        return dlk_error_nomem(err);
     /* Non-blocking: a pipe without a writer must not stop the engine. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     ssize_t size = fd < 0 ? -1 : read_start(fd, data, SECRET_MAX);
     dlock_err code = first_line(key, path, data, size, err);
     if (fd >= 0)
         close(fd);
-    if (!code && !(*ret = strdup(data)))
-        code = dlk_error_nomem(err);
-    explicit_bzero(data, sizeof(data));
-    return code;
+    if (code) {
+        dlk_secret_free(data);
+        return code;
+    }
+    /* What comes behind its first line is none of ours. */
+    size_t used = strlen(data);
+    explicit_bzero(data + used, SECRET_MAX - used);
+    *ret = data;
+    return DLOCK_OK;
 }
 
 static dlock_err from_environment(const char *key, const char *name, char **ret,
                                   dlock_error **err)
 {
-    const char *value = getenv(
-        name); /* NOLINT(concurrency-mt-unsafe): setenv beside threads is the caller's risk */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): setenv beside threads is the caller's risk */
+    const char *value = getenv(name);
     if (!value)
         return dlk_error_set(err, DLOCK_EINVAL,
                              "%s: the environment variable '%.80s' isn't set", key, name);
-    *ret = strdup(value);
+    *ret = dlk_secret_dup(value);
     return *ret ? DLOCK_OK : dlk_error_nomem(err);
 }
 
@@ -92,14 +93,13 @@ dlock_err dlk_settings_secret(const dlk_settings *settings, dlk_key_id id, char 
     char *secret = NULL;
     dlock_err code = DLOCK_OK;
     if (dlk_settings_is_set(settings, file))
-        code = from_file(dlk_settings_spec(file)->name, dlk_settings_text(settings, file),
-                         &secret, err);
+        code = dlk_secret_from_file(dlk_settings_spec(file)->name,
+                                    dlk_settings_text(settings, file), &secret, err);
     else if (dlk_settings_is_set(settings, env))
         code = from_environment(dlk_settings_spec(env)->name,
                                 dlk_settings_text(settings, env), &secret, err);
-    else if (dlk_settings_text(settings, id)[0] &&
-             !(secret = strdup(dlk_settings_text(settings, id))))
-        code = dlk_error_nomem(err);
+    else if (dlk_settings_text(settings, id)[0])
+        secret = dlk_secret_share(settings->values[id].text);
     if (code)
         return code;
     *ret = secret;

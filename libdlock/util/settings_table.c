@@ -51,11 +51,13 @@ static const dlk_key_spec table[DLK_KEY_COUNT] = {
              "First come, first served. mem, file, zookeeper and etcd always are; redis "
              "with layout redisson when asked; elsewhere true is DLOCK_ENOTSUP.",
          V01},
-    [DLK_KEY_LOCK_PERMITS] = {"lock.permits", DLK_TYPE_INT, DLK_SCOPE_LOCK, .min = 1,
-                              .max = INT_MAX_, .zero = true,
-                              .default_shown = "0 = must exist",
-                              .backends = "those with semaphores",
-                              .doc = "The size of a semaphore.", V01},
+    [DLK_KEY_LOCK_PERMITS] =
+        {"lock.permits", DLK_TYPE_INT, DLK_SCOPE_LOCK, .min = 1, .max = INT_MAX_,
+         .zero = true, .default_shown = "0 = must exist",
+         .backends = "those with semaphores",
+         .doc = "The size of a semaphore, which the first acquire makes. 0 "
+                "takes it as it is.",
+         V01},
     [DLK_KEY_LOCK_TAKE] = {"lock.take", DLK_TYPE_INT, DLK_SCOPE_LOCK, .number = 1,
                            .min = 1, .max = INT_MAX_, .range_shown = "1..permits",
                            .backends = "those with semaphores (curator: 1)",
@@ -226,10 +228,26 @@ static const dlk_key_spec table[DLK_KEY_COUNT] = {
     [DLK_KEY_REDIS_HANDOVER] =
         {"redis.handover", DLK_TYPE_BOOL, .number = 1, .backends = "redis (redisson)",
          .doc = "Let the server decide who is next instead of letting all race.", V01},
+    [DLK_KEY_REDIS_OPEN_TURN] =
+        {"redis.open_turn", DLK_TYPE_INT, .number = 4, .min = 0, .max = 1000000,
+         .backends = "redis (redisson)",
+         .doc = "Every so many hand-overs the lock is put up for all, if Redisson's "
+                "waiters may want it; 0: never.",
+         V01},
+    [DLK_KEY_REDIS_CLAIM_MS] =
+        {"redis.claim_ms", DLK_TYPE_INT, .number = 500, .min = 50, .max = 60000,
+         .backends = "redis (redisson)",
+         .doc =
+             "How long a lock that was handed on is kept for who was told, at most its "
+             "lease.",
+         V01},
     [DLK_KEY_REDIS_SEMAPHORE] = {"redis.semaphore", DLK_TYPE_ENUM, DLK_SCOPE_LOCK,
                                  .words = {"expirable", "plain"},
                                  .backends = "redis (redisson)",
-                                 .doc = "Which of Redisson's semaphores.", V01},
+                                 .doc = "Which of Redisson's semaphores: "
+                                        "RPermitExpirableSemaphore, or RSemaphore, where "
+                                        "the permits of the dead are lost.",
+                                 V01},
     [DLK_KEY_REDIS_FAIR_WAIT_MS] =
         {"redis.fair_wait_ms", DLK_TYPE_INT, .number = 30000, .min = 10000, .max = 300000,
          .backends = "redis (fair)",
@@ -252,8 +270,11 @@ static const dlk_key_spec table[DLK_KEY_COUNT] = {
                                       .backends = "redis (rueidis)",
                                       .doc = "KeyPrefix, as the others have it.", V01},
 
-    [DLK_KEY_REDLOCK_FENCING] = {"redlock.fencing", DLK_TYPE_BOOL, .backends = "redlock",
-                                 .doc = "Keep fencing tokens on the masters.", V01},
+    [DLK_KEY_REDLOCK_FENCING] =
+        {"redlock.fencing", DLK_TYPE_BOOL, .backends = "redlock",
+         .doc = "Give each grant a token, for a second round trip; off: "
+                "one, and tokens are 0.",
+         V01},
 
     [DLK_KEY_ZOOKEEPER_LAYOUT] =
         {"zookeeper.layout", DLK_TYPE_ENUM, DLK_SCOPE_LOCK,
@@ -263,12 +284,13 @@ static const dlk_key_spec table[DLK_KEY_COUNT] = {
              "Whose nodes we share: Curator's, kazoo's, both, one plain ephemeral node, "
              "or those of zookeeper.node.",
          V01},
-    [DLK_KEY_ZOOKEEPER_NODE] =
-        {"zookeeper.node", DLK_TYPE_TEXT, DLK_SCOPE_LOCK, .max = 1024,
-         .range_shown = "needs {seq} and, under a shared parent, {name}",
-         .backends = "zookeeper (pattern)",
-         .doc = "The node's path, with {name}, {session}, {uuid} and {seq} filled in.",
-         V01},
+    [DLK_KEY_ZOOKEEPER_NODE] = {"zookeeper.node", DLK_TYPE_TEXT, DLK_SCOPE_LOCK,
+                                .max = 1024, .range_shown = "has {name}, ends with {seq}",
+                                .backends = "zookeeper (pattern)",
+                                .doc = "The node's path below the chroot, in which "
+                                       "{name}, {session}, {uuid}, {side} "
+                                       "(W or R) and {seq} stand for what they say.",
+                                V01},
     [DLK_KEY_ZOOKEEPER_ELECTION] = {"zookeeper.election", DLK_TYPE_ENUM, DLK_SCOPE_LOCK,
                                     .words = {"latch", "selector"},
                                     .backends = "zookeeper",
@@ -284,11 +306,17 @@ static const dlk_key_spec table[DLK_KEY_COUNT] = {
     [DLK_KEY_MEMCACHED_PROTOCOL] = {"memcached.protocol", DLK_TYPE_ENUM,
                                     .words = {"auto", "meta", "classic"},
                                     .backends = "memcached, memlock",
-                                    .doc = "Which commands to use.", V01},
+                                    .doc = "Which commands to use: meta ones where the "
+                                           "server has them, and for stores where it may "
+                                           "evict (auto), always, or never.",
+                                    V01},
     [DLK_KEY_MEMCACHED_KEY_ENCODING] =
         {"memcached.key_encoding", DLK_TYPE_ENUM, .words = {"none", "base64"},
          .backends = "memcached, memlock",
-         .doc = "How to send names that memcached's keys can't carry.", V01},
+         .doc =
+             "How to send names: as they are, or all of them in base64, for those that "
+             "memcached's keys can't carry.",
+         V01},
 
     [DLK_KEY_FILE_SLOTS] =
         {"file.slots", DLK_TYPE_INT, .number = 1024, .min = 16, .max = 65536,

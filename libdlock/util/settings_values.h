@@ -8,9 +8,11 @@ typedef struct dlk_value {
     bool set;
     int64_t number; /* int, bool, octal; enum: the index of the word */
     char *text;     /* text, secret, path; else NULL */
+    bool secret;    /* text is one, of dlk_secret_dup */
 } dlk_value;
 
 struct dlk_settings {
+    int sharers; /* besides the first owner; whoever shares it guards it */
     dlk_value values[DLK_KEY_COUNT];
 };
 

@@ -4,7 +4,9 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -38,6 +40,12 @@ static void *begin(void *arg)
     (void)pthread_setname_np(pthread_self(),
                              copy.name); /* for who looks with a debugger */
     return copy.run(copy.arg);
+}
+
+bool dlk_thread_has_cores(void)
+{
+    cpu_set_t cores; /* the call fails where there are more than fit */
+    return sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) > 1;
 }
 
 bool dlk_thread_start(pthread_t *thread, const char *name, void *(*run)(void *),
@@ -87,6 +95,31 @@ void dlk_futex_wake(dlk_futex *word, int sleepers, bool shared)
     /* Fails only for a word that is no longer mapped, where nobody can sleep. */
     (void)syscall(SYS_futex, word, shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, sleepers,
                   NULL, NULL, 0);
+    errno = saved;
+}
+
+void dlk_futex_wait_bits(dlk_futex *word, uint32_t seen, int64_t until, uint32_t bits)
+{
+    struct timespec then, *timeout = NULL;
+    if (until < DLK_NEVER) {
+        int64_t ns = until - dlk_clock_now();
+        if (ns <= 0)
+            return;
+        (void)clock_gettime(CLOCK_MONOTONIC, &then); /* this one wants a point in time */
+        ns += then.tv_nsec;
+        then.tv_sec += ns / DLK_NS_PER_SEC;
+        then.tv_nsec = ns % DLK_NS_PER_SEC;
+        timeout = &then;
+    }
+    int saved = errno;
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, timeout, NULL, bits);
+    errno = saved;
+}
+
+void dlk_futex_wake_bits(dlk_futex *word, uint32_t bits)
+{
+    int saved = errno;
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, bits);
     errno = saved;
 }
 

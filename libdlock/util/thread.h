@@ -15,6 +15,9 @@ uint64_t dlk_thread_number(void);
 bool dlk_thread_start(pthread_t *thread, const char *name, void *(*run)(void *),
                       void *arg);
 
+/* Whether the calling thread may run on more than one core. */
+bool dlk_thread_has_cores(void);
+
 /*
  * A futex word. A sleeper reads it, decides to sleep, and sleeps only while it is unchanged;
  * whoever has news changes it and then wakes. A wake may come for nothing: always look again.
@@ -25,6 +28,9 @@ typedef _Atomic uint32_t dlk_futex;
 /* Sleeps while *word == seen, until @p until (boot clock, ns) at the latest. */
 void dlk_futex_wait(dlk_futex *word, uint32_t seen, int64_t until, bool shared);
 void dlk_futex_wake(dlk_futex *word, int sleepers, bool shared);
+/* Of those who sleep at one private word, the ones that have some of these bits. */
+void dlk_futex_wait_bits(dlk_futex *word, uint32_t seen, int64_t until, uint32_t bits);
+void dlk_futex_wake_bits(dlk_futex *word, uint32_t bits);
 
 /* How often this process has been forked into being since it loaded us: an object that was made
  * in another generation belongs to a parent. */

@@ -69,7 +69,7 @@ static dlock_err decode(dlk_slice in, char **ret, dlock_error **err)
         return dlk_error_nomem(err);
     dlock_err code = decode_into(text, in, err);
     if (code) {
-        dlk_secret_free(text);
+        dlk_wipe_free(text);
         return code;
     }
     *ret = text;
@@ -305,14 +305,14 @@ void dlk_uri_free(dlk_uri *uri)
         free(uri->hosts[i].host);
     for (size_t i = 0; i < uri->parameter_count; i++) {
         free(uri->parameters[i].key);
-        dlk_secret_free(uri->parameters[i].value);
+        dlk_wipe_free(uri->parameters[i].value);
     }
     free(uri->hosts);
     free(uri->parameters);
     free(uri->scheme);
     free(uri->path);
     free(uri->user);
-    dlk_secret_free(uri->password);
+    dlk_wipe_free(uri->password);
     free(uri->masked);
     free(uri);
 }
@@ -348,8 +348,11 @@ static dlock_err apply_part(dlk_settings *settings, dlk_key_id id, const char *v
 
 static const char *database(const dlk_uri *uri)
 {
-    bool plain = strcmp(uri->scheme, "redis") == 0 || strcmp(uri->scheme, "rediss") == 0;
-    return plain && uri->path[0] == '/' && uri->path[1] ? uri->path + 1 : NULL;
+    static const char *const plain[] = {"redis", "rediss", "redlock", "redlocks"};
+    bool has_one = false;
+    for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++)
+        has_one |= strcmp(uri->scheme, plain[i]) == 0;
+    return has_one && uri->path[0] == '/' && uri->path[1] ? uri->path + 1 : NULL;
 }
 
 dlock_err dlk_uri_apply(const dlk_uri *uri, dlk_settings *settings, dlock_error **err)

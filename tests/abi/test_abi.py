@@ -86,10 +86,10 @@ class Library:
     def no_search_path_is_built_in(self):
         tap.equal('RPATH', re.findall(r'\((?:RPATH|RUNPATH)\).*', self.readelf('--dynamic')), [])
 
-    def needs_only_libc_and_hiredis(self):
+    def needs_only_libc_and_the_libraries_of_its_services(self):
         needed = re.findall(r'NEEDED.*\[(.*)\]', self.readelf('--dynamic'))
-        foreign = [name for name in needed
-                   if not re.match(r'(libc|ld-linux.*|libpthread|libhiredis|libgcc_s)\.so', name)]
+        ours = r'lib(c|pthread|gcc_s|hiredis|zookeeper_mt|ssl|crypto|curl|jansson)\.so|ld-linux'
+        foreign = [name for name in needed if not re.match(ours, name)]
         tap.equal('foreign libraries', foreign, [])
 
     def calls_are_fortified_and_stacks_guarded(self):

@@ -127,13 +127,20 @@ static void watch_others(dlk_local *local)
 static void held(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
                  const dlk_turn *place, int64_t until, int64_t now)
 {
-    if (turn)
+    if (turn) {
         turn->turn = *place;
-    else
+        turn->told = false; /* what it was told is over; it waits for the next */
+    } else {
         keep_turn(local, ask, place);
+    }
     ask->wait_ms = dlk_clock_ms_until(until, now, INT64_MAX / DLK_NS_PER_MS) + 1;
     ask->reply = DLK_HELD;
     watch_others(local);
+}
+
+static bool is_election(const dlk_ask *ask)
+{
+    return ask->key->kind == DLOCK_ELECTION;
 }
 
 static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
@@ -149,6 +156,9 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
     uint32_t row = make_row(&visit, ask->key, now);
     if (row != 0)
         outcome = dlk_table_acquire(&visit, row, &claim, &place, &ask->token, &until);
+    if (outcome == DLK_GRANTED && is_election(ask))
+        dlk_table_publish(&visit, row, ask->token,
+                          dlk_settings_text(ask->key->settings, DLK_KEY_LOCK_DATA));
     bool fine = dlk_local_leave(local, &visit, ask);
     if (turn && fine && outcome != DLK_QUEUED)
         drop_turn(local, turn); /* granted, or refused for good */
@@ -168,6 +178,11 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
     case DLK_NO_TOKEN:
         refuse(local, ask, "has given all its tokens");
         return;
+    case DLK_OTHER_KIND:
+        dlk_ask_refuse(ask,
+                       dlk_error_make(DLOCK_ECONFLICT,
+                                      "a lock of another kind is held under this name"));
+        return;
     case DLK_NOTHING:
         refuse(local, ask, "is full of locks; make it anew with a larger file.slots");
         return;
@@ -182,8 +197,9 @@ static void acquire(dlk_local *local, dlk_ask *ask, int64_t now)
         dlk_ask_refuse(ask, dlk_error_copy(local->gone));
         return;
     }
-    if (turn && dlk_turn_granted(local->table, &turn->turn, &token, &until) &&
-        until > now) {
+    /* Who is elected has something to publish, and enters for that. */
+    if (turn && !is_election(ask) &&
+        dlk_turn_granted(local->table, &turn->turn, &token, &until) && until > now) {
         int64_t since = until - ask->ttl_ms * DLK_NS_PER_MS;
         ask->since = since < ask->since ? since : ask->since;
         ask->token = token;
@@ -298,6 +314,12 @@ void dlk_local_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
         return;
     case DLK_DOCTOR:
         dlk_local_doctor(local, ask, now);
+        return;
+    case DLK_IMPORT: /* what a client has goes with it: nothing can be left for another */
+    case DLK_REVOKE:
+        dlk_ask_refuse(ask, dlk_error_make(DLOCK_ENOTSUP,
+                                           "%s: a lock can't be asked for or handed on",
+                                           backend->type->schemes[0]));
         return;
     }
 }

@@ -83,22 +83,38 @@ bool dlk_local_leave(dlk_local *local, dlk_visit *visit, dlk_ask *ask)
     return false;
 }
 
-/* Registers, or only sees whether the table can be entered again. NULL: it is up. */
-static dlock_error *try_up(dlk_local *local, int patience)
+/* Enters, and takes a place among the members if it hasn't one yet. */
+static dlk_entry join(dlk_local *local, int patience)
 {
     dlk_visit visit;
-    if (!local->owner && local->table->shared)
-        dlk_watch_reap(local->table);
     dlk_entry entry = dlk_table_enter(local->table, &visit, patience);
     if (entry != DLK_ENTERED)
-        return entry_error(local, entry);
+        return entry;
     if (!local->owner) {
         local->who.uuid = local->base.host->uuid;
         local->who.name = local->base.host->name;
+        dlk_member_let_go(&visit, 0, dlk_clock_now());
         local->owner = dlk_member_join(&visit, &local->who);
         atomic_store(&local->me, dlk_member_of(local->table, local->owner));
     }
     dlk_table_leave(&visit);
+    return entry;
+}
+
+/* Registers, or only sees whether the table can be entered again. NULL: it is up. */
+static dlock_error *try_up(dlk_local *local, int patience)
+{
+    bool is_new = !local->owner && local->table->shared;
+    dlk_entry entry = join(local, patience);
+    if (entry == DLK_ENTERED && is_new) {
+        /* As a member: if we die over it ourselves, that is seen, and whoever was given something
+         * is woken all the same. The dead may also have had our place. */
+        dlk_watch_reap(local->table);
+        if (!local->owner)
+            entry = join(local, patience);
+    }
+    if (entry != DLK_ENTERED)
+        return entry_error(local, entry);
     if (!local->owner)
         return dlk_error_make(
             DLOCK_EUNAVAIL,
@@ -163,11 +179,11 @@ void dlk_local_stop(dlk_backend *backend)
     if (!local->owner)
         return;
     if (dlk_table_enter(local->table, &visit, PATIENCE_MS) == DLK_ENTERED) {
-        dlk_member_leave(&visit, local->owner, dlk_clock_now());
+        dlk_member_let_go(&visit, local->owner, dlk_clock_now());
         dlk_table_leave(&visit);
-    } else {
-        dlk_member_vanish(local->table, local->owner);
     }
+    /* Not before those who got something were woken: who dies over that has to be missed. */
+    dlk_member_vanish(local->table, local->owner);
 }
 
 void dlk_local_free(dlk_backend *backend)
@@ -196,7 +212,8 @@ void dlk_local_forked(dlk_backend *backend)
 dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
 {
     if (!backend->type->traits.kinds[key->kind])
-        return dlk_error_set(err, DLOCK_ENOTSUP, "%s: has only mutexes so far",
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "%s: has only mutexes and elections so far",
                              backend->type->schemes[0]);
     if (key->size < 1 || key->size > DLK_TABLE_NAME)
         return dlk_error_set(err, DLOCK_EINVAL, "a name has 1 to %d bytes, not %zu",
@@ -206,6 +223,7 @@ dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **e
         return dlk_error_nomem(err);
     dlk_list_init(&data->turns);
     data->hash = dlk_table_hash(key->name, key->size);
+    key->queues = true;
     key->data = data;
     return DLOCK_OK;
 }
@@ -267,10 +285,13 @@ void dlk_local_kick(dlk_backend *backend)
         dlk_member_ring(local->table, me);
 }
 
-static bool is_granted(const dlk_local *local, const dlk_local_turn *turn)
+/* Its turn has come, or has come and gone: a grant that nobody looked at in time went to somebody
+ * else, and the seat with it. */
+static bool has_news(const dlk_local *local, const dlk_local_turn *turn)
 {
     int64_t token, until;
-    return dlk_turn_granted(local->table, &turn->turn, &token, &until);
+    return dlk_turn_granted(local->table, &turn->turn, &token, &until) ||
+           !dlk_turn_is_seated(local->table, &turn->turn);
 }
 
 void dlk_local_process(dlk_backend *backend, int64_t now)
@@ -279,18 +300,18 @@ void dlk_local_process(dlk_backend *backend, int64_t now)
     dlk_member *me = atomic_load_explicit(&local->me, memory_order_relaxed);
     (void)now; /* whether a grant is still in time is looked at when it is asked for */
     local->seen = atomic_load(me ? &me->bell : &local->own_bell);
-    dlk_list granted, *node;
-    dlk_list_init(&granted);
+    dlk_list news, *node;
+    dlk_list_init(&news);
     DLK_LIST_FOR(it, &local->turns)
     {
         dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, all);
-        if (turn->told || !is_granted(local, turn))
+        if (turn->told || !has_news(local, turn))
             continue;
         dlk_list_remove(it);
-        dlk_list_append(&granted, it);
+        dlk_list_append(&news, it);
     }
     /* The host may ask from inside, and so remove any of them from wherever it is. */
-    while ((node = dlk_list_take_first(&granted))) {
+    while ((node = dlk_list_take_first(&news))) {
         dlk_local_turn *turn = DLK_LIST_ITEM(node, dlk_local_turn, all);
         dlk_list_append(&local->turns, node);
         turn->told = true;

@@ -155,13 +155,19 @@ static dlock_err lock_opening(const dlk_file *file, int64_t wait_ms, dlock_error
     return DLOCK_OK;
 }
 
-/* Whether the path still leads to what we opened: it may have been replaced, or removed by
- * somebody whose making of it failed. */
-static bool is_at_path(const dlk_file *file)
+typedef enum place {
+    THERE,
+    ELSEWHERE, /* replaced, or removed by somebody whose making of it failed */
+    UNSEEN,    /* errno says why; it may well be there */
+} place;
+
+/* Whether the path still leads to what we opened. */
+static place look_at_path(const dlk_file *file)
 {
     struct stat st;
-    return stat(file->path, &st) == 0 && st.st_dev == file->device &&
-           st.st_ino == file->inode;
+    if (stat(file->path, &st) != 0)
+        return errno == ENOENT || errno == ENOTDIR ? ELSEWHERE : UNSEEN;
+    return st.st_dev == file->device && st.st_ino == file->inode ? THERE : ELSEWHERE;
 }
 
 static dlock_err map(const dlk_file *file, dlk_table *table, dlock_error **err)
@@ -318,7 +324,10 @@ static dlock_err try_open(dlk_file *file, dlk_table *table, const dlk_file_wish 
         rc = lock_opening(file, wish->wait_ms, err);
     if (rc != DLOCK_OK)
         return rc;
-    *again = !is_at_path(file);
+    place where = look_at_path(file);
+    if (where == UNSEEN)
+        return failed(err, "look at", file->path);
+    *again = where == ELSEWHERE;
     if (*again)
         return dlk_error_set(err, DLOCK_EUNAVAIL, "%s is being replaced all the time",
                              file->path);
@@ -371,7 +380,7 @@ dlock_err dlk_file_check(const dlk_file *file, const dlk_table *table, dlock_err
     if (dlk_file_is_truncated(file, table))
         return dlk_error_set(err, DLOCK_EPROTO, "%s was truncated while it is in use",
                              file->path);
-    if (!is_at_path(file))
+    if (look_at_path(file) == ELSEWHERE)
         return dlk_error_set(
             err, DLOCK_EPROTO,
             "%s was removed or replaced while it is in use: others may lock in "

@@ -86,7 +86,7 @@ void dlk_local_kick(dlk_backend *backend);
 #define DLK_LOCAL_TRAITS                                                                 \
     {                                                                                    \
         .layout = "table", .class = 2, .queues = true, .fair = true, .tokens = true,     \
-        .kinds = {[DLOCK_MUTEX] = true},                                                 \
+        .kinds = {[DLOCK_MUTEX] = true, [DLOCK_ELECTION] = true},                        \
     }
 
 /* Enters, or says in ask why it can't be. */

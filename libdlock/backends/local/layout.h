@@ -2,7 +2,7 @@
  * How the lease table lies in memory: the same in a file that processes share and in the private
  * memory behind mem:.
  *
- *     head | members | rows | seats | buckets | scratch | names
+ *     head | members | rows | seats | buckets | scratch | names | notices
  *
  * A member is a client, a row is a lock, a seat is a place in a lock's line. Places are named by
  * a ref, the index plus 1, so that zeroed memory is an empty table and 0 is "none".
@@ -31,7 +31,7 @@
 #define DLK_TABLE_MAGIC "dlocktbl" /* a finished table */
 #define DLK_TABLE_MAKING                                                                 \
     "dlock..."             /* one whose making was interrupted, if nobody has it open */
-#define DLK_TABLE_LAYOUT 1 /* raised when anything in this file changes */
+#define DLK_TABLE_LAYOUT 2 /* raised when anything in this file changes */
 #define DLK_TABLE_NAME   1024 /* bytes of a lock's name */
 #define DLK_TABLE_MUTEX  128  /* bytes kept for the mutex, whatever the libc */
 
@@ -98,6 +98,14 @@ typedef struct dlk_row {
     uint32_t next;        /* derived: in the bucket, or of the free ones */
     uint32_t first, last; /* derived: the line */
 } dlk_row;
+
+/* What the holder of a row publishes: of an election, its id. It counts while the token is that of
+ * the record; the token is written last, so a half-written text never counts. */
+typedef struct dlk_notice {
+    _Atomic int64_t token;
+    uint32_t size;
+    char text[DLK_TABLE_NAME];
+} dlk_notice;
 
 typedef struct dlk_seat {
     alignas(64) _Atomic uint64_t word; /* the ticket; 0: free */

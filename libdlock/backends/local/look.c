@@ -26,6 +26,8 @@ typedef struct view {
     uint32_t pid;
     char client[sizeof(((dlk_member *)NULL)->name)];
     int64_t waiters;
+    bool publishes;
+    char data[DLK_TABLE_NAME + 1];
 } view;
 
 /* Copies what is to be told, so that no memory is asked for inside the mutex. */
@@ -43,6 +45,7 @@ static void look(dlk_visit *visit, uint32_t ref, int64_t now, view *seen)
         if (member)
             (void)snprintf(seen->client, sizeof(seen->client), "%.*s",
                            (int)sizeof(member->name) - 1, member->name); /* fits */
+        seen->publishes = dlk_table_published(visit, ref, record->token, seen->data);
     }
     const dlk_seat *seat = row ? dlk_seat_at(table, row->first) : NULL;
     for (uint32_t steps = 0; seat; seat = dlk_seat_at(table, seat->next)) {
@@ -73,7 +76,9 @@ void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now)
         return;
     ask->info = dlk_info_new();
     dlk_info_add_int(ask->info, seen.held, "held");
-    dlk_info_add_text(ask->info, "mutex", "kind");
+    bool election =
+        seen.held ? seen.record.kind == DLOCK_ELECTION : ask->key->kind == DLOCK_ELECTION;
+    dlk_info_add_text(ask->info, election ? "election" : "mutex", "kind");
     if (seen.held) {
         dlk_info_add_text(ask->info, seen.owner, "holders.0.owner");
         dlk_info_add_int(ask->info, seen.record.token, "holders.0.token");
@@ -82,6 +87,8 @@ void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now)
         dlk_info_add_int(ask->info, 1, "holders.0.count");
         dlk_info_add_int(ask->info, seen.pid, "holders.0.pid");
         dlk_info_add_text(ask->info, seen.client, "holders.0.client");
+        if (seen.publishes)
+            dlk_info_add_text(ask->info, seen.data, "holders.0.data");
     }
     dlk_info_add_int(ask->info, seen.waiters, "waiters");
     dlk_info_add_text(ask->info, local->base.type->traits.layout, "layout");

@@ -71,6 +71,12 @@ void dlk_member_vanish(dlk_table *table, uint64_t owner)
     (void)vanish(table, owner); /* gone already is as good */
 }
 
+/* With owner 0: of whoever isn't there any more. */
+static bool is_of(const dlk_table *table, uint64_t whose, uint64_t owner)
+{
+    return owner != 0 ? whose == owner : whose != 0 && !dlk_member_of(table, whose);
+}
+
 static void clear_seats(dlk_visit *visit, uint64_t owner)
 {
     for (uint32_t ref = 1; ref <= visit->table->head->seat_high; ref++) {
@@ -79,7 +85,7 @@ static void clear_seats(dlk_visit *visit, uint64_t owner)
             visit->damaged = true;
             return;
         }
-        if (seat->owner != owner ||
+        if (!is_of(visit->table, seat->owner, owner) ||
             atomic_load_explicit(&seat->word, memory_order_relaxed) == 0)
             continue;
         if (atomic_load_explicit(&seat->token, memory_order_relaxed) == 0) {
@@ -95,21 +101,26 @@ static void clear_seats(dlk_visit *visit, uint64_t owner)
     }
 }
 
-void dlk_member_leave(dlk_visit *visit, uint64_t owner, int64_t now)
+void dlk_member_let_go(dlk_visit *visit, uint64_t owner, int64_t now)
 {
-    if (!vanish(visit->table, owner))
-        return;
     clear_seats(visit, owner);
     for (uint32_t ref = 1; ref <= visit->table->head->row_high && !visit->damaged;
          ref++) {
         dlk_row *row = dlk_row_at(visit->table, ref);
         if (!row)
             visit->damaged = true;
-        else if (dlk_row_record(row)->owner == owner)
+        else if (is_of(visit->table, dlk_row_record(row)->owner, owner))
             dlk_table_evict(visit, ref, now);
     }
-    /* The one who left may have died between handing a lock over and waking the new owner. */
-    visit->ring_granted = true;
+}
+
+void dlk_member_bury(dlk_visit *visit, uint64_t owner, int64_t now)
+{
+    if (!vanish(visit->table, owner))
+        return;
+    dlk_member_let_go(visit, owner, now);
+    /* The dead may have died between handing a lock over and waking the new owner. */
+    visit->ring_granted = !DLK_PLANTED(NO_REWAKE);
 }
 
 void dlk_member_ring(const dlk_table *table, dlk_member *member)

@@ -29,7 +29,8 @@ size_t dlk_table_measure(dlk_table *table, uint32_t rows)
                   pages(sizeof(dlk_seat) * table->seat_count) +
                   pages(sizeof(uint32_t) * table->bucket_count) +
                   pages(sizeof(uint32_t) * table->seat_count) +
-                  pages((size_t)DLK_TABLE_NAME * table->row_count);
+                  pages((size_t)DLK_TABLE_NAME * table->row_count) +
+                  pages(sizeof(dlk_notice) * table->row_count);
     return table->size;
 }
 
@@ -49,6 +50,8 @@ void dlk_table_place(dlk_table *table, void *memory)
     table->scratch = (uint32_t *)(void *)at;
     at += pages(sizeof(uint32_t) * table->seat_count);
     table->names = at;
+    at += pages((size_t)DLK_TABLE_NAME * table->row_count);
+    table->notices = (dlk_notice *)(void *)at;
 }
 
 int64_t dlk_table_first_token(void)

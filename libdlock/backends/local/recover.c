@@ -42,6 +42,22 @@ static void sort_by_ticket(const dlk_table *table, uint32_t count)
     }
 }
 
+/* What a record says of somebody who is gone, or of a seat that isn't its own (any more), may come
+ * true again by chance, where the counters were damaged: then another's seat would be freed. */
+static void forget_strangers(const dlk_table *table, uint32_t ref)
+{
+    dlk_row *row = dlk_row_at(table, ref);
+    dlk_record record = *dlk_row_record(row);
+    const dlk_seat *seat = dlk_seat_at(table, record.seat);
+    if (record.owner != 0 && !dlk_member_of(table, record.owner)) {
+        dlk_row_commit(row, &(dlk_record){.owner = 0});
+    } else if (record.ticket != 0 &&
+               (!seat || seat->word != record.ticket || seat->row != ref)) {
+        record.ticket = record.seat = 0;
+        dlk_row_commit(row, &record);
+    }
+}
+
 static void rebuild_row(dlk_visit *visit, uint32_t ref)
 {
     const dlk_table *table = visit->table;
@@ -60,6 +76,7 @@ static void rebuild_row(dlk_visit *visit, uint32_t ref)
     *bucket = ref;
     if (dlk_row_record(row)->token > table->head->last_token)
         table->head->last_token = dlk_row_record(row)->token;
+    forget_strangers(table, ref);
 }
 
 /* True: the seat is in a line. */

@@ -103,14 +103,23 @@ static uint32_t sweep(dlk_visit *visit, int64_t now)
     return 0;
 }
 
+/* A row behind all that were in use. It is zero, unless `row_high` was damaged. */
+static uint32_t first_use(dlk_visit *visit)
+{
+    uint32_t ref = ++visit->table->head->row_high;
+    dlk_row *row = dlk_row_at(visit->table, ref);
+    if (dlk_row_record(row)->owner != 0)
+        dlk_row_commit(row, &(dlk_record){.owner = 0});
+    return ref;
+}
+
 static uint32_t take_row(dlk_visit *visit, int64_t now)
 {
     dlk_head *head = visit->table->head;
     uint32_t ref = head->free_row;
     if (ref == 0) {
-        if (head->row_high < visit->table->row_count)
-            return ++head->row_high;
-        return sweep(visit, now);
+        return head->row_high < visit->table->row_count ? first_use(visit)
+                                                        : sweep(visit, now);
     }
     dlk_row *row = dlk_row_at(visit->table, ref);
     if (!row || (row->title & SIZE_MASK) != 0) {

@@ -47,8 +47,13 @@ dlock_err dlk_stamp_world(dlk_table_stamp *stamp, dlock_error **err)
                              "file: needs /proc to tell processes apart: %s",
                              dlk_error_errno(errno, text, sizeof(text)));
     stamp->pid_ns = pid.st_ino;
-    /* Kernels before 5.6 have no time namespaces. */
-    stamp->time_ns = stat("/proc/self/ns/time", &time) == 0 ? time.st_ino : 0;
+    /* Kernels before 5.6 have no time namespaces. Any other failure isn't that: 0 would keep all
+     * others out of the table. */
+    bool known = stat("/proc/self/ns/time", &time) == 0;
+    if (!known && errno != ENOENT)
+        return dlk_error_set(err, DLOCK_EUNAVAIL, "file: can't tell time namespaces: %s",
+                             dlk_error_errno(errno, text, sizeof(text)));
+    stamp->time_ns = known ? time.st_ino : 0;
     return DLOCK_OK;
 }
 

@@ -8,6 +8,8 @@
 
 #include "util/point.h"
 
+#include <string.h>
+
 dlk_record *dlk_row_record(dlk_row *row)
 {
     return &row->record[atomic_load_explicit(&row->word, memory_order_relaxed) & 1];
@@ -16,6 +18,8 @@ dlk_record *dlk_row_record(dlk_row *row)
 void dlk_row_commit(dlk_row *row, const dlk_record *record)
 {
     uint64_t word = atomic_load_explicit(&row->word, memory_order_relaxed) + 1;
+    if (DLK_PLANTED(CHANGE_IN_PLACE))
+        word--;
     row->record[word & 1] = *record;
     DLK_POINT("table.record");
     atomic_store_explicit(&row->word, word, memory_order_release);
@@ -280,6 +284,8 @@ dlk_outcome dlk_table_acquire(dlk_visit *visit, uint32_t row_ref, const dlk_clai
     dlk_record *record = dlk_row_record(row);
     if (!valid(visit->table, record, claim->now))
         return take_or_wait(visit, row_ref, claim, turn, token, until);
+    if (record->kind != claim->kind)
+        return DLK_OTHER_KIND;
     if (is_of(record, claim)) {
         (void)dlk_table_renew(visit, row_ref,
                               claim); /* it is theirs, as we have just seen */
@@ -292,6 +298,30 @@ dlk_outcome dlk_table_acquire(dlk_visit *visit, uint32_t row_ref, const dlk_clai
     if (!seat_of(visit->table, turn) && !sit_down(visit, row_ref, claim, turn))
         return DLK_NO_SEAT;
     return DLK_QUEUED;
+}
+
+void dlk_table_publish(dlk_visit *visit, uint32_t row_ref, int64_t token,
+                       const char *text)
+{
+    dlk_notice *notice = &visit->table->notices[row_ref - 1];
+    size_t size = strnlen(text, DLK_TABLE_NAME);
+    atomic_store_explicit(&notice->token, 0, memory_order_release);
+    notice->size = (uint32_t)size;
+    memcpy(notice->text, text, size);
+    atomic_store_explicit(&notice->token, token, memory_order_release);
+}
+
+bool dlk_table_published(const dlk_visit *visit, uint32_t row_ref, int64_t token,
+                         char *ret)
+{
+    const dlk_notice *notice = &visit->table->notices[row_ref - 1];
+    uint32_t size = notice->size; /* anybody may write it meanwhile: read once */
+    if (atomic_load_explicit(&notice->token, memory_order_acquire) != token ||
+        size == 0 || size > DLK_TABLE_NAME)
+        return false;
+    memcpy(ret, notice->text, size);
+    ret[size] = '\0';
+    return true;
 }
 
 bool dlk_table_renew(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim)
@@ -339,4 +369,9 @@ bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *tok
     /* Read whole only if the seat is still the same one. (No fence: TSan does not know them.) */
     return *token > 0 &&
            atomic_load_explicit(&seat->word, memory_order_relaxed) == turn->ticket;
+}
+
+bool dlk_turn_is_seated(const dlk_table *table, const dlk_turn *turn)
+{
+    return seat_of(table, turn) != NULL;
 }

@@ -30,6 +30,7 @@ typedef struct dlk_table {
     uint32_t *buckets; /* derived: first row of each chain */
     uint32_t *scratch; /* room for the rebuild to sort seats in */
     char *names;
+    dlk_notice *notices; /* of the rows */
     uint32_t member_count, row_count, seat_count, bucket_count;
     size_t size;
     bool shared; /* among processes */
@@ -102,12 +103,20 @@ typedef enum dlk_outcome {
     DLK_GRANTED, /* *until and *token */
     DLK_QUEUED,  /* *until: end of the holder's lease; *turn */
     DLK_NO_SEAT,
-    DLK_NO_TOKEN, /* the counter is at its end */
-    DLK_NOTHING,  /* damaged: look at the visit */
+    DLK_NO_TOKEN,   /* the counter is at its end */
+    DLK_OTHER_KIND, /* a lock of another kind has this name and a holder */
+    DLK_NOTHING,    /* damaged: look at the visit */
 } dlk_outcome;
 
 dlk_outcome dlk_table_acquire(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
                               dlk_turn *turn, int64_t *token, int64_t *until);
+/* The holder of the row, with this token, publishes a text of at most DLK_TABLE_NAME bytes. */
+void dlk_table_publish(dlk_visit *visit, uint32_t row_ref, int64_t token,
+                       const char *text);
+/* What the one with this token publishes; false when there is nothing. @p ret has room for
+ * DLK_TABLE_NAME + 1 bytes. */
+bool dlk_table_published(const dlk_visit *visit, uint32_t row_ref, int64_t token,
+                         char *ret);
 /* Both false: it wasn't theirs (any more). */
 bool dlk_table_renew(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim);
 bool dlk_table_release(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
@@ -115,6 +124,8 @@ bool dlk_table_release(dlk_visit *visit, uint32_t row_ref, const dlk_claim *clai
 /* Whether the turn has come, without entering. */
 bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *token,
                       int64_t *until);
+/* Whether it has its seat still, in the line or with the grant; without entering. */
+bool dlk_turn_is_seated(const dlk_table *table, const dlk_turn *turn);
 /* Takes the lock from whoever has it. */
 void dlk_table_evict(dlk_visit *visit, uint32_t row_ref, int64_t now);
 /* Gives a lock that nobody has to the first in its line. */
@@ -139,9 +150,12 @@ typedef struct dlk_identity {
 
 /* The owner to claim with, or 0: no free place. */
 uint64_t dlk_member_join(dlk_visit *visit, const dlk_identity *who);
-/* Hands on all that @p owner has, if it still is there. */
-void dlk_member_leave(dlk_visit *visit, uint64_t owner, int64_t now);
-/* The same when the mutex can't be had: what it had is void, but nobody is told. */
+/* Hands on all that @p owner has, who stays a member; 0: all that was left behind by those who
+ * could not enter when they left. */
+void dlk_member_let_go(dlk_visit *visit, uint64_t owner, int64_t now);
+/* One who is dead, if it still is a member: hands on all that it had. */
+void dlk_member_bury(dlk_visit *visit, uint64_t owner, int64_t now);
+/* Ends the membership; what it had is void, but nobody is told. Without entering. */
 void dlk_member_vanish(dlk_table *table, uint64_t owner);
 /* NULL unless this owner is still there. */
 dlk_member *dlk_member_of(const dlk_table *table, uint64_t owner);

@@ -17,8 +17,10 @@
 #include "util/clock.h"
 #include "util/thread.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BLIND_MS    100
@@ -38,7 +40,7 @@ static bool bury(dlk_table *table, uint64_t owner)
     if (entry == DLK_ENTRY_BUSY)
         return false;
     if (entry == DLK_ENTERED) {
-        dlk_member_leave(&visit, owner, dlk_clock_now());
+        dlk_member_bury(&visit, owner, dlk_clock_now());
         dlk_table_leave(&visit);
     }
     return true;
@@ -137,6 +139,8 @@ void dlk_watch_step(dlk_watch *watch, int timeout_ms)
     /* Behind `high` there is nothing, so the wake moves up to keep the set short. */
     watch->pidfds[watch->high] = watch->pidfds[last];
     int ready = poll(watch->pidfds, watch->high + 1, timeout_ms);
+    if (ready < 0 && errno != EINTR) /* no memory: not to be asked again at once */
+        (void)nanosleep(&(struct timespec){.tv_nsec = DLK_NS_PER_MS}, NULL);
     bool woken = watch->pidfds[watch->high].revents != 0;
     if (watch->high != last)
         watch->pidfds[watch->high].fd = -1;

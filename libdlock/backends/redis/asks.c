@@ -2,13 +2,20 @@
  *
  * A script's SHA-1 may be unknown to the server (restarted, SCRIPT FLUSH). The answer is then
  * NOSCRIPT, nothing was done, and the request goes out once more with the script's text, within
- * the deadline it has. Those behind it in the pipeline meet the same and keep their order. */
+ * the deadline it has. Those behind it in the pipeline meet the same and keep their order; but where
+ * the server knows a release's script and not the acquire's, the one would overtake the other. */
 #include "backends/redis/asks.h"
 
+#include "backends/redis/batch.h"
+#include "backends/redis/cluster.h"
 #include "backends/redis/doctor.h"
 #include "backends/redis/errors.h"
+#include "backends/redis/fair.h"
+#include "backends/redis/handover.h"
 #include "backends/redis/internal.h"
 #include "backends/redis/keys.h"
+#include "backends/redis/layout.h"
+#include "backends/redis/replicas.h"
 #include "backends/redis/reports.h"
 #include "backends/redis/scripts.h"
 #include "util/clock.h"
@@ -16,13 +23,18 @@
 
 #include <string.h>
 
-/* In ask->scratch of a script's request: it has been sent with its text. */
-#define WITH_TEXT 1
-
 static const char *const verbs[] = {
-    [DLK_ACQUIRE] = "acquire", [DLK_RENEW] = "renew",   [DLK_RELEASE] = "release",
-    [DLK_VERIFY] = "verify",   [DLK_BREAK] = "break",   [DLK_INSPECT] = "inspect",
-    [DLK_LIST] = "list",       [DLK_DOCTOR] = "doctor",
+    [DLK_ACQUIRE] = "acquire",
+    [DLK_RENEW] = "renew",
+    [DLK_RELEASE] = "release",
+    [DLK_VERIFY] = "verify",
+    [DLK_BREAK] = "break",
+    [DLK_INSPECT] = "inspect",
+    [DLK_LIST] = "list",
+    [DLK_DOCTOR] = "doctor",
+    [DLK_REVOKE] = "revoke",
+    [DLK_IMPORT] = "import",
+    [DLK_REDIS_MAP] = "CLUSTER SLOTS",
 };
 
 /* ---- Sending ---- */
@@ -31,70 +43,87 @@ void dlk_redis_ask_sent(dlk_redis *redis, dlk_ask *ask)
 {
     redis->base.host->commands++;
     ask->sequence = (uint64_t)dlk_stream_end(&redis->commands.stream);
-    ask->reply = DLK_PENDING;
-    dlk_list_append(&redis->flight, &ask->link);
-    if (ask->deadline < redis->flight_deadline)
-        redis->flight_deadline = ask->deadline;
+    dlk_flight_await(&redis->flight, ask);
 }
 
-/* "<uuid>:<number>" */
-static size_t put_owner(const dlk_redis *redis, const dlk_ask *ask, char *to)
+size_t dlk_redis_put_owner(const dlk_redis *redis, uint64_t number, char *to)
 {
     memcpy(to, redis->owner, redis->owner_size);
-    return (size_t)(dlk_resp_number(to + redis->owner_size, ask->number) - to);
+    return (size_t)(dlk_resp_number(to + redis->owner_size, number) - to);
 }
 
-#define OWNER_MAX (DLK_UUID_SIZE + DLK_RESP_NUMBER_MAX)
-
-/* The requests that are made all the time: a prepared beginning, the owner, perhaps a lease. */
-static bool put_prepared(dlk_redis *redis, const dlk_ask *ask,
-                         const dlk_redis_bytes *begin, bool with_ttl)
+size_t dlk_redis_script_room(const dlk_redis_script *script, bool with_text)
 {
+    size_t what = with_text ? script->size : sizeof(script->sha1);
+    return 4 * DLK_RESP_OVERHEAD + sizeof("EVALSHA") + what;
+}
+
+char *dlk_redis_put_script(char *to, const dlk_redis_script *script, bool with_text,
+                           size_t keys, size_t args)
+{
+    to = dlk_resp_count(to, 3 + keys + args);
+    if (with_text) {
+        to = dlk_resp_bulk(to, "EVAL", 4);
+        to = dlk_resp_bulk(to, script->text, script->size);
+    } else {
+        to = dlk_resp_bulk(to, "EVALSHA", 7);
+        to = dlk_resp_bulk(to, script->sha1, strlen(script->sha1));
+    }
+    return dlk_resp_bulk_number(to, keys);
+}
+
+/* A script's request, with its SHA-1 or its text; it gets as many KEYS as the form's @p id does. */
+static bool put_script(dlk_redis *redis, const dlk_ask *ask, const dlk_redis_form *form,
+                       const dlk_redis_script *script, dlk_redis_script_id id,
+                       bool with_text)
+{
+    const dlk_key *key = ask->key;
+    char owner[DLK_REDIS_OWNER_MAX], ttl[64], room[DLK_REDIS_MORE][64];
+    dlk_arg args[2 + DLK_REDIS_MORE + 1]; /* behind the channel */
+    size_t count = 0, keys = dlk_redis_key_count(key, form, id);
+    if (ask->verb == DLK_BREAK)
+        args[count++] = dlk_arg_text(ask->text ? ask->text : "");
+    else
+        args[count++] = (dlk_arg){owner, dlk_redis_put_owner(redis, ask->number, owner)};
+    args[count++] = dlk_redis_number_arg(ask->ttl_ms, ttl);
+    if (form->more_count)
+        form->more(redis, ask, &args[count], room);
+    count += form->more_count;
+    if (ask->verb == DLK_IMPORT) /* who has given it away */
+        args[count++] = dlk_arg_text(ask->text);
+
+    size_t size = dlk_redis_script_room(script, with_text) +
+                  dlk_redis_keys_room(key, form, id) + dlk_redis_channel_room(key);
+    for (size_t i = 0; i < count; i++)
+        size += args[i].size + DLK_RESP_OVERHEAD;
     dlk_buf *out = &redis->commands.stream.out;
-    char *to = dlk_buf_room(out, begin->size + OWNER_MAX + 3 * DLK_RESP_OVERHEAD),
-         *from = to;
+    char *from = dlk_buf_room(out, size), *to = from;
     if (!to)
         return false;
-    memcpy(to, begin->data, begin->size);
-    char owner[OWNER_MAX];
-    to = dlk_resp_bulk(to + begin->size, owner, put_owner(redis, ask, owner));
-    if (with_ttl)
-        to = dlk_resp_bulk_number(to, (uint64_t)ask->ttl_ms);
+    to = dlk_redis_put_script(to, script, with_text, keys, 1 + count);
+    to = dlk_redis_put_keys(to, key, form, id);
+    to = dlk_redis_put_channel(to, redis, key->data);
+    for (size_t i = 0; i < count; i++)
+        to = dlk_resp_bulk(to, args[i].data, args[i].size);
     dlk_buf_added(out, (size_t)(to - from));
     return true;
 }
 
-/* Any script's request, with its SHA-1 or its text. */
-static bool put_script(dlk_redis *redis, const dlk_ask *ask, bool with_text)
+bool dlk_redis_ask_put(dlk_redis *redis, const dlk_ask *ask, bool with_text)
 {
     static const dlk_redis_script_id scripts[] = {
         [DLK_ACQUIRE] = DLK_SCRIPT_ACQUIRE, [DLK_RENEW] = DLK_SCRIPT_RENEW,
         [DLK_RELEASE] = DLK_SCRIPT_RELEASE, [DLK_VERIFY] = DLK_SCRIPT_VERIFY,
         [DLK_BREAK] = DLK_SCRIPT_BREAK,     [DLK_INSPECT] = DLK_SCRIPT_INSPECT,
+        [DLK_REVOKE] = DLK_SCRIPT_INSPECT, /* whom to tell; see reports.c */
     };
-    const dlk_redis_script *script = &dlk_redis_scripts[scripts[ask->verb]];
     const dlk_redis_key *key = ask->key->data;
-    bool two_keys = ask->verb == DLK_ACQUIRE || ask->verb == DLK_INSPECT;
-    char owner[OWNER_MAX], ttl[DLK_RESP_NUMBER_MAX];
-    dlk_arg args[8];
-    size_t count = 0;
-    args[count++] = dlk_arg_text(with_text ? "EVAL" : "EVALSHA");
-    args[count++] =
-        with_text ? (dlk_arg){script->text, script->size} : dlk_arg_text(script->sha1);
-    args[count++] = dlk_arg_text(two_keys ? "2" : "1");
-    args[count++] = (dlk_arg){ask->key->name, ask->key->size};
-    if (two_keys)
-        args[count++] = dlk_arg_text(key->token);
-    if (ask->verb == DLK_RELEASE || ask->verb == DLK_BREAK)
-        args[count++] = dlk_arg_text(key->channel);
-    if (ask->verb == DLK_BREAK)
-        args[count++] = dlk_arg_text(ask->text ? ask->text : "");
-    else if (ask->verb != DLK_INSPECT)
-        args[count++] = (dlk_arg){owner, put_owner(redis, ask, owner)};
-    if (ask->verb == DLK_ACQUIRE || ask->verb == DLK_RENEW)
-        args[count++] =
-            (dlk_arg){ttl, (size_t)(dlk_resp_number(ttl, (uint64_t)ask->ttl_ms) - ttl)};
-    return dlk_resp_command(&redis->commands.stream.out, args, count);
+    const dlk_redis_form *form = key->forms[ask->shared];
+    if (ask->verb == DLK_IMPORT) /* as an acquire, by a script that several forms share */
+        return put_script(redis, ask, form, &dlk_redis_scripts[form->import],
+                          DLK_SCRIPT_ACQUIRE, with_text);
+    dlk_redis_script_id id = scripts[ask->verb];
+    return put_script(redis, ask, form, dlk_redis_script_of(form, id), id, with_text);
 }
 
 static bool put(dlk_redis *redis, dlk_ask *ask)
@@ -103,25 +132,51 @@ static bool put(dlk_redis *redis, dlk_ask *ask)
         return dlk_redis_list_begin(redis, ask);
     if (ask->verb == DLK_DOCTOR)
         return dlk_redis_doctor_begin(redis, ask);
-    const dlk_redis_key *key = ask->key->data;
-    if (ask->verb == DLK_ACQUIRE)
-        return put_prepared(redis, ask, &key->acquire, true);
-    if (ask->verb == DLK_RENEW)
-        return put_prepared(redis, ask, &key->renew, true);
-    if (ask->verb == DLK_RELEASE)
-        return put_prepared(redis, ask, &key->release, false);
-    return put_script(redis, ask, false);
+    return dlk_redis_ask_put(redis, ask, false);
+}
+
+/* What the subscriber has to know, so that no message is missed between a request and the watch
+ * that follows its answer. */
+static void note_asking(const dlk_redis *redis, const dlk_ask *ask)
+{
+    dlk_redis_key *key = ask->key ? ask->key->data : NULL;
+    if (!key)
+        return;
+    if (ask->verb == DLK_ACQUIRE || ask->next)
+        key->asked_at = redis->subscriber.messages;
+    else if (ask->verb == DLK_INSPECT)
+        key->looked = true;
+    if (key->hands_over)
+        dlk_redis_handover_asks(ask);
 }
 
 void dlk_redis_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
 {
-    (void)now;
     dlk_redis *redis = (dlk_redis *)backend;
     dlk_list_init(&ask->link);
     ask->scratch = 0;
+    dlk_redis_fair_asks(redis, ask, now);
+    note_asking(redis, ask);
     if (redis->commands.phase != DLK_PHASE_READY) {
-        ask->error = dlk_error_copy(redis->why_down);
-        ask->reply = DLK_NOT_SENT;
+        dlk_flight_not_sent(ask, redis->why_down);
+    } else if (ask->verb == DLK_LIST && redis->layout->prefix_tells &&
+               (!ask->text || !ask->text[0])) {
+        (void)dlk_ask_refuse(
+            ask, dlk_error_make(DLOCK_ENOTSUP,
+                                "redis: with redis.layout=%s any key may be a lock: list "
+                                "with a prefix, or set client.prefix",
+                                redis->layout->name));
+    } else if (ask->verb == DLK_LIST && !redis->layout->type) {
+        (void)dlk_ask_refuse(
+            ask, dlk_error_make(DLOCK_ENOTSUP,
+                                "redis: with redis.layout=%s names can't be listed",
+                                redis->layout->name));
+    } else if (ask->verb == DLK_REVOKE && ask->key->kind == DLOCK_SEMAPHORE) {
+        (void)dlk_ask_refuse(
+            ask, dlk_error_make(DLOCK_ENOTSUP,
+                                "redis: a semaphore doesn't say whose its permits are"));
+    } else if (ask->verb == DLK_RENEW) {
+        dlk_redis_batch_add(redis, ask);
     } else if (put(redis, ask)) {
         dlk_redis_ask_sent(redis, ask);
     } else {
@@ -147,21 +202,48 @@ void dlk_redis_ask_refuse(dlk_redis *redis, dlk_ask *ask, dlock_error *error)
 static void warn_publish(dlk_redis *redis, const dlk_ask *ask)
 {
     const dlk_redis_key *key = ask->key->data;
-    if (!redis->warned_publish)
-        redis->base.host->log(redis->base.host, DLOCK_LOG_WARN,
-                              "redis: the user may not publish to %s: waiters will poll",
-                              key->channel);
+    if (redis->warned_publish)
+        return;
+    char channel[DLK_REDIS_CHANNEL_MAX];
+    redis->base.host->log(redis->base.host, DLOCK_LOG_WARN,
+                          "redis: the user may not publish to %.*s: waiters will poll",
+                          (int)dlk_redis_channel_name(key, channel), channel);
     redis->warned_publish = true;
 }
 
-/* An error reply: nothing was done. */
-static void take_error(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+/* Is @p number given back by a request behind this one? Whatever it asked for isn't to be asked for
+ * after that. */
+static bool given_back_behind(const dlk_redis *redis, const dlk_ask *ask, uint64_t number)
 {
+    DLK_LIST_FOR(it, &redis->flight.asks)
+    {
+        const dlk_ask *other = DLK_LIST_ITEM(it, dlk_ask, link);
+        if (other != ask && other->verb == DLK_RELEASE && other->key == ask->key &&
+            other->number == number)
+            return true;
+    }
+    return false;
+}
+
+/* An error reply: nothing was done. */
+void dlk_redis_ask_take_error(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+{
+    if (redis->place_in_cluster && dlk_cluster_redirects(redis, ask, reply))
+        return;
     bool script = ask->verb != DLK_LIST && ask->verb != DLK_DOCTOR;
-    if (script && dlk_resp_begins(reply, "NOSCRIPT") && ask->scratch != WITH_TEXT) {
+    if (script && dlk_resp_begins(reply, "NOSCRIPT") &&
+        ask->scratch != DLK_REDIS_WITH_TEXT) {
+        if ((ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT) &&
+            given_back_behind(redis, ask, ask->number)) {
+            dlk_redis_ask_answer(redis, ask, DLK_NOT_SENT);
+            return;
+        }
+        if (ask->verb == DLK_RELEASE && ask->next &&
+            given_back_behind(redis, ask, ask->next))
+            ask->next = 0;
         dlk_list_remove(&ask->link);
-        ask->scratch = WITH_TEXT;
-        if (put_script(redis, ask, true))
+        ask->scratch = DLK_REDIS_WITH_TEXT;
+        if (dlk_redis_ask_put(redis, ask, true))
             dlk_redis_ask_sent(redis, ask);
         else
             dlk_redis_ask_refuse(redis, ask,
@@ -181,52 +263,128 @@ static void take_error(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
     dlk_redis_ask_refuse(redis, ask, dlk_redis_error(reply, verbs[ask->verb]));
 }
 
+/* It is done, once the replicas that the settings ask for have it, too. */
+static void done(dlk_redis *redis, dlk_ask *ask)
+{
+    if (dlk_redis_replicas_wanted(ask))
+        dlk_redis_replicas_wait(redis, ask);
+    else
+        dlk_redis_ask_answer(redis, ask, DLK_YES);
+}
+
+/* A text is our token; 0: it wasn't the giver's. */
+static bool take_imported(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+{
+    bool ours = reply->type == DLK_RESP_TEXT;
+    if (ours ? !dlk_resp_decimal(reply, &ask->token)
+             : reply->type != DLK_RESP_INTEGER || reply->integer != 0)
+        return false;
+    if (ours)
+        done(redis, ask);
+    else
+        dlk_redis_ask_answer(redis, ask, DLK_NOT_OURS);
+    return true;
+}
+
 /* 0: not ours, 1: done, 2: done, but nobody could be told. */
-static bool take_flag(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+bool dlk_redis_ask_take_flag(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
     if (reply->type != DLK_RESP_INTEGER || reply->integer < 0 || reply->integer > 2)
         return false;
     if (reply->integer == 2)
         warn_publish(redis, ask);
-    dlk_redis_ask_answer(redis, ask, reply->integer > 0 ? DLK_YES : DLK_NOT_OURS);
+    if (reply->integer > 0)
+        done(redis, ask);
+    else
+        dlk_redis_ask_answer(redis, ask, DLK_NOT_OURS);
     return true;
+}
+
+int64_t dlk_redis_look_again(dlk_redis *redis, const dlk_ask *ask, int64_t left_ms)
+{
+    const dlk_redis_key *key = ask->key->data;
+    if (key->forms[0]->notifies && !redis->poll_only)
+        return left_ms;
+    int64_t retry_ms = dlk_rand_jitter(redis->base.host->rand, redis->retry_ms, 33);
+    return left_ms >= 0 && left_ms < retry_ms ? left_ms : retry_ms;
 }
 
 /* A text is our token, a number what is left of somebody's lease (-1: it has no end). */
 static bool take_acquired(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
-    if (reply->type == DLK_RESP_INTEGER && reply->integer >= -1) {
-        ask->wait_ms = reply->integer;
+    const dlk_redis_key *key = ask->key->data;
+    if (reply->type == DLK_RESP_INTEGER &&
+        (reply->integer >= (key->hands_over ? -DLK_REDIS_MOMENT_MAX : -1) ||
+         key->forms[0]->queues)) {
+        int64_t wait_ms = reply->integer;
+        if (key->hands_over)
+            wait_ms = dlk_redis_handover_wait(ask, wait_ms);
+        else if (key->forms[0]->queues)
+            wait_ms = dlk_redis_fair_wait(ask, wait_ms);
+        ask->wait_ms = dlk_redis_look_again(redis, ask, wait_ms);
+        ask->no_place = ask->once && ask->key->queues;
         dlk_redis_ask_answer(redis, ask, DLK_HELD);
         return true;
     }
-    if (!dlk_resp_decimal(reply, &ask->token) || ask->token == 0)
+    bool tokens = key->forms[ask->shared]->tokens;
+    if (!dlk_resp_decimal(reply, &ask->token) || (ask->token != 0) != tokens)
         return false;
-    dlk_redis_ask_answer(redis, ask, DLK_YES);
+    if (key->hands_over)
+        dlk_redis_handover_acquired(ask);
+    done(redis, ask);
+    return true;
+}
+
+static bool hands_over(const dlk_ask *ask)
+{
+    return ((const dlk_redis_key *)ask->key->data)->hands_over;
+}
+
+static bool take_released(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+{
+    bool untold;
+    if (!dlk_redis_handover_released(redis, ask, reply, &untold))
+        return false;
+    if (untold)
+        warn_publish(redis, ask);
+    dlk_redis_ask_answer(redis, ask, ask->reply);
     return true;
 }
 
 dlock_error *dlk_redis_asks_reply(dlk_redis *redis, const dlk_resp *reply, int64_t now)
 {
-    dlk_list *first = dlk_list_first(&redis->flight);
-    if (!first)
+    dlk_ask *ask = dlk_flight_first(&redis->flight);
+    if (!ask)
         return dlk_error_make(DLOCK_EPROTO, "redis: %s answers what nobody asked",
                               redis->place);
-    dlk_ask *ask = DLK_LIST_ITEM(first, dlk_ask, link);
     dlk_verb verb = ask->verb;
     bool fine = true;
-    if (verb == DLK_DOCTOR)
+    if (redis->place_in_cluster && dlk_cluster_asked(ask))
+        return NULL; /* that to ASKING: what was asked for follows */
+    if (dlk_redis_replicas_asked(ask))
+        fine = dlk_redis_replicas_reply(redis, ask, reply);
+    else if (dlk_redis_batch_begins(ask))
+        fine = dlk_redis_batch_reply(redis, ask, reply);
+    else if (verb == DLK_DOCTOR)
         fine = dlk_redis_doctor_go_on(redis, ask, reply, now);
     else if (reply->type == DLK_RESP_ERROR)
-        take_error(redis, ask, reply);
+        dlk_redis_ask_take_error(redis, ask, reply);
     else if (verb == DLK_ACQUIRE)
         fine = take_acquired(redis, ask, reply);
+    else if (verb == DLK_RELEASE && hands_over(ask))
+        fine = take_released(redis, ask, reply);
+    else if (verb == DLK_IMPORT)
+        fine = take_imported(redis, ask, reply);
+    else if (verb == DLK_REVOKE)
+        fine = dlk_redis_revoke_go_on(redis, ask, reply);
     else if (verb == DLK_INSPECT)
         fine = dlk_redis_inspected(redis, ask, reply);
     else if (verb == DLK_LIST)
         fine = dlk_redis_list_go_on(redis, ask, reply, now);
+    else if (verb == DLK_REDIS_MAP)
+        fine = dlk_cluster_mapped(redis, ask, reply);
     else
-        fine = take_flag(redis, ask, reply);
+        fine = dlk_redis_ask_take_flag(redis, ask, reply);
     if (fine) {
         if (reply->type != DLK_RESP_ERROR)
             dlk_backoff_reset(&redis->commands.backoff);
@@ -240,33 +398,27 @@ void dlk_redis_asks_fail(dlk_redis *redis, const dlock_error *error)
 {
     dlk_list lost;
     dlk_list_init(&lost);
-    dlk_list_splice(&lost, &redis->flight);
-    redis->flight_deadline = DLK_NEVER;
+    dlk_flight_take_all(&redis->flight, &lost);
+    dlk_list_splice(&lost, &redis->renewals);
     dlk_list *first;
     while ((first = dlk_list_first(&lost))) {
         dlk_ask *ask = DLK_LIST_ITEM(first, dlk_ask, link);
         dlk_redis_reports_drop(ask);
         ask->error = dlk_error_copy(error);
+        ask->spent = dlk_redis_replicas_undoing(ask);
         /* What was not written in full can't have been done. */
-        bool unsent = dlk_stream_unsent(&redis->commands.stream, (int64_t)ask->sequence);
+        bool unsent =
+            dlk_stream_unsent(&redis->commands.stream, (int64_t)ask->sequence) &&
+            !dlk_redis_replicas_asked(ask);
         dlk_redis_ask_answer(redis, ask, unsent ? DLK_NOT_SENT : DLK_UNKNOWN);
     }
 }
 
 int64_t dlk_redis_asks_tick(dlk_redis *redis, int64_t now)
 {
-    if (now < redis->flight_deadline)
-        return redis->flight_deadline;
-    int64_t earliest = DLK_NEVER;
-    DLK_LIST_FOR(it, &redis->flight)
-    {
-        dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
-        if (ask->deadline < earliest)
-            earliest = ask->deadline;
-    }
-    redis->flight_deadline = earliest;
-    if (now < earliest)
-        return earliest;
+    int64_t due = dlk_flight_due(&redis->flight, now);
+    if (now < due)
+        return due;
     dlk_redis_connection_drop(
         &redis->commands,
         dlk_error_make(DLOCK_EUNAVAIL, "redis: %s did not answer in time", redis->place),

@@ -5,6 +5,15 @@
 
 #include "backends/backend.h"
 #include "backends/redis/connection.h"
+#include "backends/redis/scripts.h"
+
+/* In ask->scratch of a script's request: it has been sent with its text; the first answer to come
+ * is that to ASKING. */
+#define DLK_REDIS_WITH_TEXT 1
+#define DLK_REDIS_ASKING    0x40
+
+/* A cluster's own request: who has which slots? */
+#define DLK_REDIS_MAP ((dlk_verb)(DLK_DOCTOR + 1))
 
 void dlk_redis_ask(dlk_backend *backend, dlk_ask *ask, int64_t now);
 
@@ -16,9 +25,27 @@ void dlk_redis_asks_fail(dlk_redis *redis, const dlock_error *error);
 /* Drops the connection when an answer is overdue; returns when to look again. */
 int64_t dlk_redis_asks_tick(dlk_redis *redis, int64_t now);
 
+/* "<uuid>:<number>", without an end; returns its size. */
+#define DLK_REDIS_OWNER_MAX (DLK_UUID_SIZE + DLK_RESP_NUMBER_MAX)
+size_t dlk_redis_put_owner(const dlk_redis *redis, uint64_t number, char *to);
+
+/* When to look at a held lock again, ms: when its lease ends, and before that where its release is
+ * told to nobody. */
+int64_t dlk_redis_look_again(dlk_redis *redis, const dlk_ask *ask, int64_t left_ms);
+
 /* Sends the command that stands in the stream's `out` for @p ask, whose answer is then awaited:
  * for reports that take several steps. */
 void dlk_redis_ask_sent(dlk_redis *redis, dlk_ask *ask);
+/* The beginning of a script's request, up to its KEYS: room enough for it, and the bulks; answers
+ * where they end. */
+size_t dlk_redis_script_room(const dlk_redis_script *script, bool with_text);
+char *dlk_redis_put_script(char *to, const dlk_redis_script *script, bool with_text,
+                           size_t keys, size_t args);
+/* Puts a script's request into `out`; false without memory. */
+bool dlk_redis_ask_put(dlk_redis *redis, const dlk_ask *ask, bool with_text);
+/* The answers to one: an error; what a renewal can get else. False: it is nonsense. */
+void dlk_redis_ask_take_error(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply);
+bool dlk_redis_ask_take_flag(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply);
 void dlk_redis_ask_answer(dlk_redis *redis, dlk_ask *ask, dlk_reply reply);
 void dlk_redis_ask_refuse(dlk_redis *redis, dlk_ask *ask, dlock_error *error);
 

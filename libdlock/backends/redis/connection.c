@@ -30,6 +30,16 @@ void dlk_redis_connection_free(dlk_redis_connection *connection)
     dlk_error_clear(&connection->doom);
 }
 
+const char *dlk_redis_host_of(const dlk_redis_connection *connection)
+{
+    return connection->host ? connection->host : connection->redis->host;
+}
+
+const char *dlk_redis_place_of(const dlk_redis_connection *connection)
+{
+    return connection->place ? connection->place : connection->redis->place;
+}
+
 static void count_sent(dlk_redis_connection *connection)
 {
     int64_t taken = connection->stream.taken;
@@ -37,11 +47,17 @@ static void count_sent(dlk_redis_connection *connection)
     connection->counted = taken;
 }
 
+static void enter_phase(dlk_redis_connection *connection, dlk_redis_phase phase)
+{
+    connection->phase = phase;
+    connection->redis->base.host->wiring++;
+}
+
 /* Lets go of whatever the present phase uses. */
 static void let_go(dlk_redis_connection *connection, dlk_redis_phase next)
 {
     count_sent(connection);
-    connection->phase = next;
+    enter_phase(connection, next);
     dlk_lookup_drop(connection->lookup);
     connection->lookup = NULL;
     dlk_dial_end(&connection->dial);
@@ -74,9 +90,23 @@ static void fail_dial(dlk_redis_connection *connection, int64_t now)
     dlock_err code = number == EACCES || number == EPERM ? DLOCK_EACCES : DLOCK_EUNAVAIL;
     dlk_redis_connection_drop(connection,
                               dlk_error_make(code, "redis: can't connect to %s: %s",
-                                             connection->redis->place,
+                                             dlk_redis_place_of(connection),
                                              strerror_r(number, text, sizeof(text))),
                               now);
+}
+
+/* From here on all that is said is encrypted, and said only to who has the right certificate. */
+static dlock_error *secure(dlk_redis_connection *connection)
+{
+    dlk_redis *redis = connection->redis;
+    if (dlk_tls_blind(redis->tls) && !redis->warned_blind)
+        redis->base.host->log(redis->base.host, DLOCK_LOG_WARN,
+                              "redis: nobody checks who answers at %s: "
+                              "tls.verify=insecure_none",
+                              dlk_redis_place_of(connection));
+    redis->warned_blind = true;
+    return dlk_tls_begin(redis->tls, &connection->stream, dlk_redis_host_of(connection),
+                         connection->host ? connection->port : redis->port);
 }
 
 static void greet(dlk_redis_connection *connection, int64_t now)
@@ -84,13 +114,19 @@ static void greet(dlk_redis_connection *connection, int64_t now)
     dlk_stream_open(&connection->stream, connection->dial.fd);
     connection->counted = 0;
     connection->dial.fd = -1;
-    connection->phase = DLK_PHASE_GREETING;
+    enter_phase(connection, DLK_PHASE_GREETING);
     connection->step = connection->step_count = 0;
-    dlock_error *error = dlk_resp_reset(connection->reader)
-                             ? connection->hooks->greet(connection)
-                             : dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
-    if (error)
+    dlock_error *error = connection->redis->tls ? secure(connection) : NULL;
+    if (!error && !dlk_resp_reset(connection->reader))
+        error = dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
+    if (!error)
+        error = connection->hooks->greet(connection);
+    if (error) {
         dlk_redis_connection_drop(connection, error, now);
+    } else if (connection->step_count == 0) { /* nothing to be said */
+        enter_phase(connection, DLK_PHASE_READY);
+        connection->hooks->ready(connection, now);
+    }
 }
 
 static void dial_on(dlk_redis_connection *connection, int64_t now)
@@ -113,35 +149,48 @@ static void dial_on(dlk_redis_connection *connection, int64_t now)
 
 static void dial(dlk_redis_connection *connection, int64_t now)
 {
-    connection->phase = DLK_PHASE_DIAL;
+    enter_phase(connection, DLK_PHASE_DIAL);
     dlk_dial_begin(&connection->dial, connection->attempt_until);
     dial_on(connection, now);
 }
 
 void dlk_redis_connection_start(dlk_redis_connection *connection, int64_t now)
 {
+    connection->attempt_until = now + connection->redis->connect_ns;
+    if (!connection->hooks->seek) {
+        dlk_redis_connection_dial(connection, now);
+        return;
+    }
+    enter_phase(connection, DLK_PHASE_LOOKUP);
+    dlk_redis_wake(connection->redis);
+    connection->hooks->seek(connection, now);
+}
+
+void dlk_redis_connection_dial(dlk_redis_connection *connection, int64_t now)
+{
     dlk_redis *redis = connection->redis;
-    connection->attempt_until = now + redis->connect_ns;
     connection->dial.addresses = connection->to;
     if (connection->dial.addresses.count > 0) {
         dial(connection, now);
         return;
     }
-    connection->phase = DLK_PHASE_LOOKUP;
-    connection->lookup = dlk_lookup_start(redis->host, redis->port);
+    const char *host = dlk_redis_host_of(connection);
+    enter_phase(connection, DLK_PHASE_LOOKUP);
+    connection->lookup =
+        dlk_lookup_start(host, connection->host ? connection->port : redis->port);
     dlk_redis_wake(redis);
     if (!connection->lookup)
         dlk_redis_connection_drop(
             connection,
             dlk_error_make(DLOCK_EUNAVAIL,
                            "redis: can't begin to look up %s: no memory or threads",
-                           redis->host),
+                           host),
             now);
 }
 
 static void look_at_lookup(dlk_redis_connection *connection, int64_t now)
 {
-    if (!dlk_lookup_ended(connection->lookup))
+    if (!connection->lookup || !dlk_lookup_ended(connection->lookup))
         return;
     const char *why;
     bool found = dlk_lookup_result(connection->lookup, &connection->dial.addresses, &why);
@@ -153,19 +202,23 @@ static void look_at_lookup(dlk_redis_connection *connection, int64_t now)
         dlk_redis_connection_drop(connection,
                                   dlk_error_make(DLOCK_EUNAVAIL,
                                                  "redis: can't find %s: %s",
-                                                 connection->redis->host, why),
+                                                 dlk_redis_host_of(connection), why),
                                   now);
 }
 
 static void give_up(dlk_redis_connection *connection, int64_t now)
 {
-    const char *what = connection->phase == DLK_PHASE_LOOKUP
-                           ? "the name service doesn't answer"
-                           : "connected, but it doesn't answer";
+    const char *what = "connected, but it doesn't answer";
+    if (connection->phase == DLK_PHASE_GREETING && connection->stream.coat &&
+        dlk_tls_unanswered(&connection->stream))
+        what = "connected, but it doesn't begin with TLS (is that a port for redis://?)";
+    if (connection->phase == DLK_PHASE_LOOKUP)
+        what = connection->lookup ? "the name service doesn't answer"
+                                  : "it isn't known where that is";
     dlk_redis_connection_drop(
         connection,
         dlk_error_make(DLOCK_EUNAVAIL, "redis: %s: %s within %lld ms",
-                       connection->redis->place, what,
+                       dlk_redis_place_of(connection), what,
                        (long long)(connection->redis->connect_ns / DLK_NS_PER_MS)),
         now);
 }
@@ -203,7 +256,7 @@ void dlk_redis_connection_arm(dlk_redis_connection *connection, struct pollfd *p
 {
     *poll = (struct pollfd){.fd = -1, .events = POLLIN};
     if (connection->phase == DLK_PHASE_LOOKUP) {
-        poll->fd = dlk_lookup_fd(connection->lookup);
+        poll->fd = connection->lookup ? dlk_lookup_fd(connection->lookup) : -1;
     } else if (connection->phase == DLK_PHASE_DIAL) {
         poll->fd = connection->dial.fd;
         poll->events = POLLOUT;
@@ -233,9 +286,19 @@ static dlock_error *take_greeting(dlk_redis_connection *connection, const dlk_re
     dlock_error *error = dlk_redis_greeted(connection, reply, now);
     if (error || connection->step < connection->step_count)
         return error;
-    connection->phase = DLK_PHASE_READY;
+    enter_phase(connection, DLK_PHASE_READY);
     connection->hooks->ready(connection, now);
     return NULL;
+}
+
+/* Servers for TLS hang up, or send a TLS alert, when they are greeted without it. */
+#define HINT       ": does it expect TLS (rediss://)?"
+#define TLS_RECORD 0x15
+
+static bool may_expect_tls(const dlk_redis_connection *connection)
+{
+    return !connection->redis->tls && connection->phase == DLK_PHASE_GREETING &&
+           connection->step == 0;
 }
 
 /* The hooks may end the connection, so its phase is looked at anew after each of them. */
@@ -243,6 +306,7 @@ static void digest(dlk_redis_connection *connection, int64_t now)
 {
     dlk_stream *stream = &connection->stream;
     connection->redis->base.host->bytes_received += (int64_t)stream->in_size;
+    bool alert = stream->in[0] == TLS_RECORD && may_expect_tls(connection);
     bool fine = dlk_resp_feed(connection->reader, stream->in, stream->in_size);
     stream->in_size = 0;
     dlock_error *error = NULL;
@@ -260,23 +324,28 @@ static void digest(dlk_redis_connection *connection, int64_t now)
                         : connection->hooks->reply(connection, reply, now);
     }
     if (!fine)
-        error = dlk_error_make(
-            DLOCK_EPROTO, "redis: what %s answers can't be understood: %s",
-            connection->redis->place, dlk_resp_problem(connection->reader));
+        error = dlk_error_make(dlk_resp_out_of_memory(connection->reader) ? DLOCK_ENOMEM
+                                                                          : DLOCK_EPROTO,
+                               "redis: what %s answers can't be understood: %s%s",
+                               dlk_redis_place_of(connection),
+                               dlk_resp_problem(connection->reader), alert ? HINT : "");
     if (error)
         dlk_redis_connection_drop(connection, error, now);
 }
 
-static void fail_stream(dlk_redis_connection *connection, int number, int64_t now)
+static void fail_stream(dlk_redis_connection *connection, int64_t now)
 {
-    char text[128];
-    const char *why = number == DLK_STREAM_EOF ? "it was closed by the server"
-                                               : strerror_r(number, text, sizeof(text));
-    dlk_redis_connection_drop(connection,
-                              dlk_error_make(DLOCK_EUNAVAIL,
-                                             "redis: connection to %s lost: %s",
-                                             connection->redis->place, why),
-                              now);
+    char why[400];
+    dlock_err code = dlk_stream_why(&connection->stream, why, sizeof(why));
+    if (may_expect_tls(connection))
+        strncat(why, HINT, sizeof(why) - strlen(why) - 1);
+    dlk_redis_connection_drop(
+        connection,
+        dlk_error_make(code, "redis: %s %s%s: %s",
+                       code == DLOCK_EUNAVAIL ? "connection to" : "no TLS with",
+                       dlk_redis_place_of(connection),
+                       code == DLOCK_EUNAVAIL ? " lost" : "", why),
+        now);
 }
 
 void dlk_redis_connection_process(dlk_redis_connection *connection, int64_t now)
@@ -306,7 +375,7 @@ void dlk_redis_connection_process(dlk_redis_connection *connection, int64_t now)
         connection->doom = NULL;
         dlk_redis_connection_drop(connection, doom, now);
     } else if (failure) {
-        fail_stream(connection, failure, now);
+        fail_stream(connection, now);
     }
 }
 

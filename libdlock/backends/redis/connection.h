@@ -12,6 +12,7 @@
 #include "net/backoff.h"
 #include "net/dial.h"
 #include "net/stream.h"
+#include "net/tls.h"
 
 #include <dlock/dlock.h>
 
@@ -32,6 +33,9 @@ typedef enum dlk_redis_phase {
 typedef struct dlk_redis_hooks {
     /* Appends the greeting to the stream and lists its steps. NULL, or why it can't be. */
     dlock_error *(*greet)(dlk_redis_connection *connection);
+    /* At the beginning of a try: finds out where to dial, then calls dlk_redis_connection_dial or
+     * _drop; may do so at once. NULL: the owner knows it. */
+    void (*seek)(dlk_redis_connection *connection, int64_t now);
     void (*ready)(dlk_redis_connection *connection, int64_t now);
     /* A reply. An error ends the connection: what came makes no sense. */
     dlock_error *(*reply)(dlk_redis_connection *connection, const dlk_resp *reply,
@@ -48,6 +52,9 @@ struct dlk_redis_connection {
     dlk_redis_phase phase;
     dlk_addresses
         to; /* where to dial; empty: look the host up each time. Set by the owner */
+    const char *host; /* set by the owner; NULL: the host, port and place of `redis` */
+    uint16_t port;
+    const char *place;
     dlk_lookup *lookup;
     dlk_dial dial;
     dlk_stream stream;
@@ -69,6 +76,16 @@ void dlk_redis_connection_free(dlk_redis_connection *connection);
 
 /* Begins a try. */
 void dlk_redis_connection_start(dlk_redis_connection *connection, int64_t now);
+/* Goes on with it, when `seek` has found where to. */
+void dlk_redis_connection_dial(dlk_redis_connection *connection, int64_t now);
+/* Is it finding out where to? */
+static inline bool dlk_redis_connection_seeks(const dlk_redis_connection *connection)
+{
+    return connection->phase == DLK_PHASE_LOOKUP && !connection->lookup;
+}
+/* The host and how messages call the server. */
+const char *dlk_redis_host_of(const dlk_redis_connection *connection);
+const char *dlk_redis_place_of(const dlk_redis_connection *connection);
 /* Ends it; nothing more comes from it. Without effect when it is off. */
 void dlk_redis_connection_stop(dlk_redis_connection *connection);
 /* Ends it for the reason @p error, which it takes over, and tries again later. */

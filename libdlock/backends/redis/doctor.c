@@ -1,10 +1,16 @@
-/* Examining a server; see the header. Two commands: INFO, which the user need not be allowed, and
- * the probe of rights, which also tells the server's time. */
+/* Examining a server; see the header. One command after the other: INFO, which the user need not be
+ * allowed; the greeting's probe, which also tells the server's time; all rights (rights.h); and a
+ * subscription, which no script can try. */
 #include "backends/redis/doctor.h"
 
 #include "backends/redis/asks.h"
+#include "backends/redis/errors.h"
 #include "backends/redis/greeting.h"
 #include "backends/redis/internal.h"
+#include "backends/redis/keys.h"
+#include "backends/redis/layout.h"
+#include "backends/redis/rights.h"
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/info.h"
 
@@ -13,27 +19,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { FINE, WARNING, UNSAFE };
 
-/* ask->scratch while the examination lasts: what comes next, what was found, the worst of it. */
-enum { WANT_INFO = 0, WANT_PROBE = 1, NEXT_FINDING = 2, WORST_SHIFT = 32 };
+/* ask->scratch while the examination lasts: what answer comes next, how many findings there are, the
+ * worst of them. */
+enum { WANT_INFO, WANT_PROBE, WANT_RIGHTS, WANT_SUBSCRIBED };
+enum { NEXT_STEP = 1, NEXT_FINDING = 16, RIGHTS_NAMED = 0x10000, WORST_SHIFT = 32 };
+
+static int step_of(const dlk_ask *ask)
+{
+    return (int)(ask->scratch & (NEXT_FINDING - 1));
+}
 
 static __attribute__((format(printf, 4, 5))) void
 find(dlk_ask *ask, const char *id, int64_t severity, const char *format, ...)
 {
-    char text[256];
+    char text[600];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    int64_t number = (ask->scratch & 0xffff) / NEXT_FINDING;
+    int64_t number = (ask->scratch & (RIGHTS_NAMED - 1)) / NEXT_FINDING;
     dlk_info_add_text(ask->info, id, "findings.%" PRId64 ".id", number);
     dlk_info_add_int(ask->info, severity, "findings.%" PRId64 ".severity", number);
     dlk_info_add_text(ask->info, text, "findings.%" PRId64 ".text", number);
     ask->scratch += NEXT_FINDING;
     if (severity > ask->scratch >> WORST_SHIFT)
-        ask->scratch = (ask->scratch & 0xffff) | severity << WORST_SHIFT;
+        ask->scratch = (ask->scratch & (2 * RIGHTS_NAMED - 1)) | severity << WORST_SHIFT;
 }
 
 bool dlk_redis_doctor_begin(dlk_redis *redis, dlk_ask *ask)
@@ -70,6 +84,12 @@ static void judge_persistence(dlk_ask *ask, const dlk_resp *reply)
     char aof[8];
     if (!dlk_redis_info_value(reply, "aof_enabled", aof, sizeof(aof)))
         return;
+    char saved[8];
+    if (dlk_redis_info_value(reply, "rdb_last_bgsave_status", saved, sizeof(saved)) &&
+        strcmp(saved, "ok") != 0)
+        find(ask, "saving", WARNING,
+             "the last save to disk failed: the server may refuse writes, so new locks, "
+             "until one succeeds");
     if (strcmp(aof, "1") == 0)
         find(ask, "persistence", FINE,
              "appendonly is on: a restart loses at most what appendfsync leaves out");
@@ -80,6 +100,37 @@ static void judge_persistence(dlk_ask *ask, const dlk_resp *reply)
              "again; fencing tokens go on rising with the server's clock");
 }
 
+/* What a failover would forget: a replica that hasn't been heard of for seconds, or lags behind by
+ * more than a burst. */
+#define LAG_S     5
+#define LAG_BYTES (1 << 20)
+
+static bool find_lag(dlk_ask *ask, const dlk_resp *reply, int replicas)
+{
+    char line[256], name[24], offset[24];
+    long long worst_s = 0, worst_bytes = 0;
+    if (!dlk_redis_info_value(reply, "master_repl_offset", offset, sizeof(offset)))
+        return false;
+    for (int i = 0; i < replicas && i < 64; i++) {
+        snprintf(name, sizeof(name), "slave%d", i);
+        if (!dlk_redis_info_value(reply, name, line, sizeof(line)))
+            continue;
+        const char *at = strstr(line, "offset="), *lag = strstr(line, "lag=");
+        long long bytes = at ? atoll(offset) - atoll(at + strlen("offset=")) : 0;
+        long long s = lag ? atoll(lag + strlen("lag=")) : 0;
+        worst_s = s > worst_s ? s : worst_s;
+        worst_bytes = bytes > worst_bytes ? bytes : worst_bytes;
+    }
+    if (worst_s < LAG_S && worst_bytes < LAG_BYTES)
+        return false;
+    find(ask, "replication", WARNING,
+         "of %d replicas one lags behind by %lld s and %lld bytes: a failover to it "
+         "forgets "
+         "the locks of that time (redis.wait_replicas)",
+         replicas, worst_s, worst_bytes);
+    return true;
+}
+
 static void judge_replication(dlk_ask *ask, const dlk_resp *reply)
 {
     char role[16], replicas[16];
@@ -88,6 +139,8 @@ static void judge_replication(dlk_ask *ask, const dlk_resp *reply)
         return;
     if (strcmp(role, "master") != 0)
         find(ask, "replication", UNSAFE, "this is a replica: it takes no locks");
+    else if (find_lag(ask, reply, atoi(replicas)))
+        return;
     else if (strcmp(replicas, "0") != 0)
         find(ask, "replication", WARNING,
              "%s replicas: replication is asynchronous, so a failover may forget locks "
@@ -98,20 +151,33 @@ static void judge_replication(dlk_ask *ask, const dlk_resp *reply)
         find(ask, "replication", FINE, "a master without replicas");
 }
 
-static void judge_info(dlk_ask *ask, const dlk_resp *reply)
+static void judge_info(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
-    char version[32];
+    char version[32], run[64];
     if (reply->type == DLK_RESP_ERROR) {
         find(ask, "info", WARNING,
-             "the user may not run INFO: eviction, persistence and replication are "
+             "the user may not run INFO (+info): eviction, persistence and replication "
+             "are "
              "unknown");
         return;
     }
     if (dlk_redis_info_value(reply, "redis_version", version, sizeof(version)))
-        find(ask, "server", FINE, "Redis %s, layout redisson", version);
+        find(ask, "server", FINE, "Redis %s, layout %s", version, redis->layout->name);
+    if (dlk_redis_info_value(reply, "run_id", run, sizeof(run)))
+        dlk_info_add_text(ask->info, run, "server.run_id");
     judge_eviction(ask, reply);
     judge_persistence(ask, reply);
     judge_replication(ask, reply);
+}
+
+/* What the client's locks are to be, where that promises less than others. */
+static void judge_settings(dlk_redis *redis, dlk_ask *ask)
+{
+    if (dlk_settings_int(redis->settings, DLK_KEY_REDIS_SEMAPHORE) == DLK_REDIS_PLAIN)
+        find(
+            ask, "semaphore", WARNING,
+            "redis.semaphore=plain: the permits of a holder that dies are lost for good; "
+            "expirable gives them back when the lease is over");
 }
 
 /* Leases on a Redis follow its wall clock: when that is set forward, they end early. */
@@ -131,8 +197,8 @@ static void judge_clock(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
              moved_ms > 0 ? "ended early" : "were longer than asked");
 }
 
-static bool judge_rights(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
-                         int64_t now)
+static bool judge_probe(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
+                        int64_t now)
 {
     char missing[128];
     if (reply->type == DLK_RESP_ERROR) {
@@ -141,43 +207,241 @@ static bool judge_rights(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
     }
     if (!dlk_redis_missing_rights(reply, missing, sizeof(missing)))
         return false;
-    if (missing[0])
+    if (missing[0]) {
         find(ask, "rights", UNSAFE, "the user lacks rights that locks need: %s", missing);
-    else
-        find(ask, "rights", FINE, "the user may run every command that locks need");
+        ask->scratch |= RIGHTS_NAMED;
+    }
     judge_clock(redis, ask, reply, now);
     return true;
+}
+
+/* ---- Rights ---- */
+
+/* Whose waiters are told late, if at all. */
+static void tell_wishes(dlk_ask *ask, const dlk_redis_lack *lack)
+{
+    bool untold = strchr(lack->wishes, '&') || strstr(lack->wishes, "publish");
+    if (!lack->wishes[0] || (lack->all && !lack->mutex))
+        return;
+    if (untold)
+        find(ask, lack->id, WARNING,
+             "who waits for %s isn't told of releases and looks again every "
+             "client.poll_ms: "
+             "the user lacks %s",
+             lack->needs, lack->wishes);
+    else
+        find(ask, lack->id, FINE, "%s do without %s", lack->needs, lack->wishes);
+}
+
+static void tell_lack(void *to, const dlk_redis_lack *lack)
+{
+    dlk_ask *ask = to;
+    tell_wishes(ask, lack);
+    if (!lack->names[0]) {
+        if (lack->mutex)
+            find(ask, lack->id, FINE, "the user may run every command that locks need");
+    } else if (lack->mutex && ask->scratch & RIGHTS_NAMED) {
+        return;
+    } else if (lack->mutex) {
+        find(ask, lack->id, UNSAFE, "the user lacks rights that locks need: %s",
+             lack->names);
+    } else if (lack->operating || lack->all) {
+        find(ask, lack->id, FINE, "%s are not for this user, who lacks %s%s%s",
+             lack->needs, lack->names, lack->wishes[0] ? " " : "", lack->wishes);
+    } else {
+        find(ask, lack->id, UNSAFE,
+             "%s fail half-way, and may stay taken until their leases end: the user "
+             "lacks %s",
+             lack->needs, lack->names);
+    }
+}
+
+static dlock_err judge_rights(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+{
+    if (redis->lacks_load)
+        find(ask, "rights.load", FINE,
+             "without +script|load the scripts travel when they are first needed");
+    if (redis->lacks_role)
+        find(ask, "rights.role", WARNING,
+             "without +role a master that was replaced is known by its first refusal "
+             "only");
+    if (redis->lacks_switch)
+        find(
+            ask, "rights.sentinel", WARNING,
+            "the user lacks +subscribe, +unsubscribe or &+switch-master at a sentinel: a "
+            "fail-over is noticed by asking now and then");
+    if (redis->lacks_shards)
+        find(ask, "rights.shards", WARNING,
+             "without +pubsub|shardnumsub it isn't known how Redisson's waiters listen");
+    if (redis->lacks_name)
+        find(ask, "rights.name", FINE,
+             "without +client|setname the client has no name in CLIENT LIST");
+    if (reply->type != DLK_RESP_ERROR)
+        return dlk_redis_rights_judge(redis, reply, tell_lack, ask);
+    if (!(ask->scratch & RIGHTS_NAMED))
+        find(ask, "rights", FINE,
+             "the user may run the commands of a mutex (before Redis 7 no others are "
+             "looked at)");
+    return DLOCK_OK;
+}
+
+static int count_subscriptions(const dlk_redis *redis)
+{
+    return redis->place_in_cluster && redis->publish != DLK_PUBLISH_ALL ? 4 : 2;
+}
+
+static const char *const subscriptions[] = {"SUBSCRIBE", "UNSUBSCRIBE", "SSUBSCRIBE",
+                                            "SUNSUBSCRIBE"};
+
+/* In one burst, so that nothing else can come between: on a channel where nobody says anything.
+ * Those of shards are for clusters. */
+static bool put_subscriptions(dlk_redis *redis)
+{
+    char channel[DLK_REDIS_CHANNEL_MAX + 8];
+    snprintf(channel, sizeof(channel), "%s:doctor",
+             redis->probe_channel[0] ? redis->probe_channel : "dlock_client");
+    for (int i = 0; i < count_subscriptions(redis); i++) {
+        const dlk_arg args[] = {dlk_arg_text(subscriptions[i]), dlk_arg_text(channel)};
+        if (!dlk_resp_command(&redis->commands.stream.out, args, 2))
+            return false;
+    }
+    return true;
+}
+
+/* The answers come one behind the other: the request stays the first that waits for one. */
+static bool judge_subscription(const dlk_redis *redis, dlk_ask *ask,
+                               const dlk_resp *reply)
+{
+    int number = step_of(ask) - WANT_SUBSCRIBED;
+    ask->scratch += NEXT_STEP;
+    if (reply->type == DLK_RESP_ERROR && dlk_redis_error_code(reply) == DLOCK_EACCES)
+        find(ask, "rights.subscribe", WARNING,
+             "the user may not %s where releases are told (+%ssubscribe, +%sunsubscribe "
+             "and "
+             "the channel): waiters look again every client.poll_ms instead",
+             subscriptions[number], number > 1 ? "s" : "", number > 1 ? "s" : "");
+    return number + 1 == count_subscriptions(redis);
+}
+
+/* ---- Who can listen ---- */
+
+#define EXPIRES_SOON_S (14 * 24 * 60 * 60)
+
+static bool is_local(const dlk_redis *redis)
+{
+    const dlk_address *at = dlk_dial_address(&redis->commands.dial);
+    if (at->is.any.sa_family == AF_INET)
+        return ntohl(at->is.in.sin_addr.s_addr) >> 24 == 127;
+    return at->is.any.sa_family == AF_UNIX || IN6_IS_ADDR_LOOPBACK(&at->is.in6.sin6_addr);
+}
+
+static void judge_transport(dlk_redis *redis, dlk_ask *ask)
+{
+    char text[128], date[32];
+    int64_t until;
+    if (!redis->tls) {
+        if (is_local(redis))
+            find(ask, "transport", FINE, "plain, on this machine");
+        else
+            find(ask, "transport", WARNING,
+                 "plain: whoever is on the way can read the password and forge grants "
+                 "(rediss://)");
+        return;
+    }
+    dlk_tls_describe(&redis->commands.stream, text, sizeof(text), &until);
+    time_t when = (time_t)until;
+    struct tm is;
+    if (until < 0 || !gmtime_r(&when, &is) ||
+        !strftime(date, sizeof(date), "%Y-%m-%d", &is))
+        snprintf(date, sizeof(date), "an unknown day");
+    if (dlk_tls_blind(redis->tls))
+        find(
+            ask, "transport", UNSAFE,
+            "%s, but nobody checks who answers (tls.verify=insecure_none): whoever is on "
+            "the way can forge grants",
+            text);
+    else if (until >= 0 && until - time(NULL) < EXPIRES_SOON_S)
+        find(ask, "transport", WARNING,
+             "%s; the server's certificate expires on %s: no lock can be had then", text,
+             date);
+    else
+        find(ask, "transport", FINE, "%s; the server's certificate is valid until %s",
+             text, date);
+}
+
+/* ---- One after the other ---- */
+
+static bool put_next(dlk_redis *redis, const dlk_ask *ask)
+{
+    switch (step_of(ask)) {
+    case WANT_PROBE:
+        return dlk_redis_put_probe(redis, &redis->commands.stream.out, false);
+    case WANT_RIGHTS:
+        return dlk_redis_rights_put(redis);
+    default:
+        return put_subscriptions(redis);
+    }
+}
+
+static void fail(dlk_redis *redis, dlk_ask *ask)
+{
+    dlk_info_free(ask->info);
+    ask->info = NULL;
+    dlk_redis_ask_refuse(redis, ask,
+                         dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
+}
+
+static void go_on(dlk_redis *redis, dlk_ask *ask)
+{
+    ask->scratch += NEXT_STEP;
+    dlk_list_remove(&ask->link);
+    if (put_next(redis, ask))
+        dlk_redis_ask_sent(redis, ask);
+    else
+        fail(redis, ask);
+}
+
+static void end(dlk_redis *redis, dlk_ask *ask)
+{
+    dlk_info_add_int(ask->info, ask->scratch >> WORST_SHIFT, "verdict");
+    if (dlk_info_failed(ask->info))
+        fail(redis, ask);
+    else
+        dlk_redis_ask_answer(redis, ask, DLK_YES);
 }
 
 bool dlk_redis_doctor_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
                             int64_t now)
 {
-    if ((ask->scratch & WANT_PROBE) == 0) {
+    dlock_err judged;
+    switch (step_of(ask)) {
+    case WANT_INFO:
         if (reply->type != DLK_RESP_ERROR && reply->type != DLK_RESP_TEXT)
             return false;
-        judge_info(ask, reply);
-        dlk_list_remove(&ask->link);
-        if (!dlk_redis_put_probe(redis, &redis->commands.stream.out, false)) {
-            dlk_info_free(ask->info);
-            ask->info = NULL;
-            dlk_redis_ask_refuse(redis, ask,
-                                 dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
-            return true;
-        }
-        ask->scratch |= WANT_PROBE;
-        dlk_redis_ask_sent(redis, ask);
+        judge_info(redis, ask, reply);
+        judge_settings(redis, ask);
+        judge_transport(redis, ask);
+        go_on(redis, ask);
+        return true;
+    case WANT_PROBE:
+        if (!judge_probe(redis, ask, reply, now))
+            return false;
+        go_on(redis, ask);
+        return true;
+    case WANT_RIGHTS:
+        judged = judge_rights(redis, ask, reply);
+        if (judged == DLOCK_EPROTO)
+            return false;
+        if (judged != DLOCK_OK)
+            fail(redis, ask);
+        else if (redis->poll_only || !(redis->mutex->notifies || redis->notify))
+            end(redis, ask);
+        else
+            go_on(redis, ask);
+        return true;
+    default:
+        if (judge_subscription(redis, ask, reply))
+            end(redis, ask);
         return true;
     }
-    if (!judge_rights(redis, ask, reply, now))
-        return false;
-    dlk_info_add_int(ask->info, ask->scratch >> WORST_SHIFT, "verdict");
-    if (dlk_info_failed(ask->info)) {
-        dlk_info_free(ask->info);
-        ask->info = NULL;
-        dlk_redis_ask_refuse(redis, ask,
-                             dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
-        return true;
-    }
-    dlk_redis_ask_answer(redis, ask, DLK_YES);
-    return true;
 }

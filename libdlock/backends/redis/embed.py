@@ -2,7 +2,9 @@
 """Makes a C table of Lua scripts: embed.py OUTPUT.c SCRIPT.lua…
 
 Each script becomes an entry of dlk_redis_scripts, in the order given, with its SHA-1, which is
-what EVALSHA calls it by. Comments and indentation stay out: the text travels to the server.
+what EVALSHA calls it by. Behind them stands, for each renew.lua among them, what many.lua makes of
+it: the same for many locks. "--@include FILE" stands for a file of the folder scripts/. Comments
+and indentation stay out: the text travels to the server.
 """
 import hashlib
 import re
@@ -10,19 +12,48 @@ import sys
 from pathlib import Path
 
 
+def plain(text):
+    lines = (re.sub(r'\s*--.*', '', line).strip() for line in text.splitlines())
+    return '\n'.join(line for line in lines if line)
+
+
+def text_of(path):
+    lines = []
+    for line in path.read_text().splitlines():
+        if line.startswith('--@include '):
+            scripts = next(folder for folder in path.parents if folder.name == 'scripts')
+            lines.append(text_of(scripts / line.split()[1]))
+        else:
+            lines.append(plain(line))
+    return '\n'.join(line for line in lines if line)
+
+
+def entry(name, text, out, table):
+    sha1 = hashlib.sha1(text.encode()).hexdigest()
+    codes = ', '.join(str(byte) for byte in text.encode())
+    out.append(f'static const char {name}_text[] = {{{codes}, 0}};')
+    size = f'sizeof({name}_text) - 1'
+    table.append(f'    {{"{name}", {name}_text, {size}, "{sha1}"}},')
+
+
+def many(path):
+    """The text that renews many locks as this script renews one."""
+    whole = (path.parent.parent / 'many.lua').read_text()
+    head, tail = whole.split('--@body')
+    return '\n'.join([plain(head), text_of(path), plain(tail)])
+
+
 def main():
     output, *scripts = sys.argv[1:]
     out = ['/* Made by embed.py from the .lua files. */', '#include "backends/redis/scripts.h"', '']
     table = []
     for path in map(Path, scripts):
-        lines = (re.sub(r'\s*--.*', '', line).strip() for line in path.read_text().splitlines())
-        text = '\n'.join(line for line in lines if line)
-        sha1 = hashlib.sha1(text.encode()).hexdigest()
-        codes = ', '.join(str(byte) for byte in text.encode())
-        out.append(f'static const char {path.stem}_text[] = {{{codes}, 0}};')
-        size = f'sizeof({path.stem}_text) - 1'
-        table.append(f'    {{"{path.stem}", {path.stem}_text, {size}, "{sha1}"}},')
-    out += ['', 'const dlk_redis_script dlk_redis_scripts[] = {', *table, '};', '']
+        entry(f'{path.parent.name}_{path.stem}', text_of(path), out, table)
+    for path in map(Path, scripts):
+        if path.name == 'renew.lua':
+            entry(f'{path.parent.name}_renew_many', many(path), out, table)
+    out += ['', 'const dlk_redis_script dlk_redis_scripts[] = {', *table, '};',
+            f'const size_t dlk_redis_script_count = {len(table)};', '']
     Path(output).write_text('\n'.join(out))
 
 

@@ -11,7 +11,7 @@
 typedef struct meaning {
     const char *word; /* the first of the reply */
     dlock_err code;
-    const char *text;
+    const char *text; /* NULL: what follows the word */
 } meaning;
 
 static const meaning meanings[] = {
@@ -22,10 +22,14 @@ static const meaning meanings[] = {
      "the server is in protected mode and takes no remote clients"},
     {"WRONGTYPE", DLOCK_ECONFLICT,
      "the key holds another type of value, not a lock of this layout"},
-    {"DLOCKKIND", DLOCK_ECONFLICT,
-     "something else than a mutex is in use under this name"},
+    {"DLOCKKIND", DLOCK_ECONFLICT, "another kind of lock is in use under this name"},
     {"DLOCKTOKEN", DLOCK_ECONFLICT, "the key of the fencing tokens holds something else"},
     {"DLOCKFULL", DLOCK_EOVERFLOW, "the counter of fencing tokens is at its end"},
+    {"DLOCKSIZE", DLOCK_ECONFLICT, NULL},
+    {"DLOCKMANY", DLOCK_EOVERFLOW, NULL},
+    {"DLOCKNONE", DLOCK_EINVAL, NULL},
+    {"DLOCKTAKE", DLOCK_EINVAL, NULL},
+    {"DLOCKWHOM", DLOCK_ENOTSUP, NULL},
     {"LOADING", DLOCK_EUNAVAIL, "the server is still loading its data"},
     {"BUSY", DLOCK_EUNAVAIL, "the server is busy with somebody's script"},
     {"MASTERDOWN", DLOCK_EUNAVAIL, "the server is a replica without its master"},
@@ -55,6 +59,10 @@ static const meaning phrases[] = {
      "a password was given, but the server has none set"},
     {"operation not permitted", DLOCK_EACCES,
      "the server asks for a password (auth.password)"},
+    {"access a non local key", DLOCK_EUNAVAIL, "the cluster is moving the key"},
+    {"while the cluster is down", DLOCK_EUNAVAIL, "the cluster is down"},
+    {"cluster support disabled", DLOCK_EINVAL,
+     "the server is no node of a cluster: write redis:// instead of redis+cluster://"},
     {"max number of clients reached", DLOCK_EUNAVAIL, "the server has too many clients"},
     {"DB index is out of range", DLOCK_EINVAL,
      "the server has no database of that number"},
@@ -87,10 +95,19 @@ dlock_err dlk_redis_error_code(const dlk_resp *reply)
     return find(reply)->code;
 }
 
+static const char *text_of(const meaning *is, const dlk_resp *reply)
+{
+    if (is->text)
+        return is->text;
+    const char *rest = strstr(reply->text, is->word) + strlen(is->word);
+    return *rest == ' ' ? rest + 1 : rest;
+}
+
 dlock_error *dlk_redis_error(const dlk_resp *reply, const char *doing)
 {
     const meaning *is = find(reply);
-    dlock_error *error = dlk_error_make(is->code, "redis, %s: %s", doing, is->text);
+    dlock_error *error =
+        dlk_error_make(is->code, "redis, %s: %s", doing, text_of(is, reply));
     /* The server quotes the arguments of a command that it doesn't know. */
     if (!strstr(reply->text, "with args beginning"))
         dlk_error_backend(&error, reply->text);
@@ -100,7 +117,8 @@ dlock_error *dlk_redis_error(const dlk_resp *reply, const char *doing)
 dlock_error *dlk_redis_error_mute(const dlk_resp *reply, const char *doing)
 {
     const meaning *is = find(reply);
-    return dlk_error_make(is->code, "redis, %s: %s", doing, is->text);
+    return dlk_error_make(is->code, "redis, %s: %s", doing,
+                          is->text ? is->text : is->word);
 }
 
 bool dlk_redis_error_demoted(const dlk_resp *reply)

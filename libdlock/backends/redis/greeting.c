@@ -2,8 +2,10 @@
  * trip; their replies are judged one by one. */
 #include "backends/redis/greeting.h"
 
+#include "backends/redis/cluster.h"
 #include "backends/redis/errors.h"
 #include "backends/redis/internal.h"
+#include "backends/redis/layout.h"
 #include "backends/redis/scripts.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -20,7 +22,10 @@ enum {
     STEP_LOAD,
     STEP_PROBE,
     STEP_PROBE_SHA,
-    STEP_INFO
+    STEP_INFO,
+    STEP_ROLE,
+    STEP_SHARDS,
+    STEP_SLOTS
 };
 
 static bool say(dlk_redis_connection *connection, unsigned char step, const dlk_arg *args,
@@ -32,10 +37,9 @@ static bool say(dlk_redis_connection *connection, unsigned char step, const dlk_
     return true;
 }
 
-static bool say_password(dlk_redis_connection *connection, const char *password)
+static bool say_password(dlk_redis_connection *connection, const char *user,
+                         const char *password)
 {
-    const char *user =
-        dlk_settings_text(connection->redis->settings, DLK_KEY_AUTH_USERNAME);
     dlk_arg args[3] = {dlk_arg_text("AUTH")};
     size_t count = 1;
     if (user[0])
@@ -43,10 +47,11 @@ static bool say_password(dlk_redis_connection *connection, const char *password)
     args[count++] = dlk_arg_text(password);
     /* Room for the whole greeting at once: growing would leave a copy in freed memory. */
     size_t size = strlen(user) + strlen(password) + 1024;
-    for (size_t i = 0; i < DLK_SCRIPT_COUNT; i++)
-        size += dlk_redis_scripts[i].size * 2 + 128;
-    connection->stream.secret = true;
-    return dlk_buf_room(&connection->stream.out, size) &&
+    size += dlk_redis_scripts[DLK_SCRIPT_PROBE].size * 2 + 256;
+    const dlk_redis_form *mutex = connection->redis->mutex;
+    for (int i = 0; i < DLK_SCRIPT_COUNT; i++)
+        size += dlk_redis_script_of(mutex, (dlk_redis_script_id)i)->size + 128;
+    return dlk_stream_hide(&connection->stream, size) &&
            say(connection, STEP_AUTH, args, count);
 }
 
@@ -63,16 +68,34 @@ static bool say_name(dlk_redis_connection *connection)
     return say(connection, STEP_NAME, args, 3);
 }
 
+/* Says who we are, with the password of these settings, if there is one. */
+static dlock_error *say_who(dlk_redis_connection *connection, dlk_key_id user,
+                            dlk_key_id password)
+{
+    const dlk_settings *settings = connection->redis->settings;
+    char *secret = NULL;
+    dlock_error *error = NULL;
+    if (dlk_settings_secret(settings, password, &secret, &error) != DLOCK_OK)
+        return error;
+    bool fine =
+        !secret || say_password(connection, dlk_settings_text(settings, user), secret);
+    dlk_secret_free(secret);
+    return fine ? NULL : dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
+}
+
 dlock_error *dlk_redis_greet_messages(dlk_redis_connection *connection)
 {
-    char *password = NULL;
-    dlock_error *error = NULL;
-    if (dlk_settings_secret(connection->redis->settings, DLK_KEY_AUTH_PASSWORD, &password,
-                            &error) != DLOCK_OK)
+    dlock_error *error =
+        say_who(connection, DLK_KEY_AUTH_USERNAME, DLK_KEY_AUTH_PASSWORD);
+    if (error || say_name(connection))
         return error;
-    bool fine = (!password || say_password(connection, password)) && say_name(connection);
-    dlk_secret_free(password);
-    return fine ? NULL : dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
+    return dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
+}
+
+dlock_error *dlk_redis_greet_sentinel(dlk_redis_connection *connection)
+{
+    return say_who(connection, DLK_KEY_AUTH_SENTINEL_USERNAME,
+                   DLK_KEY_AUTH_SENTINEL_PASSWORD);
 }
 
 bool dlk_redis_put_probe(dlk_redis *redis, dlk_buf *out, bool by_sha)
@@ -84,8 +107,10 @@ bool dlk_redis_put_probe(dlk_redis *redis, dlk_buf *out, bool by_sha)
         dlk_arg_text("0"),
         dlk_arg_text(redis->probe_key),
         dlk_arg_text(redis->probe_channel),
+        dlk_arg_text(redis->layout->type ? redis->layout->type : "string"),
+        dlk_arg_text(redis->mutex->hands_over ? "line" : ""),
     };
-    return dlk_resp_command(out, args, 5);
+    return dlk_resp_command(out, args, sizeof(args) / sizeof(args[0]));
 }
 
 static bool say_select(dlk_redis_connection *connection)
@@ -101,12 +126,15 @@ static bool say_select(dlk_redis_connection *connection)
     return say(connection, STEP_SELECT, args, 2);
 }
 
+/* Those of the mutex; others are sent with their text when they are first needed. */
 static bool say_scripts(dlk_redis_connection *connection)
 {
-    for (size_t i = 0; i < DLK_SCRIPT_PROBE; i++) {
-        const dlk_arg args[] = {dlk_arg_text("SCRIPT"),
-                                dlk_arg_text("LOAD"),
-                                {dlk_redis_scripts[i].text, dlk_redis_scripts[i].size}};
+    const dlk_redis_form *mutex = connection->redis->mutex;
+    for (int i = 0; i < DLK_SCRIPT_COUNT; i++) {
+        const dlk_redis_script *script =
+            dlk_redis_script_of(mutex, (dlk_redis_script_id)i);
+        const dlk_arg args[] = {
+            dlk_arg_text("SCRIPT"), dlk_arg_text("LOAD"), {script->text, script->size}};
         if (!say(connection, STEP_LOAD, args, 3))
             return false;
     }
@@ -122,13 +150,26 @@ static bool say_probe(dlk_redis_connection *connection, unsigned char step)
     return true;
 }
 
+/* Is it what sentinels, or other nodes of a cluster, say it is? */
+static bool say_topology(dlk_redis_connection *connection)
+{
+    const dlk_redis *redis = connection->redis;
+    const dlk_arg role = dlk_arg_text("ROLE");
+    const dlk_arg shards[] = {dlk_arg_text("PUBSUB"), dlk_arg_text("SHARDNUMSUB")};
+    const dlk_arg slots[] = {dlk_arg_text("CLUSTER"), dlk_arg_text("SLOTS")};
+    if (redis->sentinels && !say(connection, STEP_ROLE, &role, 1))
+        return false;
+    return !redis->place_in_cluster || (say(connection, STEP_SHARDS, shards, 2) &&
+                                        say(connection, STEP_SLOTS, slots, 2));
+}
+
 dlock_error *dlk_redis_greet_commands(dlk_redis_connection *connection)
 {
     dlock_error *error = dlk_redis_greet_messages(connection);
     if (error)
         return error;
     const dlk_arg info[] = {dlk_arg_text("INFO"), dlk_arg_text("memory")};
-    if (say_select(connection) && say_scripts(connection) &&
+    if (say_topology(connection) && say_select(connection) && say_scripts(connection) &&
         say_probe(connection, STEP_PROBE) && say_probe(connection, STEP_PROBE_SHA) &&
         say(connection, STEP_INFO, info, 2))
         return NULL;
@@ -223,6 +264,18 @@ static dlock_error *judge_eviction(dlk_redis *redis, const dlk_resp *reply)
     return NULL;
 }
 
+/* Where the user may not ask for it, the first write tells. */
+static dlock_error *judge_role(dlk_redis_connection *connection, const dlk_resp *reply)
+{
+    if (reply->type == DLK_RESP_ARRAY && reply->count > 0 &&
+        dlk_resp_begins(&reply->items[0], "master"))
+        return NULL;
+    return dlk_error_make(DLOCK_EUNAVAIL,
+                          "redis: the sentinels say that %s is the master, but it is not "
+                          "(ROLE)",
+                          dlk_redis_place_of(connection));
+}
+
 static dlock_error *judge_refusal(unsigned char step, const dlk_resp *reply)
 {
     switch (step) {
@@ -231,6 +284,8 @@ static dlock_error *judge_refusal(unsigned char step, const dlk_resp *reply)
                                     "AUTH"); /* the server may quote the password */
     case STEP_SELECT:
         return dlk_redis_error(reply, "SELECT");
+    case STEP_SLOTS:
+        return dlk_redis_error(reply, "CLUSTER SLOTS");
     case STEP_PROBE:
         return dlk_redis_error(reply, "EVAL");
     case STEP_PROBE_SHA:
@@ -253,10 +308,24 @@ dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp 
                                int64_t now)
 {
     unsigned char step = connection->steps[connection->step++];
+    if (step == STEP_SHARDS)
+        dlk_cluster_take_shards(connection->redis, reply);
+    if (reply->type == DLK_RESP_ERROR && dlk_resp_begins(reply, "NOPERM")) {
+        connection->redis->lacks_load |= step == STEP_LOAD;
+        connection->redis->lacks_name |= step == STEP_NAME;
+        connection->redis->lacks_role |= step == STEP_ROLE;
+        connection->redis->lacks_shards |= step == STEP_SHARDS;
+    }
     if (reply->type == DLK_RESP_ERROR)
         return judge_refusal(step, reply);
     if (step == STEP_PROBE)
         return judge_probe(connection, reply, now);
+    if (step == STEP_ROLE)
+        return judge_role(connection, reply);
+    if (step == STEP_SLOTS)
+        return dlk_cluster_take_map(connection->redis->place_in_cluster, reply);
+    if (step == STEP_SHARDS)
+        return NULL;
     if (step == STEP_INFO)
         return judge_eviction(connection->redis, reply);
     if (step != STEP_PROBE_SHA && reply->type != DLK_RESP_STATUS &&

@@ -8,6 +8,7 @@
 /* Hooks: append the greeting of a connection for commands, or for messages. */
 dlock_error *dlk_redis_greet_commands(dlk_redis_connection *connection);
 dlock_error *dlk_redis_greet_messages(dlk_redis_connection *connection);
+dlock_error *dlk_redis_greet_sentinel(dlk_redis_connection *connection);
 
 /* Judges the reply to the present step and goes on to the next one. */
 dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp *reply,

@@ -4,34 +4,55 @@
 #define DLK_BACKENDS_REDIS_INTERNAL_H
 
 #include "backends/backend.h"
+#include "backends/flight.h"
 #include "backends/redis/connection.h"
 #include "backends/redis/subscriber.h"
 
 #include <poll.h>
 #include <stdatomic.h>
+#include <time.h>
+
+/* How waiters are told of a release: by PUBLISH, or in a cluster by SPUBLISH, or by both. */
+typedef enum dlk_redis_publish {
+    DLK_PUBLISH_ALL,
+    DLK_PUBLISH_SHARD,
+    DLK_PUBLISH_BOTH,
+} dlk_redis_publish;
 
 struct dlk_redis {
     dlk_backend base; /* first: a dlk_backend * is a dlk_redis * */
 
     /* set by open, never changed */
     dlk_settings *settings;
-    char *host; /* NULL for a Unix socket */
+    char *host; /* NULL for a Unix socket. Of a master that sentinels name, the latest */
     uint16_t port;
-    char *place; /* for messages: "host:port" or the path */
+    char *place;                               /* for messages: "host:port" or the path */
+    dlk_tls *tls;                              /* below all connections, or NULL */
+    struct dlk_sentinels *sentinels;           /* who know where the master is, or NULL */
+    struct dlk_cluster_node *place_in_cluster; /* NULL: it isn't in one */
     int64_t timeout_ns, connect_ns;
     dlk_backoff backoff;
+    const struct dlk_redis_layout *layout; /* the client's; a lock may have another */
+    const struct dlk_redis_form
+        *mutex; /* of that: what is loaded and checked beforehand */
     char *probe_key, *probe_channel;
     char owner[DLK_UUID_SIZE]; /* "<uuid>:", without the end */
     size_t owner_size;
 
     dlk_redis_connection commands;
     dlk_redis_subscriber subscriber;
-    dlk_list flight;         /* asks that are sent, in the order of their answers */
-    int64_t flight_deadline; /* of the earliest of them, or earlier */
-    dlock_error *why_down;   /* while the link is down */
+    dlk_list renewals;     /* asks that go out with the next burst */
+    dlk_flight flight;     /* those that are sent */
+    dlock_error *why_down; /* while the link is down */
     bool stopped, was_up;
-    bool poll_only; /* redis.wait=poll: no subscriber */
-    bool warned_publish, warned_eviction;
+    bool poll_only;            /* redis.wait=poll: no subscriber */
+    bool notify;               /* redis.notify */
+    dlk_redis_publish publish; /* how releases are told */
+    int64_t replicas_missed;   /* when WAIT last found too few of them, or 0 */
+    int64_t retry_ms;
+    bool warned_publish, warned_eviction, warned_blind;
+    bool lacks_load, lacks_name, lacks_role, lacks_switch,
+        lacks_shards; /* rights that are welcome, seen at a greeting */
     bool knows_clock;
     int64_t
         clock_offset; /* server's wall clock less our boot clock, us, at the first greeting */
@@ -40,11 +61,28 @@ struct dlk_redis {
     struct pollfd polls[3]; /* commands, messages, wake_fd */
     int wake_fd;
     _Atomic int sleeper; /* DLK_SLEEPER_…: whether kick has to write to wake_fd */
+    bool
+        expects; /* an answer that is sure to come soon, and nothing else: arm's as well */
 };
 
-enum { DLK_SLEEPER_NONE, DLK_SLEEPER_ARMED, DLK_SLEEPER_KICKED };
+enum { DLK_SLEEPER_NONE, DLK_SLEEPER_ARMED, DLK_SLEEPER_EXPECTS, DLK_SLEEPER_KICKED };
 
 /* Makes the driver arm anew. Any thread, with or without the mutex, in signal handlers. */
 void dlk_redis_wake(dlk_redis *redis);
+/* "host:port", or "[host]:port"; NULL without memory. */
+char *dlk_redis_format_place(const char *host, uint16_t port);
+
+/* How long to poll; NULL is for ever. */
+const struct timespec *dlk_redis_time_left(bool doze, int64_t until,
+                                           struct timespec *left);
+
+/* ---- For a cluster, whose nodes are each one of these ---- */
+
+/* Between arm and process, in the place of a poll: a read that waits a moment where an answer is
+ * sure to come soon, and no message. False: go on to poll. */
+bool dlk_redis_expects(const dlk_redis *redis);
+bool dlk_redis_expect_answer(dlk_redis *redis, int64_t until);
+/* Ends both connections for now; what is in flight is answered. */
+void dlk_redis_rest(dlk_redis *redis, const dlock_error *why);
 
 #endif

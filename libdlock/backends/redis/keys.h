@@ -1,30 +1,55 @@
-/* The names that go with a lock's name in Redisson's layout, and the beginnings of the commands
- * that are sent for it: all that doesn't change from one request to the next, made once. */
+/* The names that go with a lock's name in its layout. They are put together when they are written:
+ * kept, they would take more room than all else that is known of a lock. */
 #ifndef DLK_BACKENDS_REDIS_KEYS_H
 #define DLK_BACKENDS_REDIS_KEYS_H
 
 #include "backends/backend.h"
-
-typedef struct dlk_redis_bytes {
-    char *data;
-    size_t size;
-} dlk_redis_bytes;
+#include "backends/redis/handover.h"
+#include "backends/redis/layout.h"
 
 typedef struct dlk_redis_key {
-    char *token;   /* the key of the counter of fencing tokens */
-    char *channel; /* where a release is told */
-    /* EVALSHA commands up to what differs: the owner, and the lease */
-    dlk_redis_bytes acquire, renew, release;
+    dlk_key *key;
+    const dlk_redis_form
+        *forms[2]; /* by dlk_ask.shared: a read/write lock has two sides */
+    /* Where it hands over; of a fair lock only the contender: who is in the line, and told alone on
+     * a channel of its own, or 0. */
+    dlk_redis_turns turns;
+
+    bool tagged;              /* the name has a hash tag of its own, or looks like it */
+    bool told;                /* a release is, on a channel */
+    bool hands_over;          /* the server decides who is next: handover.h */
+    unsigned char slot_count; /* keys behind the derived ones, where the form has such */
+    uint16_t slot;            /* in a cluster */
 
     /* the subscriber's */
+    bool looked;       /* somebody asked without wanting it, who waits for another time */
+    uint64_t asked_at; /* how many messages had come when the lock was last asked for */
     struct dlk_redis_channel *at; /* the channel, while the key is watched */
     dlk_list watcher;
     dlk_list to_tell; /* in the subscriber's list: the host has to be told */
-    dlk_key *key;
 } dlk_redis_key;
 
-/* "p:{name}", or "p:name" when the name has a brace; NULL without memory. */
-char *dlk_redis_derive(const char *prefix, const char *name);
+/* "p:{name}", or "{name}:s" for ":s"; without braces of ours when the name has one, and then with a
+ * second colon for a p of ours. NULL without memory. */
+char *dlk_redis_derive(const char *part, const char *name);
+
+/* KEYS of a script, the lock and what is derived from it: how many, room enough for them as bulks,
+ * and the bulks; answers where they end. */
+size_t dlk_redis_key_count(const dlk_key *key, const dlk_redis_form *form,
+                           dlk_redis_script_id script);
+size_t dlk_redis_keys_room(const dlk_key *key, const dlk_redis_form *form,
+                           dlk_redis_script_id script);
+char *dlk_redis_put_keys(char *to, const dlk_key *key, const dlk_redis_form *form,
+                         dlk_redis_script_id script);
+
+/* The channel where a release is told, without an end; 0: nowhere. */
+#define DLK_REDIS_NAME_MAX    1024
+#define DLK_REDIS_CHANNEL_MAX (DLK_REDIS_NAME_MAX + DLK_REDIS_PART_MAX)
+size_t dlk_redis_channel_name(const dlk_redis_key *key, char to[DLK_REDIS_CHANNEL_MAX]);
+/* The same as a bulk, as the scripts take it (tell.lua), and room enough for it. */
+size_t dlk_redis_channel_room(const dlk_key *key);
+char *dlk_redis_put_channel(char *to, const struct dlk_redis *redis,
+                            const dlk_redis_key *key);
 
 dlock_err dlk_redis_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err);
 void dlk_redis_key_close(dlk_backend *backend, dlk_key *key);

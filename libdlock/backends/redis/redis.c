@@ -4,7 +4,8 @@
  * Who sleeps. The driver polls the two connections and an eventfd. `sleeper` says whether it may
  * be asleep, so that a kick costs a system call only then: arm sets ARMED, kick sets KICKED and
  * writes to the eventfd when it finds ARMED, sleep looks at it before poll. A write that comes
- * late ends a later sleep for nothing, which is harmless.
+ * late ends a later sleep for nothing, which is harmless. A driver that expects an answer first
+ * waits for a moment in recv, where no eventfd would wake it: EXPECTS.
  *
  * Where a request's bytes go: `ask` appends them to the stream's buffer; whoever comes first of
  * the driver's sleep and a flush writes them (net/stream.h).
@@ -12,9 +13,12 @@
 #include "backends/redis/redis.h"
 
 #include "backends/redis/asks.h"
+#include "backends/redis/batch.h"
 #include "backends/redis/greeting.h"
 #include "backends/redis/internal.h"
 #include "backends/redis/keys.h"
+#include "backends/redis/layout.h"
+#include "backends/redis/sentinel.h"
 #include "util/clock.h"
 
 #include <assert.h>
@@ -27,7 +31,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEFAULT_PORT 6379
+static bool by_sentinels(const dlk_uri *uri)
+{
+    return strstr(uri->scheme, "+sentinel") != NULL;
+}
 
 static dlk_redis *self(dlk_backend *backend)
 {
@@ -68,6 +75,11 @@ static const dlk_redis_hooks hooks = {.greet = dlk_redis_greet_commands,
                                       .ready = be_ready,
                                       .reply = take_reply,
                                       .down = be_down};
+static const dlk_redis_hooks seeking_hooks = {.greet = dlk_redis_greet_commands,
+                                              .seek = dlk_sentinels_seek,
+                                              .ready = be_ready,
+                                              .reply = take_reply,
+                                              .down = be_down};
 
 /* ---- Open, free ---- */
 
@@ -76,6 +88,8 @@ static void redis_free(dlk_backend *backend)
     dlk_redis *redis = self(backend);
     dlk_redis_connection_free(&redis->commands);
     dlk_redis_subscriber_free(redis);
+    dlk_sentinels_free(redis->sentinels);
+    dlk_tls_free(redis->tls);
     if (redis->wake_fd >= 0)
         close(redis->wake_fd);
     dlk_settings_free(redis->settings);
@@ -87,7 +101,7 @@ static void redis_free(dlk_backend *backend)
     free(redis);
 }
 
-static char *format_place(const char *host, uint16_t port)
+char *dlk_redis_format_place(const char *host, uint16_t port)
 {
     char *text = NULL;
     bool ipv6 = strchr(host, ':') != NULL;
@@ -106,14 +120,18 @@ static dlock_err set_address(dlk_redis *redis, const dlk_uri *uri, dlock_error *
         redis->place = strdup(uri->path);
         return redis->place ? DLOCK_OK : dlk_error_nomem(err);
     }
+    if (by_sentinels(uri)) {
+        redis->commands.hooks = &seeking_hooks;
+        return dlk_sentinels_make(redis, uri, err);
+    }
     if (uri->host_count != 1)
         return dlk_error_set(
             err, DLOCK_EINVAL,
             "redis: one host is expected, as in redis://host:6379, not %zu",
             uri->host_count);
-    redis->port = uri->hosts[0].port ? uri->hosts[0].port : DEFAULT_PORT;
+    redis->port = uri->hosts[0].port ? uri->hosts[0].port : DLK_REDIS_PORT;
     redis->host = strdup(uri->hosts[0].host);
-    redis->place = format_place(uri->hosts[0].host, redis->port);
+    redis->place = dlk_redis_format_place(uri->hosts[0].host, redis->port);
     if (!redis->host || !redis->place)
         return dlk_error_nomem(err);
     (void)dlk_address_numeric(redis->host, redis->port,
@@ -125,11 +143,13 @@ static dlock_err set_address(dlk_redis *redis, const dlk_uri *uri, dlock_error *
 static bool set_probe(dlk_redis *redis)
 {
     const char *prefix = dlk_settings_text(redis->settings, DLK_KEY_CLIENT_PREFIX);
+    const dlk_redis_form *mutex = redis->mutex;
     if (asprintf(&redis->probe_key, "%sprobe", prefix[0] ? prefix : "dlock:") < 0)
         redis->probe_key = NULL;
     if (redis->probe_key)
-        redis->probe_channel =
-            dlk_redis_derive("redisson_lock__channel", redis->probe_key);
+        redis->probe_channel = mutex->notifies || redis->notify
+                                   ? dlk_redis_derive(mutex->channel, redis->probe_key)
+                                   : strdup("");
     return redis->probe_channel != NULL;
 }
 
@@ -146,6 +166,8 @@ static dlock_err set_up(dlk_redis *redis, const dlk_uri *uri,
     redis->connect_ns = ns_of(settings, DLK_KEY_CLIENT_CONNECT_MS);
     redis->backoff.min_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MIN_MS);
     redis->backoff.max_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MAX_MS);
+    redis->notify = dlk_settings_int(settings, DLK_KEY_REDIS_NOTIFY);
+    redis->retry_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_RETRY_MS);
     redis->poll_only =
         dlk_settings_int(settings, DLK_KEY_REDIS_WAIT) == DLK_REDIS_WAIT_POLL;
     redis->owner_size = strlen(redis->base.host->uuid) + 1;
@@ -159,24 +181,34 @@ static dlock_err set_up(dlk_redis *redis, const dlk_uri *uri,
     redis->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (redis->wake_fd < 0)
         return dlk_error_set(err, DLOCK_EUNAVAIL, "redis: no descriptor is left");
+    if (strncmp(uri->scheme, "rediss", 6) == 0) {
+        dlock_err code = dlk_tls_new(settings, &redis->tls, err);
+        if (code != DLOCK_OK)
+            return code;
+    }
     return set_address(redis, uri, err);
 }
 
-static dlock_err redis_open(dlk_host *host, const dlk_uri *uri,
-                            const dlk_settings *settings, dlk_backend **ret,
-                            dlock_error **err)
+static dlock_err open_with(dlk_host *host, const dlk_uri *uri,
+                           const dlk_settings *settings, const dlk_redis_layout *layout,
+                           dlk_backend **ret, dlock_error **err)
 {
-    if (dlk_settings_int(settings, DLK_KEY_REDIS_LAYOUT) != DLK_LAYOUT_REDISSON)
-        return dlk_error_set(err, DLOCK_ENOTSUP,
-                             "redis: this version has only redis.layout=redisson, not %s",
-                             dlk_settings_word(settings, DLK_KEY_REDIS_LAYOUT));
     dlk_redis *redis = calloc(1, sizeof(*redis));
     if (!redis)
         return dlk_error_nomem(err);
+    /* meson.build and layout.h name the same forms. */
+    assert(dlk_redis_script_count ==
+           DLK_SCRIPT_FORMS + DLK_FORM_COUNT * (DLK_SCRIPT_COUNT + 1));
+    redis->layout = layout;
+    redis->mutex = dlk_redis_form_of(redis->layout, settings, DLOCK_MUTEX, false, NULL);
+    if (!redis->mutex) /* no fair one: said when it is asked for */
+        redis->mutex = redis->layout->forms;
     redis->base = (dlk_backend){.type = &dlk_redis_backend, .host = host};
+    if (by_sentinels(uri))
+        redis->base.type = &dlk_sentinel_backend;
     redis->wake_fd = -1;
-    redis->flight_deadline = DLK_NEVER;
-    dlk_list_init(&redis->flight);
+    dlk_list_init(&redis->renewals);
+    dlk_flight_init(&redis->flight, host);
     dlock_err code = set_up(redis, uri, settings, err);
     if (code != DLOCK_OK) {
         redis_free(&redis->base);
@@ -184,6 +216,21 @@ static dlock_err redis_open(dlk_host *host, const dlk_uri *uri,
     }
     *ret = &redis->base;
     return DLOCK_OK;
+}
+
+static dlock_err redis_open(dlk_host *host, const dlk_uri *uri,
+                            const dlk_settings *settings, dlk_backend **ret,
+                            dlock_error **err)
+{
+    return open_with(host, uri, settings, dlk_redis_layout_of(settings), ret, err);
+}
+
+dlock_err dlk_redis_open_node(dlk_host *host, const dlk_uri *uri,
+                              const dlk_settings *settings, dlk_backend **ret,
+                              dlock_error **err)
+{
+    bool fencing = dlk_settings_int(settings, DLK_KEY_REDLOCK_FENCING) != 0;
+    return open_with(host, uri, settings, dlk_redis_node_layout(fencing), ret, err);
 }
 
 /* ---- Start, stop, fork ---- */
@@ -207,12 +254,22 @@ static void redis_stop(dlk_backend *backend)
 {
     dlk_redis *redis = self(backend);
     redis->stopped = true;
+    dlk_redis_batch_put(redis);
     last_words(&redis->commands);
+    if (redis->sentinels)
+        dlk_sentinels_stop(redis->sentinels);
+    dlock_error *why = dlk_error_make(DLOCK_EUNAVAIL, "redis: the connection is closed");
+    dlk_redis_rest(redis, why);
+    dlk_error_clear(&why);
+}
+
+void dlk_redis_rest(dlk_redis *redis, const dlock_error *why)
+{
     dlk_redis_subscriber_stop(redis);
     dlk_redis_connection_stop(&redis->commands);
     dlk_error_clear(&redis->why_down);
-    redis->why_down = dlk_error_make(DLOCK_EUNAVAIL, "redis: the connection is closed");
-    dlk_redis_asks_fail(redis, redis->why_down);
+    redis->why_down = dlk_error_copy(why);
+    dlk_redis_asks_fail(redis, why);
 }
 
 static void redis_forked(dlk_backend *backend)
@@ -220,6 +277,8 @@ static void redis_forked(dlk_backend *backend)
     dlk_redis *redis = self(backend);
     dlk_redis_connection_forked(&redis->commands);
     dlk_redis_connection_forked(&redis->subscriber.connection);
+    if (redis->sentinels)
+        dlk_sentinels_forked(redis->sentinels);
     (void)syscall(SYS_close, redis->wake_fd);
 }
 
@@ -230,24 +289,50 @@ static int64_t redis_tick(dlk_backend *backend, int64_t now)
     int64_t commands = dlk_redis_connection_tick(&redis->commands, now);
     int64_t messages = dlk_redis_subscriber_tick(redis, now);
     int64_t next = answers < commands ? answers : commands;
-    return next < messages ? next : messages;
+    next = next < messages ? next : messages;
+    int64_t watch = redis->sentinels ? dlk_sentinels_tick(redis, now) : DLK_NEVER;
+    return next < watch ? next : watch;
 }
 
 /* ---- The driver's steps ---- */
 
+bool dlk_redis_expects(const dlk_redis *redis)
+{
+    return redis->polls[1].fd < 0 && redis->commands.phase == DLK_PHASE_READY &&
+           !dlk_flight_is_empty(&redis->flight);
+}
+
 static void redis_arm(dlk_backend *backend)
 {
     dlk_redis *redis = self(backend);
+    dlk_redis_batch_put(redis);
     dlk_redis_connection_arm(&redis->commands, &redis->polls[0]);
     dlk_redis_connection_arm(&redis->subscriber.connection, &redis->polls[1]);
     dlk_redis_subscriber_arm(redis);
+    if (redis->sentinels)
+        dlk_sentinels_arm(redis->sentinels);
     redis->polls[2] = (struct pollfd){.fd = redis->wake_fd, .events = POLLIN};
+    redis->expects = redis->base.host->by_caller && dlk_redis_expects(redis);
     bool news = !dlk_list_empty(&redis->subscriber.to_tell);
     atomic_store(&redis->sleeper, news ? DLK_SLEEPER_KICKED : DLK_SLEEPER_ARMED);
 }
 
-/* How long to poll; NULL is for ever. */
-static const struct timespec *time_left(bool doze, int64_t until, struct timespec *left)
+/* Most answers come at once: a read that waits costs less than a poll and a read. It can't be
+ * kicked, so it is short; who kicks meanwhile is heard at its end. */
+bool dlk_redis_expect_answer(dlk_redis *redis, int64_t until)
+{
+    int state = DLK_SLEEPER_ARMED;
+    if (until - dlk_clock_now() < 4 * DLK_STREAM_WAIT_MS * DLK_NS_PER_MS ||
+        !atomic_compare_exchange_strong(&redis->sleeper, &state, DLK_SLEEPER_EXPECTS))
+        return false;
+    bool came = dlk_stream_wait(&redis->commands.stream);
+    state = DLK_SLEEPER_EXPECTS;
+    return came ||
+           !atomic_compare_exchange_strong(&redis->sleeper, &state, DLK_SLEEPER_ARMED);
+}
+
+const struct timespec *dlk_redis_time_left(bool doze, int64_t until,
+                                           struct timespec *left)
 {
     if (doze && until >= DLK_NEVER)
         return NULL;
@@ -260,20 +345,19 @@ static const struct timespec *time_left(bool doze, int64_t until, struct timespe
     return left;
 }
 
-static void redis_sleep(dlk_backend *backend, int64_t until)
+static bool push_all(dlk_redis *redis)
 {
-    dlk_redis *redis = self(backend);
     struct pollfd *polls = redis->polls;
-    struct timespec left;
     polls[0].events = dlk_redis_connection_push(&redis->commands, polls[0].events);
     polls[1].events =
         dlk_redis_connection_push(&redis->subscriber.connection, polls[1].events);
-    bool doze = polls[0].events && polls[1].events &&
-                atomic_load(&redis->sleeper) == DLK_SLEEPER_ARMED;
-    int ready = ppoll(polls, 3, time_left(doze, until, &left), NULL);
-    atomic_store(&redis->sleeper, DLK_SLEEPER_NONE);
-    if (ready <= 0) /* nothing, or EINTR */
-        return;
+    return polls[0].events && polls[1].events &&
+           atomic_load(&redis->sleeper) == DLK_SLEEPER_ARMED;
+}
+
+static void pull_all(dlk_redis *redis)
+{
+    const struct pollfd *polls = redis->polls;
     if (polls[0].revents)
         dlk_redis_connection_pull(&redis->commands);
     if (polls[1].revents)
@@ -284,12 +368,82 @@ static void redis_sleep(dlk_backend *backend, int64_t until)
     }
 }
 
+static void redis_sleep(dlk_backend *backend, int64_t until)
+{
+    dlk_redis *redis = self(backend);
+    struct timespec left;
+    bool doze = push_all(redis);
+    if (redis->sentinels)
+        doze = dlk_sentinels_push(redis->sentinels) && doze;
+    if (doze && redis->expects && redis->polls[0].events == POLLIN &&
+        dlk_redis_expect_answer(redis, until)) {
+        atomic_store(&redis->sleeper, DLK_SLEEPER_NONE);
+        return;
+    }
+    int ready =
+        redis->sentinels
+            ? dlk_sentinels_poll(redis, dlk_redis_time_left(doze, until, &left))
+            : ppoll(redis->polls, 3, dlk_redis_time_left(doze, until, &left), NULL);
+    atomic_store(&redis->sleeper, DLK_SLEEPER_NONE);
+    if (ready < 0 && errno != EINTR) /* no memory: not to be asked again at once */
+        (void)nanosleep(&(struct timespec){.tv_nsec = DLK_NS_PER_MS}, NULL);
+    if (ready <= 0)
+        return;
+    pull_all(redis);
+    if (redis->sentinels)
+        dlk_sentinels_pull(redis->sentinels);
+}
+
+static size_t redis_push(dlk_backend *backend, struct pollfd *polls, bool *ret_doze)
+{
+    dlk_redis *redis = self(backend);
+    if (!push_all(redis))
+        *ret_doze = false;
+    memcpy(polls, redis->polls, sizeof(redis->polls));
+    return sizeof(redis->polls) / sizeof(*polls);
+}
+
+static void redis_pull(dlk_backend *backend, const struct pollfd *polls)
+{
+    dlk_redis *redis = self(backend);
+    atomic_store(&redis->sleeper, DLK_SLEEPER_NONE);
+    memcpy(redis->polls, polls, sizeof(redis->polls));
+    pull_all(redis);
+}
+
+/* Messages need somebody who listens all the time, and what lies in TLS no poller sees. */
+static bool redis_wires(const dlk_backend *backend, int *fds, size_t *ret_count)
+{
+    const dlk_redis *redis = (const dlk_redis *)backend;
+    *ret_count = 0;
+    if (redis->tls || redis->sentinels)
+        return false;
+    if (redis->commands.phase == DLK_PHASE_READY &&
+        redis->subscriber.connection.phase == DLK_PHASE_OFF)
+        fds[(*ret_count)++] = atomic_load(&redis->commands.stream.fd);
+    return true;
+}
+
+static bool redis_look(dlk_backend *backend)
+{
+    dlk_redis *redis = self(backend);
+    bool written = push_all(redis);
+    atomic_store(&redis->sleeper, DLK_SLEEPER_NONE);
+    dlk_redis_connection_pull(&redis->commands);
+    dlk_redis_connection_pull(&redis->subscriber.connection);
+    return written && !dlk_stream_is_full(&redis->commands.stream) &&
+           !dlk_stream_is_full(&redis->subscriber.connection.stream);
+}
+
 static void redis_process(dlk_backend *backend, int64_t now)
 {
     dlk_redis *redis = self(backend);
     dlk_redis_connection_process(&redis->commands, now);
     dlk_redis_connection_process(&redis->subscriber.connection, now);
+    redis->base.host->rest = redis->commands.stream.rest;
     dlk_redis_subscriber_process(redis, now);
+    if (redis->sentinels)
+        dlk_sentinels_process(redis, now);
 }
 
 void dlk_redis_wake(dlk_redis *redis)
@@ -313,41 +467,57 @@ static void redis_flush(dlk_backend *backend)
     dlk_redis *redis = self(backend);
     pthread_mutex_t *mutex = redis->base.host->mutex;
     bool done = true;
+    dlk_redis_batch_put(redis);
     if (redis->commands.phase == DLK_PHASE_READY)
         done = dlk_stream_flush(&redis->commands.stream, mutex);
     if (redis->subscriber.connection.phase == DLK_PHASE_READY)
         done = dlk_stream_flush(&redis->subscriber.connection.stream, mutex) && done;
-    if (!done)
-        dlk_redis_wake(redis); /* what is left has to wait for the socket: poll for it */
+    if (redis->sentinels)
+        done = dlk_sentinels_flush(redis) && done;
+    if (!done) { /* what is left has to wait for the socket: poll for it */
+        redis->base.host->rest = true;
+        dlk_redis_wake(redis);
+    }
 }
 
-static const char *const schemes[] = {"redis", "redis+unix", NULL};
+static bool has_kind(const dlk_settings *settings, dlock_kind kind)
+{
+    bool shared = kind == DLOCK_READ;
+    return dlk_redis_form_of(dlk_redis_layout_of(settings), settings,
+                             shared ? DLOCK_WRITE : kind, shared, NULL) != NULL;
+}
+
+static const char *const schemes[] = {"redis", "rediss", "redis+unix", NULL};
+static const char *const sentinel_schemes[] = {"redis+sentinel", "rediss+sentinel", NULL};
+
+#define TRAITS                                                                           \
+    .layout_key = DLK_KEY_REDIS_LAYOUT, .fair_asked = true, .tokens = true,              \
+    .hands_on = true, .margin_percent = 1, .margin_ms = 2,                               \
+    .kinds = {[DLOCK_MUTEX] = true,                                                      \
+              [DLOCK_ELECTION] = true,                                                   \
+              [DLOCK_SEMAPHORE] = true,                                                  \
+              [DLOCK_READ] = true,                                                       \
+              [DLOCK_WRITE] = true}
+#define FUNCTIONS                                                                        \
+    .open = redis_open, .start = redis_start, .stop = redis_stop, .free = redis_free,    \
+    .forked = redis_forked, .has_kind = has_kind, .key_open = dlk_redis_key_open,        \
+    .key_close = dlk_redis_key_close, .ask = dlk_redis_ask, .watch = dlk_redis_watch,    \
+    .listen = dlk_redis_listen, .tick = redis_tick, .arm = redis_arm,                    \
+    .sleep = redis_sleep, .push = redis_push, .pull = redis_pull,                        \
+    .process = redis_process, .kick = redis_kick, .wires = redis_wires,                  \
+    .look = redis_look, .flush = redis_flush
 
 const dlk_backend_type dlk_redis_backend = {
     .name = "redis",
     .schemes = schemes,
-    .traits =
-        {
-            .layout = "redisson",
-            .class = DLK_REQUIRE_FENCING,
-            .tokens = true,
-            .margin_percent = 1,
-            .margin_ms = 2,
-            .kinds = {[DLOCK_MUTEX] = true},
-        },
-    .open = redis_open,
-    .start = redis_start,
-    .stop = redis_stop,
-    .free = redis_free,
-    .forked = redis_forked,
-    .key_open = dlk_redis_key_open,
-    .key_close = dlk_redis_key_close,
-    .ask = dlk_redis_ask,
-    .watch = dlk_redis_watch,
-    .tick = redis_tick,
-    .arm = redis_arm,
-    .sleep = redis_sleep,
-    .process = redis_process,
-    .kick = redis_kick,
-    .flush = redis_flush,
+    .traits = {.class = DLK_REQUIRE_FENCING, TRAITS},
+    FUNCTIONS,
+};
+
+/* A failover may forget what was written last, also of the counters of tokens. */
+const dlk_backend_type dlk_sentinel_backend = {
+    .name = "redis",
+    .schemes = sentinel_schemes,
+    .traits = {.class = DLK_REQUIRE_EFFICIENCY, TRAITS},
+    FUNCTIONS,
 };

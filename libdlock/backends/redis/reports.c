@@ -7,7 +7,8 @@
 
 #include "backends/redis/asks.h"
 #include "backends/redis/internal.h"
-#include "backends/redis/scripts.h"
+#include "backends/redis/keys.h"
+#include "backends/redis/layout.h"
 #include "util/error.h"
 #include "util/info.h"
 
@@ -33,46 +34,124 @@ static bool give_info(dlk_redis *redis, dlk_ask *ask, dlock_info *info)
 
 /* ---- Inspect ---- */
 
-/* PTTL, token, then field and value in turn. */
+/* What stands at these places of the answer; see layout.h. */
+enum { HELD, KIND, WAITERS, PERMITS, DATA, HOLDERS };
+enum { OWNER, TOKEN, LEFT, HOLD_COUNT, HOLDER_SIZE };
+
 static bool plausible(const dlk_resp *reply)
 {
-    if (reply->type != DLK_RESP_ARRAY || reply->count < 2 || reply->count % 2 != 0 ||
-        reply->items[0].type != DLK_RESP_INTEGER)
+    static const dlk_resp_type head[] = {DLK_RESP_INTEGER, DLK_RESP_TEXT,
+                                         DLK_RESP_INTEGER, DLK_RESP_INTEGER,
+                                         DLK_RESP_TEXT};
+    if (reply->type != DLK_RESP_ARRAY || reply->count < HOLDERS ||
+        (reply->count - HOLDERS) % HOLDER_SIZE != 0)
         return false;
-    for (size_t i = 1; i < reply->count; i++)
-        if (reply->items[i].type != DLK_RESP_TEXT)
+    for (size_t i = 0; i < HOLDERS; i++)
+        if (reply->items[i].type != head[i])
+            return false;
+    for (size_t i = HOLDERS; i < reply->count; i += HOLDER_SIZE)
+        if (reply->items[i + OWNER].type != DLK_RESP_TEXT ||
+            reply->items[i + TOKEN].type != DLK_RESP_TEXT ||
+            reply->items[i + LEFT].type != DLK_RESP_INTEGER)
             return false;
     return true;
+}
+
+/* A number, or a text of digits. */
+static bool number_of(const dlk_resp *reply, int64_t *ret)
+{
+    *ret = reply->integer;
+    return reply->type == DLK_RESP_INTEGER || dlk_resp_decimal(reply, ret);
+}
+
+static void add_holder(dlock_info *info, const dlk_resp *item, size_t holder)
+{
+    int64_t number;
+    dlk_info_add_text(info, item[OWNER].text, "holders.%zu.owner", holder);
+    if (dlk_resp_decimal(&item[TOKEN], &number))
+        dlk_info_add_int(info, number, "holders.%zu.token", holder);
+    if (item[LEFT].integer >= 0)
+        dlk_info_add_int(info, item[LEFT].integer, "holders.%zu.remaining_ms", holder);
+    if (number_of(&item[HOLD_COUNT], &number))
+        dlk_info_add_int(info, number, "holders.%zu.count", holder);
 }
 
 bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
     if (!plausible(reply))
         return false;
+    const dlk_resp *seen = reply->items;
     dlock_info *info = dlk_info_new();
-    int64_t token, count;
-    const char *mode = NULL;
-    size_t holder = 0;
-    for (size_t i = 2; i < reply->count; i += 2)
-        if (strcmp(reply->items[i].text, "mode") == 0)
-            mode = reply->items[i + 1].text;
-    dlk_info_add_int(info, reply->count > 2, "held");
-    dlk_info_add_text(info, mode ? mode : "mutex", "kind");
-    for (size_t i = 2; i < reply->count; i += 2) {
-        if (strcmp(reply->items[i].text, "mode") == 0)
-            continue;
-        dlk_info_add_text(info, reply->items[i].text, "holders.%zu.owner", holder);
-        if (!mode && dlk_resp_decimal(&reply->items[1], &token))
-            dlk_info_add_int(info, token, "holders.%zu.token", holder);
-        if (reply->items[0].integer >= 0)
-            dlk_info_add_int(info, reply->items[0].integer, "holders.%zu.remaining_ms",
-                             holder);
-        if (dlk_resp_decimal(&reply->items[i + 1], &count))
-            dlk_info_add_int(info, count, "holders.%zu.count", holder);
-        holder++;
+    int64_t left = -1;
+    dlk_info_add_int(info, seen[HELD].integer != 0, "held");
+    dlk_info_add_text(info, seen[KIND].text, "kind");
+    for (size_t i = HOLDERS, holder = 0; i < reply->count; i += HOLDER_SIZE, holder++) {
+        add_holder(info, &seen[i], holder);
+        if (seen[i + LEFT].integer >= 0 && (left < 0 || seen[i + LEFT].integer < left))
+            left = seen[i + LEFT].integer;
     }
-    dlk_info_add_text(info, "redisson", "layout");
+    if (seen[DATA].text[0])
+        dlk_info_add_text(info, seen[DATA].text, "holders.0.data");
+    if (seen[WAITERS].integer >= 0)
+        dlk_info_add_int(info, seen[WAITERS].integer, "waiters");
+    if (seen[PERMITS].integer >= 0)
+        dlk_info_add_int(info, seen[PERMITS].integer, "permits");
+    dlk_info_add_text(info, dlk_settings_word(ask->key->settings, DLK_KEY_REDIS_LAYOUT),
+                      "layout");
+    if (seen[HELD].integer != 0)
+        ask->wait_ms = dlk_redis_look_again(redis, ask, left);
     return give_info(redis, ask, info);
+}
+
+/* ---- Revocation: who holds the lock, then a word to each ---- */
+
+/* In ask->scratch: the holders have been told. */
+#define TOLD 2
+/* So many are told at most, as many as an inspection of a read/write lock shows. */
+#define HOLDERS_MAX 128
+
+/* The holders are named by the inspection, whatever the layout; the telling is its own script. */
+static bool tell_holders(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+{
+    const dlk_redis_script *script = &dlk_redis_scripts[DLK_SCRIPT_REVOKE];
+    dlk_arg args[3 + HOLDERS_MAX] = {
+        dlk_arg_text("EVAL"), {script->text, script->size}, dlk_arg_text("0")};
+    size_t count = 3;
+    for (size_t i = HOLDERS; i < reply->count && count < 3 + HOLDERS_MAX;
+         i += HOLDER_SIZE)
+        args[count++] =
+            (dlk_arg){reply->items[i + OWNER].text, reply->items[i + OWNER].size};
+    dlk_list_remove(&ask->link);
+    if (dlk_resp_command(&redis->commands.stream.out, args, count)) {
+        ask->scratch = TOLD;
+        dlk_redis_ask_sent(redis, ask);
+        return true;
+    }
+    dlk_redis_ask_refuse(redis, ask,
+                         dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
+    return true;
+}
+
+bool dlk_redis_revoke_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+{
+    if (ask->scratch != TOLD && !plausible(reply))
+        return false;
+    if (ask->scratch != TOLD && reply->items[HELD].integer != 0)
+        return tell_holders(redis, ask, reply);
+    if (ask->scratch == TOLD && reply->type != DLK_RESP_INTEGER)
+        return false;
+    if (ask->scratch != TOLD)
+        dlk_redis_ask_answer(redis, ask, DLK_NOT_OURS);
+    else if (reply->integer > 0)
+        dlk_redis_ask_answer(redis, ask, DLK_YES);
+    else
+        dlk_redis_ask_refuse(
+            redis, ask,
+            dlk_error_make(
+                DLOCK_ENOTSUP,
+                "redis: no holder listens: it isn't libdlock, or has not asked "
+                "for the events of its hold"));
+    return true;
 }
 
 /* ---- List ---- */
@@ -134,9 +213,10 @@ static char *make_pattern(const char *begin)
 static bool put_scan(dlk_redis *redis, listing *list)
 {
     const dlk_arg args[] = {
-        dlk_arg_text("SCAN"),        dlk_arg_text(list->cursor), dlk_arg_text("MATCH"),
-        dlk_arg_text(list->pattern), dlk_arg_text("COUNT"),      dlk_arg_text(SCAN_COUNT),
-        dlk_arg_text("TYPE"),        dlk_arg_text("hash"),
+        dlk_arg_text("SCAN"),  dlk_arg_text(list->cursor),
+        dlk_arg_text("MATCH"), dlk_arg_text(list->pattern),
+        dlk_arg_text("COUNT"), dlk_arg_text(SCAN_COUNT),
+        dlk_arg_text("TYPE"),  dlk_arg_text(redis->layout->type),
     };
     list->scanning = true;
     return dlk_resp_command(&redis->commands.stream.out, args, 8);
@@ -159,7 +239,7 @@ bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask)
 /* Sends the names to the script that knows locks. */
 static bool put_names(dlk_redis *redis, listing *list, const dlk_resp *names)
 {
-    const dlk_redis_script *script = &dlk_redis_scripts[DLK_SCRIPT_LIST];
+    const dlk_redis_script *script = &dlk_redis_scripts[redis->layout->list];
     size_t count = names->count < BATCH ? names->count : BATCH;
     dlk_arg *args = malloc((count + 3) * sizeof(*args));
     if (!args)

@@ -7,6 +7,8 @@
 
 /* Each of these is given the reply to the ask's last command and answers the ask or sends the
  * next command. False when the reply makes no sense (and the ask is as before). */
+/* A reply to a revocation: who holds the lock, or how many of those were told. */
+bool dlk_redis_revoke_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply);
 bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply);
 bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
                           int64_t now);

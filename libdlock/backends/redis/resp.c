@@ -243,9 +243,12 @@ const char *dlk_resp_problem(const dlk_resp_reader *reader)
 {
     if (reader->problem)
         return reader->problem;
-    if (reader->reader && reader->reader->err == REDIS_ERR_OOM)
-        return "out of memory";
-    return "it is not RESP";
+    return dlk_resp_out_of_memory(reader) ? "out of memory" : "it is not RESP";
+}
+
+bool dlk_resp_out_of_memory(const dlk_resp_reader *reader)
+{
+    return !reader->problem && reader->reader && reader->reader->err == REDIS_ERR_OOM;
 }
 
 bool dlk_resp_begins(const dlk_resp *resp, const char *word)
@@ -284,23 +287,43 @@ char *dlk_resp_number(char *to, uint64_t number)
     return to;
 }
 
-static char *end_line(char *to)
+static inline char *end_line(char *to)
 {
     *to++ = '\r';
     *to++ = '\n';
     return to;
 }
 
+/* A line with a size; nearly all have one digit or two. */
+static inline char *put_size(char *to, char type, size_t size)
+{
+    *to++ = type;
+    if (size >= 100)
+        return end_line(dlk_resp_number(to, size));
+    if (size >= 10)
+        *to++ = (char)('0' + size / 10);
+    *to++ = (char)('0' + size % 10);
+    return end_line(to);
+}
+
 char *dlk_resp_count(char *to, size_t args)
 {
-    *to++ = '*';
-    return end_line(dlk_resp_number(to, args));
+    return put_size(to, '*', args);
+}
+
+char *dlk_resp_bulk_begin(char *to, size_t size)
+{
+    return put_size(to, '$', size);
+}
+
+char *dlk_resp_bulk_end(char *to)
+{
+    return end_line(to);
 }
 
 char *dlk_resp_bulk(char *to, const char *data, size_t size)
 {
-    *to++ = '$';
-    to = end_line(dlk_resp_number(to, size));
+    to = put_size(to, '$', size);
     if (size > 0)
         memcpy(to, data, size);
     return end_line(to + size);

@@ -47,6 +47,8 @@ typedef enum dlk_resp_got {
 
 dlk_resp_got dlk_resp_next(dlk_resp_reader *reader, const dlk_resp **ret);
 const char *dlk_resp_problem(const dlk_resp_reader *reader);
+/* Whether that was no fault of the peer's. */
+bool dlk_resp_out_of_memory(const dlk_resp_reader *reader);
 
 /* Does the text begin with @p word? For errors, whose first word is their kind. */
 bool dlk_resp_begins(const dlk_resp *resp, const char *word);
@@ -75,5 +77,8 @@ char *dlk_resp_number(char *to, uint64_t number);
 char *dlk_resp_count(char *to, size_t args);                  /* "*3\r\n" */
 char *dlk_resp_bulk(char *to, const char *data, size_t size); /* "$2\r\nab\r\n" */
 char *dlk_resp_bulk_number(char *to, uint64_t number);
+/* A bulk of this size whose data the caller puts between the two. */
+char *dlk_resp_bulk_begin(char *to, size_t size); /* "$2\r\n" */
+char *dlk_resp_bulk_end(char *to);                /* "\r\n" */
 
 #endif

@@ -8,170 +8,29 @@
  * runs when nobody is walking over them. */
 #include "backends/redis/subscriber.h"
 
+#include "backends/redis/asks.h"
+#include "backends/redis/channel.h"
+#include "backends/redis/cluster.h"
 #include "backends/redis/errors.h"
 #include "backends/redis/greeting.h"
+#include "backends/redis/handover.h"
 #include "backends/redis/internal.h"
 #include "backends/redis/keys.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/point.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define IDLE_MAX 256
-#define IDLE_NS  (2 * DLK_NS_PER_SEC)
 /* A subscriber hears nothing for long. So it asks for what it has now and then: the answer shows
  * that the connection lives. (PING would be a further right.) */
 #define HEARTBEAT_NS (10 * DLK_NS_PER_SEC)
 
-typedef enum state {
-    OFF,
-    TURNING_ON, /* SUBSCRIBE is unanswered */
-    ON,
-    TURNING_OFF, /* UNSUBSCRIBE is unanswered */
-    REFUSED,     /* the user may not: its waiters poll */
-} state;
-
-struct dlk_redis_channel {
-    dlk_redis_channel *next; /* in its bucket */
-    dlk_list all, idle, outstanding;
-    dlk_list watchers; /* dlk_redis_key.watcher */
-    state state;
-    bool checking; /* the unanswered SUBSCRIBE is a heartbeat */
-    int64_t idle_since;
-    uint64_t hash;
-    size_t size;
-    char name[];
-};
-
 static dlk_redis *redis_of(dlk_redis_connection *connection)
 {
     return connection->redis;
-}
-
-/* ---- Channels by name ---- */
-
-static uint64_t hash_of(const char *name, size_t size)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-static dlk_redis_channel **slot_of(const dlk_redis_subscriber *subscriber, uint64_t hash)
-{
-    return &subscriber->buckets[hash & (subscriber->bucket_count - 1)];
-}
-
-static dlk_redis_channel *find(const dlk_redis_subscriber *subscriber, const char *name,
-                               size_t size)
-{
-    uint64_t hash = hash_of(name, size);
-    for (dlk_redis_channel *it = *slot_of(subscriber, hash); it; it = it->next)
-        if (it->hash == hash && it->size == size && memcmp(it->name, name, size) == 0)
-            return it;
-    return NULL;
-}
-
-/* Doubles the buckets; without memory the chains just get longer. */
-static void grow(dlk_redis_subscriber *subscriber)
-{
-    size_t count = subscriber->bucket_count * 2;
-    dlk_redis_channel **buckets = calloc(count, sizeof(dlk_redis_channel *));
-    if (!buckets)
-        return;
-    free(subscriber->buckets);
-    subscriber->buckets = buckets;
-    subscriber->bucket_count = count;
-    DLK_LIST_FOR(it, &subscriber->all)
-    {
-        dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
-        dlk_redis_channel **slot = slot_of(subscriber, channel->hash);
-        channel->next = *slot;
-        *slot = channel;
-    }
-}
-
-static dlk_redis_channel *add(dlk_redis_subscriber *subscriber, const char *name,
-                              size_t size)
-{
-    dlk_redis_channel *channel = calloc(1, sizeof(*channel) + size + 1);
-    if (!channel)
-        return NULL;
-    memcpy(channel->name, name, size);
-    channel->size = size;
-    channel->hash = hash_of(name, size);
-    dlk_list_init(&channel->idle);
-    dlk_list_init(&channel->outstanding);
-    dlk_list_init(&channel->watchers);
-    dlk_list_init(&channel->all);
-    if (subscriber->channel_count >= subscriber->bucket_count)
-        grow(subscriber);
-    dlk_list_append(&subscriber->all, &channel->all);
-    dlk_redis_channel **slot = slot_of(subscriber, channel->hash);
-    channel->next = *slot;
-    *slot = channel;
-    subscriber->channel_count++;
-    return channel;
-}
-
-static void leave_idle(dlk_redis_subscriber *subscriber, dlk_redis_channel *channel)
-{
-    if (!dlk_list_empty(&channel->idle))
-        subscriber->idle_count--;
-    dlk_list_remove(&channel->idle);
-}
-
-static void discard(dlk_redis_subscriber *subscriber, dlk_redis_channel *channel)
-{
-    leave_idle(subscriber, channel);
-    dlk_list_remove(&channel->outstanding);
-    dlk_list_remove(&channel->all);
-    dlk_redis_channel **slot = slot_of(subscriber, channel->hash);
-    while (*slot != channel)
-        slot = &(*slot)->next;
-    *slot = channel->next;
-    subscriber->channel_count--;
-    free(channel);
-}
-
-/* ---- Commands ---- */
-
-static void say(dlk_redis *redis, dlk_redis_channel *channel, const char *command,
-                state next)
-{
-    dlk_redis_subscriber *subscriber = &redis->subscriber;
-    const dlk_arg args[] = {dlk_arg_text(command), {channel->name, channel->size}};
-    if (!dlk_resp_command(&subscriber->connection.stream.out, args, 2))
-        return; /* no memory: its waiters poll */
-    redis->base.host->commands++;
-    channel->state = next;
-    if (dlk_list_empty(&subscriber->outstanding))
-        subscriber->listened_ns = 0;
-    dlk_list_append(&subscriber->outstanding, &channel->outstanding);
-}
-
-static bool is_ready(const dlk_redis_subscriber *subscriber)
-{
-    return subscriber->connection.phase == DLK_PHASE_READY;
-}
-
-/* Sends what brings a channel nearer to what is wanted of it. */
-static void settle(dlk_redis *redis, dlk_redis_channel *channel, int64_t now)
-{
-    dlk_redis_subscriber *subscriber = &redis->subscriber;
-    bool wanted = !dlk_list_empty(&channel->watchers);
-    if (!dlk_list_empty(&channel->outstanding))
-        return;
-    if (wanted && channel->state == OFF && is_ready(subscriber))
-        say(redis, channel, "SUBSCRIBE", TURNING_ON);
-    if (wanted)
-        return;
-    if (channel->state != ON || !is_ready(subscriber))
-        discard(subscriber, channel);
-    else if (now >= channel->idle_since + IDLE_NS || subscriber->idle_count > IDLE_MAX)
-        say(redis, channel, "UNSUBSCRIBE", TURNING_OFF);
 }
 
 /* ---- What the engine calls ---- */
@@ -184,26 +43,76 @@ static void wake_up(dlk_redis *redis, int64_t now)
         dlk_redis_connection_start(connection, now);
 }
 
+/* The client's own channel, which is subscribed to before any other. */
+static void listen_to_own(dlk_redis *redis, int64_t now)
+{
+    dlk_redis_subscriber *subscriber = &redis->subscriber;
+    if (subscriber->own) {
+        /* There may have been no memory to ask for it. */
+        dlk_redis_channel_settle(redis, subscriber->own, now);
+        return;
+    }
+    char name[sizeof(DLK_REDIS_CLIENT_CHANNEL) + DLK_UUID_SIZE];
+    int size = snprintf(name, sizeof(name), DLK_REDIS_CLIENT_CHANNEL "%s",
+                        redis->base.host->uuid);
+    subscriber->own = dlk_redis_channel_add(redis, name, (size_t)size, false);
+    if (!subscriber->own)
+        return; /* no memory: nobody of ours stands in a line */
+    dlk_list_remove(&subscriber->own->all);
+    dlk_list_prepend(&subscriber->all, &subscriber->own->all);
+    wake_up(redis, now);
+    dlk_redis_channel_settle(redis, subscriber->own, now);
+}
+
+/* May a message have come since the engine asked for what it now waits for? */
+static bool was_told_meanwhile(const dlk_redis_key *key, const dlk_redis_channel *channel)
+{
+    return key->looked || channel->last > key->asked_at;
+}
+
+/* Where to hear of the key: on the lock's channel, or where its contender is told alone. */
+#define LISTENED_MAX (DLK_REDIS_CHANNEL_MAX + 1 + DLK_REDIS_OWNER_MAX)
+static size_t put_listened(const dlk_redis *redis, const dlk_redis_key *key,
+                           char name[LISTENED_MAX])
+{
+    size_t size = dlk_redis_channel_name(key, name);
+    if (!key->forms[0]->queues || !key->turns.contender)
+        return size;
+    name[size++] = ':';
+    return size + dlk_redis_put_owner(redis, key->turns.contender, name + size);
+}
+
 static void watch_on(dlk_redis *redis, dlk_redis_key *key, int64_t now)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
-    size_t size = strlen(key->channel);
-    dlk_redis_channel *channel = find(subscriber, key->channel, size);
-    if (!channel)
-        channel = add(subscriber, key->channel, size);
+    char name[LISTENED_MAX];
+    size_t size = put_listened(redis, key, name);
+    if (key->hands_over) /* may end in discarding all that nobody watches */
+        listen_to_own(redis, now);
+    dlk_redis_channel *channel = dlk_redis_channel_get(redis, name, size);
     if (!channel)
         return; /* no memory: the engine's polling is all there is */
-    leave_idle(subscriber, channel);
+    dlk_redis_channel_leave_idle(subscriber, channel);
+    if (channel->twin)
+        dlk_redis_channel_leave_idle(subscriber, channel->twin);
     key->at = channel;
     dlk_list_append(&channel->watchers, &key->watcher);
     wake_up(redis, now);
-    settle(redis, channel, now);
-    /* When the subscription stands already, nothing will come to say so. But the lock may have
-     * been released since the engine asked, so it has to ask again; told by the next process. */
-    if (channel->state == ON || channel->checking) {
+    dlk_redis_channel_settle_both(redis, channel, now);
+    /* When the subscription stands already, nothing will come to say so. Where the lock may have
+     * been released since the engine asked, it has to ask again; told by the next process. */
+    if ((channel->state == DLK_CHANNEL_ON || channel->checking) &&
+        was_told_meanwhile(key, channel)) {
         dlk_list_append(&subscriber->to_tell, &key->to_tell);
         dlk_redis_wake(redis);
     }
+}
+
+/* Is it the channel of one contender? */
+static bool is_own(const dlk_redis_key *key, const dlk_redis_channel *channel)
+{
+    char name[DLK_REDIS_CHANNEL_MAX];
+    return key->forms[0]->queues && channel->size > dlk_redis_channel_name(key, name);
 }
 
 static void watch_off(dlk_redis *redis, dlk_redis_key *key, int64_t now)
@@ -213,26 +122,89 @@ static void watch_off(dlk_redis *redis, dlk_redis_key *key, int64_t now)
     dlk_list_remove(&key->watcher);
     dlk_list_remove(&key->to_tell);
     key->at = NULL;
+    key->looked = false;
     if (!dlk_list_empty(&channel->watchers))
         return;
-    channel->idle_since = now;
-    dlk_list_append(&subscriber->idle, &channel->idle);
-    if (++subscriber->idle_count > IDLE_MAX)
-        settle(redis,
-               DLK_LIST_ITEM(dlk_list_first(&subscriber->idle), dlk_redis_channel, idle),
-               now);
+    bool over = is_own(key, channel); /* nobody will ever be told there again */
+    dlk_redis_channel_become_idle(subscriber, channel,
+                                  over ? now - DLK_CHANNEL_IDLE_NS : now);
+    if (channel->twin)
+        dlk_redis_channel_become_idle(subscriber, channel->twin, channel->idle_since);
+    if (over)
+        dlk_redis_channel_settle_both(redis, channel, now);
+    else if (subscriber->idle_count > DLK_CHANNEL_IDLE_MAX)
+        dlk_redis_channel_settle(
+            redis,
+            DLK_LIST_ITEM(dlk_list_first(&subscriber->idle), dlk_redis_channel, idle),
+            now);
 }
 
 void dlk_redis_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
 {
     dlk_redis *redis = (dlk_redis *)backend;
     dlk_redis_key *data = key->data;
-    if (redis->poll_only || on == (data->at != NULL))
+    if (redis->poll_only || !data->told || on == (data->at != NULL))
         return;
     if (on)
         watch_on(redis, data, now);
     else
         watch_off(redis, data, now);
+}
+
+dlk_redis *dlk_redis_watched_at(const dlk_redis_key *key)
+{
+    return key->at ? key->at->redis : NULL;
+}
+
+dlk_redis_key *dlk_redis_subscriber_astray(const dlk_redis *redis,
+                                           bool (*belongs)(const dlk_redis *,
+                                                           const dlk_redis_key *))
+{
+    DLK_LIST_FOR(it, &redis->subscriber.all)
+    {
+        dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
+        DLK_LIST_FOR(watcher, &channel->watchers)
+        {
+            dlk_redis_key *key = DLK_LIST_ITEM(watcher, dlk_redis_key, watcher);
+            if (!belongs(redis, key))
+                return key;
+        }
+    }
+    return NULL;
+}
+
+void dlk_redis_subscriber_settle(dlk_redis *redis, int64_t now)
+{
+    DLK_LIST_FOR(it, &redis->subscriber.all)
+    dlk_redis_channel_settle(redis, DLK_LIST_ITEM(it, dlk_redis_channel, all), now);
+}
+
+bool dlk_redis_subscriber_hears(const dlk_redis_key *key)
+{
+    return key->at && (key->at->state == DLK_CHANNEL_ON || key->at->checking);
+}
+
+void dlk_redis_listen(dlk_backend *backend, int64_t now)
+{
+    dlk_redis *redis = (dlk_redis *)backend;
+    if (redis->poll_only)
+        return;
+    redis->subscriber.listening = true;
+    listen_to_own(redis, now);
+}
+
+bool dlk_redis_subscriber_listens(const dlk_redis *redis, const dlk_redis_key *key)
+{
+    char name[DLK_REDIS_CHANNEL_MAX];
+    const dlk_redis_channel *channel =
+        dlk_redis_channel_find_lock(redis, name, dlk_redis_channel_name(key, name));
+    return channel && (channel->state == DLK_CHANNEL_ON || channel->checking);
+}
+
+bool dlk_redis_subscriber_hears_itself(const dlk_redis_subscriber *subscriber)
+{
+    const dlk_redis_channel *own = subscriber->own;
+    return own && (own->state == DLK_CHANNEL_ON || own->checking);
 }
 
 void dlk_redis_subscriber_follow(dlk_redis *redis, int64_t now)
@@ -268,13 +240,50 @@ static void tell(dlk_redis *redis)
                                    DLK_LIST_ITEM(first, dlk_redis_key, to_tell)->key);
 }
 
+static void be_told(dlk_redis *redis, dlk_redis_key *key)
+{
+    if (dlk_list_empty(&key->to_tell))
+        dlk_list_append(&redis->subscriber.to_tell, &key->to_tell);
+}
+
 static void notify(dlk_redis *redis, dlk_redis_channel *channel)
 {
+    DLK_POINT("message");
+    if (channel->first)
+        channel = channel->first;
+    channel->last = ++redis->subscriber.messages;
     DLK_LIST_FOR(it, &channel->watchers)
     {
         dlk_redis_key *key = DLK_LIST_ITEM(it, dlk_redis_key, watcher);
-        if (dlk_list_empty(&key->to_tell))
-            dlk_list_append(&redis->subscriber.to_tell, &key->to_tell);
+        dlk_redis_handover_heard(&key->turns);
+        be_told(redis, key);
+    }
+    tell(redis);
+}
+
+/* On the client's own channel: one of ours is asked to give up what it has, or the server has
+ * appointed it. Then it may not wait any more, or
+ * not yet: this came by another way than the answer that it stands in the line. */
+static void take_own(dlk_redis *redis, const dlk_resp *message)
+{
+    uint64_t number;
+    int64_t turn;
+    const char *name;
+    size_t size;
+    DLK_POINT("message");
+    if (redis->subscriber.listening && dlk_redis_handover_revokes(message, &number))
+        redis->base.host->revoked(redis->base.host, number);
+    if (!dlk_redis_handover_parse(redis, message, &number, &turn, &name, &size))
+        return;
+    dlk_redis_channel *channel = dlk_redis_channel_find_lock(redis, name, size);
+    if (!channel)
+        return;
+    channel->last = ++redis->subscriber.messages;
+    DLK_LIST_FOR(it, &channel->watchers)
+    {
+        dlk_redis_key *key = DLK_LIST_ITEM(it, dlk_redis_key, watcher);
+        if (dlk_redis_handover_told(&key->turns, number, turn))
+            be_told(redis, key);
     }
     tell(redis);
 }
@@ -288,6 +297,45 @@ static void warn_refused(dlk_redis *redis, const dlk_resp *reply)
     redis->subscriber.warned = true;
 }
 
+static void warn_unheard(dlk_redis *redis, const dlk_resp *reply)
+{
+    if (!redis->subscriber.warned_own)
+        redis->base.host->log(redis->base.host, DLOCK_LOG_WARN,
+                              "redis: can't subscribe to " DLK_REDIS_CLIENT_CHANNEL
+                              "%s, so nobody hands locks over to this client: %s",
+                              redis->base.host->uuid, reply->text);
+    redis->subscriber.warned_own = true;
+}
+
+/* A slot has left the node, and its channels with it. True: that is what this says, unasked. */
+static bool is_taken_away(dlk_redis *redis, const dlk_resp *reply)
+{
+    dlk_redis_subscriber *subscriber = &redis->subscriber;
+    if (!redis->place_in_cluster || !dlk_resp_begins(&reply->items[0], "sunsubscribe"))
+        return false;
+    dlk_redis_channel *channel = dlk_redis_channel_find(subscriber, reply->items[1].text,
+                                                        reply->items[1].size, true);
+    if (!channel || channel->state == DLK_CHANNEL_TURNING_OFF)
+        return false;
+    if (channel->state == DLK_CHANNEL_ON)
+        channel->state = DLK_CHANNEL_OFF; /* else its command will be refused */
+    dlk_cluster_moved(redis->place_in_cluster);
+    DLK_LIST_FOR(it, &channel->watchers)
+    be_told(redis, DLK_LIST_ITEM(it, dlk_redis_key, watcher));
+    tell(redis);
+    return true;
+}
+
+/* A refusal of this kind ends when the cluster's map is known better. */
+static bool is_elsewhere(dlk_redis *redis, const dlk_resp *reply)
+{
+    if (!redis->place_in_cluster ||
+        !(dlk_resp_begins(reply, "MOVED") || dlk_resp_begins(reply, "CLUSTERDOWN")))
+        return false;
+    dlk_cluster_moved(redis->place_in_cluster);
+    return true;
+}
+
 /* The answer to the first command that is outstanding. */
 static dlock_error *take_answer(dlk_redis *redis, const dlk_resp *reply, int64_t now)
 {
@@ -297,32 +345,40 @@ static dlock_error *take_answer(dlk_redis *redis, const dlk_resp *reply, int64_t
         return dlk_error_make(DLOCK_EPROTO, "redis: %s answers what nobody asked",
                               redis->place);
     dlk_redis_channel *channel = DLK_LIST_ITEM(first, dlk_redis_channel, outstanding);
-    bool turned_on = channel->state == TURNING_ON,
+    bool turned_on = channel->state == DLK_CHANNEL_TURNING_ON,
          refused = reply->type == DLK_RESP_ERROR;
-    if (!refused &&
-        (!dlk_resp_begins(&reply->items[0], turned_on ? "subscribe" : "unsubscribe") ||
-         reply->items[1].size != channel->size ||
-         memcmp(reply->items[1].text, channel->name, channel->size) != 0))
+    const char *said = (turned_on ? "ssubscribe" : "sunsubscribe") + !channel->sharded;
+    if (!refused && (!dlk_resp_begins(&reply->items[0], said) ||
+                     reply->items[1].size != channel->size ||
+                     memcmp(reply->items[1].text, channel->name, channel->size) != 0))
         return dlk_error_make(DLOCK_EPROTO, "redis: %s confirms another subscription",
                               redis->place);
     dlk_list_remove(&channel->outstanding);
     subscriber->listened_ns = 0;
     bool news = turned_on && !channel->checking && !refused;
+    DLK_POINT(turned_on ? "subscribe.answer" : "unsubscribe.answer");
     channel->checking = false;
-    if (refused)
+    if (refused && is_elsewhere(redis, reply)) {
+        channel->state = DLK_CHANNEL_OFF;
+        return NULL;
+    }
+    if (refused && channel == subscriber->own)
+        warn_unheard(redis, reply);
+    else if (refused)
         warn_refused(redis, reply);
     else
         dlk_backoff_reset(&subscriber->connection.backoff);
     if (refused)
-        channel->state = turned_on ? REFUSED : ON; /* may not leave: then it stays */
+        channel->state = turned_on ? DLK_CHANNEL_REFUSED
+                                   : DLK_CHANNEL_ON; /* may not leave: then it stays */
     else
-        channel->state = turned_on ? ON : OFF;
+        channel->state = turned_on ? DLK_CHANNEL_ON : DLK_CHANNEL_OFF;
     if (refused && !turned_on)
-        leave_idle(subscriber, channel); /* no second try */
+        dlk_redis_channel_leave_idle(subscriber, channel); /* no second try */
     if (news)
         notify(redis, channel);
     if (!(refused && !turned_on))
-        settle(redis, channel, now);
+        dlk_redis_channel_settle(redis, channel, now);
     return NULL;
 }
 
@@ -337,12 +393,16 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
         reply->items[0].type != DLK_RESP_TEXT || reply->items[1].type != DLK_RESP_TEXT)
         return dlk_error_make(
             DLOCK_EPROTO, "redis: %s sends nonsense instead of messages", redis->place);
-    if (!dlk_resp_begins(&reply->items[0], "message"))
-        return take_answer(redis, reply, now);
+    bool sharded =
+        reply->items[0].text[0] == 's' && dlk_resp_begins(&reply->items[0], "smessage");
+    if (!sharded && !dlk_resp_begins(&reply->items[0], "message"))
+        return is_taken_away(redis, reply) ? NULL : take_answer(redis, reply, now);
     /* Whatever the message says: 0 and 1 mean "released", others can only be hints as well. */
-    dlk_redis_channel *channel =
-        find(&redis->subscriber, reply->items[1].text, reply->items[1].size);
-    if (channel)
+    dlk_redis_channel *channel = dlk_redis_channel_find(
+        &redis->subscriber, reply->items[1].text, reply->items[1].size, sharded);
+    if (channel && channel == redis->subscriber.own)
+        take_own(redis, &reply->items[2]);
+    else if (channel)
         notify(redis, channel);
     return NULL;
 }
@@ -351,8 +411,20 @@ static void be_ready(dlk_redis_connection *connection, int64_t now)
 {
     dlk_redis *redis = redis_of(connection);
     redis->subscriber.heard_at = now;
-    DLK_LIST_FOR(it, &redis->subscriber.all)
-    settle(redis, DLK_LIST_ITEM(it, dlk_redis_channel, all), now);
+    dlk_redis_subscriber_settle(redis, now);
+}
+
+/* Who stands in a fair lock's line and isn't heard there is taken for dead, unless it asks. */
+static void ask_instead(dlk_redis *redis, dlk_redis_channel *channel)
+{
+    DLK_LIST_FOR(it, &channel->watchers)
+    {
+        dlk_redis_key *key = DLK_LIST_ITEM(it, dlk_redis_key, watcher);
+        if (key->forms[0]->queues)
+            be_told(redis, key);
+    }
+    if (!dlk_list_empty(&redis->subscriber.to_tell))
+        dlk_redis_wake(redis);
 }
 
 /* Every subscription went with the connection. */
@@ -366,9 +438,10 @@ static void be_down(dlk_redis_connection *connection, const dlock_error *error,
     {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
         dlk_list_remove(&channel->outstanding);
-        channel->state = OFF;
+        channel->state = DLK_CHANNEL_OFF;
         channel->checking = false;
-        settle(redis, channel, now);
+        ask_instead(redis, channel);
+        dlk_redis_channel_settle(redis, channel, now);
     }
 }
 
@@ -406,8 +479,9 @@ void dlk_redis_subscriber_stop(dlk_redis *redis)
             dlk_list_remove(&key->to_tell);
             key->at = NULL;
         }
-        discard(subscriber, channel);
+        dlk_redis_channel_discard(subscriber, channel);
     }
+    subscriber->own = NULL;
 }
 
 void dlk_redis_subscriber_free(dlk_redis *redis)
@@ -433,7 +507,8 @@ void dlk_redis_subscriber_process(dlk_redis *redis, int64_t now)
         return;
     subscriber->listened_ns += now - subscriber->listening_since;
     subscriber->listening_since = 0;
-    if (is_ready(subscriber) && !dlk_list_empty(&subscriber->outstanding) &&
+    if (dlk_redis_subscriber_is_ready(subscriber) &&
+        !dlk_list_empty(&subscriber->outstanding) &&
         subscriber->listened_ns >= redis->timeout_ns)
         dlk_redis_connection_drop(
             &subscriber->connection,
@@ -449,27 +524,13 @@ static void check(dlk_redis *redis)
     DLK_LIST_FOR(it, &redis->subscriber.all)
     {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
-        if (channel->state != ON || dlk_list_empty(&channel->watchers))
+        bool own = channel == redis->subscriber.own && redis->subscriber.listening;
+        if (channel->state != DLK_CHANNEL_ON ||
+            (dlk_list_empty(&channel->watchers) && !own))
             continue;
-        say(redis, channel, "SUBSCRIBE", TURNING_ON);
-        channel->checking = channel->state == TURNING_ON;
+        dlk_redis_channel_check(redis, channel);
         return;
     }
-}
-
-/* Leaves the channels that have been idle for long; returns when the next one will have been. */
-static int64_t leave_old(dlk_redis *redis, int64_t now)
-{
-    dlk_redis_subscriber *subscriber = &redis->subscriber;
-    DLK_LIST_FOR(it, &subscriber->idle)
-    {
-        dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, idle);
-        if (now < channel->idle_since + IDLE_NS)
-            return channel->idle_since + IDLE_NS;
-        leave_idle(subscriber, channel);
-        settle(redis, channel, now);
-    }
-    return DLK_NEVER;
 }
 
 /* What a tick says has to be sent even when nobody drives for long. */
@@ -492,10 +553,12 @@ int64_t dlk_redis_subscriber_tick(dlk_redis *redis, int64_t now)
     if (subscriber->channel_count == 0 &&
         subscriber->connection.phase == DLK_PHASE_RESTING)
         dlk_redis_connection_stop(&subscriber->connection); /* until somebody watches */
+    if (subscriber->listening || subscriber->own)
+        listen_to_own(redis, now);
     int64_t next = dlk_redis_connection_tick(&subscriber->connection, now);
-    if (!is_ready(subscriber) || subscriber->channel_count == 0)
+    if (!dlk_redis_subscriber_is_ready(subscriber) || subscriber->channel_count == 0)
         return next;
-    int64_t idle = leave_old(redis, now);
+    int64_t idle = dlk_redis_channels_leave_old(redis, now);
     if (now >= subscriber->heard_at + HEARTBEAT_NS) {
         subscriber->heard_at = now;
         if (dlk_list_empty(&subscriber->outstanding))

@@ -56,7 +56,7 @@
  *   | library | all                                                                              |
  *   | error   | all                                                                              |
  *   | conf    | all (password files are read when a client connects)                             |
- *   | client  | _uri _stats _features _event_fd _next_event; _open when client.lazy=true         |
+ *   | client  | _uri _stats _features _event_fd _poll_fd _next_event; _open when client.lazy=true|
  *   | lock    | _new _free, dlock_multi_new                                                      |
  *   | hold    | all but _release, _verify, _extend, and _guard's callbacks, which are yours;     |
  *   |         | _free, _downgrade: what a server has to hear is sent in the background           |
@@ -175,11 +175,25 @@ typedef enum dlock_err {
 typedef enum dlock_kind {
     /** One holder, reentrant for its owner. */
     DLOCK_MUTEX = 1,
-    /** The shared side of a read/write lock. */
+    /**
+     * The shared side of a read/write lock: its holders keep out those of the other side only. Each
+     * grant has a token of its own, larger than all before it. For a thread that writes it is
+     * another hold of the write's grant.
+     */
     DLOCK_READ = 2,
-    /** The exclusive side of a read/write lock. */
+    /**
+     * The exclusive side of a read/write lock. For a thread that reads it is DLOCK_EDEADLK: there
+     * is no way up, only down (dlock_hold_downgrade()). When a thread releases its last write hold
+     * before a read hold within it, the grant goes on as a reader's. A DLOCK_MUTEX is another
+     * kind: both on one name are DLOCK_ECONFLICT.
+     */
     DLOCK_WRITE = 3,
-    /** `lock.permits` permits, of which one acquire takes `lock.take`. */
+    /**
+     * `lock.permits` permits, of which one acquire takes `lock.take`. Every acquire is a grant of
+     * its own, also by the same thread, and can't fence: its token is 0. A size other than that
+     * of the semaphore that is there is DLOCK_ECONFLICT; without a size it has to be there
+     * (DLOCK_EINVAL).
+     */
     DLOCK_SEMAPHORE = 4,
     /** Acquire campaigns, the hold is the term, release resigns. */
     DLOCK_ELECTION = 5
@@ -574,7 +588,8 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_client_doctor_start(dlock_client *client
  *
  * @param ticket    a secret: whoever has it has the lock
  * @param ret_hold  yours: dlock_hold_free()
- * @return DLOCK_OK, DLOCK_ENOTHELD (used or lapsed), DLOCK_ENOTSUP, DLOCK_EUNAVAIL,
+ * @return DLOCK_OK, DLOCK_ENOTHELD (used, lapsed, or nobody gave it out), DLOCK_EINVAL (no ticket,
+ *         not all of one, or for another layout or prefix), DLOCK_ENOTSUP, DLOCK_EUNAVAIL,
  *         DLOCK_EUNKNOWN, DLOCK_EACCES, DLOCK_EPROTO
  * @threads any
  * @since 0.1
@@ -604,6 +619,39 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_client_import_start(dlock_client *client
  * @since 0.1
  */
 DLOCK_API int dlock_client_event_fd(dlock_client *client);
+
+/**
+ * For a program whose threads sleep in a poller of its own: a descriptor that is readable when
+ * dlock_client_drive() or dlock_client_next_event() has something to do.
+ *
+ * It takes the place of dlock_client_event_fd(), which it includes. From then on answers are read by
+ * the program, on the thread that its poller has woken, instead of by a thread of the client's that
+ * would have to wake the program in turn. What else there is to do (leases, deadlines, connections)
+ * stays with the client's thread, which also reads what the program leaves lying for 50 ms.
+ * Level-triggered; a poller that is told of changes only is fine as well. Never read it.
+ *
+ * Redis on one server, without TLS, has it, as long as no message has to be heard; at other times
+ * it is the descriptor of events.
+ *
+ * @return the descriptor, owned by the client; -1 when closed, forked, out of descriptors, or when
+ *         the service has nothing of the kind: use dlock_client_event_fd()
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API int dlock_client_poll_fd(dlock_client *client);
+
+/**
+ * What is to be done when dlock_client_poll_fd() is readable: read and digest what has come, without
+ * waiting. Call dlock_client_next_event() until NULL after it: what this announces doesn't make the
+ * descriptor readable.
+ *
+ * @return DLOCK_OK; DLOCK_EPENDING: several operations have finished at once, call it again as soon
+ *         as those who waited for them have run: what they ask meanwhile leaves with that call;
+ *         DLOCK_ENOTSUP: the client's thread reads now, and events are to be fetched as ever
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API dlock_err dlock_client_drive(dlock_client *client);
 
 /**
  * The next event, if there is one; never waits.
@@ -793,7 +841,11 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_lock_break_start(dlock_lock *lock,
                                                          const char *owner);
 
 /**
- * Ask the holders to give the lock up: they get a REVOKE event. Takes nothing away.
+ * Ask the holders to give the lock up: those whose hold is armed with dlock_hold_notify() get a
+ * REVOKE event. Takes nothing away, and promises nothing: OK means that a holder's client has
+ * heard of it. ENOTSUP: none did, because it isn't libdlock or has armed no hold; or this service
+ * can't, or doesn't say whose a semaphore's permits are. A client is heard a moment after it has
+ * armed its first hold.
  *
  * @return DLOCK_OK, DLOCK_ENOTHELD, DLOCK_EUNAVAIL, DLOCK_EUNKNOWN, DLOCK_EACCES,
  *         DLOCK_ECONFLICT, DLOCK_EPROTO, DLOCK_ENOTSUP
@@ -885,16 +937,16 @@ DLOCK_API int64_t dlock_hold_member_token(const dlock_hold *hold, size_t index);
 DLOCK_API dlock_state dlock_hold_state(const dlock_hold *hold);
 
 /**
- * The owner id under which the server knows this grant.
+ * The owner id under which the server knows this grant; of a multi-lock its first member's.
  *
- * @return text owned by the hold
+ * @return text owned by the hold; "" in a fork's child, or when there is no memory for it
  * @threads any
  * @since 0.1
  */
 DLOCK_API const char *dlock_hold_owner(const dlock_hold *hold);
 
 /**
- * The name of the lock, without `client.prefix`.
+ * The name of the lock, without `client.prefix`; of a multi-lock all names, with '+' between them.
  *
  * @return text owned by the hold
  * @threads any
@@ -922,12 +974,14 @@ DLOCK_API dlock_err dlock_hold_feed(dlock_hold *hold);
 DLOCK_API DLOCK_CHECKED dlock_err dlock_hold_notify(dlock_hold *hold, uint64_t tag);
 
 /**
- * Turn this write hold into a read hold, without letting another writer in between.
+ * Turn this write hold into a read hold, without letting another writer in between. Its token
+ * and its validity stay.
  *
- * At once here, then at the server in the background, as a release.
+ * At once here, then at the server in the background, as a release: other clients' readers come
+ * in when the server has heard of it.
  *
- * @return DLOCK_OK, DLOCK_ENOTHELD, DLOCK_ELOST, DLOCK_ENOTSUP, DLOCK_EBUSY (the grant has other
- *         write holds)
+ * @return DLOCK_OK, DLOCK_ENOTHELD, DLOCK_ELOST, DLOCK_ENOTSUP (not a write hold), DLOCK_EBUSY
+ *         (the grant has other write holds)
  * @threads any
  * @since 0.1
  */

@@ -1,0 +1,288 @@
+/* The hold of a multi-lock: what its members say, put together. */
+#include "api/multi_inner.h"
+
+#include "util/clock.h"
+
+#include <stdlib.h>
+
+/* One member's changes. */
+typedef struct dlk_member_watch {
+    dlk_hold_watch watch; /* under the member's mutex */
+    struct dlk_multi_hold *of;
+} dlk_member_watch;
+
+typedef struct dlk_multi_hold {
+    dlock_hold hold; /* what the caller has; belongs to the first member's engine */
+    dlk_hold_more more;
+    dlk_multi *multi;
+    _Atomic int refs; /* the caller's, and one for each job that is queued */
+    _Atomic bool released;
+    bool freed;           /* under the first member's mutex */
+    dlock_state reported; /* the same */
+    dlk_member_watch watches[DLK_MULTI_MAX];
+    dlock_hold *members[DLK_MULTI_MAX];
+} dlk_multi_hold;
+
+static void unref(dlk_multi_hold *whole)
+{
+    if (atomic_fetch_sub_explicit(&whole->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    dlk_engine *engine = whole->hold.engine;
+    dlk_multi_unref(whole->multi);
+    free(whole);
+    dlk_engine_unref(engine);
+}
+
+dlock_hold *dlk_multi_hold_new(dlk_multi *multi, dlock_hold *const *holds)
+{
+    dlk_multi_hold *whole = calloc(1, sizeof(*whole));
+    if (!whole)
+        return NULL;
+    whole->refs = 1;
+    whole->multi = multi;
+    dlk_multi_ref(multi);
+    whole->reported = DLOCK_HELD;
+    whole->hold.engine = multi->members[0].engine;
+    dlk_engine_ref(whole->hold.engine);
+    whole->hold.multi = whole;
+    dlk_hold_more_init(&whole->more, &whole->hold);
+    whole->more.multi_name = multi->name;
+    for (size_t i = 0; i < multi->count; i++)
+        whole->members[i] = holds[i];
+    return &whole->hold;
+}
+
+dlk_multi *dlk_multi_of(const dlock_hold *hold)
+{
+    return hold->multi->multi;
+}
+
+size_t dlk_multi_count(const dlock_hold *hold)
+{
+    return hold->multi->multi->count;
+}
+
+dlock_hold *dlk_multi_member(const dlock_hold *hold, size_t index)
+{
+    return index < dlk_multi_count(hold) ? hold->multi->members[index] : NULL;
+}
+
+/* ---- asked without I/O ---- */
+
+/* The worst of what the members answer. */
+static dlock_err worse(dlock_err a, dlock_err b)
+{
+    static const dlock_err order[] = {DLOCK_EFORKED, DLOCK_ELOST, DLOCK_ENOTHELD};
+    for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++)
+        if (a == order[i] || b == order[i])
+            return order[i];
+    return a != DLOCK_OK ? a : b;
+}
+
+dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns)
+{
+    const dlk_multi_hold *whole = hold->multi;
+    dlock_err code = DLOCK_OK;
+    *left_ns = 0;
+    if (dlk_engine_forked(hold->engine))
+        return DLOCK_EFORKED;
+    if (atomic_load_explicit(&whole->released, memory_order_acquire))
+        return DLOCK_ENOTHELD;
+    int64_t least = DLK_NEVER;
+    for (size_t i = 0; i < whole->multi->count; i++) {
+        code = worse(code, dlock_hold_check(whole->members[i]));
+        int64_t left = dlock_hold_remaining_ms(whole->members[i]) * DLK_NS_PER_MS;
+        least = left < least ? left : least;
+    }
+    if (code == DLOCK_OK)
+        *left_ns = least;
+    return code;
+}
+
+dlock_state dlk_multi_state(const dlock_hold *hold)
+{
+    const dlk_multi_hold *whole = hold->multi;
+    int64_t left;
+    dlock_err code = dlk_multi_check(hold, &left);
+    if (code != DLOCK_OK)
+        return code == DLOCK_ENOTHELD ? DLOCK_RELEASED : DLOCK_LOST;
+    for (size_t i = 0; i < whole->multi->count; i++)
+        if (dlock_hold_state(whole->members[i]) == DLOCK_SUSPECT)
+            return DLOCK_SUSPECT;
+    return DLOCK_HELD;
+}
+
+/* ---- events ---- */
+
+static void keep(dlk_hold_watch *watch)
+{
+    dlk_multi_hold *whole = DLK_LIST_ITEM(watch, dlk_member_watch, watch)->of;
+    atomic_fetch_add_explicit(&whole->refs, 1, memory_order_relaxed);
+}
+
+/* The members' states as they are, without what checking them would do. */
+static dlock_state state_now(const dlk_multi_hold *whole)
+{
+    dlock_state worst = DLOCK_HELD;
+    for (size_t i = 0; i < whole->multi->count; i++) {
+        dlock_state state = dlk_grant_state(whole->members[i]->hold.grant);
+        if (state == DLOCK_LOST)
+            return DLOCK_LOST;
+        if (state == DLOCK_SUSPECT)
+            worst = DLOCK_SUSPECT;
+    }
+    return worst;
+}
+
+static void report(dlk_multi_hold *whole, bool revoked)
+{
+    dlk_engine *engine = whole->hold.engine;
+    dlk_hold_more *more = &whole->more;
+    dlock_state state = state_now(whole);
+    if (revoked && more->slot.armed && whole->reported != DLOCK_LOST) {
+        more->revoke_news = true;
+        dlk_event_push(engine, &more->slot);
+    }
+    if (state == whole->reported || whole->reported == DLOCK_LOST)
+        return;
+    whole->reported = state;
+    if (!more->slot.armed)
+        return;
+    if (state == DLOCK_LOST)
+        more->lost_news = true;
+    else
+        more->state_news = state == DLOCK_HELD ? DLOCK_EVENT_HELD : DLOCK_EVENT_SUSPECT;
+    dlk_event_push(engine, &more->slot);
+}
+
+static void member_changed(dlk_job *job)
+{
+    dlk_member_watch *mine = DLK_LIST_ITEM(job, dlk_member_watch, watch.job);
+    dlk_multi_hold *whole = mine->of;
+    dlk_engine *theirs = whole->multi->members[mine - whole->watches].engine;
+    bool revoked = false;
+    if (dlk_engine_enter(theirs)) {
+        mine->watch.queued = false; /* what changes from now on is told anew */
+        revoked = mine->watch.revoked;
+        mine->watch.revoked = false;
+        dlk_engine_leave(theirs);
+    }
+    if (dlk_engine_enter(whole->hold.engine)) {
+        if (!whole->freed)
+            report(whole, revoked);
+        dlk_engine_leave(whole->hold.engine);
+    }
+    unref(whole);
+}
+
+/* Listens to a member; false without memory. */
+static bool listen_to(dlk_multi_hold *whole, size_t index)
+{
+    dlock_hold *member = whole->members[index];
+    dlk_member_watch *mine = &whole->watches[index];
+    if (!dlk_engine_enter(member->engine))
+        return true; /* in a fork's child nobody ever hears of anything */
+    dlk_hold_more *more = dlk_hold_need(member);
+    if (more && !more->watch) {
+        mine->watch = (dlk_hold_watch){.job = {.run = member_changed}, .keep = keep};
+        dlk_list_init(&mine->watch.job.link);
+        mine->of = whole;
+        more->watch = &mine->watch;
+    }
+    if (more)
+        dlk_event_listen(member->engine, more);
+    dlk_engine_send(member->engine);
+    dlk_engine_leave(member->engine);
+    return more != NULL;
+}
+
+static void listen_no_more(dlk_multi_hold *whole)
+{
+    for (size_t i = 0; i < whole->multi->count; i++) {
+        dlock_hold *member = whole->members[i];
+        if (!dlk_engine_enter(member->engine))
+            return;
+        if (member->more)
+            member->more->watch = NULL;
+        dlk_engine_leave(member->engine);
+    }
+}
+
+/* From here on nothing is reported, whatever happens. */
+static void disarm(dlk_multi_hold *whole)
+{
+    if (!dlk_engine_enter(whole->hold.engine))
+        return;
+    whole->more.lost_news = false;
+    dlk_event_withdraw(whole->hold.engine, &whole->more.slot);
+    dlk_engine_leave(whole->hold.engine);
+}
+
+dlock_err dlk_multi_notify(dlock_hold *hold, uint64_t tag)
+{
+    dlk_multi_hold *whole = hold->multi;
+    int64_t left;
+    if (!dlk_engine_enter(hold->engine))
+        return DLOCK_EFORKED;
+    whole->more.slot.tag = tag;
+    whole->more.slot.armed = true;
+    dlk_engine_leave(hold->engine);
+    for (size_t i = 0; i < whole->multi->count; i++) {
+        if (listen_to(whole, i))
+            continue;
+        listen_no_more(whole);
+        disarm(whole);
+        return DLOCK_ENOMEM;
+    }
+    /* What happened before we listened is seen here, and then no event comes. */
+    dlock_err code = dlk_multi_check(hold, &left);
+    if (code != DLOCK_OK && dlk_engine_enter(hold->engine)) {
+        whole->reported = DLOCK_LOST;
+        dlk_engine_leave(hold->engine);
+        disarm(whole);
+    }
+    return code;
+}
+
+/* ---- the end ---- */
+
+bool dlk_multi_begin_release(dlock_hold *hold)
+{
+    return !atomic_exchange_explicit(&hold->multi->released, true, memory_order_acq_rel);
+}
+
+dlock_err dlk_multi_release(dlock_hold *hold, dlock_error **err)
+{
+    dlk_multi_hold *whole = hold->multi;
+    dlock_err worst = DLOCK_OK;
+    if (dlk_engine_forked(hold->engine))
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the hold belongs to the parent process");
+    if (!dlk_multi_begin_release(hold))
+        return dlk_error_set(err, DLOCK_ENOTHELD, "this hold was released before");
+    for (size_t i = whole->multi->count; i-- > 0;) {
+        dlock_error *error = NULL;
+        dlock_err code =
+            dlk_engine_release(whole->members[whole->multi->order[i]], &error);
+        if (code != DLOCK_OK && worse(worst, code) != worst) {
+            worst = worse(worst, code);
+            dlk_error_give(err, error);
+        } else {
+            dlk_error_clear(&error);
+        }
+    }
+    return worst == DLOCK_OK ? dlk_error_clear(err) : worst;
+}
+
+void dlk_multi_free(dlock_hold *hold)
+{
+    dlk_multi_hold *whole = hold->multi;
+    listen_no_more(whole);
+    if (dlk_engine_enter(hold->engine)) {
+        whole->freed = true; /* a job that is still queued leaves the members alone */
+        dlk_event_withdraw(hold->engine, &whole->more.slot);
+        dlk_engine_leave(hold->engine);
+    }
+    dlk_multi_undo(whole->multi, whole->members);
+    unref(whole);
+}

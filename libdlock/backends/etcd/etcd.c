@@ -1,0 +1,383 @@
+/*
+ * The backend for etcd: what the pieces in this folder make together.
+ *
+ * Requests are put into the wire and go out when the driver sleeps there, or whoever asked writes
+ * for himself; answers come out of it one by one and are digested here.
+ */
+#include "backends/etcd/etcd.h"
+
+#include "backends/etcd/inner.h"
+#include "backends/etcd/reports.h"
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_PORT 2379
+
+/* ---- open, free ---- */
+
+static void et_free(dlk_backend *backend)
+{
+    dlk_etcd *et = dlk_etcd_of(backend);
+    dlk_etcd_wire_free(&et->wire);
+    DLK_LIST_FOR(it, &et->seats)
+    dlk_etcd_seat_free(DLK_LIST_ITEM(it, dlk_etcd_seat, all));
+    dlk_etcd_reports_free(et);
+    dlk_lookup_drop(et->lookup);
+    for (size_t i = 0; et->hosts && i < et->host_count; i++)
+        free(et->hosts[i].host);
+    free(et->hosts);
+    free(et->user);
+    dlk_error_clear(&et->why_down);
+    dlk_settings_free(et->settings);
+    free(et);
+}
+
+static dlock_err check_settings(const dlk_uri *uri, const dlk_settings *settings,
+                                bool tls, dlock_error **err)
+{
+    for (dlk_key_id id = DLK_KEY_TLS_CA_FILE; !tls && id <= DLK_KEY_TLS_MIN_VERSION; id++)
+        if (dlk_settings_is_set(settings, id))
+            return dlk_error_set(err, DLOCK_EINVAL,
+                                 "etcd: %s is set, but etcd:// isn't encrypted: use "
+                                 "etcds://",
+                                 dlk_settings_spec(id)->name);
+    if (uri->path[0] && strcmp(uri->path, "/") != 0)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "etcd: a URI of etcd has no path; client.prefix goes before "
+                             "all names");
+    bool user = dlk_settings_text(settings, DLK_KEY_AUTH_USERNAME)[0] != '\0';
+    bool password = dlk_settings_is_set(settings, DLK_KEY_AUTH_PASSWORD) ||
+                    dlk_settings_is_set(settings, DLK_KEY_AUTH_PASSWORD_FILE) ||
+                    dlk_settings_is_set(settings, DLK_KEY_AUTH_PASSWORD_ENV);
+    if (password && !user)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "etcd: a password, but no auth.username to go with it");
+    if (dlk_settings_is_set(settings, DLK_KEY_TLS_KEY_FILE) !=
+        dlk_settings_is_set(settings, DLK_KEY_TLS_CERT_FILE))
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "etcd: tls.cert_file and tls.key_file go together");
+    return DLOCK_OK;
+}
+
+static bool copy_hosts(dlk_etcd *et, const dlk_uri *uri)
+{
+    et->hosts = calloc(uri->host_count, sizeof(*et->hosts));
+    et->host_count = et->hosts ? uri->host_count : 0;
+    for (size_t i = 0; i < et->host_count; i++) {
+        et->hosts[i].host = strdup(uri->hosts[i].host);
+        et->hosts[i].port = uri->hosts[i].port ? uri->hosts[i].port : DEFAULT_PORT;
+        if (!et->hosts[i].host)
+            return false;
+    }
+    return et->hosts != NULL;
+}
+
+static bool set_up(dlk_etcd *et, const dlk_uri *uri, const dlk_settings *settings)
+{
+    const char *user = dlk_settings_text(settings, DLK_KEY_AUTH_USERNAME);
+    et->user = user[0] ? strdup(user) : NULL;
+    et->timeout_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_TIMEOUT_MS);
+    et->connect_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_CONNECT_MS);
+    et->backoff.min_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MIN_MS);
+    et->backoff.max_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MAX_MS);
+    return copy_hosts(et, uri) && (et->user || !user[0]);
+}
+
+static dlock_err et_open(dlk_host *host, const dlk_uri *uri, const dlk_settings *settings,
+                         dlk_backend **ret, dlock_error **err)
+{
+    bool tls = strcmp(uri->scheme, "etcds") == 0;
+    dlock_err code = check_settings(uri, settings, tls, err);
+    if (code != DLOCK_OK)
+        return code;
+    dlk_etcd *et = calloc(1, sizeof(*et));
+    if (!et)
+        return dlk_error_nomem(err);
+    et->base = (dlk_backend){.type = &dlk_etcd_backend, .host = host};
+    et->tls = tls;
+    et->sweep_at = et->nudge_at = DLK_NEVER;
+    et->armed_lookup = -1;
+    dlk_list_init(&et->seats);
+    dlk_list_init(&et->reports);
+    dlk_flight_init(&et->flight, host);
+    dlk_list_init(&et->parked);
+    et->settings = dlk_settings_copy(settings);
+    code = dlk_etcd_wire_init(&et->wire, et->settings, tls, err);
+    if (code == DLOCK_OK && (!et->settings || !set_up(et, uri, settings)))
+        code = dlk_error_nomem(err);
+    if (code != DLOCK_OK) {
+        et_free(&et->base);
+        return code;
+    }
+    *ret = &et->base;
+    return DLOCK_OK;
+}
+
+/* ---- start, stop, fork ---- */
+
+static void et_start(dlk_backend *backend, int64_t now)
+{
+    dlk_etcd_session_begin(dlk_etcd_of(backend), now);
+}
+
+static void et_stop(dlk_backend *backend)
+{
+    dlk_etcd *et = dlk_etcd_of(backend);
+    et->stopped = true;
+    dlk_etcd_session_end(et);
+    dlk_etcd_reports_stop(et);
+    dlk_flight_answer_all(&et->flight, DLK_UNKNOWN);
+}
+
+static void et_forked(dlk_backend *backend)
+{
+    dlk_etcd_session_forked(dlk_etcd_of(backend));
+}
+
+/* ---- names ---- */
+
+static dlock_err key_fill(dlk_key *key, dlk_etcd_key *home, dlock_error **err)
+{
+    home->name = strndup(key->name, key->size);
+    home->size = key->size;
+    home->data = strdup(dlk_settings_text(key->settings, DLK_KEY_LOCK_DATA));
+    home->permits = dlk_settings_int(key->settings, DLK_KEY_LOCK_PERMITS);
+    if (!home->name || !home->data)
+        return dlk_error_nomem(err);
+    if (key->kind == DLOCK_SEMAPHORE && home->permits == 0)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "etcd: a semaphore's size isn't kept on the server: set "
+                             "lock.permits, the same for all");
+    return dlk_etcd_layout_open(home, err);
+}
+
+static void free_key(dlk_etcd_key *home)
+{
+    dlk_etcd_layout_free(home);
+    free(home->name);
+    free(home->data);
+    free(home);
+}
+
+void dlk_etcd_key_unref(dlk_etcd *et, dlk_etcd_key *home)
+{
+    (void)et;
+    if (--home->refs == 0)
+        free_key(home);
+}
+
+static dlock_err key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
+{
+    dlk_etcd_key *home = calloc(1, sizeof(*home));
+    (void)backend;
+    if (!home)
+        return dlk_error_nomem(err);
+    home->refs = 1;
+    home->key = key;
+    home->kind = key->kind;
+    dlk_list_init(&home->seats);
+    dlock_err code = key_fill(key, home, err);
+    if (code != DLOCK_OK) {
+        free_key(home);
+        return code;
+    }
+    key->data = home;
+    key->queues = true;
+    key->tells_all = true;
+    return DLOCK_OK;
+}
+
+static void key_close(dlk_backend *backend, dlk_key *key)
+{
+    dlk_etcd *et = dlk_etcd_of(backend);
+    dlk_etcd_key *home = key->data;
+    key->data = NULL;
+    dlk_etcd_idle_watch(et, home, false);
+    dlk_etcd_key_orphan(et, home, dlk_clock_now());
+    home->key = NULL;
+    dlk_etcd_key_unref(et, home);
+}
+
+static void et_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
+{
+    (void)now;
+    dlk_etcd_idle_watch(dlk_etcd_of(backend), dlk_etcd_key_of(key), on);
+}
+
+/* ---- asking ---- */
+
+static void dispatch(dlk_etcd *et, dlk_ask *ask, int64_t now)
+{
+    switch (ask->verb) {
+    case DLK_ACQUIRE:
+        dlk_etcd_acquire(et, ask, now);
+        return;
+    case DLK_RELEASE:
+        dlk_etcd_release(et, ask, now);
+        return;
+    case DLK_RENEW:
+        dlk_etcd_renew(et, ask, now);
+        return;
+    case DLK_VERIFY:
+        dlk_etcd_verify(et, ask, now);
+        return;
+    case DLK_BREAK:
+    case DLK_INSPECT:
+    case DLK_LIST:
+    case DLK_DOCTOR:
+        dlk_etcd_report_begin(et, ask, now);
+        return;
+    case DLK_REVOKE:
+        dlk_flight_refuse(
+            &et->flight, ask,
+            dlk_error_make(DLOCK_ENOTSUP,
+                           "etcd: the locks of its clients know no way to be "
+                           "asked back"));
+        return;
+    case DLK_IMPORT:
+        dlk_flight_refuse(
+            &et->flight, ask,
+            dlk_error_make(DLOCK_ENOTSUP,
+                           "etcd: a lock's key goes with its client's lease: "
+                           "it can't be handed on"));
+        return;
+    }
+}
+
+static void et_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
+{
+    dlk_etcd *et = dlk_etcd_of(backend);
+    dlk_ask *outer = dlk_flight_begin(&et->flight, ask);
+    if (et->phase == DLK_ETCD_UP)
+        dispatch(et, ask, now);
+    else
+        dlk_flight_not_sent(ask, et->why_down);
+    dlk_flight_end(&et->flight, outer);
+}
+
+/* ---- time ---- */
+
+/* Whoever asked has its answer; what was asked goes on. */
+static void give_up(dlk_backend *backend, dlk_ask *ask)
+{
+    dlk_etcd *et = dlk_etcd_of(backend);
+    dlk_etcd_seat *seat =
+        ask->key && ask->number ? dlk_etcd_seat_find(ask->key, ask->number) : NULL;
+    if (seat) {
+        dlk_ask **places[] = {&seat->take, &seat->give, &seat->keep, &seat->verify};
+        for (int i = 0; i < 4; i++)
+            if (*places[i] == ask)
+                *places[i] = NULL;
+    }
+    dlk_etcd_report_drop(et, ask);
+    dlk_flight_answer(&et->flight, ask, DLK_UNKNOWN);
+}
+
+static int64_t et_tick(dlk_backend *backend, int64_t now)
+{
+    dlk_etcd *et = dlk_etcd_of(backend);
+    dlk_flight_expire(&et->flight, now, backend, give_up);
+    int64_t next = dlk_etcd_session_tick(et, now);
+    if (et->phase == DLK_ETCD_UP && now >= et->sweep_at) {
+        et->sweep_at = DLK_NEVER;
+        dlk_etcd_seats_sweep(et, now);
+    }
+    if (now >= et->nudge_at) { /* without a link the one that comes sees to it */
+        et->nudge_at = DLK_NEVER;
+        dlk_etcd_seats_nudge(et, now);
+    }
+    if (et->phase == DLK_ETCD_UP && et->sweep_at < next)
+        next = et->sweep_at;
+    if (et->nudge_at < next)
+        next = et->nudge_at;
+    return et->flight.deadline < next ? et->flight.deadline : next;
+}
+
+/* ---- the driver's steps ---- */
+
+static void et_arm(dlk_backend *backend)
+{
+    dlk_etcd *et = dlk_etcd_of(backend);
+    et->armed = atomic_load(&et->wire.kicks);
+    et->armed_lookup = et->lookup ? dlk_lookup_fd(et->lookup) : -1;
+}
+
+static void et_sleep(dlk_backend *backend, int64_t until)
+{
+    dlk_etcd *et = dlk_etcd_of(backend);
+    dlk_etcd_wire_sleep(&et->wire, et->armed, et->armed_lookup, until);
+}
+
+static void count_bytes(dlk_etcd *et)
+{
+    et->base.host->bytes_sent = atomic_load(&et->wire.bytes_sent);
+    et->base.host->bytes_received = atomic_load(&et->wire.bytes_received);
+}
+
+static void et_process(dlk_backend *backend, int64_t now)
+{
+    dlk_etcd *et = dlk_etcd_of(backend);
+    dlk_list over, *link;
+    dlk_list_init(&over);
+    dlk_etcd_wire_take(&et->wire, &over);
+    while ((link = dlk_list_take_first(&over)))
+        dlk_etcd_receive(et, DLK_LIST_ITEM(link, dlk_etcd_call, link), now);
+    count_bytes(et);
+    if (et->calls > 0 && dlk_flight_is_empty(&et->flight))
+        dlk_etcd_background(et); /* nobody else waits for them */
+}
+
+static void et_kick(dlk_backend *backend)
+{
+    dlk_etcd_wire_kick(&dlk_etcd_of(backend)->wire);
+}
+
+static void et_flush(dlk_backend *backend)
+{
+    dlk_etcd *et = dlk_etcd_of(backend);
+    dlk_host *host = et->base.host;
+    (void)pthread_mutex_unlock(host->mutex);
+    if (dlk_etcd_wire_flush(&et->wire) && host->news)
+        host->news(host);
+    (void)pthread_mutex_lock(host->mutex);
+}
+
+static const char *const schemes[] = {"etcd", "etcds", NULL};
+
+const dlk_backend_type dlk_etcd_backend = {
+    .name = "etcd",
+    .schemes = schemes,
+    .traits =
+        {
+            .layout = "concurrency",
+            .class = DLK_REQUIRE_CORRECTNESS,
+            .session = true,
+            .queues = true,
+            .fair = true,
+            .tokens = true,
+            .margin_percent = 1,
+            .margin_ms = 2,
+            .kinds = {[DLOCK_MUTEX] = true,
+                      [DLOCK_ELECTION] = true,
+                      [DLOCK_SEMAPHORE] = true,
+                      [DLOCK_READ] = true,
+                      [DLOCK_WRITE] = true},
+        },
+    .open = et_open,
+    .start = et_start,
+    .stop = et_stop,
+    .free = et_free,
+    .forked = et_forked,
+    .key_open = key_open,
+    .key_close = key_close,
+    .ask = et_ask,
+    .watch = et_watch,
+    .tick = et_tick,
+    .arm = et_arm,
+    .sleep = et_sleep,
+    .process = et_process,
+    .kick = et_kick,
+    .flush = et_flush,
+};

@@ -1,0 +1,306 @@
+/*
+ * What the files of this folder share: one client's lease, and its places in lines.
+ *
+ *     key ──> seat, seat, …     one for each number the engine has asked with and not given back;
+ *                               each is one key at the server, bound to the lease
+ *
+ * A seat outlives what the engine knows of it, until its key is surely gone: by our delete, by
+ * somebody's, or with the lease. All of it is guarded by the client's mutex.
+ */
+#ifndef DLK_BACKENDS_ETCD_INNER_H
+#define DLK_BACKENDS_ETCD_INNER_H
+
+#include "backends/backend.h"
+#include "backends/etcd/json.h"
+#include "backends/etcd/wire.h"
+#include "backends/flight.h"
+#include "net/address.h"
+#include "net/backoff.h"
+#include "util/clock.h"
+
+#include <inttypes.h>
+
+typedef struct dlk_etcd dlk_etcd;
+typedef struct dlk_etcd_key dlk_etcd_key;
+typedef struct dlk_etcd_seat dlk_etcd_seat;
+
+typedef enum dlk_etcd_phase {
+    DLK_ETCD_CLOSED,    /* the next member is tried at retry_at */
+    DLK_ETCD_RESOLVING, /* its name is looked up */
+    DLK_ETCD_GREETING,  /* who we are, and a lease */
+    DLK_ETCD_UP,
+} dlk_etcd_phase;
+
+struct dlk_etcd {
+    dlk_backend base; /* first: a dlk_backend * is a dlk_etcd * */
+
+    /* set by open, never changed */
+    dlk_settings *settings;
+    dlk_uri_host *hosts; /* host names are owned, ports filled in */
+    size_t host_count;
+    bool tls;
+    char *user;
+    int64_t timeout_ms, connect_ms;
+
+    dlk_etcd_wire wire;
+    uint32_t epoch; /* what was sent in an older one ends as CUT, whatever came */
+    dlk_etcd_phase phase;
+    size_t host, tried; /* the present member, how many in a row had no answer */
+    dlk_lookup *lookup;
+    bool stopped, was_up;
+    int64_t retry_at, resolve_until;
+    dlk_backoff backoff;
+    dlock_error *why_down;
+
+    char *token;     /* of authentication, or NULL */
+    dlk_list parked; /* dlk_etcd_call.link: wait for a new token */
+    bool signing_on;
+
+    int64_t lease, lease_ms; /* 0: none */
+    int64_t ttl_ms;          /* how long a renewal lets us believe in it */
+    /* The last two renewals that were answered; see session.c for what they prove. */
+    struct {
+        int64_t sent, heard, term;
+    } kept[2];
+    bool keeping;
+    int64_t keep_next;
+
+    int calls;        /* under way, but for watches */
+    int watches;      /* under way */
+    dlk_list seats;   /* dlk_etcd_seat.all */
+    dlk_list reports; /* dlk_etcd_report.link */
+    dlk_flight flight;
+    int64_t sweep_at; /* when to try again what couldn't be deleted */
+    int64_t nudge_at; /* when to look where a watch has ended too soon */
+    uint32_t armed;   /* the wire's kicks, and … */
+    int armed_lookup; /* … what else to sleep on, as frozen by arm */
+};
+
+/* Kinds of lines. */
+typedef enum dlk_etcd_line {
+    DLK_ETCD_MUTEX, /* the Go concurrency package's, for elections as well */
+    DLK_ETCD_RW,
+    DLK_ETCD_SEMAPHORE,
+} dlk_etcd_line;
+
+/* What key_open makes of a name: prefixes of keys, as base64 of [from, to). */
+typedef struct dlk_etcd_span {
+    char *from, *to;
+} dlk_etcd_span;
+
+struct dlk_etcd_key {
+    int refs;     /* the key's own, and its seats' */
+    dlk_key *key; /* NULL when that is closed: only what is given back is left */
+    dlock_kind kind;
+    dlk_etcd_line line;
+    char *name; /* owned, with prefix */
+    size_t size;
+    int64_t permits;
+    char *data;              /* lock.data */
+    dlk_etcd_span all;       /* its line: all keys in it */
+    dlk_etcd_span writers;   /* read/write: the writers' part */
+    dlk_etcd_span mutexes;   /* "<name>/" */
+    dlk_etcd_span others[3]; /* must be empty: other kinds, or sizes, of this name */
+    /* What joins that got no answer are kept from by when they come late after all; see leave.c. All
+     * of one lease. */
+    struct {
+        char *key;   /* base64 */
+        int64_t rev; /* its last change, which each join names; 0: it isn't there */
+        int64_t lease;
+        bool wanted; /* some join got no answer since */
+    } fence;
+    dlk_list seats; /* dlk_etcd_seat.of_key */
+    /* For those who only wait until it is free. */
+    bool idle;
+    dlk_etcd_call *idle_watch;
+    dlk_host *host; /* to be told then */
+};
+
+typedef enum dlk_etcd_state {
+    DLK_SEAT_NONE,
+    DLK_SEAT_JOINING,
+    DLK_SEAT_UNSURE, /* a join got no answer: it is there or not */
+    DLK_SEAT_THERE,
+    DLK_SEAT_LEAVING,
+} dlk_etcd_state;
+
+struct dlk_etcd_seat {
+    dlk_list all, of_key;
+    dlk_etcd *et;
+    dlk_etcd_key *home;
+    uint64_t number;
+    bool shared;    /* of the read side, or was turned to it */
+    bool turned;    /* a write seat that reads now */
+    int32_t weight; /* of a semaphore's permits */
+    int calls;      /* under way, and of ours that are in it: the seat must stay */
+    dlk_etcd_state state, before; /* before: LEAVING's, of one that puts up the fence */
+    char *key, *value;            /* base64, of the present lease */
+    int64_t rev;                  /* THERE: its create revision */
+    int64_t below;                /* look for who is before us below this revision */
+    bool looking;                 /* a look is under way */
+    bool doubtful;                /* some join of ours got no answer */
+    bool loose; /* there are locks whose names go on behind this one's '/' */
+    bool awaits_proof, awaits_slot, awaits_keep;
+    bool granted, leaving, new_place, asked_delete;
+    bool stranger; /* made to give back what nobody knows of */
+    int64_t token;
+    dlk_etcd_call *watch;
+    char *ahead;       /* what it watches, base64 */
+    int64_t looked;    /* when the look was sent behind which `watch` stands */
+    int tries, proofs; /* without a conclusion */
+    dlk_ask *take, *give, *keep, *verify;
+};
+
+static inline dlk_etcd *dlk_etcd_of(dlk_backend *backend)
+{
+    return (dlk_etcd *)(void *)backend;
+}
+static inline dlk_etcd_key *dlk_etcd_key_of(const dlk_key *key)
+{
+    return key->data;
+}
+
+/* ---- etcd.c ---- */
+void dlk_etcd_key_unref(dlk_etcd *et, dlk_etcd_key *home);
+
+/* ---- session.c ---- */
+/* Sends @p body, which is taken over; NULL: not sent, and @p done won't be called. */
+dlk_etcd_call *dlk_etcd_send(dlk_etcd *et, const char *path, char *body,
+                             dlk_etcd_done *done, void *owner, int64_t now);
+/* Likewise, with two things to call: @p done calls @p then. */
+dlk_etcd_call *dlk_etcd_send_then(dlk_etcd *et, const char *path, char *body,
+                                  dlk_etcd_done *done, dlk_etcd_done *then, void *owner,
+                                  int64_t now);
+/* Is over when a key of [from, to) is deleted (or, with @p puts, changed) at @p revision or later; to
+ * NULL: the one key. */
+dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, const char *from, const char *to,
+                              int64_t revision, bool puts, dlk_etcd_done *done,
+                              void *owner, int64_t now);
+/* Nobody wants to know any more: `done` won't be called. */
+void dlk_etcd_drop(dlk_etcd *et, dlk_etcd_call *call);
+/* Out of the wire's inbox. */
+void dlk_etcd_receive(dlk_etcd *et, dlk_etcd_call *call, int64_t now);
+/* Somebody has to drive, though nobody's ask is under way. */
+void dlk_etcd_background(dlk_etcd *et);
+/* The call was sent for a lease that isn't ours any more. */
+static inline bool dlk_etcd_stale(const dlk_etcd *et, const dlk_etcd_call *call)
+{
+    return call->lease != et->lease;
+}
+/* Whether the last renewal is young enough for what begins now. */
+bool dlk_etcd_fresh(const dlk_etcd *et, int64_t now);
+/* Renews; dlk_etcd_seats_proved follows, or the session fails. */
+void dlk_etcd_prove(dlk_etcd *et, int64_t now);
+/* Since when the lease counts, as far as this answer, which the whole cluster stands behind, bears a
+ * renewal out; 0: it doesn't. */
+int64_t dlk_etcd_proof(const dlk_etcd *et, const dlk_etcd_call *call);
+/* The lease is over. */
+void dlk_etcd_lease_gone(dlk_etcd *et, int64_t now);
+void dlk_etcd_session_begin(dlk_etcd *et, int64_t now);
+void dlk_etcd_session_end(dlk_etcd *et);
+int64_t dlk_etcd_session_tick(dlk_etcd *et, int64_t now);
+void dlk_etcd_session_forked(dlk_etcd *et);
+
+/* ---- answer.c ---- */
+/* Also fills call->term and call->revision. */
+dlk_etcd_end dlk_etcd_judge(const dlk_etcd *et, dlk_etcd_call *call);
+/* Whether the server's words contain these. */
+bool dlk_etcd_says(const dlk_etcd_call *call, const char *words);
+/* Why a call that has ended did so, and whose it was, in words; never NULL. */
+dlock_error *dlk_etcd_error(const dlk_etcd *et, const dlk_etcd_call *call,
+                            const char *what);
+static inline const char *dlk_etcd_host(const dlk_etcd *et)
+{
+    return et->hosts[et->host].host;
+}
+
+/* ---- layout.c ---- */
+dlock_err dlk_etcd_layout_open(dlk_etcd_key *home, dlock_error **err);
+void dlk_etcd_layout_free(dlk_etcd_key *home);
+/* seat->key and seat->value, and the fence's key, for the present lease; false without one, or
+ * without memory. */
+bool dlk_etcd_layout_name(dlk_etcd_seat *seat);
+char *dlk_etcd_layout_join(const dlk_etcd_seat *seat);
+char *dlk_etcd_layout_look(const dlk_etcd_seat *seat);
+char *dlk_etcd_layout_leave(const dlk_etcd_seat *seat);
+/* Puts up the fence, and reads the own key. */
+char *dlk_etcd_layout_fence(const dlk_etcd_seat *seat);
+/* The own key's create revision in the answer; 0: it isn't there. */
+int64_t dlk_etcd_layout_fenced(const dlk_etcd_seat *seat, const dlk_etcd_call *call);
+char *dlk_etcd_layout_turn(const dlk_etcd_seat *seat);
+
+typedef enum dlk_etcd_verdict {
+    DLK_ETCD_FIRST,
+    DLK_ETCD_BEHIND,  /* place->from, to: what to watch */
+    DLK_ETCD_FURTHER, /* place->below: look again below it */
+    DLK_ETCD_MISSING, /* our key isn't there */
+    DLK_ETCD_REFUSED, /* place->why */
+    DLK_ETCD_NESTED,  /* not joined, but only for others' sake: join loosely */
+    DLK_ETCD_FENCED, /* not joined, because of another fence than was known: join again */
+    DLK_ETCD_UNCLEAR, /* the answer isn't one */
+} dlk_etcd_verdict;
+
+typedef struct dlk_etcd_place {
+    const char *from, *to; /* base64, lent by the answer or the key; to may be NULL */
+    int64_t below, rev;
+    dlock_error *why;
+} dlk_etcd_place;
+
+/* What the answer to a join, or to a look, says of the seat. */
+dlk_etcd_verdict dlk_etcd_layout_joined(const dlk_etcd_seat *seat,
+                                        const dlk_etcd_call *call, dlk_etcd_place *place);
+dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_seat *seat,
+                                        const dlk_etcd_call *call, dlk_etcd_place *place);
+/* Is it one of this line's, and not of a lock whose name goes on where this one's ends? */
+bool dlk_etcd_layout_direct(const dlk_etcd_key *home, const char *key64);
+
+/* ---- seat.c ---- */
+dlk_etcd_seat *dlk_etcd_seat_find(const dlk_key *key, uint64_t number);
+dlk_etcd_seat *dlk_etcd_seat_new(dlk_etcd *et, const dlk_ask *ask); /* or NULL */
+void dlk_etcd_seat_free(dlk_etcd_seat *seat);
+/* Frees it when nobody needs it any more. */
+void dlk_etcd_seat_settle(dlk_etcd_seat *seat);
+void dlk_etcd_seat_unwatch(dlk_etcd_seat *seat);
+/* Its key isn't there any more, or never was. */
+void dlk_etcd_seat_drop_key(dlk_etcd_seat *seat);
+/* The same as dlk_etcd_send, for a seat, which stays until then. */
+dlk_etcd_call *dlk_etcd_seat_send(dlk_etcd_seat *seat, const char *path, char *body,
+                                  dlk_etcd_done *done, int64_t now);
+/* Takes the ask out of its place: it may be asked anew from inside the answer. */
+void dlk_etcd_seat_answer(dlk_etcd_seat *seat, dlk_ask **place, dlk_reply reply,
+                          dlock_error *why);
+/* Likewise, with why the link is down, if it is. */
+void dlk_etcd_seat_fail(dlk_etcd_seat *seat, dlk_ask **place, dlk_reply reply);
+/* Its key is gone, and not by us; of one that is being given back that says nothing. */
+void dlk_etcd_seat_gone(dlk_etcd_seat *seat, int64_t now);
+void dlk_etcd_seats_proved(dlk_etcd *et, int64_t now);
+void dlk_etcd_seats_sweep(dlk_etcd *et, int64_t now);
+void dlk_etcd_seats_nudge(dlk_etcd *et, int64_t now);
+void dlk_etcd_seats_forget(dlk_etcd *et, const dlock_error *why, int64_t now);
+void dlk_etcd_key_orphan(dlk_etcd *et, dlk_etcd_key *home, int64_t now);
+
+/* ---- join.c ---- */
+void dlk_etcd_acquire(dlk_etcd *et, dlk_ask *ask, int64_t now);
+/* The next step towards being the first in line. */
+void dlk_etcd_seat_go(dlk_etcd_seat *seat, int64_t now);
+/* … of one that awaited the lease's renewal, when that is done, or (not @p up) can't be. */
+void dlk_etcd_seat_go_on(dlk_etcd_seat *seat, bool up, int64_t now);
+/* Another one of ours has to let go before this one may join. */
+bool dlk_etcd_seat_has_to_wait(const dlk_etcd_seat *seat);
+/* One of ours has let go: those who waited for that go on. */
+void dlk_etcd_pass_slot(const dlk_etcd_key *home, int64_t now);
+
+/* ---- leave.c ---- */
+void dlk_etcd_release(dlk_etcd *et, dlk_ask *ask, int64_t now);
+/* The next step towards being surely gone; `leaving` is set. */
+void dlk_etcd_seat_leave(dlk_etcd_seat *seat, int64_t now);
+/* Makes room where an earlier number's key stands in this one's place; then it joins. */
+void dlk_etcd_seat_remove_stale(dlk_etcd_seat *seat, int64_t now);
+
+/* ---- keep.c ---- */
+void dlk_etcd_renew(dlk_etcd *et, dlk_ask *ask, int64_t now);
+void dlk_etcd_verify(dlk_etcd *et, dlk_ask *ask, int64_t now);
+/* Once the lease is proved, or can't be. */
+void dlk_etcd_keep_on(dlk_etcd_seat *seat, int64_t now);
+
+#endif

@@ -1,0 +1,515 @@
+/*
+ * Which keys a lock has, and what an answer about them says.
+ *
+ *     <name>/<lease>                  mutex, election: as Go's package concurrency has them
+ *     <name>\0rw/w/<lease>-<number>   a writer's place; \0rw/r/… a reader's
+ *     <name>\0sem/<size>/<lease>-<number>   a place at a semaphore
+ *     <name>\0late/<lease>            a fence against what comes late (leave.c); nobody's place
+ *
+ * No name has a '\0' in it, so ours are nobody's else. The order is that of creation, and the place
+ * in it is the key's as long as it is there: a writer that turns into a reader keeps its key.
+ */
+#include "backends/etcd/inner.h"
+
+#include "util/error.h"
+#include "util/point.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* So many neighbours are looked at in one step: locks whose names go on behind this one's '/' have
+ * keys among ours. */
+#define NEIGHBOURS 8
+
+static const dlk_etcd_span nothing;
+
+/* ---- names ---- */
+
+/* base64 of the name with something behind it, which may begin with a '\0'. */
+static char *key_with(const dlk_etcd_key *home, const char *tail, size_t size)
+{
+    char *all = malloc(home->size + size);
+    if (!all)
+        return NULL;
+    memcpy(all, home->name, home->size);
+    memcpy(all + home->size, tail, size);
+    char *text = dlk_base64(all, home->size + size);
+    free(all);
+    return text;
+}
+
+#define KEY_WITH(home, tail) key_with((home), (tail), sizeof(tail) - 1)
+
+#define SPAN_OF(home, begin, end)                                                        \
+    ((dlk_etcd_span){KEY_WITH(home, begin), KEY_WITH(home, end)})
+
+/* Those of its size, and all that have another. */
+static void make_permits(dlk_etcd_key *home)
+{
+    char from[40], to[40];
+    int size = snprintf(from, sizeof(from), "%csem/%" PRId64 "/", '\0', home->permits);
+    memcpy(to, from, sizeof(to));
+    to[size - 1]++;
+    home->all = (dlk_etcd_span){key_with(home, from, (size_t)size),
+                                key_with(home, to, (size_t)size)};
+    home->others[0] = SPAN_OF(home, "\0rw/", "\0rw0");
+    home->others[1] =
+        (dlk_etcd_span){KEY_WITH(home, "\0sem/"), key_with(home, from, (size_t)size)};
+    home->others[2] =
+        (dlk_etcd_span){key_with(home, to, (size_t)size), KEY_WITH(home, "\0sem0")};
+}
+
+static void make_spans(dlk_etcd_key *home)
+{
+    home->mutexes = SPAN_OF(home, "/", "0");
+    switch (home->line) {
+    case DLK_ETCD_MUTEX:
+        home->all = SPAN_OF(home, "/", "0");
+        home->others[0] = SPAN_OF(home, "\0r", "\1"); /* both, but for the fence */
+        break;
+    case DLK_ETCD_RW:
+        home->all = SPAN_OF(home, "\0rw/", "\0rw0");
+        home->others[0] = SPAN_OF(home, "\0sem/", "\0sem0");
+        home->writers = SPAN_OF(home, "\0rw/w/", "\0rw/w0");
+        break;
+    case DLK_ETCD_SEMAPHORE:
+        make_permits(home);
+        break;
+    }
+}
+
+static bool is_whole(const dlk_etcd_span *span)
+{
+    return span->from && span->to;
+}
+
+static size_t others_of(const dlk_etcd_key *home)
+{
+    return home->line == DLK_ETCD_SEMAPHORE ? 3 : 1;
+}
+
+static bool has_spans(const dlk_etcd_key *home)
+{
+    bool whole = is_whole(&home->mutexes) && is_whole(&home->all) &&
+                 (home->line != DLK_ETCD_RW || is_whole(&home->writers));
+    for (size_t i = 0; i < others_of(home); i++)
+        whole = whole && is_whole(&home->others[i]);
+    return whole;
+}
+
+dlock_err dlk_etcd_layout_open(dlk_etcd_key *home, dlock_error **err)
+{
+    home->line = home->kind == DLOCK_WRITE       ? DLK_ETCD_RW
+                 : home->kind == DLOCK_SEMAPHORE ? DLK_ETCD_SEMAPHORE
+                                                 : DLK_ETCD_MUTEX;
+    make_spans(home);
+    return has_spans(home) ? DLOCK_OK : dlk_error_nomem(err);
+}
+
+static void free_span(dlk_etcd_span *span)
+{
+    free(span->from);
+    free(span->to);
+    *span = nothing;
+}
+
+void dlk_etcd_layout_free(dlk_etcd_key *home)
+{
+    free_span(&home->all);
+    free_span(&home->writers);
+    free_span(&home->mutexes);
+    for (size_t i = 0; i < 3; i++)
+        free_span(&home->others[i]);
+    free(home->fence.key);
+}
+
+static char *own_key(const dlk_etcd_seat *seat)
+{
+    char tail[96];
+    uint64_t lease = (uint64_t)seat->et->lease;
+    int size = 0;
+    switch (seat->home->line) {
+    case DLK_ETCD_MUTEX:
+        size = snprintf(tail, sizeof(tail), "/%" PRIx64, lease);
+        break;
+    case DLK_ETCD_RW:
+        size = snprintf(tail, sizeof(tail), "%crw/%c/%" PRIx64 "-%" PRIu64, '\0',
+                        seat->shared ? 'r' : 'w', lease, seat->number);
+        break;
+    case DLK_ETCD_SEMAPHORE:
+        size = snprintf(tail, sizeof(tail), "%csem/%" PRId64 "/%" PRIx64 "-%" PRIu64,
+                        '\0', seat->home->permits, lease, seat->number);
+        break;
+    }
+    return key_with(seat->home, tail, (size_t)size);
+}
+
+/* What inspect and the others read there. An election's is what it publishes, and no more. */
+static char *own_value(const dlk_etcd_seat *seat, bool reads)
+{
+    const dlk_etcd_key *home = seat->home;
+    const dlk_host *host = seat->et->base.host;
+    char first[64] = "", *text = NULL;
+    if (home->kind == DLOCK_ELECTION)
+        return dlk_base64_text(home->data);
+    if (home->line == DLK_ETCD_RW)
+        (void)snprintf(first, sizeof(first), "%c\n", reads ? 'R' : 'W');
+    if (home->line == DLK_ETCD_SEMAPHORE)
+        (void)snprintf(first, sizeof(first), "%" PRId32 "\n", seat->weight);
+    if (asprintf(&text, "%s%s:%" PRIu64 "\n%s\n%s", first, host->uuid, seat->number,
+                 host->name ? host->name : "", home->data) < 0)
+        return NULL;
+    char *value = dlk_base64_text(text);
+    free(text);
+    return value;
+}
+
+/* The one before went with its lease. */
+static bool name_fence(dlk_etcd_key *home, int64_t lease)
+{
+    char tail[40];
+    if (home->fence.key && home->fence.lease == lease)
+        return true;
+    free(home->fence.key);
+    int size = snprintf(tail, sizeof(tail), "%clate/%" PRIx64, '\0', (uint64_t)lease);
+    home->fence.key = key_with(home, tail, (size_t)size);
+    home->fence.lease = lease;
+    home->fence.rev = 0;
+    home->fence.wanted = false;
+    return home->fence.key != NULL;
+}
+
+bool dlk_etcd_layout_name(dlk_etcd_seat *seat)
+{
+    if (seat->et->lease == 0)
+        return false; /* what goes with no lease would stay for ever */
+    if (!seat->key)
+        seat->key = own_key(seat);
+    if (!seat->value)
+        seat->value = own_value(seat, seat->shared);
+    return name_fence(seat->home, seat->et->lease) && seat->key && seat->value;
+}
+
+bool dlk_etcd_layout_direct(const dlk_etcd_key *home, const char *key64)
+{
+    if (home->line != DLK_ETCD_MUTEX)
+        return true;
+    dlk_bytes key = dlk_base64_decode(key64);
+    size_t begin = home->size + 1;
+    bool direct = key.size > begin;
+    for (size_t i = begin; direct && i < key.size; i++)
+        direct = strchr("0123456789abcdef", key.data[i]) && key.data[i];
+    free(key.data);
+    return direct;
+}
+
+/* ---- what is asked ---- */
+
+static void say_range(dlk_say *say, dlk_etcd_span span, const char *more)
+{
+    dlk_say_text(say, "{\"request_range\":{\"key\":\"%s\",\"range_end\":\"%s\"%s}}",
+                 span.from, span.to, more);
+}
+
+/* Those before us, as far as this kind of place has to know them; @p below 0: all there are. */
+static void say_line(dlk_say *say, const dlk_etcd_seat *seat, int64_t below)
+{
+    const dlk_etcd_key *home = seat->home;
+    char limit[64] = "", more[192];
+    bool reads = home->line == DLK_ETCD_RW && seat->shared;
+    if (below)
+        (void)snprintf(limit, sizeof(limit), ",\"max_create_revision\":\"%" PRId64 "\"",
+                       below - 1);
+    bool all = reads || home->line == DLK_ETCD_SEMAPHORE;
+    (void)snprintf(more, sizeof(more),
+                   ",\"sort_target\":\"CREATE\",\"sort_order\":\"DESCEND\"%s%s", limit,
+                   all ? "" : ",\"keys_only\":true,\"limit\":\"8\"");
+    say_range(say, reads ? home->writers : home->all, more);
+}
+
+static void say_put(dlk_say *say, const dlk_etcd_seat *seat, const char *value)
+{
+    dlk_say_text(say,
+                 "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
+                 "\"}}",
+                 seat->key, value, seat->et->lease);
+}
+
+static void say_read(dlk_say *say, const char *key)
+{
+    dlk_say_text(say, "{\"request_range\":{\"key\":\"%s\"}}", key);
+}
+
+static void say_if_fence(dlk_say *say, const dlk_etcd_key *home)
+{
+    dlk_say_text(say,
+                 ",{\"key\":\"%s\",\"target\":\"MOD\",\"result\":\"EQUAL\","
+                 "\"mod_revision\":\"%" PRId64 "\"}",
+                 home->fence.key, home->fence.rev);
+}
+
+static void say_if_empty(dlk_say *say, dlk_etcd_span span)
+{
+    dlk_say_text(say,
+                 ",{\"key\":\"%s\",\"range_end\":\"%s\",\"target\":\"CREATE\","
+                 "\"result\":\"EQUAL\",\"create_revision\":\"0\"}",
+                 span.from, span.to);
+}
+
+/* One step: the place is ours by now, or it was, and who is before it. Where another kind of lock
+ * of the name is in use nothing is done. */
+char *dlk_etcd_layout_join(const dlk_etcd_seat *seat)
+{
+    const dlk_etcd_key *home = seat->home;
+    bool apart = home->line != DLK_ETCD_MUTEX;
+    dlk_say say = {0};
+    dlk_say_text(&say,
+                 "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"result\":"
+                 "\"EQUAL\",\"create_revision\":\"0\"}",
+                 seat->key);
+    say_if_fence(&say, home);
+    for (size_t i = 0; i < others_of(home); i++)
+        say_if_empty(&say, home->others[i]);
+    if (apart && !seat->loose)
+        say_if_empty(&say, home->mutexes);
+    dlk_say_text(&say, "],\"success\":[");
+    say_put(&say, seat, seat->value);
+    dlk_say_text(&say, ",");
+    say_line(&say, seat, 0);
+    if (apart && seat->loose) {
+        dlk_say_text(&say, ",");
+        say_range(&say, home->mutexes, ",\"keys_only\":true,\"limit\":\"64\"");
+    }
+    dlk_say_text(&say, "],\"failure\":[");
+    say_read(&say, seat->key);
+    dlk_say_text(&say, ",");
+    say_read(&say, home->fence.key);
+    if (apart) {
+        dlk_say_text(&say, ",");
+        say_range(&say, home->mutexes, ",\"keys_only\":true,\"limit\":\"64\"");
+    }
+    dlk_say_text(&say, "]}");
+    return dlk_say_end(&say);
+}
+
+char *dlk_etcd_layout_look(const dlk_etcd_seat *seat)
+{
+    dlk_say say = {0};
+    dlk_say_text(&say, "{\"success\":[");
+    say_read(&say, seat->key);
+    dlk_say_text(&say, ",");
+    say_line(&say, seat, seat->below ? seat->below : seat->rev);
+    dlk_say_text(&say, "]}");
+    return dlk_say_end(&say);
+}
+
+/* By what can't be anybody's but ours, even years later. */
+static void say_if_ours(dlk_say *say, const dlk_etcd_seat *seat)
+{
+    dlk_say_text(
+        say,
+        "{\"compare\":[{\"key\":\"%s\",\"result\":\"EQUAL\",\"target\":\"CREATE\","
+        "\"create_revision\":\"%" PRId64 "\"}],",
+        seat->key, seat->rev);
+}
+
+char *dlk_etcd_layout_leave(const dlk_etcd_seat *seat)
+{
+    dlk_say say = {0};
+    if (DLK_PLANTED(DELETE_UNGUARDED))
+        dlk_say_text(&say, "{");
+    else
+        say_if_ours(&say, seat);
+    dlk_say_text(&say, "\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}}]}",
+                 seat->key);
+    return dlk_say_end(&say);
+}
+
+char *dlk_etcd_layout_fence(const dlk_etcd_seat *seat)
+{
+    dlk_say say = {0};
+    dlk_say_text(&say,
+                 "{\"success\":[{\"request_put\":{\"key\":\"%s\",\"lease\":\"%" PRId64
+                 "\"}},",
+                 seat->home->fence.key, seat->et->lease);
+    say_read(&say, seat->key);
+    dlk_say_text(&say, "]}");
+    return dlk_say_end(&say);
+}
+
+int64_t dlk_etcd_layout_fenced(const dlk_etcd_seat *seat, const dlk_etcd_call *call)
+{
+    const json_t *own = dlk_json_response(call->json, 1, "response_range");
+    seat->home->fence.rev = call->revision;
+    seat->home->fence.wanted = false;
+    return dlk_json_int(dlk_json_kv(own, 0), "create_revision");
+}
+
+char *dlk_etcd_layout_turn(const dlk_etcd_seat *seat)
+{
+    dlk_say say = {0};
+    char *value = own_value(seat, true);
+    say_if_ours(&say, seat);
+    dlk_say_text(&say, "\"success\":[");
+    say_put(&say, seat, value ? value : "");
+    dlk_say_text(&say, "]}");
+    say.failed |= !value;
+    free(value);
+    return dlk_say_end(&say);
+}
+
+/* ---- what is answered ---- */
+
+static bool is_own(const dlk_etcd_seat *seat, const json_t *kv)
+{
+    return strcmp(dlk_json_text(kv, "key"), seat->key) == 0;
+}
+
+static bool by_us(const dlk_etcd_seat *seat, const json_t *kv)
+{
+    return dlk_json_int(kv, "lease") == seat->et->lease;
+}
+
+/* The nearest one before us; the range is sorted backwards. */
+static dlk_etcd_verdict nearest(const dlk_etcd_seat *seat, const json_t *range,
+                                dlk_etcd_place *place)
+{
+    size_t count = dlk_json_kv_count(range);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *kv = dlk_json_kv(range, i);
+        place->below = dlk_json_int(kv, "create_revision");
+        if (is_own(seat, kv) ||
+            !dlk_etcd_layout_direct(seat->home, dlk_json_text(kv, "key")))
+            continue;
+        place->from = dlk_json_text(kv, "key");
+        return DLK_ETCD_BEHIND;
+    }
+    return count < NEIGHBOURS ? DLK_ETCD_FIRST : DLK_ETCD_FURTHER;
+}
+
+/* The last writer before us who hasn't turned into a reader. */
+static dlk_etcd_verdict behind_writer(const json_t *range, dlk_etcd_place *place)
+{
+    for (size_t i = 0; i < dlk_json_kv_count(range); i++) {
+        const json_t *kv = dlk_json_kv(range, i);
+        dlk_bytes value = dlk_base64_decode(dlk_json_text(kv, "value"));
+        bool reads = value.size >= 2 && memcmp(value.data, "R\n", 2) == 0;
+        free(value.data);
+        if (reads)
+            continue;
+        place->from = dlk_json_text(kv, "key");
+        return DLK_ETCD_BEHIND;
+    }
+    return DLK_ETCD_FIRST;
+}
+
+static dlk_etcd_verdict among_permits(const dlk_etcd_seat *seat, const json_t *range,
+                                      dlk_etcd_place *place)
+{
+    const dlk_etcd_key *home = seat->home;
+    int64_t taken = 0;
+    for (size_t i = 0; i < dlk_json_kv_count(range); i++) {
+        const json_t *kv = dlk_json_kv(range, i);
+        errno = 0;
+        dlk_bytes value = dlk_base64_decode(dlk_json_text(kv, "value"));
+        if (!value.data && errno == ENOMEM) {
+            place->why = dlk_error_make(DLOCK_ENOMEM, "etcd: out of memory");
+            return DLK_ETCD_REFUSED;
+        }
+        if (!value.data)
+            return DLK_ETCD_UNCLEAR;
+        if (!is_own(seat, kv))
+            taken += strtoll(value.data, NULL, 10);
+        free(value.data);
+    }
+    place->from = home->all.from;
+    place->to = home->all.to;
+    return taken + seat->weight <= home->permits ? DLK_ETCD_FIRST : DLK_ETCD_BEHIND;
+}
+
+static dlk_etcd_verdict judge(const dlk_etcd_seat *seat, const json_t *range,
+                              dlk_etcd_place *place)
+{
+    if (!json_is_object(range))
+        return DLK_ETCD_UNCLEAR;
+    switch (seat->home->line) {
+    case DLK_ETCD_MUTEX:
+        return nearest(seat, range, place);
+    case DLK_ETCD_RW:
+        return seat->shared ? behind_writer(range, place) : nearest(seat, range, place);
+    case DLK_ETCD_SEMAPHORE:
+        return among_permits(seat, range, place);
+    }
+    return DLK_ETCD_UNCLEAR;
+}
+
+static dlk_etcd_verdict conflict(const dlk_etcd_seat *seat, dlk_etcd_place *place)
+{
+    place->why = dlk_error_make(
+        DLOCK_ECONFLICT,
+        "etcd: somebody holds or wants a lock of another kind%s of this name",
+        seat->home->line == DLK_ETCD_SEMAPHORE ? ", or with other lock.permits," : "");
+    return DLK_ETCD_REFUSED;
+}
+
+static bool has_mutex(const dlk_etcd_seat *seat, const json_t *range)
+{
+    const dlk_etcd_key as_mutex = {.size = seat->home->size, .line = DLK_ETCD_MUTEX};
+    for (size_t i = 0; i < dlk_json_kv_count(range); i++)
+        if (dlk_etcd_layout_direct(&as_mutex,
+                                   dlk_json_text(dlk_json_kv(range, i), "key")))
+            return true;
+    return false;
+}
+
+static dlk_etcd_verdict not_joined(const dlk_etcd_seat *seat, const dlk_etcd_call *call,
+                                   dlk_etcd_place *place)
+{
+    const json_t *own = dlk_json_response(call->json, 0, "response_range");
+    const json_t *fence = dlk_json_response(call->json, 1, "response_range");
+    const json_t *mutexes = dlk_json_response(call->json, 2, "response_range");
+    const json_t *kv = dlk_json_kv(own, 0);
+    int64_t fence_rev = dlk_json_int(dlk_json_kv(fence, 0), "mod_revision");
+    if (!own || !fence)
+        return DLK_ETCD_UNCLEAR;
+    if (!kv && fence_rev != seat->home->fence.rev) {
+        seat->home->fence.rev = fence_rev;
+        return DLK_ETCD_FENCED;
+    }
+    if (!kv && !seat->loose && dlk_json_kv_count(mutexes) > 0 &&
+        !has_mutex(seat, mutexes))
+        return DLK_ETCD_NESTED;
+    if (!kv)
+        return conflict(seat, place);
+    place->rev = place->below = dlk_json_int(kv, "create_revision");
+    return DLK_ETCD_FURTHER;
+}
+
+dlk_etcd_verdict dlk_etcd_layout_joined(const dlk_etcd_seat *seat,
+                                        const dlk_etcd_call *call, dlk_etcd_place *place)
+{
+    *place = (dlk_etcd_place){0};
+    if (!dlk_json_true(call->json, "succeeded"))
+        return not_joined(seat, call, place);
+    place->rev = call->revision;
+    if (has_mutex(seat, dlk_json_response(call->json, 2, "response_range")))
+        return conflict(seat, place);
+    return judge(seat, dlk_json_response(call->json, 1, "response_range"), place);
+}
+
+dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_seat *seat,
+                                        const dlk_etcd_call *call, dlk_etcd_place *place)
+{
+    const json_t *own = dlk_json_response(call->json, 0, "response_range");
+    const json_t *kv = dlk_json_kv(own, 0);
+    *place = (dlk_etcd_place){.rev = seat->rev};
+    if (!json_is_object(own))
+        return DLK_ETCD_UNCLEAR;
+    bool there =
+        kv && dlk_json_int(kv, "create_revision") == seat->rev && by_us(seat, kv);
+    if (!there && !(DLK_PLANTED(GRANT_AFTER_EXPIRY) && seat->key))
+        return DLK_ETCD_MISSING;
+    return judge(seat, dlk_json_response(call->json, 1, "response_range"), place);
+}

@@ -1,0 +1,374 @@
+/* Inspect and break: the line of a lock is read, and who of it holds is worked out as those who
+ * wait there do. */
+#include "backends/etcd/reports.h"
+
+#include "util/error.h"
+#include "util/info.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOLDERS_MAX 128
+
+/* ---- the life of a report ---- */
+
+static void free_report(dlk_etcd_report *report)
+{
+    dlk_list_remove(&report->link);
+    if (report->home)
+        dlk_etcd_key_unref(report->et, report->home);
+    dlk_info_free(report->info);
+    free(report->probe);
+    free(report);
+}
+
+static void settle(dlk_etcd_report *report)
+{
+    if (report->calls > 0)
+        return;
+    dlk_etcd_report_answer(report, DLK_UNKNOWN, NULL); /* nothing could answer it */
+    free_report(report);
+}
+
+static void on_report_answer(dlk_etcd_call *call, int64_t now)
+{
+    dlk_etcd_report *report = call->owner;
+    if (report->ask)
+        call->then(call, now);
+    report->calls--;
+    settle(report);
+}
+
+bool dlk_etcd_report_send(dlk_etcd_report *report, const char *path, char *body,
+                          dlk_etcd_done *then, int64_t now)
+{
+    if (!dlk_etcd_send_then(report->et, path, body, on_report_answer, then, report, now))
+        return false;
+    report->calls++;
+    return true;
+}
+
+void dlk_etcd_report_answer(dlk_etcd_report *report, dlk_reply reply, dlock_error *why)
+{
+    dlk_ask *ask = report->ask;
+    report->ask = NULL;
+    if (!ask)
+        dlk_error_clear(&why);
+    else if (why)
+        dlk_flight_refuse(&report->et->flight, ask, why);
+    else
+        dlk_flight_answer(&report->et->flight, ask, reply);
+}
+
+void dlk_etcd_report_tell(dlk_etcd_report *report)
+{
+    if (dlk_info_failed(report->info)) {
+        dlk_etcd_report_answer(report, DLK_UNKNOWN,
+                               dlk_error_make(DLOCK_ENOMEM, "out of memory"));
+        return;
+    }
+    if (report->ask) {
+        report->ask->info = report->info;
+        report->info = NULL;
+    }
+    dlk_etcd_report_answer(report, DLK_YES, NULL);
+}
+
+void dlk_etcd_report_failed(dlk_etcd_report *report, const dlk_etcd_call *call,
+                            const char *what)
+{
+    bool cut = call->end == DLK_ETCD_CUT;
+    dlk_etcd_report_answer(report, DLK_UNKNOWN,
+                           cut ? NULL : dlk_etcd_error(report->et, call, what));
+}
+
+void dlk_etcd_report_drop(dlk_etcd *et, const dlk_ask *ask)
+{
+    DLK_LIST_FOR(it, &et->reports)
+    {
+        dlk_etcd_report *report = DLK_LIST_ITEM(it, dlk_etcd_report, link);
+        if (report->ask == ask)
+            report->ask = NULL;
+    }
+}
+
+void dlk_etcd_reports_stop(dlk_etcd *et)
+{
+    DLK_LIST_FOR(it, &et->reports)
+    dlk_etcd_report_answer(DLK_LIST_ITEM(it, dlk_etcd_report, link), DLK_UNKNOWN, NULL);
+}
+
+void dlk_etcd_reports_free(dlk_etcd *et)
+{
+    DLK_LIST_FOR(it, &et->reports)
+    free_report(DLK_LIST_ITEM(it, dlk_etcd_report, link));
+}
+
+/* ---- who holds it ---- */
+
+/* What a key's value says: "[R|W or weight]\n<owner>\n<client>\n<data>". */
+typedef struct entry {
+    char *text; /* owned; the others point into it */
+    const char *owner, *client, *data;
+    char name[64]; /* the key behind the lock's name: of those who say no more */
+    bool reads;
+    int64_t weight, rev;
+} entry;
+
+static char *cut_line(char **rest)
+{
+    char *line = *rest;
+    size_t size = strcspn(line, "\n");
+    *rest = line + size + (line[size] == '\n');
+    line[size] = '\0';
+    return line;
+}
+
+static bool read_entry(const dlk_etcd_key *home, const json_t *kv, entry *ret)
+{
+    dlk_bytes key = dlk_base64_decode(dlk_json_text(kv, "key"));
+    dlk_bytes value = dlk_base64_decode(dlk_json_text(kv, "value"));
+    char *rest = value.data;
+    *ret = (entry){.text = value.data, .weight = 1};
+    ret->rev = dlk_json_int(kv, "create_revision");
+    if (!key.data || !value.data) {
+        free(key.data);
+        return false;
+    }
+    const char *name = memrchr(key.data, '/', key.size);
+    (void)snprintf(ret->name, sizeof(ret->name), "%s", name ? name + 1 : "");
+    ret->owner = ret->name;
+    free(key.data);
+    if (home->kind == DLOCK_ELECTION) {
+        ret->data = rest;
+        return true;
+    }
+    if (home->line == DLK_ETCD_RW)
+        ret->reads = name && cut_line(&rest)[0] == 'R';
+    if (home->line == DLK_ETCD_SEMAPHORE)
+        ret->weight = strtoll(cut_line(&rest), NULL, 10);
+    if (rest[0])
+        ret->owner = cut_line(&rest);
+    ret->client = cut_line(&rest);
+    ret->data = rest;
+    return true;
+}
+
+/* An election's key says what is published and no owner: of ours we know it. */
+static void name_own(const dlk_etcd_report *report, const json_t *kv, entry *item,
+                     char *room, size_t size)
+{
+    DLK_LIST_FOR(it, &report->home->seats)
+    {
+        const dlk_etcd_seat *seat = DLK_LIST_ITEM(it, dlk_etcd_seat, of_key);
+        if (!seat->key || strcmp(seat->key, dlk_json_text(kv, "key")) != 0)
+            continue;
+        (void)snprintf(room, size, "%s:%" PRIu64, report->et->base.host->uuid,
+                       seat->number);
+        item->owner = room;
+    }
+}
+
+/* Whether the next in line holds it as well; @p taken by those before. */
+static bool holds(const dlk_etcd_key *home, const entry *item, int64_t before,
+                  int64_t taken, bool all_read)
+{
+    switch (home->line) {
+    case DLK_ETCD_MUTEX:
+        return before == 0;
+    case DLK_ETCD_RW:
+        return before == 0 || (item->reads && all_read);
+    case DLK_ETCD_SEMAPHORE:
+        return taken + item->weight <= home->permits;
+    }
+    return false;
+}
+
+static void add_holder(dlock_info *info, const dlk_etcd_key *home, const entry *item,
+                       int64_t number)
+{
+    dlk_info_add_text(info, item->owner, "holders.%" PRId64 ".owner", number);
+    if (home->kind != DLOCK_SEMAPHORE)
+        dlk_info_add_int(info, item->rev, "holders.%" PRId64 ".token", number);
+    dlk_info_add_int(info, item->weight, "holders.%" PRId64 ".count", number);
+    dlk_info_add_text(info, item->name, "holders.%" PRId64 ".key", number);
+    if (item->client && item->client[0])
+        dlk_info_add_text(info, item->client, "holders.%" PRId64 ".client", number);
+    if (item->data && item->data[0])
+        dlk_info_add_text(info, item->data, "holders.%" PRId64 ".data", number);
+}
+
+static void on_broken(dlk_etcd_call *call, int64_t now)
+{
+    (void)now;
+    dlk_etcd_report *report = call->owner;
+    if (call->end != DLK_ETCD_OK) {
+        dlk_etcd_report_failed(report, call, "delete the key of a lock");
+        return;
+    }
+    report->acted += dlk_json_true(call->json, "succeeded");
+    if (report->calls == 1) /* the last one */
+        dlk_etcd_report_answer(report, report->acted ? DLK_YES : DLK_NOT_OURS, NULL);
+}
+
+static void break_one(dlk_etcd_report *report, const json_t *kv, const entry *item,
+                      int64_t now)
+{
+    dlk_say say = {0};
+    const char *key = dlk_json_text(kv, "key"), *wanted = report->ask->text;
+    if (wanted && strcmp(wanted, item->owner) != 0 && strcmp(wanted, item->name) != 0)
+        return;
+    dlk_say_text(&say,
+                 "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"result\":"
+                 "\"EQUAL\",\"create_revision\":\"%" PRId64
+                 "\"}],\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}}]}",
+                 key, item->rev, key);
+    (void)dlk_etcd_report_send(report, "/v3/kv/txn", dlk_say_end(&say), on_broken, now);
+}
+
+static void tell_rest(dlk_etcd_report *report, int64_t holders, int64_t waiters,
+                      bool reads)
+{
+    static const char *const kinds[] = {"",      "mutex",     "read",
+                                        "write", "semaphore", "election"};
+    const dlk_etcd_key *home = report->home;
+    dlk_info_add_int(report->info, holders > 0, "held");
+    dlk_info_add_text(report->info, reads ? "read" : kinds[home->kind], "kind");
+    dlk_info_add_int(report->info, waiters, "waiters");
+    if (home->kind == DLOCK_SEMAPHORE)
+        dlk_info_add_int(report->info, home->permits, "permits");
+    dlk_info_add_text(report->info, "concurrency", "layout");
+}
+
+static void on_changed(dlk_etcd_call *call, int64_t now)
+{
+    dlk_etcd_key *home = call->owner;
+    (void)now;
+    home->idle_watch = NULL;
+    if (home->key && call->status < 400)
+        home->host->notified(home->host, home->key);
+}
+
+/* Whoever waits for the name to be free hears of the next change. */
+static void watch_idle(dlk_etcd_report *report, const dlk_etcd_call *call, int64_t now)
+{
+    dlk_etcd_key *home = report->home;
+    if (home->idle && !home->idle_watch && home->key)
+        home->idle_watch =
+            dlk_etcd_watch(report->et, home->all.from, home->all.to, call->revision + 1,
+                           false, on_changed, home, now);
+}
+
+static void go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)
+{
+    const dlk_etcd_key *home = report->home;
+    int64_t before = 0, taken = 0, holders = 0, waiters = 0;
+    bool all_read = true, still = true, reads = false, breaks = report->info == NULL;
+    for (size_t i = 0; i < json_array_size(kvs); i++) {
+        const json_t *kv = json_array_get(kvs, i);
+        char own[DLK_UUID_SIZE + 24];
+        entry item;
+        if (!dlk_etcd_layout_direct(home, dlk_json_text(kv, "key")) ||
+            !read_entry(home, kv, &item)) /* no memory: it may not be seen */
+            continue;
+        name_own(report, kv, &item, own, sizeof(own));
+        still =
+            still && holders < HOLDERS_MAX && holds(home, &item, before, taken, all_read);
+        if (still && breaks)
+            break_one(report, kv, &item, now);
+        else if (still)
+            add_holder(report->info, home, &item, holders);
+        reads |= still && item.reads;
+        all_read &= item.reads;
+        before++;
+        taken += item.weight;
+        holders += still;
+        waiters += !still;
+        free(item.text);
+    }
+    if (!breaks)
+        tell_rest(report, holders, waiters, reads);
+}
+
+static void on_line(dlk_etcd_call *call, int64_t now)
+{
+    dlk_etcd_report *report = call->owner;
+    if (call->end != DLK_ETCD_OK) {
+        dlk_etcd_report_failed(report, call, "read the keys of this lock");
+        return;
+    }
+    const json_t *kvs = json_object_get(call->json, "kvs");
+    if (report->ask->verb == DLK_INSPECT) {
+        report->info = dlk_info_new();
+        watch_idle(report, call, now);
+        go_through(report, kvs, now);
+        report->ask->wait_ms = -1;
+        dlk_etcd_report_tell(report);
+        return;
+    }
+    go_through(report, kvs, now);
+    if (report->calls == 1) /* nobody was broken */
+        dlk_etcd_report_answer(report, DLK_NOT_OURS, NULL);
+}
+
+static void read_line(dlk_etcd_report *report, int64_t now)
+{
+    dlk_say say = {0};
+    dlk_say_text(&say,
+                 "{\"key\":\"%s\",\"range_end\":\"%s\",\"sort_target\":\"CREATE\","
+                 "\"sort_order\":\"ASCEND\"}",
+                 report->home->all.from, report->home->all.to);
+    (void)dlk_etcd_report_send(report, "/v3/kv/range", dlk_say_end(&say), on_line, now);
+}
+
+void dlk_etcd_report_begin(dlk_etcd *et, dlk_ask *ask, int64_t now)
+{
+    dlk_etcd_report *report = calloc(1, sizeof(*report));
+    if (!report) {
+        dlk_flight_refuse(&et->flight, ask,
+                          dlk_error_make(DLOCK_ENOMEM, "out of memory"));
+        return;
+    }
+    report->et = et;
+    report->ask = ask;
+    dlk_list_append(&et->reports, &report->link);
+    dlk_flight_await(&et->flight, ask);
+    report->calls++;
+    if (ask->key) {
+        report->home = dlk_etcd_key_of(ask->key);
+        report->home->refs++;
+        read_line(report, now);
+    } else if (ask->verb == DLK_LIST) {
+        dlk_etcd_list_begin(report, now);
+    } else {
+        dlk_etcd_doctor_begin(report, now);
+    }
+    report->calls--;
+    settle(report);
+}
+
+/* ---- those who only wait for it to be free ---- */
+
+static bool in_line(const dlk_etcd_key *home)
+{
+    DLK_LIST_FOR(it, &home->seats)
+    {
+        const dlk_etcd_seat *seat = DLK_LIST_ITEM(it, dlk_etcd_seat, of_key);
+        if (!seat->granted && !seat->leaving)
+            return true;
+    }
+    return false;
+}
+
+void dlk_etcd_idle_watch(dlk_etcd *et, dlk_etcd_key *home, bool on)
+{
+    home->idle = on;
+    home->host = et->base.host;
+    if (!on && home->idle_watch) {
+        dlk_etcd_drop(et, home->idle_watch);
+        home->idle_watch = NULL;
+    }
+    if (on && !in_line(home)) /* the look that follows leaves a watch */
+        et->base.host->notified(et->base.host, home->key);
+}

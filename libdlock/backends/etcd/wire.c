@@ -1,0 +1,568 @@
+/* HTTP by libcurl; see the header for who may do what when. */
+#include "backends/etcd/wire.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* More requests than these wait here; each has a connection of its own while it is under way. */
+#define GOING_MAX 160
+/* Nothing that we ask for is anywhere near as long: whoever sends that is no etcd. */
+#define ANSWER_MAX (16u << 20)
+#define FAREWELL   (500 * DLK_NS_PER_MS)
+
+/* ---- calls ---- */
+
+void dlk_etcd_call_free(dlk_etcd_call *call)
+{
+    if (call->json)
+        json_decref(call->json);
+    if (call->token)
+        explicit_bzero(call->token, strlen(call->token));
+    if (call->body)
+        explicit_bzero(call->body, strlen(call->body)); /* it may be a password */
+    curl_slist_free_all(call->headers);
+    dlk_buf_free(&call->answer);
+    free(call->token);
+    free(call->body);
+    free(call);
+}
+
+/* What a watch says line by line; the first says that it watches. */
+static bool tells_news(dlk_etcd_call *call)
+{
+    const char *end;
+    while (
+        dlk_buf_size(&call->answer) > 0 &&
+        (end = memchr(dlk_buf_head(&call->answer), '\n', dlk_buf_size(&call->answer)))) {
+        const char *line = dlk_buf_head(&call->answer);
+        size_t size = (size_t)(end - line);
+        bool created = memmem(line, size, "\"created\":true", 14) != NULL;
+        bool events = memmem(line, size, "\"events\"", 8) != NULL;
+        bool ended = memmem(line, size, "\"canceled\":true", 15) != NULL;
+        dlk_buf_eat(&call->answer, size + 1);
+        if (!created || events || ended)
+            return true;
+    }
+    return false;
+}
+
+static size_t on_data(char *data, size_t one, size_t size, void *user)
+{
+    dlk_etcd_call *call = user;
+    size *= one;
+    if (dlk_buf_size(&call->answer) + size > ANSWER_MAX)
+        return CURL_WRITEFUNC_ERROR;
+    call->no_memory = !dlk_buf_append(&call->answer, data, size);
+    if (call->no_memory)
+        return CURL_WRITEFUNC_ERROR;
+    if (!call->watch || !tells_news(call))
+        return size;
+    call->fired = true; /* that is all it was for: ends it */
+    return CURL_WRITEFUNC_ERROR;
+}
+
+/* libcurl sends a request once more when the connection turns out to be cut. Whether the first one
+ * was carried out is for us to find out: a second deletion finds nothing, and would look as if
+ * somebody else had been there before. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): libcurl's types */
+static int on_send(void *user, char *ip, char *local_ip, int port, int local_port)
+{
+    dlk_etcd_call *call = user;
+    (void)ip, (void)local_ip, (void)port, (void)local_port;
+    if (call->begun)
+        return CURL_PREREQFUNC_ABORT;
+    call->begun = true;
+    return CURL_PREREQFUNC_OK;
+}
+
+/* ---- sockets: none survives an exec, and a fork's child closes them all ---- */
+
+static curl_socket_t open_socket(void *user, curlsocktype purpose,
+                                 struct curl_sockaddr *address)
+{
+    dlk_etcd_wire *wire = user;
+    (void)purpose;
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    for (int i = 0; fd >= 0 && i < DLK_ETCD_SOCKETS; i++) {
+        int none = 0;
+        if (atomic_compare_exchange_strong(&wire->sockets[i], &none, fd + 1))
+            return fd;
+    }
+    if (fd >= 0)
+        close(fd);
+    return CURL_SOCKET_BAD;
+}
+
+static int close_socket(void *user, curl_socket_t fd)
+{
+    dlk_etcd_wire *wire = user;
+    for (int i = 0; i < DLK_ETCD_SOCKETS; i++) {
+        int ours = fd + 1;
+        if (atomic_compare_exchange_strong(&wire->sockets[i], &ours, 0))
+            break;
+    }
+    return close(fd);
+}
+
+void dlk_etcd_wire_forked(dlk_etcd_wire *wire)
+{
+    for (int i = 0; i < DLK_ETCD_SOCKETS; i++) {
+        int fd = atomic_exchange(&wire->sockets[i], 0) - 1;
+        if (fd >= 0)
+            close(fd);
+    }
+    if (wire->bell >= 0)
+        close(wire->bell);
+    wire->bell = -1;
+}
+
+/* ---- handles: io held ---- */
+
+static void set_tls(const dlk_etcd_wire *wire, CURL *easy)
+{
+    static const struct {
+        dlk_key_id key;
+        CURLoption option;
+    } files[] = {
+        {DLK_KEY_TLS_CA_FILE, CURLOPT_CAINFO},   {DLK_KEY_TLS_CA_DIR, CURLOPT_CAPATH},
+        {DLK_KEY_TLS_CRL_FILE, CURLOPT_CRLFILE}, {DLK_KEY_TLS_CERT_FILE, CURLOPT_SSLCERT},
+        {DLK_KEY_TLS_KEY_FILE, CURLOPT_SSLKEY},
+    };
+    const dlk_settings *settings = wire->settings;
+    int64_t verify = dlk_settings_int(settings, DLK_KEY_TLS_VERIFY);
+    bool new_only = dlk_settings_int(settings, DLK_KEY_TLS_MIN_VERSION) == 1;
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, verify == 2 ? 0L : 1L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, verify == 0 ? 2L : 0L);
+    curl_easy_setopt(
+        easy, CURLOPT_SSLVERSION,
+        (long)(new_only ? CURL_SSLVERSION_TLSv1_3 : CURL_SSLVERSION_TLSv1_2));
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
+        if (dlk_settings_text(settings, files[i].key)[0])
+            curl_easy_setopt(easy, files[i].option,
+                             dlk_settings_text(settings, files[i].key));
+    if (dlk_settings_text(settings, DLK_KEY_TLS_CA_FILE)[0] &&
+        !dlk_settings_text(settings, DLK_KEY_TLS_CA_DIR)[0])
+        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* that file's and no others */
+    if (wire->way->key_password)
+        curl_easy_setopt(easy, CURLOPT_KEYPASSWD, wire->way->key_password);
+}
+
+static CURL *new_easy(dlk_etcd_wire *wire)
+{
+    if (wire->spare_count > 0)
+        return wire->spare[--wire->spare_count];
+    CURL *easy = curl_easy_init();
+    if (!easy)
+        return NULL;
+    int64_t connect_ms = dlk_settings_int(wire->settings, DLK_KEY_CLIENT_CONNECT_MS);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* none, whatever the environment says */
+    curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 10L);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, 5L);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_send);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, wire);
+    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, wire);
+    if (wire->way->resolve)
+        curl_easy_setopt(easy, CURLOPT_RESOLVE, wire->way->resolve);
+    if (wire->tls)
+        set_tls(wire, easy);
+    return easy;
+}
+
+static void spare_easy(dlk_etcd_wire *wire, CURL *easy)
+{
+    if (wire->spare_count < sizeof(wire->spare) / sizeof(*wire->spare))
+        wire->spare[wire->spare_count++] = easy;
+    else
+        curl_easy_cleanup(easy);
+}
+
+static void put(dlk_etcd_wire *wire, dlk_etcd_call *call)
+{
+    (void)pthread_mutex_lock(&wire->mail);
+    dlk_list_append(&wire->inbox, &call->link);
+    (void)pthread_mutex_unlock(&wire->mail);
+}
+
+static void end(dlk_etcd_wire *wire, dlk_etcd_call *call, CURLcode code)
+{
+    call->code = code;
+    if (call->easy) {
+        (void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &call->status);
+        (void)curl_multi_remove_handle(wire->multi, call->easy);
+        spare_easy(wire, call->easy);
+        call->easy = NULL;
+    }
+    size_t size = dlk_buf_size(&call->answer);
+    /* It doesn't say when it had no memory: what isn't JSON isn't so twice. */
+    for (int i = 0; i < 2 && code == CURLE_OK && size > 0 && !call->json; i++)
+        call->json = json_loadb(dlk_buf_head(&call->answer), size, 0, NULL);
+    atomic_fetch_add(&wire->bytes_received, (int64_t)size);
+    put(wire, call);
+}
+
+static struct curl_slist *add_header(struct curl_slist *list, const char *text)
+{
+    struct curl_slist *longer = text ? curl_slist_append(list, text) : NULL;
+    if (!longer)
+        curl_slist_free_all(list);
+    return longer;
+}
+
+/* NULL without memory. */
+static struct curl_slist *headers_of(dlk_etcd_wire *wire, dlk_etcd_call *call)
+{
+    static const char json[] = "Content-Type: application/json";
+    char *line = NULL;
+    if (!wire->way->headers)
+        wire->way->headers = add_header(NULL, json);
+    if (!call->token)
+        return wire->way->headers;
+    if (asprintf(&line, "Authorization: %s", call->token) < 0)
+        line = NULL;
+    call->headers = add_header(add_header(NULL, json), line);
+    free(line);
+    return call->headers;
+}
+
+static void begin(dlk_etcd_wire *wire, dlk_etcd_call *call)
+{
+    char *url = NULL;
+    if (!wire->way || !wire->multi) {
+        end(wire, call, CURLE_COULDNT_CONNECT);
+        return;
+    }
+    CURL *easy = new_easy(wire);
+    struct curl_slist *headers = headers_of(wire, call);
+    if (!easy || !headers || asprintf(&url, "%s%s", wire->way->url, call->path) < 0)
+        url = NULL;
+    if (!url || curl_easy_setopt(easy, CURLOPT_URL, url) != CURLE_OK) {
+        free(url);
+        if (easy)
+            spare_easy(wire, easy);
+        end(wire, call, CURLE_OUT_OF_MEMORY);
+        return;
+    }
+    free(url);
+    size_t size = strlen(call->body);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->body);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)size);
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, call);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->why);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)call->timeout_ms);
+    call->easy = easy;
+    dlk_list_append(&wire->going, &call->link);
+    atomic_fetch_add(&wire->bytes_sent, (int64_t)size);
+    if (curl_multi_add_handle(wire->multi, easy) != CURLM_OK) {
+        dlk_list_remove(&call->link);
+        end(wire, call, CURLE_OUT_OF_MEMORY);
+    }
+}
+
+/* ---- where to: io held ---- */
+
+void dlk_etcd_way_free(dlk_etcd_way *way)
+{
+    if (!way)
+        return;
+    curl_slist_free_all(way->resolve);
+    curl_slist_free_all(way->headers);
+    dlk_secret_free(way->key_password);
+    free(way->url);
+    free(way);
+}
+
+/* Handles and connections are for one way only. */
+static void close_all(dlk_etcd_wire *wire)
+{
+    dlk_list *link;
+    while ((link = dlk_list_take_first(&wire->going)))
+        end(wire, DLK_LIST_ITEM(link, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
+    while (wire->spare_count > 0)
+        curl_easy_cleanup(wire->spare[--wire->spare_count]);
+    if (wire->multi)
+        (void)curl_multi_cleanup(wire->multi);
+    wire->multi = NULL;
+    dlk_etcd_way_free(wire->way);
+    wire->way = NULL;
+}
+
+static size_t going_count(const dlk_etcd_wire *wire)
+{
+    size_t count = 0;
+    DLK_LIST_FOR(it, &wire->going)
+    count++;
+    return count;
+}
+
+static void end_unwanted(dlk_etcd_wire *wire)
+{
+    dlk_list unwanted, *link;
+    dlk_list_init(&unwanted);
+    DLK_LIST_FOR(it, &wire->going)
+    {
+        if (!atomic_load(&DLK_LIST_ITEM(it, dlk_etcd_call, link)->unwanted))
+            continue;
+        dlk_list_remove(it);
+        dlk_list_append(&unwanted, it);
+    }
+    while ((link = dlk_list_take_first(&unwanted)))
+        end(wire, DLK_LIST_ITEM(link, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
+}
+
+/* Carries out what the others have left for whoever has `io`. */
+static void obey(dlk_etcd_wire *wire)
+{
+    dlk_list fresh, *link;
+    dlk_list_init(&fresh);
+    size_t busy = going_count(wire);
+    (void)pthread_mutex_lock(&wire->mail);
+    bool leave = wire->leave, drop = wire->drop;
+    dlk_etcd_way *next = wire->next;
+    wire->leave = wire->drop = false;
+    wire->next = NULL;
+    for (; busy < GOING_MAX && (link = dlk_list_take_first(&wire->outbox)); busy++)
+        dlk_list_append(&fresh, link);
+    (void)pthread_mutex_unlock(&wire->mail);
+    if (leave)
+        close_all(wire);
+    if (next) {
+        wire->way = next;
+        wire->multi = curl_multi_init(); /* without: every call ends at once */
+    }
+    if (drop)
+        end_unwanted(wire);
+    while ((link = dlk_list_take_first(&fresh)))
+        begin(wire, DLK_LIST_ITEM(link, dlk_etcd_call, link));
+}
+
+/* Reads and writes as far as that goes without waiting. */
+static void perform(dlk_etcd_wire *wire)
+{
+    int running, left;
+    const CURLMsg *news;
+    obey(wire);
+    if (!wire->multi)
+        return;
+    (void)curl_multi_perform(wire->multi,
+                             &running); /* what goes wrong is said per call */
+    while ((news = curl_multi_info_read(wire->multi, &left))) {
+        char *user = NULL;
+        CURLcode code = news->data.result;
+        if (news->msg != CURLMSG_DONE)
+            continue;
+        (void)curl_easy_getinfo(news->easy_handle, CURLINFO_PRIVATE, &user);
+        dlk_etcd_call *call = (dlk_etcd_call *)(void *)user;
+        dlk_list_remove(&call->link);
+        end(wire, call, code);
+    }
+}
+
+static bool is_over(dlk_etcd_wire *wire)
+{
+    (void)pthread_mutex_lock(&wire->mail);
+    bool over = !dlk_list_empty(&wire->inbox);
+    (void)pthread_mutex_unlock(&wire->mail);
+    return over;
+}
+
+/* Until something can be read or written, or the bell rings. */
+static bool await_news(dlk_etcd_wire *wire, int also, int ms)
+{
+    struct curl_waitfd waits[2] = {{.fd = wire->bell, .events = CURL_WAIT_POLLIN},
+                                   {.fd = also, .events = CURL_WAIT_POLLIN}};
+    struct pollfd polls[2] = {{.fd = wire->bell, .events = POLLIN},
+                              {.fd = also, .events = POLLIN}};
+    unsigned count = also >= 0 ? 2 : 1;
+    uint64_t rung;
+    if (wire->multi)
+        (void)curl_multi_poll(wire->multi, waits, count, ms, NULL);
+    else
+        (void)poll(polls, count, ms); /* woken for nothing is fine */
+    bool heard = wire->multi ? waits[1].revents != 0 : polls[1].revents != 0;
+    bool bell = wire->multi ? waits[0].revents != 0 : polls[0].revents != 0;
+    if (bell)
+        (void)!read(wire->bell, &rung, sizeof(rung)); /* somebody else may have */
+    return also >= 0 && heard;
+}
+
+/* ---- from outside ---- */
+
+static void ring(dlk_etcd_wire *wire)
+{
+    const uint64_t one = 1;
+    (void)!write(wire->bell, &one, sizeof(one)); /* full is rung as well */
+}
+
+void dlk_etcd_wire_kick(dlk_etcd_wire *wire)
+{
+    atomic_fetch_add(&wire->kicks, 1);
+    ring(wire);
+}
+
+void dlk_etcd_wire_sleep(dlk_etcd_wire *wire, uint32_t seen, int also, int64_t until)
+{
+    (void)pthread_mutex_lock(&wire->io);
+    for (;;) {
+        perform(wire);
+        int64_t now = dlk_clock_now();
+        if (is_over(wire) || atomic_load(&wire->kicks) != seen || now >= until)
+            break;
+        if (await_news(wire, also, (int)dlk_clock_ms_until(until, now, 60000)))
+            break;
+    }
+    (void)pthread_mutex_unlock(&wire->io);
+}
+
+bool dlk_etcd_wire_flush(dlk_etcd_wire *wire)
+{
+    if (pthread_mutex_trylock(&wire->io) != 0) {
+        ring(wire);
+        return false;
+    }
+    perform(wire);
+    (void)pthread_mutex_unlock(&wire->io);
+    return is_over(wire);
+}
+
+void dlk_etcd_wire_go(dlk_etcd_wire *wire, dlk_etcd_way *way)
+{
+    dlk_list *link;
+    (void)pthread_mutex_lock(&wire->mail);
+    dlk_etcd_way *unused = wire->next;
+    wire->next = way;
+    wire->leave = true;
+    while ((link = dlk_list_take_first(&wire->outbox))) {
+        DLK_LIST_ITEM(link, dlk_etcd_call, link)->code = CURLE_ABORTED_BY_CALLBACK;
+        dlk_list_append(&wire->inbox, link);
+    }
+    (void)pthread_mutex_unlock(&wire->mail);
+    dlk_etcd_way_free(unused);
+    ring(wire);
+}
+
+void dlk_etcd_wire_send(dlk_etcd_wire *wire, dlk_etcd_call *call)
+{
+    (void)pthread_mutex_lock(&wire->mail);
+    dlk_list_append(&wire->outbox, &call->link);
+    (void)pthread_mutex_unlock(&wire->mail);
+}
+
+void dlk_etcd_wire_drop(dlk_etcd_wire *wire, dlk_etcd_call *call)
+{
+    atomic_store(&call->unwanted, true);
+    (void)pthread_mutex_lock(&wire->mail);
+    wire->drop = true;
+    (void)pthread_mutex_unlock(&wire->mail);
+    ring(wire);
+}
+
+void dlk_etcd_wire_take(dlk_etcd_wire *wire, dlk_list *ret)
+{
+    (void)pthread_mutex_lock(&wire->mail);
+    dlk_list_splice(ret, &wire->inbox);
+    (void)pthread_mutex_unlock(&wire->mail);
+}
+
+/* ---- beginning and end ---- */
+
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+static bool curl_is_there;
+
+static void init_curl(void)
+{
+    curl_is_there = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+}
+
+dlock_err dlk_etcd_wire_init(dlk_etcd_wire *wire, const dlk_settings *settings, bool tls,
+                             dlock_error **err)
+{
+    char text[128];
+    (void)pthread_once(&curl_once, init_curl);
+    *wire = (dlk_etcd_wire){.settings = settings, .tls = tls, .bell = -1};
+    dlk_list_init(&wire->outbox);
+    dlk_list_init(&wire->inbox);
+    dlk_list_init(&wire->going);
+    if (pthread_mutex_init(&wire->mail, NULL) != 0 ||
+        pthread_mutex_init(&wire->io, NULL) != 0 || !curl_is_there)
+        return dlk_error_nomem(err);
+    wire->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wire->bell >= 0)
+        return DLOCK_OK;
+    return dlk_error_set(err, DLOCK_EUNAVAIL, "etcd: no descriptor to wait with: %s",
+                         dlk_error_errno(errno, text, sizeof(text)));
+}
+
+static void *say_farewell(void *arg)
+{
+    dlk_etcd_wire *wire = arg;
+    int64_t until = dlk_clock_now() + FAREWELL;
+    (void)pthread_mutex_lock(&wire->io);
+    do {
+        perform(wire);
+        if (dlk_list_empty(&wire->going))
+            break;
+        (void)await_news(wire, -1, 10);
+    } while (dlk_clock_now() < until);
+    close_all(wire);
+    (void)pthread_mutex_unlock(&wire->io);
+    return NULL;
+}
+
+void dlk_etcd_wire_part(dlk_etcd_wire *wire, dlk_etcd_call *call)
+{
+    dlk_list unsent, *link;
+    dlk_list_init(&unsent);
+    (void)pthread_mutex_lock(&wire->mail);
+    dlk_list_splice(&unsent, &wire->outbox);
+    if (call)
+        dlk_list_append(&wire->outbox, &call->link);
+    (void)pthread_mutex_unlock(&wire->mail);
+    while ((link = dlk_list_take_first(&unsent)))
+        dlk_etcd_call_free(DLK_LIST_ITEM(link, dlk_etcd_call, link));
+    (void)pthread_mutex_lock(&wire->io);
+    while ((link = dlk_list_take_first(&wire->going)))
+        end(wire, DLK_LIST_ITEM(link, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
+    (void)pthread_mutex_unlock(&wire->io);
+    wire->parting =
+        call && dlk_thread_start(&wire->farewell, "dlock-etcd", say_farewell, wire);
+}
+
+void dlk_etcd_wire_free(dlk_etcd_wire *wire)
+{
+    dlk_list *link;
+    if (wire->parting)
+        (void)pthread_join(wire->farewell, NULL);
+    close_all(wire);
+    dlk_etcd_way_free(wire->next);
+    while ((link = dlk_list_take_first(&wire->outbox)))
+        dlk_etcd_call_free(DLK_LIST_ITEM(link, dlk_etcd_call, link));
+    while ((link = dlk_list_take_first(&wire->inbox)))
+        dlk_etcd_call_free(DLK_LIST_ITEM(link, dlk_etcd_call, link));
+    if (wire->bell >= 0)
+        close(wire->bell);
+    (void)pthread_mutex_destroy(&wire->mail);
+    (void)pthread_mutex_destroy(&wire->io);
+}

@@ -1,0 +1,224 @@
+/*
+ * What the files of this backend share. All of it is guarded by the client's mutex but what says
+ * otherwise.
+ *
+ * A request is a chain of steps, each one command or two; the next step is chosen by the answer
+ * to the last. Answers come in the order of the commands, so `flight` is a queue. A step that was
+ * answered has either done everything or nothing, which is why a chain can be broken off anywhere.
+ */
+#ifndef DLK_BACKENDS_MEMCACHED_INNER_H
+#define DLK_BACKENDS_MEMCACHED_INNER_H
+
+#include "backends/backend.h"
+#include "backends/flight.h"
+#include "backends/memcached/record.h"
+#include "backends/memcached/wire.h"
+#include "net/address.h"
+#include "net/backoff.h"
+#include "net/dial.h"
+#include "net/stream.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+
+typedef struct dlk_mc dlk_mc;
+
+typedef enum dlk_mc_phase {
+    DLK_MC_OFF,
+    DLK_MC_LOOKUP,
+    DLK_MC_DIAL,
+    DLK_MC_GREETING,
+    DLK_MC_READY,
+    DLK_MC_RESTING, /* until `retry_at` */
+} dlk_mc_phase;
+
+/* The connection: looks the host up, dials, greets, is ready; after any failure it rests for a
+ * jittered while and begins again, until it is stopped. */
+typedef struct dlk_mc_link {
+    dlk_mc_phase phase;
+    dlk_addresses to; /* where to dial; empty: look the host up each time */
+    dlk_lookup *lookup;
+    dlk_dial dial;
+    dlk_stream stream;
+    dlk_buf rest; /* of a reply that isn't complete */
+    dlk_backoff backoff;
+    int64_t attempt_until; /* lookup, dial and greeting together */
+    int64_t retry_at;
+    int step;          /* of the greeting */
+    dlock_error *doom; /* end the connection after this reply */
+    bool frozen;       /* the stream takes part in the driver's sleep */
+    int64_t counted;   /* bytes sent that the statistics know of */
+} dlk_mc_link;
+
+/* What the greeting has shown of the server. */
+typedef struct dlk_mc_server {
+    bool meta; /* it has meta commands that we use */
+    /* Stores go by the meta commands as well. Not where nothing is evicted: a meta store that
+     * finds no memory deletes the item that is there, whoever's it is; a classic one doesn't. */
+    bool meta_stores;
+    bool evicts;
+    char version[32];
+    int64_t started; /* its clock when it began; 0: unknown */
+    int64_t clock, uptime;
+} dlk_mc_server;
+
+struct dlk_mc {
+    dlk_backend base; /* first: a dlk_backend * is a dlk_mc * */
+
+    /* set by open, never changed */
+    dlk_settings *settings;
+    char *host;
+    uint16_t port;
+    char *place; /* for messages: "host:port" */
+    int64_t timeout_ns, connect_ns, retry_ms;
+    char owner[DLK_UUID_SIZE]; /* "<uuid>:", without the end */
+    size_t owner_size;
+
+    dlk_mc_link link;
+    dlk_mc_server server;
+    uint64_t epoch; /* of the connection: what an older one said is read again */
+    dlk_flight flight;
+    dlock_error *why_down; /* while the link is down */
+    bool stopped, was_up;
+    dlk_buf value; /* being put together */
+
+    /* The driver's sleep: `polls` is frozen by arm. */
+    struct pollfd polls[2]; /* commands, wake_fd */
+    int wake_fd;
+    _Atomic int sleeper; /* DLK_MC_SLEEPER_…: whether kick has to write to wake_fd */
+    bool expects;        /* an answer that is sure to come soon: arm's as well */
+};
+
+enum {
+    DLK_MC_SLEEPER_NONE,
+    DLK_MC_SLEEPER_ARMED,
+    DLK_MC_SLEEPER_EXPECTS,
+    DLK_MC_SLEEPER_KICKED,
+};
+
+/* A lock's name here. What we know of its item is of the grant of ours that changed it last. */
+typedef struct dlk_mc_key {
+    dlk_mc_text wire; /* as it is sent; its memory follows, or is the name itself */
+    dlk_mc_form form;
+    bool lines; /* the item names all holders: record.h */
+    uint64_t number, cas;
+    uint64_t epoch; /* the connection that said so */
+    int64_t until;  /* no store of ours may let it end sooner; boot clock */
+    int64_t token;
+    int taking; /* acquires and imports of ours that are under way */
+    char encoded[];
+} dlk_mc_key;
+
+/* Room for an owner: the uuid, a colon and a number. */
+#define DLK_MC_OWNER_MAX 64
+
+/* ---- link.c ---- */
+void dlk_mc_link_init(dlk_mc *mc);
+void dlk_mc_link_free(dlk_mc_link *link);
+void dlk_mc_link_start(dlk_mc *mc, int64_t now);
+void dlk_mc_link_stop(dlk_mc *mc);
+/* Ends it for the reason @p error, which it takes over, and tries again later. */
+void dlk_mc_link_drop(dlk_mc *mc, dlock_error *error, int64_t now);
+/* Time-outs and the next try. Returns when to call it again. */
+int64_t dlk_mc_link_tick(dlk_mc *mc, int64_t now);
+/* The driver's steps. Arm fills in what to poll; push writes and says what to poll for (0: don't
+ * sleep). Only arm and process have the mutex. */
+void dlk_mc_link_arm(dlk_mc *mc, struct pollfd *poll);
+short dlk_mc_link_push(dlk_mc *mc, short events);
+void dlk_mc_link_pull(dlk_mc *mc);
+void dlk_mc_link_process(dlk_mc *mc, int64_t now);
+void dlk_mc_link_forked(dlk_mc *mc);
+
+/* ---- greeting.c ---- */
+bool dlk_mc_greet(dlk_mc *mc);
+/* A reply to the greeting. NULL, or why the connection is of no use. */
+dlock_error *dlk_mc_greeted(dlk_mc *mc, const dlk_mc_reply *reply, bool *ret_over);
+/* A line of statistics; those that don't matter are passed over. */
+void dlk_mc_note_stat(dlk_mc_server *server, const dlk_mc_reply *reply);
+
+/* ---- memcached.c: what the connection tells ---- */
+void dlk_mc_up(dlk_mc *mc, int64_t now);
+void dlk_mc_down(dlk_mc *mc, const dlock_error *error);
+/* Makes the driver arm anew. Any thread, with or without the mutex, in signal handlers. */
+void dlk_mc_wake(dlk_mc *mc);
+
+/* ---- keys.c ---- */
+dlock_err dlk_mc_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err);
+void dlk_mc_key_close(dlk_backend *backend, dlk_key *key);
+
+/* ---- asks.c: requests under way ---- */
+void dlk_mc_ask(dlk_backend *backend, dlk_ask *ask, int64_t now);
+/* A reply to the first one under way. An error ends the connection: what came makes no sense. */
+dlock_error *dlk_mc_asks_reply(dlk_mc *mc, const dlk_mc_reply *reply, int64_t now);
+/* All of them are answered: not sent, or unknown. */
+void dlk_mc_asks_fail(dlk_mc *mc, const dlock_error *error);
+int64_t dlk_mc_asks_tick(dlk_mc *mc, int64_t now);
+
+void dlk_mc_answer(dlk_mc *mc, dlk_ask *ask, dlk_reply reply);
+void dlk_mc_refuse(dlk_mc *mc, dlk_ask *ask, dlock_error *error);
+/* HELD, and when to ask again: after client.retry_ms, or sooner when no more than @p left_ms can be
+ * left of the lease that is in the way (< 0: unknown). */
+void dlk_mc_answer_held(dlk_mc *mc, dlk_ask *ask, int64_t left_ms);
+
+/* What a step is about, in the low byte of ask->scratch; the rest belongs to the step's file. */
+typedef enum dlk_mc_step {
+    DLK_MC_STORE,    /* a store; if it is a classic one, … */
+    DLK_MC_READBACK, /* … what stands there after it */
+    DLK_MC_READ,
+    DLK_MC_DROP,
+    DLK_MC_TIME,  /* statistics, for the server's clock; a read follows */
+    DLK_MC_STATS, /* statistics, for the doctor … */
+    DLK_MC_STATS_SETTINGS,
+} dlk_mc_step;
+
+static inline dlk_mc_step dlk_mc_step_of(const dlk_ask *ask)
+{
+    return (dlk_mc_step)(ask->scratch & 0xff);
+}
+
+static inline void dlk_mc_set_step(dlk_ask *ask, dlk_mc_step step)
+{
+    ask->scratch = (ask->scratch & ~INT64_C(0xff)) | (int64_t)step;
+}
+
+/* Beside the step: the last store was done, which a READBACK goes by; … */
+#define DLK_MC_WAS_STORED INT64_C(0x100)
+/* … a release of the same number has been asked for since: nothing is stored for it any more. */
+#define DLK_MC_WITHDRAWN INT64_C(0x200)
+
+/* Puts the next step of a request: true, or it has been refused. They may be used for the first
+ * step, before anything is under way, and from an answer. */
+bool dlk_mc_send_store(dlk_mc *mc, dlk_ask *ask, dlk_mc_text value, int64_t seconds,
+                       uint64_t cas);
+bool dlk_mc_send_read(dlk_mc *mc, dlk_ask *ask);
+bool dlk_mc_send_drop(dlk_mc *mc, dlk_ask *ask, uint64_t cas);
+/* The statistics, and behind them the item: DLK_MC_TIME, then DLK_MC_READ. */
+bool dlk_mc_send_timed_read(dlk_mc *mc, dlk_ask *ask);
+bool dlk_mc_send_stats(dlk_mc *mc, dlk_ask *ask);
+/* Counts another beginning from what stands there now; false, and refused, when that was too
+ * often. */
+bool dlk_mc_again(dlk_mc *mc, dlk_ask *ask);
+
+dlk_mc_text dlk_mc_owner(const dlk_mc *mc, uint64_t number, char to[DLK_MC_OWNER_MAX]);
+/* What people are told of a holder. */
+dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask);
+/* For how many seconds to ask so that no less than @p ms are got: one that lasts n seconds ends
+ * between n-1 and n of them later. */
+int64_t dlk_mc_seconds(int64_t ms);
+/* Of a grant that was stored under this number; 0 where none can be made. */
+int64_t dlk_mc_token(const dlk_mc *mc, uint64_t cas);
+
+/* ---- sole.c: items of one holder ---- */
+void dlk_mc_sole_begin(dlk_mc *mc, dlk_ask *ask, int64_t now);
+/* False: the reply is none to this step. */
+bool dlk_mc_sole_reply(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply, int64_t now);
+
+/* ---- lines.c: items that name all holders ---- */
+void dlk_mc_lines_begin(dlk_mc *mc, dlk_ask *ask);
+bool dlk_mc_lines_reply(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply);
+
+/* ---- reports.c: inspect and doctor ---- */
+void dlk_mc_inspected(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply, int64_t clock);
+bool dlk_mc_doctor_reply(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply);
+
+#endif

@@ -1,0 +1,350 @@
+/*
+ * The backend for memcached: what the pieces in this folder make together.
+ *
+ * Who sleeps. The driver polls the connection and an eventfd. `sleeper` says whether it may be
+ * asleep, so that a kick costs a system call only then: arm sets ARMED, kick sets KICKED and writes
+ * to the eventfd when it finds ARMED, sleep looks at it before poll. A write that comes late ends a
+ * later sleep for nothing, which is harmless. A driver that expects an answer first waits for a
+ * moment in recv, where no eventfd would wake it: EXPECTS.
+ *
+ * Nobody is told when a lock becomes free: `watch` does nothing, and each answer that says "held"
+ * says when to ask again.
+ */
+#include "backends/memcached/memcached.h"
+
+#include "backends/memcached/inner.h"
+#include "util/clock.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_PORT 11211
+
+static dlk_mc *self(dlk_backend *backend)
+{
+    return (dlk_mc *)backend;
+}
+
+/* ---- what the connection tells ---- */
+
+void dlk_mc_up(dlk_mc *mc, int64_t now)
+{
+    (void)now;
+    dlk_error_clear(&mc->why_down);
+    mc->epoch++;
+    if (mc->was_up)
+        mc->base.host->reconnects++;
+    mc->was_up = true;
+    mc->base.host->link(mc->base.host, true, NULL);
+}
+
+void dlk_mc_down(dlk_mc *mc, const dlock_error *error)
+{
+    dlk_error_clear(&mc->why_down);
+    mc->why_down = dlk_error_copy(error);
+    dlk_mc_asks_fail(mc, error);
+    mc->base.host->link(mc->base.host, false, error);
+}
+
+/* ---- open, free ---- */
+
+static void mc_free(dlk_backend *backend)
+{
+    dlk_mc *mc = self(backend);
+    dlk_mc_link_free(&mc->link);
+    if (mc->wake_fd >= 0)
+        close(mc->wake_fd);
+    dlk_settings_free(mc->settings);
+    dlk_error_clear(&mc->why_down);
+    dlk_buf_free(&mc->value);
+    free(mc->host);
+    free(mc->place);
+    free(mc);
+}
+
+static char *format_place(const char *host, uint16_t port)
+{
+    char *text = NULL;
+    bool ipv6 = strchr(host, ':') != NULL;
+    int size = asprintf(&text, "%s%s%s:%u", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
+    return size < 0 ? NULL : text;
+}
+
+static dlock_err set_address(dlk_mc *mc, const dlk_uri *uri, dlock_error **err)
+{
+    if (uri->host_count != 1)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "memcached: one host is expected, as in "
+                             "memcached://host:11211, not %zu",
+                             uri->host_count);
+    if (uri->path[0] && strcmp(uri->path, "/") != 0)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "memcached: a server has no databases or folders, so the "
+                             "URI has no path");
+    if (uri->user || uri->password)
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "memcached: users and passwords aren't supported: keep the "
+                             "server on a network of its own");
+    mc->port = uri->hosts[0].port ? uri->hosts[0].port : DEFAULT_PORT;
+    mc->host = strdup(uri->hosts[0].host);
+    mc->place = format_place(uri->hosts[0].host, mc->port);
+    if (!mc->host || !mc->place)
+        return dlk_error_nomem(err);
+    (void)dlk_address_numeric(mc->host, mc->port, &mc->link.to); /* or a name */
+    return DLOCK_OK;
+}
+
+static int64_t ns_of(const dlk_settings *settings, dlk_key_id id)
+{
+    return dlk_settings_int(settings, id) * DLK_NS_PER_MS;
+}
+
+static dlock_err set_up(dlk_mc *mc, const dlk_uri *uri, const dlk_settings *settings,
+                        dlock_error **err)
+{
+    mc->settings = dlk_settings_copy(settings);
+    if (!mc->settings)
+        return dlk_error_nomem(err);
+    mc->timeout_ns = ns_of(settings, DLK_KEY_CLIENT_TIMEOUT_MS);
+    mc->connect_ns = ns_of(settings, DLK_KEY_CLIENT_CONNECT_MS);
+    mc->retry_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_RETRY_MS);
+    mc->owner_size = strlen(mc->base.host->uuid) + 1;
+    assert(mc->owner_size <= sizeof(mc->owner));
+    memcpy(mc->owner, mc->base.host->uuid, mc->owner_size - 1);
+    mc->owner[mc->owner_size - 1] = ':';
+    dlk_mc_link_init(mc);
+    mc->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (mc->wake_fd < 0)
+        return dlk_error_set(err, DLOCK_EUNAVAIL, "memcached: no descriptor is left");
+    return set_address(mc, uri, err);
+}
+
+static dlock_err mc_open(dlk_host *host, const dlk_uri *uri, const dlk_settings *settings,
+                         dlk_backend **ret, dlock_error **err)
+{
+    dlk_mc *mc = calloc(1, sizeof(*mc));
+    if (!mc)
+        return dlk_error_nomem(err);
+    mc->base = (dlk_backend){.type = &dlk_memcached_backend, .host = host};
+    mc->wake_fd = -1;
+    dlk_flight_init(&mc->flight, host);
+    atomic_init(&mc->link.stream.fd, -1);
+    dlock_err code = set_up(mc, uri, settings, err);
+    if (code != DLOCK_OK) {
+        mc_free(&mc->base);
+        return code;
+    }
+    *ret = &mc->base;
+    return DLOCK_OK;
+}
+
+/* ---- start, stop, fork ---- */
+
+static void mc_start(dlk_backend *backend, int64_t now)
+{
+    dlk_mc_link_start(self(backend), now);
+}
+
+static void mc_stop(dlk_backend *backend)
+{
+    dlk_mc *mc = self(backend);
+    mc->stopped = true;
+    if (mc->link.phase == DLK_MC_READY) { /* what still waits, if that needs no waiting */
+        dlk_stream_arm(&mc->link.stream);
+        (void)dlk_stream_push(&mc->link.stream);
+        dlk_stream_disarm(&mc->link.stream);
+    }
+    dlk_mc_link_stop(mc);
+    dlk_error_clear(&mc->why_down);
+    mc->why_down = dlk_error_make(DLOCK_EUNAVAIL, "memcached: the connection is closed");
+    dlk_mc_asks_fail(mc, mc->why_down);
+}
+
+static void mc_forked(dlk_backend *backend)
+{
+    dlk_mc *mc = self(backend);
+    dlk_mc_link_forked(mc);
+    (void)syscall(SYS_close, mc->wake_fd);
+}
+
+/* ---- the driver's steps ---- */
+
+static int64_t mc_tick(dlk_backend *backend, int64_t now)
+{
+    int64_t answers = dlk_mc_asks_tick(self(backend), now);
+    int64_t link = dlk_mc_link_tick(self(backend), now);
+    return answers < link ? answers : link;
+}
+
+static void mc_arm(dlk_backend *backend)
+{
+    dlk_mc *mc = self(backend);
+    dlk_mc_link_arm(mc, &mc->polls[0]);
+    mc->polls[1] = (struct pollfd){.fd = mc->wake_fd, .events = POLLIN};
+    mc->expects = mc->base.host->by_caller && mc->link.phase == DLK_MC_READY &&
+                  !dlk_flight_is_empty(&mc->flight);
+    atomic_store(&mc->sleeper, DLK_MC_SLEEPER_ARMED);
+}
+
+/* Most answers come at once: a read that waits costs less than a poll and a read. It can't be
+ * kicked, so it is short; who kicks meanwhile is heard at its end. False: go on to poll. */
+static bool expect_answer(dlk_mc *mc, int64_t until)
+{
+    int state = DLK_MC_SLEEPER_ARMED;
+    if (!mc->expects ||
+        until - dlk_clock_now() < 4 * DLK_STREAM_WAIT_MS * DLK_NS_PER_MS ||
+        !atomic_compare_exchange_strong(&mc->sleeper, &state, DLK_MC_SLEEPER_EXPECTS))
+        return false;
+    bool came = dlk_stream_wait(&mc->link.stream);
+    state = DLK_MC_SLEEPER_EXPECTS;
+    return came ||
+           !atomic_compare_exchange_strong(&mc->sleeper, &state, DLK_MC_SLEEPER_ARMED);
+}
+
+/* How long to poll; NULL is for ever. */
+static const struct timespec *time_left(bool doze, int64_t until, struct timespec *left)
+{
+    if (doze && until >= DLK_NEVER)
+        return NULL;
+    int64_t ns = doze ? until - dlk_clock_now() : 0;
+    *left = (struct timespec){0};
+    if (ns > 0) {
+        left->tv_sec = ns / DLK_NS_PER_SEC;
+        left->tv_nsec = ns % DLK_NS_PER_SEC;
+    }
+    return left;
+}
+
+/* False: there is something to digest at once. */
+static bool push(dlk_mc *mc)
+{
+    mc->polls[0].events = dlk_mc_link_push(mc, mc->polls[0].events);
+    return mc->polls[0].events && atomic_load(&mc->sleeper) == DLK_MC_SLEEPER_ARMED;
+}
+
+static void pull(dlk_mc *mc)
+{
+    if (mc->polls[0].revents)
+        dlk_mc_link_pull(mc);
+    if (mc->polls[1].revents) {
+        uint64_t count;
+        (void)syscall(SYS_read, mc->wake_fd, &count, sizeof(count));
+    }
+}
+
+static void mc_sleep(dlk_backend *backend, int64_t until)
+{
+    dlk_mc *mc = self(backend);
+    struct pollfd *polls = mc->polls;
+    struct timespec left;
+    bool doze = push(mc);
+    if (doze && polls[0].events == POLLIN && expect_answer(mc, until)) {
+        atomic_store(&mc->sleeper, DLK_MC_SLEEPER_NONE);
+        return;
+    }
+    int ready = ppoll(polls, 2, time_left(doze, until, &left), NULL);
+    atomic_store(&mc->sleeper, DLK_MC_SLEEPER_NONE);
+    if (ready < 0 && errno != EINTR) /* no memory: not to be asked again at once */
+        (void)nanosleep(&(struct timespec){.tv_nsec = DLK_NS_PER_MS}, NULL);
+    if (ready > 0)
+        pull(mc);
+}
+
+static size_t mc_push(dlk_backend *backend, struct pollfd *polls, bool *ret_doze)
+{
+    dlk_mc *mc = self(backend);
+    if (!push(mc))
+        *ret_doze = false;
+    memcpy(polls, mc->polls, sizeof(mc->polls));
+    return sizeof(mc->polls) / sizeof(*polls);
+}
+
+static void mc_pull(dlk_backend *backend, const struct pollfd *polls)
+{
+    dlk_mc *mc = self(backend);
+    atomic_store(&mc->sleeper, DLK_MC_SLEEPER_NONE);
+    memcpy(mc->polls, polls, sizeof(mc->polls));
+    pull(mc);
+}
+
+static void mc_process(dlk_backend *backend, int64_t now)
+{
+    dlk_mc_link_process(self(backend), now);
+}
+
+void dlk_mc_wake(dlk_mc *mc)
+{
+    if (atomic_exchange(&mc->sleeper, DLK_MC_SLEEPER_KICKED) != DLK_MC_SLEEPER_ARMED)
+        return;
+    int saved = errno;
+    uint64_t one = 1;
+    /* Not write(): that is a cancellation point. Can only fail when it is readable already. */
+    (void)syscall(SYS_write, mc->wake_fd, &one, sizeof(one));
+    errno = saved;
+}
+
+static void mc_kick(dlk_backend *backend)
+{
+    dlk_mc_wake(self(backend));
+}
+
+static void mc_flush(dlk_backend *backend)
+{
+    dlk_mc *mc = self(backend);
+    if (mc->link.phase == DLK_MC_READY &&
+        !dlk_stream_flush(&mc->link.stream, mc->base.host->mutex))
+        dlk_mc_wake(mc); /* what is left has to wait for the socket: poll for it */
+}
+
+static void mc_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
+{
+    (void)backend;
+    (void)key;
+    (void)on;
+    (void)now;
+}
+
+static const char *const schemes[] = {"memcached", NULL};
+
+const dlk_backend_type dlk_memcached_backend = {
+    .name = "memcached",
+    .schemes = schemes,
+    .traits =
+        {
+            .layout = "item",
+            .class = DLK_REQUIRE_EFFICIENCY,
+            .tokens = true,
+            .hands_on = true,
+            .margin_percent = 1,
+            .margin_ms = 2,
+            .kinds = {[DLOCK_MUTEX] = true,
+                      [DLOCK_ELECTION] = true,
+                      [DLOCK_SEMAPHORE] = true,
+                      [DLOCK_READ] = true,
+                      [DLOCK_WRITE] = true},
+        },
+    .open = mc_open,
+    .start = mc_start,
+    .stop = mc_stop,
+    .free = mc_free,
+    .forked = mc_forked,
+    .key_open = dlk_mc_key_open,
+    .key_close = dlk_mc_key_close,
+    .ask = dlk_mc_ask,
+    .watch = mc_watch,
+    .tick = mc_tick,
+    .arm = mc_arm,
+    .sleep = mc_sleep,
+    .push = mc_push,
+    .pull = mc_pull,
+    .process = mc_process,
+    .kick = mc_kick,
+    .flush = mc_flush,
+};

@@ -1,0 +1,220 @@
+/* Inspecting an item, and examining the server. */
+#include "backends/memcached/inner.h"
+
+#include "util/info.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static void give_info(dlk_mc *mc, dlk_ask *ask, dlock_info *info)
+{
+    if (dlk_info_failed(info)) {
+        dlk_info_free(info);
+        ask->info = NULL;
+        dlk_mc_refuse(mc, ask, dlk_error_make(DLOCK_ENOMEM, "memcached: out of memory"));
+        return;
+    }
+    ask->info = info;
+    dlk_mc_answer(mc, ask, DLK_YES);
+}
+
+/* ---- inspect ---- */
+
+static void add_text(dlock_info *info, dlk_mc_text text, const char *what, int64_t holder)
+{
+    char copy[DLK_MC_LINE_MAX];
+    if (text.size == 0)
+        return;
+    snprintf(copy, sizeof(copy), "%.*s",
+             (int)(text.size < sizeof(copy) ? text.size : sizeof(copy) - 1), text.data);
+    dlk_info_add_text(info, copy, "holders.%" PRId64 ".%s", holder, what);
+}
+
+static void add_holder(dlock_info *info, const dlk_mc_holder *holder, int64_t left_ms,
+                       bool election, int64_t number)
+{
+    add_text(info, holder->owner, "owner", number);
+    if (holder->token > 0)
+        dlk_info_add_int(info, holder->token, "holders.%" PRId64 ".token", number);
+    if (left_ms >= 0)
+        dlk_info_add_int(info, left_ms, "holders.%" PRId64 ".remaining_ms", number);
+    dlk_info_add_int(info, holder->take, "holders.%" PRId64 ".count", number);
+    add_text(info, holder->about, election ? "data" : "client", number);
+}
+
+/* What @p reply, the item, says of its holders by @p clock, the server's. Answers how long the
+ * first of them has, < 0: unknown. */
+static int64_t add_holders(dlock_info *info, const dlk_mc_reply *reply, int64_t clock,
+                           int64_t token, dlk_mc_record record, int64_t *ret_count,
+                           bool *ret_shared)
+{
+    dlk_mc_holder holder;
+    int64_t first = -1;
+    bool election = record.form == DLK_MC_ELECTION;
+    while (dlk_mc_next_holder(&record, &holder)) {
+        int64_t left = holder.until ? holder.until - clock : reply->left;
+        if (holder.until && left <= 0)
+            continue;
+        *ret_shared = holder.shared;
+        if (holder.token == 0 && record.form != DLK_MC_SEMAPHORE &&
+            record.form != DLK_MC_FOREIGN)
+            holder.token = token;
+        /* Whole seconds were asked for, one more than the lease has. */
+        add_holder(info, &holder, left < 1 ? left : (left - 1) * 1000, election,
+                   (*ret_count)++);
+        if (left >= 0 && (first < 0 || left < first))
+            first = left;
+    }
+    return first < 0 ? -1 : first * 1000;
+}
+
+void dlk_mc_inspected(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply, int64_t clock)
+{
+    const dlk_mc_key *key = ask->key->data;
+    dlk_mc_record record = dlk_mc_record_of((dlk_mc_text){reply->text, reply->size});
+    bool there = reply->kind == DLK_MC_VALUE, shared = false;
+    bool foreign = there && record.form == DLK_MC_FOREIGN;
+    dlk_mc_form form = there && !foreign ? record.form : key->form;
+    dlock_info *info = dlk_info_new();
+    int64_t count = 0, left_ms = -1;
+    if (there)
+        left_ms = add_holders(info, reply, clock, dlk_mc_token(mc, reply->cas), record,
+                              &count, &shared);
+    bool held = count > 0 || foreign;
+    dlk_info_add_int(info, held, "held");
+    dlk_info_add_text(
+        info, form == DLK_MC_READ_WRITE && shared ? "read" : dlk_mc_form_name(form),
+        "kind");
+    if (held && record.form == DLK_MC_SEMAPHORE)
+        dlk_info_add_int(info, record.permits, "permits");
+    dlk_info_add_text(info, mc->base.type->traits.layout, "layout");
+    int64_t retry_ms = dlk_rand_jitter(mc->base.host->rand, mc->retry_ms, 33);
+    if (held)
+        ask->wait_ms = left_ms >= 0 && left_ms < retry_ms ? left_ms : retry_ms;
+    give_info(mc, ask, info);
+}
+
+/* ---- doctor ---- */
+
+enum { FINE, WARNING, UNSAFE };
+
+/* In ask->scratch behind the step: what was found, the worst of it, and what is told in the one
+ * answer and judged with the other. */
+#define NEXT_FINDING (INT64_C(1) << 8)
+#define FINDINGS     INT64_C(0xff)
+#define WORST_SHIFT  16
+#define WORST_MASK   (INT64_C(3) << WORST_SHIFT)
+#define EVICTED      (INT64_C(1) << 20)
+
+static __attribute__((format(printf, 4, 5))) void
+find(dlk_ask *ask, const char *id, int64_t severity, const char *format, ...)
+{
+    char text[320];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    int64_t number = ask->scratch / NEXT_FINDING & FINDINGS;
+    dlk_info_add_text(ask->info, id, "findings.%" PRId64 ".id", number);
+    dlk_info_add_int(ask->info, severity, "findings.%" PRId64 ".severity", number);
+    dlk_info_add_text(ask->info, text, "findings.%" PRId64 ".text", number);
+    ask->scratch += NEXT_FINDING;
+    if (severity > (ask->scratch & WORST_MASK) >> WORST_SHIFT)
+        ask->scratch = (ask->scratch & ~WORST_MASK) | severity << WORST_SHIFT;
+}
+
+static void judge_uptime(const dlk_mc *mc, dlk_ask *ask, int64_t uptime)
+{
+    int64_t ttl_ms = dlk_settings_int(mc->settings, DLK_KEY_LOCK_TTL_MS);
+    if (uptime * 1000 < ttl_ms)
+        find(ask, "uptime", WARNING,
+             "the server started %" PRId64 " s ago, less than a lease: locks from before "
+             "may still be held by those who don't know yet that they lost them",
+             uptime);
+    else
+        find(ask, "uptime", FINE, "the server has been up for %" PRId64 " s", uptime);
+}
+
+static void judge_stat(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
+{
+    int64_t number;
+    if (!dlk_mc_number(reply, &number))
+        return;
+    if (dlk_mc_name_is(reply, "uptime"))
+        judge_uptime(mc, ask, number);
+    if (dlk_mc_name_is(reply, "evictions") && number > 0) {
+        ask->scratch |= EVICTED;
+        find(ask, "evictions", UNSAFE,
+             "%" PRId64
+             " items were evicted since the server started, and locks may have "
+             "been among them: give locks a server of their own",
+             number);
+    }
+}
+
+static void judge_setting(dlk_ask *ask, const dlk_mc_reply *reply)
+{
+    if (!dlk_mc_name_is(reply, "evictions"))
+        return;
+    if (dlk_mc_text_is(reply, "off"))
+        find(ask, "eviction", FINE,
+             "nothing is evicted (-M): when memory is full no new lock can be taken, and "
+             "none can be renewed");
+    else if (!(ask->scratch & EVICTED))
+        find(ask, "eviction", WARNING,
+             "locks may be evicted when memory is full, though none was so far: run it "
+             "with -M");
+}
+
+static void judge_server(const dlk_mc *mc, dlk_ask *ask)
+{
+    const dlk_mc_server *server = &mc->server;
+    find(ask, "server", FINE, "memcached %s, by %s commands", server->version,
+         server->meta_stores ? "meta"
+         : server->meta      ? "meta and classic"
+                             : "classic");
+    if (server->meta_stores && !server->evicts)
+        find(ask, "protocol", UNSAFE,
+             "memcached.protocol=meta on a server with -M: when memory is full, whoever "
+             "asks for a lock deletes it; auto doesn't");
+    find(ask, "promise", WARNING,
+         "a restart, flush_all or an eviction forgets locks that are held: each holder "
+         "hears of it with its next renewal, and the resource has to check a token or "
+         "dlock_hold_verify until then");
+}
+
+static void finish(dlk_mc *mc, dlk_ask *ask)
+{
+    dlock_info *info = ask->info;
+    judge_server(mc, ask);
+    dlk_info_add_int(info, (ask->scratch & WORST_MASK) >> WORST_SHIFT, "verdict");
+    give_info(mc, ask, info);
+}
+
+bool dlk_mc_doctor_reply(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
+{
+    bool denied = reply->kind == DLK_MC_UNKNOWN || reply->kind == DLK_MC_CLIENT_ERROR ||
+                  reply->kind == DLK_MC_SERVER_ERROR;
+    bool settings = dlk_mc_step_of(ask) == DLK_MC_STATS_SETTINGS;
+    if (!ask->info)
+        ask->info = dlk_info_new(); /* without memory: found at the end */
+    if (reply->kind == DLK_MC_STAT) {
+        if (settings)
+            judge_setting(ask, reply);
+        else
+            judge_stat(mc, ask, reply);
+        return true;
+    }
+    if (!denied && reply->kind != DLK_MC_GONE)
+        return false;
+    if (denied)
+        find(ask, "stats", WARNING,
+             "the server doesn't tell its %s: eviction and uptime are unknown",
+             settings ? "settings" : "statistics");
+    if (settings)
+        finish(mc, ask);
+    else
+        dlk_mc_set_step(ask, DLK_MC_STATS_SETTINGS);
+    return true;
+}

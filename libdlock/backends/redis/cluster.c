@@ -1,0 +1,537 @@
+/* The cluster as one backend: its life, its link and the driver's steps; see cluster_inner.h. */
+#include "backends/redis/cluster_inner.h"
+
+#include "backends/redis/redis.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* When at least one node is there, so long the others have before the link is up without them. */
+#define SETTLE_NS DLK_NS_PER_SEC
+/* How often somebody is called to drive while a node is being connected, or the map asked for,
+ * and nobody may wait for anything. */
+#define NEWS_NS (20 * DLK_NS_PER_MS)
+/* One message to a client comes by each of its nodes' connections. */
+#define ONE_MESSAGE_NS DLK_NS_PER_SEC
+
+static dlk_cluster *self(dlk_backend *backend)
+{
+    return (dlk_cluster *)backend;
+}
+
+static dlk_cluster_node *of_host(dlk_host *host)
+{
+    return DLK_LIST_ITEM(host, dlk_cluster_node, host);
+}
+
+static dlk_redis_phase phase_of(const dlk_cluster_node *node)
+{
+    return node->redis->commands.phase;
+}
+
+bool dlk_cluster_is_coming(const dlk_cluster_node *node)
+{
+    dlk_redis_phase phase = phase_of(node);
+    return phase == DLK_PHASE_LOOKUP || phase == DLK_PHASE_DIAL ||
+           phase == DLK_PHASE_GREETING;
+}
+
+void dlk_cluster_begin(dlk_cluster_node *node, int64_t now)
+{
+    dlk_redis *redis = node->redis;
+    if (phase_of(node) == DLK_PHASE_OFF && !node->cluster->stopped &&
+        dlk_stream_reap(&redis->commands.stream) &&
+        dlk_stream_reap(&redis->subscriber.connection.stream))
+        dlk_redis_connection_start(&redis->commands, now);
+}
+
+/* ---- The link ---- */
+
+/* Those that matter: of the map, and as long as there is none, or it leads nowhere, the seeds. */
+static bool matters(const dlk_cluster_node *node)
+{
+    return node->in_map || (node->seed && !node->cluster->up);
+}
+
+static bool is_settled(const dlk_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i]->in_map && !cluster->nodes[i]->tried)
+            return false;
+    return true;
+}
+
+static bool is_hopeless(const dlk_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++) {
+        const dlk_cluster_node *node = cluster->nodes[i];
+        if (matters(node) && (!node->tried || dlk_cluster_is_coming(node) ||
+                              (node->in_map && phase_of(node) == DLK_PHASE_READY)))
+            return false;
+    }
+    return true;
+}
+
+static bool is_there(const dlk_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i]->in_map && phase_of(cluster->nodes[i]) == DLK_PHASE_READY)
+            return true;
+    return false;
+}
+
+static void go_down(dlk_cluster *cluster, const dlock_error *error)
+{
+    cluster->up = false;
+    cluster->up_at = DLK_NEVER;
+    dlk_error_clear(&cluster->why_down);
+    cluster->why_down =
+        error ? dlk_error_copy(error)
+              : dlk_error_make(DLOCK_EUNAVAIL, "redis+cluster: no node is connected");
+    cluster->base.host->link(cluster->base.host, false, cluster->why_down);
+}
+
+void dlk_cluster_judge(dlk_cluster *cluster, const dlock_error *error, int64_t now)
+{
+    bool there = cluster->has_map && is_there(cluster);
+    if (cluster->stopped)
+        return;
+    if (!cluster->up && there && cluster->up_at >= DLK_NEVER)
+        cluster->up_at = now + SETTLE_NS;
+    if (!cluster->up && there && (is_settled(cluster) || now >= cluster->up_at)) {
+        cluster->up = true;
+        cluster->up_at = DLK_NEVER;
+        dlk_error_clear(&cluster->why_down);
+        cluster->base.host->link(cluster->base.host, true, NULL);
+    } else if (cluster->up ? !there : error && is_hopeless(cluster)) {
+        go_down(cluster, error);
+    }
+}
+
+/* ---- What a node tells ---- */
+
+static void node_link(dlk_host *host, bool up, const dlock_error *error)
+{
+    dlk_cluster_node *node = of_host(host);
+    dlk_cluster *cluster = node->cluster;
+    int64_t now = dlk_clock_now();
+    node->tried = true;
+    if (up && cluster->listening)
+        dlk_redis_listen(&node->redis->base, now);
+    if (!up)
+        cluster->base.host->log(cluster->base.host, DLOCK_LOG_INFO, "%s", error->text);
+    if (!up && cluster->up)
+        dlk_cluster_moved(node);
+    dlk_cluster_serve_waiting(node, error, now);
+    dlk_cluster_judge(cluster, error, now);
+}
+
+static void node_notified(dlk_host *host, dlk_key *key)
+{
+    dlk_host *base = of_host(host)->cluster->base.host;
+    base->notified(base, key);
+}
+
+static void node_revoked(dlk_host *host, uint64_t number)
+{
+    dlk_cluster *cluster = of_host(host)->cluster;
+    int64_t now = dlk_clock_now();
+    if (cluster->revoked == number && now < cluster->revoked_at + ONE_MESSAGE_NS)
+        return;
+    cluster->revoked = number;
+    cluster->revoked_at = now;
+    cluster->base.host->revoked(cluster->base.host, number);
+}
+
+__attribute__((format(printf, 3, 4))) static void
+node_log(dlk_host *host, dlock_level level, const char *format, ...)
+{
+    dlk_host *base = of_host(host)->cluster->base.host;
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    base->log(base, level, "%s", line);
+}
+
+void dlk_cluster_make_host(dlk_cluster_node *node)
+{
+    const dlk_host *base = node->cluster->base.host;
+    node->host = (dlk_host){
+        .answered = dlk_cluster_answered,
+        .notified = node_notified,
+        .revoked = node_revoked,
+        .link = node_link,
+        .log = node_log,
+        .mutex = base->mutex,
+        .uuid = base->uuid,
+        .name = base->name,
+        .rand = base->rand,
+    };
+}
+
+/* What the nodes have counted. */
+static void gather(dlk_cluster *cluster)
+{
+    dlk_host *to = cluster->base.host;
+    for (size_t i = 0; i < cluster->count; i++) {
+        dlk_host *from = &cluster->nodes[i]->host;
+        to->commands += from->commands;
+        to->bytes_sent += from->bytes_sent;
+        to->bytes_received += from->bytes_received;
+        to->reconnects += from->reconnects;
+        from->commands = from->bytes_sent = from->bytes_received = from->reconnects = 0;
+    }
+}
+
+/* ---- Life ---- */
+
+static void cluster_free(dlk_backend *backend)
+{
+    dlk_cluster *cluster = self(backend);
+    for (size_t i = 0; i < cluster->count; i++) {
+        dlk_redis_backend.free(&cluster->nodes[i]->redis->base);
+        free(cluster->nodes[i]);
+    }
+    free(cluster->nodes);
+    free(cluster->polls);
+    free(cluster->scheme);
+    dlk_settings_free(cluster->settings);
+    dlk_error_clear(&cluster->why_down);
+    free(cluster);
+}
+
+static dlock_err check(const dlk_uri *uri, const dlk_settings *settings,
+                       dlock_error **err)
+{
+    if (uri->path[0] && strcmp(uri->path, "/") != 0)
+        return dlk_error_set(
+            err, DLOCK_EINVAL,
+            "redis+cluster: the URI has no path, as there is only database 0");
+    if (dlk_settings_int(settings, DLK_KEY_REDIS_DB) != 0)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "redis+cluster: redis.db must be 0, a cluster has no other");
+    return DLOCK_OK;
+}
+
+static dlock_err add_seeds(dlk_cluster *cluster, const dlk_uri *uri, dlock_error **err)
+{
+    for (size_t i = 0; i < uri->host_count; i++) {
+        const dlk_uri_host *host = &uri->hosts[i];
+        dlk_cluster_node *node = dlk_cluster_node_at(
+            cluster, host->host, host->port ? host->port : DLK_REDIS_PORT, err);
+        if (!node)
+            return err && *err ? (*err)->code : DLOCK_ENOMEM;
+        node->seed = true;
+    }
+    cluster->any = cluster->nodes[0]->redis;
+    return DLOCK_OK;
+}
+
+static dlock_err cluster_open(dlk_host *host, const dlk_uri *uri,
+                              const dlk_settings *settings, dlk_backend **ret,
+                              dlock_error **err)
+{
+    dlock_err code = check(uri, settings, err);
+    if (code)
+        return code;
+    dlk_cluster *cluster = calloc(1, sizeof(*cluster));
+    if (!cluster)
+        return dlk_error_nomem(err);
+    cluster->base = (dlk_backend){.type = &dlk_cluster_backend, .host = host};
+    cluster->scheme = strndup(uri->scheme, strcspn(uri->scheme, "+"));
+    cluster->settings = dlk_settings_copy(settings);
+    cluster->timeout_ns =
+        dlk_settings_int(settings, DLK_KEY_CLIENT_TIMEOUT_MS) * DLK_NS_PER_MS;
+    cluster->up_at = cluster->refresh_at = DLK_NEVER;
+    code = cluster->scheme && cluster->settings ? add_seeds(cluster, uri, err)
+                                                : dlk_error_nomem(err);
+    if (code) {
+        cluster_free(&cluster->base);
+        return code;
+    }
+    *ret = &cluster->base;
+    return DLOCK_OK;
+}
+
+static void cluster_start(dlk_backend *backend, int64_t now)
+{
+    dlk_cluster *cluster = self(backend);
+    for (size_t i = 0; i < cluster->count; i++)
+        dlk_cluster_begin(cluster->nodes[i], now);
+}
+
+static void cluster_stop(dlk_backend *backend)
+{
+    dlk_cluster *cluster = self(backend);
+    cluster->up = false;
+    cluster->stopped = true;
+    dlk_error_clear(&cluster->why_down);
+    cluster->why_down =
+        dlk_error_make(DLOCK_EUNAVAIL, "redis+cluster: the connections are closed");
+    for (size_t i = 0; i < cluster->count; i++) {
+        dlk_redis_backend.stop(&cluster->nodes[i]->redis->base);
+        dlk_cluster_serve_waiting(cluster->nodes[i], cluster->why_down, dlk_clock_now());
+    }
+    gather(cluster);
+}
+
+static void cluster_forked(dlk_backend *backend)
+{
+    dlk_cluster *cluster = self(backend);
+    for (size_t i = 0; i < cluster->count; i++)
+        dlk_redis_backend.forked(&cluster->nodes[i]->redis->base);
+}
+
+static dlock_err cluster_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
+{
+    dlk_cluster *cluster = self(backend);
+    dlock_err code = dlk_cluster_check_name(key->name, key->size, err);
+    if (!code)
+        code = dlk_redis_key_open(&cluster->any->base, key, err);
+    if (code)
+        return code;
+    dlk_redis_key *data = key->data;
+    data->slot = dlk_cluster_slot(key->name, key->size);
+    if (!data->slot_count || memchr(key->name, '{', key->size))
+        return DLOCK_OK;
+    dlk_redis_key_close(backend, key);
+    return dlk_error_set(
+        err, DLOCK_EINVAL,
+        "redis+cluster: with redis.layout=rueidis a lock has several keys: "
+        "they are in one slot only if its name has a {tag}");
+}
+
+static void cluster_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
+{
+    dlk_cluster *cluster = self(backend);
+    const dlk_redis_key *data = key->data;
+    dlk_redis *at = dlk_redis_watched_at(data);
+    dlk_cluster_node *node = dlk_cluster_node_of(cluster, data->slot);
+    if (!on && at)
+        dlk_redis_watch(&at->base, key, false, now);
+    else if (on && !at && node)
+        dlk_redis_watch(&node->redis->base, key, true, now);
+}
+
+static void cluster_listen(dlk_backend *backend, int64_t now)
+{
+    dlk_cluster *cluster = self(backend);
+    cluster->listening = true;
+    for (size_t i = 0; i < cluster->count; i++)
+        if (phase_of(cluster->nodes[i]) == DLK_PHASE_READY)
+            dlk_redis_listen(&cluster->nodes[i]->redis->base, now);
+}
+
+/* ---- Time ---- */
+
+/* Who doesn't matter any more and has nothing to do rests; seeds are tried while nothing else is. */
+static void tend(dlk_cluster_node *node, int64_t now)
+{
+    const dlk_cluster *cluster = node->cluster;
+    if (matters(node)) {
+        dlk_cluster_begin(node, now);
+        return;
+    }
+    if (phase_of(node) == DLK_PHASE_OFF || !cluster->up ||
+        !dlk_flight_is_empty(&node->redis->flight) || !dlk_list_empty(&node->waiting))
+        return;
+    dlock_error *why = dlk_error_make(DLOCK_EUNAVAIL, "redis+cluster: %s has no slots",
+                                      node->redis->place);
+    dlk_redis_rest(node->redis, why);
+    dlk_error_clear(&why);
+}
+
+static bool has_news(const dlk_cluster *cluster)
+{
+    bool coming = cluster->refreshing;
+    for (size_t i = 0; !coming && i < cluster->count; i++)
+        coming = dlk_cluster_is_coming(cluster->nodes[i]);
+    return coming && cluster->up; /* while it is down, somebody drives anyway */
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t cluster_tick(dlk_backend *backend, int64_t now)
+{
+    dlk_cluster *cluster = self(backend);
+    int64_t next = DLK_NEVER;
+    for (size_t i = 0; i < cluster->count; i++) {
+        dlk_cluster_node *node = cluster->nodes[i];
+        if (!cluster->stopped)
+            tend(node, now);
+        next = earlier(next, dlk_redis_backend.tick(&node->redis->base, now));
+        next = earlier(next, dlk_cluster_waiting_tick(node, now));
+    }
+    if (now >= cluster->up_at)
+        dlk_cluster_judge(cluster, NULL, now);
+    next = earlier(next, earlier(cluster->up_at, dlk_cluster_refresh(cluster, now)));
+    if (has_news(cluster)) {
+        if (now >= cluster->news_at && cluster->base.host->news)
+            cluster->base.host->news(cluster->base.host);
+        if (now >= cluster->news_at)
+            cluster->news_at = now + NEWS_NS;
+        next = earlier(next, cluster->news_at);
+    }
+    gather(cluster);
+    return next;
+}
+
+/* ---- The driver's steps ---- */
+
+/* Room for all that the nodes sleep on; without memory the rest has to wait. */
+static size_t poll_room(dlk_cluster *cluster)
+{
+    size_t needed = cluster->count * DLK_BACKEND_POLLS;
+    if (cluster->poll_room < needed) {
+        struct pollfd *polls = realloc(cluster->polls, needed * sizeof(*polls));
+        if (polls) {
+            cluster->polls = polls;
+            cluster->poll_room = needed;
+        }
+    }
+    size_t nodes = cluster->poll_room / DLK_BACKEND_POLLS;
+    return nodes < cluster->count ? nodes : cluster->count;
+}
+
+/* The one that alone has something to answer, where no messages may come. */
+static dlk_cluster_node *who_answers(const dlk_cluster *cluster)
+{
+    dlk_cluster_node *found = NULL;
+    if (!cluster->base.host->by_caller)
+        return NULL;
+    for (size_t i = 0; i < cluster->armed; i++) {
+        dlk_cluster_node *node = cluster->nodes[i];
+        if (node->redis->polls[1].fd >= 0 || dlk_cluster_is_coming(node))
+            return NULL;
+        if (dlk_flight_is_empty(&node->redis->flight))
+            continue;
+        if (found || !dlk_redis_expects(node->redis))
+            return NULL;
+        found = node;
+    }
+    return found;
+}
+
+static void cluster_arm(dlk_backend *backend)
+{
+    dlk_cluster *cluster = self(backend);
+    cluster->armed = poll_room(cluster);
+    for (size_t i = 0; i < cluster->armed; i++) {
+        dlk_cluster_node *node = cluster->nodes[i];
+        node->host.by_caller = false; /* no node sleeps for itself */
+        dlk_redis_backend.arm(&node->redis->base);
+    }
+    cluster->expects = who_answers(cluster);
+}
+
+static void pull(dlk_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->armed; i++) {
+        dlk_cluster_node *node = cluster->nodes[i];
+        dlk_redis_backend.pull(&node->redis->base, &cluster->polls[node->first_poll]);
+    }
+}
+
+static void cluster_sleep(dlk_backend *backend, int64_t until)
+{
+    dlk_cluster *cluster = self(backend);
+    struct timespec left;
+    size_t used = 0;
+    bool doze = true;
+    for (size_t i = 0; i < cluster->armed; i++) {
+        dlk_cluster_node *node = cluster->nodes[i];
+        node->first_poll = used;
+        used += dlk_redis_backend.push(&node->redis->base, &cluster->polls[used], &doze);
+    }
+    for (size_t i = 0; i < used; i++)
+        cluster->polls[i].revents = 0;
+    const dlk_cluster_node *one = cluster->expects;
+    if (doze && one && one->redis->polls[0].events == POLLIN &&
+        dlk_redis_expect_answer(one->redis, until)) {
+        pull(cluster); /* nothing has come elsewhere */
+        return;
+    }
+    int ready =
+        ppoll(cluster->polls, used, dlk_redis_time_left(doze, until, &left), NULL);
+    if (ready < 0 && errno != EINTR) /* no memory: not to be asked again at once */
+        (void)nanosleep(&(struct timespec){.tv_nsec = DLK_NS_PER_MS}, NULL);
+    for (size_t i = 0; ready <= 0 && i < used; i++)
+        cluster->polls[i].revents = 0;
+    pull(cluster);
+}
+
+static void cluster_process(dlk_backend *backend, int64_t now)
+{
+    dlk_cluster *cluster = self(backend);
+    for (size_t i = 0; i < cluster->armed; i++)
+        dlk_redis_backend.process(&cluster->nodes[i]->redis->base, now);
+    gather(cluster);
+}
+
+static void cluster_kick(dlk_backend *backend)
+{
+    dlk_redis_wake(self(backend)->any);
+}
+
+static void cluster_flush(dlk_backend *backend)
+{
+    dlk_cluster *cluster = self(backend);
+    for (size_t i = 0; i < cluster->count; i++)
+        dlk_redis_backend.flush(&cluster->nodes[i]->redis->base);
+}
+
+static bool has_kind(const dlk_settings *settings, dlock_kind kind)
+{
+    return dlk_redis_backend.has_kind(settings, kind);
+}
+
+static const char *const schemes[] = {"redis+cluster", "rediss+cluster", NULL};
+
+/* A failover may forget what was written last, also of the counters of tokens. */
+const dlk_backend_type dlk_cluster_backend = {
+    .name = "redis",
+    .schemes = schemes,
+    .traits =
+        {
+            .layout_key = DLK_KEY_REDIS_LAYOUT,
+            .class = DLK_REQUIRE_EFFICIENCY,
+            .fair_asked = true,
+            .tokens = true,
+            .hands_on = true,
+            .margin_percent = 1,
+            .margin_ms = 2,
+            .kinds = {[DLOCK_MUTEX] = true,
+                      [DLOCK_ELECTION] = true,
+                      [DLOCK_SEMAPHORE] = true,
+                      [DLOCK_READ] = true,
+                      [DLOCK_WRITE] = true},
+        },
+    .open = cluster_open,
+    .start = cluster_start,
+    .stop = cluster_stop,
+    .free = cluster_free,
+    .forked = cluster_forked,
+    .has_kind = has_kind,
+    .key_open = cluster_key_open,
+    .key_close = dlk_redis_key_close,
+    .ask = dlk_cluster_ask,
+    .watch = cluster_watch,
+    .listen = cluster_listen,
+    .tick = cluster_tick,
+    .arm = cluster_arm,
+    .sleep = cluster_sleep,
+    .process = cluster_process,
+    .kick = cluster_kick,
+    .flush = cluster_flush,
+};

@@ -1,0 +1,336 @@
+/* Slots, and which node has which; see cluster_inner.h. The slot of a key is the CRC16 (XMODEM) of
+ * its hash tag, or of all of it: the specification of Redis Cluster. */
+#include "backends/redis/cluster_inner.h"
+
+#include "backends/redis/redis.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* At most so often; and while a node of the map is away. */
+#define PAUSE_NS (100 * DLK_NS_PER_MS)
+#define AWAY_NS  (250 * DLK_NS_PER_MS)
+
+/* ---- Slots ---- */
+
+static uint16_t crc16(const char *data, size_t size)
+{
+    uint16_t crc = 0;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= (uint16_t)((unsigned char)data[i] << 8);
+        for (int bit = 0; bit < 8; bit++)
+            crc = (uint16_t)(crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1);
+    }
+    return crc;
+}
+
+/* What stands between the first { and the next }; *size 0: there is no tag. */
+static const char *tag_of(const char *name, size_t *size)
+{
+    const char *open = memchr(name, '{', *size);
+    const char *end = name + *size;
+    const char *close = open ? memchr(open, '}', (size_t)(end - open)) : NULL;
+    *size = close ? (size_t)(close - open - 1) : 0;
+    return open ? open + 1 : name;
+}
+
+uint16_t dlk_cluster_slot(const char *name, size_t size)
+{
+    size_t tag_size = size;
+    const char *tag = tag_of(name, &tag_size);
+    return (tag_size > 0 ? crc16(tag, tag_size) : crc16(name, size)) % DLK_SLOTS;
+}
+
+/* Redisson puts braces around a name without "{", and none around any other. So these have keys
+ * that are apart: there it takes such a lock, and can't give it back. */
+dlock_err dlk_cluster_check_name(const char *name, size_t size, dlock_error **err)
+{
+    size_t tag_size = size;
+    bool braces = memchr(name, '{', size) || memchr(name, '}', size);
+    (void)tag_of(name, &tag_size);
+    if (!braces || tag_size > 0)
+        return DLOCK_OK;
+    return dlk_error_set(
+        err, DLOCK_EINVAL,
+        "redis+cluster: the name has braces that make no hash tag, so its keys "
+        "would lie in different slots: leave them out, or write {tag}");
+}
+
+/* ---- Nodes ---- */
+
+static bool is_at(const dlk_cluster_node *node, const char *host, uint16_t port)
+{
+    return node->redis->port == port && strcmp(node->redis->host, host) == 0;
+}
+
+/* One that has been out of use for long. */
+static bool is_spare(const dlk_cluster_node *node)
+{
+    return !node->in_map && !node->seed && node->redis->commands.phase == DLK_PHASE_OFF &&
+           dlk_flight_is_empty(&node->redis->flight) && dlk_list_empty(&node->waiting) &&
+           dlk_stream_reap(&node->redis->commands.stream) &&
+           dlk_stream_reap(&node->redis->subscriber.connection.stream);
+}
+
+static bool move_to(dlk_redis *redis, const char *host, uint16_t port)
+{
+    char *copy = strdup(host), *place = dlk_redis_format_place(host, port);
+    if (!copy || !place) {
+        free(copy);
+        free(place);
+        return false;
+    }
+    free(redis->host);
+    free(redis->place);
+    redis->host = copy;
+    redis->place = place;
+    redis->port = port;
+    redis->commands.to.count = 0;
+    (void)dlk_address_numeric(host, port, &redis->commands.to); /* or a name */
+    return true;
+}
+
+static bool grow(dlk_cluster *cluster)
+{
+    if (cluster->count < cluster->capacity)
+        return true;
+    size_t capacity = cluster->capacity ? cluster->capacity * 2 : 8;
+    void *nodes = realloc(cluster->nodes, capacity * sizeof(dlk_cluster_node *));
+    if (!nodes)
+        return false;
+    cluster->nodes = nodes;
+    cluster->capacity = capacity;
+    return true;
+}
+
+static dlk_cluster_node *make(dlk_cluster *cluster, const char *host, uint16_t port,
+                              dlock_error **err)
+{
+    dlk_cluster_node *node = calloc(1, sizeof(*node));
+    char no_path[] = "";
+    dlk_uri_host at = {.host = (char *)(uintptr_t)host, .port = port}; /* only read */
+    const dlk_uri uri = {
+        .scheme = cluster->scheme, .hosts = &at, .host_count = 1, .path = no_path};
+    dlk_backend *backend;
+    if (!node || !grow(cluster)) {
+        free(node);
+        dlk_error_nomem(err);
+        return NULL;
+    }
+    node->cluster = cluster;
+    dlk_list_init(&node->waiting);
+    dlk_cluster_make_host(node);
+    if (dlk_redis_backend.open(&node->host, &uri, cluster->settings, &backend, err)) {
+        free(node);
+        return NULL;
+    }
+    node->redis = (dlk_redis *)backend;
+    node->redis->place_in_cluster = node;
+    int64_t publish = dlk_settings_int(cluster->settings, DLK_KEY_REDIS_PUBLISH);
+    node->redis->publish = publish == DLK_REDIS_PUBLISH_PUBLISH ? DLK_PUBLISH_ALL
+                           : publish == DLK_REDIS_PUBLISH_BOTH  ? DLK_PUBLISH_BOTH
+                                                                : DLK_PUBLISH_SHARD;
+    cluster->nodes[cluster->count++] = node;
+    return node;
+}
+
+dlk_cluster_node *dlk_cluster_node_at(dlk_cluster *cluster, const char *host,
+                                      uint16_t port, dlock_error **err)
+{
+    dlk_cluster_node *spare = NULL;
+    for (size_t i = 0; i < cluster->count; i++) {
+        if (is_at(cluster->nodes[i], host, port))
+            return cluster->nodes[i];
+        if (is_spare(cluster->nodes[i]))
+            spare = cluster->nodes[i];
+    }
+    if (spare && move_to(spare->redis, host, port)) {
+        spare->tried = false;
+        return spare;
+    }
+    if (cluster->count < DLK_NODES_MAX)
+        return make(cluster, host, port, err);
+    dlk_error_set(err, DLOCK_EUNAVAIL, "redis+cluster: more than %d nodes",
+                  DLK_NODES_MAX);
+    return NULL;
+}
+
+dlk_cluster_node *dlk_cluster_node_of(const dlk_cluster *cluster, uint16_t slot)
+{
+    uint16_t at = cluster->map[slot];
+    return at ? cluster->nodes[at - 1] : NULL;
+}
+
+static uint16_t index_of(const dlk_cluster *cluster, const dlk_cluster_node *node)
+{
+    for (size_t i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i] == node)
+            return (uint16_t)(i + 1);
+    return 0;
+}
+
+/* ---- The map ---- */
+
+static bool is_number(const dlk_resp *item, int64_t max)
+{
+    return item->type == DLK_RESP_INTEGER && item->integer >= 0 && item->integer <= max;
+}
+
+/* [first, last, [host, port, …], replicas …]; a host that isn't told is the one that says it. */
+static dlock_error *take_range(dlk_cluster_node *from, const dlk_resp *range)
+{
+    dlk_cluster *cluster = from->cluster;
+    const dlk_resp *items = range->items;
+    if (range->type != DLK_RESP_ARRAY || range->count < 3 ||
+        !is_number(&items[0], DLK_SLOTS - 1) || !is_number(&items[1], DLK_SLOTS - 1) ||
+        items[2].type != DLK_RESP_ARRAY || items[2].count < 2 ||
+        !is_number(&items[2].items[1], UINT16_MAX))
+        return dlk_error_make(DLOCK_EPROTO,
+                              "redis: %s answers CLUSTER SLOTS with nonsense",
+                              from->redis->place);
+    const dlk_resp *host = &items[2].items[0];
+    bool told =
+        host->type == DLK_RESP_TEXT && host->size > 0 && strcmp(host->text, "?") != 0;
+    dlock_error *error = NULL;
+    dlk_cluster_node *node =
+        dlk_cluster_node_at(cluster, told ? host->text : from->redis->host,
+                            (uint16_t)items[2].items[1].integer, &error);
+    if (!node)
+        return error;
+    node->in_map = true;
+    uint16_t index = index_of(cluster, node);
+    for (int64_t slot = items[0].integer; slot <= items[1].integer; slot++)
+        cluster->map[slot] = index;
+    return NULL;
+}
+
+static bool belongs(const dlk_redis *redis, const dlk_redis_key *key)
+{
+    const dlk_cluster_node *node = redis->place_in_cluster;
+    const dlk_cluster_node *now = dlk_cluster_node_of(node->cluster, key->slot);
+    return !now || now == node;
+}
+
+/* Who waits hears of a release where its key is. */
+static void move_watches(dlk_cluster *cluster, int64_t now)
+{
+    for (size_t i = 0; i < cluster->count; i++) {
+        dlk_redis *redis = cluster->nodes[i]->redis;
+        dlk_redis_key *key;
+        while ((key = dlk_redis_subscriber_astray(redis, belongs))) {
+            dlk_cluster_follow(dlk_cluster_node_of(cluster, key->slot), key->key, now);
+            cluster->base.host->notified(cluster->base.host, key->key);
+        }
+        dlk_redis_subscriber_settle(redis, now);
+    }
+}
+
+dlock_error *dlk_cluster_take_map(dlk_cluster_node *from, const dlk_resp *reply)
+{
+    dlk_cluster *cluster = from->cluster;
+    int64_t now = dlk_clock_now();
+    if (reply->type != DLK_RESP_ARRAY)
+        return dlk_error_make(DLOCK_EPROTO,
+                              "redis: %s answers CLUSTER SLOTS with nonsense",
+                              from->redis->place);
+    if (reply->count == 0)
+        return dlk_error_make(DLOCK_EUNAVAIL,
+                              "redis+cluster: %s knows nobody who has slots",
+                              from->redis->place);
+    for (size_t i = 0; i < cluster->count; i++)
+        cluster->nodes[i]->in_map = false;
+    memset(cluster->map, 0, sizeof(cluster->map));
+    dlock_error *error = NULL;
+    for (size_t i = 0; !error && i < reply->count; i++)
+        error = take_range(from, &reply->items[i]);
+    cluster->has_map = !error;
+    cluster->refreshed_at = now;
+    cluster->refresh_at = DLK_NEVER;
+    for (size_t i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i]->in_map)
+            dlk_cluster_begin(cluster->nodes[i], now);
+    move_watches(cluster, now);
+    return error;
+}
+
+void dlk_cluster_take_shards(dlk_redis *redis, const dlk_resp *reply)
+{
+    int64_t publish = dlk_settings_int(redis->settings, DLK_KEY_REDIS_PUBLISH);
+    if (publish != DLK_REDIS_PUBLISH_AUTO || reply->type != DLK_RESP_ERROR)
+        return;
+    /* Who may not ask is told nothing: servers of today know them. */
+    if (!dlk_resp_begins(reply, "NOPERM"))
+        redis->publish = DLK_PUBLISH_ALL;
+}
+
+/* ---- Asking for it ---- */
+
+void dlk_cluster_moved(dlk_cluster_node *node)
+{
+    dlk_cluster *cluster = node->cluster;
+    int64_t soon = cluster->refreshed_at + PAUSE_NS;
+    if (cluster->refresh_at > soon)
+        cluster->refresh_at = soon;
+    dlk_redis_wake(node->redis); /* the driver is to look when that is */
+}
+
+bool dlk_cluster_mapped(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+{
+    dlk_cluster_node *node = redis->place_in_cluster;
+    dlock_error *error = dlk_cluster_take_map(node, reply);
+    if (error)
+        node->cluster->base.host->log(node->cluster->base.host, DLOCK_LOG_WARN, "%s",
+                                      error->text);
+    dlk_error_clear(&error);
+    dlk_redis_ask_answer(redis, ask, DLK_YES);
+    return true;
+}
+
+static bool ask_for_it(dlk_cluster_node *node, int64_t now)
+{
+    dlk_cluster *cluster = node->cluster;
+    dlk_redis *redis = node->redis;
+    const dlk_arg args[] = {dlk_arg_text("CLUSTER"), dlk_arg_text("SLOTS")};
+    if (!dlk_resp_command(&redis->commands.stream.out, args, 2))
+        return false;
+    cluster->refresh =
+        (dlk_ask){.verb = DLK_REDIS_MAP, .deadline = now + cluster->timeout_ns};
+    dlk_list_init(&cluster->refresh.link);
+    cluster->refreshing = true;
+    cluster->refresh_at = DLK_NEVER;
+    cluster->refreshed_at = now;
+    dlk_redis_ask_sent(redis, &cluster->refresh);
+    dlk_redis_wake(redis);
+    return true;
+}
+
+/* Somebody of the map is away: another one may have been given its slots. */
+static bool is_away(const dlk_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i]->in_map &&
+            cluster->nodes[i]->redis->commands.phase != DLK_PHASE_READY)
+            return true;
+    return false;
+}
+
+int64_t dlk_cluster_refresh(dlk_cluster *cluster, int64_t now)
+{
+    if (cluster->refreshing || cluster->stopped || !cluster->has_map)
+        return DLK_NEVER;
+    if (cluster->refresh_at > cluster->refreshed_at + AWAY_NS && is_away(cluster))
+        cluster->refresh_at = cluster->refreshed_at + AWAY_NS;
+    if (now < cluster->refresh_at)
+        return cluster->refresh_at;
+    cluster->refresh_at = cluster->refreshed_at = now;
+    for (size_t i = 0; i < cluster->count; i++) {
+        cluster->last_asked = (cluster->last_asked + 1) % cluster->count;
+        dlk_cluster_node *node = cluster->nodes[cluster->last_asked];
+        if (node->redis->commands.phase == DLK_PHASE_READY && ask_for_it(node, now))
+            return DLK_NEVER;
+    }
+    cluster->refresh_at = now + AWAY_NS;
+    return cluster->refresh_at;
+}

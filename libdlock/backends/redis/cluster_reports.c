@@ -1,0 +1,212 @@
+/* Lists and examinations of a cluster: each node is asked, and the answers are put together. A
+ * list fails when one of them does; an examination says what it could not look at. */
+#include "backends/redis/cluster_inner.h"
+
+#include "backends/redis/redis.h"
+#include "util/error.h"
+#include "util/info.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct report report;
+
+typedef struct part {
+    dlk_ask ask;
+    report *of;
+    const dlk_cluster_node *node;
+    size_t at; /* how far its answer is merged */
+} part;
+
+struct report {
+    dlk_ask *ask;
+    size_t count, to_come;
+    part parts[];
+};
+
+/* ---- Putting together ---- */
+
+static const char *look(const part *from, const char *list, size_t at, const char *key)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "%s.%zu.%s", list, at, key);
+    return from->ask.info ? dlock_info_get(from->ask.info, name) : NULL;
+}
+
+/* The one whose next name comes first. */
+static part *first_of(report *all)
+{
+    part *best = NULL;
+    const char *least = NULL;
+    for (size_t i = 0; i < all->count; i++) {
+        const char *name = look(&all->parts[i], "locks", all->parts[i].at, "name");
+        if (name && (!least || strcmp(name, least) < 0)) {
+            least = name;
+            best = &all->parts[i];
+        }
+    }
+    return best;
+}
+
+static void merge_lists(report *all, dlock_info *into)
+{
+    part *from;
+    for (int64_t i = 0; i < all->ask->limit && (from = first_of(all)); i++) {
+        const char *owner = look(from, "locks", from->at, "owner");
+        const char *left = look(from, "locks", from->at, "remaining_ms");
+        dlk_info_add_text(into, look(from, "locks", from->at, "name"),
+                          "locks.%" PRId64 ".name", i);
+        dlk_info_add_text(into, owner ? owner : "", "locks.%" PRId64 ".owner", i);
+        if (left)
+            dlk_info_add_int(into, strtoll(left, NULL, 10),
+                             "locks.%" PRId64 ".remaining_ms", i);
+        from->at++;
+    }
+}
+
+static void add_finding(dlock_info *into, size_t *number, const char *id,
+                        int64_t severity, const char *place, const char *text)
+{
+    char line[512];
+    snprintf(line, sizeof(line), "%s: %s", place, text);
+    dlk_info_add_text(into, id, "findings.%zu.id", *number);
+    dlk_info_add_int(into, severity, "findings.%zu.severity", *number);
+    dlk_info_add_text(into, line, "findings.%zu.text", *number);
+    ++*number;
+}
+
+static int64_t merge_findings(const part *from, dlock_info *into, size_t *number)
+{
+    const char *place = from->node->redis->place, *id;
+    int64_t worst = 0;
+    if (from->ask.reply != DLK_YES) {
+        const dlock_error *why = from->ask.error;
+        add_finding(into, number, "node", 2, place,
+                    why ? why->text : "it doesn't answer");
+        return 2;
+    }
+    for (size_t i = 0; (id = look(from, "findings", i, "id")); i++) {
+        const char *severity = look(from, "findings", i, "severity");
+        const char *text = look(from, "findings", i, "text");
+        int64_t is = severity ? strtoll(severity, NULL, 10) : 0;
+        worst = is > worst ? is : worst;
+        add_finding(into, number, id, is, place, text ? text : "");
+    }
+    return worst;
+}
+
+static int64_t add_coverage(const dlk_cluster *cluster, dlock_info *into, size_t *number)
+{
+    size_t uncovered = 0;
+    char text[96];
+    for (size_t i = 0; i < DLK_SLOTS; i++)
+        uncovered += cluster->map[i] == 0;
+    if (uncovered == 0) {
+        add_finding(into, number, "cluster", 0, "cluster", "every slot has a node");
+        return 0;
+    }
+    snprintf(text, sizeof(text),
+             "%zu of %d slots have no node: their locks can't be taken", uncovered,
+             DLK_SLOTS);
+    add_finding(into, number, "cluster", 2, "cluster", text);
+    return 2;
+}
+
+static void merge_examinations(const dlk_cluster *cluster, report *all, dlock_info *into)
+{
+    size_t number = 0;
+    int64_t worst = add_coverage(cluster, into, &number);
+    for (size_t i = 0; i < all->count; i++) {
+        int64_t is = merge_findings(&all->parts[i], into, &number);
+        worst = is > worst ? is : worst;
+    }
+    dlk_info_add_int(into, worst, "verdict");
+}
+
+/* What one node couldn't say, the list would be silent about. */
+static bool take_failure(report *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        dlk_ask *one = &all->parts[i].ask;
+        if (one->reply == DLK_YES)
+            continue;
+        all->ask->reply = one->reply == DLK_UNKNOWN ? DLK_UNKNOWN : DLK_REFUSED;
+        all->ask->error =
+            one->error ? one->error
+                       : dlk_error_make(DLOCK_EUNAVAIL, "redis+cluster: a node is away");
+        one->error = NULL;
+        return true;
+    }
+    return false;
+}
+
+static void put_together(const dlk_cluster *cluster, report *all)
+{
+    dlk_ask *ask = all->ask;
+    if (ask->verb == DLK_LIST && take_failure(all))
+        return;
+    dlock_info *info = dlk_info_new();
+    if (ask->verb == DLK_LIST)
+        merge_lists(all, info);
+    else
+        merge_examinations(cluster, all, info);
+    if (dlk_info_failed(info)) {
+        dlk_info_free(info);
+        (void)dlk_ask_refuse(
+            ask, dlk_error_make(DLOCK_ENOMEM, "redis+cluster: out of memory"));
+        return;
+    }
+    ask->info = info;
+    ask->reply = DLK_YES;
+}
+
+static void finish(const dlk_cluster *cluster, report *all)
+{
+    put_together(cluster, all);
+    for (size_t i = 0; i < all->count; i++) {
+        dlk_info_free(all->parts[i].ask.info);
+        dlk_error_clear(&all->parts[i].ask.error);
+    }
+    free(all);
+}
+
+/* ---- Asking ---- */
+
+void dlk_cluster_report_answered(dlk_cluster *cluster, dlk_ask *ask)
+{
+    report *all = DLK_LIST_ITEM(ask, part, ask)->of;
+    if (--all->to_come > 0)
+        return;
+    dlk_ask *whole = all->ask;
+    finish(cluster, all);
+    cluster->base.host->answered(cluster->base.host, whole);
+}
+
+void dlk_cluster_report(dlk_cluster *cluster, dlk_ask *ask, int64_t now)
+{
+    report *all = calloc(1, sizeof(*all) + cluster->count * sizeof(part));
+    if (!all) {
+        (void)dlk_ask_refuse(
+            ask, dlk_error_make(DLOCK_ENOMEM, "redis+cluster: out of memory"));
+        return;
+    }
+    all->ask = ask;
+    ask->reply = DLK_PENDING;
+    dlk_list_init(&ask->link);
+    for (size_t i = 0; i < cluster->count; i++) {
+        if (!cluster->nodes[i]->in_map)
+            continue;
+        part *one = &all->parts[all->count++];
+        *one = (part){.of = all, .node = cluster->nodes[i]};
+        one->ask = (dlk_ask){.verb = ask->verb,
+                             .deadline = ask->deadline,
+                             .text = ask->text,
+                             .limit = ask->limit};
+        dlk_redis_ask(&cluster->nodes[i]->redis->base, &one->ask, now);
+        all->to_come += one->ask.reply == DLK_PENDING;
+    }
+    if (all->to_come == 0)
+        finish(cluster, all);
+}

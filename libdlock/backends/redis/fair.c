@@ -1,0 +1,49 @@
+/* A fair lock, the client's side; see the header, and scripts/line.lua for the server's.
+ *
+ * Redisson tells the head of the line alone, on a channel of its own. So what a key listens to
+ * follows the contender that was asked for last; that there is one at a time makes it one channel
+ * a key, as everywhere. */
+#include "backends/redis/fair.h"
+
+#include "backends/redis/asks.h"
+#include "backends/redis/internal.h"
+#include "backends/redis/keys.h"
+
+#include <string.h>
+
+/* Who doesn't listen has to ask more often than line.lua takes for a sign of death. */
+#define DEAF_MS 1000
+
+void dlk_redis_fair_more(const dlk_redis *redis, const dlk_ask *ask, dlk_arg *args,
+                         char room[DLK_REDIS_MORE][64])
+{
+    int64_t put_off = dlk_settings_int(redis->settings, DLK_KEY_REDIS_FAIR_WAIT_MS);
+    /* A place is kept from lapsing by asking, in the last three quarters of its time. */
+    bool hears = dlk_redis_subscriber_hears(ask->key->data);
+    args[0] = dlk_redis_number_arg(put_off, room[0]);
+    args[1] = dlk_redis_number_arg(hears ? put_off / 3 : DEAF_MS, room[1]);
+    args[2] = dlk_redis_number_arg(ask->once, room[2]);
+}
+
+int64_t dlk_redis_fair_wait(dlk_ask *ask, int64_t answer)
+{
+    ask->new_place = answer < 0;
+    return answer < 0 ? -1 - answer : answer;
+}
+
+void dlk_redis_fair_asks(dlk_redis *redis, const dlk_ask *ask, int64_t now)
+{
+    dlk_redis_key *key = ask->key ? ask->key->data : NULL;
+    if (!key || !key->forms[0]->queues)
+        return;
+    if (ask->verb == DLK_RELEASE && ask->number == key->turns.contender)
+        key->turns.contender = 0; /* what is watched from now on is the lock itself */
+    if (ask->verb != DLK_ACQUIRE || ask->once || ask->number == key->turns.contender)
+        return;
+    bool watched = key->at != NULL;
+    if (watched)
+        dlk_redis_watch(&redis->base, key->key, false, now);
+    key->turns.contender = ask->number;
+    if (watched)
+        dlk_redis_watch(&redis->base, key->key, true, now);
+}

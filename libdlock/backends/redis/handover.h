@@ -1,0 +1,63 @@
+/*
+ * Hand-over decided by the server: the client's side. Who releases a mutex of Redisson's layout
+ * hands it on in the same script (scripts/next_owner.lua), to the next owner of its own client or
+ * to the first in a line that libdlock's clients keep beside the lock. For Redisson it is an
+ * ordinary RLock, which is put up for all now and then so that its waiters have their turn.
+ *
+ * Each client listens on one channel of its own for its whole life; whoever is not heard there is
+ * taken for dead. So nobody stands in the line before that subscription is confirmed.
+ */
+#ifndef DLK_BACKENDS_REDIS_HANDOVER_H
+#define DLK_BACKENDS_REDIS_HANDOVER_H
+
+#include "backends/redis/layout.h"
+
+#define DLK_REDIS_CLIENT_CHANNEL "dlock_client:" /* then the client's uuid */
+
+/* The owners of one client have the lock so many times in a row while others are in the line. */
+#define DLK_REDIS_RUN 4
+
+/* An answer that says how long to hold back for others is never longer, in ms. */
+#define DLK_REDIS_MOMENT_MAX 60000
+
+/* What a client knows of a lock that is handed on; lies in the key. */
+typedef struct dlk_redis_turns {
+    uint64_t contender; /* the number that was asked for last, which a message may name */
+    uint64_t appointed; /* the number that a message has named … */
+    int64_t appointed_turn; /* … and which hand-over that was */
+    /* While one of ours has it: how often it was handed on since it was put up for all, and how
+     * many of ours have had it in a row. */
+    int64_t turn;
+    int32_t run;
+    /* An open turn holds us back; and since then the lock was released by somebody else. */
+    bool held_back, had_by_others;
+} dlk_redis_turns;
+
+dlk_redis_more dlk_redis_handover_more;
+
+/* To be called with every ask before it is sent. */
+void dlk_redis_handover_asks(const dlk_ask *ask);
+/* How long to wait, from the answer to an acquire that says when to ask again. */
+int64_t dlk_redis_handover_wait(const dlk_ask *ask, int64_t answer);
+/* A release was told on the lock's channel. */
+static inline void dlk_redis_handover_heard(dlk_redis_turns *turns)
+{
+    turns->had_by_others = turns->held_back;
+}
+/* The lock was acquired by this ask. */
+void dlk_redis_handover_acquired(const dlk_ask *ask);
+/* Fills in the answer to a release, and whether nobody could be told. False for nonsense. */
+bool dlk_redis_handover_released(const struct dlk_redis *redis, dlk_ask *ask,
+                                 const dlk_resp *reply, bool *ret_untold);
+
+/* A message on the client's own channel, "<owner> <turn> <channel of the lock>". True when it
+ * names an owner of this client; then the rest is filled in. */
+bool dlk_redis_handover_parse(const struct dlk_redis *redis, const dlk_resp *message,
+                              uint64_t *ret_number, int64_t *ret_turn,
+                              const char **ret_channel, size_t *ret_size);
+/* Another message there, "revoke <number>". */
+bool dlk_redis_handover_revokes(const dlk_resp *message, uint64_t *ret_number);
+/* Does that number of this key wait for it? */
+bool dlk_redis_handover_told(dlk_redis_turns *turns, uint64_t number, int64_t turn);
+
+#endif

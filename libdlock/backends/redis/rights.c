@@ -1,0 +1,386 @@
+/*
+ * Trying rights; see the header.
+ *
+ * Redis looks whether a user may run a command, with this key or channel, before it looks whether
+ * a script may write at all. So a script that must not write can try every command: those that
+ * read change nothing, and those that write are refused for one reason or for the other.
+ */
+#include "backends/redis/rights.h"
+
+#include "backends/redis/internal.h"
+#include "backends/redis/keys.h"
+#include "backends/redis/layout.h"
+#include "util/settings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What scripts call, with as many arguments as each needs. K: a key, C: a channel. */
+#define CALLS                                                                            \
+    "decrby K 0\ndel K\nexists K\nget K\nhdel K f\nhexists K f\nhget K f\nhgetall K\n"   \
+    "hkeys K\nhlen K\nhset K f v\nhsetnx K f v\nincrby K 0\nlindex K 0\nllen K\nlpop "   \
+    "K\n"                                                                                \
+    "lpos K e\nlrange K 0 0\nlrem K 0 e\npexpire K 1\npttl K\npublish C 0\n"             \
+    "pubsub numsub\nrpush K e\nset K v\ntime\nzadd K 1 m\nzcard K\nzcount K 0 0\n"       \
+    "zrange K 0 0\nzrangebyscore K 0 0\nzrem K m\nzscore K m\nscan 0\n"                  \
+    "spublish C 0\nasking\n"
+
+/* ARGV: 1 the calls, 2 how many keys follow, 3 … the keys, then channels. Answers for each of them
+ * which right is missing: '+' the command, '~' the key, '&' the channel; '' none. */
+static const char script[] =
+    "#!lua flags=no-writes\n"
+    "local keys, answer = tonumber(ARGV[2]), {}\n"
+    "local function try(call)\n"
+    "local result, sign = redis.pcall(unpack(call)), ''\n"
+    "local why = type(result) == 'table' and result.err or ''\n"
+    "if string.find(why, \"can't run this command\", 1, true) then sign = '+'\n"
+    "elseif string.find(why, \"can't access at least one\", 1, true) then sign = '~'\n"
+    "elseif string.find(why, \"can't publish\", 1, true) then sign = '&' end\n"
+    "answer[#answer + 1] = sign\n"
+    "end\n"
+    "for line in string.gmatch(ARGV[1], '[^\\n]+') do\n"
+    "local call = {}\n"
+    "for word in string.gmatch(line, '%S+') do\n"
+    "if word == 'K' then word = ARGV[3] elseif word == 'C' then word = ARGV[3 + keys] "
+    "end\n"
+    "call[#call + 1] = word\n"
+    "end\n"
+    "try(call)\n"
+    "end\n"
+    "for i = 3, #ARGV do\n"
+    "try(i < 3 + keys and { 'pttl', ARGV[i] } or { 'publish', ARGV[i], '0' })\n"
+    "end\n"
+    "return answer\n";
+
+/* ---- The kinds ---- */
+
+#define KINDS_MAX 12
+
+typedef struct kind {
+    const char *id, *needs;
+    const dlk_redis_form *form;
+    bool operating;
+} kind;
+
+/* Of a semaphore's two forms and of a mutex's three, the settings choose one. */
+static bool is_used(const dlk_redis *redis, const dlk_redis_form *form)
+{
+    bool plain =
+        dlk_settings_int(redis->settings, DLK_KEY_REDIS_SEMAPHORE) == DLK_REDIS_PLAIN;
+    if (form->kind == DLOCK_SEMAPHORE)
+        return form->plain == plain;
+    return form == redis->mutex || form->fair || form->kind != DLOCK_MUTEX;
+}
+
+static kind kind_of(const dlk_redis *redis, const dlk_redis_form *form)
+{
+    kind is = {.id = "rights", .needs = "locks", .form = form};
+    if (form == redis->mutex)
+        return is;
+    if (form->fair)
+        return (kind){"rights.fair", "fair locks (lock.fair)", form, false};
+    if (form->kind == DLOCK_SEMAPHORE)
+        return (kind){"rights.semaphore", "semaphores", form, false};
+    if (form->kind == DLOCK_ELECTION)
+        return (kind){"rights.election", "elections", form, false};
+    return form->shared ? (kind){"rights.read", "read locks", form, false}
+                        : (kind){"rights.write", "write locks", form, false};
+}
+
+/* The mutex first; answers how many there are. */
+static size_t list_kinds(const dlk_redis *redis, kind kinds[KINDS_MAX])
+{
+    size_t count = 0;
+    kinds[count++] = kind_of(redis, redis->mutex);
+    for (size_t i = 0; i < redis->layout->form_count && count < KINDS_MAX - 1; i++) {
+        const dlk_redis_form *form = &redis->layout->forms[i];
+        if (form != redis->mutex && is_used(redis, form))
+            kinds[count++] = kind_of(redis, form);
+    }
+    kinds[count++] =
+        (kind){"rights.operator", "dlock inspect, break and ls", redis->mutex, true};
+    return count;
+}
+
+/* ---- Names: keys and channels can be told only below a prefix ---- */
+
+#define NAMES_MAX 64
+
+typedef struct names {
+    char *text[NAMES_MAX];
+    size_t of[NAMES_MAX]; /* the kind */
+    size_t count;
+    bool failed; /* for want of memory one is missing */
+} names;
+
+static void add_name(names *to, size_t at, char *text)
+{
+    to->failed = to->failed || !text;
+    if (!text || to->count == NAMES_MAX) {
+        free(text);
+        return;
+    }
+    to->of[to->count] = at;
+    to->text[to->count++] = text;
+}
+
+static void free_names(names *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->text[i]);
+}
+
+static bool has_prefix(const dlk_redis *redis)
+{
+    return dlk_settings_text(redis->settings, DLK_KEY_CLIENT_PREFIX)[0] != '\0';
+}
+
+/* The keys that make a lock of rueidislock's. */
+static int64_t slot_count(const dlk_redis *redis)
+{
+    return 2 * dlk_settings_int(redis->settings, DLK_KEY_REDIS_RUEIDIS_MAJORITY) - 1;
+}
+
+static char *slot_of(const dlk_redis *redis, int64_t slot)
+{
+    const char *prefix = dlk_settings_text(redis->settings, DLK_KEY_REDIS_RUEIDIS_PREFIX);
+    char *text = NULL;
+    int size = asprintf(&text, "%s:%" PRId64 ":%s", prefix, slot, redis->probe_key);
+    return size < 0 ? NULL : text;
+}
+
+/* Its derived keys, but for those that only an operator's look at it needs. */
+static int derived_count(const dlk_redis_form *form)
+{
+    int most = 1;
+    for (int id = DLK_SCRIPT_ACQUIRE; id <= DLK_SCRIPT_VERIFY; id++)
+        most = form->keys[id] > most ? form->keys[id] : most;
+    return most - 1;
+}
+
+static void list_keys(const dlk_redis *redis, const kind *kinds, size_t count, names *to)
+{
+    add_name(to, 0, strdup(redis->probe_key));
+    for (size_t i = 0; has_prefix(redis) && i < count; i++) {
+        const dlk_redis_form *form = kinds[i].form;
+        for (int k = 0; !kinds[i].operating && k < derived_count(form); k++)
+            add_name(to, i, dlk_redis_derive(form->derived[k], redis->probe_key));
+        for (int64_t slot = 0; form->slots && slot < slot_count(redis); slot++)
+            add_name(to, i, slot_of(redis, slot));
+        if (form->shared) /* what each reader keeps beside the lock */
+            add_name(to, i, dlk_redis_derive(":rwlock_timeout", redis->probe_key));
+    }
+}
+
+static void list_channels(const dlk_redis *redis, const kind *kinds, size_t count,
+                          names *to)
+{
+    add_name(to, 0, strdup(redis->probe_channel));
+    for (size_t i = 0; has_prefix(redis) && i < count; i++) {
+        const dlk_redis_form *form = kinds[i].form;
+        if (!kinds[i].operating && form->channel && (form->notifies || redis->notify))
+            add_name(to, i, dlk_redis_derive(form->channel, redis->probe_key));
+        if (!kinds[i].operating && form->hands_over)
+            add_name(to, i, strdup(DLK_REDIS_CLIENT_CHANNEL));
+    }
+}
+
+/* ---- Asking ---- */
+
+bool dlk_redis_rights_put(dlk_redis *redis)
+{
+    kind kinds[KINDS_MAX];
+    names keys = {.count = 0}, channels = {.count = 0};
+    size_t count = list_kinds(redis, kinds), used = 0;
+    list_keys(redis, kinds, count, &keys);
+    list_channels(redis, kinds, count, &channels);
+    dlk_arg args[5 + 2 * NAMES_MAX];
+    char number[64];
+    args[used++] = dlk_arg_text("EVAL");
+    args[used++] = (dlk_arg){script, sizeof(script) - 1};
+    args[used++] = dlk_arg_text("0");
+    args[used++] = dlk_arg_text(CALLS);
+    args[used++] = dlk_redis_number_arg((int64_t)keys.count, number);
+    for (size_t i = 0; i < keys.count; i++)
+        args[used++] = dlk_arg_text(keys.text[i]);
+    for (size_t i = 0; i < channels.count; i++)
+        args[used++] = dlk_arg_text(channels.text[i]);
+    bool fine = !keys.failed && !channels.failed &&
+                dlk_resp_command(&redis->commands.stream.out, args, used);
+    free_names(&keys);
+    free_names(&channels);
+    return fine;
+}
+
+/* ---- Judging ---- */
+
+static void add_lack(char list[DLK_LACK_MAX], char sign, const char *name, size_t size,
+                     const char *more)
+{
+    char one[200];
+    snprintf(one, sizeof(one), "%c%.*s%s", sign, (int)size, name, more);
+    size_t used = strlen(list);
+    const char *there = strstr(list, one);
+    if (there && (there[strlen(one)] == ' ' || there[strlen(one)] == '\0'))
+        return;
+    snprintf(list + used, DLK_LACK_MAX - used, "%s%s", used ? " " : "", one);
+}
+
+typedef struct word {
+    const char *at;
+    size_t size;
+} word;
+
+static bool is(word command, const char *name)
+{
+    return strlen(name) == command.size && strncmp(command.at, name, command.size) == 0;
+}
+
+/* Who may not be told waits longer, and who can't be counted is taken to be there. */
+static bool is_wish(word command)
+{
+    return is(command, "publish") || is(command, "spublish") || is(command, "pubsub") ||
+           is(command, "llen");
+}
+
+static bool calls(const dlk_redis_script *in, word command)
+{
+    char call[64];
+    for (int protected = 0; protected < 2; protected ++) {
+        snprintf(call, sizeof(call), "redis.%scall('%.*s'", protected ? "p" : "",
+                 (int)command.size, command.at);
+        if (strstr(in->text, call))
+            return true;
+    }
+    return false;
+}
+
+/* Whether these settings and this server have anybody told in this way. */
+static bool tells(const dlk_redis *redis, const kind *of, word command)
+{
+    if (!of->form->notifies && !redis->notify)
+        return false;
+    if (is(command, "publish") &&
+        of->form->hands_over) /* to one client, wherever it is */
+        return true;
+    return redis->publish !=
+           (is(command, "publish") ? DLK_PUBLISH_SHARD : DLK_PUBLISH_ALL);
+}
+
+static bool kind_calls(const dlk_redis *redis, const kind *of, word command)
+{
+    static const dlk_redis_script_id use[] = {DLK_SCRIPT_ACQUIRE, DLK_SCRIPT_RELEASE,
+                                              DLK_SCRIPT_RENEW, DLK_SCRIPT_VERIFY},
+                                     operate[] = {DLK_SCRIPT_BREAK, DLK_SCRIPT_INSPECT};
+    const dlk_redis_script_id *ids = of->operating ? operate : use;
+    if ((is(command, "publish") || is(command, "spublish")) && !tells(redis, of, command))
+        return false;
+    if (is(command, "asking")) /* before a key that is being moved */
+        return redis->place_in_cluster && !of->operating;
+    for (size_t i = 0; i < (of->operating ? 2U : 4U); i++)
+        if (calls(dlk_redis_script_of(of->form, ids[i]), command))
+            return true;
+    if (!of->operating || !redis->layout->list)
+        return false;
+    return is(command, "scan") || calls(&dlk_redis_scripts[redis->layout->list], command);
+}
+
+/* How many rights it has that a mutex doesn't need: none, and it isn't meant to be used. */
+static size_t judge_commands(const dlk_redis *redis, const kind *kinds, size_t at,
+                             const dlk_resp *items, dlk_redis_lack *lack)
+{
+    size_t item = 0, granted = 0;
+    for (const char *line = CALLS; *line; line = strchr(line, '\n') + 1, item++) {
+        const word command = {line, strcspn(line, " \n")};
+        if (!kind_calls(redis, &kinds[at], command))
+            continue;
+        if (items[item].text[0] == '+') /* a subcommand as ACL SETUSER wants it */
+            add_lack(is_wish(command) ? lack->wishes : lack->names, '+', command.at,
+                     command.size, is(command, "pubsub") ? "|numsub" : "");
+        else if (at > 0 && !kind_calls(redis, &kinds[0], command))
+            granted++;
+    }
+    return granted;
+}
+
+/* Also a right of the mutex's? */
+static bool has_mutex(const names *list, size_t at)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->of[i] == 0 && strcmp(list->text[i], list->text[at]) == 0)
+            return true;
+    return false;
+}
+
+/* The probe's name stands for all below the prefix. */
+static size_t judge_names(const dlk_redis *redis, const names *list, size_t at, char sign,
+                          const dlk_resp *items, char lack[DLK_LACK_MAX])
+{
+    const char *prefix = dlk_settings_text(redis->settings, DLK_KEY_CLIENT_PREFIX);
+    size_t granted = 0;
+    for (size_t i = 0; i < list->count && prefix[0]; i++) {
+        const char *name = list->text[i], *probe = strstr(name, redis->probe_key);
+        size_t size = probe ? (size_t)(probe - name) + strlen(prefix) : strlen(name);
+        if (list->of[i] != at || !name[0])
+            continue;
+        if (items[i].text[0] == sign)
+            add_lack(lack, sign, name, size, "*");
+        else if (!has_mutex(list, i))
+            granted++;
+    }
+    return granted;
+}
+
+static size_t count_calls(void)
+{
+    size_t count = 0;
+    for (const char *at = CALLS; *at; at++)
+        count += *at == '\n';
+    return count;
+}
+
+static bool makes_sense(const dlk_resp *reply, size_t count)
+{
+    if (reply->type != DLK_RESP_ARRAY || reply->count != count)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (reply->items[i].type != DLK_RESP_TEXT)
+            return false;
+    return true;
+}
+
+dlock_err dlk_redis_rights_judge(const dlk_redis *redis, const dlk_resp *reply,
+                                 void (*tell)(void *to, const dlk_redis_lack *lack),
+                                 void *to)
+{
+    kind kinds[KINDS_MAX];
+    names keys = {.count = 0}, channels = {.count = 0};
+    size_t count = list_kinds(redis, kinds), calls_made = count_calls();
+    list_keys(redis, kinds, count, &keys);
+    list_channels(redis, kinds, count, &channels);
+    dlock_err code = DLOCK_OK;
+    if (keys.failed || channels.failed)
+        code = DLOCK_ENOMEM;
+    else if (!makes_sense(reply, calls_made + keys.count + channels.count))
+        code = DLOCK_EPROTO;
+    for (size_t i = 0; code == DLOCK_OK && i < count; i++) {
+        dlk_redis_lack lack = {.id = kinds[i].id,
+                               .needs = kinds[i].needs,
+                               .mutex = i == 0,
+                               .operating = kinds[i].operating};
+        const dlk_resp *items = reply->items;
+        size_t granted = judge_commands(redis, kinds, i, items, &lack);
+        items += calls_made;
+        size_t own = judge_names(redis, &keys, i, '~', items, lack.names);
+        items += keys.count;
+        own += judge_names(redis, &channels, i, '&', items, lack.wishes);
+        /* Commands are shared by many kinds, names by few. */
+        lack.all = has_prefix(redis) ? own == 0 : granted == 0;
+        tell(to, &lack);
+    }
+    free_names(&keys);
+    free_names(&channels);
+    return code;
+}

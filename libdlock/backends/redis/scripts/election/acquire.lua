@@ -1,0 +1,42 @@
+-- Campaigns: a lock in the layout of Redisson's mutex, with what the elected one publishes beside
+-- it: "owner text", so that nobody clears away another's.
+--   KEYS: 1 the lock (hash owner -> count), 2 the counter of its tokens, 3 what is published
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 what to publish
+-- Answers the token as text when the term is (or was already) the owner's, else the PTTL of the
+-- elected one as a number.
+
+--@include token.lua
+
+local left = redis.call('pttl', KEYS[1])
+if left == -2 then
+    local token, problem = next_token(redis.call('get', KEYS[2]))
+    if problem then
+        return redis.error_reply(problem)
+    end
+    redis.call('set', KEYS[3], ARGV[2] .. ' ' .. ARGV[4], 'PX', ARGV[3])
+    local done = redis.pcall('hset', KEYS[1], ARGV[2], 1)
+    if type(done) ~= 'table' then
+        done = redis.pcall('pexpire', KEYS[1], ARGV[3])
+    end
+    if done ~= 1 then
+        redis.call('del', KEYS[1], KEYS[3]) -- better no term than one that never ends
+        return done
+    end
+    return token
+end
+
+if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+    local token, problem = same_token()
+    if problem then
+        return redis.error_reply(problem)
+    end
+    if left < tonumber(ARGV[3]) then
+        redis.call('pexpire', KEYS[1], ARGV[3])
+        redis.call('set', KEYS[3], ARGV[2] .. ' ' .. ARGV[4], 'PX', ARGV[3])
+    end
+    return token
+end
+if redis.call('exists', KEYS[3]) == 0 then
+    return redis.error_reply('DLOCKKIND a lock is here, not an election')
+end
+return left

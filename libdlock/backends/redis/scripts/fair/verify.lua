@@ -1,0 +1,2 @@
+-- A fair lock that is held is a plain one.
+--@include mutex/verify.lua

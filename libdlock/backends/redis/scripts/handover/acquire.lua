@@ -1,0 +1,49 @@
+-- Takes a lock in Redisson's layout, with a fencing token, or a place in the line for it.
+--   KEYS: 1 the lock (hash owner -> count), 2 the counter of its tokens, 3 the line, 4 the mark of
+--   an open turn
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 '', 5 the terms
+-- Answers the token as text when the lock is (or was already) the owner's, else the PTTL of the
+-- holder as a number, or -1 less what is left of an open turn. A script that stops half-way isn't
+-- rolled back, so whatever may fail comes before the lock's own key.
+
+--@include channel.lua
+--@include token.lua
+--@include next_owner.lua
+--@include open_turn.lua
+
+if redis.call('exists', KEYS[1], KEYS[3], KEYS[4]) > 0 then
+    read_terms()
+    turn = 0
+    local left = redis.call('pttl', KEYS[1])
+    local moment = hold_back(left == -2 and flag == '0')
+    if moment > 0 then
+        line_up(ARGV[2])
+        return -1 - moment
+    end
+    if left == -2 and appoint_next(ARGV[2]) then
+        left = redis.call('pttl', KEYS[1])
+    elseif left ~= -2 and redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+        local token, problem = same_token()
+        if problem then
+            return redis.error_reply(problem)
+        end
+        if left < tonumber(ARGV[3]) then
+            redis.call('pexpire', KEYS[1], ARGV[3])
+        end
+        return token
+    end
+    if left ~= -2 then
+        local mode = redis.call('hget', KEYS[1], 'mode')
+        if mode then
+            return redis.error_reply('DLOCKKIND a read/write lock is here, in mode ' .. mode)
+        end
+        line_up(ARGV[2])
+        return left
+    end
+end
+
+local token, problem = appoint(ARGV[2], ARGV[3])
+if not token then
+    return redis.error_reply(problem)
+end
+return token

@@ -1,0 +1,1 @@
+--@include mutex/verify.lua

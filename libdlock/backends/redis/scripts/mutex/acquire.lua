@@ -1,0 +1,39 @@
+-- Takes a lock in Redisson's layout, with a fencing token.
+--   KEYS: 1 the lock (hash owner -> count), 2 the counter of its tokens
+--   ARGV: 1 channel, 2 owner, 3 lease in ms
+-- Answers the token as text when the lock is (or was already) the owner's, else the PTTL of the
+-- holder as a number. A script that stops half-way isn't rolled back, so whatever may fail comes
+-- before the lock's own key.
+
+--@include token.lua
+
+local left = redis.call('pttl', KEYS[1])
+if left == -2 then
+    local token, problem = next_token(redis.call('get', KEYS[2]))
+    if problem then
+        return redis.error_reply(problem)
+    end
+    redis.call('hset', KEYS[1], ARGV[2], 1)
+    local done = redis.pcall('pexpire', KEYS[1], ARGV[3])
+    if done ~= 1 then
+        redis.call('del', KEYS[1]) -- better no lock than one that never ends
+        return done
+    end
+    return token
+end
+
+if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+    local token, problem = same_token()
+    if problem then
+        return redis.error_reply(problem)
+    end
+    if left < tonumber(ARGV[3]) then
+        redis.call('pexpire', KEYS[1], ARGV[3])
+    end
+    return token
+end
+local mode = redis.call('hget', KEYS[1], 'mode')
+if mode then
+    return redis.error_reply('DLOCKKIND a read/write lock is here, in mode ' .. mode)
+end
+return left

@@ -1,0 +1,75 @@
+-- Handing a lock of Redisson's layout on, instead of letting all race for it.
+--   KEYS: 1 the lock, 2 the counter of its tokens, 3 the line: a list of owners, one of each
+--   client at most
+--   ARGV: 1 channel, 3 lease in ms, 5 the terms, in one text because most calls need none of them:
+--   how long the line is kept, in ms (0: nobody of ours may stand in it); how long the lock is kept
+--   for who was told, in ms; the how-manieth time since the lock was put up for all it is handed on
+--   (0: that is due now); whether our next owner goes before the line; and of an acquire whether
+--   somebody else had the lock in the open turn, of a release whether our client listens to the
+--   channel
+-- An owner is told on the one channel of its client; with what follows its id the client finds
+-- the lock, and knows how often that was handed on since it was put up for all.
+
+local life, claim_ms, turn, goes_first, flag
+local function read_terms()
+    life, claim_ms, turn, goes_first, flag =
+        string.match(ARGV[5], '^(%d+) (%d+) (%d+) (%d) (%d)$')
+end
+
+-- The lock, which is nobody's, is the owner's. Answers the token, or nothing and the problem.
+local function appoint(owner, lease)
+    local last = redis.pcall('get', KEYS[2])
+    if type(last) == 'table' then
+        return nil, last.err
+    end
+    local token, problem = next_token(last)
+    if not token then
+        return nil, problem
+    end
+    local done = redis.pcall('hset', KEYS[1], owner, 1)
+    if type(done) ~= 'table' then
+        done = redis.pcall('pexpire', KEYS[1], lease)
+    end
+    if type(done) == 'table' then
+        redis.call('del', KEYS[1]) -- better no lock than one that never ends
+        return nil, done.err
+    end
+    return token
+end
+
+-- Reserves the lock, which is nobody's, for the first in the line whose client still listens.
+-- Nobody, when the line ends before that, or `me` is the next in it.
+local function appoint_next(me)
+    while true do
+        local first = redis.pcall('lpop', KEYS[3])
+        if type(first) ~= 'string' or first == me then
+            return false
+        end
+        local client = string.match(first, '^(.+):%d+$')
+        local message = first .. ' ' .. turn .. ' ' .. name_of(ARGV[1])
+        local heard = client and redis.pcall('publish', 'dlock_client:' .. client, message) or 0
+        if type(heard) == 'table' then -- no right to tell it; it looks again by itself
+            redis.pcall('rpush', KEYS[3], first)
+            return false
+        end
+        if heard > 0 then
+            return appoint(first, math.min(claim_ms, ARGV[3])) ~= nil
+        end
+    end
+end
+
+-- At the end of the line, unless it stands in it or may not. Answers whether it does.
+local function line_up(owner)
+    if life == '0' then
+        return false
+    end
+    local place = redis.pcall('lpos', KEYS[3], owner)
+    if type(place) == 'table' then -- a server before 6.0.6
+        redis.call('lrem', KEYS[3], 0, owner)
+    end
+    if type(place) ~= 'number' then
+        redis.call('rpush', KEYS[3], owner)
+    end
+    redis.call('pexpire', KEYS[3], life)
+    return true
+end

@@ -1,0 +1,24 @@
+-- Who has permits? Changes nothing: what is over is counted as free.
+--   KEYS: 1 free permits, 2 the taken ones    ARGV: see permits.lua
+-- Answers held, kind, waiters, permits (the free ones; -1: no such semaphore) and data, then of
+-- each permit: its id in hex as owner, no token, ms left (-1: no end), count.
+--@include permits.lua
+--@include permit_ids.lua
+
+local free, problem = free_permits()
+if problem then
+    return redis.error_reply(problem)
+end
+local now = now_ms()
+local over = redis.call('zcount', KEYS[2], 0, now)
+local taken = redis.call('zcard', KEYS[2]) - over
+local seen = { taken > 0 and 1 or 0, 'semaphore', -1, free and free + over or -1, '' }
+local permits = redis.call('zrange', KEYS[2], over, over + 63, 'WITHSCORES')
+for i = 1, #permits, 2 do
+    local ends = tonumber(permits[i + 1])
+    seen[#seen + 1] = hex_of(permits[i])
+    seen[#seen + 1] = ''
+    seen[#seen + 1] = ends >= never and -1 or ends - now
+    seen[#seen + 1] = 1
+end
+return seen

@@ -1,0 +1,34 @@
+-- One node's part of a Redlock: SET NX PX, for which an owner may ask again.
+--   KEYS: 1 the lock (string: the owner), 2 the counter of its tokens, where they fence
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 where they fence: 0, or the token it has elsewhere
+-- Answers a text when the lock is (or was already) the owner's: "0", or what its token could be
+-- as far as this node knows. Else the PTTL of the holder as a number, -1 where its key has no end.
+if not redis.call('set', KEYS[1], ARGV[2], 'NX', 'PX', ARGV[3]) then
+    local left = redis.call('pttl', KEYS[1])
+    if redis.call('get', KEYS[1]) ~= ARGV[2] then
+        return left
+    end
+    if left < tonumber(ARGV[3]) then
+        redis.call('pexpire', KEYS[1], ARGV[3])
+    end
+end
+if not ARGV[4] then
+    return '0'
+end
+--@include token.lua
+--@include raise_token.lua
+
+-- What may fail comes after the lock, so then that is undone.
+local function find_token()
+    if ARGV[4] ~= '0' then
+        return raise_token(ARGV[4])
+    end
+    return next_token(redis.call('get', KEYS[2]))
+end
+local fine, token, problem = pcall(find_token)
+if fine and token then
+    return token
+end
+redis.call('del', KEYS[1])
+problem = fine and problem or token
+return type(problem) == 'table' and problem or redis.error_reply(problem)

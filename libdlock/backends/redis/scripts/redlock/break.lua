@@ -1,0 +1,2 @@
+-- As any string.
+--@include string/break.lua

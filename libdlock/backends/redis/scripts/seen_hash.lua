@@ -1,0 +1,35 @@
+-- What inspect answers of a lock that is a hash: held, kind, waiters, permits, data (-1 and '' are
+-- "no such thing"), then owner, token, ms left and count of each holder.
+--@include lease_key.lua
+local function seen_hash()
+    local left = redis.call('pttl', KEYS[1])
+    local token = redis.pcall('get', KEYS[2])
+    local hash = redis.call('hgetall', KEYS[1])
+    local mode
+    for i = 1, #hash, 2 do
+        if hash[i] == 'mode' then
+            mode = hash[i + 1]
+        end
+    end
+    if type(token) ~= 'string' then
+        token = ''
+    end
+    local seen = { #hash > 0 and 1 or 0, mode or 'mutex', -1, -1, '' }
+    for i = 1, math.min(#hash, 128), 2 do
+        local owner, own_token, own_left = hash[i], token, left
+        if mode then
+            owner = string.gsub(owner, ':write$', '')
+        end
+        if mode and owner == hash[i] then -- a reader: it has keys of its own
+            own_token = redis.pcall('get', lease_key(owner, 1))
+            own_left = lease_of(owner, hash[i + 1])
+        end
+        if owner ~= 'mode' then
+            seen[#seen + 1] = owner
+            seen[#seen + 1] = type(own_token) == 'string' and #own_token > 1 and own_token or ''
+            seen[#seen + 1] = own_left > 0 and own_left or -1
+            seen[#seen + 1] = hash[i + 1]
+        end
+    end
+    return seen
+end

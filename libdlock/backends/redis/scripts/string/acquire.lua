@@ -1,0 +1,35 @@
+-- Takes a lock as SET NX PX does, with a fencing token of our own beside it.
+--   KEYS: 1 the lock (string: the owner), 2 the counter of its tokens
+--   ARGV: 1 channel, 2 owner, 3 lease in ms
+-- Answers the token as text when the lock is (or was already) the owner's, else the PTTL of the
+-- holder as a number, -1 where its key has no end.
+
+--@include token.lua
+
+local function take_token()
+    return next_token(redis.call('get', KEYS[2]))
+end
+
+-- One call instead of a look and a call. It comes before what may fail, so then it is undone.
+if redis.call('set', KEYS[1], ARGV[2], 'NX', 'PX', ARGV[3]) then
+    local fine, token, problem = pcall(take_token)
+    if fine and token then
+        return token
+    end
+    redis.call('del', KEYS[1])
+    problem = fine and problem or token
+    return type(problem) == 'table' and problem or redis.error_reply(problem)
+end
+
+local owner, left = redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1])
+if owner ~= ARGV[2] then
+    return left
+end
+local token, problem = same_token()
+if problem then
+    return redis.error_reply(problem)
+end
+if left < tonumber(ARGV[3]) then
+    redis.call('pexpire', KEYS[1], ARGV[3])
+end
+return token

@@ -1,0 +1,36 @@
+-- Fencing tokens, for the acquire of every layout; KEYS[2] is the counter.
+local no_counter = 'DLOCKTOKEN the counter of fencing tokens holds something else'
+
+-- The next one: max(last + 1, server's clock in us): later than all before it, and also after the counter was
+-- lost. Numbers are doubles here, exact below 2^53.
+local function next_token(last)
+    local time = redis.call('time')
+    local token = time[1] .. string.sub('00000' .. time[2], -6)
+    if last then
+        if not string.find(last, '^%d+$') then
+            return nil, no_counter
+        end
+        local number = tonumber(last)
+        if #last > 16 or number >= 9007199254740990 then
+            return nil, 'DLOCKFULL the counter of fencing tokens is at its end'
+        end
+        if number >= tonumber(token) then
+            token = string.format('%.0f', number + 1)
+        end
+    end
+    redis.call('set', KEYS[2], token)
+    return token
+end
+
+-- The one of a grant that is asked for again, because the first answer was lost. No grant of ours
+-- came between, so the counter still says it, unless somebody removed it.
+local function same_token()
+    local token = redis.call('get', KEYS[2])
+    if not token then
+        return next_token(nil)
+    end
+    if not string.find(token, '^%d+$') then
+        return nil, no_counter
+    end
+    return token
+end

@@ -1,0 +1,40 @@
+-- Takes the write side of a lock in Redisson's layout, with a fencing token.
+--   KEYS: 1 the lock, 2 the counter of its tokens
+--   ARGV: 1 channel, 2 owner, 3 lease in ms
+-- Answers the token as text when the lock is (or was already) the owner's, else the PTTL of its
+-- holders as a number. Redisson's own script walks over a plain lock; ours does not.
+
+--@include token.lua
+
+local left = redis.call('pttl', KEYS[1])
+local writer = ARGV[2] .. ':write'
+if left == -2 then
+    redis.call('hgetall', KEYS[1]) -- the release needs this right: better refused now
+    local token, problem = next_token(redis.call('get', KEYS[2]))
+    if problem then
+        return redis.error_reply(problem)
+    end
+    redis.call('hset', KEYS[1], 'mode', 'write', writer, 1)
+    local done = redis.pcall('pexpire', KEYS[1], ARGV[3])
+    if done ~= 1 then
+        redis.call('del', KEYS[1]) -- better no lock than one that never ends
+        return done
+    end
+    return token
+end
+
+if redis.call('hexists', KEYS[1], writer) == 1 then
+    local token, problem = same_token() -- while one writes nobody else gets a token
+    if problem then
+        return redis.error_reply(problem)
+    end
+    if left < tonumber(ARGV[3]) then
+        redis.call('pexpire', KEYS[1], ARGV[3])
+    end
+    return token
+end
+local mode = redis.call('hget', KEYS[1], 'mode')
+if mode ~= 'read' and mode ~= 'write' then
+    return redis.error_reply('DLOCKKIND a plain lock is here')
+end
+return left

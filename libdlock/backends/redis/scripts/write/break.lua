@@ -1,0 +1,1 @@
+--@include rw_break.lua

@@ -1,0 +1,3 @@
+-- Does the owner write?
+--   KEYS: 1 the lock    ARGV: 1 channel, 2 owner
+return redis.call('hexists', KEYS[1], ARGV[2] .. ':write')

@@ -1,0 +1,38 @@
+/*
+ * Where the master is, as Redis Sentinels know it. All sentinels of the URI are kept connected;
+ * at each try to connect to the master every one of them is asked, and what more than half of
+ * them say holds. Between tries they tell of a failover by themselves (+switch-master), and are
+ * asked now and then in case that was lost.
+ */
+#ifndef DLK_BACKENDS_REDIS_SENTINEL_H
+#define DLK_BACKENDS_REDIS_SENTINEL_H
+
+#include "backends/backend.h"
+#include "backends/redis/connection.h"
+
+#include <time.h>
+
+#define DLK_SENTINELS_MAX 16
+
+typedef struct dlk_sentinels dlk_sentinels;
+
+/* Makes redis->sentinels of the hosts of @p uri; its path is the name of the service. */
+dlock_err dlk_sentinels_make(dlk_redis *redis, const dlk_uri *uri, dlock_error **err);
+void dlk_sentinels_free(dlk_sentinels *all); /* NULL is fine */
+void dlk_sentinels_stop(dlk_sentinels *all);
+void dlk_sentinels_forked(dlk_sentinels *all);
+
+/* The hook of the connection to the master. */
+void dlk_sentinels_seek(dlk_redis_connection *master, int64_t now);
+
+/* Together with those of the backend. Push answers whether the driver may sleep; poll sleeps, on
+ * redis->polls too. */
+int64_t dlk_sentinels_tick(dlk_redis *redis, int64_t now);
+void dlk_sentinels_arm(dlk_sentinels *all);
+bool dlk_sentinels_push(dlk_sentinels *all);
+int dlk_sentinels_poll(dlk_redis *redis, const struct timespec *left);
+void dlk_sentinels_pull(dlk_sentinels *all);
+void dlk_sentinels_process(dlk_redis *redis, int64_t now);
+bool dlk_sentinels_flush(dlk_redis *redis);
+
+#endif

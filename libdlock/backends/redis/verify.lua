@@ -1,3 +1,0 @@
--- Is the lock the owner's?
---   KEYS: 1 the lock    ARGV: 1 owner
-return redis.call('hexists', KEYS[1], ARGV[1])

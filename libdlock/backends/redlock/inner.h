@@ -1,0 +1,218 @@
+/*
+ * What the files of this backend share.
+ *
+ * A Redlock is a backend made of backends: each node is a Redis of its own, driven through
+ * backends/backend.h. What is asked of us becomes a round: one request to each node, all at once.
+ * A round has its verdict as soon as it is certain, so the slowest nodes are waited for only where
+ * they decide; what they say later still counts for what is known of the lock.
+ *
+ *     round   one request and what the nodes answer. Lives until the last of them has.
+ *     claim   on which nodes the key of one grant may lie. Lives until it lies nowhere: so what is
+ *             given up is given back everywhere, also where nobody answered.
+ *
+ * A lease counts from before the first request of its round was sent (dlk_ask.since), so it is
+ * over here before it is on the slowest node that granted it.
+ *
+ * An attempt that fails is undone by us and may be repeated under the same number. The release
+ * that undoes it and the acquire that repeats it are carried out in this order, since they go over
+ * one connection. Where that broke between them, a release may come late: then the repetition has
+ * a number of its own, which that can't hit.
+ */
+#ifndef DLK_BACKENDS_REDLOCK_INNER_H
+#define DLK_BACKENDS_REDLOCK_INNER_H
+
+#include "backends/backend.h"
+
+#include <stdatomic.h>
+
+#define DLK_REDLOCK_MIN 3
+#define DLK_REDLOCK_MAX 15
+
+typedef uint16_t dlk_nodes; /* a set of them, a bit each */
+
+static inline int dlk_nodes_count(dlk_nodes set)
+{
+    return __builtin_popcount(set);
+}
+
+static inline dlk_nodes dlk_node_bit(int index)
+{
+    return (dlk_nodes)(1u << index);
+}
+
+typedef struct dlk_redlock dlk_redlock;
+
+typedef struct dlk_redlock_node {
+    dlk_host host; /* whom its backend tells */
+    dlk_redlock *redlock;
+    dlk_backend *backend;
+    char *place;           /* "host:port", for messages */
+    bool up, down;         /* neither: its first try is under way */
+    dlock_error *why_down; /* while it is down */
+} dlk_redlock_node;
+
+/* Of a lock's name; kept by its dlk_key, by claims and by rounds. */
+typedef struct dlk_redlock_key {
+    int refs;
+    char *name;
+    dlk_key nodes[]; /* what it is to each node */
+} dlk_redlock_key;
+
+typedef struct dlk_redlock_claim {
+    struct dlk_redlock_claim *next; /* of those whose numbers fall together */
+    dlk_redlock_key *key;           /* referenced */
+    uint64_t number;                /* the grant's; 0: it goes by another claim now */
+    uint64_t wire;                  /* what the nodes know it by */
+    dlk_nodes there;                /* where the key may lie … */
+    dlk_nodes late; /* … and where an unanswered request may yet be carried out */
+    bool giving;    /* to lie nowhere any more */
+    unsigned char confirmed; /* so many releases in a row were answered everywhere */
+    int rounds;              /* that are about it … */
+    int releases;            /* … and those of them that give it back */
+    unsigned char taking[DLK_REDLOCK_MAX]; /* acquires under way at each node */
+    int64_t token;
+    int64_t until;    /* by then all of its leases are over */
+    int64_t retry_at; /* giving, and no round does it: when to try again */
+} dlk_redlock_claim;
+
+typedef struct dlk_redlock_round {
+    dlk_list
+        link; /* in redlock->rounds while `parent` waits, else in ->loose or ->spare */
+    dlk_redlock *redlock;
+    dlk_redlock_key *key;     /* referenced; NULL for list and doctor */
+    dlk_redlock_claim *claim; /* or NULL */
+    dlk_ask *parent;          /* who waits for the verdict; NULL: nobody (any more) */
+    dlk_verb verb;            /* what the nodes are asked */
+    bool mends;    /* an acquire that puts the key back where a held lock misses it */
+    bool starting; /* the nodes are being asked: no verdict yet */
+    int64_t started;
+    int64_t decide_at; /* when those who are silent don't count any more */
+    int64_t ttl_ms;
+    int64_t token;
+    char *text; /* what is asked for, a copy: it may be asked for once more */
+    dlk_nodes asked, pending;
+    dlk_nodes yes, no, bad;     /* bad: no answer to the question */
+    dlk_nodes telling, written; /* the token that was decided */
+    dlk_ask asks[];             /* by node */
+} dlk_redlock_round;
+
+/* Numbers of our own, which the engine, that counts from 1, will never give. */
+#define DLK_REDLOCK_ALIASES (UINT64_C(1) << 62)
+
+#define DLK_REDLOCK_BUCKETS 1024
+#define DLK_REDLOCK_SPARE   32
+
+struct dlk_redlock {
+    dlk_backend base;       /* first: a dlk_backend * is a dlk_redlock * */
+    dlk_settings *settings; /* the nodes' */
+    int64_t timeout_ns, retry_ms;
+    bool fencing;
+    int count, quorum;
+    dlk_nodes all;
+    dlk_redlock_node nodes[DLK_REDLOCK_MAX];
+
+    bool up; /* as the host was told */
+    int64_t
+        up_at; /* most nodes can be reached: when the host is told, whatever the others do */
+    bool stopped;
+    dlk_list rounds, loose, spare;
+    int spare_count;
+    dlk_redlock_claim *claims[DLK_REDLOCK_BUCKETS];
+    size_t claim_count;
+    uint64_t last_alias;
+    int64_t look_at;  /* when to read what nobody waits for */
+    int64_t owed_at;  /* when to look after the claims that are given back */
+    int64_t sweep_at; /* when the first claim may have come to its end */
+    dlk_ask *asking;  /* is being asked: its answer isn't told, but left in it */
+    bool unsent;      /* requests that nobody is about to write */
+
+    /* The driver's sleep; see redis.c on `sleeper`. */
+    bool armed;
+    int wake_fd;
+    _Atomic int sleeper;
+    size_t poll_counts[DLK_REDLOCK_MAX];
+    struct pollfd polls[DLK_REDLOCK_MAX * DLK_BACKEND_POLLS + 1];
+};
+
+/* ---- redlock.c ---- */
+/* Writes what nobody else is about to write, and reads what there is. */
+void dlk_redlock_look(dlk_redlock *redlock, int64_t now);
+/* The same, by the driver if there is one. */
+void dlk_redlock_write_soon(dlk_redlock *redlock, int64_t now);
+
+/* ---- node.c ---- */
+void dlk_redlock_node_init(dlk_redlock *redlock, int index);
+dlk_nodes dlk_redlock_up(const dlk_redlock *redlock);
+/* Tells the host that most nodes can be reached, when it is time for that; answers when to be
+ * called again. */
+int64_t dlk_redlock_nodes_tick(dlk_redlock *redlock, int64_t now);
+/* Those of which it isn't known yet whether they can be reached. */
+dlk_nodes dlk_redlock_trying(const dlk_redlock *redlock);
+/* What the nodes have counted, added up for the client's statistics. */
+void dlk_redlock_count(dlk_redlock *redlock);
+
+/* ---- key.c ---- */
+dlock_err dlk_redlock_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err);
+void dlk_redlock_key_close(dlk_backend *backend, dlk_key *key);
+void dlk_redlock_key_unref(dlk_redlock *redlock, dlk_redlock_key *key);
+
+/* ---- claim.c ---- */
+/* The claim of this grant, or NULL. */
+dlk_redlock_claim *dlk_claim_find(dlk_redlock *redlock, uint64_t number);
+/* The one to acquire with; NULL without memory. */
+dlk_redlock_claim *dlk_claim_get(dlk_redlock *redlock, dlk_redlock_key *key,
+                                 uint64_t number);
+/* Its leases may last so much longer. */
+void dlk_claim_extend(dlk_redlock *redlock, dlk_redlock_claim *claim, int64_t ttl_ms,
+                      int64_t now);
+/* A release of it is over; @p everywhere: answered by all nodes where it may lie. */
+void dlk_claim_given(dlk_redlock *redlock, dlk_redlock_claim *claim, bool everywhere,
+                     int64_t now);
+/* It couldn't be given back just now. */
+void dlk_claim_put_off(dlk_redlock *redlock, dlk_redlock_claim *claim, int64_t now);
+/* It lies nowhere, and if nothing is about it either it is forgotten. */
+void dlk_claim_forget(dlk_redlock *redlock, dlk_redlock_claim *claim);
+/* A round that was about it has ended. */
+void dlk_claim_let_go(dlk_redlock *redlock, dlk_redlock_claim *claim);
+/* What the nodes know the grant of our owner @p owner by, and the grant that goes by it there; 0:
+ * by what it says, or it isn't ours. */
+uint64_t dlk_claim_wire_of(const dlk_redlock *redlock, const char *owner);
+uint64_t dlk_claim_number_of(const dlk_redlock *redlock, const char *owner);
+/* Gives back what is due; answers when to be called again. */
+int64_t dlk_claims_tick(dlk_redlock *redlock, int64_t now);
+void dlk_claims_free(dlk_redlock *redlock);
+
+/* ---- round.c ---- */
+void dlk_redlock_ask(dlk_backend *backend, dlk_ask *ask, int64_t now);
+/* Gives the claim back on all nodes where it may lie, and goes on until it lies nowhere. */
+void dlk_round_undo(dlk_redlock *redlock, dlk_redlock_claim *claim, int64_t now);
+/* Asks one node of a round, that has answered before if it was asked. */
+void dlk_round_ask_node(dlk_redlock_round *round, int index, dlk_verb verb, int64_t now);
+/* Puts the key of a held lock onto a node that misses it. */
+void dlk_round_mend(dlk_redlock_round *round, int index, int64_t now);
+/* The verdict for who waits. Takes over @p error. */
+void dlk_round_answer(dlk_redlock_round *round, dlk_reply reply, dlock_error *error);
+/* It is known of a node now whether it can be reached: those whose requests couldn't be sent to it
+ * ask again. */
+void dlk_rounds_node_known(dlk_redlock *redlock, int index, int64_t now);
+/* A node has answered. */
+void dlk_redlock_answered(dlk_redlock *redlock, int index, dlk_ask *ask);
+/* Those who have waited long enough; answers when to be called again. */
+int64_t dlk_rounds_tick(dlk_redlock *redlock, int64_t now);
+void dlk_rounds_free(dlk_redlock *redlock);
+
+/* ---- verdict.c ---- */
+/* Is it certain what the answer is? Then it is given. */
+void dlk_round_settle(dlk_redlock_round *round, int64_t now);
+
+/* ---- quorum.c: what too few answers come to ---- */
+dlock_error *dlk_round_error(const dlk_redlock_round *round, const char *what);
+dlock_error *dlk_redlock_down_error(const dlk_redlock *redlock);
+
+/* ---- report.c ---- */
+/* Puts the nodes' reports together; false without memory. */
+bool dlk_report_inspect(dlk_redlock_round *round);
+bool dlk_report_list(dlk_redlock_round *round);
+bool dlk_report_doctor(dlk_redlock_round *round);
+
+#endif

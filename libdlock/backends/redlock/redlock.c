@@ -1,0 +1,448 @@
+/* The backend for several independent Redis servers: opening it, and one sleep for all of them.
+ * inner.h says how the pieces hang together. */
+#include "backends/redlock/redlock.h"
+
+#ifdef DLK_WITH_MEMCACHED
+#include "backends/memcached/memcached.h"
+#endif
+#ifdef DLK_WITH_REDIS
+#include "backends/redis/redis.h"
+#endif
+#include "backends/redlock/inner.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REDIS_PORT     6379
+#define MEMCACHED_PORT 11211
+
+/* How long an answer that nobody waits for may lie unread. */
+#define LOOK_EVERY (5 * DLK_NS_PER_MS)
+
+enum { SLEEPER_NONE, SLEEPER_ARMED, SLEEPER_KICKED };
+
+static dlk_redlock *self(dlk_backend *backend)
+{
+    return (dlk_redlock *)backend;
+}
+
+#define EACH_NODE(redlock, node)                                                         \
+    for (dlk_redlock_node *node = (redlock)->nodes;                                      \
+         node < (redlock)->nodes + (redlock)->count; node++)
+
+/* ---- Open, free ---- */
+
+static void redlock_free(dlk_backend *backend)
+{
+    dlk_redlock *redlock = self(backend);
+    dlk_rounds_free(redlock);
+    dlk_claims_free(redlock);
+    EACH_NODE(redlock, node)
+    {
+        if (node->backend)
+            node->backend->type->free(node->backend);
+        dlk_error_clear(&node->why_down);
+        free(node->place);
+    }
+    if (redlock->wake_fd >= 0)
+        close(redlock->wake_fd);
+    dlk_settings_free(redlock->settings);
+    free(redlock);
+}
+
+/* The nodes are memcacheds; else Redises. */
+static bool is_memlock(const dlk_uri *uri)
+{
+    return strcmp(uri->scheme, "memlock") == 0;
+}
+
+static uint16_t port_of(const dlk_uri *uri, size_t index)
+{
+    const dlk_uri_host *host = &uri->hosts[index];
+    return host->port ? host->port : is_memlock(uri) ? MEMCACHED_PORT : REDIS_PORT;
+}
+
+static dlock_err check_hosts(const dlk_uri *uri, dlock_error **err)
+{
+    size_t count = uri->host_count;
+    if (count < DLK_REDLOCK_MIN || count > DLK_REDLOCK_MAX)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "%s: %d to %d nodes are expected, as in %s://a,b,c, not %zu",
+                             uri->scheme, DLK_REDLOCK_MIN, DLK_REDLOCK_MAX, uri->scheme,
+                             count);
+    if (count % 2 == 0)
+        return dlk_error_set(
+            err, DLOCK_EINVAL,
+            "%s: %zu nodes bear the loss of no more than %zu do: name an odd number",
+            uri->scheme, count, count - 1);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (port_of(uri, i) == port_of(uri, k) &&
+                strcasecmp(uri->hosts[i].host, uri->hosts[k].host) == 0)
+                return dlk_error_set(
+                    err, DLOCK_EINVAL,
+                    "%s: %s:%u is named twice: it would count as two nodes", uri->scheme,
+                    uri->hosts[i].host, port_of(uri, i));
+    return DLOCK_OK;
+}
+
+/* Of a string's layout, whatever the default is; another one was not meant. */
+static dlock_err set_settings(dlk_redlock *redlock, const dlk_settings *settings,
+                              dlock_error **err)
+{
+    if (dlk_settings_is_set(settings, DLK_KEY_REDIS_LAYOUT) &&
+        dlk_settings_int(settings, DLK_KEY_REDIS_LAYOUT) != DLK_LAYOUT_STRING)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "redlock: the layout is string, not redis.layout=%s",
+                             dlk_settings_word(settings, DLK_KEY_REDIS_LAYOUT));
+    redlock->settings = dlk_settings_copy(settings);
+    if (!redlock->settings)
+        return dlk_error_nomem(err);
+    redlock->timeout_ns =
+        dlk_settings_int(settings, DLK_KEY_CLIENT_TIMEOUT_MS) * DLK_NS_PER_MS;
+    redlock->retry_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_RETRY_MS);
+    redlock->fencing = redlock->base.type == &dlk_redlock_backend &&
+                       dlk_settings_int(settings, DLK_KEY_REDLOCK_FENCING) != 0;
+    return dlk_settings_set_id(redlock->settings, DLK_KEY_REDIS_LAYOUT, "string", err);
+}
+
+static char *format_place(const dlk_uri *uri, size_t index)
+{
+    char *text = NULL;
+    const char *host = uri->hosts[index].host;
+    bool ipv6 = strchr(host, ':') != NULL;
+    int size = asprintf(&text, "%s%s%s:%u", ipv6 ? "[" : "", host, ipv6 ? "]" : "",
+                        port_of(uri, index));
+    return size < 0 ? NULL : text;
+}
+
+/* @p uri names this node alone. */
+static dlock_err open_server(dlk_redlock *redlock, dlk_redlock_node *node,
+                             const dlk_uri *uri, bool memlock, dlock_error **err)
+{
+#ifdef DLK_WITH_MEMCACHED
+    if (memlock)
+        return dlk_memcached_backend.open(&node->host, uri, redlock->settings,
+                                          &node->backend, err);
+#endif
+#ifdef DLK_WITH_REDIS
+    if (!memlock)
+        return dlk_redis_open_node(&node->host, uri, redlock->settings, &node->backend,
+                                   err);
+#endif
+    return dlk_error_set(err, DLOCK_ENOTSUP, "%s: not in this build", node->place);
+}
+
+static dlock_err open_node(dlk_redlock *redlock, const dlk_uri *uri, int index,
+                           dlock_error **err)
+{
+    char redis[] = "redis", rediss[] = "rediss", memcached[] = "memcached";
+    dlk_redlock_node *node = &redlock->nodes[index];
+    dlk_uri alone = *uri;
+    alone.scheme = is_memlock(uri)                        ? memcached
+                   : strcmp(uri->scheme, "redlocks") == 0 ? rediss
+                                                          : redis;
+    alone.hosts = &uri->hosts[index];
+    alone.host_count = 1;
+    node->place = format_place(uri, (size_t)index);
+    if (!node->place)
+        return dlk_error_nomem(err);
+    dlk_redlock_node_init(redlock, index);
+    return open_server(redlock, node, &alone, is_memlock(uri), err);
+}
+
+static dlock_err set_up(dlk_redlock *redlock, const dlk_uri *uri,
+                        const dlk_settings *settings, dlock_error **err)
+{
+    dlock_err code = check_hosts(uri, err);
+    if (code == DLOCK_OK)
+        code = set_settings(redlock, settings, err);
+    if (code != DLOCK_OK)
+        return code;
+    redlock->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (redlock->wake_fd < 0)
+        return dlk_error_set(err, DLOCK_EUNAVAIL, "redlock: no descriptor is left");
+    redlock->count = (int)uri->host_count;
+    redlock->quorum = redlock->count / 2 + 1;
+    redlock->all = (dlk_nodes)((1u << redlock->count) - 1);
+    for (int i = 0; i < redlock->count && code == DLOCK_OK; i++)
+        code = open_node(redlock, uri, i, err);
+    return code;
+}
+
+static dlock_err redlock_open(dlk_host *host, const dlk_uri *uri,
+                              const dlk_settings *settings, dlk_backend **ret,
+                              dlock_error **err)
+{
+    dlk_redlock *redlock = calloc(1, sizeof(*redlock));
+    if (!redlock)
+        return dlk_error_nomem(err);
+    redlock->base = (dlk_backend){.type = is_memlock(uri) ? &dlk_memlock_backend
+                                                          : &dlk_redlock_backend,
+                                  .host = host};
+    redlock->wake_fd = -1;
+    redlock->look_at = redlock->owed_at = redlock->sweep_at = redlock->up_at = DLK_NEVER;
+    redlock->last_alias = DLK_REDLOCK_ALIASES;
+    dlk_list_init(&redlock->rounds);
+    dlk_list_init(&redlock->loose);
+    dlk_list_init(&redlock->spare);
+    dlock_err code = set_up(redlock, uri, settings, err);
+    if (code != DLOCK_OK) {
+        redlock_free(&redlock->base);
+        return code;
+    }
+    *ret = &redlock->base;
+    return DLOCK_OK;
+}
+
+/* ---- Start, stop, fork ---- */
+
+static void redlock_start(dlk_backend *backend, int64_t now)
+{
+    EACH_NODE(self(backend), node)
+    node->backend->type->start(node->backend, now);
+}
+
+/* What is still to be given back has been asked for: the nodes write it before they go. */
+static void redlock_stop(dlk_backend *backend)
+{
+    dlk_redlock *redlock = self(backend);
+    redlock->stopped = true;
+    EACH_NODE(redlock, node)
+    node->backend->type->stop(node->backend);
+    dlk_redlock_count(redlock);
+}
+
+static void redlock_forked(dlk_backend *backend)
+{
+    dlk_redlock *redlock = self(backend);
+    EACH_NODE(redlock, node)
+    node->backend->type->forked(node->backend);
+    (void)syscall(SYS_close, redlock->wake_fd);
+}
+
+/* ---- The driver's steps ---- */
+
+static void arm_nodes(dlk_redlock *redlock)
+{
+    EACH_NODE(redlock, node)
+    {
+        node->host.by_caller =
+            false; /* who waits for one of them alone would miss others */
+        node->backend->type->arm(node->backend);
+    }
+    redlock->unsent = false;
+}
+
+static size_t push_nodes(dlk_redlock *redlock, bool *doze)
+{
+    size_t used = 0;
+    for (int i = 0; i < redlock->count; i++) {
+        dlk_backend *backend = redlock->nodes[i].backend;
+        redlock->poll_counts[i] =
+            backend->type->push(backend, &redlock->polls[used], doze);
+        used += redlock->poll_counts[i];
+    }
+    return used;
+}
+
+static void pull_nodes(dlk_redlock *redlock)
+{
+    const struct pollfd *polls = redlock->polls;
+    for (int i = 0; i < redlock->count; i++) {
+        dlk_backend *backend = redlock->nodes[i].backend;
+        backend->type->pull(backend, polls);
+        polls += redlock->poll_counts[i];
+    }
+}
+
+static void process_nodes(dlk_redlock *redlock, int64_t now)
+{
+    EACH_NODE(redlock, node)
+    node->backend->type->process(node->backend, now);
+    dlk_redlock_count(redlock);
+}
+
+static void redlock_arm(dlk_backend *backend)
+{
+    dlk_redlock *redlock = self(backend);
+    redlock->armed = true;
+    arm_nodes(redlock);
+    atomic_store(&redlock->sleeper, SLEEPER_ARMED);
+}
+
+static const struct timespec *time_left(bool doze, int64_t until, struct timespec *left)
+{
+    if (doze && until >= DLK_NEVER)
+        return NULL;
+    int64_t ns = doze ? until - dlk_clock_now() : 0;
+    *left = (struct timespec){0};
+    if (ns > 0) {
+        left->tv_sec = ns / DLK_NS_PER_SEC;
+        left->tv_nsec = ns % DLK_NS_PER_SEC;
+    }
+    return left;
+}
+
+static void redlock_sleep(dlk_backend *backend, int64_t until)
+{
+    dlk_redlock *redlock = self(backend);
+    struct timespec left;
+    bool doze = true;
+    size_t count = push_nodes(redlock, &doze);
+    struct pollfd *own = &redlock->polls[count];
+    *own = (struct pollfd){.fd = redlock->wake_fd, .events = POLLIN};
+    doze = doze && atomic_load(&redlock->sleeper) == SLEEPER_ARMED;
+    int ready = ppoll(redlock->polls, count + 1, time_left(doze, until, &left), NULL);
+    atomic_store(&redlock->sleeper, SLEEPER_NONE);
+    if (ready < 0)
+        for (size_t i = 0; i <= count; i++)
+            redlock->polls[i].revents = 0;
+    if (ready < 0 && errno != EINTR) /* no memory: not to be asked again at once */
+        (void)nanosleep(&(struct timespec){.tv_nsec = DLK_NS_PER_MS}, NULL);
+    pull_nodes(redlock);
+    if (own->revents) {
+        uint64_t number;
+        (void)syscall(SYS_read, redlock->wake_fd, &number, sizeof(number));
+    }
+}
+
+void dlk_redlock_look(dlk_redlock *redlock, int64_t now)
+{
+    bool doze = false;
+    if (redlock->armed || redlock->stopped)
+        return; /* the driver does it, or nobody any more */
+    arm_nodes(redlock);
+    size_t count = push_nodes(redlock, &doze);
+    if (ppoll(redlock->polls, count, &(struct timespec){0}, NULL) < 0)
+        for (size_t i = 0; i < count; i++)
+            redlock->polls[i].revents = 0;
+    pull_nodes(redlock);
+    process_nodes(redlock, now);
+}
+
+static void redlock_process(dlk_backend *backend, int64_t now)
+{
+    dlk_redlock *redlock = self(backend);
+    redlock->armed = false;
+    process_nodes(redlock, now);
+    if (redlock->unsent) /* what answers have led to isn't the caller's, who may go now */
+        dlk_redlock_look(redlock, now);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Answers that nobody waits for have to be read all the same, before their time is over. */
+static void read_loose(dlk_redlock *redlock, int64_t now)
+{
+    if (redlock->unsent || now >= redlock->look_at) {
+        dlk_redlock_look(redlock, now);
+        redlock->look_at = DLK_NEVER;
+    }
+    if (dlk_list_empty(&redlock->loose))
+        redlock->look_at = DLK_NEVER;
+    else if (redlock->look_at >= DLK_NEVER)
+        redlock->look_at = now + LOOK_EVERY;
+}
+
+static int64_t redlock_tick(dlk_backend *backend, int64_t now)
+{
+    dlk_redlock *redlock = self(backend);
+    int64_t next = DLK_NEVER;
+    read_loose(redlock, now);
+    EACH_NODE(redlock, node)
+    next = earlier(next, node->backend->type->tick(node->backend, now));
+    next = earlier(next, dlk_redlock_nodes_tick(redlock, now));
+    next = earlier(next, dlk_rounds_tick(redlock, now));
+    next = earlier(next, dlk_claims_tick(redlock, now));
+    if (redlock->unsent)
+        dlk_redlock_look(redlock, now);
+    return earlier(next, redlock->look_at);
+}
+
+static void redlock_kick(dlk_backend *backend)
+{
+    dlk_redlock *redlock = self(backend);
+    if (atomic_exchange(&redlock->sleeper, SLEEPER_KICKED) != SLEEPER_ARMED)
+        return;
+    int saved = errno;
+    uint64_t one = 1;
+    /* Not write(): that is a cancellation point. Can only fail when it is readable already. */
+    (void)syscall(SYS_write, redlock->wake_fd, &one, sizeof(one));
+    errno = saved;
+}
+
+void dlk_redlock_write_soon(dlk_redlock *redlock, int64_t now)
+{
+    redlock->unsent = true;
+    if (redlock->armed)
+        redlock_kick(&redlock->base);
+    else
+        dlk_redlock_look(redlock, now);
+}
+
+static void redlock_flush(dlk_backend *backend)
+{
+    dlk_redlock *redlock = self(backend);
+    redlock->unsent = false;
+    EACH_NODE(redlock, node)
+    node->backend->type->flush(node->backend);
+}
+
+/* Who waits asks again: nobody tells of a release. */
+static void redlock_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
+{
+    (void)backend;
+    (void)key;
+    (void)on;
+    (void)now;
+}
+
+static void adapt(const dlk_settings *settings, dlk_traits *traits)
+{
+    if (!dlk_settings_int(settings, DLK_KEY_REDLOCK_FENCING))
+        return;
+    traits->class = DLK_REQUIRE_FENCING;
+    traits->tokens = true;
+}
+
+static const char *const schemes[] = {"redlock", "redlocks", NULL};
+static const char *const memlock_schemes[] = {"memlock", NULL};
+
+#define TRAITS                                                                           \
+    .class = DLK_REQUIRE_EFFICIENCY, .margin_percent = 1, .margin_ms = 2,                \
+    .kinds = {[DLOCK_MUTEX] = true}
+
+#define FUNCTIONS                                                                        \
+    .open = redlock_open, .start = redlock_start, .stop = redlock_stop,                  \
+    .free = redlock_free, .forked = redlock_forked, .key_open = dlk_redlock_key_open,    \
+    .key_close = dlk_redlock_key_close, .ask = dlk_redlock_ask, .watch = redlock_watch,  \
+    .tick = redlock_tick, .arm = redlock_arm, .sleep = redlock_sleep,                    \
+    .process = redlock_process, .kick = redlock_kick, .flush = redlock_flush
+
+const dlk_backend_type dlk_redlock_backend = {
+    .name = "redlock",
+    .schemes = schemes,
+    .traits = {.layout = "string", TRAITS},
+    .adapt = adapt,
+    FUNCTIONS,
+};
+
+/* The same of memcacheds: whatever one of them forgets, most have it still. */
+const dlk_backend_type dlk_memlock_backend = {
+    .name = "redlock",
+    .schemes = memlock_schemes,
+    .traits = {.layout = "item", TRAITS},
+    FUNCTIONS,
+};

@@ -1,0 +1,321 @@
+/* Putting the nodes' reports together: what most of them say. */
+#include "backends/redlock/inner.h"
+#include "backends/redlock/redlock.h"
+#include "util/info.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool give(dlk_redlock_round *round, dlock_info *info)
+{
+    if (dlk_info_failed(info)) {
+        dlk_info_free(info);
+        return false;
+    }
+    round->parent->info = info;
+    return true;
+}
+
+static const dlock_info *report_of(const dlk_redlock_round *round, int index)
+{
+    return round->yes & dlk_node_bit(index) ? round->asks[index].info : NULL;
+}
+
+static int64_t number_of(const dlock_info *info, const char *key, int64_t otherwise)
+{
+    const char *text = dlock_info_get(info, key);
+    return text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+/* ---- inspect ---- */
+
+static const char *owner_at(const dlk_redlock_round *round, int index)
+{
+    return dlock_info_get(report_of(round, index), "holders.0.owner");
+}
+
+/* On how many nodes this owner has the lock. */
+static int count_owner(const dlk_redlock_round *round, const char *owner)
+{
+    int count = 0;
+    for (int i = 0; i < round->redlock->count; i++) {
+        const char *other = owner_at(round, i);
+        count += other && strcmp(other, owner) == 0;
+    }
+    return count;
+}
+
+/* Who has it on most nodes, or NULL. */
+static const char *holder_of(const dlk_redlock_round *round)
+{
+    for (int i = 0; i < round->redlock->count; i++) {
+        const char *owner = owner_at(round, i);
+        if (owner && count_owner(round, owner) >= round->redlock->quorum)
+            return owner;
+    }
+    return NULL;
+}
+
+static int descending(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x < *y) - (*x > *y);
+}
+
+/* Held until it is over on so many nodes that the others are too few. */
+static int64_t left_of(const dlk_redlock_round *round, const char *owner)
+{
+    int64_t left[DLK_REDLOCK_MAX] = {0};
+    size_t count = 0;
+    for (int i = 0; i < round->redlock->count; i++) {
+        const char *other = owner_at(round, i);
+        if (other && strcmp(other, owner) == 0)
+            left[count++] =
+                number_of(report_of(round, i), "holders.0.remaining_ms", INT64_MAX);
+    }
+    qsort(left, count, sizeof(*left), descending);
+    return left[round->redlock->quorum - 1];
+}
+
+/* Written by most nodes. Others may have proposed a larger one too late, or not be told yet. */
+static int64_t token_of(const dlk_redlock_round *round, const char *owner)
+{
+    int64_t tokens[DLK_REDLOCK_MAX] = {0};
+    size_t count = 0;
+    for (int i = 0; i < round->redlock->count; i++) {
+        const char *other = owner_at(round, i);
+        if (other && strcmp(other, owner) == 0)
+            tokens[count++] = number_of(report_of(round, i), "holders.0.token", 0);
+    }
+    qsort(tokens, count, sizeof(*tokens), descending);
+    return tokens[round->redlock->quorum - 1];
+}
+
+/* As our own grants call themselves, where the nodes know them by another number. */
+static void add_owner(const dlk_redlock *redlock, dlock_info *info, const char *owner)
+{
+    char text[DLK_UUID_SIZE + 24];
+    uint64_t number = dlk_claim_number_of(redlock, owner);
+    if (number)
+        snprintf(text, sizeof(text), "%s:%" PRIu64, redlock->base.host->uuid, number);
+    dlk_info_add_text(info, number ? text : owner, "holders.0.owner");
+}
+
+static void add_nodes(const dlk_redlock_round *round, dlock_info *info)
+{
+    for (int i = 0; i < round->redlock->count; i++) {
+        const char *owner = owner_at(round, i);
+        bool answered = report_of(round, i) != NULL;
+        dlk_info_add_text(info, round->redlock->nodes[i].place, "nodes.%d.place", i);
+        dlk_info_add_text(info,
+                          !answered ? "no answer"
+                          : owner   ? "held"
+                                    : "free",
+                          "nodes.%d.state", i);
+        if (owner)
+            dlk_info_add_text(info, owner, "nodes.%d.owner", i);
+    }
+}
+
+bool dlk_report_inspect(dlk_redlock_round *round)
+{
+    dlk_redlock *redlock = round->redlock;
+    const char *owner = holder_of(round);
+    dlock_info *info = dlk_info_new();
+    dlk_info_add_int(info, owner != NULL, "held");
+    dlk_info_add_text(info, "mutex", "kind");
+    if (owner) {
+        int64_t left = left_of(round, owner);
+        add_owner(redlock, info, owner);
+        if (redlock->fencing)
+            dlk_info_add_int(info, token_of(round, owner), "holders.0.token");
+        if (left < INT64_MAX)
+            dlk_info_add_int(info, left, "holders.0.remaining_ms");
+        dlk_info_add_int(info, 1, "holders.0.count");
+        round->parent->wait_ms =
+            dlk_rand_jitter(redlock->base.host->rand, redlock->retry_ms, 33);
+    }
+    dlk_info_add_text(info, redlock->base.type->traits.layout, "layout");
+    add_nodes(round, info);
+    return give(round, info);
+}
+
+/* ---- list ---- */
+
+typedef struct listed {
+    const char *name, *owner;
+    int64_t left;
+} listed;
+
+/* One owner's lock side by side, the longest lease first. */
+static int by_name(const void *a, const void *b)
+{
+    const listed *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    if (order == 0)
+        order = strcmp(x->owner, y->owner);
+    return order ? order : (x->left < y->left) - (x->left > y->left);
+}
+
+/* The entries of a report come as name, owner and perhaps the time left of each lock. */
+static size_t collect(const dlock_info *info, listed *ret)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < dlock_info_count(info); i++) {
+        const char *last = strrchr(dlock_info_key(info, i), '.');
+        const char *text = dlock_info_text(info, i);
+        if (strcmp(last, ".name") == 0)
+            ret[count++] = (listed){text, "", INT64_MAX};
+        else if (count && strcmp(last, ".owner") == 0)
+            ret[count - 1].owner = text;
+        else if (count)
+            ret[count - 1].left = dlock_info_int(info, i);
+    }
+    return count;
+}
+
+static bool same(const listed *a, const listed *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->owner, b->owner) == 0;
+}
+
+/* Those that one owner has on most nodes. */
+static void add_held(const dlk_redlock_round *round, const listed *all, size_t count,
+                     dlock_info *info)
+{
+    size_t quorum = (size_t)round->redlock->quorum, found = 0;
+    for (size_t i = 0; i + quorum <= count && (int64_t)found < round->parent->limit;) {
+        size_t next = i + 1;
+        while (next < count && same(&all[next], &all[i]))
+            next++;
+        if (next - i >= quorum) {
+            int64_t left = all[i + quorum - 1].left;
+            dlk_info_add_text(info, all[i].name, "locks.%zu.name", found);
+            dlk_info_add_text(info, all[i].owner, "locks.%zu.owner", found);
+            if (left < INT64_MAX)
+                dlk_info_add_int(info, left, "locks.%zu.remaining_ms", found);
+            found++;
+        }
+        i = next;
+    }
+}
+
+bool dlk_report_list(dlk_redlock_round *round)
+{
+    size_t room = 1, count = 0;
+    for (int i = 0; i < round->redlock->count; i++)
+        room += dlock_info_count(report_of(round, i));
+    listed *all = calloc(room, sizeof(*all));
+    if (!all)
+        return false;
+    for (int i = 0; i < round->redlock->count; i++)
+        count += collect(report_of(round, i), &all[count]);
+    qsort(all, count, sizeof(*all), by_name);
+    dlock_info *info = dlk_info_new();
+    add_held(round, all, count, info);
+    free(all);
+    return give(round, info);
+}
+
+/* ---- doctor ---- */
+
+enum { FINE, WARNING, UNSAFE };
+
+typedef struct findings {
+    dlock_info *info;
+    int count;
+    int64_t worst;
+} findings;
+
+static void find(findings *all, const char *id, int64_t severity, const char *place,
+                 const char *text)
+{
+    char line[512];
+    snprintf(line, sizeof(line), "%s%s%s", place ? place : "", place ? ": " : "", text);
+    dlk_info_add_text(all->info, id, "findings.%d.id", all->count);
+    dlk_info_add_int(all->info, severity, "findings.%d.severity", all->count);
+    dlk_info_add_text(all->info, line, "findings.%d.text", all->count);
+    all->count++;
+    all->worst = severity > all->worst ? severity : all->worst;
+}
+
+static void add_findings(findings *all, const dlock_info *report, const char *place)
+{
+    char key[40];
+    for (int i = 0;; i++) {
+        snprintf(key, sizeof(key), "findings.%d.id", i);
+        const char *id = dlock_info_get(report, key);
+        if (!id)
+            return;
+        snprintf(key, sizeof(key), "findings.%d.severity", i);
+        int64_t severity = number_of(report, key, WARNING);
+        snprintf(key, sizeof(key), "findings.%d.text", i);
+        const char *text = dlock_info_get(report, key);
+        find(all, id, severity, place, text ? text : "");
+    }
+}
+
+/* Two addresses may lead to one server, which then counts twice. */
+static void find_twins(const dlk_redlock_round *round, findings *all)
+{
+    const dlk_redlock *redlock = round->redlock;
+    for (int i = 0; i < redlock->count; i++) {
+        const char *run = dlock_info_get(report_of(round, i), "server.run_id");
+        for (int k = 0; run && k < i; k++) {
+            const char *other = dlock_info_get(report_of(round, k), "server.run_id");
+            char text[256];
+            if (!other || strcmp(run, other) != 0)
+                continue;
+            snprintf(text, sizeof(text),
+                     "%.100s and %.100s are one server: it counts as two nodes",
+                     redlock->nodes[k].place, redlock->nodes[i].place);
+            find(all, "twins", UNSAFE, NULL, text);
+        }
+    }
+}
+
+static void find_absent(const dlk_redlock_round *round, findings *all)
+{
+    const dlk_redlock *redlock = round->redlock;
+    bool few = dlk_nodes_count(round->yes) < redlock->quorum;
+    for (int i = 0; i < redlock->count; i++) {
+        const dlk_redlock_node *node = &redlock->nodes[i];
+        const dlk_ask *ask = &round->asks[i];
+        if (report_of(round, i))
+            continue;
+        find(all, "node", few ? UNSAFE : WARNING, node->place,
+             ask->error       ? ask->error->text
+             : node->why_down ? node->why_down->text
+                              : "no answer");
+    }
+}
+
+static void find_fencing(const dlk_redlock *redlock, findings *all)
+{
+    if (redlock->base.type == &dlk_memlock_backend) /* its nodes say what they promise */
+        return;
+    if (redlock->fencing)
+        find(all, "fencing", FINE, NULL,
+             "redlock.fencing is on: each grant has a token, which the resource has to "
+             "check");
+    else
+        find(all, "fencing", WARNING, NULL,
+             "redlock.fencing is off: grants have no token, so nothing protects the "
+             "resource "
+             "when nodes forget a lock or their clocks are set");
+}
+
+bool dlk_report_doctor(dlk_redlock_round *round)
+{
+    const dlk_redlock *redlock = round->redlock;
+    findings all = {.info = dlk_info_new()};
+    find_absent(round, &all);
+    find_twins(round, &all);
+    find_fencing(redlock, &all);
+    for (int i = 0; i < redlock->count; i++)
+        add_findings(&all, report_of(round, i), redlock->nodes[i].place);
+    dlk_info_add_int(all.info, all.worst, "verdict");
+    return give(round, all.info);
+}

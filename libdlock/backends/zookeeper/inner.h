@@ -1,0 +1,268 @@
+/*
+ * What the files of this folder share: one client's session, and its places in lines.
+ *
+ *     key ──> seat, seat, …     one for each number the engine has asked with and not given back
+ *               └─ node, node   what it has, or wants, at the server: mostly one
+ *
+ * A seat outlives what the engine knows of it: until each of its nodes is surely gone, by our
+ * delete, by somebody's, or with the session. All of it is guarded by the client's mutex.
+ */
+#ifndef DLK_BACKENDS_ZOOKEEPER_INNER_H
+#define DLK_BACKENDS_ZOOKEEPER_INNER_H
+
+#include "backends/backend.h"
+#include "backends/flight.h"
+#include "backends/zookeeper/plan.h"
+#include "backends/zookeeper/wire.h"
+#include "net/backoff.h"
+#include "util/clock.h"
+
+typedef struct dlk_zk dlk_zk;
+typedef struct dlk_zk_seat dlk_zk_seat;
+
+typedef enum dlk_zk_phase {
+    DLK_ZK_CLOSED,   /* no wire; the next at retry_at */
+    DLK_ZK_OPENING,  /* or connecting again */
+    DLK_ZK_GREETING, /* connected; is the chroot there? */
+    DLK_ZK_UP,
+} dlk_zk_phase;
+
+struct dlk_zk {
+    dlk_backend base; /* first: a dlk_backend * is a dlk_zk * */
+
+    /* set by open, never changed */
+    dlk_settings *settings;
+    char *hosts, *chroot; /* "h:2181,h:2181"; "" or "/a/b" */
+    int64_t connect_ns, close_ms;
+    bool creator_acl;
+
+    dlk_zk_inbox *inbox;
+    dlk_zk_wire *wire;
+    uint32_t epoch; /* of the wire; answers by an older one say nothing any more */
+    dlk_zk_phase phase;
+    bool stopped, was_up, no_containers, listens;
+    int greetings;               /* answers awaited before we are UP */
+    int64_t session, timeout_ms; /* what the server has made of it */
+    int64_t proof; /* send time of the last request that the leader has answered */
+    bool proving;  /* such a request is under way */
+    int64_t connect_until, retry_at;
+    dlk_backoff backoff;
+    dlock_error *why_down;
+
+    dlk_list seats;   /* dlk_zk_seat.all */
+    dlk_list litter;  /* dlk_zk_litter.link */
+    dlk_list reports; /* dlk_zk_report.link */
+    dlk_list idle;    /* dlk_zk_key.idle */
+    dlk_flight flight;
+    int64_t sweep_at;     /* when to try again what couldn't be deleted */
+    uint32_t seen, armed; /* the bell when we last looked, and as frozen by arm */
+};
+
+/* What key_open makes of a name. */
+typedef struct dlk_zk_key {
+    int refs;     /* the key's own, and its seats' */
+    dlk_key *key; /* NULL when that is closed: only what is given back is left */
+    dlock_kind kind;
+    const dlk_zk_plan *plans[2]; /* how to take it; [1]: the read side */
+    dlk_zk_form *forms[2];       /* pattern: as plans */
+    char *base;                  /* path of the name */
+    char *parents[DLK_ZK_STEPS]; /* path above the nodes of each step */
+    int64_t permits;
+    bool strict, warned;
+    bool alone;     /* a semaphore: no other lock's nodes lie beside its two folders */
+    char *beside;   /* … or this one does */
+    dlk_list seats; /* dlk_zk_seat.of_key */
+    dlk_list idle;  /* in zk->idle while somebody only waits for it to be free */
+} dlk_zk_key;
+
+typedef enum dlk_zk_state {
+    DLK_NODE_NONE,
+    DLK_NODE_CREATING,
+    DLK_NODE_UNSURE, /* the create got no answer: look for the UUID */
+    DLK_NODE_SEARCHING,
+    DLK_NODE_THERE,
+    DLK_NODE_DELETING,
+} dlk_zk_state;
+
+typedef struct dlk_zk_node {
+    dlk_zk_seat *seat;
+    const dlk_zk_rule *rule;
+    const char *parent;
+    dlk_zk_state state;
+    char uuid[DLK_UUID_SIZE];
+    char *path; /* THERE, DELETING: full */
+    int64_t czxid;
+    char *ahead;       /* path that we watch, or NULL; a lease: the parent's children */
+    bool armed;        /* … and its watch is set */
+    bool own_armed;    /* our own node is watched */
+    bool listing;      /* a list for us is under way */
+    bool parents;      /* the parents were found missing: make them first */
+    bool asked_delete; /* a delete got no answer: NO_NODE is our own doing */
+    int tries;         /* without a conclusion */
+    int64_t looked;    /* when the list was sent by which `armed` stands */
+    dlock_error *refused;
+    /* Paths of nodes that may be ours, whose names don't say it; owned. */
+    char **candidates;
+    size_t candidate_count;
+} dlk_zk_node;
+
+struct dlk_zk_seat {
+    dlk_list all, of_key;
+    dlk_zk *zk;
+    dlk_zk_key *home;
+    const dlk_zk_plan *plan;
+    uint64_t number;
+    int calls; /* under way, and of ours that are in it: the seat must stay */
+    int step;  /* the node that we work on */
+    bool shared, granted, leaving, new_place;
+    bool sided; /* its side node was made, or may have been */
+    int64_t token;
+    int64_t since; /* the proof by which it was granted */
+    dlk_zk_node nodes[DLK_ZK_STEPS];
+    dlk_zk_node side; /* a downgrade's read node while it is made */
+    dlk_ask *take, *give, *keep, *verify;
+};
+
+/* A node that is to be gone, and belongs to nobody any more. */
+typedef struct dlk_zk_litter {
+    dlk_list link;
+    bool sent;
+    char path[];
+} dlk_zk_litter;
+
+static inline dlk_zk *dlk_zk_of(dlk_backend *backend)
+{
+    return (dlk_zk *)(void *)backend;
+}
+static inline dlk_zk_key *dlk_zk_key_of(const dlk_key *key)
+{
+    return key->data;
+}
+
+/* ---- zookeeper.c ---- */
+void dlk_zk_key_unref(dlk_zk_key *home);
+
+/* ---- session.c ---- */
+enum { DLK_ZK_QUIET = 1, DLK_ZK_ASKED = 2 };
+typedef void dlk_zk_done(dlk_zk_call *call, int64_t now);
+/* Sends; false: not sent, and @p done won't be called. */
+bool dlk_zk_send(dlk_zk *zk, const dlk_zk_request *request, dlk_zk_done *done,
+                 void *owner, void *extra, int flags, int64_t now);
+/* Likewise, with two things to call: @p done calls @p then. */
+bool dlk_zk_send_then(dlk_zk *zk, const dlk_zk_request *request, dlk_zk_done *done,
+                      dlk_zk_done *then, void *owner, void *extra, int flags,
+                      int64_t now);
+/* The same for a seat, which stays until the answer has come, and with @p extra in the call; an
+ * answer that says nothing any more isn't told. */
+bool dlk_zk_seat_send(dlk_zk_seat *seat, const dlk_zk_request *request, dlk_zk_done *then,
+                      void *extra, int flags, int64_t now);
+/* Whether the session that the call was sent in is over: its answer says nothing any more. */
+static inline bool dlk_zk_stale(const dlk_zk *zk, const dlk_zk_call *call)
+{
+    return call->item.epoch != zk->epoch;
+}
+void dlk_zk_session_begin(dlk_zk *zk, int64_t now);
+void dlk_zk_session_end(dlk_zk *zk);
+int64_t dlk_zk_session_tick(dlk_zk *zk, int64_t now);
+void dlk_zk_session_news(dlk_zk *zk, const dlk_zk_item *item, int64_t now);
+/* Whether the last proof of life will do for what begins now; else one is asked for, and answered
+ * before whatever is sent next. */
+bool dlk_zk_prove(dlk_zk *zk, int64_t now);
+/* What an end that was no success means to whoever asked; `what` was asked of `path`. */
+dlock_error *dlk_zk_error(const dlk_zk *zk, const dlk_zk_call *call, const char *what,
+                          const char *path);
+
+/* ---- node.c ---- */
+typedef enum dlk_zk_heard {
+    DLK_HEARD_FIRST,
+    DLK_HEARD_BEHIND,
+    DLK_HEARD_UNKNOWN, /* a request got no answer */
+    DLK_HEARD_UNSENT,
+    DLK_HEARD_REFUSED, /* node->refused says why */
+} dlk_zk_heard;
+
+void dlk_zk_node_init(dlk_zk_node *node, dlk_zk_seat *seat, const dlk_zk_rule *rule,
+                      const char *parent);
+/* On towards being first; dlk_zk_seat_heard tells, perhaps before this returns. */
+void dlk_zk_node_go(dlk_zk_node *node, int64_t now);
+/* Away with it; dlk_zk_seat_left tells when it is surely gone, or that it couldn't be done now. */
+void dlk_zk_node_leave(dlk_zk_node *node, int64_t now);
+/* The session is over, and with it the node. */
+void dlk_zk_node_forget(dlk_zk_node *node);
+/* Among node.c, make.c and plain.c: */
+static inline bool dlk_zk_node_send(dlk_zk_node *node, const dlk_zk_request *request,
+                                    dlk_zk_done *then, int flags, int64_t now)
+{
+    return dlk_zk_seat_send(node->seat, request, then, node, flags, now);
+}
+void dlk_zk_node_look(dlk_zk_node *node, int64_t now);
+void dlk_zk_node_join(dlk_zk_node *node, int64_t now);
+void dlk_zk_node_search(dlk_zk_node *node, int64_t now);
+void dlk_zk_node_drop_candidates(dlk_zk_node *node);
+void dlk_zk_node_hear(dlk_zk_node *node, dlk_zk_heard heard, int64_t now);
+void dlk_zk_node_refuse(dlk_zk_node *node, dlock_error *why, int64_t now);
+char *dlk_zk_node_data(const dlk_zk_node *node);
+bool dlk_zk_node_make_parents(dlk_zk_node *node, int64_t now);
+/* What the names of such a node begin with, whatever number the server gives it. */
+char *dlk_zk_node_prefix(const dlk_zk_seat *seat, const dlk_zk_rule *rule, bool shared,
+                         const char *uuid);
+/* The path that the client watches has changed. True when this node waited for it. */
+bool dlk_zk_node_changed(dlk_zk_node *node, const char *path);
+void dlk_zk_litter_add(dlk_zk *zk, const char *path, int64_t now);
+void dlk_zk_litter_sweep(dlk_zk *zk, int64_t now);
+char *dlk_zk_join(const char *parent, const char *child);
+const char *dlk_zk_base_name(const char *path);
+
+/* ---- uuid.c ---- */
+void dlk_zk_uuid_new(dlk_zk_node *node);
+/* Does the node of this name belong to the owner "<uuid>:<number>"? */
+bool dlk_zk_uuid_is_of(const char *name, const char *owner);
+
+/* ---- plain.c ---- */
+void dlk_zk_plain_go(dlk_zk_node *node, int64_t now);
+/* What a create without an answer has made is to go. */
+void dlk_zk_plain_search(dlk_zk_node *node, int64_t now);
+
+/* ---- pattern.c ---- */
+/* Fills forms and parents[0] from zookeeper.node. */
+dlock_err dlk_zk_pattern_open(const dlk_zk *zk, const dlk_key *key, dlk_zk_key *home,
+                              dlock_error **err);
+void dlk_zk_form_free(dlk_zk_form *form);
+/* The text before the digits. */
+char *dlk_zk_form_expand(const dlk_zk_form *form, int64_t session, const char *uuid);
+
+/* ---- seat.c ---- */
+void dlk_zk_acquire(dlk_zk *zk, dlk_ask *ask, int64_t now);
+void dlk_zk_release(dlk_zk *zk, dlk_ask *ask, int64_t now);
+void dlk_zk_seat_heard(dlk_zk_seat *seat, dlk_zk_node *node, dlk_zk_heard heard,
+                       int64_t now);
+/* @p call NULL: there was nothing, or it went with the session. */
+void dlk_zk_seat_left(dlk_zk_seat *seat, dlk_zk_node *node, const dlk_zk_call *call,
+                      int64_t now);
+dlk_zk_seat *dlk_zk_seat_find(const dlk_key *key, uint64_t number);
+/* Frees it if nothing of it is left. */
+void dlk_zk_seat_settle(dlk_zk_seat *seat);
+void dlk_zk_seat_free(dlk_zk_seat *seat);
+/* What is to be given back, and couldn't be, once more. */
+void dlk_zk_seats_sweep(dlk_zk *zk, int64_t now);
+void dlk_zk_seats_forget(dlk_zk *zk, const dlock_error *why);
+void dlk_zk_seats_changed(dlk_zk *zk, const char *path, int64_t now);
+void dlk_zk_key_orphan(dlk_zk *zk, dlk_zk_key *home);
+/* The node whose czxid is the token. */
+static inline dlk_zk_node *dlk_zk_seat_prize(dlk_zk_seat *seat)
+{
+    return &seat->nodes[seat->plan->steps - 1];
+}
+
+/* ---- keep.c ---- */
+void dlk_zk_renew(dlk_zk *zk, dlk_ask *ask, int64_t now);
+void dlk_zk_verify(dlk_zk *zk, dlk_ask *ask, int64_t now);
+/* Somebody may have touched the node of a grant. */
+void dlk_zk_look_after(dlk_zk_seat *seat, int64_t now);
+void dlk_zk_listen(dlk_backend *backend, int64_t now);
+/* The service has taken the grant. */
+void dlk_zk_seat_lost(dlk_zk_seat *seat);
+/* A downgrade's read node has news. */
+void dlk_zk_side_heard(dlk_zk_seat *seat, dlk_zk_heard heard, int64_t now);
+
+#endif

@@ -1,0 +1,327 @@
+/*
+ * Keeping what was granted: renewing is looking whether our node is still there, with a proof that
+ * the session lives; and hearing at once when somebody deletes the node or writes into it that he
+ * wants the lock (Curator's Revoker).
+ */
+#include "backends/zookeeper/inner.h"
+
+#include "util/error.h"
+#include "util/point.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REVOKE "__REVOKE__"
+
+static void answer(dlk_zk_seat *seat, dlk_ask **place, dlk_reply reply)
+{
+    dlk_ask *ask = *place;
+    *place = NULL;
+    if (ask)
+        dlk_flight_answer(&seat->zk->flight, ask, reply);
+}
+
+/* ---- loss ---- */
+
+/* Nothing of it is left at the server that would be ours; what may be left of other steps goes. */
+static void gone(dlk_zk_seat *seat, int64_t now)
+{
+    dlk_zk_node_forget(dlk_zk_seat_prize(seat));
+    seat->leaving = true;
+    for (int i = 0; i < seat->plan->steps; i++)
+        if (seat->nodes[i].state != DLK_NODE_NONE)
+            dlk_zk_node_leave(&seat->nodes[i], now);
+    if (seat->side.state != DLK_NODE_NONE)
+        dlk_zk_node_leave(&seat->side, now);
+    answer(seat, &seat->keep, DLK_NOT_OURS);
+    answer(seat, &seat->verify, DLK_NOT_OURS);
+}
+
+void dlk_zk_seat_lost(dlk_zk_seat *seat)
+{
+    dlk_host *host = seat->zk->base.host;
+    seat->leaving = true;
+    answer(seat, &seat->keep, DLK_NOT_OURS);
+    answer(seat, &seat->verify, DLK_NOT_OURS);
+    host->lost(host, seat->home->key, seat->number);
+}
+
+/* ---- looking after the node ---- */
+
+static bool is_ours(const dlk_zk_seat *seat, const dlk_zk_call *call)
+{
+    bool ours = call->stat.ephemeral_owner == seat->zk->session;
+    return call->end == DLK_ZK_OK && (ours || DLK_PLANTED(OLD_SESSIONS_NODE));
+}
+
+static void hear_revoke(const dlk_zk_seat *seat, const dlk_zk_call *call)
+{
+    dlk_host *host = seat->zk->base.host;
+    if (call->item.text && call->size == sizeof(REVOKE) - 1 &&
+        memcmp(call->item.text, REVOKE, call->size) == 0)
+        host->revoked(host, seat->number);
+}
+
+static bool unanswered(const dlk_zk_call *call)
+{
+    return call->end != DLK_ZK_OK && call->end != DLK_ZK_NO_NODE;
+}
+
+/* The node, and from now on whatever happens to it. */
+static bool get_own(dlk_zk_seat *seat, dlk_zk_done *done, int64_t now)
+{
+    dlk_zk_node *prize = dlk_zk_seat_prize(seat);
+    const dlk_zk_request request = {.verb = prize->own_armed ? DLK_ZK_EXISTS : DLK_ZK_GET,
+                                    .path = prize->path,
+                                    .watch = true};
+    return prize->path && dlk_zk_seat_send(seat, &request, done, prize, 0, now);
+}
+
+static void on_looked_after(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_seat *seat = call->owner;
+    if (!seat->granted || seat->leaving || unanswered(call))
+        return;
+    if (!is_ours(seat, call)) {
+        gone(seat, now);
+        dlk_zk_seat_lost(seat);
+        return;
+    }
+    dlk_zk_seat_prize(seat)->own_armed = true;
+    hear_revoke(seat, call);
+}
+
+/* Not while a write node goes for the read node's sake: that it has gone would be taken for a loss. */
+void dlk_zk_look_after(dlk_zk_seat *seat, int64_t now)
+{
+    const dlk_zk_node *prize = dlk_zk_seat_prize(seat);
+    if (seat->granted && !seat->leaving && prize->state == DLK_NODE_THERE &&
+        !prize->own_armed)
+        (void)get_own(seat, on_looked_after, now); /* without, the next renewal looks */
+}
+
+void dlk_zk_listen(dlk_backend *backend, int64_t now)
+{
+    dlk_zk *zk = dlk_zk_of(backend);
+    if (zk->listens)
+        return;
+    zk->listens = true;
+    DLK_LIST_FOR(it, &zk->seats)
+    dlk_zk_look_after(DLK_LIST_ITEM(it, dlk_zk_seat, all), now);
+}
+
+/* ---- from the write to the read side ---- */
+
+static void on_write_deleted(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_seat *seat = call->owner;
+    dlk_zk_node *node = &seat->nodes[0], *side = &seat->side;
+    node->state = DLK_NODE_THERE;
+    if (call->end == DLK_ZK_NO_NODE && !node->asked_delete) {
+        gone(seat, now); /* somebody has deleted it before us, and others may be in */
+        return;
+    }
+    if (call->end == DLK_ZK_CUT || call->end == DLK_ZK_NO_MEMORY)
+        node->asked_delete = true;
+    if (call->end != DLK_ZK_OK && call->end != DLK_ZK_NO_NODE) {
+        answer(seat, &seat->keep, DLK_UNKNOWN);
+        return;
+    }
+    free(node->path);
+    if (side->state ==
+        DLK_NODE_DELETING) { /* given back meanwhile: its answer comes next */
+        node->path = NULL;
+        node->state = DLK_NODE_NONE;
+        node->own_armed = false;
+        answer(seat, &seat->keep, DLK_YES);
+        return;
+    }
+    node->path = side->path;
+    node->rule = seat->home->plans[1]->step[0].rule;
+    node->own_armed = node->asked_delete = false;
+    side->path = NULL;
+    side->state = DLK_NODE_NONE;
+    seat->shared = true;
+    if (seat->leaving)
+        dlk_zk_node_leave(node, now);
+    if (seat->keep)
+        seat->keep->ttl_ms = seat->zk->timeout_ms;
+    answer(seat, &seat->keep, DLK_YES);
+}
+
+static void delete_write(dlk_zk_seat *seat, int64_t now)
+{
+    dlk_zk_node *node = &seat->nodes[0];
+    const dlk_zk_request request = {.verb = DLK_ZK_DELETE, .path = node->path};
+    if (dlk_zk_seat_send(seat, &request, on_write_deleted, node, 0, now))
+        node->state = DLK_NODE_DELETING;
+    else
+        answer(seat, &seat->keep, DLK_NOT_SENT);
+}
+
+static void on_side_created(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_seat *seat = call->owner;
+    bool there = call->end == DLK_ZK_OK || call->end == DLK_ZK_NODE_EXISTS;
+    bool unsure = call->end == DLK_ZK_CUT || call->end == DLK_ZK_NO_MEMORY;
+    seat->sided |= there || unsure; /* and still is, should this try be refused */
+    seat->side.state = seat->sided ? DLK_NODE_THERE : DLK_NODE_NONE;
+    if (seat->leaving)
+        dlk_zk_node_leave(&seat->side, now);
+    else if (there)
+        delete_write(seat, now);
+    else if (unsure)
+        answer(seat, &seat->keep, DLK_UNKNOWN);
+    else if (seat->keep) {
+        dlk_ask *keep = seat->keep;
+        seat->keep = NULL;
+        dlk_flight_refuse(&seat->zk->flight, keep,
+                          dlk_zk_error(seat->zk, call, "make a read node below",
+                                       seat->nodes[0].parent));
+    }
+}
+
+/* Curator's nested read: no place of its own, but that of the write node, in whose name its digits
+ * stand. Its name is known beforehand, so making it may be repeated. */
+static bool name_side(dlk_zk_seat *seat)
+{
+    dlk_zk_node *node = &seat->nodes[0];
+    const char *digits = dlk_zk_digits(node->path);
+    char uuid[DLK_UUID_SIZE];
+    if (seat->side.path)
+        return true;
+    memcpy(uuid, node->uuid, sizeof(uuid));
+    uuid[0] = uuid[0] == '0'
+                  ? '1'
+                  : '0'; /* another one than the write node's, as good as new */
+    const dlk_zk_rule *rule = seat->home->plans[1]->step[0].rule;
+    char *prefix = dlk_zk_node_prefix(seat, rule, true, uuid);
+    if (!digits || !prefix ||
+        asprintf(&seat->side.path, "%s/%s%s", node->parent, prefix, digits) < 0)
+        seat->side.path = NULL;
+    free(prefix);
+    return seat->side.path != NULL;
+}
+
+static void turn(dlk_zk_seat *seat, int64_t now)
+{
+    /* A try that nobody waits for any more is still under way: its answer is this one's, too. */
+    if (seat->side.state == DLK_NODE_CREATING ||
+        seat->nodes[0].state == DLK_NODE_DELETING)
+        return;
+    if (!name_side(seat)) {
+        answer(seat, &seat->keep, DLK_NOT_SENT);
+        return;
+    }
+    char *data = dlk_zk_node_data(&seat->side);
+    const dlk_zk_request request = {.verb = DLK_ZK_CREATE,
+                                    .path = seat->side.path,
+                                    .data = data,
+                                    .size = data ? strlen(data) : 0,
+                                    .mode = DLK_ZK_EPHEMERAL};
+    if (data && dlk_zk_seat_send(seat, &request, on_side_created, &seat->side, 0, now))
+        seat->side.state = DLK_NODE_CREATING;
+    else
+        answer(seat, &seat->keep, DLK_NOT_SENT);
+    free(data);
+}
+
+void dlk_zk_side_heard(dlk_zk_seat *seat, dlk_zk_heard heard, int64_t now)
+{
+    (void)
+        heard; /* only that it couldn't be deleted: once more with the rest of the seat */
+    seat->zk->sweep_at = now + DLK_NS_PER_SEC;
+}
+
+/* ---- renew, verify ---- */
+
+static void on_renewed(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_seat *seat = call->owner;
+    dlk_ask *keep = seat->keep;
+    if (!keep || seat->leaving) {
+        answer(seat, &seat->keep, DLK_NOT_OURS);
+        return;
+    }
+    if (unanswered(call)) {
+        answer(seat, &seat->keep, DLK_UNKNOWN);
+        return;
+    }
+    if (!is_ours(seat, call)) {
+        gone(seat, now);
+        return;
+    }
+    dlk_zk_seat_prize(seat)->own_armed = true;
+    hear_revoke(seat, call);
+    if (seat->zk->timeout_ms < keep->ttl_ms)
+        keep->ttl_ms = seat->zk->timeout_ms;
+    if (seat->zk->proof < keep->since)
+        keep->since = seat->zk->proof;
+    answer(seat, &seat->keep, DLK_YES);
+}
+
+void dlk_zk_renew(dlk_zk *zk, dlk_ask *ask, int64_t now)
+{
+    dlk_zk_seat *seat = dlk_zk_seat_find(ask->key, ask->number);
+    if (ask->text) {
+        dlk_flight_refuse(&zk->flight, ask,
+                          dlk_error_make(DLOCK_ENOTSUP,
+                                         "zookeeper: the lease is the session's: one "
+                                         "lock's can't be longer"));
+        return;
+    }
+    if (!seat || !seat->granted || seat->leaving || seat->keep) {
+        dlk_flight_answer(&zk->flight, ask, DLK_NOT_OURS);
+        return;
+    }
+    seat->keep = ask;
+    dlk_flight_await(&zk->flight, ask);
+    seat->calls++;
+    if (ask->shared && !seat->shared) {
+        turn(seat, now);
+    } else {
+        (void)dlk_zk_prove(zk, now);
+        if (!get_own(seat, on_renewed, now))
+            answer(seat, &seat->keep, DLK_NOT_SENT);
+    }
+    seat->calls--;
+    dlk_zk_seat_settle(seat);
+}
+
+static void on_verified(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_seat *seat = call->owner;
+    if (!seat->verify)
+        return;
+    if (unanswered(call))
+        answer(seat, &seat->verify, DLK_UNKNOWN);
+    else if (seat->leaving || is_ours(seat, call))
+        answer(seat, &seat->verify, seat->leaving ? DLK_NOT_OURS : DLK_YES);
+    else
+        gone(seat, now);
+}
+
+void dlk_zk_verify(dlk_zk *zk, dlk_ask *ask, int64_t now)
+{
+    dlk_zk_seat *seat = dlk_zk_seat_find(ask->key, ask->number);
+    if (!seat || !seat->granted || seat->leaving) {
+        dlk_flight_answer(&zk->flight, ask, DLK_NOT_OURS);
+        return;
+    }
+    /* Two at a time, or on its way to the read side: it goes by what is known. */
+    if (seat->verify || dlk_zk_seat_prize(seat)->state != DLK_NODE_THERE) {
+        dlk_flight_answer(&zk->flight, ask, DLK_NOT_SENT);
+        return;
+    }
+    const dlk_zk_request request = {.verb = DLK_ZK_EXISTS,
+                                    .path = dlk_zk_seat_prize(seat)->path};
+    seat->verify = ask;
+    dlk_flight_await(&zk->flight, ask);
+    seat->calls++;
+    (void)dlk_zk_prove(zk, now);
+    if (!dlk_zk_seat_send(seat, &request, on_verified, NULL, 0, now))
+        answer(seat, &seat->verify, DLK_NOT_SENT);
+    seat->calls--;
+    dlk_zk_seat_settle(seat);
+}

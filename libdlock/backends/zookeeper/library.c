@@ -1,0 +1,450 @@
+/*
+ * wire.h by libzookeeper_mt.
+ *
+ * Threads. The library resolves names and connects in zookeeper_init2, and waits for its own two
+ * threads in zookeeper_close, so both run on short-lived threads of ours; what the library starts
+ * inherits their blocked signals. Its completions and watchers copy what they were given into the
+ * inbox and do nothing else.
+ *
+ * Every watch is set with the handle's own watcher and context: the library hands session events
+ * to each armed watch as well, and drops duplicates, so one context that lives as long as the
+ * handle is all there is to free.
+ */
+#include "backends/zookeeper/wire.h"
+
+#include "util/error.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define THREADED
+#include <zookeeper/zookeeper.h>
+
+/* Unasked the library resolves its servers' names before each request and each answer. That takes
+ * as long as the rest; and the C library, in which the name is looked up, has locks of its own: a
+ * fork meanwhile leaves them to a child that may wait for them for ever. So: only to connect. */
+#define RESOLVE_TO_CONNECT (-1)
+
+struct dlk_zk_wire {
+    dlk_zk_inbox *inbox;
+    uint32_t epoch;
+    char *hosts, *auth;
+    int timeout_ms;
+    bool creator_acl;
+
+    pthread_mutex_t mutex; /* guards: */
+    zhandle_t *handle;     /* NULL until the library made it, and when it is closed */
+    bool closing;
+
+    dlk_list sent; /* dlk_zk_call.sent; under the inbox's mutex */
+    pthread_t opener;
+    _Atomic int socket; /* of the connection, -1: not known */
+};
+
+/* ---- what the library says ---- */
+
+static dlk_zk_end end_of(int rc)
+{
+    switch (rc) {
+    case ZOK:
+        return DLK_ZK_OK;
+    case ZNONODE:
+        return DLK_ZK_NO_NODE;
+    case ZNODEEXISTS:
+        return DLK_ZK_NODE_EXISTS;
+    case ZNOTEMPTY:
+        return DLK_ZK_NOT_EMPTY;
+    case ZNOAUTH:
+        return DLK_ZK_NO_AUTH;
+    case ZNOCHILDRENFOREPHEMERALS:
+        return DLK_ZK_NO_CHILDREN;
+    case ZUNIMPLEMENTED:
+        return DLK_ZK_NOT_KNOWN;
+    case ZTHROTTLEDOP:
+        return DLK_ZK_BUSY;
+    case ZSESSIONEXPIRED:
+        return DLK_ZK_GONE;
+    case ZBADARGUMENTS:
+    case ZINVALIDACL:
+    case ZAUTHFAILED:
+    case ZBADVERSION:
+    case ZNOTREADONLY:
+    case ZNOWATCHER:
+    case ZEPHEMERALONLOCALSESSION:
+        return DLK_ZK_BAD;
+    default: /* ZCONNECTIONLOSS, ZOPERATIONTIMEOUT, ZCLOSING and what we don't know */
+        return DLK_ZK_CUT;
+    }
+}
+
+static void came_back(dlk_zk_call *call, int rc)
+{
+    call->code = rc;
+    if (call->end == DLK_ZK_OK)
+        call->end = end_of(rc);
+    dlk_zk_inbox_put(call->wire->inbox, &call->item);
+}
+
+static void take_text(dlk_zk_call *call, const char *text, size_t size)
+{
+    call->item.text = malloc(size + 1);
+    if (!call->item.text) {
+        call->end = DLK_ZK_NO_MEMORY;
+        return;
+    }
+    memcpy(call->item.text, text, size);
+    call->item.text[size] = '\0';
+    call->size = size;
+}
+
+static void take_stat(dlk_zk_call *call, const struct Stat *stat)
+{
+    call->stat = (dlk_zk_stat){.czxid = stat->czxid,
+                               .ephemeral_owner = stat->ephemeralOwner,
+                               .version = stat->version,
+                               .children = stat->numChildren};
+}
+
+static void on_nothing(int rc, const void *data)
+{
+    came_back((dlk_zk_call *)(uintptr_t)data, rc);
+}
+
+static void on_string(int rc, const char *text, const void *data)
+{
+    (void)text;
+    came_back((dlk_zk_call *)(uintptr_t)data, rc);
+}
+
+static void on_stat(int rc, const struct Stat *stat, const void *data)
+{
+    dlk_zk_call *call = (dlk_zk_call *)(uintptr_t)data;
+    if (rc == ZOK && stat)
+        take_stat(call, stat);
+    came_back(call, rc);
+}
+
+static void on_created(int rc, const char *text, const struct Stat *stat,
+                       const void *data)
+{
+    dlk_zk_call *call = (dlk_zk_call *)(uintptr_t)data;
+    if (rc == ZOK && text)
+        take_text(call, text, strlen(text));
+    if (rc == ZOK && stat)
+        take_stat(call, stat);
+    came_back(call, rc);
+}
+
+static void on_data(int rc, const char *value, int size, const struct Stat *stat,
+                    const void *data)
+{
+    dlk_zk_call *call = (dlk_zk_call *)(uintptr_t)data;
+    if (rc == ZOK)
+        take_text(call, value ? value : "", value && size > 0 ? (size_t)size : 0);
+    if (rc == ZOK && stat)
+        take_stat(call, stat);
+    came_back(call, rc);
+}
+
+/* All names in one block behind the pointers to them. */
+static void take_children(dlk_zk_call *call, const struct String_vector *names)
+{
+    size_t count = (size_t)names->count, bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += strlen(names->data[i]) + 1;
+    call->children = malloc(count * sizeof(char *) + bytes + 1);
+    if (!call->children) {
+        call->end = DLK_ZK_NO_MEMORY;
+        return;
+    }
+    char *to = (char *)(call->children + count);
+    for (size_t i = 0; i < count; i++) {
+        size_t size = strlen(names->data[i]) + 1;
+        call->children[i] = memcpy(to, names->data[i], size);
+        to += size;
+    }
+    call->child_count = count;
+}
+
+static void on_children(int rc, const struct String_vector *names, const void *data)
+{
+    dlk_zk_call *call = (dlk_zk_call *)(uintptr_t)data;
+    if (rc == ZOK && names)
+        take_children(call, names);
+    came_back(call, rc);
+}
+
+/* ---- watches and session events ---- */
+
+static void tell(dlk_zk_wire *wire, zhandle_t *handle, dlk_zk_news news, const char *text)
+{
+    dlk_zk_item *item = dlk_zk_item_new(news, wire->epoch, text);
+    if (!item) {
+        dlk_zk_inbox_lose(wire->inbox);
+        return;
+    }
+    if (news == DLK_ZK_CONNECTED) {
+        item->session = zoo_client_id(handle)->client_id;
+        item->timeout_ms = zoo_recv_timeout(handle);
+    }
+    dlk_zk_inbox_put(wire->inbox, item);
+}
+
+static bool leads_to(int fd, const struct sockaddr_storage *peer, socklen_t size)
+{
+    struct sockaddr_storage other = {0};
+    socklen_t other_size = sizeof(other);
+    return getpeername(fd, (struct sockaddr *)&other, &other_size) == 0 &&
+           other_size == size && memcmp(&other, peer, size) == 0;
+}
+
+/* Debian's library leaves its socket open over an exec. It doesn't hand it out either, so it is
+ * found by where it leads to. */
+static void close_on_exec(dlk_zk_wire *wire, zhandle_t *handle)
+{
+    struct sockaddr_storage peer = {0};
+    socklen_t size = sizeof(peer);
+    DIR *all = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    atomic_store(&wire->socket, -1);
+    if (!zookeeper_get_connected_host(handle, (struct sockaddr *)&peer, &size))
+        size = 0;
+    while (all && size > 0 && (entry = readdir(all))) { /* NOLINT: a DIR of our own */
+        int fd = atoi(entry->d_name), flags = fcntl(fd, F_GETFD);
+        if (flags < 0 || (flags & FD_CLOEXEC) || !leads_to(fd, &peer, size))
+            continue;
+        (void)fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+        atomic_store(&wire->socket, fd);
+    }
+    if (all)
+        (void)closedir(all);
+}
+
+static void publish(dlk_zk_wire *wire, zhandle_t *handle)
+{
+    (void)pthread_mutex_lock(&wire->mutex);
+    if (!wire->closing)
+        wire->handle = handle;
+    (void)pthread_mutex_unlock(&wire->mutex);
+}
+
+static void on_session(dlk_zk_wire *wire, zhandle_t *handle, int state)
+{
+    if (state == ZOO_CONNECTED_STATE) {
+        publish(wire, handle); /* it may come before zookeeper_init2 has returned */
+        (void)zoo_set_servers_resolution_delay(handle, RESOLVE_TO_CONNECT);
+        close_on_exec(wire, handle);
+        tell(wire, handle, DLK_ZK_CONNECTED, NULL);
+    } else if (state == ZOO_EXPIRED_SESSION_STATE) {
+        tell(wire, handle, DLK_ZK_EXPIRED, NULL);
+    } else if (state == ZOO_AUTH_FAILED_STATE) {
+        tell(wire, handle, DLK_ZK_AUTH_FAILED, NULL);
+    } else if (state == ZOO_CONNECTING_STATE || state == ZOO_NOTCONNECTED_STATE) {
+        tell(wire, handle, DLK_ZK_DISCONNECTED, NULL);
+    }
+}
+
+static void on_watch(zhandle_t *handle, int type, int state, const char *path,
+                     void *context)
+{
+    dlk_zk_wire *wire = context;
+    if (type == ZOO_SESSION_EVENT)
+        on_session(wire, handle, state);
+    else if (type == ZOO_CHILD_EVENT)
+        tell(wire, handle, DLK_ZK_CHILD_CHANGED, path);
+    else if (type == ZOO_DELETED_EVENT || type == ZOO_CHANGED_EVENT ||
+             type == ZOO_CREATED_EVENT)
+        tell(wire, handle, DLK_ZK_CHANGED, path);
+}
+
+/* A library's words belong to its user, not on stderr. */
+static void no_log(const char *message)
+{
+    (void)message;
+}
+
+/* ---- opening ---- */
+
+static void free_wire(dlk_zk_wire *wire)
+{
+    if (wire->auth)
+        explicit_bzero(wire->auth, strlen(wire->auth));
+    free(wire->auth);
+    free(wire->hosts);
+    (void)pthread_mutex_destroy(&wire->mutex);
+    free(wire);
+}
+
+static void *open_handle(void *arg)
+{
+    dlk_zk_wire *wire = arg;
+    char text[128];
+    zhandle_t *handle = zookeeper_init2(wire->hosts, on_watch, wire->timeout_ms, NULL,
+                                        wire, ZOO_NO_LOG_CLIENTENV, no_log);
+    if (!handle) {
+        dlk_error_errno(errno, text, sizeof(text));
+        tell(wire, NULL, DLK_ZK_NOT_OPENED, text);
+        return NULL;
+    }
+    if (wire->auth && zoo_add_auth(handle, "digest", wire->auth, (int)strlen(wire->auth),
+                                   NULL, NULL) != ZOK)
+        tell(wire, handle, DLK_ZK_AUTH_FAILED, NULL);
+    (void)pthread_mutex_lock(&wire->mutex);
+    wire->handle = handle; /* also for who closes: that waits for us */
+    (void)pthread_mutex_unlock(&wire->mutex);
+    return NULL;
+}
+
+static dlk_zk_wire *library_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
+{
+    dlk_zk_wire *wire = calloc(1, sizeof(*wire));
+    if (!wire)
+        return NULL;
+    *wire = (dlk_zk_wire){.inbox = inbox,
+                          .epoch = setup->epoch,
+                          .timeout_ms = setup->timeout_ms,
+                          .creator_acl = setup->creator_acl,
+                          .hosts = strdup(setup->hosts),
+                          .auth = setup->auth ? strdup(setup->auth) : NULL};
+    dlk_list_init(&wire->sent);
+    atomic_store(&wire->socket, -1);
+    (void)pthread_mutex_init(&wire->mutex, NULL); /* a default one can't fail on Linux */
+    if (!wire->hosts || (setup->auth && !wire->auth) ||
+        !dlk_thread_start(&wire->opener, "dlock-zk", open_handle, wire)) {
+        free_wire(wire);
+        return NULL;
+    }
+    atomic_fetch_add(&inbox->wires, 1);
+    return wire;
+}
+
+/* ---- sending ---- */
+
+static int create_mode(dlk_zk_mode mode)
+{
+    switch (mode) {
+    case DLK_ZK_PERSISTENT:
+        return ZOO_PERSISTENT;
+    case DLK_ZK_CONTAINER:
+        return ZOO_CONTAINER;
+    case DLK_ZK_EPHEMERAL:
+        return ZOO_EPHEMERAL;
+    case DLK_ZK_SEQUENTIAL:
+        break;
+    }
+    return ZOO_EPHEMERAL_SEQUENTIAL;
+}
+
+static int put(const dlk_zk_wire *wire, zhandle_t *handle, const dlk_zk_request *ask,
+               dlk_zk_call *call)
+{
+    /* The library takes what it declares as a pointer to the function for the function itself. */
+    void_completion_t *nothing = (void_completion_t *)(uintptr_t)on_nothing;
+    switch (ask->verb) {
+    case DLK_ZK_CREATE:
+        return zoo_acreate2(handle, ask->path, ask->data, (int)ask->size,
+                            wire->creator_acl ? &ZOO_CREATOR_ALL_ACL
+                                              : &ZOO_OPEN_ACL_UNSAFE,
+                            create_mode(ask->mode), on_created, call);
+    case DLK_ZK_DELETE:
+        return zoo_adelete(handle, ask->path, -1, on_nothing, call);
+    case DLK_ZK_SET:
+        return zoo_aset(handle, ask->path, ask->data, (int)ask->size, -1, on_stat, call);
+    case DLK_ZK_GET:
+        return zoo_aget(handle, ask->path, ask->watch, on_data, call);
+    case DLK_ZK_CHILDREN:
+        return zoo_aget_children(handle, ask->path, ask->watch, on_children, call);
+    case DLK_ZK_EXISTS:
+        return zoo_aexists(handle, ask->path, 0, on_stat, call);
+    case DLK_ZK_SYNC:
+        return zoo_async(handle, ask->path, on_string, call);
+    case DLK_ZK_UNWATCH:
+        /* Without "all" the server would only be asked whether it has the watch. */
+        return zoo_aremove_all_watches(handle, ask->path, ZWATCHTYPE_DATA, 0, nothing,
+                                       call);
+    }
+    return ZBADARGUMENTS;
+}
+
+static bool library_send(dlk_zk_wire *wire, const dlk_zk_request *ask, dlk_zk_call *call)
+{
+    (void)pthread_mutex_lock(&wire->mutex);
+    zhandle_t *handle = wire->closing ? NULL : wire->handle;
+    (void)pthread_mutex_unlock(&wire->mutex);
+    if (!handle)
+        return false; /* only `close` takes it away, and whoever calls that doesn't send */
+    call->wire = wire;
+    call->item.epoch = wire->epoch;
+    (void)pthread_mutex_lock(&wire->inbox->mutex);
+    dlk_list_append(&wire->sent, &call->sent);
+    (void)pthread_mutex_unlock(&wire->inbox->mutex);
+    if (put(wire, handle, ask, call) == ZOK)
+        return true;
+    (void)pthread_mutex_lock(&wire->inbox->mutex);
+    dlk_list_remove(&call->sent);
+    (void)pthread_mutex_unlock(&wire->inbox->mutex);
+    return false;
+}
+
+/* ---- closing ---- */
+
+/* Whatever the library kept to itself comes back all the same. */
+static void bring_back(dlk_zk_wire *wire)
+{
+    for (;;) {
+        (void)pthread_mutex_lock(&wire->inbox->mutex);
+        dlk_list *link = dlk_list_take_first(&wire->sent);
+        (void)pthread_mutex_unlock(&wire->inbox->mutex);
+        if (!link)
+            return;
+        came_back(DLK_LIST_ITEM(link, dlk_zk_call, sent), ZCLOSING);
+    }
+}
+
+static void *close_handle(void *arg)
+{
+    dlk_zk_wire *wire = arg;
+    (void)pthread_join(wire->opener, NULL); /* started in `open`, joined only here */
+    dlk_zk_inbox *inbox = wire->inbox;
+    if (wire->handle) /* nobody else is there any more; the session ends even if this fails */
+        (void)zookeeper_close(wire->handle);
+    bring_back(wire);
+    free_wire(wire);
+    dlk_zk_inbox_left(inbox);
+    return NULL;
+}
+
+static void library_close(dlk_zk_wire *wire)
+{
+    pthread_t closer;
+    (void)pthread_mutex_lock(&wire->mutex);
+    wire->closing = true;
+    (void)pthread_mutex_unlock(&wire->mutex);
+    if (dlk_thread_start(&closer, "dlock-zk", close_handle, wire))
+        (void)pthread_detach(closer); /* the backend waits for dlk_zk_inbox_left */
+    else
+        (void)close_handle(wire); /* without a thread it has to be done here */
+}
+
+/* The library's threads aren't here, and its locks may be held: only the socket is closed. */
+static void library_forked(dlk_zk_wire *wire)
+{
+    int fd = atomic_load(&wire->socket);
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof(peer);
+    if (fd >= 0 && getpeername(fd, (struct sockaddr *)&peer, &size) == 0)
+        (void)syscall(SYS_close, fd);
+}
+
+const dlk_zk_wire_type dlk_zk_library = {
+    .open = library_open,
+    .send = library_send,
+    .close = library_close,
+    .forked = library_forked,
+};

@@ -1,0 +1,141 @@
+/* Listing locks: the tree below the chroot is walked, and a folder with lock nodes in it is a lock
+ * that somebody has or wants. */
+#include "backends/zookeeper/reports.h"
+
+#include "util/error.h"
+#include "util/info.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TOGETHER    32    /* folders looked into at a time */
+#define FOLDERS_MAX 20000 /* and in all: a tree may hold anything */
+
+/* What stands behind the chroot and its slash. */
+static const char *name_of(const dlk_zk_report *report, const char *path)
+{
+    path += strlen(report->zk->chroot);
+    return path[0] == '/' ? path + 1 : path;
+}
+
+/* What is asked for, as names are told. */
+static const char *wanted(const dlk_zk_report *report)
+{
+    const char *text = report->ask->text ? report->ask->text : "";
+    return text[0] == '/' ? text + 1 : text;
+}
+
+static bool starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static void push(dlk_zk_report *report, const char *parent, const char *child)
+{
+    char *path = dlk_zk_join(parent, child);
+    const char *name = path ? name_of(report, path) : "", *want = wanted(report);
+    bool fits = starts(name, want) || starts(want, name);
+    if (!path || !fits || strcmp(path, "/zookeeper") == 0 ||
+        report->folder_count + report->looked >= FOLDERS_MAX) {
+        free(path);
+        return;
+    }
+    if (report->folder_count == report->folder_capacity) {
+        size_t capacity = report->folder_capacity ? report->folder_capacity * 2 : 64;
+        char **folders = realloc(report->folders, capacity * sizeof(*folders));
+        if (!folders) {
+            free(path);
+            return;
+        }
+        report->folders = folders;
+        report->folder_capacity = capacity;
+    }
+    report->folders[report->folder_count++] = path;
+}
+
+static bool is_lock_node(const char *child)
+{
+    dlk_zk_sort sort = dlk_zk_sort_of(child);
+    return sort != DLK_SORT_OTHER && sort != DLK_SORT_PART;
+}
+
+/* The lock whose nodes lie in this folder: a semaphore's lie one further down. */
+static void add_lock(dlk_zk_report *report, const char *folder)
+{
+    const char *part = dlk_zk_base_name(folder);
+    char *path = strdup(folder);
+    if (path && (strcmp(part, "leases") == 0 || strcmp(part, "locks") == 0))
+        path[strlen(path) - strlen(part) - 1] = '\0';
+    if (path && !starts(name_of(report, path), wanted(report))) {
+        free(path);
+        return;
+    }
+    (void)dlk_zk_report_find(report, path);
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const dlk_zk_finding *)a)->path, ((const dlk_zk_finding *)b)->path);
+}
+
+static void finish(dlk_zk_report *report)
+{
+    dlock_info *info = dlk_info_new();
+    int64_t told = 0;
+    if (report->count > 0)
+        qsort(report->found, report->count, sizeof(*report->found), by_path);
+    for (size_t i = 0; i < report->count && told < report->ask->limit; i++) {
+        if (i > 0 && strcmp(report->found[i].path, report->found[i - 1].path) == 0)
+            continue;
+        dlk_info_add_text(info, name_of(report, report->found[i].path), "locks.%lld.name",
+                          (long long)told);
+        told++;
+    }
+    dlk_zk_report_info(report, info);
+}
+
+static void go_on(dlk_zk_report *report, int64_t now);
+
+static void on_folder(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_report *report = call->owner;
+    char *folder = call->extra;
+    bool lock = false;
+    for (size_t i = 0; i < call->child_count; i++) {
+        if (is_lock_node(call->children[i]))
+            lock = true;
+        else
+            push(report, folder, call->children[i]);
+    }
+    if (lock)
+        add_lock(report, folder);
+    go_on(report, now);
+}
+
+/* on_folder isn't called where nobody waits any more, so the report keeps the names. */
+static void go_on(dlk_zk_report *report, int64_t now)
+{
+    while (report->looked < report->folder_count && report->calls < TOGETHER) {
+        char *folder = report->folders[report->looked];
+        const dlk_zk_request request = {.verb = DLK_ZK_CHILDREN, .path = folder};
+        if (!dlk_zk_report_send(report, &request, on_folder, folder, now))
+            break;
+        report->looked++;
+    }
+    if (report->calls == 1)
+        finish(report);
+}
+
+void dlk_zk_list_begin(dlk_zk_report *report, int64_t now)
+{
+    char *root = strdup(report->zk->chroot[0] ? report->zk->chroot : "/");
+    report->folders = calloc(1, sizeof(*report->folders));
+    if (!root || !report->folders) {
+        free(root);
+        report->why = dlk_error_make(DLOCK_ENOMEM, "out of memory");
+        return;
+    }
+    report->folders[0] = root;
+    report->folder_count = report->folder_capacity = 1;
+    go_on(report, now);
+}

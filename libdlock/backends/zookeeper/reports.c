@@ -1,0 +1,489 @@
+/* Inspect, break, revoke: who holds a lock is found by listing its nodes and reading those of the
+ * holders; then it is told, deleted or written to. */
+#include "backends/zookeeper/reports.h"
+
+#include "util/error.h"
+#include "util/info.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOLDERS_MAX 128
+#define REVOKE      "__REVOKE__"
+
+/* ---- the life of a report ---- */
+
+static void free_report(dlk_zk_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        free(report->found[i].path);
+        free(report->found[i].owner);
+        free(report->found[i].text);
+    }
+    for (size_t i = 0; i < report->folder_count; i++)
+        free(report->folders[i]);
+    free(report->folders);
+    free(report->found);
+    dlk_error_clear(&report->why);
+    dlk_list_remove(&report->link);
+    if (report->home)
+        dlk_zk_key_unref(report->home);
+    free(report);
+}
+
+static void settle(dlk_zk_report *report)
+{
+    if (report->calls > 0)
+        return;
+    if (report->ask) /* nothing is under way that could answer it */
+        dlk_zk_report_answer(report,
+                             report->zk->phase == DLK_ZK_UP ? DLK_UNKNOWN : DLK_NOT_SENT);
+    free_report(report);
+}
+
+static void on_report_answer(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_report *report = call->owner;
+    if (report->ask && !dlk_zk_stale(report->zk, call)) {
+        report->unanswered |= call->end == DLK_ZK_CUT || call->end == DLK_ZK_GONE ||
+                              call->end == DLK_ZK_NO_MEMORY;
+        call->then(call, now);
+    }
+    report->calls--;
+    settle(report);
+}
+
+bool dlk_zk_report_send(dlk_zk_report *report, const dlk_zk_request *request,
+                        dlk_zk_done *then, void *extra, int64_t now)
+{
+    if (!dlk_zk_send_then(report->zk, request, on_report_answer, then, report, extra,
+                          DLK_ZK_ASKED, now))
+        return false;
+    report->calls++;
+    return true;
+}
+
+void dlk_zk_report_answer(dlk_zk_report *report, dlk_reply reply)
+{
+    dlk_ask *ask = report->ask;
+    report->ask = NULL;
+    if (!ask)
+        return;
+    if (report->why) {
+        dlk_flight_refuse(&report->zk->flight, ask, report->why);
+        report->why = NULL;
+    } else {
+        dlk_flight_answer(&report->zk->flight, ask,
+                          report->unanswered ? DLK_UNKNOWN : reply);
+    }
+}
+
+void dlk_zk_report_info(dlk_zk_report *report, dlock_info *info)
+{
+    if (!report->ask || report->unanswered || report->why || dlk_info_failed(info)) {
+        if (dlk_info_failed(info) && !report->why)
+            report->why = dlk_error_make(DLOCK_ENOMEM, "out of memory");
+        dlk_info_free(info);
+    } else {
+        report->ask->info = info;
+    }
+    dlk_zk_report_answer(report, DLK_YES);
+}
+
+dlk_zk_finding *dlk_zk_report_find(dlk_zk_report *report, char *path)
+{
+    if (path && report->count == report->capacity) {
+        size_t capacity = report->capacity ? report->capacity * 2 : 16;
+        dlk_zk_finding *found = realloc(report->found, capacity * sizeof(*found));
+        if (found) {
+            report->found = found;
+            report->capacity = capacity;
+        }
+    }
+    if (!path || report->count == report->capacity) {
+        if (!report->why)
+            report->why = dlk_error_make(DLOCK_ENOMEM, "out of memory");
+        free(path);
+        return NULL;
+    }
+    dlk_zk_finding *item = &report->found[report->count++];
+    *item = (dlk_zk_finding){.report = report, .path = path};
+    return item;
+}
+
+void dlk_zk_report_drop(dlk_zk *zk, const dlk_ask *ask)
+{
+    DLK_LIST_FOR(it, &zk->reports)
+    {
+        dlk_zk_report *report = DLK_LIST_ITEM(it, dlk_zk_report, link);
+        if (report->ask == ask)
+            report->ask = NULL;
+    }
+}
+
+void dlk_zk_reports_stop(dlk_zk *zk)
+{
+    DLK_LIST_FOR(it, &zk->reports)
+    dlk_zk_report_answer(DLK_LIST_ITEM(it, dlk_zk_report, link), DLK_UNKNOWN);
+}
+
+void dlk_zk_reports_free(dlk_zk *zk)
+{
+    DLK_LIST_FOR(it, &zk->reports)
+    free_report(DLK_LIST_ITEM(it, dlk_zk_report, link));
+}
+
+/* ---- who holds it ---- */
+
+static dlk_zk_rule const *rule_of(const dlk_zk_report *report)
+{
+    const dlk_zk_plan *plan = report->home->plans[0];
+    return plan->step[plan->steps - 1].rule;
+}
+
+static const char *folder_of(const dlk_zk_report *report)
+{
+    const dlk_zk_key *home = report->home;
+    return home->parents[rule_of(report)->plain ? 0 : home->plans[0]->steps - 1];
+}
+
+/* Is it in line for this lock, on either side? */
+static bool contends(const dlk_zk_report *report, const char *child)
+{
+    const dlk_zk_key *home = report->home;
+    if (home->forms[0])
+        return dlk_zk_has_form(home->forms[0], child) ||
+               (home->forms[1] && dlk_zk_has_form(home->forms[1], child));
+    return dlk_zk_contends(rule_of(report), child);
+}
+
+static bool is_reader(const dlk_zk_report *report, const char *child)
+{
+    const dlk_zk_form *form = report->home->forms[1];
+    if (form)
+        return dlk_zk_has_form(form, child);
+    dlk_zk_sort sort = dlk_zk_sort_of(child);
+    return sort == DLK_SORT_READ || sort == DLK_SORT_KREAD;
+}
+
+/* How long the owner is in what we write, 0: it isn't ours. Behind it, for who was a writer before,
+ * stands that grant's token. */
+static size_t owner_size(const char *data)
+{
+    size_t size = DLK_UUID_SIZE, line = strcspn(data, "\n");
+    if (line <= size || data[size - 1] != ':' || data[line] != '\n')
+        return 0;
+    size += strspn(data + size, "0123456789");
+    bool more = data[size] == ' ';
+    size_t end = size + more + (more ? strspn(data + size + 1, "0123456789") : 0);
+    return size > DLK_UUID_SIZE && end == line ? size : 0;
+}
+
+/* The node's name, unless it says more of its owner. */
+static char *owner_of(const dlk_zk_report *report, const dlk_zk_finding *item)
+{
+    const char *data = item->text ? item->text : "";
+    size_t size = owner_size(data);
+    char *text = NULL;
+    if (size > 0)
+        return strndup(data, size);
+    DLK_LIST_FOR(it, &report->home->seats) /* elections publish something else */
+    {
+        const dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, of_key);
+        const char *path = seat->nodes[seat->plan->steps - 1].path;
+        if (path && strcmp(path, item->path) == 0)
+            return asprintf(&text, "%s:%" PRIu64, report->zk->base.host->uuid,
+                            seat->number) < 0
+                       ? NULL
+                       : text;
+    }
+    return strdup(dlk_zk_base_name(item->path));
+}
+
+static bool is_named(const dlk_zk_report *report, const dlk_zk_finding *item)
+{
+    const char *wanted = report->ask->text, *name = dlk_zk_base_name(item->path);
+    return !wanted || (item->owner && strcmp(wanted, item->owner) == 0) ||
+           strcmp(wanted, name) == 0 || dlk_zk_uuid_is_of(name, wanted);
+}
+
+/* ---- telling ---- */
+
+/* Of ours: "<owner>[ <token>]\n<client>\n<data>". */
+static void add_data(dlock_info *info, const dlk_zk_report *report,
+                     const dlk_zk_finding *item, size_t number)
+{
+    const char *text = item->text ? item->text : "";
+    char client[160];
+    if (report->home->plans[0]->publishes || !item->owner || !strchr(item->owner, ':')) {
+        if (text[0])
+            dlk_info_add_text(info, text, "holders.%zu.data", number);
+        return;
+    }
+    text += strcspn(text, "\n");
+    text += *text == '\n';
+    size_t size = strcspn(text, "\n");
+    (void)snprintf(client, sizeof(client), "%.*s", (int)(size < 159 ? size : 159), text);
+    if (client[0])
+        dlk_info_add_text(info, client, "holders.%zu.client", number);
+    text += size;
+    text += *text == '\n';
+    if (text[0])
+        dlk_info_add_text(info, text, "holders.%zu.data", number);
+}
+
+static void tell(dlk_zk_report *report)
+{
+    static const char *const kinds[] = {"",      "mutex",     "read",
+                                        "write", "semaphore", "election"};
+    const dlk_zk_key *home = report->home;
+    bool reads = home->kind == DLOCK_WRITE && report->count > 0 &&
+                 is_reader(report, dlk_zk_base_name(report->found[0].path));
+    dlock_info *info = dlk_info_new();
+    dlk_info_add_int(info, report->count > 0, "held");
+    dlk_info_add_text(info, reads ? "read" : kinds[home->kind], "kind");
+    for (size_t i = 0; i < report->count; i++) {
+        const dlk_zk_finding *item = &report->found[i];
+        dlk_info_add_text(info, item->owner, "holders.%zu.owner", i);
+        if (home->plans[0]->tokens)
+            dlk_info_add_int(info, item->token, "holders.%zu.token", i);
+        dlk_info_add_int(info, 1, "holders.%zu.count", i);
+        dlk_info_add_text(info, dlk_zk_base_name(item->path), "holders.%zu.node", i);
+        add_data(info, report, item, i);
+    }
+    dlk_info_add_int(info, report->waiters, "waiters");
+    if (home->kind == DLOCK_SEMAPHORE)
+        dlk_info_add_int(info, home->permits, "permits");
+    dlk_info_add_text(
+        info, dlk_settings_word(home->key->settings, DLK_KEY_ZOOKEEPER_LAYOUT), "layout");
+    report->ask->wait_ms = -1;
+    dlk_zk_report_info(report, info);
+}
+
+/* ---- acting ---- */
+
+static void on_acted(dlk_zk_call *call, int64_t now)
+{
+    (void)now;
+    dlk_zk_report *report = call->owner;
+    bool there = call->end == DLK_ZK_OK;
+    report->acted += there;
+    if (!there && call->end != DLK_ZK_NO_NODE && !report->unanswered && !report->why)
+        report->why = dlk_zk_error(report->zk, call, "change", folder_of(report));
+    if (report->calls == 1) /* the last one */
+        dlk_zk_report_answer(report, report->acted ? DLK_YES : DLK_NOT_OURS);
+}
+
+static void act(dlk_zk_report *report, int64_t now)
+{
+    bool breaks = report->ask->verb == DLK_BREAK, sent = false;
+    report->calls++;
+    for (size_t i = 0; i < report->count; i++) {
+        if (breaks && !is_named(report, &report->found[i]))
+            continue;
+        const dlk_zk_request request = {.verb = breaks ? DLK_ZK_DELETE : DLK_ZK_SET,
+                                        .path = report->found[i].path,
+                                        .data = REVOKE,
+                                        .size = sizeof(REVOKE) - 1};
+        sent |= dlk_zk_report_send(report, &request, on_acted, NULL, now);
+    }
+    report->calls--;
+    if (!sent)
+        dlk_zk_report_answer(report, DLK_NOT_OURS);
+}
+
+static void finish(dlk_zk_report *report, int64_t now)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        report->found[i].owner = owner_of(report, &report->found[i]);
+        if (!report->found[i].owner && !report->why)
+            report->why = dlk_error_make(DLOCK_ENOMEM, "out of memory");
+    }
+    if (report->why || report->unanswered)
+        dlk_zk_report_answer(report, DLK_UNKNOWN);
+    else if (report->ask->verb == DLK_INSPECT)
+        tell(report);
+    else
+        act(report, now);
+}
+
+/* ---- reading ---- */
+
+static int64_t token_of(const char *data, int64_t czxid)
+{
+    size_t size = data ? owner_size(data) : 0;
+    return size > 0 && data[size] == ' ' ? strtoll(data + size, NULL, 10) : czxid;
+}
+
+/* The only one. */
+static void forget_finding(dlk_zk_report *report)
+{
+    free(report->found[0].path);
+    report->count = 0;
+}
+
+static void on_read(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_report *report = call->owner;
+    dlk_zk_finding *item = &report->found[(uintptr_t)call->extra];
+    if (call->end == DLK_ZK_OK) {
+        item->text = call->item.text;
+        call->item.text = NULL;
+        item->token = token_of(item->text, call->stat.czxid);
+    }
+    if (call->end == DLK_ZK_NO_NODE && rule_of(report)->plain)
+        forget_finding(report);
+    if (report->calls == 1)
+        finish(report, now);
+}
+
+static void read_holders(dlk_zk_report *report, int64_t now)
+{
+    bool sent = false;
+    for (size_t i = 0; i < report->count; i++) {
+        const dlk_zk_request request = {.verb = DLK_ZK_GET,
+                                        .path = report->found[i].path};
+        sent |= dlk_zk_report_send(report, &request, on_read, (void *)(uintptr_t)i, now);
+    }
+    if (!sent)
+        finish(report, now);
+}
+
+static void on_queue(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_report *report = call->owner;
+    report->waiters = (int64_t)call->child_count;
+    read_holders(report, now);
+}
+
+static void add_holder(dlk_zk_report *report, const char *child)
+{
+    if (report->count < HOLDERS_MAX)
+        (void)dlk_zk_report_find(report, dlk_zk_join(folder_of(report), child));
+}
+
+/* The first of the line, and behind a reader all readers up to the next writer. */
+static void find_first(dlk_zk_report *report, char **children, size_t count)
+{
+    const dlk_zk_rule *rule = rule_of(report);
+    const char *first = NULL, *writer = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!contends(report, children[i]))
+            continue;
+        report->waiters++;
+        if (!first || dlk_zk_before(rule, children[i], first))
+            first = children[i];
+        if (!is_reader(report, children[i]) &&
+            (!writer || dlk_zk_before(rule, children[i], writer)))
+            writer = children[i];
+    }
+    if (!first)
+        return;
+    bool many = report->home->kind == DLOCK_WRITE && is_reader(report, first);
+    for (size_t i = 0; i < count; i++)
+        if (children[i] == first ||
+            (many && is_reader(report, children[i]) && contends(report, children[i]) &&
+             (!writer || dlk_zk_before(rule, children[i], writer))))
+            add_holder(report, children[i]);
+    report->waiters -= (int64_t)report->count;
+}
+
+static void on_children(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_report *report = call->owner;
+    const dlk_zk_plan *plan = report->home->plans[0];
+    if (call->end != DLK_ZK_OK && call->end != DLK_ZK_NO_NODE) {
+        if (!report->unanswered)
+            report->why = dlk_zk_error(report->zk, call, "list", folder_of(report));
+        dlk_zk_report_answer(report, DLK_UNKNOWN);
+        return;
+    }
+    if (rule_of(report)->plain) { /* the line beside it, of ours */
+        report->waiters = (int64_t)call->child_count;
+        (void)dlk_zk_report_find(report, strdup(report->home->base));
+        read_holders(report, now);
+        return;
+    }
+    if (!rule_of(report)->counts) {
+        find_first(report, call->children, call->child_count);
+        read_holders(report, now);
+        return;
+    }
+    for (size_t i = 0; i < call->child_count; i++)
+        add_holder(report, call->children[i]);
+    const dlk_zk_request queue = {.verb = DLK_ZK_CHILDREN,
+                                  .path = report->home->parents[0]};
+    if (plan->steps < 2 || !dlk_zk_report_send(report, &queue, on_queue, NULL, now))
+        read_holders(report, now);
+}
+
+static void look(dlk_zk_report *report, int64_t now)
+{
+    const dlk_zk_request request = {.verb = DLK_ZK_CHILDREN,
+                                    .path = folder_of(report),
+                                    .watch = !dlk_list_empty(&report->home->idle)};
+    (void)dlk_zk_report_send(report, &request, on_children, NULL, now);
+}
+
+void dlk_zk_report_begin(dlk_zk *zk, dlk_ask *ask, int64_t now)
+{
+    dlk_zk_report *report = calloc(1, sizeof(*report));
+    if (!report) {
+        dlk_flight_refuse(&zk->flight, ask,
+                          dlk_error_make(DLOCK_ENOMEM, "out of memory"));
+        return;
+    }
+    report->zk = zk;
+    report->ask = ask;
+    dlk_list_append(&zk->reports, &report->link);
+    dlk_flight_await(&zk->flight, ask);
+    report->calls++;
+    if (ask->key) {
+        report->home = dlk_zk_key_of(ask->key);
+        report->home->refs++;
+        look(report, now);
+    } else if (ask->verb == DLK_LIST) {
+        dlk_zk_list_begin(report, now);
+    } else {
+        dlk_zk_doctor_begin(report, now);
+    }
+    report->calls--;
+    settle(report);
+}
+
+/* ---- those who only wait for it to be free ---- */
+
+static bool in_line(const dlk_zk_key *home)
+{
+    DLK_LIST_FOR(it, &home->seats)
+    {
+        const dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, of_key);
+        if (!seat->granted && !seat->leaving)
+            return true;
+    }
+    return false;
+}
+
+void dlk_zk_idle_watch(dlk_zk *zk, dlk_zk_key *home, bool on)
+{
+    dlk_list_remove(&home->idle);
+    if (!on)
+        return;
+    dlk_list_append(&zk->idle, &home->idle);
+    if (!in_line(home)) /* the look that follows leaves a watch */
+        zk->base.host->notified(zk->base.host, home->key);
+}
+
+void dlk_zk_idle_changed(dlk_zk *zk, const char *path)
+{
+    DLK_LIST_FOR(it, &zk->idle)
+    {
+        dlk_zk_key *home = DLK_LIST_ITEM(it, dlk_zk_key, idle);
+        const dlk_zk_plan *plan = home->plans[0];
+        if (strcmp(home->parents[plan->steps - 1], path) == 0 && !in_line(home))
+            zk->base.host->notified(zk->base.host, home->key);
+    }
+}

@@ -1,0 +1,59 @@
+/* Looking at locks: inspect, break, revoke, list, doctor. */
+#ifndef DLK_BACKENDS_ZOOKEEPER_REPORTS_H
+#define DLK_BACKENDS_ZOOKEEPER_REPORTS_H
+
+#include "backends/zookeeper/inner.h"
+
+typedef struct dlk_zk_report dlk_zk_report;
+
+/* Somebody of a holder's, or a lock that was found. */
+typedef struct dlk_zk_finding {
+    dlk_zk_report *report;
+    char *path;  /* of the node; list: of the lock */
+    char *owner; /* NULL: not known */
+    char *text;  /* the node's data */
+    int64_t token;
+} dlk_zk_finding;
+
+struct dlk_zk_report {
+    dlk_list link; /* in zk->reports */
+    dlk_zk *zk;
+    dlk_ask *ask; /* NULL: nobody waits for it any more */
+    dlk_zk_key *home;
+    int calls; /* under way, and of ours that are in it */
+    bool unanswered;
+    dlock_error *why; /* it can't be done */
+    dlk_zk_finding *found;
+    size_t count, capacity;
+    int64_t waiters;
+    size_t acted; /* holders that were broken, or told */
+
+    char **folders; /* list: still to be looked into */
+    size_t folder_count, folder_capacity, looked;
+
+    int64_t findings, worst; /* doctor */
+    bool probed;
+};
+
+void dlk_zk_report_begin(dlk_zk *zk, dlk_ask *ask, int64_t now);
+/* Its time is up; what was begun ends by itself. */
+void dlk_zk_report_drop(dlk_zk *zk, const dlk_ask *ask);
+void dlk_zk_reports_stop(dlk_zk *zk);
+void dlk_zk_reports_free(dlk_zk *zk);
+
+/* Somebody wants to hear, or no longer, that the name is free, and doesn't stand in line. */
+void dlk_zk_idle_watch(dlk_zk *zk, dlk_zk_key *home, bool on);
+/* The list of children of a path has changed. */
+void dlk_zk_idle_changed(dlk_zk *zk, const char *path);
+
+/* Among themselves: reports.c, list.c, doctor.c. */
+bool dlk_zk_report_send(dlk_zk_report *report, const dlk_zk_request *request,
+                        dlk_zk_done *then, void *extra, int64_t now);
+/* One more finding, or NULL without memory; @p path is taken over. */
+dlk_zk_finding *dlk_zk_report_find(dlk_zk_report *report, char *path);
+void dlk_zk_report_answer(dlk_zk_report *report, dlk_reply reply);
+void dlk_zk_report_info(dlk_zk_report *report, dlock_info *info);
+void dlk_zk_list_begin(dlk_zk_report *report, int64_t now);
+void dlk_zk_doctor_begin(dlk_zk_report *report, int64_t now);
+
+#endif

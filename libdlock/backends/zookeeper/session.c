@@ -1,0 +1,430 @@
+/*
+ * The session: opening it, greeting whoever answers, and knowing how long it surely lives.
+ *
+ * The library never says that a session is over while it is disconnected, and its pings can't be
+ * seen. So we go by what the leader itself has answered: a write or a sync that was sent at t
+ * proves that the session lives until t plus the negotiated time-out. A read proves less: a
+ * follower that is cut off from its leader goes on answering it.
+ */
+#include "backends/zookeeper/inner.h"
+
+#include "backends/zookeeper/reports.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A proof so old, in parts of the time-out, is renewed before something relies on it. */
+#define PROOF_PART 6
+/* While there is something to lose, so often in a time-out. */
+#define KEEP_PART 3
+
+/* ---- sending ---- */
+
+static bool by_leader(dlk_zk_verb verb)
+{
+    return verb == DLK_ZK_CREATE || verb == DLK_ZK_DELETE || verb == DLK_ZK_SET ||
+           verb == DLK_ZK_SYNC;
+}
+
+static bool send(dlk_zk *zk, const dlk_zk_request *request, const dlk_zk_call *form,
+                 int flags, int64_t now)
+{
+    if (!zk->wire || zk->phase < DLK_ZK_GREETING)
+        return false;
+    dlk_zk_call *call = malloc(sizeof(*call));
+    if (!call)
+        return false;
+    *call = *form;
+    call->item.news = DLK_ZK_ANSWER;
+    call->sent_at = now;
+    call->quiet = (flags & DLK_ZK_QUIET) != 0;
+    call->asked = (flags & DLK_ZK_ASKED) != 0;
+    call->by_write = by_leader(request->verb);
+    dlk_list_init(&call->item.link);
+    dlk_list_init(&call->sent);
+    if (!dlk_zk_library.send(zk->wire, request, call)) {
+        free(call);
+        return false;
+    }
+    zk->base.host->commands++;
+    return true;
+}
+
+bool dlk_zk_send_then(dlk_zk *zk, const dlk_zk_request *request, dlk_zk_done *done,
+                      dlk_zk_done *then, void *owner, void *extra, int flags, int64_t now)
+{
+    return send(
+        zk, request,
+        &(dlk_zk_call){.done = done, .then = then, .owner = owner, .extra = extra}, flags,
+        now);
+}
+
+bool dlk_zk_send(dlk_zk *zk, const dlk_zk_request *request, dlk_zk_done *done,
+                 void *owner, void *extra, int flags, int64_t now)
+{
+    return dlk_zk_send_then(zk, request, done, NULL, owner, extra, flags, now);
+}
+
+static void on_seat_answer(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_seat *seat = call->owner;
+    if (!dlk_zk_stale(seat->zk, call))
+        call->then(call, now);
+    seat->calls--;
+    dlk_zk_seat_settle(seat);
+}
+
+bool dlk_zk_seat_send(dlk_zk_seat *seat, const dlk_zk_request *request, dlk_zk_done *then,
+                      void *extra, int flags, int64_t now)
+{
+    if (seat->take || seat->give || seat->keep || seat->verify)
+        flags |= DLK_ZK_ASKED; /* the engine drives for those */
+    if (!dlk_zk_send_then(seat->zk, request, on_seat_answer, then, seat, extra, flags,
+                          now))
+        return false;
+    seat->calls++;
+    return true;
+}
+
+/* ---- words ---- */
+
+dlock_error *dlk_zk_error(const dlk_zk *zk, const dlk_zk_call *call, const char *what,
+                          const char *path)
+{
+    (void)zk;
+    switch (call->end) {
+    case DLK_ZK_NO_AUTH:
+        return dlk_error_make(DLOCK_EACCES,
+                              "zookeeper: may not %s %s: its ACL forbids it", what, path);
+    case DLK_ZK_NO_CHILDREN:
+        return dlk_error_make(
+            DLOCK_ECONFLICT,
+            "zookeeper: can't %s %s: the node above it is ephemeral, a lock or "
+            "a lock's",
+            what, path);
+    case DLK_ZK_BUSY:
+        return dlk_error_make(DLOCK_EUNAVAIL,
+                              "zookeeper: the server is too busy to %s %s", what, path);
+    case DLK_ZK_NO_MEMORY:
+        return dlk_error_make(DLOCK_ENOMEM, "zookeeper: no memory for the answer");
+    case DLK_ZK_OK:
+    case DLK_ZK_NO_NODE:
+    case DLK_ZK_NODE_EXISTS:
+    case DLK_ZK_NOT_EMPTY:
+    case DLK_ZK_NOT_KNOWN:
+    case DLK_ZK_BAD:
+    case DLK_ZK_GONE:
+    case DLK_ZK_CUT:
+        break;
+    }
+    return dlk_error_make(DLOCK_EPROTO,
+                          "zookeeper: the server won't %s %s: its code is %d", what, path,
+                          call->code);
+}
+
+/* ---- up and down ---- */
+
+static void tell_down(dlk_zk *zk, dlock_error *why)
+{
+    dlk_error_clear(&zk->why_down);
+    zk->why_down = why;
+    zk->base.host->link(zk->base.host, false, why);
+}
+
+static void close_wire(dlk_zk *zk)
+{
+    if (zk->wire)
+        dlk_zk_library.close(zk->wire);
+    zk->wire = NULL;
+    zk->epoch++; /* what comes by it from now on is stale */
+    zk->phase = DLK_ZK_CLOSED;
+    zk->greetings = 0;
+    zk->proving = false;
+}
+
+/* The session is over; another one is opened after a while. */
+static void begin_anew(dlk_zk *zk, dlock_error *why, int64_t now)
+{
+    close_wire(zk);
+    zk->session = zk->proof = 0;
+    zk->retry_at = now + dlk_backoff_next(&zk->backoff, zk->base.host->rand);
+    dlk_zk_seats_forget(zk, why);
+    tell_down(zk, why);
+}
+
+/* "user:password"; *ret NULL where there is no user. */
+static dlock_err read_auth(const dlk_zk *zk, char **ret, dlock_error **err)
+{
+    const char *user = dlk_settings_text(zk->settings, DLK_KEY_AUTH_USERNAME);
+    char *password = NULL;
+    *ret = NULL;
+    if (!user[0])
+        return DLOCK_OK;
+    dlock_err code =
+        dlk_settings_secret(zk->settings, DLK_KEY_AUTH_PASSWORD, &password, err);
+    if (code != DLOCK_OK)
+        return code;
+    size_t size = strlen(user) + (password ? strlen(password) : 0) + 2;
+    *ret = malloc(size);
+    if (*ret)
+        (void)snprintf(*ret, size, "%s:%s", user, password ? password : "");
+    dlk_secret_free(password);
+    return *ret ? DLOCK_OK : dlk_error_nomem(err);
+}
+
+static void open_wire(dlk_zk *zk, int64_t now)
+{
+    char *auth = NULL;
+    dlock_error *why = NULL;
+    zk->phase = DLK_ZK_OPENING;
+    zk->connect_until = now + zk->connect_ns;
+    if (read_auth(zk, &auth, &why) == DLOCK_OK) {
+        const dlk_zk_setup setup = {
+            .hosts = zk->hosts,
+            .timeout_ms = (int)dlk_settings_int(zk->settings, DLK_KEY_LOCK_TTL_MS),
+            .auth = auth,
+            .creator_acl = zk->creator_acl,
+            .epoch = zk->epoch,
+        };
+        zk->wire = dlk_zk_library.open(&setup, zk->inbox);
+        if (!zk->wire)
+            dlk_error_set(&why, DLOCK_EUNAVAIL,
+                          "zookeeper: no thread or memory to connect with");
+    }
+    dlk_wipe_free(auth);
+    if (why)
+        begin_anew(zk, why, now);
+}
+
+/* ---- greeting ---- */
+
+static void greeted(dlk_zk *zk, int64_t now)
+{
+    zk->phase = DLK_ZK_UP;
+    dlk_backoff_reset(&zk->backoff);
+    if (zk->was_up)
+        zk->base.host->reconnects++;
+    zk->was_up = true;
+    dlk_error_clear(&zk->why_down);
+    zk->sweep_at = now;
+    zk->base.host->link(zk->base.host, true, NULL);
+}
+
+static void on_greeting(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk *zk = call->owner;
+    if (dlk_zk_stale(zk, call) || zk->phase != DLK_ZK_GREETING)
+        return;
+    if (call->end == DLK_ZK_CUT || call->end == DLK_ZK_GONE)
+        return; /* the library tells what has become of the connection */
+    if (call->end == DLK_ZK_NO_NODE) {
+        begin_anew(zk,
+                   dlk_error_make(
+                       DLOCK_EINVAL,
+                       "zookeeper: there is no %s on the server: make it, or leave the "
+                       "chroot out of the URI",
+                       zk->chroot),
+                   now);
+        return;
+    }
+    if (call->end != DLK_ZK_OK) {
+        begin_anew(
+            zk, dlk_zk_error(zk, call, "look at", zk->chroot[0] ? zk->chroot : "/"), now);
+        return;
+    }
+    if (--zk->greetings == 0)
+        greeted(zk, now);
+}
+
+static void greet(dlk_zk *zk, int64_t now)
+{
+    const char *root = zk->chroot[0] ? zk->chroot : "/";
+    const dlk_zk_request sync = {.verb = DLK_ZK_SYNC, .path = root};
+    const dlk_zk_request look = {.verb = DLK_ZK_EXISTS, .path = root};
+    zk->phase = DLK_ZK_GREETING;
+    zk->greetings = 2;
+    if (!dlk_zk_send(zk, &sync, on_greeting, zk, NULL, DLK_ZK_QUIET, now) ||
+        !dlk_zk_send(zk, &look, on_greeting, zk, NULL, 0, now))
+        begin_anew(zk, dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: nothing could be sent"),
+                   now);
+}
+
+/* ---- what the library tells ---- */
+
+/* By our own clock; never, while nothing was proved. */
+static int64_t over_at(const dlk_zk *zk)
+{
+    return zk->proof > 0 ? zk->proof + zk->timeout_ms * DLK_NS_PER_MS : DLK_NEVER;
+}
+
+static void connected(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
+{
+    /* The servers have kept it for longer, as after an election. All holds are lost by now, and
+     * what was to be given back is forgotten: so it has to go, and its nodes with it. */
+    if (zk->session == item->session && now >= over_at(zk) &&
+        !dlk_list_empty(&zk->seats)) {
+        begin_anew(
+            zk,
+            dlk_error_make(DLOCK_EUNAVAIL,
+                           "zookeeper: no server of %s has answered for as long as "
+                           "the session lasts",
+                           zk->hosts),
+            now);
+        return;
+    }
+    if (zk->session != item->session)
+        zk->base.host->log(zk->base.host, DLOCK_LOG_INFO,
+                           "zookeeper: session 0x%" PRIx64 " of %d ms", item->session,
+                           item->timeout_ms);
+    zk->session = item->session;
+    zk->timeout_ms = item->timeout_ms;
+    greet(zk, now);
+}
+
+static void disconnected(dlk_zk *zk, int64_t now)
+{
+    if (zk->phase == DLK_ZK_OPENING)
+        return;
+    zk->phase = DLK_ZK_OPENING;
+    zk->greetings = 0;
+    zk->proving = false;
+    zk->connect_until = now + zk->connect_ns;
+    tell_down(zk, dlk_error_make(DLOCK_EUNAVAIL,
+                                 "zookeeper: the connection to %s was lost", zk->hosts));
+}
+
+void dlk_zk_session_news(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
+{
+    if (item->epoch != zk->epoch || !zk->wire)
+        return;
+    switch (item->news) {
+    case DLK_ZK_CONNECTED:
+        connected(zk, item, now);
+        return;
+    case DLK_ZK_DISCONNECTED:
+        disconnected(zk, now);
+        return;
+    case DLK_ZK_EXPIRED:
+        begin_anew(zk,
+                   dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: the session has expired"),
+                   now);
+        return;
+    case DLK_ZK_AUTH_FAILED:
+        begin_anew(zk,
+                   dlk_error_make(
+                       DLOCK_EACCES,
+                       "zookeeper: the server refuses auth.username and its password"),
+                   now);
+        return;
+    case DLK_ZK_NOT_OPENED:
+        begin_anew(zk,
+                   dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: %s: can't be opened: %s",
+                                  zk->hosts, item->text ? item->text : "?"),
+                   now);
+        return;
+    case DLK_ZK_CHANGED:
+        dlk_zk_seats_changed(zk, item->text, now);
+        return;
+    case DLK_ZK_CHILD_CHANGED:
+        dlk_zk_seats_changed(zk, item->text, now);
+        dlk_zk_idle_changed(zk, item->text);
+        return;
+    case DLK_ZK_ANSWER:
+        return;
+    }
+}
+
+/* ---- proof ---- */
+
+static void on_proof(dlk_zk_call *call, int64_t now)
+{
+    (void)
+        now; /* that it came is all: whoever takes it from the inbox has noted the proof */
+    dlk_zk *zk = call->owner;
+    if (!dlk_zk_stale(zk, call))
+        zk->proving = false;
+}
+
+static void ask_for_proof(dlk_zk *zk, int flags, int64_t now)
+{
+    const dlk_zk_request sync = {.verb = DLK_ZK_SYNC,
+                                 .path = zk->chroot[0] ? zk->chroot : "/"};
+    if (!zk->proving)
+        zk->proving = dlk_zk_send(zk, &sync, on_proof, zk, NULL, flags, now);
+}
+
+bool dlk_zk_prove(dlk_zk *zk, int64_t now)
+{
+    if (now < zk->proof + zk->timeout_ms * DLK_NS_PER_MS / PROOF_PART)
+        return true;
+    ask_for_proof(zk, DLK_ZK_QUIET, now);
+    return false;
+}
+
+/* While we have a place anywhere the proof is kept fresh, or a wait of an hour would look like a
+ * session that is over as soon as the connection is lost. Returns when to look again. */
+static int64_t keep_proof(dlk_zk *zk, int64_t now)
+{
+    int64_t due = zk->proof + zk->timeout_ms * DLK_NS_PER_MS / KEEP_PART;
+    if (zk->proving || dlk_list_empty(&zk->seats))
+        return DLK_NEVER; /* on_proof, or the next seat's create, brings us back here */
+    if (now < due)
+        return due;
+    ask_for_proof(zk, 0, now);
+    return zk->proving ? DLK_NEVER : now + DLK_NS_PER_SEC;
+}
+
+/* ---- begin, end, time ---- */
+
+void dlk_zk_session_begin(dlk_zk *zk, int64_t now)
+{
+    open_wire(zk, now);
+}
+
+void dlk_zk_session_end(dlk_zk *zk)
+{
+    close_wire(zk);
+    dlk_error_clear(&zk->why_down);
+    zk->why_down = dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: the session is closed");
+    dlk_zk_seats_forget(zk, zk->why_down);
+}
+
+int64_t dlk_zk_session_tick(dlk_zk *zk, int64_t now)
+{
+    if (zk->stopped)
+        return DLK_NEVER;
+    if (atomic_exchange(&zk->inbox->lost, false))
+        begin_anew(zk, dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: no memory for news"),
+                   now);
+    if (zk->phase == DLK_ZK_CLOSED) {
+        if (now >= zk->retry_at)
+            open_wire(zk, now);
+        return zk->phase == DLK_ZK_CLOSED ? zk->retry_at : zk->connect_until;
+    }
+    if (zk->phase == DLK_ZK_UP)
+        return keep_proof(zk, now);
+    /* Nobody relies on the session any more. The library would go on with it for ever: though the
+     * servers have been set up anew and refuse it, or hear us, keep it alive, and aren't heard. */
+    int64_t over = over_at(zk);
+    if (zk->phase == DLK_ZK_OPENING && now >= over) {
+        begin_anew(
+            zk,
+            dlk_error_make(DLOCK_EUNAVAIL,
+                           "zookeeper: no server of %s has answered for as long as the "
+                           "session lasts",
+                           zk->hosts),
+            now);
+        return zk->retry_at;
+    }
+    if (now >= zk->connect_until) {
+        /* The library goes on trying; whoever waits for the link should hear of it. */
+        zk->connect_until = now + zk->connect_ns;
+        tell_down(zk, dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: no server of %s answers",
+                                     zk->hosts));
+    }
+    return zk->phase == DLK_ZK_OPENING && over < zk->connect_until ? over
+                                                                   : zk->connect_until;
+}

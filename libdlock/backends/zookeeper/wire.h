@@ -1,0 +1,182 @@
+/*
+ * The way to a ZooKeeper: one session's worth of asynchronous requests, and a place where their
+ * answers and the server's news arrive. library.c does it with libzookeeper_mt; a simulator
+ * brings a model of a server instead, by defining dlk_zk_library itself.
+ *
+ * Everything that comes back, by whatever thread, is put into the inbox; the backend takes it out
+ * with the client's mutex held. So nothing of ours ever runs on the library's threads but a copy
+ * and a wake.
+ */
+#ifndef DLK_BACKENDS_ZOOKEEPER_WIRE_H
+#define DLK_BACKENDS_ZOOKEEPER_WIRE_H
+
+#include "util/list.h"
+#include "util/thread.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct dlk_zk_wire dlk_zk_wire;
+typedef struct dlk_zk_item dlk_zk_item;
+
+/* ---- requests ---- */
+
+typedef enum dlk_zk_verb {
+    DLK_ZK_CREATE =
+        1, /* path, data, mode; answers text (the name the server made) and stat */
+    DLK_ZK_DELETE,   /* path, any version */
+    DLK_ZK_SET,      /* path, data, any version */
+    DLK_ZK_GET,      /* path, watch; answers text and size (the data) and stat */
+    DLK_ZK_CHILDREN, /* path, watch; answers children */
+    DLK_ZK_EXISTS,   /* path; answers stat */
+    DLK_ZK_SYNC,     /* path: answered by way of the leader */
+    DLK_ZK_UNWATCH,  /* path: forgets the watch that GET set */
+} dlk_zk_verb;
+
+typedef enum dlk_zk_mode {
+    DLK_ZK_PERSISTENT,
+    DLK_ZK_CONTAINER,
+    DLK_ZK_EPHEMERAL,
+    DLK_ZK_SEQUENTIAL, /* ephemeral, ten digits are put behind the path */
+} dlk_zk_mode;
+
+/* Only looked at until `send` returns. */
+typedef struct dlk_zk_request {
+    dlk_zk_verb verb;
+    const char *path; /* full, with the chroot */
+    const char *data; /* never NULL where data is sent: others choke on null data */
+    size_t size;
+    dlk_zk_mode mode;
+    bool
+        watch; /* tell once when the node (CHILDREN: its children) changes or goes, if it is there */
+} dlk_zk_request;
+
+/* How a request ended. */
+typedef enum dlk_zk_end {
+    DLK_ZK_OK = 0,
+    DLK_ZK_NO_NODE,
+    DLK_ZK_NODE_EXISTS,
+    DLK_ZK_NOT_EMPTY,
+    DLK_ZK_NO_AUTH,     /* the ACL forbids it */
+    DLK_ZK_NO_CHILDREN, /* the parent is ephemeral */
+    DLK_ZK_NOT_KNOWN,   /* the server has no such request: an old one */
+    DLK_ZK_BAD,         /* refused as malformed, or otherwise not done: see code */
+    DLK_ZK_BUSY,        /* throttled: not done */
+    DLK_ZK_GONE,        /* the session is over, and what it made */
+    DLK_ZK_CUT,         /* no answer will come: done or not */
+    DLK_ZK_NO_MEMORY,   /* as CUT: the answer didn't fit into memory */
+} dlk_zk_end;
+
+typedef struct dlk_zk_stat {
+    int64_t czxid, ephemeral_owner;
+    int32_t version, children;
+} dlk_zk_stat;
+
+/* ---- what comes back ---- */
+
+typedef enum dlk_zk_news {
+    DLK_ZK_ANSWER,        /* the item is a dlk_zk_call */
+    DLK_ZK_CONNECTED,     /* session, timeout_ms; also after each reconnect */
+    DLK_ZK_DISCONNECTED,  /* the library tries again by itself */
+    DLK_ZK_EXPIRED,       /* the server said so: the wire is of no use any more */
+    DLK_ZK_AUTH_FAILED,   /* likewise; */
+    DLK_ZK_NOT_OPENED,    /* likewise; text says why */
+    DLK_ZK_CHANGED,       /* text: the path whose watch fired, on data or deletion */
+    DLK_ZK_CHILD_CHANGED, /* text: the path whose list of children changed */
+} dlk_zk_news;
+
+struct dlk_zk_item {
+    dlk_list link;
+    dlk_zk_news news;
+    uint32_t epoch; /* of the wire it came by */
+    int64_t session;
+    int timeout_ms; /* negotiated */
+    char *text;     /* owned */
+};
+
+/* One request under way. Made by the backend, which gets it back exactly once. */
+typedef struct dlk_zk_call {
+    dlk_zk_item item; /* first; text is the answer's */
+    dlk_list sent;    /* the wire's own while it is under way */
+    /* Runs when it is taken from the inbox. */
+    void (*done)(struct dlk_zk_call *call, int64_t now);
+    void *owner, *extra;                                 /* for done */
+    void (*then)(struct dlk_zk_call *call, int64_t now); /* likewise */
+    int64_t sent_at;
+    bool quiet; /* another one is right behind it: no need to wake anybody for this one */
+    bool
+        asked; /* belongs to what the engine has asked: it looks for the answer by itself */
+    bool by_write; /* it went through the leader, so it proves that the session lives */
+    dlk_zk_wire *wire;
+
+    dlk_zk_end end;
+    int code; /* the library's own, for messages */
+    size_t size;
+    dlk_zk_stat stat;
+    char **children; /* one block, owned */
+    size_t child_count;
+} dlk_zk_call;
+
+/* Where answers and news wait for the driver. Any thread. It belongs to the backend and to its
+ * wires: the last of them to let go frees it, so that nobody has to wait for a wire that looks up a
+ * name. */
+typedef struct dlk_zk_inbox {
+    pthread_mutex_t mutex;
+    dlk_list items;      /* under the mutex */
+    dlk_futex bell;      /* rises with each item and each kick */
+    _Atomic bool asleep; /* the driver sleeps on it */
+    _Atomic bool
+        lost; /* there was no memory for some news: nothing is known of the session */
+    /* Nobody is asleep there, and news came that nobody may be waiting for. NULL when the backend is
+     * gone; under the mutex. */
+    void (*unheard)(void *user);
+    void *user;
+    dlk_futex wires;   /* how many wires there are; counted down under the mutex */
+    dlk_futex callers; /* of `unheard`, likewise */
+    bool abandoned;    /* the backend is gone; under the mutex */
+} dlk_zk_inbox;
+
+dlk_zk_inbox *dlk_zk_inbox_new(void (*unheard)(void *user), void *user);
+/* The backend lets go, and waits so long for its wires; afterwards `unheard` isn't called. */
+void dlk_zk_inbox_abandon(dlk_zk_inbox *inbox, int64_t until);
+void dlk_zk_inbox_put(dlk_zk_inbox *inbox, dlk_zk_item *item);
+void dlk_zk_inbox_ring(dlk_zk_inbox *inbox);
+/* Some news couldn't be put. */
+void dlk_zk_inbox_lose(dlk_zk_inbox *inbox);
+/* A wire is gone. */
+void dlk_zk_inbox_left(dlk_zk_inbox *inbox);
+/* All there is, in order. */
+void dlk_zk_inbox_take(dlk_zk_inbox *inbox, dlk_list *ret);
+void dlk_zk_item_free(dlk_zk_item *item); /* what it holds, not the item itself */
+
+/* A note with a copy of @p text, or NULL without memory. */
+dlk_zk_item *dlk_zk_item_new(dlk_zk_news news, uint32_t epoch, const char *text);
+
+/* ---- the way there ---- */
+
+typedef struct dlk_zk_setup {
+    const char *hosts; /* "h1:2181,h2:2181", no chroot */
+    int timeout_ms;    /* the session's, as wished */
+    const char *auth;  /* "user:password" of the digest scheme, or NULL; a secret */
+    bool creator_acl;  /* CREATOR_ALL for what we make, else open */
+    uint32_t epoch;
+} dlk_zk_setup;
+
+typedef struct dlk_zk_wire_type {
+    /* Begins to connect, on a thread of its own; NULL without memory or thread. @p setup is copied.
+     * The inbox counts the wire, and outlives it. */
+    dlk_zk_wire *(*open)(const dlk_zk_setup *setup, dlk_zk_inbox *inbox);
+    /* False: not accepted (no memory, not connected); nothing was sent, nothing comes back. */
+    bool (*send)(dlk_zk_wire *wire, const dlk_zk_request *request, dlk_zk_call *call);
+    /* Ends the session at the server if that can be reached, and frees the wire, in the
+     * background. Calls under way come back as CUT, then dlk_zk_inbox_left is called. */
+    void (*close)(dlk_zk_wire *wire);
+    /* In a fork's child: what is inherited is closed as far as it can be reached. */
+    void (*forked)(dlk_zk_wire *wire);
+} dlk_zk_wire_type;
+
+extern const dlk_zk_wire_type dlk_zk_library;
+
+#endif
