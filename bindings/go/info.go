@@ -1,0 +1,218 @@
+package dlock
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/libdlock/libdlock/bindings/go/internal/cdlock"
+)
+
+// Info is what libdlock tells by dotted keys, such as "holders.0.owner": everything, also what a
+// later libdlock adds. What is absent is unknown.
+type Info map[string]string
+
+// Int is a value as a number, 0 when it is none.
+func (i Info) Int(key string) int64 {
+	number, err := strconv.ParseInt(i[key], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return number
+}
+
+func (i Info) milliseconds(key string) time.Duration {
+	return time.Duration(i.Int(key)) * time.Millisecond
+}
+
+func (i Info) nanoseconds(key string) time.Duration { return time.Duration(i.Int(key)) }
+
+// Reads C's list, and frees it.
+func takeInfo(c cdlock.Info) Info {
+	info := Info{}
+	for n, count := 0, int(cdlock.Dlock_info_count(c)); n < count; n++ {
+		info[cdlock.Dlock_info_key(c, n)] = cdlock.Dlock_info_text(c, n)
+	}
+	cdlock.Dlock_info_free(c)
+	return info
+}
+
+// Inspection is what a service knows of a lock.
+type Inspection struct {
+	Held    bool
+	Kind    string
+	Layout  string
+	Holders []Holder
+	// Waiters is how many wait, as far as the service knows.
+	Waiters int
+	// Info is everything that was told.
+	Info Info
+}
+
+// Holder is one that holds a lock, as the service knows it.
+type Holder struct {
+	Owner     string
+	Token     int64
+	Remaining time.Duration
+	Count     int
+	// Data is what an election's leader publishes.
+	Data string
+}
+
+func inspection(info Info) Inspection {
+	found := Inspection{Held: info["held"] == "1", Kind: info["kind"], Layout: info["layout"],
+		Waiters: int(info.Int("waiters")), Info: info}
+	for n := 0; ; n++ {
+		at := "holders." + strconv.Itoa(n) + "."
+		owner, ok := info[at+"owner"]
+		if !ok {
+			return found
+		}
+		found.Holders = append(found.Holders, Holder{Owner: owner, Token: info.Int(at + "token"),
+			Remaining: info.milliseconds(at + "remaining_ms"), Count: int(info.Int(at + "count")),
+			Data: info[at+"data"]})
+	}
+}
+
+// Listed is one lock of a [Client.List].
+type Listed struct {
+	Name, Owner string
+	Remaining   time.Duration
+}
+
+// List names the locks that are held and begin with prefix, at most max of them: a snapshot.
+func (c *Client) List(ctx context.Context, prefix string, max int) ([]Listed, error) {
+	if strings.IndexByte(prefix, 0) >= 0 {
+		return nil, invalid("list", "", "the prefix contains a NUL")
+	}
+	info, err := c.info(ctx, "list", func(handle cdlock.Client) cdlock.Op {
+		return cdlock.Dlock_client_list_start(handle, prefix, int64(max))
+	})
+	if err != nil {
+		return nil, err
+	}
+	var found []Listed
+	for n := 0; ; n++ {
+		at := "locks." + strconv.Itoa(n) + "."
+		name, ok := info[at+"name"]
+		if !ok {
+			return found, nil
+		}
+		found = append(found, Listed{Name: name, Owner: info[at+"owner"],
+			Remaining: info.milliseconds(at + "remaining_ms")})
+	}
+}
+
+// Report is what [Client.Doctor] found.
+type Report struct {
+	// Verdict: 0 fine, 1 a warning, 2 unsafe.
+	Verdict  int
+	Findings []Finding
+}
+
+// Finding is one thing that a doctor found; its severity is counted as the verdict.
+type Finding struct {
+	ID       string
+	Severity int
+	Text     string
+}
+
+// Doctor looks at the service as an operator would: rights, layout, eviction, persistence, clock.
+func (c *Client) Doctor(ctx context.Context) (Report, error) {
+	info, err := c.info(ctx, "doctor", cdlock.Dlock_client_doctor_start)
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Verdict: int(info.Int("verdict"))}
+	for n := 0; ; n++ {
+		at := "findings." + strconv.Itoa(n) + "."
+		id, ok := info[at+"id"]
+		if !ok {
+			return report, nil
+		}
+		report.Findings = append(report.Findings, Finding{ID: id, Text: info[at+"text"],
+			Severity: int(info.Int(at + "severity"))})
+	}
+}
+
+func (c *Client) info(ctx context.Context, what string, begin func(cdlock.Client) cdlock.Op) (
+	Info, error) {
+	if err := checkContext(ctx, what, ""); err != nil {
+		return nil, err
+	}
+	op, err := c.start(what, "", begin)
+	if err != nil {
+		return nil, err
+	}
+	defer c.end(op)
+	if err := c.finish(ctx, op, what, ""); err != nil {
+		return nil, err
+	}
+	return takeInfo(cdlock.Dlock_op_take_info(op)), nil
+}
+
+// Stats is what a client has counted since it was opened.
+type Stats struct {
+	Grants, Waits, Timeouts, Cancels, Releases, ReleasesFailed int64
+	Renewals, RenewalsFailed, Suspects, Losses                 int64
+	Commands, BytesSent, BytesReceived, Reconnects             int64
+	// Wait is how long acquires took, Hold how long holds lasted.
+	Wait, Hold Times
+	// Info is everything that was told.
+	Info Info
+}
+
+// Times is a distribution of durations.
+type Times struct {
+	Count              int64
+	Sum, Max, P50, P99 time.Duration
+}
+
+func (i Info) times(of string) Times {
+	return Times{Count: i.Int(of + ".count"), Sum: i.nanoseconds(of + ".sum_ns"),
+		Max: i.nanoseconds(of + ".max_ns"), P50: i.nanoseconds(of + ".p50_ns"),
+		P99: i.nanoseconds(of + ".p99_ns")}
+}
+
+// Stats asks nobody.
+func (c *Client) Stats() (Stats, error) {
+	i, err := c.local("stats", func(handle cdlock.Client, ret *cdlock.Info, why *cdlock.Error) cdlock.Dlock_err {
+		return cdlock.Dlock_client_stats(handle, ret, why)
+	})
+	if err != nil {
+		return Stats{}, err
+	}
+	return Stats{
+		Grants: i.Int("grants"), Waits: i.Int("waits"), Timeouts: i.Int("timeouts"),
+		Cancels: i.Int("cancels"), Releases: i.Int("releases"),
+		ReleasesFailed: i.Int("releases_failed"), Renewals: i.Int("renewals"),
+		RenewalsFailed: i.Int("renewals_failed"), Suspects: i.Int("suspects"),
+		Losses: i.Int("losses"), Commands: i.Int("commands"), BytesSent: i.Int("bytes_sent"),
+		BytesReceived: i.Int("bytes_received"), Reconnects: i.Int("reconnects"),
+		Wait: i.times("wait"), Hold: i.times("hold"), Info: i,
+	}, nil
+}
+
+// Features is what this service, as configured, can do: backend, layout, class, tokens, fair,
+// handoff, revoke, and kinds.mutex and so on.
+func (c *Client) Features() (Info, error) {
+	return c.local("features", func(handle cdlock.Client, ret *cdlock.Info, why *cdlock.Error) cdlock.Dlock_err {
+		return cdlock.Dlock_client_features(handle, ret, why)
+	})
+}
+
+func (c *Client) local(what string,
+	call func(cdlock.Client, *cdlock.Info, *cdlock.Error) cdlock.Dlock_err) (Info, error) {
+	handle, err := c.enter(what, "")
+	if err != nil {
+		return nil, err
+	}
+	defer c.life.RUnlock()
+	var info cdlock.Info
+	var why cdlock.Error
+	if code := call(handle, &info, &why); code != cdlock.DLOCK_OK {
+		return nil, failureOf(what, "", code, why)
+	}
+	return takeInfo(info), nil
+}

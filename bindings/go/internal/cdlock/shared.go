@@ -1,0 +1,6 @@
+//go:build !dlock_static
+
+package cdlock
+
+// #cgo pkg-config: dlock
+import "C"

@@ -1,0 +1,368 @@
+"""``redis.lock.Lock`` of redis-py, held by libdlock: the same arguments, the same keys.
+
+::
+
+    from dlock.compat.redis import Lock      # was: from redis.lock import Lock
+    with redis_client.lock('orders/42', timeout=30, lock_class=Lock): ...
+
+The lock is taken over a connection of libdlock's own, to the server that the redis-py client is
+connected to; programs that still use redis-py's Lock exclude these and are excluded by them. What
+is deliberately different:
+
+- Without ``timeout`` the key has a lease of 30 s that is renewed, where redis-py's key stays for
+  ever when its process dies.
+- What a process holds is given back when the process ends, or at ``close()``; while it runs, a lock
+  with a ``timeout`` whose object is forgotten stays for that time, as redis-py's does; one without
+  is given back when the object is collected.
+- ``token`` of ``acquire()`` must be None: it is libdlock that names owners, so that a name can't
+  come twice. ``local.token`` of the lock is that name.
+- ``timeout`` is at least 0.1 s.
+- ``extend(…, replace_ttl=True)`` and ``reacquire()`` never shorten a lease.
+- ``sleep`` is kept to when something tells nobody of a release; else the waiter is woken.
+- A grant has a fencing token: the property ``fencing_token``.
+"""
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import weakref
+from types import SimpleNamespace, TracebackType
+from typing import Any, NoReturn
+
+from redis import exceptions as theirs
+
+from .. import errors
+from ..client import Client
+from ..hold import Hold
+from ..lock import Lock as OurLock
+
+__all__ = ['Lock', 'close']
+
+LEASE_S = 30.0
+MARGIN_MS = 2
+PRUNED_AT = 64   # grants whose time may be over
+
+_log = logging.getLogger('dlock')
+
+
+class _Service:
+    """The client for one server, and what was granted by way of it: token → hold.
+
+    A lock of redis-py lives in its key and not in the object, so grants with a timeout are kept;
+    of the others is only known what their objects keep.
+    """
+
+    def __init__(self, url: str, settings: dict[str, Any]) -> None:
+        self.client = Client(url, **settings)
+        self.mutex = threading.Lock()
+        self.known: weakref.WeakValueDictionary[bytes, Hold] = weakref.WeakValueDictionary()
+        self.kept: dict[bytes, Hold] = {}
+
+    def add(self, hold: Hold, keep: bool) -> bytes:
+        token = hold.owner.encode()
+        with self.mutex:
+            self.known[token] = hold
+            if keep:
+                if len(self.kept) >= PRUNED_AT:
+                    self.kept = {old: grant for old, grant in self.kept.items()
+                                 if not grant.lost}
+                self.kept[token] = hold
+        return token
+
+    def find(self, token: bytes) -> Hold | None:
+        with self.mutex:
+            return self.known.get(token)
+
+    def take(self, token: bytes) -> Hold | None:
+        with self.mutex:
+            self.kept.pop(token, None)
+            return self.known.pop(token, None)
+
+
+_services: dict[tuple[Any, ...], _Service] = {}
+_services_mutex = threading.Lock()
+
+
+def close() -> None:
+    """Closes this process' connections and gives back what was acquired over them. The next
+    acquire opens anew."""
+    with _services_mutex:
+        closing = list(_services.values())
+        _services.clear()
+    for service in closing:
+        service.client.close()
+
+
+def _forget_parent() -> None:
+    """In a fork's child the parent's connections are of no use."""
+    global _services, _services_mutex
+    _services, _services_mutex = {}, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_parent)
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _where(redis: Any, sleep: float) -> tuple[str, dict[str, Any]]:
+    """The URL and the settings that reach the server of a redis-py client."""
+    pool = getattr(redis, 'connection_pool', None)
+    known = getattr(pool, 'connection_kwargs', None)
+    if known is None or hasattr(pool, 'sentinel_manager'):
+        raise errors.NotSupportedError(
+            f'redis: {type(redis).__name__} isn\'t a client of a single server')
+    if 'SSL' in getattr(pool, 'connection_class', type).__name__:
+        raise errors.NotSupportedError('redis: TLS isn\'t in this build of libdlock')
+    settings: dict[str, Any] = {'redis_layout': 'string', 'redis_db': int(known.get('db') or 0),
+                                'retry_ms': min(max(int(sleep * 1000), 1), 60000)}
+    provider = known.get('credential_provider')
+    user, password = known.get('username'), known.get('password')
+    if provider is not None:
+        given = provider.get_credentials()
+        user, password = given if len(given) == 2 else (None, given[0])
+    if user:
+        settings['auth_username'] = _text(user)
+    if password:
+        settings['auth_password'] = _text(password)
+    if known.get('socket_timeout'):
+        settings['timeout'] = float(known['socket_timeout'])
+    if known.get('socket_connect_timeout'):
+        settings['connect'] = float(known['socket_connect_timeout'])
+    if known.get('path'):
+        return f'redis+unix://{known["path"]}', settings
+    host = known.get('host', 'localhost')
+    return f'redis://{f"[{host}]" if ":" in host else host}:{known.get("port", 6379)}', settings
+
+
+def _service(redis: Any, sleep: float) -> _Service:
+    url, settings = _where(redis, sleep)
+    key = (url, *sorted(settings.items()))
+    with _services_mutex:
+        if key not in _services:
+            _services[key] = _Service(url, settings)
+        return _services[key]
+
+
+class Lock:
+    """A lock with the signature of ``redis.lock.Lock``."""
+
+    def __init__(self, redis: Any, name: str, timeout: float | None = None, sleep: float = 0.1,
+                 blocking: bool = True, blocking_timeout: float | None = None,
+                 thread_local: bool = True, raise_on_release_error: bool = True) -> None:
+        """
+        :param redis: a ``redis.Redis``, whose connection's parameters are taken over
+        :param name: the key
+        :param timeout: the longest life of a lock in seconds; None: as long as it is renewed
+        :param sleep: seconds between two looks at a lock that somebody else has
+        :param blocking: whether ``acquire()`` waits
+        :param blocking_timeout: how long in seconds; None: without limit
+        :param thread_local: whether a thread sees only what it acquired itself
+        :param raise_on_release_error: whether the end of ``with`` raises what release() raised
+        """
+        self.redis = redis
+        self.name = name
+        self.timeout = timeout
+        self.sleep = sleep
+        self.blocking = blocking
+        self.blocking_timeout = blocking_timeout
+        self.thread_local = bool(thread_local)
+        self.raise_on_release_error = raise_on_release_error
+        self.local: Any = threading.local() if self.thread_local else SimpleNamespace()
+        self.local.token = None
+        self._of: tuple[_Service, OurLock] | None = None
+        self._pid = 0
+
+    def __enter__(self) -> Lock:
+        if self.acquire():
+            return self
+        raise self._error('Unable to acquire lock within the time specified')
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        try:
+            self.release()
+        except theirs.LockError as why:
+            if self.raise_on_release_error and error is None:
+                raise
+            _log.warning('leaving the lock %r: %s', self.name, why)
+
+    def acquire(self, sleep: float | None = None, blocking: bool | None = None,
+                blocking_timeout: float | None = None, token: str | None = None) -> bool:
+        """Acquires the lock and says whether it did.
+
+        :param sleep: as for the constructor
+        :param blocking: as for the constructor; False tries once
+        :param blocking_timeout: as for the constructor
+        :param token: must be None
+        """
+        if token is not None:
+            raise self._error('token: libdlock names owners itself; see its local.token')
+        sleep = self.sleep if sleep is None else sleep
+        wait = self.blocking_timeout if blocking_timeout is None else blocking_timeout
+        if not (self.blocking if blocking is None else blocking):
+            wait = 0
+        elif wait is None:
+            wait = -1
+        elif sleep > wait:
+            wait = 0  # redis-py wouldn't wait for a look that comes too late
+        return self._take(wait)
+
+    def do_acquire(self, token: str) -> bool:
+        """Tries once."""
+        return self._take(0)
+
+    def locked(self) -> bool:
+        """Asks the server whether anybody holds it."""
+        return bool(self._asked(lambda: self._lock().locked()))
+
+    def owned(self) -> bool:
+        """Asks the server whether it is still held by this object."""
+        hold = self._hold()
+        if hold is None:
+            return False
+        try:
+            self._asked(hold.verify)
+        except theirs.LockError:
+            return False
+        return True
+
+    @property
+    def fencing_token(self) -> int:
+        """The fencing token of what this object holds; 0 when it holds nothing."""
+        hold = self._hold()
+        return 0 if hold is None else hold.token
+
+    def release(self) -> None:
+        """Releases what this object (this thread by it, with ``thread_local``) acquired."""
+        token = getattr(self.local, 'token', None)
+        if token is None:
+            raise self._error('Cannot release a lock that\'s not owned or is already unlocked.')
+        self.local.token = self.local.hold = None
+        self.do_release(token)
+
+    def do_release(self, expected_token: bytes | str) -> None:
+        """Releases the grant with this token, whichever object or process acquired it."""
+        token = expected_token if isinstance(expected_token, bytes) else expected_token.encode()
+        hold = self._service().take(token)
+        if hold is not None:
+            self._asked(hold.release)
+        else:
+            self._asked(lambda: self._lock().break_(token.decode()))
+
+    def extend(self, additional_time: float, replace_ttl: bool = False) -> bool:
+        """Adds so many seconds to the lease; with *replace_ttl* it ends so many from now on."""
+        self._check_timeout('extend')
+        return self.do_extend(additional_time, replace_ttl)
+
+    def do_extend(self, additional_time: float, replace_ttl: bool) -> bool:
+        """Extends without the checks of extend()."""
+        hold = self._need_hold('extend')
+        left = 0.0 if replace_ttl else self._left(hold)
+        self._asked(lambda: hold.extend(left + additional_time))
+        self._ends(hold, left + additional_time)
+        return True
+
+    def reacquire(self) -> bool:
+        """Sets the lease to ``timeout`` from now on."""
+        self._check_timeout('reacquire')
+        return self.do_reacquire()
+
+    def do_reacquire(self) -> bool:
+        """Reacquires without the checks of reacquire()."""
+        assert self.timeout is not None
+        return self.do_extend(self.timeout, replace_ttl=True)
+
+    # ---- within ----
+
+    def _service(self) -> _Service:
+        return self._bound()[0]
+
+    def _lock(self) -> OurLock:
+        return self._bound()[1]
+
+    def _bound(self) -> tuple[_Service, OurLock]:
+        """The client and its lock; those of this process."""
+        if self._of is None or self._pid != os.getpid() or self._of[0].client.closed:
+            service = self._asked(lambda: _service(self.redis, self.sleep))
+            settings: dict[str, Any] = {'ttl': LEASE_S}
+            if self.timeout:
+                settings = {'ttl_ms': int(self.timeout * 1000), 'renew': 'off'}
+            self._of = service, service.client.lock(_text(self.name), **settings)
+            self._pid = os.getpid()
+        return self._of
+
+    def _take(self, wait: float) -> bool:
+        service, lock = self._bound()
+        try:
+            hold = lock.hold(wait)
+        except errors.AcquireTimeout:
+            return False
+        except errors.DlockError as why:
+            self._translate(why)
+        self.local.token = service.add(hold, bool(self.timeout))
+        self.local.hold = hold
+        if self.timeout:
+            self._ends(hold, None)
+        return True
+
+    def _hold(self) -> Hold | None:
+        token = getattr(self.local, 'token', None)
+        if token is None:
+            return None
+        return self._service().find(token if isinstance(token, bytes) else token.encode())
+
+    def _need_hold(self, verb: str) -> Hold:
+        hold = self._hold()
+        if hold is None:
+            raise self._error(f'Cannot {verb} a lock that another process acquired')
+        return hold
+
+    def _ends(self, hold: Hold, lease: float | None) -> None:
+        """Notes when the key ends on the server, which is a little after our hold is certain."""
+        now = time.monotonic()
+        if lease is None:
+            assert self.timeout is not None
+            margin = self.timeout / 100 + MARGIN_MS / 1000
+            lease = min(hold.remaining + margin, self.timeout)
+        self.local.ends = now + lease
+
+    def _left(self, hold: Hold) -> float:
+        ends: float = self.local.ends
+        return max(ends - time.monotonic(), hold.remaining, 0.0)
+
+    def _check_timeout(self, verb: str) -> None:
+        if getattr(self.local, 'token', None) is None:
+            raise self._error(f'Cannot {verb} an unlocked lock')
+        if self.timeout is None:
+            raise self._error(f'Cannot {verb} a lock with no timeout')
+
+    def _error(self, text: str) -> theirs.LockError:
+        return theirs.LockError(text, lock_name=self.name)
+
+    def _asked(self, ask: Any) -> Any:
+        """What *ask* returns; what it raises as redis-py would."""
+        try:
+            return ask()
+        except errors.DlockError as why:
+            self._translate(why)
+
+    def _translate(self, why: errors.DlockError) -> NoReturn:
+        text = str(why)
+        if isinstance(why, (errors.LostError, errors.NotHeldError)):
+            raise theirs.LockNotOwnedError(text, lock_name=self.name) from why
+        if isinstance(why, errors.UnknownOutcomeError):
+            raise theirs.TimeoutError(text) from why
+        if isinstance(why, errors.UnavailableError):
+            raise theirs.ConnectionError(text) from why
+        if isinstance(why, errors.AccessError):
+            raise theirs.AuthenticationError(text) from why
+        if isinstance(why, (errors.ConfigError, errors.NotSupportedError)):
+            raise why
+        raise theirs.LockError(text, lock_name=self.name) from why
+
+    def __repr__(self) -> str:
+        return f'<dlock.compat.redis.Lock {self.name!r}>'
