@@ -314,22 +314,3 @@ TEST(an_info_that_is_not_there_is_empty)
     CHECK_EQ_INT(dlock_info_int(NULL, 0), 0);
     CHECK(dlock_info_json(NULL) == NULL || dlock_info_json(NULL)[0]);
 }
-
-TEST(what_is_for_later_says_so)
-{
-    BEGIN();
-    DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) multi = NULL;
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
-    DLOCK_AUTO(dlock_hold) taken = NULL;
-    const char *ticket = NULL;
-    CHECK_ERR(dlock_multi_new(&lock, 1, NULL, &multi, &err), DLOCK_ENOTSUP, err);
-    CHECK_ERR(dlock_hold_downgrade(hold, &err), DLOCK_ENOTSUP, err);
-    CHECK_ERR(dlock_hold_export(hold, &ticket, &err), DLOCK_ENOTSUP, err);
-    CHECK_ERR(dlock_client_import(client, "ticket", &taken, &err), DLOCK_ENOTSUP, err);
-    CHECK_ERR(dlock_lock_revoke(lock, &err), DLOCK_ENOTSUP, err);
-    CHECK(!multi && !taken && !ticket);
-    CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
-}

@@ -7,6 +7,8 @@
 
 #define LOCKS   1000
 #define THREADS 24
+#define MANY    280 /* more than the engine has places for those it wakes together */
+#define LATE    8
 
 typedef struct entry {
     dlock_lock *lock;
@@ -124,4 +126,59 @@ TEST(many_threads_of_two_clients_take_own_and_shared_locks_without_overlap)
     CHECK_EQ_INT(strange, 0);
     AWAIT(world_stat(one, "unconfirmed") + world_stat(two, "unconfirmed") == 0);
     CHECK_EQ_INT(world_stat(one, "in_flight"), 0);
+}
+
+static void *take_own(void *arg)
+{
+    toil *t = arg;
+    char own[32];
+    snprintf(own, sizeof(own), "crowd-many-%d", t->number);
+    for (int i = 0; i < 10; i++) {
+        DLOCK_AUTO(dlock_hold) mine = NULL;
+        int64_t limit = world_limit_ms(), begin = world_now_ms();
+        t->strange += dlock_acquire(t->client, own, limit, &mine, NULL) != DLOCK_OK;
+        t->strange +=
+            world_now_ms() - begin >= limit; /* the answer came, but no wake-up */
+        t->strange += dlock_hold_release(mine, NULL) != DLOCK_OK;
+    }
+    return NULL;
+}
+
+static void *wait_in_vain(void *arg)
+{
+    toil *t = arg;
+    for (int i = 0; i < 3; i++) {
+        DLOCK_AUTO(dlock_hold) hold = NULL;
+        int64_t begin = world_now_ms();
+        /* ETIMEDOUT; EUNKNOWN where the server is so busy that it hasn't answered by then. */
+        t->strange +=
+            dlock_acquire(t->client, "crowd-taken", SHORT_MS, &hold, NULL) == DLOCK_OK;
+        t->strange += world_now_ms() - begin < SHORT_MS - 1;
+    }
+    return NULL;
+}
+
+TEST(each_of_very_many_threads_is_woken_and_none_before_its_time)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_hold) taken = NULL;
+    pthread_t threads[MANY];
+    toil toils[MANY];
+    CHECK(dlock_acquire(other, "crowd-taken", world_limit_ms(), &taken, NULL) ==
+          DLOCK_OK);
+    for (int i = 0; i < MANY; i++) {
+        toils[i] = (toil){.client = client, .number = i};
+        CHECK(pthread_create(&threads[i], NULL, i < LATE ? wait_in_vain : take_own,
+                             &toils[i]) == 0);
+    }
+    intptr_t strange = 0;
+    for (int i = 0; i < MANY; i++) {
+        pthread_join(threads[i], NULL);
+        strange += toils[i].strange;
+    }
+    CHECK_EQ_INT(strange, 0);
+    AWAIT(world_stat(client, "unconfirmed") == 0);
+    CHECK_EQ_INT(world_stat(client, "in_flight"), 0);
 }

@@ -157,7 +157,7 @@ TEST(several_threads_may_wait_for_one_op)
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     WAITER(beside); /* another sleeper of the client, to be passed over */
-    world_wait_start(&beside, client, lock, 100);
+    world_wait_start(&beside, client, lock, SHORT_MS);
     dlock_op *twin = dlock_hold_release_start(hold);
     END_OF(op);
     END_OF(twin);
@@ -203,8 +203,10 @@ TEST(every_call_with_io_has_an_op_form_with_the_same_answer)
     CHECK_EQ_INT(outcome(dlock_hold_release_start(hold), NULL), DLOCK_OK);
     CHECK_EQ_INT(outcome(dlock_hold_release_start(hold), NULL), DLOCK_ENOTHELD);
     CHECK_EQ_INT(outcome(dlock_lock_wait_idle_start(lock, 5000), NULL), DLOCK_OK);
-    CHECK_EQ_INT(outcome(dlock_lock_revoke_start(lock), NULL), DLOCK_ENOTSUP);
-    CHECK_EQ_INT(outcome(dlock_client_import_start(client, "x"), NULL), DLOCK_ENOTSUP);
+    dlock_err revoked =
+        outcome(dlock_lock_revoke_start(lock), NULL); /* nobody holds it */
+    CHECK(revoked == DLOCK_ENOTHELD || revoked == DLOCK_ENOTSUP);
+    CHECK_EQ_INT(outcome(dlock_client_import_start(client, "x"), NULL), DLOCK_EINVAL);
     CHECK_EQ_INT(outcome(dlock_client_close_start(client), NULL), DLOCK_OK);
     CHECK_EQ_INT(outcome(dlock_client_close_start(client), NULL), DLOCK_OK);
 }

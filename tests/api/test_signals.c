@@ -76,7 +76,7 @@ TEST(signals_do_not_end_a_wait)
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, 100), DLOCK_EPENDING);
     CHECK(world_now_ms() - begin >= 99);
-    CHECK_ERR(dlock_lock_wait_idle(lock, 50, &err), DLOCK_ETIMEDOUT, err);
+    CHECK_ERR(dlock_lock_wait_idle(lock, SHORT_MS, &err), DLOCK_ETIMEDOUT, err);
 }
 
 TEST(everything_works_in_a_storm_of_signals)
@@ -174,7 +174,7 @@ TEST(our_threads_take_no_signal_of_yours)
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_notify(op, 1),
                  DLOCK_EPENDING); /* now every helper is at work */
-    if (WORLD_THREAD_SANITIZER)
+    if (THREAD_SANITIZER)
         LEAVE_OUT("ThreadSanitizer has a thread of its own");
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
         int takers = 0;
@@ -307,7 +307,8 @@ TEST(threads_cancelled_anywhere_leave_the_lock_to_others)
         victim victims[3];
         pthread_t threads[3];
         for (int i = 0; i < 3; i++) {
-            victims[i] = (victim){.lock = lock, .wait_ms = 2};
+            /* One of them waits long enough to be granted it however slow the server is. */
+            victims[i] = (victim){.lock = lock, .wait_ms = i == 0 ? SHORT_MS : 2};
             CHECK(pthread_create(&threads[i], NULL, acquire_and_be_cancelled,
                                  &victims[i]) == 0);
         }
@@ -323,4 +324,50 @@ TEST(threads_cancelled_anywhere_leave_the_lock_to_others)
     CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_OK);
+}
+
+typedef struct doomed {
+    dlock_lock *lock;
+    int64_t wait_ms;
+    dlock_err code;
+    bool returned;
+} doomed;
+
+/* Comes with a cancellation that was asked for before: any call that may act on it would. */
+static void *call_with_a_cancel_pending(void *arg)
+{
+    doomed *d = arg;
+    dlock_hold *hold = NULL;
+    pthread_cancel(pthread_self());
+    d->code = dlock_lock_acquire(d->lock, d->wait_ms, &hold, NULL);
+    if (d->code == DLOCK_OK)
+        d->code = dlock_hold_release(hold, NULL);
+    dlock_hold_free(hold);
+    d->returned = true;
+    pthread_testcancel();
+    return NULL;
+}
+
+TEST(no_call_is_a_place_where_a_thread_is_cancelled)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) same = world_lock(other, __func__, "lock.release=async");
+    for (int i = 0; i < 20; i++) {
+        /* Somebody new each time, whom the others may have to look at. */
+        DLOCK_AUTO(dlock_client) passer_by = world_client(NULL);
+        DLOCK_AUTO(dlock_hold) hold = i % 2 ? world_take(lock) : NULL;
+        doomed d = {.lock = same, .wait_ms = hold ? SHORT_MS : world_limit_ms()};
+        pthread_t thread;
+        void *end;
+        CHECK(pthread_create(&thread, NULL, call_with_a_cancel_pending, &d) == 0);
+        pthread_join(thread, &end);
+        CHECK(d.returned);
+        CHECK(end == PTHREAD_CANCELED);
+        CHECK_EQ_INT(d.code, hold ? DLOCK_ETIMEDOUT : DLOCK_OK);
+    }
+    DLOCK_AUTO(dlock_hold) last = world_take(same);
+    CHECK(last != NULL);
 }

@@ -1,8 +1,14 @@
 /* The lock service of a test program and the little helpers; see the header. */
 #include "world.h"
 
+#include "harness/certificates.h"
+#include "harness/etcd_server.h"
+#include "harness/memcached_server.h"
 #include "harness/redis_server.h"
+#include "harness/zookeeper_server.h"
+#include "harness/zookeeper_wire.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,12 +21,23 @@
 
 static struct {
     bool ready;
-    pid_t pid; /* who made it and tidies up */
-    char uri[128], dir[64];
+    pid_t pid;              /* who made it and tidies up */
+    char uri[160], dir[64]; /* the table's directory; of ZooKeeper the node above all */
+    certificates certificates; /* where it speaks TLS */
+    memcached_server memcached;
     redis_server redis;
+    redis_server
+        others[WORLD_NODES - 1]; /* of a Redlock, of which `redis` is the first */
+    zookeeper_server zookeeper;
+    etcd_server etcd;
 } world;
 
 /* ---- the service ---- */
+
+redis_server *world_node(int index)
+{
+    return index ? &world.others[index - 1] : &world.redis;
+}
 
 static const char *backend(void)
 {
@@ -37,12 +54,97 @@ static void tidy(void)
 {
     if (getpid() != world.pid)
         return;
+    for (int i = 0; world_is("redlock") && i < WORLD_NODES; i++)
+        redis_server_stop(world_node(i));
     if (world_is("redis"))
         redis_server_stop(&world.redis);
-    if (world.dir[0]) {
+    if (world.certificates.dir[0])
+        certificates_remove(&world.certificates);
+    if (world_is("memcached"))
+        memcached_server_stop(&world.memcached);
+    if (world_is("zookeeper"))
+        zookeeper_server_stop(&world.zookeeper);
+    if (world_is("etcd"))
+        etcd_server_stop(&world.etcd);
+    if (world_is("file")) {
         (void)unlink(world.uri + strlen("file://"));
         (void)rmdir(world.dir);
     }
+}
+
+/* The server may be shared with other programs, and by those that run this one again. */
+static bool make_root(void)
+{
+    zookeeper_wire hand;
+    if (!zookeeper_wire_open(&hand, world.zookeeper.port))
+        return false;
+    int code = zookeeper_wire_create(&hand, world.dir, "", ZOOKEEPER_PERSISTENT, NULL, 0);
+    zookeeper_wire_close(&hand);
+    return harness_eq_int(__FILE__, __LINE__, world.dir, code, ZOOKEEPER_OK);
+}
+
+const char *world_root(void)
+{
+    return world.dir;
+}
+
+static bool make_zookeeper(void)
+{
+    const char *layout = getenv("DLK_TEST_LAYOUT");
+    if (!zookeeper_server_available() || !zookeeper_server_borrow(&world.zookeeper))
+        return false;
+    snprintf(world.dir, sizeof(world.dir), "/api-%d-%" PRId64, (int)getpid(),
+             world_now_ms());
+    snprintf(world.uri, sizeof(world.uri),
+             "zookeeper://127.0.0.1:%d%s?zookeeper.layout=%s", world.zookeeper.port,
+             world.dir, layout ? layout : "curator");
+    return make_root();
+}
+
+static bool make_redis(void)
+{
+    const char *layout = getenv("DLK_TEST_LAYOUT");
+    if (getenv("DLK_TEST_TLS")) {
+        if (!certificates_make(&world.certificates) ||
+            !redis_server_start_tls(&world.redis, world.certificates.dir, NULL))
+            return false;
+        snprintf(world.uri, sizeof(world.uri), "rediss://localhost:%d?tls.ca_file=%s",
+                 world.redis.tls_port, certificates_path(&world.certificates, "ca.pem"));
+        return true;
+    }
+    if (!redis_server_start(&world.redis, NULL))
+        return false;
+    snprintf(world.uri, sizeof(world.uri), "redis://127.0.0.1:%d?redis.layout=%s",
+             world.redis.port, layout ? layout : "redisson");
+    return true;
+}
+
+/* The server may be shared with other programs, and by those that run this one again. */
+static bool make_etcd(void)
+{
+    const char *layout = getenv("DLK_TEST_LAYOUT"); /* it has one; what follows counts */
+    const char *more = layout ? strchr(layout, '&') : NULL;
+    if (!etcd_server_available() || !etcd_server_borrow(&world.etcd))
+        return false;
+    if (world.etcd.borrowed)
+        snprintf(world.dir, sizeof(world.dir), "api-%d-%" PRId64 "/", (int)getpid(),
+                 world_now_ms());
+    snprintf(world.uri, sizeof(world.uri), "etcd://127.0.0.1:%d?client.prefix=%s%s",
+             world.etcd.port, world.dir, more ? more : "");
+    return true;
+}
+
+static bool make_redlock(void)
+{
+    size_t used = (size_t)snprintf(world.uri, sizeof(world.uri), "redlock://");
+    for (int i = 0; i < WORLD_NODES; i++) {
+        if (!redis_server_start(world_node(i), NULL))
+            return false;
+        used += (size_t)snprintf(world.uri + used, sizeof(world.uri) - used,
+                                 "%s127.0.0.1:%d", i ? "," : "", world_node(i)->port);
+    }
+    snprintf(world.uri + used, sizeof(world.uri) - used, "?redlock.fencing=on");
+    return true;
 }
 
 static bool make_service(void)
@@ -52,12 +154,29 @@ static bool make_service(void)
         return false;
     }
     if (world_is("redis")) {
-        if (!redis_server_available() || !redis_server_start(&world.redis, NULL))
+        if (!redis_server_available() || !make_redis())
             return false;
-        snprintf(world.uri, sizeof(world.uri), "redis://127.0.0.1:%d", world.redis.port);
+    } else if (world_is("redlock")) {
+        if (!redis_server_available() || !make_redlock())
+            return false;
+    } else if (world_is("memcached")) {
+        if (!memcached_server_available() ||
+            !memcached_server_start(&world.memcached, NULL))
+            return false;
+        const char *layout = getenv("DLK_TEST_LAYOUT");
+        const char *more = layout ? strchr(layout, '&') : NULL; /* it has one only */
+        snprintf(world.uri, sizeof(world.uri), "memcached://127.0.0.1:%d?%s",
+                 world.memcached.port, more ? more + 1 : "");
+    } else if (world_is("zookeeper")) {
+        if (!make_zookeeper())
+            return false;
+    } else if (world_is("etcd")) {
+        if (!make_etcd())
+            return false;
     } else if (world_is("file")) {
         strcpy(world.dir, "/tmp/dlock-api-XXXXXX");
-        if (!harness_check(__FILE__, __LINE__, mkdtemp(world.dir) != NULL, "a directory"))
+        if (!harness_check(__FILE__, __LINE__, harness_mkdtemp(world.dir) != NULL,
+                           "a directory"))
             return false;
         snprintf(world.uri, sizeof(world.uri), "file://%s/table", world.dir);
     } else {
@@ -74,9 +193,20 @@ bool world_ready(void)
     return world.ready;
 }
 
+bool world_is_fair(void)
+{
+    return !world_is("memcached") && !world_is("redlock") &&
+           (!world_is("redis") || strstr(world.uri, "lock.fair=true"));
+}
+
 const char *world_uri(void)
 {
     return world.uri;
+}
+
+struct memcached_server *world_memcached(void)
+{
+    return &world.memcached;
 }
 
 struct redis_server *world_redis(void)
@@ -84,12 +214,22 @@ struct redis_server *world_redis(void)
     return &world.redis;
 }
 
+struct zookeeper_server *world_zookeeper(void)
+{
+    return &world.zookeeper;
+}
+
+struct etcd_server *world_etcd(void)
+{
+    return &world.etcd;
+}
+
 /* ---- time ---- */
 
 int64_t world_limit_ms(void)
 {
     const char *slow = getenv("DLK_TEST_SLOW");
-    return slow && slow[0] == '1' ? 60000 : 15000;
+    return slow && slow[0] == '1' ? 60000 : 20000;
 }
 
 int64_t world_now_ms(void)
@@ -97,6 +237,11 @@ int64_t world_now_ms(void)
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t world_awake_ms(void)
+{
+    return awake_now_ns() / 1000000;
 }
 
 void world_nap(void)
@@ -137,14 +282,43 @@ dlock_client *world_client(const char *settings)
     return client;
 }
 
+dlock_client *world_client_of(int64_t ttl_ms, const char *settings)
+{
+    char text[256];
+    snprintf(text, sizeof(text), "lock.ttl_ms=%lld %s", (long long)ttl_ms, settings);
+    return world_client(text);
+}
+
+dlock_kind world_kind(void)
+{
+    static const char *const kinds[] = {[DLOCK_MUTEX] = "mutex",
+                                        [DLOCK_READ] = "read",
+                                        [DLOCK_WRITE] = "write",
+                                        [DLOCK_SEMAPHORE] = "semaphore",
+                                        [DLOCK_ELECTION] = "election"};
+    const char *name = getenv("DLK_TEST_KIND");
+    for (int kind = DLOCK_MUTEX; name && kind <= DLOCK_ELECTION; kind++)
+        if (strcmp(kinds[kind], name) == 0)
+            return (dlock_kind)kind;
+    return DLOCK_MUTEX;
+}
+
 dlock_lock *world_lock(dlock_client *client, const char *name, const char *settings)
 {
     DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
     DLOCK_AUTO(dlock_error) err = NULL;
     dlock_lock *lock = NULL;
-    dlock_err code = dlock_lock_new(client, DLOCK_MUTEX, name, conf, &lock, &err);
+    dlock_err code = dlock_lock_new(client, world_kind(), name, conf, &lock, &err);
     harness_err(__FILE__, __LINE__, "dlock_lock_new", code, DLOCK_OK, err);
     return lock;
+}
+
+dlock_err world_acquire(dlock_client *client, const char *name, int64_t wait_ms,
+                        dlock_hold **ret_hold)
+{
+    DLOCK_AUTO(dlock_lock) lock = NULL;
+    dlock_err code = dlock_lock_new(client, world_kind(), name, NULL, &lock, NULL);
+    return code == DLOCK_OK ? dlock_lock_acquire(lock, wait_ms, ret_hold, NULL) : code;
 }
 
 dlock_hold *world_take(dlock_lock *lock)
@@ -162,7 +336,7 @@ dlock_err world_try(const char *name)
 {
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
     DLOCK_AUTO(dlock_hold) hold = NULL;
-    dlock_err code = dlock_acquire(client, name, 0, &hold, NULL);
+    dlock_err code = world_acquire(client, name, 0, &hold);
     if (code == DLOCK_OK)
         code = dlock_hold_release(hold, NULL);
     return code;
@@ -216,8 +390,8 @@ bool world_readable(int fd)
 
 dlock_event *world_event(dlock_client *client, dlock_what what)
 {
-    int64_t end = world_now_ms() + world_limit_ms();
-    while (world_now_ms() < end) {
+    int64_t end = world_awake_ms() + world_limit_ms();
+    while (world_awake_ms() < end) {
         dlock_event *event = dlock_client_next_event(client);
         if (event && dlock_event_what(event) == what)
             return event;
@@ -291,7 +465,7 @@ bool world_asleep(int tid)
 pid_t world_child_start(void (*run)(void *), void *arg)
 {
     fflush(stdout);
-    pid_t pid = fork();
+    pid_t pid = harness_fork();
     if (pid != 0)
         return pid;
     run(arg);
@@ -302,10 +476,10 @@ pid_t world_child_start(void (*run)(void *), void *arg)
 int world_child_end(pid_t pid)
 {
     int status = 0;
-    int64_t end = world_now_ms() + world_limit_ms();
+    int64_t end = world_awake_ms() + world_limit_ms();
     pid_t ended = 0;
     while (pid > 0 && (ended = waitpid(pid, &status, WNOHANG)) == 0 &&
-           world_now_ms() < end)
+           world_awake_ms() < end)
         world_nap();
     if (pid > 0 && ended == 0) {
         harness_note("the child hangs");

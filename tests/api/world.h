@@ -1,9 +1,11 @@
 /* What the API tests share: a lock service of their own, short ways to open things, and ways to
  * await instead of to sleep. Which backend is under test says DLK_TEST_BACKEND: mem (default),
- * file or redis. A test names its locks after itself, so that tests don't meet. */
+ * file, redis, memcached or zookeeper. A test names its locks after itself, so that tests don't meet. */
 #ifndef TESTS_API_WORLD_H
 #define TESTS_API_WORLD_H
 
+#include "harness/awake.h"
+#include "harness/fork.h"
 #include "harness/harness.h"
 
 #include <pthread.h>
@@ -26,31 +28,33 @@
 /* Polls until the condition holds; fails the test after a generous time. */
 #define AWAIT(condition)                                                                 \
     do {                                                                                 \
-        int64_t await_end = world_now_ms() + world_limit_ms();                           \
+        int64_t await_end = world_awake_ms() + world_limit_ms();                         \
         bool await_held; /* looked at once: it may not stay so */                        \
-        while (!(await_held = (condition)) && world_now_ms() < await_end)                \
+        while (!(await_held = (condition)) && world_awake_ms() < await_end)              \
             world_nap();                                                                 \
         if (!harness_check(__FILE__, __LINE__, await_held, #condition))                  \
             return;                                                                      \
     } while (0)
 
-/* ThreadSanitizer has a thread of its own, and can't follow those that a fork's child starts beside
- * its parent's. */
-#if defined(__SANITIZE_THREAD__)
-#define WORLD_THREAD_SANITIZER true
-#elif defined(__has_feature)
-#define WORLD_THREAD_SANITIZER __has_feature(thread_sanitizer)
-#else
-#define WORLD_THREAD_SANITIZER false
-#endif
+/* Runs @p run(name, ttl_ms) with this lease, which it needs to keep; see harness/awake.h. */
+#define WITH_LEASE_FROM(ttl_ms, run)                                                     \
+    awake_with_lease_from((ttl_ms), world_limit_ms(), (run), __func__)
 
 bool world_ready(void);
 bool world_is(const char *backend);
+/* Are clients served in the order in which they came? */
+bool world_is_fair(void);
 const char *world_uri(void);
+
+/* A wait that runs out, in ms. Not too short: a server that hasn't said yet that the lock is held
+ * makes another code of it. */
+enum { SHORT_MS = 200 };
 
 /* How long is long enough to call something hung; longer with DLK_TEST_SLOW=1. */
 int64_t world_limit_ms(void);
 int64_t world_now_ms(void);
+/* The same without the time in which the machine stood still: for limits. */
+int64_t world_awake_ms(void);
 void world_nap(void);
 
 /* Yours to free; NULL after a failed check. @p settings as "lock.ttl_ms=500 lock.renew=off", or
@@ -58,7 +62,13 @@ void world_nap(void);
  * seen and not made up for. */
 dlock_conf *world_conf(const char *settings);
 dlock_client *world_client(const char *settings);
+dlock_client *world_client_of(int64_t ttl_ms, const char *settings);
 dlock_lock *world_lock(dlock_client *client, const char *name, const char *settings);
+/* What world_lock makes: DLK_TEST_KIND, as "write"; else a mutex. */
+dlock_kind world_kind(void);
+/* dlock_acquire() for that kind. */
+dlock_err world_acquire(dlock_client *client, const char *name, int64_t wait_ms,
+                        dlock_hold **ret_hold);
 /* Acquires with a generous wait. */
 dlock_hold *world_take(dlock_lock *lock);
 
@@ -107,7 +117,15 @@ pid_t world_child_start(void (*run)(void *), void *arg);
 /* Waits for it, 0 when it ended well; a child that hangs is killed. */
 int world_child_end(pid_t pid);
 
-/* The Redis under test, for those who mistreat it. */
+/* The server under test, for those who mistreat it. */
 struct redis_server *world_redis(void);
+/* Those of a Redlock, from 0. */
+#define WORLD_NODES 3
+struct redis_server *world_node(int index);
+struct memcached_server *world_memcached(void);
+struct zookeeper_server *world_zookeeper(void);
+struct etcd_server *world_etcd(void);
+/* On ZooKeeper: the node that all locks are below. */
+const char *world_root(void);
 
 #endif

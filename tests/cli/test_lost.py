@@ -1,4 +1,5 @@
 """dlock run loses its lock: nothing of the command outlives the lease, unless it is asked to."""
+import contextlib
 import os
 import shlex
 import signal
@@ -6,7 +7,10 @@ import time
 
 import tap
 import world
-from world import SERVICE, wait_until
+from world import LIMIT, SERVICE, SLOW, TooSlow, lease, wait_until, with_lease_from
+
+
+LOST = 75
 
 
 class Victim:
@@ -15,10 +19,16 @@ class Victim:
     def __init__(self, w, name, *options, traps='', grandchild='sleep 1000'):
         self.w, self.name = w, name
         pids = w.path(f'{name}.pids')
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(pids)   # of a try before
         script = (f'{traps}\n{grandchild} & echo "$$ $! $DLOCK_TOKEN" > {shlex.quote(pids)}.new;'
                   f'mv {shlex.quote(pids)}.new {shlex.quote(pids)}; wait; wait; exit 3')
         self.process = w.start('run', *options, name, '--', 'sh', '-c', script)
-        wait_until('the command is ready', lambda: os.path.exists(pids) or self.process.poll())
+        wait_until('the command is ready',
+                   lambda: os.path.exists(pids) or self.process.poll() is not None)
+        if self.process.poll() == LOST:
+            raise TooSlow(f'{name}: its lease was over before the command was ready')
+        tap.equal('it runs', self.process.poll(), None)
         with open(pids, encoding='ascii') as file:
             self.child, self.grandchild, self.token = map(int, file.read().split())
 
@@ -38,7 +48,7 @@ def broken(w, name):
 
 def a_broken_lock_kills_the_command_and_answers_75(w):
     for how in ('term', 'kill'):
-        victim = Victim(w, f'broken-{how}', f'--on-lost={how}', '--ttl', '2')
+        victim = Victim(w, f'broken-{how}', f'--on-lost={how}', '--ttl', lease(2))
         broken(w, victim.name)
         _, err = victim.expect_end(75)
         tap.equal(f'one line: {err}', (err.count('\n'), 'lost' in err), (1, True))
@@ -47,7 +57,7 @@ def a_broken_lock_kills_the_command_and_answers_75(w):
 
 def ignore_lets_the_command_go_on_and_still_answers_75(w):
     go = w.path('go')
-    victim = Victim(w, 'ignored', '--on-lost=ignore', '--ttl', '1',
+    victim = Victim(w, 'ignored', '--on-lost=ignore', '--ttl', lease(1),
                     grandchild=f'sh -c "while ! test -e {go}; do sleep 0.02; done; echo done"')
     broken(w, victim.name)
     # A renewal period later the loss is known; the command runs on.
@@ -61,13 +71,13 @@ def ignore_lets_the_command_go_on_and_still_answers_75(w):
 
 
 def a_stopped_dlock_loses_the_lock_and_the_command(w):
-    victim = Victim(w, 'stopped', '--ttl', '0.5')
+    victim = Victim(w, 'stopped', '--ttl', lease(0.5))
     os.kill(victim.process.pid, signal.SIGSTOP)
     # Not dlock, which is stopped, but its guard ends the command when the lease does.
     wait_until('the command has ended while dlock is stopped', victim.is_all_gone)
     successor, held = w.hold('stopped')
     tap.equal('the next token', held['token'] > victim.token, True)
-    time.sleep(0.5)  # the issue's own measure: stopped for two leases
+    time.sleep(float(lease(0.5)))  # the issue's own measure: stopped for two leases
     os.kill(victim.process.pid, signal.SIGCONT)
     victim.expect_end(75)
     w.let_go(successor)
@@ -75,7 +85,7 @@ def a_stopped_dlock_loses_the_lock_and_the_command(w):
 
 def the_command_never_runs_beside_its_successor(w):
     """The lease is over before anybody else gets the lock, and the command before the lease."""
-    victim = Victim(w, 'beside', '--ttl', '0.5')
+    victim = Victim(w, 'beside', '--ttl', lease(0.5))
     os.kill(victim.process.pid, signal.SIGSTOP)
     alive = f'kill -0 {victim.child} 2>/dev/null'
     zombie = f'grep -q "^State:.*Z" /proc/{victim.child}/status'
@@ -85,35 +95,48 @@ def the_command_never_runs_beside_its_successor(w):
     victim.expect_end(75)
 
 
-def a_lease_that_is_not_renewed_ends_with_term_then_kill(w):
+def unrenewed(test):
+    """Its lease isn't renewed, and the command has to be ready before that is nearly over."""
+    def run(w):
+        with_lease_from(float(lease(2)), lambda ttl: test(
+            w, '--ttl', str(ttl), '--kill-after', '1', '--set', 'lock.renew=off'))
+    run.__name__ = test.__name__
+    return run
+
+
+@unrenewed
+def a_lease_that_is_not_renewed_ends_with_term_then_kill(w, *options):
     said = w.path('said')
-    traps = f'trap "date +%s.%N > {said}" TERM'
-    victim = Victim(w, 'unrenewed', '--ttl', '2', '--kill-after', '0.5', '--set', 'lock.renew=off',
-                    traps=traps, grandchild='sh -c "trap : TERM; while :; do sleep 0.05; done"')
-    wait_until('TERM has come', lambda: os.path.exists(said))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(said)
+    victim = Victim(w, 'unrenewed', *options, traps=f'trap "date +%s.%N > {said}" TERM',
+                    grandchild='sh -c "trap : TERM; while :; do sleep 0.05; done"')
+    wait_until('TERM has come',
+               lambda: os.path.exists(said) or victim.process.poll() is not None)
     _, err = victim.expect_end(75)
+    tap.equal('TERM has come', os.path.exists(said), True)
     tap.equal('all gone, though both ignored TERM', victim.is_all_gone(), True)
     tap.equal(f'told twice: {err}', err.count('dlock: '), 2)
 
 
-def a_command_that_obeys_term_ends_before_its_lease(w):
-    victim = Victim(w, 'obeys', '--ttl', '2', '--kill-after', '1', '--set', 'lock.renew=off',
-                    traps='trap "echo cleaned up; exit 0" TERM')
+@unrenewed
+def a_command_that_obeys_term_ends_before_its_lease(w, *options):
+    victim = Victim(w, 'obeys', *options, traps='trap "echo cleaned up; exit 0" TERM')
     out, _ = victim.expect_end(75)
     tap.equal('it cleaned up', out, 'cleaned up\n')
     tap.equal('the lock was given back', w.run('run', '-n', 'obeys', '--', 'true')[0], 0)
 
 
-def what_a_command_that_obeys_term_leaves_behind_is_killed(w):
-    victim = Victim(w, 'leaves', '--ttl', '2', '--kill-after', '1', '--set', 'lock.renew=off',
-                    traps='trap "exit 0" TERM',
+@unrenewed
+def what_a_command_that_obeys_term_leaves_behind_is_killed(w, *options):
+    victim = Victim(w, 'leaves', *options, traps='trap "exit 0" TERM',
                     grandchild='sh -c "trap : TERM; while :; do sleep 0.05; done" 2>/dev/null')
     victim.expect_end(75)
     tap.equal('all gone', victim.is_all_gone(), True)
 
 
 def kill_says_nothing_before_the_end_of_the_lease(w):
-    victim = Victim(w, 'kill', '--ttl', '0.6', '--on-lost=kill', '--set', 'lock.renew=off',
+    victim = Victim(w, 'kill', '--ttl', lease(1), '--on-lost=kill', '--set', 'lock.renew=off',
                     traps='trap "echo TERM" TERM')
     out, _ = victim.expect_end(75)
     tap.equal('no TERM', out, '')
@@ -121,7 +144,7 @@ def kill_says_nothing_before_the_end_of_the_lease(w):
 
 
 def a_process_that_left_the_group_is_found(w):
-    victim = Victim(w, 'escaped', '--ttl', '1', grandchild='setsid sleep 1000')
+    victim = Victim(w, 'escaped', '--ttl', lease(1), grandchild='setsid sleep 1000')
     broken(w, victim.name)
     victim.expect_end(75)
     wait_until('all gone', victim.is_all_gone)
@@ -148,8 +171,8 @@ def a_frozen_server_ends_the_command_in_time(w):
         return
     server = world.Redis()
     try:
-        victim = Victim(w, 'frozen-server', '--url', server.url, '--ttl', '2', '--kill-after', '1',
-                        traps='trap "echo cleaned up; exit 0" TERM')
+        victim = Victim(w, 'frozen-server', '--url', server.url, '--ttl', lease(2),
+                        '--kill-after', '1', traps='trap "echo cleaned up; exit 0" TERM')
         server.process.send_signal(signal.SIGSTOP)
         out, err = victim.expect_end(75)
         tap.equal(f'it was told in time: {err}', out, 'cleaned up\n')
@@ -160,7 +183,29 @@ def a_frozen_server_ends_the_command_in_time(w):
 
 
 def a_command_is_kept_for_many_leases(w):
-    status, out, err = w.run('run', '--ttl', '0.3', 'kept', '-c', 'sleep 2; echo kept')
+    def kept(ttl):
+        lasts = 6 * ttl
+        status, out, err = w.run('run', '--ttl', str(ttl), 'kept', '-c',
+                                 f'sleep {lasts}; echo kept', limit=LIMIT + lasts)
+        if status == 75:
+            raise TooSlow(err)
+        tap.equal(err, (status, out), (0, 'kept\n'))
+    with_lease_from(0.3 * SLOW, kept)
+
+
+def a_short_stop_of_dlock_does_not_end_the_command(w):
+    """Not even where the first lease would have ended, which has long been renewed."""
+    go, ready = w.path('short-go'), w.path('short-ready')
+    process = w.start('run', '--ttl', '4', 'short-stop', '--', 'sh', '-c',
+                      f'touch {ready}; while ! test -e {go}; do sleep 0.02; done; echo kept')
+    wait_until('it runs', lambda: os.path.exists(ready))
+    time.sleep(3.2)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1.1)
+    process.send_signal(signal.SIGCONT)
+    with open(go, 'w', encoding='ascii'):
+        pass
+    status, out, err = w.finish(process)
     tap.equal(err, (status, out), (0, 'kept\n'))
 
 
@@ -189,5 +234,6 @@ if __name__ == '__main__':
         a_killed_dlock_leaves_no_stopped_orphan,
         a_frozen_server_ends_the_command_in_time,
         a_command_is_kept_for_many_leases,
+        a_short_stop_of_dlock_does_not_end_the_command,
         what_a_command_leaves_in_the_background_goes_on,
     ])

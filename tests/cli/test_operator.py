@@ -6,7 +6,7 @@ import subprocess
 
 import tap
 import world
-from world import SERVICE
+from world import SERVICE, SHORT, lease
 
 
 def hold_prints_one_line_of_json_and_holds_until_stdin_ends(w):
@@ -33,7 +33,7 @@ def hold_ends_with_a_signal(w):
 
 
 def hold_answers_75_when_the_lock_is_lost(w):
-    holder, _ = w.hold('lost', '--ttl', '1')
+    holder, _ = w.hold('lost', '--ttl', lease(1))
     tap.equal('break', w.run('break', 'lost', '--force')[0], 0)
     status, _, err = w.finish(holder)
     tap.equal(err, (status, err.count('\n')), (75, 1))
@@ -51,7 +51,7 @@ def hold_gives_the_lock_back_when_nobody_reads(w):
 def hold_can_be_refused(w):
     holder, _ = w.hold('taken')
     tap.equal('-n', w.run('hold', '-n', 'taken')[0], 1)
-    tap.equal('-w -E', w.run('hold', '-w', '0.1', '-E', '5', 'taken')[0], 5)
+    tap.equal('-w -E', w.run('hold', '-w', SHORT, '-E', '5', 'taken')[0], 5)
     w.let_go(holder)
 
 
@@ -81,7 +81,7 @@ def ls_lists_what_is_held(w):
 
 
 def break_needs_force_and_the_right_owner(w):
-    holder, held = w.hold('fragile', '--ttl', '1')
+    holder, held = w.hold('fragile', '--ttl', lease(1))
     status, _, err = w.run('break', 'fragile')
     tap.equal(err, (status, '--force' in err), (64, True))
     tap.equal('another owner', w.run('break', '--force', '--owner', 'nobody:1', 'fragile')[0], 70)
@@ -94,7 +94,7 @@ def break_needs_force_and_the_right_owner(w):
 
 
 def the_token_after_a_break_is_larger(w):
-    victim, held = w.hold('fence', '--ttl', '1')
+    victim, held = w.hold('fence', '--ttl', lease(1))
     tap.equal('break', w.run('break', '--force', 'fence')[0], 0)
     heir, inherited = w.hold('fence')
     tap.equal('larger', inherited['token'] > held['token'], True)
@@ -106,9 +106,9 @@ def wait_ends_when_the_lock_is_idle(w):
     tap.equal('idle', w.run('wait', 'calm')[0], 0)
     holder, _ = w.hold('calm')
     tap.equal('-n', w.run('wait', '-n', 'calm')[0], 1)
-    status, out, _ = w.run('wait', '-w', '0.1', '--json', 'calm')
+    status, out, _ = w.run('wait', '-w', SHORT, '--json', 'calm')
     tap.equal('-w', (status, json.loads(out)), (1, {'name': 'calm', 'idle': False}))
-    tap.equal('-E', w.run('wait', '-w', '0.1', '-E', '8', 'calm')[0], 8)
+    tap.equal('-E', w.run('wait', '-w', SHORT, '-E', '8', 'calm')[0], 8)
     waiting = w.start('wait', 'calm', '--json')
     tap.equal('it waits', waiting.poll(), None)
     w.let_go(holder)

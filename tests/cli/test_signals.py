@@ -7,7 +7,7 @@ import time
 
 import tap
 import world
-from world import LIMIT, wait_until
+from world import LIMIT, lease, wait_until
 
 
 def started(w, script, *options, name='signals'):
@@ -127,10 +127,10 @@ def no_descriptor_of_ours_reaches_the_command(w):
 
 
 def a_stopped_command_leaves_the_lock_held_and_goes_on(w):
-    process = started(w, 'READY; kill -STOP $$; echo on; exit 3', '--ttl', '1', name='stopped')
+    process = started(w, 'READY; kill -STOP $$; echo on; exit 3', '--ttl', lease(1), name='stopped')
 
     child = wait_until('a child is stopped', lambda: child_of(process.pid))
-    time.sleep(1.5)  # longer than the lease
+    time.sleep(1.5 * float(lease(1)))  # longer than the lease
     tap.equal('held still', bool(w.inspect('stopped')['held']), True)
     os.kill(child, signal.SIGCONT)
     status, out, _ = w.finish(process)

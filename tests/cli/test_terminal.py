@@ -10,7 +10,7 @@ import time
 
 import tap
 import world
-from world import LIMIT
+from world import LIMIT, lease
 
 
 class Terminal:
@@ -109,7 +109,8 @@ def control_z_stops_and_fg_continues(_, t):
 
 @at_a_terminal
 def a_job_stopped_for_longer_than_its_lease_is_lost(_, t):
-    t.type('"$DLOCK" run --ttl 0.5 tty -- sh -c \'echo ready; read line; echo "<$line>"\'\n')
+    script = 'echo ready; read line; echo "<$line>"'
+    t.type(f'"$DLOCK" run --ttl {lease(0.5)} tty -- sh -c \'{script}\'\n')
     t.read_until('ready\n')
     t.type('\x1a')
     t.read_until('Stopped')

@@ -6,6 +6,7 @@ it started, by its id.
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -15,11 +16,35 @@ import tempfile
 import time
 
 import tap
+import zookeeper_server
 
 EXECUTABLE = os.path.abspath(sys.argv[1])
 SERVICE = sys.argv[2]
 SLOW = 4 if os.environ.get('DLK_TEST_SLOW') else 1
+# A wait that runs out. Not too short: a server that hasn't said yet that the lock is held makes
+# another status of it.
+SHORT = '0.3'
 LIMIT = 20 * SLOW  # seconds until something that should happen counts as not happening
+
+
+def lease(seconds):
+    """A lease as long as a test needs it, or as long as everything there needs it to be kept."""
+    return str(max(2, 2 * seconds) if SLOW > 1 else seconds)
+
+
+class TooSlow(Exception):
+    """The machine slept through a lease that had to be kept."""
+
+
+def with_lease_from(ttl, test):
+    """Runs test(ttl), and where the machine was too slow for that with longer ones."""
+    for _ in range(3):
+        try:
+            return test(ttl)
+        except TooSlow as why:
+            print(f'# too slow for a lease of {ttl} s: {why}', flush=True)
+            ttl *= 4
+    raise AssertionError('no lease of seconds is kept')
 
 
 def wait_until(what, condition, limit=LIMIT):
@@ -42,26 +67,45 @@ def is_alive(pid):
         return False
 
 
+def started(command, question, answer):
+    """A server on a free port of the loopback interface, of command(port); returns it and the port.
+    By answer(pid), a pattern, it is known from another one that got the port first."""
+    for _ in range(5):
+        with socket.socket() as probe:
+            probe.bind(('127.0.0.1', 0))
+            port = probe.getsockname()[1]
+        process = subprocess.Popen(command(port), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        def serves(process=process, port=port):
+            with contextlib.suppress(OSError):
+                with socket.create_connection(('127.0.0.1', port), 5) as link:
+                    link.sendall(question)
+                    return re.search(answer(process.pid), link.recv(65536))
+            return False
+
+        wait_until(f'{command(port)[0]} serves',
+                   lambda process=process, serves=serves: process.poll() is not None or serves())
+        if process.poll() is None:
+            return process, port
+    raise AssertionError(f'{" ".join(command(port))}: it ends')
+
+
 class Redis:
     """A server of our own on a free port of the loopback interface."""
 
     def __init__(self, *options):
         if shutil.which('redis-server') is None:
             raise tap.Skip('redis-server is not installed')
-        with socket.socket() as probe:
-            probe.bind(('127.0.0.1', 0))
-            self.port = probe.getsockname()[1]
         self.directory = tempfile.mkdtemp(prefix='dlock-redis-')
-        self.process = subprocess.Popen(
-            ['redis-server', '--bind', '127.0.0.1', '--port', str(self.port), '--save', '',
-             '--appendonly', 'no', '--dir', self.directory, *options],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until('redis-server answers', self.answers)
-
-    def answers(self):
-        with contextlib.suppress(OSError):
-            return self.command('PING')[:1] in (b'+', b'-')
-        return False
+        try:
+            self.process, self.port = started(lambda port: [
+                'redis-server', '--bind', '127.0.0.1', '--port', str(port), '--save', '',
+                '--appendonly', 'no', '--dir', self.directory, *options],
+                b'INFO server\r\n', lambda pid: b'process_id:%d\r|^-NOAUTH' % pid)
+        except AssertionError:
+            shutil.rmtree(self.directory)
+            raise
 
     def command(self, *words):
         """Sends one command on a connection of its own; returns the raw reply's first bytes."""
@@ -80,21 +124,58 @@ class Redis:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
+class Memcached:
+    """A memcached of our own on a free port of the loopback interface."""
+
+    def __init__(self):
+        if shutil.which('memcached') is None:
+            raise tap.Skip('memcached is not installed')
+        who = ['-u', 'root'] if os.geteuid() == 0 else []
+        self.process, self.port = started(lambda port: [
+            'memcached', '-l', '127.0.0.1', '-p', str(port), '-U', '0', *who],
+            b'stats\r\n', lambda pid: b'STAT pid %d\r' % pid)
+
+    @property
+    def url(self):
+        return f'memcached://127.0.0.1:{self.port}'
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class World:
     """One lock service, and what was started against it."""
 
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix='dlock-cli-')
         self.started = []
-        self.redis = None
+        self.redis = self.zookeeper = self.memcached = None
+        self.where = None  # what the libraries of others are told
         self.skip = None
         self.url = f'file://{self.directory}/locks'
         if SERVICE == 'redis':
             try:
                 self.redis = Redis()
-                self.url = self.redis.url
+                self.url, self.where = self.redis.url, str(self.redis.port)
             except tap.Skip as why:
                 self.skip = why
+        if SERVICE == 'memcached':
+            try:
+                self.memcached = Memcached()
+                self.url = self.memcached.url
+            except tap.Skip as why:
+                self.skip = why
+        if SERVICE == 'zookeeper':
+            self.start_zookeeper()
+
+    def start_zookeeper(self):
+        try:
+            self.zookeeper = zookeeper_server.single()
+            self.where = f'127.0.0.1:{self.zookeeper.port}'
+            self.url = f'zookeeper://{self.where}'
+        except tap.Skip as why:
+            self.skip = why
 
     def path(self, name):
         return os.path.join(self.directory, name)
@@ -154,11 +235,22 @@ class World:
                 process.wait()
         if self.redis:
             self.redis.stop()
+        if self.memcached:
+            self.memcached.stop()
+        if self.zookeeper:
+            self.zookeeper.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def renew(self):
+        """All that was begun is ended, and nothing of it is left."""
+        self.close()
+        self.__init__()
 
 
 def main(tests):
     """Runs the functions of a module whose names end the sentence "it …"."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # who runs us may ignore them, as nohup does
     world = World()
 
     def bound(test):
@@ -169,6 +261,6 @@ def main(tests):
         return run
 
     try:
-        sys.exit(tap.main([(test.__name__, bound(test)) for test in tests]))
+        sys.exit(tap.main([(test.__name__, bound(test)) for test in tests], world.renew))
     finally:
         world.close()

@@ -184,12 +184,12 @@ verdict resource_judge(const resource *r, tampering with)
     size_t count = list_spans(r, spans);
     const span *longest = NULL; /* of all before, the one that lasts longest */
     for (size_t i = 0; i < count; i++) {
-        if (longest && spans[i].from < longest->until) {
+        /* Who heard of its grant when that was over never held anything. */
+        bool held = spans[i].until > spans[i].from;
+        if (held && longest && spans[i].from < longest->until) {
             if (found.overlaps++ < TOLD && with == RESOURCE_STATE_KEPT)
                 tell("overlap", longest, &spans[i]);
         }
-        /* Who heard of its grant when that was over never held anything. */
-        bool held = spans[i].until > spans[i].from;
         if (held && i > 0 && spans[i].token <= found.latest_token) {
             if (found.old_tokens++ < TOLD)
                 tell("old token", &spans[i - 1], &spans[i]);
@@ -199,6 +199,9 @@ verdict resource_judge(const resource *r, tampering with)
         if (!longest || spans[i].until > longest->until)
             longest = &spans[i];
     }
+    if (found.lost_updates > 0 || found.old_tokens > 0 ||
+        (found.overlaps > 0 && with == RESOURCE_STATE_KEPT))
+        harness_no_excuse();
     found.stays = (int64_t)count;
     free(spans);
     return found;

@@ -18,9 +18,9 @@ static void *seek(void *arg)
 {
     seeker *me = arg;
     dlock_hold *hold = NULL;
-    me->began = stage_now();
+    me->began = stage_awake();
     me->code = dlock_lock_acquire(me->lock, me->wait_ms, &hold, NULL);
-    me->got_at = stage_now();
+    me->got_at = stage_awake();
     if (me->code == DLOCK_OK) {
         me->token = dlock_hold_token(hold);
         atomic_store(&me->held, true);
@@ -31,7 +31,7 @@ static void *seek(void *arg)
         me->released = dlock_hold_release(hold, NULL);
     }
     dlock_hold_free(hold);
-    me->ended = stage_now();
+    me->ended = stage_awake();
     atomic_store(&me->over, true);
     return NULL;
 }

@@ -17,8 +17,8 @@ typedef struct seeker {
     /* to be read when `over` */
     _Atomic bool over, held;
     dlock_err code, released;
-    bool admitted; /* by the resource, for a look and a write */
-    int64_t token, began, got_at, ended;
+    bool admitted;                       /* by the resource, for a look and a write */
+    int64_t token, began, got_at, ended; /* by stage_awake() */
 } seeker;
 
 /* The fields above are set. */

@@ -1,8 +1,11 @@
 /* The common ground of the fault tests; see the header. */
 #include "stage.h"
 
+#include "harness/fork.h"
+
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +24,11 @@ int64_t stage_now(void)
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+int64_t stage_awake(void)
+{
+    return awake_now_ns();
 }
 
 void stage_nap(int64_t ms)
@@ -67,18 +75,26 @@ void stage_note_base_line(stage *s)
     s->threads = count_entries("/proc/self/task");
 }
 
+static void take_proxy_away(stage *s)
+{
+    proxy_free(s->proxy);
+    s->proxy = NULL;
+    s->way = NULL;
+}
+
 static void end_all(stage *s)
 {
-    if (s->has_proxy)
-        proxy_stop(&s->proxy);
+    if (s->proxy) /* left behind by a test that has failed: what led to it */
+        proxy_print_log(s->proxy, stdout, 40);
+    take_proxy_away(s);
     if (s->has_server)
         redis_server_stop(&s->server);
-    s->has_proxy = s->has_server = false;
+    s->has_server = false;
 }
 
 bool stage_set(stage *s, const char *config)
 {
-    end_all(s); /* a test that has failed leaves it behind */
+    end_all(s);
     if (!redis_server_available() || !redis_server_start(&s->server, config))
         return false;
     s->has_server = true;
@@ -89,9 +105,32 @@ bool stage_set(stage *s, const char *config)
 
 bool stage_put_proxy(stage *s)
 {
-    s->has_proxy = proxy_start(&s->proxy, s->server.port);
-    snprintf(s->proxied, sizeof(s->proxied), "redis://127.0.0.1:%d", s->proxy.port);
-    return s->has_proxy;
+    char target[16];
+    const char *why = "no thread";
+    snprintf(target, sizeof(target), "%d", s->server.port);
+    s->proxy = proxy_new(1);
+    s->way = s->proxy ? proxy_listen(s->proxy, "way", 0, target, "resp", &why) : NULL;
+    if (!s->way)
+        return harness_check(__FILE__, __LINE__, false, why);
+    snprintf(s->proxied, sizeof(s->proxied), "redis://127.0.0.1:%d", proxy_port(s->way));
+    return true;
+}
+
+int stage_deeds(stage *s)
+{
+    return (int)proxy_get_stats(s->way).deeds;
+}
+
+int stage_scripts(stage *s)
+{
+    return (int)proxy_requests(s->way, "EVAL*");
+}
+
+void stage_plan(stage *s, proxy_deed deed, int number)
+{
+    proxy_plan plan = {.deed = deed, .number = number, .command = "EVAL*"};
+    proxy_forget_plans(s->way);
+    (void)harness_check(__FILE__, __LINE__, proxy_add_plan(s->way, plan), "a plan");
 }
 
 const char *stage_keys(stage *s)
@@ -110,8 +149,8 @@ const char *stage_keys(stage *s)
 
 static bool wait_for_no_keys(stage *s, int64_t ttl_ms)
 {
-    int64_t end = stage_now() + (ttl_ms + 1000) * STAGE_MS;
-    while (stage_keys(s)[0] && stage_now() < end)
+    int64_t end = stage_awake() + (ttl_ms + 1000) * STAGE_MS;
+    while (stage_keys(s)[0] && stage_awake() < end)
         stage_nap(10);
     return harness_str(__FILE__, __LINE__, "what is left on the server", stage_keys(s),
                        "");
@@ -119,12 +158,12 @@ static bool wait_for_no_keys(stage *s, int64_t ttl_ms)
 
 bool stage_back_to_base_line(stage *s)
 {
-    int64_t end = stage_now() + stage_patience_ms() * STAGE_MS;
+    int64_t end = stage_awake() + stage_patience_ms() * STAGE_MS;
     int fds = s->fds, threads = s->threads;
     do {
         s->fds = fds;
         stage_note_base_line(s);
-    } while ((s->fds > fds || s->threads > threads) && stage_now() < end);
+    } while ((s->fds > fds || s->threads > threads) && stage_awake() < end);
     /* The test's own connection to the server comes and goes. */
     if (s->fds > fds + 1)
         return harness_eq_int(__FILE__, __LINE__, "descriptors", s->fds, fds);
@@ -135,9 +174,7 @@ bool stage_back_to_base_line(stage *s)
 bool stage_clear(stage *s, int64_t ttl_ms)
 {
     bool fine = wait_for_no_keys(s, ttl_ms);
-    if (s->has_proxy)
-        proxy_stop(&s->proxy);
-    s->has_proxy = false;
+    take_proxy_away(s);
     fine = stage_back_to_base_line(s) && fine;
     end_all(s);
     return fine;
@@ -217,7 +254,7 @@ pid_t stage_fork(void (*run)(void *shared), void *shared)
 {
     pid_t parent = getpid();
     fflush(stdout);
-    pid_t pid = fork();
+    pid_t pid = harness_fork();
     if (pid != 0) {
         (void)harness_check(__FILE__, __LINE__, pid > 0, "a process");
         return pid;
@@ -232,10 +269,10 @@ pid_t stage_fork(void (*run)(void *shared), void *shared)
 
 bool stage_join(pid_t pid)
 {
-    int64_t end = stage_now() + 2 * stage_patience_ms() * STAGE_MS;
+    int64_t end = stage_awake() + 2 * stage_patience_ms() * STAGE_MS;
     int status = 0;
     pid_t ended;
-    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && stage_now() < end)
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && stage_awake() < end)
         stage_nap(2);
     if (ended == 0) {
         kill(pid, SIGKILL);

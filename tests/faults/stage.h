@@ -3,9 +3,10 @@
 #ifndef TESTS_FAULTS_STAGE_H
 #define TESTS_FAULTS_STAGE_H
 
+#include "harness/awake.h"
 #include "harness/harness.h"
-#include "harness/proxy.h"
 #include "harness/redis_server.h"
+#include "proxy/proxy.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -16,8 +17,10 @@
 
 /* The boot clock, in ns: the same for all processes. */
 int64_t stage_now(void);
+/* The same without the time in which the machine stood still: for limits. */
+int64_t stage_awake(void);
 void stage_nap(int64_t ms);
-/* What the machine may add to any time; more with DLK_TEST_SLOW. */
+/* What a machine that doesn't stand still may add to any time; more with DLK_TEST_SLOW. */
 int64_t stage_slack_ms(void);
 /* How long to wait for what is sure to come. */
 int64_t stage_patience_ms(void);
@@ -25,21 +28,26 @@ int64_t stage_patience_ms(void);
 /* Polls; a condition that holds only for a moment counts. */
 #define AWAIT_MS(condition, limit_ms)                                                    \
     do {                                                                                 \
-        int64_t await_end = stage_now() + (limit_ms)*STAGE_MS;                           \
+        int64_t await_end = stage_awake() + (limit_ms)*STAGE_MS;                         \
         bool await_met;                                                                  \
-        while (!(await_met = (condition)) && stage_now() < await_end)                    \
+        while (!(await_met = (condition)) && stage_awake() < await_end)                  \
             stage_nap(1);                                                                \
         if (!harness_check(__FILE__, __LINE__, await_met, #condition))                   \
             return;                                                                      \
     } while (0)
 #define AWAIT(condition) AWAIT_MS(condition, stage_patience_ms())
 
+/* Runs @p run(name, ttl_ms) with this lease, which it needs to keep; see harness/awake.h. */
+#define WITH_LEASE_FROM(ttl_ms, run)                                                     \
+    awake_with_lease_from((ttl_ms), stage_patience_ms(), (run), __func__)
+
 /* ---- The server ---- */
 
 typedef struct stage {
     redis_server server;
-    proxy proxy;
-    bool has_server, has_proxy;
+    proxy *proxy;
+    proxy_link *way; /* through the proxy to the server; NULL = there is none */
+    bool has_server;
     char uri[64], proxied[64]; /* of the server, and of the proxy before it */
     int fds, threads;          /* the base line of this process */
 } stage;
@@ -48,6 +56,11 @@ typedef struct stage {
 bool stage_set(stage *s, const char *config);
 /* After the processes were forked: it runs a thread. */
 bool stage_put_proxy(stage *s);
+/* Plans it for the @p number-th script (EVALSHA or EVAL) from now on, and nothing else. */
+void stage_plan(stage *s, proxy_deed deed, int number);
+/* How many plans were carried out, and scripts forwarded or hit. */
+int stage_deeds(stage *s);
+int stage_scripts(stage *s);
 /* All clients are freed. Checks that @p ttl_ms + 1 s later at most no lock is left on the server,
  * and that descriptors and threads are as many as before; ends what stage_set began. */
 bool stage_clear(stage *s, int64_t ttl_ms);

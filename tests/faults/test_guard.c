@@ -196,7 +196,7 @@ TEST(stopped_within_commit_the_resource_refuses_and_it_is_undone)
 TEST(stopped_between_run_and_commit_it_is_undone_and_never_committed_in_a_file)
 {
     char dir[] = "/tmp/dlock-faults-XXXXXX", uri[96], file[64];
-    CHECK(mkdtemp(dir) != NULL);
+    CHECK(harness_mkdtemp(dir) != NULL);
     snprintf(uri, sizeof(uri), "file://%s/table", dir);
     snprintf(file, sizeof(file), "%s/table", dir);
     stop_within(uri, false);
@@ -214,7 +214,7 @@ static void *run_thread(void *arg)
 }
 
 /* Cut, or swallowed, while it runs, until the lease is over. */
-static void cut_within(proxy_mode mode)
+static void cut_within(proxy_way hole)
 {
     if (!stage_set(&s, NULL) || !stage_put_proxy(&s))
         return;
@@ -229,9 +229,9 @@ static void cut_within(proxy_mode mode)
     pthread_t thread;
     CHECK_EQ_INT(pthread_create(&thread, NULL, run_thread, with), 0);
     AWAIT(atomic_load(&w.lingering));
-    proxy_set(&s.proxy, mode);
-    if (mode == PROXY_HOLE)
-        proxy_cut(&s.proxy); /* and new ones get nowhere */
+    proxy_hole(s.way, hole);
+    if (hole == PROXY_BOTH)
+        proxy_reset(s.way); /* and new ones get nowhere */
     CHECK(seeker_start(&rival));
     AWAIT(dlock_hold_check(w.hold) != DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_check(w.hold), DLOCK_ELOST);
@@ -242,7 +242,7 @@ static void cut_within(proxy_mode mode)
     pthread_join(thread, NULL);
     check_undone(&w, 0);
     check_verdict(w.resource, 1, RESOURCE_STATE_KEPT);
-    proxy_set(&s.proxy, PROXY_PASS);
+    proxy_pass(s.way);
     dlock_lock_free(lock);
     dlock_lock_free(rival.lock);
     dlock_client_free(cut);
@@ -253,12 +253,12 @@ static void cut_within(proxy_mode mode)
 
 TEST(cut_off_between_run_and_commit_it_is_undone_and_never_committed)
 {
-    cut_within(PROXY_HOLE);
+    cut_within(PROXY_BOTH);
 }
 
 TEST(unanswered_between_run_and_commit_it_is_undone_and_never_committed)
 {
-    cut_within(PROXY_DEAF);
+    cut_within(PROXY_DOWN);
 }
 
 TEST(a_server_wiped_between_run_and_commit_is_noticed_before_the_commit)

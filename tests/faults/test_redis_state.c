@@ -14,10 +14,10 @@ static dlock_client *holder, *rival;
 static dlock_lock *held, *wanted;
 static resource *shelf;
 
-/* Long before the lease would end. */
+/* Before the lease would end. */
 static int64_t renewal_ms(void)
 {
-    return ttl_ms / 3 * 110 / 100 + ttl_ms / 3;
+    return ttl_ms / 3 * 110 / 100 + ttl_ms / 2;
 }
 
 static bool set_up(const char *config)
@@ -135,13 +135,13 @@ static void lose_by(void (*fault)(void), int rounds)
         CHECK(resource_look(shelf, token, &seen));
         CHECK(resource_write(shelf, token, seen));
         fault();
-        int64_t struck = stage_now();
+        int64_t struck = stage_awake();
         CHECK(!harness_failed());
         seeker other = {
             .lock = wanted, .resource = shelf, .wait_ms = stage_patience_ms()};
         CHECK(seeker_start(&other));
         while (resource_still(at, hold) == DLOCK_OK &&
-               stage_now() < struck + renewal_ms() * STAGE_MS)
+               stage_awake() < struck + renewal_ms() * STAGE_MS)
             stage_nap(1);
         CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
         CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_LOST);

@@ -58,8 +58,8 @@ static bool tear_down(void)
 /* Holds on until the library says that it is over. */
 static bool hold_until_lost(int64_t limit_ms)
 {
-    int64_t end = stage_now() + limit_ms * STAGE_MS;
-    while (resource_still(at, hold) == DLOCK_OK && stage_now() < end)
+    int64_t end = stage_awake() + limit_ms * STAGE_MS;
+    while (resource_still(at, hold) == DLOCK_OK && stage_awake() < end)
         stage_nap(1);
     return harness_err(__FILE__, __LINE__, "the hold", resource_still(at, hold),
                        DLOCK_ELOST, NULL);
@@ -77,7 +77,7 @@ static bool hold_on(int64_t ms)
 
 static bool in_time(const char *what, int64_t began, int64_t limit_ms)
 {
-    int64_t took = (stage_now() - began) / STAGE_MS;
+    int64_t took = (stage_awake() - began) / STAGE_MS;
     if (took > limit_ms + stage_slack_ms())
         harness_note("%s took %" PRId64 " ms of %" PRId64, what, took, limit_ms);
     return harness_check(__FILE__, __LINE__, took <= limit_ms + stage_slack_ms(), what);
@@ -88,24 +88,24 @@ static void check_calls_end(dlock_client *client)
 {
     dlock_lock *other = stage_lock(client, "other");
     dlock_hold *none = NULL;
-    int64_t began = stage_now();
+    int64_t began = stage_awake();
     dlock_err code = dlock_lock_acquire(other, 0, &none, NULL);
     CHECK(code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN);
     CHECK(in_time("a single try", began, 300));
-    began = stage_now();
+    began = stage_awake();
     code = dlock_lock_acquire(other, 150, &none, NULL);
     CHECK(code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN);
     CHECK(in_time("a wait of 150 ms", began, 150));
     dlock_op *op = dlock_lock_acquire_start(other, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, 20), DLOCK_EPENDING);
-    began = stage_now();
+    began = stage_awake();
     dlock_op_cancel(op);
     CHECK_EQ_INT(dlock_op_wait(op, stage_patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECANCELED);
     CHECK(in_time("cancelling", began, 0));
     dlock_op_free(op);
     dlock_info *info = NULL;
-    began = stage_now();
+    began = stage_awake();
     code = dlock_lock_inspect(other, &info, NULL);
     CHECK(code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN);
     CHECK(in_time("a question", began, 300));
@@ -115,7 +115,7 @@ static void check_calls_end(dlock_client *client)
 /* The hold is lost: what that means for who had it. */
 static void check_lost_hold(void)
 {
-    int64_t began = stage_now();
+    int64_t began = stage_awake();
     dlock_hold *none = NULL;
     CHECK_EQ_INT(dlock_hold_remaining_ms(hold), 0);
     CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_LOST);
@@ -199,14 +199,14 @@ TEST(a_server_frozen_for_a_fifth_of_the_ttl_costs_nothing)
 }
 
 /* The holder's connections, old and new, are useless in some way for twice the ttl. */
-static void check_way_lost(proxy_mode mode)
+static void check_way_lost(proxy_way hole)
 {
     if (!set_up())
         return;
     seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = stage_patience_ms()};
     CHECK(seeker_start(&patient));
     CHECK(hold_on(ttl_ms)); /* renewed once or twice */
-    proxy_set(&s.proxy, mode);
+    proxy_hole(s.way, hole);
     int64_t lost_way = stage_now();
     CHECK(hold_until_lost(ttl_ms + stage_slack_ms()));
     check_lost_hold();
@@ -219,19 +219,19 @@ static void check_way_lost(proxy_mode mode)
     seeker_join(&patient);
     while (stage_now() < lost_way + 2 * ttl_ms * STAGE_MS)
         stage_nap(10);
-    proxy_set(&s.proxy, PROXY_PASS);
+    proxy_pass(s.way);
     check_goes_on();
     CHECK(!harness_failed() && tear_down());
 }
 
 TEST(connections_that_swallow_everything)
 {
-    check_way_lost(PROXY_HOLE);
+    check_way_lost(PROXY_BOTH);
 }
 
 TEST(connections_that_bring_no_answers)
 {
-    check_way_lost(PROXY_DEAF);
+    check_way_lost(PROXY_DOWN);
 }
 
 TEST(a_renewal_answered_late_counts_from_when_it_was_asked_for)
@@ -241,18 +241,18 @@ TEST(a_renewal_answered_late_counts_from_when_it_was_asked_for)
     seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = stage_patience_ms()};
     CHECK(seeker_start(&patient));
     CHECK(hold_on(50)); /* by now the patient one waits at the server */
-    proxy_set(&s.proxy, PROXY_LATE);
-    int scripts = atomic_load(&s.proxy.scripts);
-    AWAIT_MS(atomic_load(&s.proxy.scripts) > scripts, ttl_ms);
+    proxy_late(s.way);
+    int scripts = stage_scripts(&s);
+    AWAIT_MS(stage_scripts(&s) > scripts, ttl_ms);
     CHECK(hold_on(ttl_ms / 4)); /* the server has renewed it long since */
-    proxy_set(&s.proxy, PROXY_PASS);
+    proxy_pass(s.way);
     AWAIT_MS(stage_stat(holder, "renewals") > 0, ttl_ms);
-    proxy_set(&s.proxy, PROXY_HOLE);
+    proxy_hole(s.way, PROXY_BOTH);
     CHECK(hold_until_lost(ttl_ms + stage_slack_ms()));
     seeker_join(&patient);
     CHECK_EQ_INT(patient.code, DLOCK_OK);
     CHECK(patient.admitted);
-    proxy_set(&s.proxy, PROXY_PASS);
+    proxy_pass(s.way);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
     check_goes_on();
     CHECK(!harness_failed() && tear_down());
@@ -264,15 +264,15 @@ TEST(connections_cut_every_few_ms_keep_the_lock_or_lose_it_first)
         return;
     seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = stage_patience_ms()};
     CHECK(seeker_start(&patient));
-    int64_t began = stage_now();
-    while (stage_now() < began + 2 * ttl_ms * STAGE_MS) {
-        proxy_cut(&s.proxy);
+    int64_t began = stage_awake();
+    while (stage_awake() < began + 2 * ttl_ms * STAGE_MS) {
+        proxy_reset(s.way);
         (void)resource_still(at, hold); /* the judge is told */
         stage_nap(20);
     }
     harness_note("after %d connections: %s, %" PRId64 " renewals",
-                 atomic_load(&s.proxy.accepted), dlock_errname(resource_still(at, hold)),
-                 stage_stat(holder, "renewals"));
+                 (int)proxy_get_stats(s.way).accepted,
+                 dlock_errname(resource_still(at, hold)), stage_stat(holder, "renewals"));
     resource_leave(at);
     dlock_err code = dlock_hold_release(hold, NULL);
     CHECK(code == DLOCK_OK || code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL ||
@@ -288,7 +288,7 @@ TEST(closing_a_client_whose_server_is_gone_ends_in_time)
     if (!set_up())
         return;
     redis_server_freeze(&s.server);
-    int64_t began = stage_now();
+    int64_t began = stage_awake();
     CHECK_EQ_INT(dlock_client_close(holder, NULL), DLOCK_EUNKNOWN);
     CHECK(in_time("closing", began, 200)); /* client.close_ms */
     CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_RELEASED);

@@ -1,5 +1,6 @@
 /* The holder's process is stopped, starved or killed, over a real Redis and over a file: the lock
  * is LOST for it before anybody else gets it, and it learns so without asking anybody. */
+#include "harness/server.h"
 #include "resource.h"
 #include "seeker.h"
 #include "stage.h"
@@ -55,7 +56,7 @@ static bool set_service(bool redis)
         return true;
     }
     strcpy(dir, "/tmp/dlock-faults-XXXXXX");
-    if (!harness_check(__FILE__, __LINE__, mkdtemp(dir) != NULL, "a directory"))
+    if (!harness_check(__FILE__, __LINE__, harness_mkdtemp(dir) != NULL, "a directory"))
         return false;
     snprintf(uri, sizeof(uri), "file://%s/table", dir);
     stage_note_base_line(&s);
@@ -163,12 +164,12 @@ static void stop_a_holder(bool redis)
     CHECK(seeker_start(&rival));
     stage_nap(50);
     stage_stop(pid);
-    int64_t stopped = stage_now();
+    int64_t stopped = stage_awake();
     seeker_join(&rival);
     CHECK_EQ_INT(rival.code, DLOCK_OK);
     CHECK(rival.admitted);
     CHECK((rival.got_at - stopped) / STAGE_MS <= ttl_ms + stage_slack_ms());
-    while (stage_now() < stopped + 2 * ttl_ms * STAGE_MS)
+    while (stage_awake() < stopped + 2 * ttl_ms * STAGE_MS)
         stage_nap(5);
     if (redis)
         redis_server_freeze(&s.server); /* nobody is there to be asked */
@@ -236,7 +237,7 @@ static void deliver_late(int64_t wait_ms, int64_t holds)
     AWAIT(atomic_load(&shared->waiting));
     redis_server_freeze(&s.server);
     atomic_store(&shared->holding, true);
-    stage_nap(100); /* it has asked by then */
+    AWAIT(server_has_unread(s.server.port)); /* it has asked */
     stage_stop(pid);
     redis_server_thaw(&s.server);
     AWAIT(strcmp(redis_server_call(&s.server, "HLEN L"), "1") == 0);
@@ -283,7 +284,7 @@ static void kill_a_holder(bool redis)
     CHECK(seeker_start(&rival));
     stage_nap(50);
     kill(pid, SIGKILL);
-    int64_t killed = stage_now();
+    int64_t killed = stage_awake();
     waitpid(pid, NULL, 0);
     seeker_join(&rival);
     CHECK_EQ_INT(rival.code, DLOCK_OK);

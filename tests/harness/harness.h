@@ -7,7 +7,11 @@
  *
  * The program runs every test of its file in their order, or those whose name contains argv[1].
  * A failed check ends its test (through return, so use checks in the test's own function or
- * behind `if (harness_failed()) return`), and the program exits with 1. */
+ * behind `if (harness_failed()) return`), and the program exits with 1.
+ *
+ * A test that fails while the machine stood still (awake.h) has shown nothing: it is void, said to
+ * be so, and tried again by a new program, which then goes on with the tests behind it. What no
+ * clock excuses, two owners at once say, is checked by CHECK_ALWAYS. */
 #ifndef HARNESS_H
 #define HARNESS_H
 
@@ -28,6 +32,15 @@
     do {                                                                                 \
         if (!harness_check(__FILE__, __LINE__, (condition), #condition))                 \
             return;                                                                      \
+    } while (0)
+
+/* What has to hold however long anybody stood still. */
+#define CHECK_ALWAYS(condition)                                                          \
+    do {                                                                                 \
+        if (!harness_check(__FILE__, __LINE__, (condition), #condition)) {               \
+            harness_no_excuse();                                                         \
+            return;                                                                      \
+        }                                                                                \
     } while (0)
 
 #define CHECK_EQ_INT(got, expected)                                                      \
@@ -92,7 +105,15 @@ void harness_note(const char *format, ...) __attribute__((format(printf, 1, 2)))
 void harness_skip(const char *why);
 void harness_leave_out(const char *why);
 
+/* mkdtemp(3), for what is to be removed when the test fails and is tried again. */
+char *harness_mkdtemp(char *template);
+
 /* Whether a check of the running test has failed already. */
 bool harness_failed(void);
+/* The running test isn't tried again if it fails. */
+void harness_no_excuse(void);
+
+/* What main() does, unless a program has one of its own. */
+int harness_main(int argc, char **argv);
 
 #endif

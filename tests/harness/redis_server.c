@@ -2,100 +2,38 @@
 #include "harness/redis_server.h"
 
 #include "harness/harness.h"
+#include "harness/server.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
+#include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-static void nap(long ms)
-{
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&time, NULL);
-}
+enum { ANSWER_S = 20 };
 
 bool redis_server_available(void)
 {
-    if (system("command -v redis-server >/dev/null 2>&1") == 0)
-        return true;
-    harness_skip("redis-server is not installed");
-    return false;
+    return server_is_installed("redis-server");
 }
 
-static int free_port(void)
+int redis_server_free_port(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int port = 0;
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &size) == 0)
-        port = ntohs(address.sin_port);
-    if (fd >= 0)
-        close(fd);
-    return port;
+    static _Atomic unsigned last; /* those of two programs begin apart */
+    for (int i = 0; i < 1000; i++) {
+        unsigned next = (unsigned)getpid() * 97 + last++ * 7;
+        int port = server_free_port((int)(10000 + next % 20000));
+        if (port)
+            return port;
+    }
+    return 0;
 }
 
 /* ---- The test's own connection ---- */
-
-static bool connect_control(redis_server *server)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)server->port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct timeval limit = {.tv_sec = 20};
-    server->control = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (server->control < 0)
-        return false;
-    setsockopt(server->control, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    if (connect(server->control, (struct sockaddr *)&address, sizeof(address)) == 0)
-        return true;
-    close(server->control);
-    server->control = -1;
-    return false;
-}
-
-static void close_control(redis_server *server)
-{
-    if (server->control >= 0)
-        close(server->control);
-    server->control = -1;
-}
-
-static bool read_bytes(int fd, char *to, size_t size)
-{
-    while (size > 0) {
-        ssize_t got = recv(fd, to, size, 0);
-        if (got <= 0)
-            return false;
-        to += got;
-        size -= (size_t)got;
-    }
-    return true;
-}
-
-static bool read_line(int fd, char *line, size_t size)
-{
-    size_t used = 0;
-    while (used + 1 < size && read_bytes(fd, line + used, 1)) {
-        if (line[used] == '\n') {
-            line[used - 1] = '\0';
-            return true;
-        }
-        used++;
-    }
-    return false;
-}
 
 static void add(char *text, size_t size, const char *more)
 {
@@ -106,7 +44,7 @@ static void add(char *text, size_t size, const char *more)
 static bool read_reply(int fd, char *text, size_t size)
 {
     char line[1024];
-    if (!read_line(fd, line, sizeof(line)))
+    if (!server_read_line(fd, line, sizeof(line)))
         return false;
     long count = atol(line + 1);
     if (line[0] == '*') {
@@ -115,7 +53,7 @@ static bool read_reply(int fd, char *text, size_t size)
                 return false;
     } else if (line[0] == '$' && count >= 0) {
         char *bulk = calloc(1, (size_t)count + 3);
-        bool fine = bulk && read_bytes(fd, bulk, (size_t)count + 2);
+        bool fine = bulk && server_read(fd, bulk, (size_t)count + 2);
         if (fine) {
             bulk[count] = '\0';
             add(text, size, bulk);
@@ -136,14 +74,16 @@ const char *redis_server_call(redis_server *server, const char *format, ...)
     va_start(args, format);
     int size = vsnprintf(line, sizeof(line) - 2, format, args);
     va_end(args);
-    if (size < 0 || (server->control < 0 && !connect_control(server)))
+    if (server->control < 0)
+        server->control = server_dial(server->port, ANSWER_S);
+    if (size < 0 || server->control < 0)
         return "(gone)";
     memcpy(line + size, "\r\n", 2); /* Redis takes such lines for people with telnet */
     text[0] = '\0';
     if (send(server->control, line, (size_t)size + 2, MSG_NOSIGNAL) == size + 2 &&
         read_reply(server->control, text, sizeof(text)))
         return text;
-    close_control(server);
+    server_hang_up(&server->control);
     return "(gone)";
 }
 
@@ -161,93 +101,120 @@ static bool write_config(redis_server *server)
             "port %d\nbind 127.0.0.1\nunixsocket %s\ndir %s\nsave \"\"\nappendonly no\n"
             "logfile %s/log\nrdbcompression no\n%s\n",
             server->port, server->path, server->dir, server->dir, server->config);
+    if (server->tls[0])
+        fprintf(out,
+                "tls-port %d\ntls-cert-file %s/server.pem\ntls-key-file %s/server.key\n"
+                "tls-ca-cert-file %s/ca.pem\ntls-auth-clients no\n",
+                server->tls_port, server->tls, server->tls, server->tls);
     return fclose(out) == 0;
 }
 
-static bool launch(redis_server *server)
+static bool is_up(void *one)
 {
-    char file[128];
-    snprintf(file, sizeof(file), "%s/redis.conf", server->dir);
-    pid_t parent = getpid();
-    server->pid = fork();
-    if (server->pid == 0) {
-        sigset_t none;
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
-        execlp("redis-server", "redis-server", file, (char *)NULL);
-        _exit(127);
-    }
-    for (int i = 0; i < 2000 && server->pid > 0; i++) {
-        if (strcmp(redis_server_call(server, "PING"), "PONG") == 0)
-            return true;
-        if (waitpid(server->pid, NULL, WNOHANG) == server->pid)
-            break; /* perhaps somebody was faster to take the port */
-        close_control(server);
-        nap(10);
-    }
+    redis_server *server = one;
+    char line[32];
+    snprintf(line, sizeof(line), "process_id:%d\r", (int)server->pid);
+    if (strcmp(redis_server_call(server, "PING"), "PONG") == 0 &&
+        strstr(redis_server_call(server, "INFO server"), line))
+        return true;
+    server_hang_up(&server->control); /* of another one, perhaps */
     return false;
 }
 
-bool redis_server_start(redis_server *server, const char *config)
+/* By its name it knows what it is to be. */
+static void become(const void *one)
 {
-    *server = (redis_server){.control = -1};
+    const redis_server *server = one;
+    char file[128];
+    snprintf(file, sizeof(file), "%s/redis.conf", server->dir);
+    execlp("redis-server", server->sentinel ? "redis-sentinel" : "redis-server", file,
+           (char *)NULL);
+}
+
+static const server_kind kind = {"the Redis", become, is_up};
+
+static void choose_ports(redis_server *server)
+{
+    if (sscanf(server->config, "port %d", &server->port) != 1)
+        server->port = server_free_port(0);
+    while (server->tls[0] && server->tls_port == 0) {
+        int port = server_free_port(0);
+        server->tls_port = port == server->port ? 0 : port;
+    }
+}
+
+static bool start(redis_server *server, const char *dir, const char *config)
+{
     snprintf(server->config, sizeof(server->config), "%s", config ? config : "");
+    snprintf(server->tls, sizeof(server->tls), "%s", dir);
     strcpy(server->dir, "/tmp/dlock-redis-XXXXXX");
-    if (!harness_check(__FILE__, __LINE__, mkdtemp(server->dir) != NULL, "a directory"))
+    if (!harness_check(__FILE__, __LINE__, harness_mkdtemp(server->dir) != NULL,
+                       "a directory"))
         return false;
     for (int i = 0; i < 5; i++) {
-        server->port = free_port();
-        if (write_config(server) && launch(server))
+        server->tls_port = 0;
+        choose_ports(server);
+        if (write_config(server) && server_start(&kind, &server->pid, server))
             return true;
     }
     return harness_check(__FILE__, __LINE__, false, "a Redis that answers PING");
 }
 
+bool redis_server_start_tls(redis_server *server, const char *dir, const char *config)
+{
+    *server = (redis_server){.control = -1};
+    return start(server, dir, config);
+}
+
+bool redis_server_start(redis_server *server, const char *config)
+{
+    return redis_server_start_tls(server, "", config);
+}
+
+bool redis_server_start_sentinel(redis_server *server, const char *config)
+{
+    *server = (redis_server){.control = -1, .sentinel = true};
+    return start(server, "", config);
+}
+
 void redis_server_kill(redis_server *server)
 {
-    close_control(server);
-    if (server->pid <= 0)
-        return;
-    kill(server->pid, SIGKILL);
-    waitpid(server->pid, NULL, 0);
-    server->pid = 0;
+    server_hang_up(&server->control);
+    server_kill(&server->pid);
 }
 
 bool redis_server_restart(redis_server *server)
 {
-    redis_server_kill(server);
-    /* The port may be taken for a moment by what is left of the old connections. */
-    for (int i = 0; i < 50; i++) {
-        if (launch(server))
-            return true;
-        nap(100);
-    }
-    return harness_check(__FILE__, __LINE__, false, "the Redis is there again");
+    server_hang_up(&server->control);
+    return server_restart(&kind, &server->pid, server);
+}
+
+/* Also what it has left there by itself: nodes.conf, parts of a dump. */
+static void clear(const char *dir)
+{
+    DIR *list = opendir(dir);
+    const struct dirent *entry;
+    while (list && (entry = readdir(list)))
+        if (entry->d_type != DT_DIR)
+            (void)unlinkat(dirfd(list), entry->d_name, 0);
+    if (list)
+        closedir(list);
+    (void)rmdir(dir);
 }
 
 void redis_server_stop(redis_server *server)
 {
-    static const char *const files[] = {"redis.conf", "log", "socket"};
-    char file[128];
     redis_server_kill(server); /* it has nothing to save */
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        snprintf(file, sizeof(file), "%s/%s", server->dir, files[i]);
-        (void)unlink(file);
-    }
-    (void)rmdir(server->dir);
+    if (server->dir[0])
+        clear(server->dir);
 }
 
 void redis_server_freeze(redis_server *server)
 {
-    int status;
-    kill(server->pid, SIGSTOP);
-    waitpid(server->pid, &status, WUNTRACED);
+    server_freeze(server->pid);
 }
 
 void redis_server_thaw(redis_server *server)
 {
-    kill(server->pid, SIGCONT);
+    server_thaw(server->pid);
 }

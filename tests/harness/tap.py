@@ -1,10 +1,29 @@
-"""TAP for the tests written in Python: each function is one subtest and its name the promise."""
+"""TAP for the tests written in Python: each function is one subtest and its name the promise.
+
+A test that fails while the machine stood still has shown nothing: it is void, said to be so, and
+tried again (see awake.h, and harness.h for those in C).
+"""
+import math
 import subprocess
+import time
 import traceback
+
+from awake import STALLED_S, Watch
+
+TRIES_MAX = 6
 
 
 class Skip(Exception):
     """The machine lacks what this test needs; the text says what."""
+
+
+class Broken(AssertionError):
+    """A promise that no clock excuses: the test isn't tried again. But for leases of @lease_s: a
+    machine that stood still for longer has ended them."""
+
+    def __init__(self, text, lease_s=math.inf):
+        super().__init__(text)
+        self.lease_s = lease_s
 
 
 def run(argv, **options):
@@ -23,20 +42,37 @@ def equal(what, got, want):
         raise AssertionError(f'{what}: got {got!r}, want {want!r}')
 
 
-def main(tests):
-    """Runs (name, function) pairs and returns the exit code of the program."""
-    failures = 0
+def passes(name, test, tries_left, watch, afresh):
+    """Runs a test, again where a try is void; returns what its line says behind its name, or None
+    when it has failed."""
+    began = time.time()
+    try:
+        test()
+        return ''
+    except Skip as why:
+        return f' # SKIP {why}'
+    except Exception as why:  # whatever it is, it is this test's failure and not the others'
+        longest = watch.longest_since(began)
+        text = str(why) if isinstance(why, AssertionError) else traceback.format_exc()
+        for line in text.splitlines():
+            print(f'# {line}', flush=True)
+        least = why.lease_s if isinstance(why, Broken) else STALLED_S
+        if longest < least or tries_left == 0:
+            return None
+    print(f'# void: the machine stood still for {longest * 1000:.0f} ms; {name} is tried again',
+          flush=True)
+    if afresh:
+        afresh()
+    return passes(name, test, tries_left - 1, watch, afresh)
+
+
+def main(tests, afresh=None):
+    """Runs (name, function) pairs and returns the exit code of the program. @afresh clears away
+    what a failed test may have left behind, before it is tried again."""
+    failures, watch = 0, Watch()
     for number, (name, test) in enumerate(tests, 1):
-        try:
-            test()
-            print(f'ok {number} - {name}', flush=True)
-        except Skip as why:
-            print(f'ok {number} - {name} # SKIP {why}', flush=True)
-        except Exception as why:  # whatever it is, it is this test's failure and not the others'
-            failures += 1
-            text = str(why) if isinstance(why, AssertionError) else traceback.format_exc()
-            print(f'not ok {number} - {name}')
-            for line in text.splitlines():
-                print(f'# {line}', flush=True)
+        said = passes(name, test, TRIES_MAX - 1, watch, afresh)
+        failures += said is None
+        print(f'{"not " if said is None else ""}ok {number} - {name}{said or ""}', flush=True)
     print(f'1..{len(tests)}', flush=True)
     return 1 if failures else 0

@@ -79,7 +79,7 @@ int main(int argc, char **argv)
         expect("re-enter", dlock_lock_acquire(lock, 0, &again, &err), DLOCK_OK, err) &&
         expect("rival tries", dlock_lock_acquire(rival_lock, 0, &never, &err),
                DLOCK_EBUSY, err) &&
-        expect("rival waits", dlock_lock_acquire(rival_lock, 100, &never, &err),
+        expect("rival waits", dlock_lock_acquire(rival_lock, 300, &never, &err),
                DLOCK_ETIMEDOUT, err) &&
         expect("give one back", dlock_hold_release(again, &err), DLOCK_OK, err) &&
         expect("still held", dlock_hold_check(hold), DLOCK_OK, NULL) &&

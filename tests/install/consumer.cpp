@@ -92,7 +92,7 @@ void walk(const std::string &uri, const std::string &name)
     std::string rival_says;
     std::thread([&] {
         try {
-            take(lock.get(), 100, DLOCK_ETIMEDOUT);
+            take(lock.get(), 300, DLOCK_ETIMEDOUT);
         } catch (const std::exception &why) {
             rival_says = why.what();
         }

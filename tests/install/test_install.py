@@ -47,16 +47,23 @@ class Install:
             env['LD_LIBRARY_PATH'] = str(self.build / 'libdlock')
         return env
 
+    def static_flags(self, env):
+        """All static, or libdlock alone where libcurl is in it: Debian has no static Kerberos."""
+        flags = tap.run(['pkg-config', '--static', '--cflags', '--libs', 'dlock'], env=env).split()
+        if '-lcurl' not in flags:
+            return ['-static', *flags]
+        return [str(self.libdir / 'libdlock.a') if flag == '-ldlock' else flag for flag in flags]
+
     def compile(self, source, linkage):
         env = self.environment(linkage)
-        static = ['--static'] if linkage == 'static' else []
-        flags = tap.run(['pkg-config', *static, '--cflags', '--libs', 'dlock'], env=env).split()
+        static = linkage == 'static'
         compiler = {'.c': ['gcc', '-std=c11'], '.cpp': ['g++', '-std=c++17']}[source.suffix]
         program = self.work / f'{source.suffix[1:]}-{linkage}'
+        flags = self.static_flags(env) if static else \
+            tap.run(['pkg-config', '--cflags', '--libs', 'dlock'], env=env).split()
         # glibc warns that a static getaddrinfo needs its shared parts at run time.
         warnings = WARNINGS[:-1] if static else WARNINGS
-        tap.run([*compiler, *warnings, '-g', *(['-static'] if static else []), source, '-o',
-                 program, *flags], env=env)
+        tap.run([*compiler, *warnings, '-g', source, '-o', program, *flags], env=env)
         return program, env
 
 

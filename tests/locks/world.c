@@ -23,7 +23,8 @@ static void ask(void *world_, dlk_ask *one, int64_t now)
     w.acquires += one->verb == DLK_ACQUIRE;
     w.releases += one->verb == DLK_RELEASE;
     w.renewals += one->verb == DLK_RENEW;
-    if (w.at_once && (one->verb == DLK_ACQUIRE || one->verb == DLK_RELEASE)) {
+    if (w.at_once && (one->verb == DLK_ACQUIRE || one->verb == DLK_RELEASE ||
+                      one->verb == DLK_RENEW)) {
         one->token = one->verb == DLK_ACQUIRE ? ++w.last_token : 0;
         one->reply = DLK_YES;
         return;
@@ -68,17 +69,25 @@ static dlk_hold *new_hold(void *world_)
 {
     (void)world_;
     w.live_holds++;
-    dlk_hold *hold = calloc(1, sizeof(*hold));
-    if (hold)
-        dlk_list_init(&hold->link);
-    return hold;
+    return calloc(1, sizeof(dlk_hold));
 }
+
+/* A grant and the hold that is made with it. */
+typedef struct box {
+    dlk_grant grant;
+    dlk_hold hold;
+} box;
 
 static dlk_grant *new_grant(void *world_, dlk_hold **ret_hold)
 {
+    (void)world_;
+    box *one = calloc(1, sizeof(*one));
+    if (!one)
+        fail("no memory");
     w.live_grants++;
-    *ret_hold = new_hold(world_);
-    return calloc(1, sizeof(dlk_grant));
+    w.live_holds++;
+    *ret_hold = &one->hold;
+    return &one->grant;
 }
 
 static void free_grant(void *world_, dlk_grant *grant)
@@ -86,8 +95,7 @@ static void free_grant(void *world_, dlk_grant *grant)
     (void)world_;
     w.live_grants--;
     w.live_holds--;
-    free(grant->first);
-    free(grant);
+    free(DLK_LIST_ITEM(grant, box, grant));
 }
 
 static void free_name(void *world_, dlk_name *name)
@@ -97,11 +105,12 @@ static void free_name(void *world_, dlk_name *name)
     w.name = NULL;
 }
 
-static void no_log(void *world_, dlock_level level, const char *format, ...)
+static void count_log(void *world_, dlock_level level, const char *format, ...)
 {
     (void)world_;
     (void)level;
     (void)format;
+    w.logged++;
 }
 
 void world_open_with(dlk_limits limits)
@@ -117,7 +126,7 @@ void world_open_with(dlk_limits limits)
         .free_grant = free_grant,
         .free_query = free_query,
         .free_name = free_name,
-        .log = no_log,
+        .log = count_log,
     };
     w = (world){.now = 1000 * MS};
     dlk_list_init(&w.asked);
@@ -196,7 +205,7 @@ void world_answer(dlk_verb verb, dlk_reply reply)
 {
     dlk_ask *one = take(verb);
     one->reply = reply;
-    if (verb == DLK_ACQUIRE && reply == DLK_YES)
+    if ((verb == DLK_ACQUIRE || verb == DLK_IMPORT) && reply == DLK_YES)
         one->token = ++w.last_token;
     dlk_core_answered(&w.core, one, w.now);
 }
@@ -268,7 +277,7 @@ void world_free_hold(dlk_hold *hold)
     dlk_grant *grant = hold->grant;
     if (!atomic_load(&hold->released))
         dlk_release_start(&w.core, hold, NULL, DLK_NEVER, w.now);
-    if (grant->first != hold) {
+    if (hold != &DLK_LIST_ITEM(grant, box, grant)->hold) {
         free(hold);
         w.live_holds--;
     }

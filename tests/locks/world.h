@@ -16,7 +16,8 @@ typedef struct world {
     int watches;
     int states[5]; /* how often `changed` reported each dlock_state */
     int live_grants, live_holds;
-    bool at_once; /* answer every acquire and release in the call that asks */
+    int logged;
+    bool at_once; /* answer every acquire, release and renewal in the call that asks */
     int64_t last_token;
     dlk_name *name;
 } world;

@@ -244,6 +244,32 @@ TEST(a_stream_that_is_in_use_is_closed_by_the_last_user)
     close(ends[1]);
 }
 
+TEST(who_waits_for_an_answer_wakes_up_with_it_or_after_a_moment)
+{
+    int ends[2];
+    CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    dlk_stream_init(&stream);
+    dlk_stream_open(&stream, ends[0]);
+    dlk_stream_arm(&stream);
+    CHECK(!dlk_stream_wait(&stream)); /* nobody writes, and yet it ends */
+    dlk_stream_pull(&stream);         /* this doesn't wait at all */
+    CHECK_EQ_INT(stream.in_size, 0);
+    CHECK_EQ_INT(atomic_load(&stream.failure), 0);
+    CHECK_EQ_INT(send(ends[1], "+OK\r\n", 5, 0), 5);
+    CHECK(dlk_stream_wait(&stream));
+    CHECK_EQ_INT(stream.in_size, 5);
+    CHECK_EQ_INT(send(ends[1], "+OK\r\n", 5, 0), 5);
+    dlk_stream_pull(&stream);
+    CHECK_EQ_INT(stream.in_size, 10);
+    close(ends[1]);
+    CHECK(dlk_stream_wait(&stream));
+    CHECK_EQ_INT(atomic_load(&stream.failure), DLK_STREAM_EOF);
+    dlk_stream_disarm(&stream);
+    dlk_stream_close(&stream);
+    CHECK(dlk_stream_reap(&stream));
+    dlk_stream_free(&stream);
+}
+
 TEST(a_password_is_wiped_from_the_buffer_once_it_is_sent)
 {
     int ends[2];

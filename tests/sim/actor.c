@@ -1,5 +1,4 @@
-/* Callers: each wants a lock, works under it, and gives it back; and the checks that what they
- * were promised is true. */
+/* Callers: each wants a lock, works under it, and gives it back or gives up waiting. */
 #include "sim.h"
 
 #include "util/error.h"
@@ -8,18 +7,29 @@
 
 static void think(event *event);
 
-static dlk_terms random_terms(void)
+static dlk_terms random_terms(dlk_rand *dice)
 {
-    static const int64_t ttls[] = {300, 1000, 5000, 30000};
+    static const int64_t ttls[] = {100, 300, 1000, 5000, 30000};
     return (dlk_terms){
-        .ttl_ms = ttls[between(0, 3)],
-        .max_hold_ms = chance(50) ? 40000 : 0,
-        .renewal = chance(100)   ? DLK_RENEW_OFF
-                   : chance(100) ? DLK_RENEW_FED
-                                 : DLK_RENEW_AUTO,
+        .ttl_ms = ttls[between(dice, 0, 4)],
+        .max_hold_ms = chance(dice, 50) ? 40000 : 0,
+        .renewal = chance(dice, 100)   ? DLK_RENEW_OFF
+                   : chance(dice, 100) ? DLK_RENEW_FED
+                                       : DLK_RENEW_AUTO,
         .reentrant = true,
-        .release_async = chance(300),
+        .release_async = chance(dice, 300),
+        .take = kind_counts() ? (int32_t)between(dice, 1, kind_permits()) : 1,
+        .shared = kind_has_sides() && chance(dice, 600),
     };
+}
+
+/* A session's lease is the session's, and ZooKeeper's permits are taken one at a time. */
+static dlk_terms session_terms(const client *c, dlk_terms terms)
+{
+    terms.ttl_ms = c->session_ms;
+    if (s.config.mode == MODE_ZOOKEEPER)
+        terms.take = 1;
+    return terms;
 }
 
 static void plan(actor *a, int64_t in)
@@ -30,8 +40,10 @@ static void plan(actor *a, int64_t in)
 void actor_init(actor *a, client *c, int index)
 {
     *a = (actor){.client = c, .index = index, .mood = MOOD_THINKING};
+    a->rand.state = mix(s.config.seed, 400 + (uint64_t)(c->index * MAX_ACTORS + index),
+                        (uint64_t)c->generation);
     dlk_list_init(&a->wait.link);
-    plan(a, between(0, 20 * MS));
+    plan(a, between(&a->rand, 0, 20 * MS));
 }
 
 bool actor_idle(const actor *a)
@@ -39,62 +51,33 @@ bool actor_idle(const actor *a)
     return a->mood == MOOD_THINKING || a->mood == MOOD_GONE;
 }
 
-/* ---- the promise ---- */
-
-/* While somebody believes by its own clock that it holds the lock, nobody else may be granted it;
- * unless the server has lost its state since one of the two last asked it. */
-static void check_exclusion(const actor *me)
-{
-    const dlk_grant *mine = me->hold->grant;
-    if (s.server.state_lost_at[me->name] >= true_time(me->client, mine->lease.since) - 1)
-        return;
-    for (int i = 0; i < s.config.clients; i++) {
-        client *c = &s.clients[i];
-        if (c == me->client)
-            continue;
-        for (int k = 0; k < s.config.actors; k++) {
-            const actor *other = &c->actors[k];
-            if (other->mood != MOOD_HOLDING || other->name != me->name || !other->hold)
-                continue;
-            const dlk_grant *g = other->hold->grant;
-            if (!dlk_grant_lives(g) || client_time(c) >= g->lease.ends_at)
-                continue;
-            if (s.server.state_lost_at[me->name] >= true_time(c, g->lease.since) - 1)
-                continue;
-            violated(
-                "client %d was granted %c while client %d holds it for another %.3f ms",
-                me->client->index, 'a' + me->name, c->index,
-                (double)(g->lease.ends_at - client_time(c)) / (double)MS);
-        }
-    }
-}
-
 /* ---- guarded writes ---- */
 
 static void write_now(event *e)
 {
     actor *a = e->of;
-    if (client_stopped(a->client)) { /* the pause between the check and the write */
-        event_at(&a->write, a->client->paused_until + between(0, MS), write_now, a);
+    int name = a->write_name;
+    if (client_put_off(a->client, e)) /* the pause between the check and the write */
         return;
-    }
-    if (a->write_token < s.resource[a->name]) {
+    if (a->write_token < s.resource[name]) {
         s.totals.stale_refused++;
-        tell("resource %c: refuses the stale token of client %d", 'a' + a->name,
-             a->client->index);
+        tell(a->client->index, name, "its stale token is refused");
     } else {
-        s.resource[a->name] = a->write_token;
+        s.resource[name] = a->write_token;
         s.totals.writes++;
+        if (a->hold && a->name == name)
+            check_backed(a);
     }
     a->write_token = 0;
 }
 
 static void begin_write(actor *a)
 {
-    if (a->write_token)
+    if (a->write_token || a->hold->shared || !a->hold->grant->token)
         return;
     a->write_token = a->hold->grant->token;
-    event_at(&a->write, s.now + between(1000, 3 * MS), write_now, a);
+    a->write_name = a->name;
+    event_at(&a->write, s.now + between(&a->rand, 1000, 3 * MS), write_now, a);
 }
 
 /* ---- the life of a caller ---- */
@@ -103,22 +86,34 @@ static void ask_for_it(actor *a)
 {
     client *c = a->client;
     int64_t now = client_time(c);
-    bool once = chance(100), forever = chance(200);
-    int64_t wait_ms = forever ? -1 : between(1, 4000);
-    a->name = (int)between(0, s.config.names - 1);
+    bool once = chance(&a->rand, 100), forever = chance(&a->rand, 200);
+    int64_t most = chance(&a->rand, 300) ? 50 : 4000;
+    int64_t wait_ms = forever ? -1 : between(&a->rand, 1, most);
+    a->name = (int)between(&a->rand, 0, s.config.names - 1);
     a->mood = MOOD_WAITING;
     a->hold = a->again = NULL;
     a->asked_at = s.now;
-    a->deadline = once ? now + 3000 * MS : dlk_clock_after(now, wait_ms);
-    bool thread = chance(600);
+    /* Who only tries has its answer with one request; of a semaphore after those who tried before,
+     * because fewer permits than they wanted may be free. On ZooKeeper and memcached readers ask one
+     * after the other, too, and a request may take its time for each of them. */
+    bool in_turn = kind_counts() || ((c->session_ms || c->mc) && kind_has_sides());
+    int64_t tried = (in_turn ? MAX_ACTORS : 1) * 3000 * MS;
+    a->deadline = once ? now + tried : dlk_clock_after(now, wait_ms);
+    bool thread = chance(&a->rand, 600);
+    if (kind_counts() || kinds[s.config.kind].kind == DLOCK_ELECTION)
+        thread = false; /* there each acquire is an owner of its own */
     a->wait = (dlk_wait){
         .name = c->names[a->name],
         .owner = thread ? (uint64_t)a->index + 1 : dlk_core_new_owner(&c->core),
         .owner_is_thread = thread,
         .once = once,
-        .terms = random_terms(),
+        .terms = random_terms(&a->rand),
     };
-    tell("client %d.%d: acquires %c (%s)", c->index, a->index, 'a' + a->name,
+    if (c->session_ms)
+        a->wait.terms = session_terms(c, a->wait.terms);
+    s.totals.acquires++;
+    tell(c->index, a->name, "caller %d acquires %c, ttl %lld ms (%s)", a->index,
+         'a' + a->name, (long long)a->wait.terms.ttl_ms,
          once      ? "try"
          : forever ? "forever"
                    : "timed");
@@ -129,12 +124,12 @@ static void ask_for_it(actor *a)
 static void free_hold(client *c, dlk_hold *hold)
 {
     dlk_grant *grant = hold->grant;
-    if (grant->first != hold)
+    if (hold != &DLK_LIST_ITEM(grant, sim_grant, grant)->first)
         free(hold);
     dlk_grant_unref(&c->core, grant);
 }
 
-static void forget(actor *a)
+static void free_holds(actor *a)
 {
     client *c = a->client;
     dlk_error_clear(&a->wait.error);
@@ -143,8 +138,39 @@ static void forget(actor *a)
     if (a->hold)
         free_hold(c, a->hold);
     a->hold = a->again = NULL;
+}
+
+static void forget(actor *a)
+{
+    free_holds(a);
     a->mood = MOOD_THINKING;
-    plan(a, between(0, 50 * MS));
+    plan(a, between(&a->rand, 0, 50 * MS));
+}
+
+/* The same owner once more: another hold of the same grant, at once. Who writes may read. */
+static void enter_again(actor *a)
+{
+    client *c = a->client;
+    dlk_terms terms = a->wait.terms;
+    if (kind_has_sides() && !terms.shared)
+        terms.shared = chance(&a->rand, 700);
+    a->reentry = (dlk_wait){
+        .name = c->names[a->name],
+        .owner = a->wait.owner,
+        .owner_is_thread = true,
+        .terms = terms,
+    };
+    dlk_acquire_start(&c->core, &a->reentry, DLK_NEVER, client_time(c));
+    if (!a->reentry.over)
+        violated(a->name, "client %d waits for %c, which it holds", c->index,
+                 'a' + a->name);
+    dlk_error_clear(&a->reentry.error);
+    a->again = a->reentry.over && a->reentry.code == DLOCK_OK ? a->reentry.hold : NULL;
+    s.totals.reentries += a->again != NULL;
+    if (a->again && a->again->grant != a->hold->grant)
+        violated(a->name, "client %d re-enters %c in another grant", c->index,
+                 'a' + a->name);
+    client_after(c);
 }
 
 /* Runs right after the core has ended the wait, which may not be called back into. */
@@ -152,58 +178,78 @@ static void look_at_result(event *e)
 {
     actor *a = e->of;
     dlock_err code = a->wait.code;
+    if (client_put_off(a->client, e))
+        return;
     if (a->mood == MOOD_RELEASING) {
-        tell("client %d.%d: release of %c: %d", a->client->index, a->index, 'a' + a->name,
-             (int)code);
+        tell(a->client->index, a->name, "caller %d's release of %c: %s", a->index,
+             'a' + a->name, dlock_errname(code));
         forget(a);
         return;
     }
     s.totals.unknowns += code == DLOCK_EUNKNOWN;
     s.totals.timeouts += code == DLOCK_ETIMEDOUT;
     if (code != DLOCK_OK) {
-        tell("client %d.%d: %c not obtained: %d", a->client->index, a->index,
-             'a' + a->name, (int)code);
+        tell(a->client->index, a->name, "caller %d doesn't get %c: %s", a->index,
+             'a' + a->name, dlock_errname(code));
         forget(a);
         return;
     }
     a->mood = MOOD_HOLDING;
-    a->writes_left = (int)between(0, 6);
-    plan(a, chance(100) ? between(0, 3000 * MS) : between(0, 20 * MS));
+    a->writes_left = (int)between(&a->rand, 0, 6);
+    if (a->wait.owner_is_thread && chance(&a->rand, kind_has_sides() ? 300 : 100))
+        enter_again(a);
+    plan(a, chance(&a->rand, 100) ? between(&a->rand, 0, 3000 * MS)
+                                  : between(&a->rand, 0, 20 * MS));
 }
 
-void actor_over(actor *a)
+static bool may_be_late(const client *c)
 {
-    if (a->mood == MOOD_WAITING && a->wait.code == DLOCK_OK) {
-        a->hold = a->wait.hold;
+    return c->dead || client_stopped(c) || c->upset_at > s.now - 500 * MS ||
+           s.table.stopped_until > s.now - 500 * MS;
+}
+
+static actor *actor_of(client *c, const dlk_wait *wait)
+{
+    for (int k = 0; k < s.config.actors; k++)
+        if (&c->actors[k].wait == wait)
+            return &c->actors[k];
+    return NULL; /* a re-entry, which is looked at on the spot */
+}
+
+void actor_over(client *c, dlk_wait *wait)
+{
+    actor *a = actor_of(c, wait);
+    if (!a)
+        return;
+    if (a->mood == MOOD_WAITING && wait->code == DLOCK_OK) {
+        a->hold = wait->hold;
         s.totals.grants++;
-        tell("client %d.%d: holds %c, token %lld, #%llu", a->client->index, a->index,
-             'a' + a->name, (long long)a->hold->grant->token,
-             (unsigned long long)a->hold->grant->number);
-        check_exclusion(a);
+        tell(c->index, a->name, "caller %d holds %c, #%llu, token …%06lld", a->index,
+             'a' + a->name, (unsigned long long)a->hold->grant->number,
+             (long long)(a->hold->grant->token % 1000000));
+        check_told(a);
     }
-    if (a->mood == MOOD_WAITING && a->deadline < DLK_NEVER &&
-        !client_stopped(a->client) && a->client->paused_until < s.now - 100 * MS &&
-        client_time(a->client) > a->deadline + 50 * MS)
-        violated("a wait of client %d ended %.0f ms after its time", a->client->index,
-                 (double)(client_time(a->client) - a->deadline) / (double)MS);
+    if (a->mood == MOOD_WAITING && a->deadline < DLK_NEVER && !may_be_late(c) &&
+        client_time(c) > a->deadline + 50 * MS)
+        violated(a->name, "a wait of client %d ended %.0f ms after its time", c->index,
+                 (double)(client_time(c) - a->deadline) / (double)MS);
     event_at(&a->next, s.now, look_at_result, a);
 }
 
 static void give_up_waiting(actor *a)
 {
+    client *c = a->client;
     s.totals.cancels++;
-    count_fault(FAULT_NO_NEWS, STEP_CANCEL);
-    tell("client %d.%d: cancels its wait for %c", a->client->index, a->index,
-         'a' + a->name);
-    dlk_acquire_cancel(&a->client->core, &a->wait, DLOCK_ECANCELED,
-                       client_time(a->client));
-    client_after(a->client);
+    tell(c->index, a->name, "caller %d cancels its wait for %c", a->index, 'a' + a->name);
+    dlk_acquire_cancel(&c->core, &a->wait, DLOCK_ECANCELED, client_time(c));
+    client_after(c);
 }
 
 static void let_go(actor *a)
 {
     client *c = a->client;
     int64_t now = client_time(c);
+    tell(c->index, a->name, "caller %d releases %c", a->index, 'a' + a->name);
     if (a->again) {
         dlk_release_start(&c->core, a->again, NULL, DLK_NEVER, now);
         free_hold(c, a->again);
@@ -212,6 +258,49 @@ static void let_go(actor *a)
     a->mood = MOOD_RELEASING;
     dlk_release_start(&c->core, a->hold, &a->wait, dlk_clock_after(now, 3000), now);
     client_after(c);
+}
+
+/* A writer goes on as a reader: it gives back its write hold and keeps a read hold of the same
+ * grant, or makes of the one the other. */
+static void turn(actor *a)
+{
+    client *c = a->client;
+    int64_t now = client_time(c);
+    dlk_grant *grant = a->hold->grant;
+    tell(c->index, a->name, "caller %d goes on as a reader of %c", a->index,
+         'a' + a->name);
+    if (a->again) {
+        dlk_hold *write = a->hold;
+        a->hold = a->again;
+        a->again = NULL;
+        dlk_release_start(&c->core, write, NULL, DLK_NEVER, now);
+        free_hold(c, write);
+    } else {
+        a->hold->shared = true;
+        grant->write_holds = 0;
+        dlk_grant_turn(&c->core, grant, now);
+    }
+    client_after(c);
+}
+
+static bool may_turn(const actor *a)
+{
+    const dlk_grant *grant = a->hold->grant;
+    return kind_has_sides() && !a->hold->shared && grant->write_holds == 1 &&
+           (!a->again || a->again->shared);
+}
+
+/* Where a lock may be gone without a word, careful ones ask before they rely on it. */
+static void verify(actor *a)
+{
+    client *c = a->client;
+    int64_t now = client_time(c);
+    dlk_query *query = calloc(1, sizeof(*query));
+    if (!query)
+        abort();
+    query->grant = a->hold->grant;
+    query->ask.verb = DLK_VERIFY;
+    dlk_query_start(&c->core, query, dlk_clock_after(now, 3000), now);
 }
 
 static void work(actor *a)
@@ -224,27 +313,49 @@ static void work(actor *a)
         let_go(a);
         return;
     }
+    if (s.config.mode == MODE_MEMCACHED && chance(&a->rand, 200))
+        verify(a);
     begin_write(a);
     client_after(c);
-    plan(a, chance(50) ? between(0, 6000 * MS) : between(0, 10 * MS));
+    if (may_turn(a) && chance(&a->rand, 150))
+        turn(a);
+    plan(a, chance(&a->rand, 50) ? between(&a->rand, 0, 6000 * MS)
+                                 : between(&a->rand, 0, 10 * MS));
+}
+
+/* Whoever holds it there is about to be done: for faults that hurt by what comes after. */
+void actors_hurry(client *c, int name)
+{
+    for (int k = 0; k < s.config.actors; k++) {
+        actor *a = &c->actors[k];
+        if (a->mood != MOOD_HOLDING || a->name != name || !a->hold)
+            continue;
+        a->writes_left = 0;
+        plan(a, between(&a->rand, 0, 400 * MS));
+    }
+}
+
+static void begin(actor *a)
+{
+    if (s.ending || a->client->closing) {
+        a->mood = MOOD_GONE;
+        return;
+    }
+    ask_for_it(a);
+    if (a->mood == MOOD_WAITING && !a->wait.over && chance(&a->rand, 200))
+        plan(a, chance(&a->rand, 500)
+                    ? between(&a->rand, 0, 5 * MS)
+                    : between(&a->rand, 0, 500 * MS)); /* to cancel it */
 }
 
 static void think(event *e)
 {
     actor *a = e->of;
-    if (client_stopped(a->client)) {
-        event_at(&a->next, a->client->paused_until, think, a);
+    if (client_put_off(a->client, e))
         return;
-    }
     switch (a->mood) {
     case MOOD_THINKING:
-        if (s.ending) {
-            a->mood = MOOD_GONE;
-            return;
-        }
-        ask_for_it(a);
-        if (a->mood == MOOD_WAITING && !a->wait.over && chance(100))
-            plan(a, between(0, 500 * MS)); /* to cancel it, if it still waits */
+        begin(a);
         return;
     case MOOD_WAITING:
         if (!a->wait.over)
@@ -266,12 +377,7 @@ void actors_stop(client *c)
         actor *a = &c->actors[i];
         event_cancel(&a->next);
         event_cancel(&a->write);
-        dlk_error_clear(&a->wait.error);
-        if (a->again)
-            free_hold(c, a->again);
-        if (a->hold)
-            free_hold(c, a->hold);
-        a->hold = a->again = NULL;
+        free_holds(a);
         a->mood = MOOD_GONE;
     }
 }

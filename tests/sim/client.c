@@ -1,57 +1,140 @@
-/* A client: the real decisions, with a clock, a connection and callers that are simulated. */
+/* A client: the real decisions, with clocks, callers and a process that are simulated. What it
+ * asks goes over the wire (net.c) or to the table (table.c). */
 #include "sim.h"
 
 #include "util/error.h"
-#include "util/info.h"
+#include "util/point.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- its clocks ---- */
+
+int64_t sim_time(void)
+{
+    return (int64_t)((double)s.now * s.server.rate);
+}
+
 int64_t client_time(const client *c)
 {
-    return c->offset + (int64_t)((double)s.now * c->rate);
+    int64_t boot = c->offset + (int64_t)((double)s.now * c->rate);
+    return DLK_PLANTED(WALL_CLOCK) ? boot + c->wall : boot;
 }
 
 int64_t true_time(const client *c, int64_t local)
 {
     if (local >= DLK_NEVER)
         return DLK_NEVER / 1024;
+    if (DLK_PLANTED(WALL_CLOCK))
+        local -= c->wall;
     return (int64_t)((double)(local - c->offset) / c->rate) + 1;
+}
+
+/* ---- stopped, starved, asleep ---- */
+
+/* Until then something excuses it for noticing things late. */
+void client_upset(client *c, int64_t until)
+{
+    if (c->upset_at < until)
+        c->upset_at = until;
 }
 
 bool client_stopped(const client *c)
 {
-    return s.now < c->paused_until;
+    return s.now < c->paused_until || c->blocked > 0;
 }
 
-/* ---- its alarm ---- */
+bool client_put_off(const client *c, event *e)
+{
+    if (!client_stopped(c) && !c->dead)
+        return false;
+    int64_t at = c->paused_until > s.now ? c->paused_until : s.now + MS;
+    event_at(e, at, e->run, e->of);
+    return true;
+}
+
+void client_pause(client *c, int64_t ns)
+{
+    if (s.now + ns <= c->paused_until)
+        return;
+    c->paused_until = s.now + ns;
+    client_upset(c, c->paused_until);
+    tell(c->index, ALL_NAMES, "stopped for %.0f ms", (double)ns / (double)MS);
+}
+
+/* The boot clock runs on. What its timers wait by doesn't: they are late by the whole time. */
+void client_suspend(client *c, int64_t ns)
+{
+    client_pause(c, ns);
+    client_upset(c, s.now + 2 * ns);
+    if (!c->tick.timer.place)
+        return;
+    int64_t late = c->tick.at + ns;
+    event_at(&c->tick, late, c->tick.run, c);
+    client_upset(c, late);
+}
 
 static void run_tick(event *e)
 {
     client *c = e->of;
-    if (client_stopped(c)) {
-        event_at(&c->tick, c->paused_until, run_tick, c);
+    if (client_put_off(c, e))
+        return;
+    if (s.now < c->starved_until && e->number == 0) {
+        e->number = 1;
+        event_at(e, s.now + between(&c->rand, 1 * MS, 300 * MS), run_tick, c);
         return;
     }
+    e->number = 0;
     int64_t now = client_time(c);
-    /* A request that is unanswered past its deadline: the connection is given up. */
-    DLK_LIST_FOR(it, &c->in_flight)
-    if (DLK_LIST_ITEM(it, dlk_ask, link)->deadline <= now) {
-        client_cut(c, "an answer is overdue");
-        break;
-    }
+    if (is_local())
+        table_tick(c);
+    else
+        s.service->tick(c);
     dlk_core_tick(&c->core, now);
     client_after(c);
 }
 
+/* What the backend has told is digested when it has returned, as the engine does it. */
+void client_digest(client *c)
+{
+    process *p = &c->process;
+    int64_t now = client_time(c);
+    for (;;) {
+        dlk_list *link = dlk_list_take_first(&c->answers);
+        if (link) {
+            dlk_core_answered(&c->core, DLK_LIST_ITEM(link, dlk_ask, link), now);
+        } else if (p->link_changed) {
+            dlock_error *why = p->link_error;
+            p->link_changed = false;
+            p->link_error = NULL;
+            if (why)
+                dlk_core_link(&c->core, false, why, now);
+            if (p->link_up)
+                dlk_core_link(&c->core, true, NULL, now);
+            dlk_error_clear(&why);
+        } else if (p->news) {
+            int name = __builtin_ctz(p->news);
+            p->news &= p->news - 1;
+            tell(c->index, name, "hears that %c may be free, or its turn", 'a' + name);
+            if (c->names[name])
+                dlk_core_notified(&c->core, &c->names[name]->key, now);
+        } else {
+            return;
+        }
+    }
+}
+
 void client_after(client *c)
 {
+    client_digest(c);
     int64_t next = dlk_core_next(&c->core);
-    DLK_LIST_FOR(it, &c->in_flight)
-    {
-        int64_t deadline = DLK_LIST_ITEM(it, dlk_ask, link)->deadline;
-        next = deadline < next ? deadline : next;
+    if (is_local() && !c->process.local->up)
+        c->process.next_tick = c->process.local->retry_at;
+    next = c->process.next_tick < next ? c->process.next_tick : next;
+    if (!is_local()) {
+        int64_t answers = s.service->after(c);
+        next = answers < next ? answers : next;
     }
     if (next >= DLK_NEVER)
         event_cancel(&c->tick);
@@ -59,159 +142,76 @@ void client_after(client *c)
         event_at(&c->tick, true_time(c, next), run_tick, c);
 }
 
-/* ---- its connection ---- */
-
-static void run_reconnect(event *e)
+bool client_has_grant(const client *c, uint64_t number)
 {
-    client *c = e->of;
-    if (client_stopped(c) || s.now < s.server.frozen_until) {
-        event_at(&c->reconnect, s.now + 50 * MS, run_reconnect, c);
-        return;
-    }
-    c->connected = true;
-    c->silent = false;
-    c->epoch++;
-    c->up_since = s.now;
-    c->request_front = c->reply_front = 0;
-    tell("client %d: connected", c->index);
-    dlk_core_link(&c->core, true, NULL, client_time(c));
-    /* What it watches is subscribed to anew, and looked at once that is confirmed. */
-    for (int i = 0; i < s.config.names; i++)
-        if ((c->subscribed[i] = c->watched[i]))
-            dlk_core_notified(&c->core, &c->names[i]->key, client_time(c));
-    client_after(c);
+    DLK_LIST_FOR(it, &c->core.grants)
+    if (DLK_LIST_ITEM(it, dlk_grant, all)->number == number)
+        return true;
+    return false;
 }
 
-void client_cut(client *c, const char *why)
+/* Of who holds without a number: its grants that have this token. */
+static bool has_token(const client *c, int name, int64_t token)
 {
-    if (!c->connected)
-        return;
-    tell("client %d: cut: %s", c->index, why);
-    c->connected = c->silent = false;
-    c->epoch++;
-    memset(c->subscribed, 0, sizeof(c->subscribed));
-    dlock_error *error = dlk_error_make(DLOCK_EUNAVAIL, "%s", why);
-    int64_t now = client_time(c);
-    dlk_core_link(&c->core, false, error, now);
-    dlk_error_clear(&error);
-    dlk_list *link;
-    while ((link = dlk_list_take_first(&c->in_flight))) {
-        dlk_ask *ask = DLK_LIST_ITEM(link, dlk_ask, link);
-        ask->reply = DLK_UNKNOWN;
-        dlk_core_answered(&c->core, ask, now);
-    }
-    event_at(&c->reconnect, s.now + between(1 * MS, 300 * MS), run_reconnect, c);
-    client_after(c);
-}
-
-void client_answer(client *c, int epoch, uint64_t sequence, const dlk_ask *answer)
-{
-    if (epoch != c->epoch)
-        return;
-    DLK_LIST_FOR(it, &c->in_flight)
+    DLK_LIST_FOR(it, &c->names[name]->grants)
     {
-        dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
-        if (ask->sequence != sequence)
-            continue;
-        dlk_list_remove(&ask->link);
-        ask->reply = answer->reply;
-        ask->token = answer->token;
-        ask->wait_ms = answer->wait_ms;
-        if (ask->reply == DLK_REFUSED)
-            ask->error = dlk_error_make(DLOCK_EUNAVAIL, "loading");
-#ifdef PLANT_VALIDITY_FROM_ANSWER
-        ask->since = client_time(c);
-#endif
-        dlk_core_answered(&c->core, ask, client_time(c));
-        client_after(c);
-        return;
+        const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
+        if (dlk_grant_state(grant) != 0 && grant->token == token)
+            return true;
     }
+    return false;
 }
 
-void client_notified(client *c, int name)
+bool client_holds(const client *c, int name, int64_t token)
 {
-    dlk_core_notified(&c->core, &c->names[name]->key, client_time(c));
-    client_after(c);
+    DLK_LIST_FOR(it, &c->names[name]->grants)
+    {
+        const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
+        if (dlk_grant_lives(grant) && grant->token == token)
+            return true;
+    }
+    return false;
 }
 
-void client_pause(client *c, int64_t ns)
+bool client_knows(const client *c, int name, const holder *h)
 {
-    c->paused_until = s.now + ns;
-    tell("client %d: stopped for %.0f ms", c->index, (double)ns / (double)MS);
+    if (h->number)
+        return client_has_grant(c, h->number);
+    DLK_LIST_FOR(it, &c->names[name]->grants)
+    if (DLK_LIST_ITEM(it, dlk_grant, link)->token == 0)
+        return true; /* it may be about this one */
+    return has_token(c, name, h->token);
+}
+
+bool client_waits_for(const client *c, int name, const holder *h)
+{
+    const dlk_grant *trying = c->names[name]->trying;
+    if (!trying || h->number)
+        return trying && trying->number == h->number;
+    return !has_token(c, name, h->token);
 }
 
 /* ---- the port ---- */
 
 static void port_ask(void *world, dlk_ask *ask, int64_t now)
 {
-    static uint64_t sequence;
     client *c = world;
-    (void)now;
-    s.totals.operations++;
-    if (s.config.table) {
-        server_apply(c->index, c->generation, ask);
-        tell("table: client %d %s %s #%llu -> %s", c->index,
-             ask->verb == DLK_ACQUIRE ? "acquire"
-             : ask->verb == DLK_RENEW ? "renew"
-                                      : "release",
-             ask->key->name, (unsigned long long)ask->number,
-             ask->reply == DLK_YES    ? "yes"
-             : ask->reply == DLK_HELD ? "held"
-                                      : "not yours");
-        return;
-    }
-    ask->sequence = ++sequence;
-    dlk_list_init(&ask->link);
-    dlk_list_append(&c->in_flight, &ask->link);
-    net_send(c, ask);
-}
-
-static void confirm_watch(event *e)
-{
-    client *c = &s.clients[e->number / 1000 % 1000];
-    int name = (int)(e->number % 1000);
-    if (c->generation != e->number / 1000000 || !c->connected || !c->watched[name])
-        return;
-    if (client_stopped(c)) {
-        event *later = event_new();
-        later->number = e->number;
-        event_at(later, c->paused_until, confirm_watch, later);
-        return;
-    }
-    client_notified(c, name);
-}
-
-/* The server has the subscription from now on, and says so. */
-static void subscribe(event *e)
-{
-    client *c = &s.clients[e->number / 1000 % 1000];
-    int name = (int)(e->number % 1000);
-    if (c->generation != e->number / 1000000 || !c->connected || !c->watched[name])
-        return;
-    c->subscribed[name] = true;
-    event *back = event_new();
-    back->number = e->number;
-    event_at(back, s.now + between(100 * 1000, 2 * MS), confirm_watch, back);
+    if (is_local())
+        table_ask(c, ask, now);
+    else
+        s.service->ask(c, ask, now);
 }
 
 static void port_watch(void *world, dlk_key *key, bool on, int64_t now)
 {
     client *c = world;
-    int name = key->name[0] - 'a';
-    (void)now;
-    c->watched[name] = on;
-    c->subscribed[name] = on && s.config.table;
-    if (on) { /* subscribe, then look again: told when the subscription is confirmed */
-        event *e = event_new();
-        e->number = ((int64_t)c->generation * 1000 + c->index) * 1000 + name;
-        event_at(e, s.now + between(100 * 1000, 20 * MS), subscribe, e);
-    }
+    if (!is_local())
+        s.service->watch(c, key, on, now);
 }
 
 static void port_wait_over(void *world, dlk_wait *wait)
 {
-    (void)world;
-    actor_over(DLK_LIST_ITEM(wait, actor, wait));
+    actor_over(world, wait);
 }
 
 static void port_query_over(void *world, dlk_query *query)
@@ -223,6 +223,7 @@ static void port_query_over(void *world, dlk_query *query)
 static void port_free_query(void *world, dlk_query *query)
 {
     (void)world;
+    dlk_error_clear(&query->error);
     free(query);
 }
 
@@ -231,7 +232,7 @@ static void port_changed(void *world, dlk_grant *grant)
     client *c = world;
     dlock_state state = dlk_grant_state(grant);
     s.totals.losses += state == DLOCK_LOST;
-    tell("client %d: %s #%llu is %s", c->index, grant->name->key.name,
+    tell(c->index, grant->name->key.name[0] - 'a', "#%llu is %s",
          (unsigned long long)grant->number,
          state == DLOCK_LOST      ? "LOST"
          : state == DLOCK_SUSPECT ? "SUSPECT"
@@ -244,30 +245,33 @@ static dlk_hold *port_new_hold(void *world)
     dlk_hold *hold = calloc(1, sizeof(*hold));
     if (!hold)
         abort();
-    dlk_list_init(&hold->link);
     return hold;
 }
 
 static dlk_grant *port_new_grant(void *world, dlk_hold **ret_hold)
 {
-    dlk_grant *grant = calloc(1, sizeof(*grant));
-    if (!grant)
+    (void)world;
+    sim_grant *one = calloc(1, sizeof(*one));
+    if (!one)
         abort();
-    *ret_hold = port_new_hold(world);
-    return grant;
+    *ret_hold = &one->first;
+    return &one->grant;
 }
 
 static void port_free_grant(void *world, dlk_grant *grant)
 {
     (void)world;
-    free(grant->first);
-    free(grant);
+    free(DLK_LIST_ITEM(grant, sim_grant, grant));
 }
 
 static void port_free_name(void *world, dlk_name *name)
 {
     client *c = world;
     c->names[name->key.name[0] - 'a'] = NULL;
+    if (is_local())
+        dlk_local_key_close(&c->process.local->base, &name->key);
+    else
+        s.service->key_close(c, &name->key);
     free(name);
 }
 
@@ -278,13 +282,52 @@ static void port_log(void *world, dlock_level level, const char *format, ...)
     (void)format;
 }
 
+static const dlk_port port = {
+    .ask = port_ask,
+    .watch = port_watch,
+    .wait_over = port_wait_over,
+    .query_over = port_query_over,
+    .changed = port_changed,
+    .new_grant = port_new_grant,
+    .new_hold = port_new_hold,
+    .free_grant = port_free_grant,
+    .free_query = port_free_query,
+    .free_name = port_free_name,
+    .log = port_log,
+};
+
+/* ---- beginning ---- */
+
+static void make_core(client *c)
+{
+    dlk_port mine = port;
+    mine.world = c;
+    const dlk_limits limits = {
+        .margin = {is_local() ? 0 : 1, is_local() ? 0 : 2},
+        .timeout_ms = 3000,
+        .poll_ms = SIM_POLL_MS,
+        .backoff_min_ms = 50,
+        .backoff_max_ms = 2000,
+        .session = has_sessions(),
+    };
+    if (!dlk_core_init(&c->core, &mine, &limits, dlk_rand_next(&c->rand)))
+        abort();
+}
+
 static dlk_name *new_name(client *c, int index)
 {
     static const char *const texts[MAX_NAMES] = {"a", "b", "c"};
     dlk_name *name = calloc(1, sizeof(*name));
     if (!name)
         abort();
-    name->key = (dlk_key){.name = texts[index], .size = 1, .kind = DLOCK_MUTEX};
+    name->key = (dlk_key){.name = texts[index],
+                          .size = 1,
+                          .kind = kinds[s.config.kind].kind,
+                          .queues = is_local()};
+    if (!is_local())
+        s.service->key_open(c, &name->key);
+    else if (dlk_local_key_open(&c->process.local->base, &name->key, NULL))
+        abort();
     if (!dlk_name_add(&c->core, name))
         abort();
     return name;
@@ -292,79 +335,130 @@ static dlk_name *new_name(client *c, int index)
 
 void client_init(client *c, int index)
 {
-    const dlk_port port = {
-        .world = c,
-        .ask = port_ask,
-        .watch = port_watch,
-        .wait_over = port_wait_over,
-        .query_over = port_query_over,
-        .changed = port_changed,
-        .new_grant = port_new_grant,
-        .new_hold = port_new_hold,
-        .free_grant = port_free_grant,
-        .free_query = port_free_query,
-        .free_name = port_free_name,
-        .log = port_log,
-    };
-    const dlk_limits limits = {
-        .margin = {s.config.table ? 0 : 1, s.config.table ? 0 : 2},
-        .timeout_ms = 3000,
-        .poll_ms = SIM_POLL_MS,
-        .backoff_min_ms = 50,
-        .backoff_max_ms = 2000,
-        .queues = s.config.table,
-    };
     int generation = c->generation;
-    *c = (client){.index = index, .generation = generation};
+    int64_t wall = c->wall;
+    *c = (client){.index = index, .generation = generation, .wall = wall};
+    c->rand.state = mix(s.config.seed, 300 + (uint64_t)index, (uint64_t)generation);
     /* Within what the margin of 1 % is for; the table's users share one clock. */
-    c->rate = s.config.table ? s.server.rate : 1.0 + (double)between(-4000, 4000) / 1e6;
-    c->offset = s.config.table ? 0 : between(0, 1000 * SEC);
-    dlk_list_init(&c->in_flight);
-    if (!dlk_core_init(&c->core, &port, &limits, dlk_rand_next(&s.rand)))
-        abort();
+    c->rate =
+        is_local() ? s.server.rate : 1.0 + (double)between(&c->rand, -4000, 4000) / 1e6;
+    c->offset = is_local() ? 0 : between(&c->rand, 0, 1000 * SEC);
+    c->strike = FAULT_NONE;
+    c->up_since = s.now;
+    dlk_list_init(&c->answers);
+    c->process.next_tick = DLK_NEVER;
+    make_core(c);
+    if (is_local())
+        table_join(c);
+    else
+        s.service->join(c);
     for (int i = 0; i < s.config.names; i++)
         c->names[i] = new_name(c, i);
-    c->connected = true;
-    c->epoch = 1;
-    c->up_since = s.now;
-    dlk_core_link(&c->core, true, NULL, client_time(c));
     for (int i = 0; i < s.config.actors; i++)
         actor_init(&c->actors[i], c, i);
+    if (is_local())
+        table_start(c);
+    else
+        s.service->start(c);
+    client_after(c);
 }
 
+/* ---- the end ---- */
+
+/* Its memory goes without a word on the wire or to the table. */
 void client_free(client *c)
 {
     event_cancel(&c->tick);
-    event_cancel(&c->reconnect);
+    event_cancel(&c->end);
+    c->dead = true; /* nothing is said any more */
+    c->core.up = false;
     dlk_core_close(&c->core, client_time(c));
-    dlk_list *link;
-    while ((link = dlk_list_take_first(&c->in_flight))) {
-        dlk_ask *ask = DLK_LIST_ITEM(link, dlk_ask, link);
-        c->core.up = false;
-        ask->reply = DLK_UNKNOWN;
-        dlk_core_answered(&c->core, ask, client_time(c));
-    }
+    if (!is_local())
+        s.service->stop(c);
     dlk_core_stop(&c->core);
     actors_stop(c);
     for (int i = 0; i < s.config.names; i++)
         dlk_name_unref(&c->core, c->names[i]);
+    if (c->core.name_count > 0) {
+        violated(ALL_NAMES, "client %d is gone, and keeps %zu names", c->index,
+                 c->core.name_count);
+        c->core.name_count = 0; /* they are lost */
+    }
     dlk_core_free(&c->core);
+    if (is_local())
+        table_free(c);
+    else
+        s.service->free(c);
+}
+
+static void replace(event *e)
+{
+    client *c = e->of;
+    if (c->blocked > 0) {
+        event_at(e, s.now + MS, replace, c);
+        return;
+    }
+    client_free(c);
+    c->generation++;
+    client_init(c, c->index);
 }
 
 /* kill -9: nothing is said any more; another process takes its place. */
-void client_die(client *c)
+void client_kill(client *c)
 {
-    tell("client %d: killed", c->index);
-    int who = c->index * 1000 + c->generation;
+    if (c->dead)
+        return;
+    tell(c->index, ALL_NAMES, "killed");
+    c->dead = true;
     c->connected = false;
-    c->epoch++;
-    /* Its memory goes without a word on the wire. */
-    c->core.up = false;
-    bool table = s.config.table;
-    client_free(c);
-    if (table)
-        server_forget(who);
-    c->generation++;
-    client_init(c, c->index);
+    if (is_local())
+        table_died(c);
+    else
+        s.service->died(c);
+    event_at(&c->end, s.now, replace, c);
+}
+
+/* ---- closing in good order ---- */
+
+static void end_closing(event *e)
+{
+    client *c = e->of;
+    if (client_put_off(c, e))
+        return;
+    bool waits = dlk_core_unconfirmed(&c->core) > 0 && s.now < (int64_t)e->number;
+    if (waits) {
+        event_at(e, s.now + 10 * MS, end_closing, c);
+        return;
+    }
+    tell(c->index, ALL_NAMES, "closed");
+    if (!is_local())
+        s.service->stop(c);
+    dlk_core_stop(&c->core);
+    if (is_local())
+        table_leave(c);
+    c->dead = true;
+    replace(e);
+}
+
+static void begin_closing(event *e)
+{
+    client *c = e->of;
+    if (client_put_off(c, e))
+        return;
+    tell(c->index, ALL_NAMES, "closes");
+    for (int i = 0; i < s.config.actors; i++)
+        event_cancel(&c->actors[i].write);
+    dlk_core_close(&c->core, client_time(c));
     client_after(c);
+    if (c->dead) /* killed over it */
+        return;
+    c->end.number = s.now + 2 * SEC;
+    event_at(e, s.now, end_closing, c);
+}
+
+void client_close(client *c)
+{
+    c->closing = true;
+    c->end.number = 0;
+    event_at(&c->end, s.now, begin_closing, c);
 }

@@ -1,232 +1,291 @@
-/* The model server: what Redis' scripts, or the lease table, make of one request. */
-#include "sim.h"
+/* The model server: the model of Redis, its clock, what becomes of its state, and what each of its
+ * answers means for the promises. Leases end by its time of day, which may jump. */
+#include "net.h"
 
+#include "backends/redis/keys.h"
+#include "backends/redis/redis.h"
 #include "util/error.h"
-#include "util/info.h"
+#include "util/point.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* An operator's end: never connected, its requests are carried out at once. */
+static struct {
+    dlk_host host;
+    dlk_rand rand;
+    dlk_settings *settings;
+    dlk_redis *redis;
+    dlk_key keys[MAX_NAMES];
+} operator;
 
 int64_t server_time(void)
 {
-    return (int64_t)((double)s.now * s.server.rate);
+    return (int64_t)((double)s.now * s.server.rate) + s.server.wall;
 }
 
-int server_name(const dlk_ask *ask)
+static void set_clock(void)
 {
-    return ask->key->name[0] - 'a';
+    s.server.model.now_us = INT64_C(1700000000000000) + server_time() / 1000;
+    s.server.model.timeless = DLK_PLANTED(TOKEN_AFTER_WIPE);
 }
 
-static record *record_of(const dlk_ask *ask)
+model *server_model(void)
 {
-    return &s.server.names[server_name(ask)];
+    set_clock();
+    return &s.server.model;
 }
 
-static void freed(int name)
+const dlk_key *server_key(int name)
 {
-    s.server.names[name].held = false;
-    s.server.free_since[name] = s.now;
+    return &operator.keys[name];
 }
 
-static void expire(int name);
+/* ---- the operator ---- */
 
-bool server_free(int name)
+static void told_nothing(dlk_host *host, dlk_ask *ask)
 {
-    expire(name);
-    return !s.server.names[name].held;
+    (void)host;
+    (void)ask;
 }
 
-static void give(record *r, int who, uint64_t number, int64_t ttl_ms)
+static void link_is(dlk_host *host, bool up, const dlock_error *error)
 {
-    int64_t *highest = &s.granted_token[r - s.server.names];
-    int64_t floor = s.server.wall_floor + s.now / 1000;
-    r->held = true;
-    r->client = who;
-    r->number = number;
-    r->ends_at = server_time() + ttl_ms * MS;
-#ifdef PLANT_TOKEN_AFTER_WIPE
-    r->token = ++r->last_token;
-    (void)floor;
-#else
-    r->token = r->last_token = r->last_token + 1 > floor ? r->last_token + 1 : floor;
-#endif
-    if (r->token <= *highest)
-        violated("the token %lld isn't larger than %lld", (long long)r->token,
-                 (long long)*highest);
-    *highest = r->token;
+    (void)host;
+    (void)up;
+    (void)error;
 }
 
-/* ---- the line of a lease table ---- */
-
-static int place_in_line(const record *r, int who, uint64_t number)
+static void begin_operator(void)
 {
-    for (int i = 0; i < r->line_size; i++)
-        if (r->line[i].client == who && r->line[i].number == number)
-            return i;
-    return -1;
-}
-
-static void leave_line(record *r, int place)
-{
-    memmove(&r->line[place], &r->line[place + 1],
-            (size_t)(r->line_size - place - 1) * sizeof(r->line[0]));
-    r->line_size--;
-}
-
-/* A release hands the lock to the head of the line. */
-static void hand_on(int name)
-{
-    record *r = &s.server.names[name];
-    freed(name);
-    if (!s.config.table || r->line_size == 0)
-        return;
-    waiting head = r->line[0];
-    leave_line(r, 0);
-    give(r, head.client, head.number, head.ttl_ms);
-}
-
-/* A lease that is over ends here, when somebody looks. In a table the next in line gets the lock
- * even if it is stopped just now: its own lease then decides how long the others wait. */
-static void expire(int name)
-{
-    record *r = &s.server.names[name];
-    if (r->held && server_time() >= r->ends_at) {
-        bool handed = s.config.table && r->line_size > 0;
-        hand_on(name);
-        if (handed)
-            net_notify(name);
+    static const char *const texts[MAX_NAMES] = {"a", "b", "c"};
+    dlk_backend *backend = NULL;
+    dlk_uri *uri = NULL;
+    operator.host =(dlk_host){.answered = told_nothing,
+                              .link = link_is,
+                              .uuid = "ffffffff-0000-4000-8000-000000000000",
+                              .name = "operator",
+                              .rand = &operator.rand };
+    operator.settings = settings_of(s.config.kind);
+    if (dlk_uri_parse("redis://127.0.0.1:1", &uri, NULL) != DLOCK_OK ||
+        dlk_redis_backend.open(&operator.host, uri, operator.settings, &backend, NULL) !=
+            DLOCK_OK)
+        abort();
+    dlk_uri_free(uri);
+    operator.redis =(dlk_redis *) backend;
+    operator.redis->commands.phase = DLK_PHASE_READY;
+    for (int n = 0; n < s.config.names; n++) {
+        operator.keys[n] =(dlk_key){.name = texts[n],
+                                    .size = 1,
+                                    .kind = kinds[s.config.kind].kind,
+                                    .settings = operator.settings };
+        if (dlk_redis_backend.key_open(backend, &operator.keys[n], NULL) != DLOCK_OK)
+            abort();
     }
+}
+
+static void end_operator(void)
+{
+    dlk_backend *backend = &operator.redis->base;
+    for (int n = 0; n < s.config.names; n++)
+        dlk_redis_backend.key_close(backend, &operator.keys[n]);
+    operator.redis->commands.phase = DLK_PHASE_OFF;
+    dlk_redis_backend.stop(backend);
+    dlk_redis_backend.free(backend);
+    dlk_settings_free(operator.settings);
+}
+
+void server_begin(void)
+{
+    model_init(&s.server.model);
+    s.server.model.publish = net_publish;
+    s.server.model.listeners = net_listeners;
+    begin_operator();
+    lines_begin();
+}
+
+void server_end(void)
+{
+    end_operator();
+    model_keys_free(&s.server.snapshot);
+    model_free(&s.server.model);
 }
 
 /* ---- requests ---- */
 
-static bool ours(const record *r, int who, uint64_t number)
+/* A renewal that makes a lock anew, as some library's did. */
+static void recreate(const dlk_arg *args, size_t count)
 {
-    return r->held && r->client == who && r->number == number;
+    dlk_buf ignored = {0};
+    if (count < 6 || model_find(&s.server.model, &args[3]))
+        return;
+    const dlk_arg hset[] = {dlk_arg_text("hset"), args[3], args[count - 2],
+                            dlk_arg_text("1")};
+    const dlk_arg expire[] = {dlk_arg_text("pexpire"), args[3], args[count - 1]};
+    model_call(&s.server.model, hset, 4, &ignored);
+    model_call(&s.server.model, expire, 3, &ignored);
+    dlk_buf_free(&ignored);
 }
 
-static void acquire(record *r, int name, int who, dlk_ask *ask)
+static bool number_of(const dlk_buf *answer, int64_t *ret)
 {
-    expire(name);
-    int place = place_in_line(r, who, ask->number);
-    if (ours(r, who, ask->number)) {
-        if (s.config.table) /* handed over a while ago: the lease counts from then */
-            ask->since = r->ends_at - ask->ttl_ms * MS;
-        else if (r->ends_at < server_time() + ask->ttl_ms * MS)
-            r->ends_at = server_time() + ask->ttl_ms * MS;
-    } else if (!r->held && (!s.config.table || r->line_size == 0 || place == 0)) {
-        if (place == 0)
-            leave_line(r, 0);
-        give(r, who, ask->number, ask->ttl_ms);
-    } else {
-        if (s.config.table && place < 0)
-            r->line[r->line_size++] = (waiting){who, ask->number, ask->ttl_ms};
-        ask->wait_ms = r->held ? (r->ends_at - server_time()) / MS : 0;
-        ask->reply = DLK_HELD;
+    *ret = strtoll(dlk_buf_head(answer) + 1, NULL, 10);
+    return dlk_buf_head(answer)[0] == ':';
+}
+
+/* A bulk: a token. */
+static bool token_of(const dlk_buf *answer, int64_t *ret)
+{
+    const char *text = dlk_buf_head(answer);
+    const char *line = memchr(text, '\n', dlk_buf_size(answer));
+    if (text[0] != '$' || text[1] == '-' || !line)
+        return false;
+    *ret = strtoll(line + 1, NULL, 10);
+    return true;
+}
+
+static void note_given(const message *m, uint64_t number, int64_t token)
+{
+    const client *c = &s.clients[m->client];
+    const wish it = {.client =
+                         c->generation == m->generation && !c->dead ? m->client : NOBODY,
+                     .sender = m->client * 1000 + m->generation,
+                     .number = number,
+                     .shared = m->shared,
+                     .take = m->take};
+    check_given(m->name, &it, token);
+}
+
+/* What the answer means; the batch of a renewal says it of many at once. */
+static dlk_reply judge(const message *m, const dlk_buf *answer)
+{
+    int64_t number, token;
+    if (dlk_buf_head(answer)[0] == '-')
+        return DLK_REFUSED;
+    if (token_of(answer, &token)) {
+        note_given(m, m->verb == DLK_RELEASE ? m->next : m->number, token);
+        return DLK_YES;
+    }
+    if (!number_of(answer, &number))
+        return DLK_YES;
+    if (m->verb == DLK_ACQUIRE)
+        return DLK_HELD;
+    return number > 0 ? DLK_YES : DLK_NOT_OURS;
+}
+
+/* Mostly it has all that was written before. */
+static void wait_for_replica(dlk_buf *answer)
+{
+    bool confirmed = s.ending || chance(&s.rand, 850);
+    if (confirmed)
+        server_snapshot();
+    model_answer_integer(answer, confirmed);
+}
+
+void server_apply(message *m, dlk_buf *answer)
+{
+    dlk_arg args[NET_ARGS];
+    size_t count;
+    (void)net_parse(dlk_buf_head(&m->bytes), dlk_buf_size(&m->bytes), args, &count);
+    set_clock();
+    if (model_is(&args[0], "WAIT")) {
+        wait_for_replica(answer);
         return;
     }
-    ask->token = r->token;
-    ask->reply = DLK_YES;
-}
-
-static void renew(record *r, int name, int who, dlk_ask *ask)
-{
-    expire(name);
-    int64_t end = server_time() + ask->ttl_ms * MS;
-    ask->reply = ours(r, who, ask->number) ? DLK_YES : DLK_NOT_OURS;
-    if (ask->reply == DLK_YES && end > r->ends_at)
-        r->ends_at = end;
-}
-
-static void release(record *r, int name, int who, dlk_ask *ask)
-{
-    expire(name);
-    int place = place_in_line(r, who, ask->number);
-    bool mine = ours(r, who, ask->number);
-#ifdef PLANT_RELEASE_HITS_NEXT
-    mine = r->held && r->client == who;
-#endif
-    if (place >= 0)
-        leave_line(r, place);
-    if (mine) {
-        hand_on(name);
-        net_notify(name);
-    }
-    ask->reply = mine || place >= 0 ? DLK_YES : DLK_NOT_OURS;
-}
-
-void server_apply(int index, int generation, dlk_ask *ask)
-{
-    int name = server_name(ask);
-    record *r = record_of(ask);
-    int who = index * 1000 + generation;
-    switch (ask->verb) {
-    case DLK_ACQUIRE:
-        acquire(r, name, who, ask);
-        break;
-    case DLK_RENEW:
-        renew(r, name, who, ask);
-        break;
-    case DLK_RELEASE:
-        release(r, name, who, ask);
-        break;
-    case DLK_VERIFY:
-        expire(name);
-        ask->reply = ours(r, who, ask->number) ? DLK_YES : DLK_NOT_OURS;
-        break;
-    case DLK_BREAK:
-    case DLK_INSPECT:
-    case DLK_LIST:
-    case DLK_DOCTOR:
-        ask->reply = DLK_NOT_OURS;
-        break;
-    }
+    if (DLK_PLANTED(RENEWAL_RECREATES) && m->verb == DLK_RENEW)
+        recreate(args, count);
+    holder by;
+    bool held = m->verb == DLK_RELEASE && service_holder(m->name, &by);
+    model_run(&s.server.model, args, count, answer);
+    if (!m->verb)
+        return;
+    if (service_holder(m->name, &by))
+        s.given_back[m->name] = false; /* this one's end is yet to come */
+    else if (held)
+        s.given_back[m->name] = true;
+    m->reply = judge(m, answer);
+    check_line(m);
+    tell(SERVER, m->name, "client %d's %s #%llu%s: %s", m->client, verb_name(m->verb),
+         (unsigned long long)m->number, m->copy ? " (again)" : "", reply_name(m->reply));
 }
 
 /* ---- what happens to its state ---- */
 
-void server_wipe(void)
+void server_restart(void)
 {
-    for (int i = 0; i < s.config.names; i++) {
-        s.server.names[i] = (record){0};
-        freed(i);
-        s.server.state_lost_at[i] = s.now;
-    }
+    model_flush_scripts(&s.server.model);
 }
 
-void server_break(int name)
+void server_wipe(void)
 {
-    if (!s.server.names[name].held)
-        return;
-    hand_on(name);
-    s.server.state_lost_at[name] = s.now;
-    net_notify(name);
+    model_wipe(&s.server.model);
+}
+
+bool server_break(int name)
+{
+    dlk_ask ask = {.verb = DLK_BREAK, .key = &operator.keys[name], .take = 1};
+    dlk_buf *out = &operator.redis->commands.stream.out, answer = {0};
+    dlk_arg args[NET_ARGS];
+    size_t count;
+    int64_t done;
+    dlk_redis_backend.ask(&operator.redis->base, &ask, 0);
+    if (ask.reply != DLK_PENDING ||
+        net_parse(dlk_buf_head(out), dlk_buf_size(out), args, &count) == 0)
+        abort();
+    dlk_list_remove(&ask.link);
+    /* It has the script's text, should the server not know it. */
+    for (size_t i = 0; i < dlk_redis_script_count; i++)
+        s.server.model.loaded[i] |= true;
+    set_clock();
+    state_lost(name, 0);
+    model_run(&s.server.model, args, count, &answer);
+    bool broken = number_of(&answer, &done) && done > 0;
+    dlk_buf_clear(out);
+    dlk_buf_free(&answer);
+    if (broken)
+        tell(SERVER, name, "an operator breaks %c", 'a' + name);
+    return broken;
+}
+
+const char *server_derived(int name, int index)
+{
+    static char texts[DLK_REDIS_DERIVED][64];
+    const dlk_redis_key *data = operator.keys[name].data;
+    char *text = dlk_redis_derive(data->forms[0]->derived[index], data->key->name);
+    if (!text)
+        abort();
+    (void)snprintf(texts[index], sizeof(texts[index]), "%s", text); /* fits */
+    free(text);
+    return texts[index];
+}
+
+/* Nobody is told of an eviction. */
+bool server_evict(int name, bool counter)
+{
+    const dlk_redis_key *data = operator.keys[name].data;
+    dlk_arg key = {operator.keys[name].name, 1};
+    /* Whoever takes the count of free permits away has made a semaphore of another size. */
+    if (!counter && s.config.kind == KIND_SEMAPHORE)
+        return false;
+    if (counter && data->forms[0]->derived[0])
+        key = dlk_arg_text(server_derived(name, 0));
+    set_clock();
+    if (!model_delete(&s.server.model, &key))
+        return false;
+    tell(SERVER, name, "%s of %c is evicted", counter ? "the counter" : "the lock",
+         'a' + name);
+    state_lost(name, 0);
+    return true;
 }
 
 void server_snapshot(void)
 {
-    memcpy(s.server.snapshot, s.server.names, sizeof(s.server.names));
+    model_copy(&s.server.snapshot, &s.server.model.keys);
+    s.server.snapshot_at = s.now;
 }
 
-void server_rollback(void)
+void server_failover(void)
 {
-    memcpy(s.server.names, s.server.snapshot, sizeof(s.server.names));
-    for (int i = 0; i < s.config.names; i++) {
-        s.server.state_lost_at[i] = s.now;
-        s.server.free_since[i] = s.now;
-    }
-}
-
-/* The table's reaper: what a dead process had is handed on. */
-void server_forget(int who)
-{
-    for (int i = 0; i < s.config.names; i++) {
-        record *r = &s.server.names[i];
-        for (int k = r->line_size - 1; k >= 0; k--)
-            if (r->line[k].client == who)
-                leave_line(r, k);
-        if (r->held && r->client == who) {
-            hand_on(i);
-            net_notify(i);
-        }
-    }
+    model_copy(&s.server.model.keys, &s.server.snapshot);
 }

@@ -1,27 +1,32 @@
-/* Time, chance and the story of a run. */
+/* Time and chance. */
 #include "sim.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 sim s;
 
-const char *const fault_names[FAULT_COUNT] = {
-    "request lost", "reply lost", "request late", "silence", "pause",
-    "death",        "freeze",     "restart",      "wipe",    "rollback",
-    "refusing",     "no news",    "break",
-};
+/* ---- chance ---- */
 
-bool chance(int in_thousand)
+/* A number that depends on nothing else: what is drawn here doesn't move with what is drawn
+ * elsewhere, so a run with one fault less stays alike for as long as it can. */
+uint64_t mix(uint64_t seed, uint64_t a, uint64_t b)
 {
-    return dlk_rand_next(&s.rand) % 1000 < (uint64_t)in_thousand;
+    dlk_rand rand = {seed ^ a * UINT64_C(0xd6e8feb86659fd93)};
+    rand.state = dlk_rand_next(&rand) ^ b;
+    return dlk_rand_next(&rand);
 }
 
-int64_t between(int64_t low, int64_t high)
+bool chance(dlk_rand *rand, int in_thousand)
 {
-    return low + (int64_t)(dlk_rand_next(&s.rand) % (uint64_t)(high - low + 1));
+    return dlk_rand_next(rand) % 1000 < (uint64_t)in_thousand;
 }
+
+int64_t between(dlk_rand *rand, int64_t low, int64_t high)
+{
+    return low + (int64_t)(dlk_rand_next(rand) % (uint64_t)(high - low + 1));
+}
+
+/* ---- time ---- */
 
 /* The heap orders by time alone; the last bits of a time are the order of making, so that two
  * events never compare equal. A run is shorter than 2^53 ns, and has fewer than 2^10 events at
@@ -35,6 +40,7 @@ void event_at(event *one, int64_t at, void (*go)(event *), void *of)
     one->run = go;
     one->of = of;
     one->order = ++s.order;
+    one->at = at;
     dlk_heap_set(&s.events, &one->timer, at * 1024 + (int64_t)(one->order % 1024));
 }
 
@@ -52,47 +58,33 @@ void event_cancel(event *one)
     dlk_heap_remove(&s.events, &one->timer);
 }
 
-void tell(const char *format, ...)
+/* Also called from inside an event: when a process stops in the middle of something, the others
+ * go on until it does. */
+void go_until(int64_t end)
 {
-    char line[160];
-    va_list args;
-    int head = snprintf(line, sizeof(line), "%10.3f ms  ", (double)s.now / (double)MS);
-    va_start(args, format);
-    (void)vsnprintf(line + head, sizeof(line) - (size_t)head, format, args);
-    va_end(args);
-    for (const char *at = line; *at; at++)
-        s.totals.hash = (s.totals.hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
-    s.totals.events++;
-    memcpy(s.story[s.story_size++ % STORY], line, sizeof(line));
-    if (s.config.verbose)
-        puts(line);
+    while (!s.violation[0]) {
+        const dlk_heap_item *first = dlk_heap_first(&s.events);
+        if (!first || first->at / 1024 > end)
+            break;
+        event *e = DLK_LIST_ITEM(first->timer, event, timer);
+        dlk_heap_remove(&s.events, &e->timer);
+        if (e->at > s.now)
+            s.now = e->at;
+        bool loose = e->loose;
+        e->run(e);
+        if (loose)
+            free(e);
+    }
+    if (s.now < end && !s.violation[0])
+        s.now = end;
 }
 
-void violated(const char *format, ...)
+void events_free(void)
 {
-    if (s.violation[0])
-        return;
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(s.violation, sizeof(s.violation), format, args);
-    va_end(args);
-    s.violated_at = s.now;
-    tell("VIOLATED: %s", s.violation);
-}
-
-bool fault_on(fault one)
-{
-    return !s.ending && (s.config.faults & 1u << one) != 0;
-}
-
-void count_fault(fault one, step at)
-{
-    s.totals.faults[one][at]++;
-}
-
-void show_story(FILE *to)
-{
-    size_t from = s.story_size > STORY ? s.story_size - STORY : 0;
-    for (size_t i = from; i < s.story_size; i++)
-        (void)fprintf(to, "  %s\n", s.story[i % STORY]);
+    for (size_t i = 0; i < s.events.count; i++) {
+        event *e = DLK_LIST_ITEM(s.events.items[i].timer, event, timer);
+        if (e->loose)
+            free(e);
+    }
+    dlk_heap_free(&s.events);
 }

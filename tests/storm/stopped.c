@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,21 +26,22 @@ static dlock_client *client;
 static dlock_hold *mine;
 static pid_t stopped;
 
+static atomic_bool armed;
+
 static void stop_there(const char *name)
 {
-    if (strcmp(name, "table.commit") == 0) {
-        dlk_point_hook = NULL;
+    if (strcmp(name, "table.commit") == 0 && atomic_exchange(&armed, false))
         (void)kill(getpid(), SIGSTOP);
-    }
 }
 
 static void be_stopped(void)
 {
     dlock_client *other = NULL;
     dlock_hold *hold = NULL;
+    dlk_point_hook = stop_there; /* before there are threads that look at it */
     if (dlock_client_open(uri, NULL, &other, NULL) != DLOCK_OK)
         _exit(1);
-    dlk_point_hook = stop_there;
+    atomic_store(&armed, true);
     if (dlock_acquire(other, "theirs", 0, &hold, NULL) != DLOCK_OK)
         _exit(1);
     (void)pause();
@@ -51,7 +53,7 @@ static bool set_up(void)
 {
     int status;
     (void)snprintf(directory, sizeof(directory), "/tmp/dlock-stopped-XXXXXX");
-    if (!mkdtemp(directory))
+    if (!harness_mkdtemp(directory))
         return false;
     (void)snprintf(uri, sizeof(uri), "file://%s/table", directory);
     stopped = fork();

@@ -223,7 +223,7 @@ const char *temp_path(const char *file)
     static char path[512];
     if (directory[0] == '\0') {
         (void)snprintf(directory, sizeof(directory), "/tmp/dlock-test-XXXXXX");
-        if (!mkdtemp(directory))
+        if (!harness_mkdtemp(directory))
             abort();
         maker = getpid();
         (void)atexit(remove_directory);

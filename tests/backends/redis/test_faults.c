@@ -135,9 +135,10 @@ TEST(a_killed_connection_leaves_unknown_what_was_sent_and_comes_back)
     CHECK(redis_server_restart(&server));
     AWAIT(&w, w.up);
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
-    for (int i = 2; i < 5; i++) {
+    for (int i = 0; i < 3; i++) {
+        int ups = w.ups;
         redis_server_call(&server, "CLIENT KILL TYPE normal SKIPME yes");
-        AWAIT(&w, w.ups == i + 1);
+        AWAIT(&w, w.up && w.ups > ups);
         CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES); /* ours still */
     }
     tear_down();
@@ -156,7 +157,7 @@ TEST(what_was_not_written_is_surely_not_done)
     CHECK_EQ_INT(ask.reply, DLK_UNKNOWN);
     dlk_error_clear(&ask.error);
     tear_down();
-    if (!set_up(NULL, "3000"))
+    if (!set_up(NULL, "60000")) /* longer than it takes to ask so often */
         return;
     redis_server_freeze(&server);
     /* More than the socket takes: the last ones can't have left. */
@@ -183,6 +184,19 @@ TEST(what_was_not_written_is_surely_not_done)
     tear_down();
 }
 
+/* Asked until there is an answer: with a deadline this short one may come late. */
+static dlk_reply settled(dlk_verb verb)
+{
+    int64_t end = dlk_clock_now() + world_patience();
+    dlk_reply reply = DLK_NOT_SENT;
+    while ((reply == DLK_NOT_SENT || reply == DLK_UNKNOWN) && dlk_clock_now() < end)
+        if (w.up)
+            reply = world_do(&w, verb, key, 1, NULL);
+        else
+            world_round(&w);
+    return reply;
+}
+
 TEST(a_frozen_server_is_noticed_by_the_deadline)
 {
     if (!set_up(NULL, "200"))
@@ -200,10 +214,9 @@ TEST(a_frozen_server_is_noticed_by_the_deadline)
     AWAIT(&w, w.downs >= 2); /* tried again; the kernel accepts, nobody greets */
     CHECK_CONTAINS(w.text, "doesn't answer");
     redis_server_thaw(&server);
-    AWAIT(&w, w.up);
     /* The request was in the server's socket: done or not, asking again settles it. */
-    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
-    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
+    CHECK_EQ_INT(settled(DLK_ACQUIRE), DLK_YES);
+    CHECK_EQ_INT(settled(DLK_VERIFY), DLK_YES);
     tear_down();
 }
 

@@ -21,13 +21,15 @@ static bool start_with_acl(void)
     return redis_server_start(&server, config);
 }
 
-/* As the user of minimal.acl, with the prefix its patterns ask for. */
+/* As a user of minimal.acl, with the prefix its patterns ask for. */
 static bool open_as(const char *user, const char *password)
 {
     char uri[160];
-    snprintf(uri, sizeof(uri), "redis://%s:%s@127.0.0.1:%d", user, password, server.port);
+    snprintf(uri, sizeof(uri), "redis://%s:%s@127.0.0.1:%d?redis.layout=%s", user,
+             password, server.port, strcmp(user, "string") == 0 ? "string" : "redisson");
     return world_open(&w, uri, "client.prefix", "app:", "client.backoff_min_ms", "10",
-                      "client.backoff_max_ms", "20", NULL);
+                      "client.backoff_max_ms", "20", "lock.fair",
+                      strcmp(user, "fair") == 0 ? "true" : "false", NULL);
 }
 
 TEST(the_minimal_acl_suffices)
@@ -69,11 +71,71 @@ TEST(the_minimal_acl_suffices)
     redis_server_stop(&server);
 }
 
+static dlk_reply look(dlk_key *key, dlk_verb verb, uint64_t number)
+{
+    dlk_ask ask = world_make(&w, verb, key, number);
+    world_ask(&w, &ask);
+    dlk_reply reply = world_await(&w, &ask);
+    dlock_info_free(ask.info);
+    return reply;
+}
+
+TEST(a_line_needs_some_rights_more)
+{
+    if (!start_with_acl())
+        return;
+    CHECK(open_as("fair", "secret"));
+    AWAIT(&w, w.up || w.downs);
+    dlk_key *key = world_key(&w, "app:L");
+    CHECK_EQ_INT(look(key, DLK_ACQUIRE, 1), DLK_YES);
+    for (uint64_t number = 2; number <= 4; number++)
+        CHECK_EQ_INT(look(key, DLK_ACQUIRE, number), DLK_HELD);
+    CHECK_EQ_INT(look(key, DLK_RELEASE, 3), DLK_YES); /* from the midst of the line */
+    CHECK_EQ_INT(look(key, DLK_RENEW, 1), DLK_YES);
+    CHECK_EQ_INT(look(key, DLK_VERIFY, 1), DLK_YES);
+    CHECK_EQ_INT(look(key, DLK_INSPECT, 1), DLK_YES);
+    CHECK_EQ_INT(look(key, DLK_RELEASE, 1), DLK_YES); /* the head is silent, and noted */
+    CHECK_STR(redis_server_call(&server, "HLEN dlock_silent:{app:L}"), "2");
+    CHECK_EQ_INT(look(key, DLK_ACQUIRE, 4), DLK_HELD);
+    CHECK_EQ_INT(look(key, DLK_ACQUIRE, 2), DLK_YES);
+    CHECK_EQ_INT(look(key, DLK_BREAK, 2), DLK_YES);
+    CHECK_EQ_INT(look(key, DLK_ACQUIRE, 4), DLK_YES);
+    CHECK_EQ_INT(look(key, DLK_RELEASE, 4), DLK_YES);
+    CHECK_STR(redis_server_call(&server, "KEYS *"), "redisson_lock_token:{app:L}");
+    CHECK_STR(w.log, "");
+    world_forget(&w, key);
+    world_close(&w);
+    redis_server_stop(&server);
+}
+
+TEST(the_string_layout_needs_no_right_to_hashes_or_channels)
+{
+    static const dlk_verb verbs[] = {DLK_ACQUIRE, DLK_VERIFY,  DLK_RENEW, DLK_INSPECT,
+                                     DLK_RELEASE, DLK_ACQUIRE, DLK_BREAK};
+    if (!start_with_acl())
+        return;
+    CHECK(open_as("string", "secret"));
+    AWAIT(&w, w.up || w.downs);
+    CHECK_STR(w.text, "");
+    dlk_key *key = world_key(&w, "app:L");
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        dlk_ask ask = world_make(&w, verbs[i], key, 1);
+        world_ask(&w, &ask);
+        CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
+        dlock_info_free(ask.info);
+    }
+    CHECK_STR(w.log, "");
+    world_forget(&w, key);
+    world_close(&w);
+    redis_server_stop(&server);
+}
+
 TEST(each_right_that_is_lacking_is_named_before_the_first_lock)
 {
     static const char *const rights[] = {"time",    "get",  "set",     "del",     "hset",
                                          "hget",    "hdel", "hexists", "pexpire", "pttl",
-                                         "publish", "eval", "evalsha"};
+                                         "publish", "eval", "evalsha", "exists",  "lpop",
+                                         "lpos",    "lrem"};
     if (!start_with_acl())
         return;
     for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {

@@ -9,6 +9,7 @@
  */
 #include "harness/redis_server.h"
 
+#include "harness/awake.h"
 #include "harness/harness.h"
 
 #include <dlock/dlock.h>
@@ -90,7 +91,10 @@ static void be_inside(dlock_hold *hold, int me, int64_t fence_before)
 {
     int64_t token = dlock_hold_token(hold);
     int before = atomic_exchange(&all->inside, me);
-    if (before != 0 && before != me && atomic_load(&all->valid_until[before]) > now_ns())
+    /* Ours may have lapsed before we got here: so it is looked at, and after the other one's. */
+    if (before != 0 && before != me &&
+        atomic_load(&all->valid_until[before]) > now_ns() &&
+        dlock_hold_check(hold) == DLOCK_OK)
         atomic_fetch_add(&all->overlaps, 1);
     if (token <= fence_before)
         atomic_fetch_add(&all->old_tokens, 1);
@@ -227,6 +231,15 @@ static bool await_loss(int64_t lost_before)
            progress(20);
 }
 
+/* Returns when every thread of it stands. A signal takes a while to get there, the longer the
+ * busier the machine is, and until then the holder would see what is done next and leave. */
+static bool stop(pid_t child)
+{
+    int status;
+    return kill(child, SIGSTOP) == 0 && waitpid(child, &status, WUNTRACED) == child &&
+           WIFSTOPPED(status);
+}
+
 static void end(const pid_t *children, const char *title)
 {
     atomic_store(&all->over, true);
@@ -242,8 +255,8 @@ static void end(const pid_t *children, const char *title)
                  title, total(), atomic_load(&all->lost), atomic_load(&all->refused),
                  atomic_load(&all->overlaps));
     redis_server_stop(&server);
+    CHECK_ALWAYS(atomic_load(&all->old_tokens) == 0);
     CHECK_STR(all->what, "");
-    CHECK_EQ_INT(atomic_load(&all->old_tokens), 0);
     CHECK_EQ_INT(atomic_load(&all->stuck), 0);
 }
 
@@ -254,7 +267,7 @@ TEST(sixteen_threads_in_four_processes_never_overlap)
         return;
     CHECK(progress(2000));
     end(children, "quiet");
-    CHECK_EQ_INT(atomic_load(&all->overlaps), 0);
+    CHECK_ALWAYS(atomic_load(&all->overlaps) == 0);
     CHECK_EQ_INT(atomic_load(&all->refused), 0);
     CHECK_EQ_INT(atomic_load(&all->lost), 0);
 }
@@ -280,9 +293,16 @@ TEST(faults_of_time_and_network_let_no_two_in)
             CHECK(progress(5));
         }
     }
-    /* A stopped holder: tests/faults/test_stopped.c. */
+    /* The process that holds the lock is stopped; the others take it when the lease is over. */
+    int64_t lost = atomic_load(&all->lost);
+    pid_t stopped = children[(let_linger() - 1) / THREADS];
+    CHECK(stop(stopped));
+    atomic_store(&all->linger, false);
+    CHECK(progress(50));
+    kill(stopped, SIGCONT);
+    CHECK(await_loss(lost));
     end(children, "time and network");
-    CHECK_EQ_INT(atomic_load(&all->overlaps), 0);
+    CHECK_ALWAYS(atomic_load(&all->overlaps) == 0);
 }
 
 TEST(faults_of_state_let_no_stale_write_through)
@@ -322,7 +342,7 @@ static bool take(const char *query)
     held = NULL;
     dlock_err code = dlock_client_open(uri, NULL, &client, &err);
     if (code == DLOCK_OK)
-        code = dlock_acquire(client, "L", 1000, &held, &err);
+        code = dlock_acquire(client, "L", 20000, &held, &err);
     bool fine = harness_err(__FILE__, __LINE__, "acquire", code, DLOCK_OK, err);
     dlock_error_free(err);
     return fine;
@@ -344,10 +364,10 @@ TEST(state_that_is_gone_is_noticed_by_the_next_renewal)
             CHECK(redis_server_restart(&server));
         else
             redis_server_call(&server, "%s", ways[i]);
-        int64_t began = now_ns();
+        int64_t began = awake_now_ns();
         while (dlock_hold_check(held) == DLOCK_OK)
             nap(1);
-        int64_t took = (now_ns() - began) / MS;
+        int64_t took = (awake_now_ns() - began) / MS;
         harness_note("%s: noticed after %" PRId64 " ms of 3000", ways[i], took);
         CHECK_EQ_INT(dlock_hold_check(held), DLOCK_ELOST);
         CHECK(took < 1900); /* not by the clock: that would be 2000 at least */

@@ -33,6 +33,11 @@ static void notified(dlk_host *host, dlk_key *key)
     of(host)->noticed = key;
 }
 
+static void revoked(dlk_host *host, uint64_t number)
+{
+    of(host)->revoked = number;
+}
+
 static void told_link(dlk_host *host, bool up, const dlock_error *error)
 {
     world *w = of(host);
@@ -83,6 +88,7 @@ static dlock_err open_it(world *w, const char *text, va_list pairs, dlock_error 
     w->host = (dlk_host){
         .answered = answered,
         .notified = notified,
+        .revoked = revoked,
         .link = told_link,
         .log = told_log,
         .mutex = &w->mutex,
@@ -187,13 +193,13 @@ void world_spin(world *w, int64_t ms)
         world_round(w);
 }
 
-dlk_key *world_key(world *w, const char *name)
+dlk_key *world_key_of(world *w, dlock_kind kind, const char *name)
 {
     dlock_error *err = NULL;
     dlk_key *key = calloc(1, sizeof(*key));
     *key = (dlk_key){.name = strdup(name),
                      .size = strlen(name),
-                     .kind = DLOCK_MUTEX,
+                     .kind = kind,
                      .settings = w->settings};
     dlock_err code = w->backend->type->key_open(w->backend, key, &err);
     bool fine = harness_err(__FILE__, __LINE__, "key_open", code, DLOCK_OK, err);
@@ -201,8 +207,14 @@ dlk_key *world_key(world *w, const char *name)
     return fine ? key : NULL;
 }
 
+dlk_key *world_key(world *w, const char *name)
+{
+    return world_key_of(w, DLOCK_MUTEX, name);
+}
+
 void world_forget(world *w, dlk_key *key)
 {
+    w->backend->type->watch(w->backend, key, false, dlk_clock_now());
     w->backend->type->key_close(w->backend, key);
     free((char *)(uintptr_t)key->name);
     free(key);
@@ -215,6 +227,7 @@ dlk_ask world_make(world *w, dlk_verb verb, dlk_key *key, uint64_t number)
         .verb = verb,
         .key = key,
         .number = number,
+        .take = 1,
         .ttl_ms = 10000,
         .deadline = now + dlk_settings_int(w->settings, DLK_KEY_CLIENT_TIMEOUT_MS) *
                               DLK_NS_PER_MS,

@@ -20,6 +20,7 @@ typedef struct world {
     dlock_err code;  /* of the last time the link went down */
     char text[1024]; /* and all that was said about it */
     int answers, notices;
+    uint64_t revoked; /* the last number that was asked for */
     dlk_key *noticed; /* the last key told about */
     char log[8192];
 } world;
@@ -46,7 +47,8 @@ int64_t world_patience(void);
 /* Rounds for so long. */
 void world_spin(world *w, int64_t ms);
 
-/* A key; world_forget frees it. NULL after a failed check. */
+/* A key, of a mutex unless said; world_forget frees it. NULL after a failed check. */
+dlk_key *world_key_of(world *w, dlock_kind kind, const char *name);
 dlk_key *world_key(world *w, const char *name);
 void world_forget(world *w, dlk_key *key);
 

@@ -1,0 +1,350 @@
+/* Several locks as one: all or nothing, in an order that can't deadlock, undone completely. */
+#include "world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TAG = 11 };
+
+static char names[2][128];
+
+static void name_them(const char *test)
+{
+    for (int i = 0; i < 2; i++)
+        snprintf(names[i], sizeof(names[i]), "%s/%c", test, 'a' + i);
+}
+
+/* Of both names, the second first: the order given isn't the order of taking. */
+static dlock_lock *both(dlock_client *one, dlock_client *other)
+{
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_lock) first = world_lock(one, names[1], NULL);
+    DLOCK_AUTO(dlock_lock) second = world_lock(other, names[0], NULL);
+    dlock_lock *const members[] = {first, second};
+    dlock_lock *multi = NULL;
+    (void)harness_err(__FILE__, __LINE__, "a multi-lock",
+                      dlock_multi_new(members, 2, NULL, &multi, &err), DLOCK_OK, err);
+    return multi; /* the members' handles may go */
+}
+
+static bool all_free(void)
+{
+    return world_try(names[0]) == DLOCK_OK && world_try(names[1]) == DLOCK_OK;
+}
+
+static dlock_op *wait_for_op(dlock_op *op)
+{
+    (void)harness_eq_int(__FILE__, __LINE__, "the wait",
+                         dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    return op;
+}
+
+TEST(all_are_taken_and_all_are_given_back)
+{
+    BEGIN();
+    name_them(__func__);
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) one = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client("lock.ttl_ms=9000");
+    DLOCK_AUTO(dlock_lock) multi = both(one, other);
+    DLOCK_AUTO(dlock_hold) hold = world_take(multi);
+    CHECK_EQ_INT(world_try(names[0]), DLOCK_EBUSY);
+    CHECK_EQ_INT(world_try(names[1]), DLOCK_EBUSY);
+    CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_HELD);
+    CHECK(dlock_hold_remaining_ms(hold) > 0 && dlock_hold_remaining_ms(hold) <= 9000);
+    CHECK_EQ_INT(dlock_hold_token(hold), 0);
+    CHECK(dlock_hold_member_token(hold, 0) > 0);
+    CHECK(dlock_hold_member_token(hold, 1) > 0);
+    CHECK_EQ_INT(dlock_hold_member_token(hold, 2), 0);
+    char name[260];
+    snprintf(name, sizeof(name), "%s+%s", names[1], names[0]);
+    CHECK_STR(dlock_hold_name(hold), name);
+    CHECK(strlen(dlock_hold_owner(hold)) > 37);
+    CHECK_EQ_INT(dlock_hold_feed(hold), DLOCK_OK);
+    CHECK_OK(dlock_hold_verify(hold, &err), err);
+    CHECK_OK(dlock_hold_extend(hold, 20000, &err), err);
+    CHECK(dlock_hold_remaining_ms(hold) > 9000);
+    CHECK_OK(dlock_hold_release(hold, &err), err);
+    CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ENOTHELD);
+    CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_RELEASED);
+    CHECK_EQ_INT(dlock_hold_remaining_ms(hold), 0);
+    CHECK_ERR(dlock_hold_release(hold, &err), DLOCK_ENOTHELD, err);
+    CHECK(all_free());
+}
+
+TEST(one_that_is_held_means_that_none_is_taken)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    name_them(__func__);
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_client) rival = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) multi = both(client, client);
+    for (int i = 0; i < 2; i++) {
+        DLOCK_AUTO(dlock_hold) theirs = NULL;
+        DLOCK_AUTO(dlock_hold) none = NULL;
+        CHECK_OK(dlock_acquire(rival, names[i], 0, &theirs, &err), err);
+        CHECK_ERR(dlock_lock_acquire(multi, 0, &none, &err), DLOCK_EBUSY, err);
+        CHECK_CONTAINS(dlock_error_text(err), names[i]);
+        CHECK_ERR(dlock_lock_acquire(multi, SHORT_MS, &none, &err), DLOCK_ETIMEDOUT, err);
+        CHECK(none == NULL);
+        AWAIT(world_try(names[1 - i]) == DLOCK_OK);
+        CHECK_OK(dlock_hold_release(theirs, &err), err);
+    }
+    DLOCK_AUTO(dlock_hold) hold = world_take(multi);
+    CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
+}
+
+TEST(a_lost_member_is_the_loss_of_all)
+{
+    BEGIN();
+    name_them(__func__);
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) one = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) multi = both(one, other);
+    CHECK(dlock_client_event_fd(one) >= 0);
+    DLOCK_AUTO(dlock_hold) hold = world_take(multi);
+    CHECK_EQ_INT(dlock_hold_notify(hold, TAG), DLOCK_OK);
+    CHECK_EQ_INT(world_evict(names[0]), DLOCK_OK); /* the other client's */
+    CHECK_ERR(dlock_hold_verify(hold, &err), DLOCK_ELOST, err);
+    CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
+    CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_LOST);
+    CHECK_EQ_INT(dlock_hold_remaining_ms(hold), 0);
+    DLOCK_AUTO(dlock_event) event = world_event(one, DLOCK_EVENT_LOST);
+    CHECK(event != NULL);
+    CHECK_EQ_INT((int64_t)dlock_event_tag(event), TAG);
+    CHECK_EQ_INT(dlock_event_token(event), 0);
+    CHECK_EQ_INT(dlock_hold_notify(hold, TAG + 1), DLOCK_ELOST);
+    CHECK_ERR(dlock_hold_extend(hold, 60000, &err), DLOCK_ELOST, err);
+    CHECK_ERR(dlock_hold_release(hold, &err), DLOCK_ELOST, err);
+    CHECK(all_free());
+}
+
+TEST(freeing_the_hold_gives_all_back)
+{
+    BEGIN();
+    name_them(__func__);
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) multi = both(client, client);
+    dlock_hold *hold = world_take(multi);
+    CHECK_EQ_INT(dlock_hold_notify(hold, TAG), DLOCK_OK);
+    dlock_hold_free(hold);
+    AWAIT(all_free());
+}
+
+TEST(a_thread_may_hold_it_twice_over)
+{
+    BEGIN();
+    name_them(__func__);
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) multi = both(client, client);
+    DLOCK_AUTO(dlock_hold) first = world_take(multi);
+    DLOCK_AUTO(dlock_hold) second = world_take(multi);
+    CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_check(second), DLOCK_OK);
+    CHECK_EQ_INT(world_try(names[0]), DLOCK_EBUSY);
+    CHECK_EQ_INT(dlock_hold_release(second, NULL), DLOCK_OK);
+    CHECK(all_free());
+}
+
+/* ---- Started, not waited for ---- */
+
+TEST(an_op_takes_all_verifies_extends_and_releases)
+{
+    BEGIN();
+    name_them(__func__);
+    DLOCK_AUTO(dlock_client) one = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) multi = both(one, other);
+    CHECK(dlock_client_event_fd(one) >= 0);
+    DLOCK_AUTO(dlock_op) taking = dlock_lock_acquire_start(multi, DLOCK_FOREVER);
+    if (dlock_op_notify(taking, TAG) == DLOCK_EPENDING) {
+        DLOCK_AUTO(dlock_event) done = world_event(one, DLOCK_EVENT_DONE);
+        CHECK(done != NULL);
+        CHECK_EQ_INT((int64_t)dlock_event_tag(done), TAG);
+        CHECK_EQ_INT(dlock_event_code(done), DLOCK_OK);
+    }
+    CHECK_EQ_INT(dlock_op_result(taking), DLOCK_OK);
+    DLOCK_AUTO(dlock_hold) hold = dlock_op_take_hold(taking);
+    CHECK(hold != NULL);
+    CHECK(dlock_op_take_hold(taking) == NULL);
+    DLOCK_AUTO(dlock_op) verifying = wait_for_op(dlock_hold_verify_start(hold));
+    CHECK_EQ_INT(dlock_op_result(verifying), DLOCK_OK);
+    DLOCK_AUTO(dlock_op) extending = wait_for_op(dlock_hold_extend_start(hold, 60000));
+    CHECK_EQ_INT(dlock_op_result(extending), DLOCK_OK);
+    DLOCK_AUTO(dlock_op) releasing = wait_for_op(dlock_hold_release_start(hold));
+    CHECK_EQ_INT(dlock_op_result(releasing), DLOCK_OK);
+    DLOCK_AUTO(dlock_op) again = wait_for_op(dlock_hold_release_start(hold));
+    CHECK_EQ_INT(dlock_op_result(again), DLOCK_ENOTHELD);
+    CHECK(all_free());
+}
+
+TEST(a_cancelled_op_ends_at_once_and_leaves_nothing)
+{
+    BEGIN();
+    name_them(__func__);
+    DLOCK_AUTO(dlock_client) one = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_client) rival = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) multi = both(one, other);
+    DLOCK_AUTO(dlock_hold) theirs = NULL;
+    CHECK_EQ_INT(dlock_acquire(rival, names[1], 0, &theirs, NULL), DLOCK_OK);
+    dlock_op *op = dlock_lock_acquire_start(multi, DLOCK_FOREVER);
+    AWAIT(world_try(names[0]) == DLOCK_EBUSY); /* it has the first and waits */
+    CHECK_EQ_INT(dlock_op_result(op), DLOCK_EPENDING);
+    dlock_op_cancel(op);
+    CHECK_EQ_INT(dlock_op_result(wait_for_op(op)), DLOCK_ECANCELED);
+    CHECK(dlock_op_take_hold(op) == NULL);
+    dlock_op_free(op);
+    AWAIT(world_try(names[0]) == DLOCK_OK);
+    op = dlock_lock_acquire_start(multi, DLOCK_FOREVER);
+    AWAIT(world_try(names[0]) == DLOCK_EBUSY);
+    dlock_op_free(op); /* cancels as well */
+    AWAIT(world_try(names[0]) == DLOCK_OK);
+    op = dlock_lock_acquire_start(multi, SHORT_MS);
+    CHECK_EQ_INT(dlock_op_result(wait_for_op(op)), DLOCK_ETIMEDOUT);
+    dlock_op_free(op);
+    AWAIT(world_try(names[0]) == DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_release(theirs, NULL), DLOCK_OK);
+}
+
+TEST(a_hold_that_nobody_took_is_given_back_with_the_op)
+{
+    BEGIN();
+    name_them(__func__);
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) multi = both(client, client);
+    dlock_op *op = wait_for_op(dlock_lock_acquire_start(multi, DLOCK_FOREVER));
+    CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
+    dlock_op_free(op);
+    AWAIT(all_free());
+}
+
+TEST(closing_either_client_ends_the_wait)
+{
+    BEGIN();
+    name_them(__func__);
+    DLOCK_AUTO(dlock_client) rival = world_client(NULL);
+    DLOCK_AUTO(dlock_hold) theirs = NULL;
+    CHECK_EQ_INT(dlock_acquire(rival, names[1], 0, &theirs, NULL), DLOCK_OK);
+    for (int closed = 0; closed < 2; closed++) {
+        DLOCK_AUTO(dlock_client) one = world_client(NULL);
+        DLOCK_AUTO(dlock_client) other = world_client(NULL);
+        DLOCK_AUTO(dlock_lock) multi = both(one, other);
+        DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(multi, DLOCK_FOREVER);
+        AWAIT(world_try(names[0]) == DLOCK_EBUSY);
+        /* `other` has the member that is held, `one` the one that is waited for. */
+        CHECK_EQ_INT(dlock_client_close(one, NULL), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_result(wait_for_op(op)), DLOCK_ECLOSED);
+        AWAIT(world_try(names[0]) == DLOCK_OK);
+    }
+    CHECK_EQ_INT(dlock_hold_release(theirs, NULL), DLOCK_OK);
+}
+
+/* ---- Deadlock ---- */
+
+typedef struct taker {
+    dlock_lock *multi;
+    pthread_t thread;
+    int64_t *inside;
+    int rounds, overlaps, failures;
+} taker;
+
+static void *take_often(void *arg)
+{
+    taker *me = arg;
+    for (int i = 0; i < me->rounds; i++) {
+        dlock_hold *hold = NULL;
+        if (dlock_lock_acquire(me->multi, world_limit_ms(), &hold, NULL) != DLOCK_OK) {
+            me->failures++;
+            continue;
+        }
+        me->overlaps += __atomic_add_fetch(me->inside, 1, __ATOMIC_SEQ_CST) != 1;
+        (void)__atomic_sub_fetch(me->inside, 1, __ATOMIC_SEQ_CST);
+        me->failures += dlock_hold_release(hold, NULL) != DLOCK_OK;
+        dlock_hold_free(hold);
+    }
+    return NULL;
+}
+
+TEST(whoever_wants_the_same_two_in_another_order_gets_them_too)
+{
+    BEGIN();
+    name_them(__func__);
+    DLOCK_AUTO(dlock_client) one = world_client("client.poll_ms=100");
+    DLOCK_AUTO(dlock_client) other = world_client("client.poll_ms=100");
+    DLOCK_AUTO(dlock_lock) a = world_lock(one, names[0], NULL);
+    DLOCK_AUTO(dlock_lock) b = world_lock(one, names[1], NULL);
+    DLOCK_AUTO(dlock_lock) c = world_lock(other, names[0], NULL);
+    DLOCK_AUTO(dlock_lock) d = world_lock(other, names[1], NULL);
+    dlock_lock *const ab[] = {a, b}, *const dc[] = {d, c};
+    DLOCK_AUTO(dlock_lock) forth = NULL;
+    DLOCK_AUTO(dlock_lock) back = NULL;
+    CHECK_EQ_INT(dlock_multi_new(ab, 2, NULL, &forth, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_multi_new(dc, 2, NULL, &back, NULL), DLOCK_OK);
+    int64_t inside = 0;
+    taker takers[4];
+    for (int i = 0; i < 4; i++) {
+        takers[i] =
+            (taker){.multi = i % 2 ? back : forth, .inside = &inside, .rounds = 25};
+        CHECK(pthread_create(&takers[i].thread, NULL, take_often, &takers[i]) == 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(takers[i].thread, NULL);
+        CHECK_EQ_INT(takers[i].failures, 0);
+        CHECK_EQ_INT(takers[i].overlaps, 0);
+    }
+}
+
+/* ---- What it isn't ---- */
+
+TEST(a_multi_lock_has_no_state_of_its_own_to_ask_for)
+{
+    BEGIN();
+    name_them(__func__);
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) multi = both(client, client);
+    DLOCK_AUTO(dlock_info) info = NULL;
+    const char *ticket = NULL;
+    CHECK_ERR(dlock_lock_inspect(multi, &info, &err), DLOCK_ENOTSUP, err);
+    CHECK_ERR(dlock_lock_break(multi, NULL, &err), DLOCK_ENOTSUP, err);
+    CHECK_ERR(dlock_lock_revoke(multi, &err), DLOCK_ENOTSUP, err);
+    CHECK_ERR(dlock_lock_wait_idle(multi, 0, &err), DLOCK_ENOTSUP, err);
+    DLOCK_AUTO(dlock_hold) hold = world_take(multi);
+    CHECK_ERR(dlock_hold_downgrade(hold, &err), DLOCK_ENOTSUP, err);
+    CHECK_ERR(dlock_hold_export(hold, &ticket, &err), DLOCK_ENOTSUP, err);
+}
+
+TEST(members_that_make_no_sense_are_refused)
+{
+    BEGIN();
+    name_them(__func__);
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_client) same = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) a = world_lock(client, names[0], NULL);
+    DLOCK_AUTO(dlock_lock) twin = world_lock(same, names[0], NULL);
+    DLOCK_AUTO(dlock_lock) multi = both(client, client);
+    DLOCK_AUTO(dlock_lock) none = NULL;
+    dlock_lock *many[65];
+    for (int i = 0; i < 65; i++)
+        many[i] = a;
+    CHECK_ERR(dlock_multi_new(NULL, 1, NULL, &none, &err), DLOCK_EINVAL, err);
+    CHECK_ERR(dlock_multi_new(many, 0, NULL, &none, &err), DLOCK_EINVAL, err);
+    CHECK_ERR(dlock_multi_new(many, 65, NULL, &none, &err), DLOCK_EINVAL, err);
+    CHECK_ERR(dlock_multi_new(many, 1, NULL, NULL, &err), DLOCK_EINVAL, err);
+    dlock_lock *const twice[] = {a, a}, *const through[] = {a, twin};
+    CHECK_ERR(dlock_multi_new(twice, 2, NULL, &none, &err), DLOCK_EINVAL, err);
+    CHECK_CONTAINS(dlock_error_text(err), names[0]);
+    CHECK_ERR(dlock_multi_new(through, 2, NULL, &none, &err), DLOCK_EINVAL, err);
+    dlock_lock *const hole[] = {a, NULL}, *const nested[] = {multi, a};
+    CHECK_ERR(dlock_multi_new(hole, 2, NULL, &none, &err), DLOCK_EINVAL, err);
+    CHECK_ERR(dlock_multi_new(nested, 2, NULL, &none, &err), DLOCK_EINVAL, err);
+    DLOCK_AUTO(dlock_conf) conf = dlock_conf_new();
+    CHECK_OK(dlock_conf_set(conf, "client.prefix", "x", &err), err);
+    CHECK_ERR(dlock_multi_new(many, 1, conf, &none, &err), DLOCK_EINVAL, err);
+    CHECK(none == NULL);
+}

@@ -1,0 +1,60 @@
+/* What the tests of the etcd backend share: one server for a whole program and short ways to open
+ * things. A test names its locks after itself. */
+#ifndef TESTS_BACKENDS_ETCD_WORLD_H
+#define TESTS_BACKENDS_ETCD_WORLD_H
+
+#include "harness/etcd_server.h"
+#include "harness/harness.h"
+
+#include <dlock/dlock.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+extern etcd_server world_server;
+
+/* Ends the test as skipped when there is no server. */
+#define BEGIN()                                                                          \
+    do {                                                                                 \
+        if (!world_ready())                                                              \
+            return;                                                                      \
+    } while (0)
+
+/* Polls until the condition holds; fails the test after a generous time. */
+#define AWAIT(condition)                                                                 \
+    do {                                                                                 \
+        bool await_held = false;                                                         \
+        for (int await_i = 0; await_i < world_patience() && !await_held; await_i++) {    \
+            await_held = (condition);                                                    \
+            if (!await_held)                                                             \
+                world_nap();                                                             \
+        }                                                                                \
+        if (!harness_check(__FILE__, __LINE__, await_held, #condition))                  \
+            return;                                                                      \
+    } while (0)
+
+enum { PATIENCE_MS = 120000 };
+
+bool world_ready(void);
+int world_patience(void);
+void world_nap(void);
+
+/* Leases of a minute, and requests that may take their time; a wake-up that gets lost isn't made
+ * up for by polling. @p query: "&key=value", or "". NULL after a failed check. */
+dlock_client *world_client(const char *query);
+dlock_client *world_client_at(int port, const char *query);
+dlock_lock *world_lock(dlock_client *client, dlock_kind kind, const char *name,
+                       const char *settings);
+/* NULL and *ret_code after any answer but OK. */
+dlock_hold *world_take(dlock_lock *lock, int64_t wait_ms, dlock_err *ret_code);
+/* The number of a key of `inspect`; -1 when it isn't there. */
+int64_t world_seen(dlock_lock *lock, const char *key);
+const char *world_said(dlock_lock *lock, const char *key);
+/* What a client that can't be opened says; "" when it can. */
+const char *world_refusal(const char *uri, dlock_err *ret_code);
+/* The lease in the only key that begins so, and which isn't @p but; 0: there is none. */
+uint64_t world_lease(const char *prefix, uint64_t but);
+/* Ends a lease, and with it the keys. */
+bool world_revoke(uint64_t lease);
+
+#endif

@@ -1,0 +1,122 @@
+/* A lock on most of three memcacheds: what one of them forgets, or being without it, frees nothing;
+ * without two there is no lock. */
+#include "api/world.h"
+#include "harness/memcached_server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES = 3, LEASE_MS = 30000 };
+
+static memcached_server nodes[NODES];
+
+static void tear_down(void)
+{
+    for (int i = 0; i < NODES; i++)
+        memcached_server_stop(&nodes[i]);
+}
+
+static bool set_up(void)
+{
+    static bool there;
+    if (there)
+        return true;
+    if (!memcached_server_available())
+        return false;
+    for (int i = 0; i < NODES; i++)
+        if (!memcached_server_start(&nodes[i], NULL))
+            return false;
+    there = atexit(tear_down) == 0;
+    return there;
+}
+
+static dlock_client *client_of(int64_t ttl_ms)
+{
+    char uri[192];
+    DLOCK_AUTO(dlock_error) err = NULL;
+    dlock_client *client = NULL;
+    snprintf(uri, sizeof(uri),
+             "memlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d?lock.ttl_ms=%lld"
+             "&client.backoff_max_ms=100",
+             nodes[0].port, nodes[1].port, nodes[2].port, (long long)ttl_ms);
+    dlock_err code = dlock_client_open(uri, NULL, &client, &err);
+    (void)harness_err(__FILE__, __LINE__, "dlock_client_open", code, DLOCK_OK, err);
+    return client;
+}
+
+static int items(const char *name)
+{
+    int count = 0;
+    for (int i = 0; i < NODES; i++)
+        count += strcmp(memcached_server_get(&nodes[i], name), "(nil)") != 0 &&
+                 strcmp(memcached_server_say(&nodes[i], "mn"), "MN") == 0;
+    return count;
+}
+
+TEST(a_lock_lies_on_all_of_them_and_two_clients_exclude_each_other)
+{
+    if (!set_up())
+        return;
+    DLOCK_AUTO(dlock_client) one = client_of(LEASE_MS);
+    DLOCK_AUTO(dlock_client) two = client_of(LEASE_MS);
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    DLOCK_AUTO(dlock_hold) none = NULL;
+    DLOCK_AUTO(dlock_hold) next = NULL;
+    CHECK_OK(dlock_acquire(one, "all", world_limit_ms(), &hold, NULL), NULL);
+    AWAIT(items("all") == NODES);
+    CHECK_ERR(dlock_acquire(two, "all", 0, &none, NULL), DLOCK_EBUSY, NULL);
+    CHECK_OK(dlock_hold_verify(hold, NULL), NULL);
+    CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+    AWAIT(items("all") == 0);
+    CHECK_OK(dlock_acquire(two, "all", world_limit_ms(), &next, NULL), NULL);
+    CHECK_OK(dlock_hold_release(next, NULL), NULL);
+}
+
+TEST(what_one_of_them_forgets_frees_nothing)
+{
+    if (!set_up())
+        return;
+    DLOCK_AUTO(dlock_client) one = client_of(LEASE_MS);
+    DLOCK_AUTO(dlock_client) two = client_of(LEASE_MS);
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    DLOCK_AUTO(dlock_hold) none = NULL;
+    CHECK_OK(dlock_acquire(one, "forgotten", world_limit_ms(), &hold, NULL), NULL);
+    AWAIT(items("forgotten") == NODES);
+    CHECK_STR(memcached_server_say(&nodes[1], "flush_all"), "OK");
+    CHECK_ERR(dlock_acquire(two, "forgotten", 0, &none, NULL), DLOCK_EBUSY, NULL);
+    CHECK_OK(dlock_hold_verify(hold, NULL), NULL);
+    CHECK_STR(memcached_server_say(&nodes[2], "flush_all"), "OK");
+    CHECK_STR(memcached_server_say(&nodes[1], "flush_all"), "OK");
+    CHECK_ERR(dlock_hold_verify(hold, NULL), DLOCK_ELOST, NULL);
+}
+
+TEST(without_one_of_them_there_are_locks_and_without_two_there_are_none)
+{
+    if (!set_up())
+        return;
+    DLOCK_AUTO(dlock_client) client = client_of(LEASE_MS);
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    DLOCK_AUTO(dlock_hold) none = NULL;
+    DLOCK_AUTO(dlock_hold) again = NULL;
+    memcached_server_kill(&nodes[0]);
+    CHECK_OK(dlock_acquire(client, "missing", world_limit_ms(), &hold, NULL), NULL);
+    CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+    memcached_server_kill(&nodes[1]);
+    CHECK(dlock_acquire(client, "missing", 1000, &none, NULL) != DLOCK_OK);
+    CHECK(memcached_server_restart(&nodes[0]));
+    CHECK(memcached_server_restart(&nodes[1]));
+    CHECK_OK(dlock_acquire(client, "missing", world_limit_ms(), &again, NULL), NULL);
+    CHECK_OK(dlock_hold_release(again, NULL), NULL);
+}
+
+TEST(what_can_t_be_a_quorum_is_refused)
+{
+    static const char *const uris[] = {"memlock://a", "memlock://a,b",
+                                       "memlock://a,b,c,d", "memlock://a,b,a:11211"};
+    for (size_t i = 0; i < sizeof(uris) / sizeof(*uris); i++) {
+        DLOCK_AUTO(dlock_client) client = NULL;
+        DLOCK_AUTO(dlock_error) err = NULL;
+        CHECK_ERR(dlock_client_open(uris[i], NULL, &client, &err), DLOCK_EINVAL, err);
+    }
+}

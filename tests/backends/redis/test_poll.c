@@ -1,0 +1,259 @@
+/* A program that drives the client from a poller of its own: who reads the answers, and that none is
+ * left lying whatever the program does. Through the public API. */
+#include "harness/harness.h"
+#include "harness/redis_server.h"
+
+#include <dlock/dlock.h>
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define CROWD 64
+
+static redis_server server;
+
+/* So often the program waits for something, 20 ms each time. */
+static int patience(void)
+{
+    return getenv("DLK_TEST_SLOW") ? 6000 : 3000;
+}
+
+static dlock_client *open_with(const char *query)
+{
+    dlock_client *client = NULL;
+    dlock_error *err = NULL;
+    char uri[200];
+    snprintf(uri, sizeof(uri),
+             "redis://127.0.0.1:%d?lock.ttl_ms=600000&lock.owner=none&%s", server.port,
+             query);
+    dlock_err code = dlock_client_open(uri, NULL, &client, &err);
+    (void)harness_err(__FILE__, __LINE__, uri, code, DLOCK_OK, err);
+    dlock_error_free(err);
+    return client;
+}
+
+static dlock_lock *lock_of(dlock_client *client, const char *name)
+{
+    dlock_lock *lock = NULL;
+    (void)harness_err(__FILE__, __LINE__, name,
+                      dlock_lock_new(client, DLOCK_MUTEX, name, NULL, &lock, NULL),
+                      DLOCK_OK, NULL);
+    return lock;
+}
+
+#define SETUP()                                                                          \
+    if (!redis_server_available())                                                       \
+        return;                                                                          \
+    CHECK(redis_server_start(&server, NULL))
+
+static bool readable(int fd, int wait_ms)
+{
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    return poll(&one, 1, wait_ms) == 1;
+}
+
+/* The tag of a DONE among what has come, or 0. */
+static uint64_t fetched(dlock_client *client, int *count)
+{
+    uint64_t tag = 0;
+    dlock_event *event;
+    while ((event = dlock_client_next_event(client))) {
+        if (dlock_event_what(event) == DLOCK_EVENT_DONE) {
+            tag = dlock_event_tag(event);
+            *count += 1;
+        }
+        dlock_event_free(event);
+    }
+    return tag;
+}
+
+/* One turn of the program's loop; whether an event was announced by the driving itself. */
+static bool turn(dlock_client *client, int fd, int *count)
+{
+    int before = *count;
+    if (!readable(fd, 20))
+        return false;
+    bool raised = readable(dlock_client_event_fd(client), 0);
+    while (dlock_client_drive(client) == DLOCK_EPENDING)
+        (void)fetched(client, count);
+    (void)fetched(client, count);
+    return !raised && *count > before;
+}
+
+/* Until the program is the one who reads. */
+static bool program_reads(dlock_client *client, int fd)
+{
+    int count = 0;
+    for (int i = 0; i < patience() && dlock_client_drive(client) == DLOCK_ENOTSUP; i++)
+        (void)turn(client, fd, &count);
+    return dlock_client_drive(client) != DLOCK_ENOTSUP;
+}
+
+/* Takes the lock and gives it back through the loop; how often the program itself read the answer,
+ * or -1. */
+static int pair(dlock_client *client, dlock_lock *lock, int fd)
+{
+    int own = 0;
+    dlock_hold *hold = NULL;
+    for (int i = 0; i < 2; i++) {
+        dlock_op *op = hold ? dlock_hold_release_start(hold)
+                            : dlock_lock_acquire_start(lock, DLOCK_FOREVER);
+        int done = dlock_op_notify(op, 1) == DLOCK_OK;
+        for (int j = 0; j < patience() && !done; j++)
+            own += turn(client, fd, &done);
+        bool fine = done == 1 && dlock_op_result(op) == DLOCK_OK;
+        dlock_hold_free(hold);
+        hold = dlock_op_take_hold(op);
+        dlock_op_free(op);
+        if (!fine)
+            return -1;
+    }
+    return own;
+}
+
+TEST(the_program_reads_the_answers_that_its_poller_tells_of)
+{
+    SETUP();
+    DLOCK_AUTO(dlock_client) client = open_with("redis.layout=string");
+    DLOCK_AUTO(dlock_lock) lock = lock_of(client, __func__);
+    int fd = dlock_client_poll_fd(client), own = 0;
+    CHECK(fd >= 0);
+    CHECK_EQ_INT(dlock_client_poll_fd(client), fd);
+    CHECK(program_reads(client, fd));
+    for (int i = 0; i < 100;
+         i++) { /* the client's thread is faster when we are held up */
+        int more = pair(client, lock, fd);
+        CHECK(more >= 0);
+        own += more;
+    }
+    CHECK(own > 0);
+    CHECK(!readable(fd, 0));
+    redis_server_stop(&server);
+}
+
+TEST(what_the_program_leaves_lying_is_read_for_it)
+{
+    SETUP();
+    DLOCK_AUTO(dlock_client) client = open_with("redis.layout=string");
+    DLOCK_AUTO(dlock_lock) lock = lock_of(client, __func__);
+    int fd = dlock_client_poll_fd(client), done = 0;
+    CHECK(program_reads(client, fd));
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
+    CHECK_EQ_INT(dlock_op_notify(op, 1), DLOCK_EPENDING);
+    for (int i = 0; i < patience() && !done; i++) {
+        (void)readable(dlock_client_event_fd(client), 20);
+        (void)fetched(client, &done);
+    }
+    CHECK_EQ_INT(done, 1);
+    CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
+    redis_server_stop(&server);
+}
+
+TEST(many_that_are_answered_at_once_are_all_told)
+{
+    SETUP();
+    DLOCK_AUTO(dlock_client) client = open_with("redis.layout=string");
+    int fd = dlock_client_poll_fd(client);
+    CHECK(program_reads(client, fd));
+    dlock_op *ops[CROWD];
+    char name[40];
+    for (int round = 0; round < 2; round++) {
+        int done = 0;
+        for (int i = 0; i < CROWD; i++) {
+            snprintf(name, sizeof(name), "crowd/%d/%d", round, i);
+            DLOCK_AUTO(dlock_lock) lock = lock_of(client, name);
+            ops[i] = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
+            done += dlock_op_notify(ops[i], (uint64_t)i + 1) == DLOCK_OK;
+        }
+        for (int i = 0; i < patience() && done < CROWD; i++)
+            (void)turn(client, fd, &done);
+        CHECK_EQ_INT(done, CROWD);
+        for (int i = 0; i < CROWD; i++) {
+            CHECK_EQ_INT(dlock_op_result(ops[i]), DLOCK_OK);
+            dlock_op_free(ops[i]); /* releases */
+        }
+    }
+    redis_server_stop(&server);
+}
+
+TEST(a_new_connection_is_followed)
+{
+    SETUP();
+    DLOCK_AUTO(dlock_client) client = open_with("redis.layout=string");
+    DLOCK_AUTO(dlock_lock) lock = lock_of(client, __func__);
+    int fd = dlock_client_poll_fd(client);
+    for (int i = 0; i < 3; i++) {
+        CHECK(program_reads(client, fd));
+        CHECK(pair(client, lock, fd) >= 0);
+        redis_server_kill(&server);
+        CHECK(redis_server_restart(&server));
+        CHECK(pair(client, lock, fd) >= 0); /* whoever reads */
+    }
+    redis_server_stop(&server);
+}
+
+TEST(where_messages_have_to_be_heard_the_client_reads_and_the_descriptor_tells)
+{
+    SETUP();
+    DLOCK_AUTO(dlock_client) other = open_with("");
+    DLOCK_AUTO(dlock_client) client = open_with("");
+    DLOCK_AUTO(dlock_lock) theirs = lock_of(other, __func__);
+    DLOCK_AUTO(dlock_lock) ours = lock_of(client, __func__);
+    int fd = dlock_client_poll_fd(client), done = 0;
+    CHECK(program_reads(client, fd));
+    CHECK(pair(client, ours, fd) >= 0);
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    CHECK_OK(dlock_lock_acquire(theirs, DLOCK_FOREVER, &hold, NULL), NULL);
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(ours, DLOCK_FOREVER);
+    CHECK_EQ_INT(dlock_op_notify(op, 9), DLOCK_EPENDING);
+    for (int i = 0; i < patience() && dlock_client_drive(client) != DLOCK_ENOTSUP; i++)
+        (void)turn(client, fd, &done);
+    CHECK_EQ_INT(dlock_client_drive(client), DLOCK_ENOTSUP);
+    CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+    for (int i = 0; i < patience() && !done; i++)
+        (void)turn(client, fd, &done);
+    CHECK_EQ_INT(done, 1);
+    CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
+    redis_server_stop(&server);
+}
+
+TEST(calls_that_wait_and_the_programs_poller_get_along)
+{
+    SETUP();
+    DLOCK_AUTO(dlock_client) client = open_with("redis.layout=string");
+    DLOCK_AUTO(dlock_lock) lock = lock_of(client, __func__);
+    DLOCK_AUTO(dlock_lock) apart = lock_of(client, "apart");
+    int fd = dlock_client_poll_fd(client);
+    CHECK(program_reads(client, fd));
+    for (int i = 0; i < 50; i++) {
+        DLOCK_AUTO(dlock_hold) hold = NULL;
+        DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(apart, DLOCK_FOREVER);
+        int done = dlock_op_notify(op, 1) == DLOCK_OK;
+        CHECK_OK(dlock_lock_acquire(lock, DLOCK_FOREVER, &hold, NULL), NULL);
+        CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+        for (int j = 0; j < patience() && !done; j++)
+            (void)turn(client, fd, &done);
+        CHECK_EQ_INT(done, 1);
+    }
+    redis_server_stop(&server);
+}
+
+TEST(who_has_no_such_descriptor_says_so)
+{
+    SETUP();
+    dlock_client *local = NULL;
+    CHECK_OK(dlock_client_open("mem:", NULL, &local, NULL), NULL);
+    CHECK_EQ_INT(dlock_client_poll_fd(local), -1);
+    CHECK_EQ_INT(dlock_client_drive(local), DLOCK_ENOTSUP);
+    dlock_client_free(local);
+    CHECK_EQ_INT(dlock_client_poll_fd(NULL), -1);
+    CHECK_EQ_INT(dlock_client_drive(NULL), DLOCK_EINVAL);
+    DLOCK_AUTO(dlock_client) client = open_with("redis.layout=string");
+    CHECK(dlock_client_poll_fd(client) >= 0);
+    CHECK_OK(dlock_client_close(client, NULL), NULL);
+    CHECK_EQ_INT(dlock_client_poll_fd(client), -1);
+    CHECK_EQ_INT(dlock_client_drive(client), DLOCK_ENOTSUP);
+    redis_server_stop(&server);
+}

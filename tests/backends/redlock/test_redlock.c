@@ -1,0 +1,455 @@
+/* Locks on three and five real servers, some of which are killed, wiped or frozen. */
+#include "harness/certificates.h"
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static world w;
+
+#define SET(count, query)                                                                \
+    do {                                                                                 \
+        if (!world_set(&w, count, query)) {                                              \
+            world_clear(&w);                                                             \
+            return;                                                                      \
+        }                                                                                \
+    } while (0)
+
+/* Once its key lies on all nodes: one of them may be slow to be connected. */
+static dlock_hold *take_everywhere(dlock_lock *lock, const char *key)
+{
+    int64_t end = world_ms() + world_patience_ms();
+    while (world_ms() < end) {
+        dlock_hold *hold = world_take(lock, 60000);
+        for (int i = 0; hold && i < 100 && world_keys(&w, key) < w.count; i++)
+            world_nap(5);
+        if (!hold || world_keys(&w, key) == w.count)
+            return hold;
+        world_give(hold);
+    }
+    return NULL;
+}
+
+static const char *owner_at(int index)
+{
+    return redis_server_call(&w.node[index], "GET L");
+}
+
+/* ---- addresses ---- */
+
+static void is_refused(const char *uri, dlock_err code, const char *why)
+{
+    dlock_client *client = NULL;
+    dlock_error *err = NULL;
+    CHECK_ERR(dlock_client_open(uri, NULL, &client, &err), code, err);
+    CHECK_CONTAINS(dlock_error_text(err), why);
+    dlock_error_free(err);
+}
+
+TEST(addresses_that_make_no_majority_are_refused_with_the_reason)
+{
+    is_refused("redlock://a,b,c,d", DLOCK_EINVAL, "odd number");
+    is_refused("redlock://a,b", DLOCK_EINVAL, "3 to 15 nodes");
+    is_refused("redlock://a", DLOCK_EINVAL, "3 to 15 nodes");
+    is_refused("redlock://a,b,A:6379", DLOCK_EINVAL, "named twice");
+    is_refused("redlock://[::1],b,[::1]:6379", DLOCK_EINVAL, "named twice");
+    is_refused("redlock://a,b,c?redis.layout=redisson", DLOCK_EINVAL, "layout is string");
+    is_refused("redlock://a,b,c?client.require=fencing", DLOCK_ENOTSUP,
+               "can promise efficiency");
+}
+
+static void has_features(const char *query, const char *class, const char *tokens)
+{
+    char uri[128];
+    dlock_client *client = NULL;
+    dlock_info *info = NULL;
+    snprintf(uri, sizeof(uri), "redlock://a,b,c?client.lazy=true&%s", query);
+    CHECK_OK(dlock_client_open(uri, NULL, &client, NULL), NULL);
+    CHECK_OK(dlock_client_features(client, &info, NULL), NULL);
+    CHECK_STR(dlock_info_get(info, "backend"), "redlock");
+    CHECK_STR(dlock_info_get(info, "layout"), "string");
+    CHECK_STR(dlock_info_get(info, "class"), class);
+    CHECK_STR(dlock_info_get(info, "tokens"), tokens);
+    dlock_info_free(info);
+    dlock_client_free(client);
+}
+
+TEST(features_say_what_fencing_adds)
+{
+    has_features("", "efficiency", "0");
+    has_features("redlock.fencing=on", "fencing", "1");
+    has_features("redlock.fencing=on&client.require=fencing", "fencing", "1");
+}
+
+/* ---- all is well ---- */
+
+TEST(a_lock_lies_on_every_node_and_is_given_back_on_every_node)
+{
+    SET(5, "");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    dlock_hold *hold = lock ? take_everywhere(lock, "L") : NULL;
+    CHECK(hold);
+    CHECK_EQ_INT(dlock_hold_token(hold), 0);
+    for (int i = 0; i < 5; i++)
+        CHECK_STR(owner_at(i), dlock_hold_owner(hold));
+    CHECK_OK(dlock_hold_verify(hold, NULL), NULL);
+    world_give(hold);
+    AWAIT(world_keys(&w, "L") == 0);
+    for (int i = 0; i < 5; i++)
+        CHECK_STR(redis_server_call(&w.node[i], "KEYS *"), "");
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+TEST(who_is_refused_by_most_nodes_leaves_nothing_on_the_others)
+{
+    SET(5, "");
+    for (int i = 0; i < 3; i++)
+        CHECK_STR(redis_server_call(&w.node[i], "SET L theirs"), "OK");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    dlock_hold *hold = NULL;
+    dlock_error *err = NULL;
+    CHECK(lock);
+    dlock_err code;
+    AWAIT((code = dlock_lock_acquire(lock, 0, &hold, &err)) != DLOCK_EQUORUM);
+    CHECK_ERR(code, DLOCK_EBUSY, err);
+    dlock_error_free(err);
+    AWAIT(world_keys(&w, "L") == 3);
+    for (int i = 0; i < 3; i++)
+        CHECK_STR(owner_at(i), "theirs");
+    CHECK_EQ_INT(atoi(redis_server_call(&w.node[0], "DEL L")), 1);
+    hold = world_take(lock, 60000); /* now it is most of them */
+    CHECK(hold);
+    world_give(hold);
+    AWAIT(world_keys(&w, "L") == 2);
+    CHECK_STR(owner_at(1), "theirs");
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+/* ---- some nodes fail ---- */
+
+TEST(two_of_five_killed_are_not_missed)
+{
+    SET(5, "");
+    redis_server_kill(&w.node[1]);
+    redis_server_kill(&w.node[4]);
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    CHECK(lock);
+    for (int i = 0; i < 20; i++) {
+        dlock_hold *hold = world_take(lock, 60000);
+        CHECK(hold);
+        world_give(hold);
+    }
+    AWAIT(world_keys(&w, "L") == 0);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+TEST(two_of_five_frozen_are_not_waited_for_and_keep_nothing_when_they_go_on)
+{
+    SET(5, "?lock.ttl_ms=600000&client.timeout_ms=60000");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    CHECK(lock);
+    redis_server_freeze(&w.node[0]);
+    redis_server_freeze(&w.node[3]);
+    int64_t began = world_ms();
+    for (int i = 0; i < 20; i++) {
+        dlock_hold *hold = world_take(lock, 60000);
+        CHECK(hold);
+        world_give(hold);
+    }
+    CHECK(world_ms() - began < 60000); /* one of them alone would have taken so long */
+    redis_server_thaw(&w.node[0]);
+    redis_server_thaw(&w.node[3]);
+    AWAIT(world_keys(&w, "L") == 0);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+TEST(a_majority_that_is_down_is_EQUORUM_and_says_the_state_of_each_node)
+{
+    SET(3, "?client.timeout_ms=20000");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    dlock_hold *hold = NULL;
+    dlock_error *err = NULL;
+    char part[64];
+    CHECK(lock);
+    redis_server_kill(&w.node[0]);
+    redis_server_kill(&w.node[2]);
+    dlock_err code = dlock_lock_acquire(lock, 0, &hold, &err);
+    /* Its request may have been under way when the second one died. */
+    for (int i = 0; i < 100 && code == DLOCK_EUNKNOWN; i++)
+        code = dlock_lock_acquire(lock, 0, &hold, &err);
+    CHECK_ERR(code, DLOCK_EQUORUM, err);
+    CHECK(dlock_error_retriable(err));
+    CHECK_CONTAINS(dlock_error_text(err), "of 3 nodes");
+    CHECK_CONTAINS(dlock_error_text(err), "2 are needed");
+    for (int i = 0; i < 3; i++) {
+        snprintf(part, sizeof(part), "127.0.0.1:%d: ", w.node[i].port);
+        CHECK_CONTAINS(dlock_error_text(err), part);
+    }
+    CHECK_ERR(dlock_lock_acquire(lock, 300, &hold, &err), DLOCK_EQUORUM, err);
+    AWAIT(strcmp(owner_at(1), "(nil)") == 0);
+    CHECK(redis_server_restart(&w.node[0])); /* and with one of them back it goes on */
+    hold = world_take(lock, 60000);
+    CHECK(hold);
+    world_give(hold);
+    dlock_error_free(err);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+TEST(a_client_is_not_opened_without_a_majority)
+{
+    SET(3, "");
+    redis_server_kill(&w.node[0]);
+    redis_server_kill(&w.node[1]);
+    dlock_client *client = NULL;
+    dlock_error *err = NULL;
+    CHECK_ERR(dlock_client_open(w.uri, NULL, &client, &err), DLOCK_EQUORUM, err);
+    CHECK_CONTAINS(dlock_error_text(err), "Connection refused");
+    dlock_error_free(err);
+    world_clear(&w);
+}
+
+/* What they answer later counts for nothing, and what they did is undone. */
+TEST(nodes_that_answer_after_the_deadline_grant_nothing_and_keep_nothing)
+{
+    SET(5, "?lock.ttl_ms=600000&client.timeout_ms=400");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    dlock_hold *hold = NULL;
+    dlock_error *err = NULL;
+    CHECK(lock);
+    for (int i = 0; i < 3; i++)
+        redis_server_freeze(&w.node[i]);
+    CHECK_ERR(dlock_lock_acquire(lock, 0, &hold, &err), DLOCK_EQUORUM, err);
+    CHECK(!hold);
+    CHECK_CONTAINS(dlock_error_text(err), "did not answer in time");
+    for (int i = 0; i < 3; i++)
+        redis_server_thaw(&w.node[i]);
+    AWAIT(world_keys(&w, "L") == 0);
+    dlock_error_free(err);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+/* ---- while it is held ---- */
+
+TEST(a_held_lock_is_put_back_where_nodes_have_forgotten_it)
+{
+    SET(5, "?lock.ttl_ms=9000");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    dlock_hold *hold = lock ? take_everywhere(lock, "L") : NULL;
+    CHECK(hold);
+    CHECK_STR(redis_server_call(&w.node[2], "FLUSHALL"), "OK");
+    CHECK(redis_server_restart(&w.node[4])); /* with nothing, nor any script */
+    AWAIT(world_keys(&w, "L") == 5);
+    CHECK_STR(owner_at(2), dlock_hold_owner(hold));
+    CHECK_STR(owner_at(4), dlock_hold_owner(hold));
+    CHECK_OK(dlock_hold_check(hold), NULL);
+    world_give(hold);
+    AWAIT(world_keys(&w, "L") == 0);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+TEST(what_a_minority_still_has_is_lost_and_given_back)
+{
+    SET(5, "?lock.ttl_ms=600000");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    dlock_hold *hold = lock ? take_everywhere(lock, "L") : NULL;
+    CHECK(hold);
+    for (int i = 0; i < 3; i++)
+        CHECK_STR(redis_server_call(&w.node[i], "FLUSHALL"), "OK");
+    CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_ELOST);
+    CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_LOST);
+    AWAIT(world_keys(&w, "L") == 0);
+    CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
+    dlock_hold_free(hold);
+    hold = world_take(lock, 60000);
+    CHECK(hold);
+    world_give(hold);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+/* ---- fencing ---- */
+
+TEST(tokens_rise_though_any_two_nodes_forget_them_in_between)
+{
+    SET(5, "?redlock.fencing=on&client.require=fencing");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    int64_t last = 0;
+    CHECK(lock);
+    for (int round = 0; round < 10; round++) {
+        dlock_hold *hold = world_take(lock, 60000);
+        CHECK(hold);
+        CHECK_ALWAYS(dlock_hold_token(hold) > last);
+        last = dlock_hold_token(hold);
+        world_give(hold);
+        for (int i = 0; i < 2; i++)
+            CHECK_STR(redis_server_call(&w.node[(round + 2 * i) % 5], "FLUSHALL"), "OK");
+    }
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+TEST(a_token_goes_beyond_what_any_of_the_majority_knows_and_is_written_to_most)
+{
+    const char counter[] = "redisson_lock_token:{L}", high[] = "9000000000000000";
+    SET(3, "?redlock.fencing=on");
+    redis_server_kill(&w.node[2]); /* so both of the others are needed */
+    CHECK_STR(redis_server_call(&w.node[1], "SET %s %s", counter, high), "OK");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    dlock_hold *hold = lock ? world_take(lock, 60000) : NULL;
+    CHECK(hold);
+    CHECK_EQ_INT(dlock_hold_token(hold), atoll(high) + 1);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ_INT(atoll(redis_server_call(&w.node[i], "GET %s", counter)),
+                     dlock_hold_token(hold));
+    world_give(hold);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+/* ---- asking about it ---- */
+
+TEST(inspect_list_and_break_go_by_the_majority)
+{
+    SET(3, "?client.prefix=p:");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    dlock_hold *hold = lock ? take_everywhere(lock, "p:L") : NULL;
+    dlock_info *info = NULL;
+    CHECK(hold);
+    CHECK_STR(redis_server_call(&w.node[0], "SET p:M stray PX 60000"), "OK");
+    redis_server_kill(&w.node[2]);
+    dlock_error *err = NULL;
+    CHECK_OK(dlock_lock_inspect(lock, &info, &err), err);
+    CHECK_STR(dlock_info_get(info, "held"), "1");
+    CHECK_STR(dlock_info_get(info, "holders.0.owner"), dlock_hold_owner(hold));
+    CHECK_STR(dlock_info_get(info, "nodes.1.state"), "held");
+    CHECK_STR(dlock_info_get(info, "nodes.2.state"), "no answer");
+    dlock_info_free(info);
+    info = NULL;
+    CHECK_OK(dlock_client_list(client, "", 10, &info, &err), err);
+    CHECK_STR(dlock_info_get(info, "locks.0.name"), "p:L");
+    CHECK(!dlock_info_get(info, "locks.1.name"));
+    dlock_info_free(info);
+    CHECK_EQ_INT(dlock_lock_break(lock, "somebody", NULL), DLOCK_ENOTHELD);
+    CHECK_OK(dlock_lock_break(lock, dlock_hold_owner(hold), &err), err);
+    CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_ELOST);
+    dlock_error_free(err);
+    dlock_hold_free(hold);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+static bool finds(const dlock_info *info, const char *id, const char *part)
+{
+    char key[64];
+    for (int i = 0;; i++) {
+        snprintf(key, sizeof(key), "findings.%d.id", i);
+        const char *found = dlock_info_get(info, key);
+        if (!found)
+            return false;
+        snprintf(key, sizeof(key), "findings.%d.text", i);
+        if (strcmp(found, id) == 0 && strstr(dlock_info_get(info, key), part))
+            return true;
+    }
+}
+
+/* Whether the doctor finds that; a node that is slow to be connected isn't examined. */
+static bool examines(dlock_client *client, dlock_info **info, const char *id)
+{
+    dlock_info_free(*info);
+    *info = NULL;
+    return dlock_client_doctor(client, info, NULL) == DLOCK_OK && finds(*info, id, "");
+}
+
+TEST(the_doctor_names_a_node_that_is_down_and_one_that_counts_twice)
+{
+    char uri[256], place[64];
+    dlock_client *client = NULL;
+    dlock_info *info = NULL;
+    SET(3, "");
+    snprintf(uri, sizeof(uri), "redlock://127.0.0.1:%d,127.0.0.1:%d,localhost:%d",
+             w.node[0].port, w.node[1].port, w.node[0].port);
+    CHECK_OK(dlock_client_open(uri, NULL, &client, NULL), NULL);
+    AWAIT(examines(client, &info, "twins"));
+    CHECK(finds(info, "twins", "one server"));
+    CHECK_STR(dlock_info_get(info, "verdict"), "2");
+    dlock_info_free(info);
+    dlock_client_free(client);
+    redis_server_kill(&w.node[2]);
+    client = world_open(&w);
+    CHECK(client);
+    CHECK_OK(dlock_client_doctor(client, &info, NULL), NULL);
+    snprintf(place, sizeof(place), "127.0.0.1:%d", w.node[2].port);
+    CHECK(finds(info, "node", place));
+    CHECK(finds(info, "fencing", "off"));
+    CHECK(!finds(info, "twins", ""));
+    dlock_info_free(info);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+/* ---- TLS ---- */
+
+TEST(redlocks_checks_the_certificate_of_each_node)
+{
+    certificates made;
+    char uri[512];
+    dlock_client *client = NULL;
+    dlock_error *err = NULL;
+    size_t used = (size_t)snprintf(uri, sizeof(uri), "redlocks://");
+    if (dlock_client_open("redlocks://a,b,c?client.lazy=true", NULL, &client, NULL) ==
+        DLOCK_ENOTSUP)
+        LEAVE_OUT("a build without TLS");
+    dlock_client_free(client);
+    client = NULL;
+    if (!redis_server_available() || !certificates_make(&made))
+        return;
+    for (w.count = 0; w.count < 3; w.count++) {
+        CHECK(redis_server_start_tls(&w.node[w.count], made.dir, NULL));
+        used += (size_t)snprintf(uri + used, sizeof(uri) - used, "%slocalhost:%d",
+                                 w.count ? "," : "", w.node[w.count].tls_port);
+    }
+    /* Who vouches for them isn't known to the system. */
+    CHECK_ERR(dlock_client_open(uri, NULL, &client, &err), DLOCK_EACCES, err);
+    dlock_error_free(err);
+    snprintf(uri + used, sizeof(uri) - used, "?tls.ca_file=%s",
+             certificates_path(&made, "ca.pem"));
+    CHECK_OK(dlock_client_open(uri, NULL, &client, NULL), NULL);
+    dlock_lock *lock = world_lock(client, "L");
+    dlock_hold *hold = lock ? world_take(lock, 60000) : NULL;
+    CHECK(hold);
+    world_give(hold);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+    certificates_remove(&made);
+}

@@ -1,0 +1,148 @@
+/* The columns: a backend, a kind of lock, a layout and a binding that exist together. main.c looks
+ * whether the library has more than stand here. */
+#include "grid.h"
+
+const column columns[] = {
+    {"mem", "mutex", "table", "C"},
+    {"file", "mutex", "table", "C"},
+    {"redis", "mutex", "redisson", "C"},
+    {"redis", "mutex", "string", "C"},
+    {"redis", "mutex", "timestamp", "C"},
+    {"redis", "mutex", "rueidis", "C"},
+    {"redis", "fair", "redisson", "C"},
+    {"redis", "write", "redisson", "C"},
+    {"redis", "semaphore", "redisson", "C"},
+    {"redis", "plain semaphore", "redisson", "C"},
+    {"mem", "election", "table", "C"},
+    {"file", "election", "table", "C"},
+    {"redis", "election", "redisson", "C"},
+    {"redlock", "mutex", "string", "C"},
+    {"memcached", "mutex", "item", "C"},
+    {"memcached", "write", "item", "C"},
+    {"memcached", "semaphore", "item", "C"},
+    {"memcached", "election", "item", "C"},
+    {"zookeeper", "mutex", "curator", "C"},
+    {"zookeeper", "write", "curator", "C"},
+    {"zookeeper", "semaphore", "curator", "C"},
+    {"zookeeper", "election", "curator", "C"},
+    {"etcd", "mutex", "concurrency", "C"},
+    {"etcd", "write", "concurrency", "C"},
+    {"etcd", "semaphore", "concurrency", "C"},
+    {"etcd", "election", "concurrency", "C"},
+    /* mem: is a table of one process, and the command is one process and one holder. */
+    {"file", "mutex", "table", "dlock"},
+    {"redis", "mutex", "redisson", "dlock"},
+    {"redis", "mutex", "string", "dlock"},
+};
+const size_t column_count = sizeof(columns) / sizeof(*columns);
+
+static const char no_reentry[] =
+    "each acquire is an owner of its own here, so nobody re-enters";
+static const char no_tokens[] = "permits have no tokens, so nothing to fence with";
+static const char no_names[] =
+    "the server knows permits, not owners: tests/backends/redis/test_semaphore.c";
+static const char no_counter[] = "permits have no tokens, so no counter of them";
+static const char it_counts[] =
+    "the key of the name is the number of free permits, which isn't lost with a lease";
+static const char shared_names[] =
+    "Redisson gives the semaphores a and {a} the same key of taken permits";
+static const char no_leases[] =
+    "Redisson's RSemaphore has no leases: what its holder doesn't give back stays away";
+static const char majority[] = "held are most of three keys, and the row looks at one";
+
+/* Of ZooKeeper's. */
+static const char sessions_lease[] =
+    "the lease is the session's: one lock's isn't made longer";
+static const char nobody_knows[] =
+    "what is left of a session only its own client knows: inspect doesn't say it";
+static const char two_nodes[] =
+    "a lease has two nodes, in the line and among the leases: six requests a hand-over";
+static const char its_silence[] =
+    "the C client notices that it hears nothing after two thirds of the session, which "
+    "leaves "
+    "no time to renew again; cuts that it is told of: A12, N2";
+static const char no_single_answer[] =
+    "a lease is asked for when the line's node is there: no single answer gives it";
+static const char no_size[] =
+    "the size of a semaphore isn't kept there: each says its own";
+static const char its_own_words[] =
+    "the C client tells nobody that it was refused: opening takes client.connect_ms";
+static const char its_own_names[] = "host names are looked up by the C client";
+static const char another_one[] = "an ensemble that comes back with nothing is another "
+                                  "one: it counts its transactions, "
+                                  "and so the tokens, from the beginning";
+static const char own_descriptors[] =
+    "the server has no limit to set for it: it is set by its configuration";
+static const char paths_only[] = "names are paths there: without //, ., .., control "
+                                 "characters, and UTF-8";
+
+/* Of etcd's. */
+static const char clients_lease[] =
+    "the lease is the client's: one lock's isn't made longer";
+static const char lease_of_another[] =
+    "what is left of a lease only its own client says: inspect doesn't";
+static const char its_proposal[] =
+    "an election's key says its published id and no owner: inspect names the key";
+static const char another_cluster[] = "a cluster that comes back with nothing is another "
+                                      "one: it counts its revisions, and so "
+                                      "the tokens, from the beginning";
+static const char not_the_answers[] = "no answer begins a lease, that is the client's, "
+                                      "and counts from when its renewal was sent";
+static const char its_own_limits[] = "etcd has no limit of connections to set";
+
+/* Of memcached's. */
+static const char two_round_trips[] =
+    "it is taken with the second of two round trips, which who stands still doesn't make";
+static const char no_list[] = "it can't list its items";
+static const char longest_lease[] =
+    "the longest lease is a second shorter there, since whole ones are asked for: "
+    "tests/backends/memcached/test_locks.c";
+static const char its_keys[] =
+    "names are keys there, of 250 bytes without spaces and control characters: "
+    "tests/backends/memcached/test_locks.c";
+
+const exception exceptions[] = {
+    {NULL, "item", "P29", no_list},
+    {NULL, "item", "T12", longest_lease},
+    {NULL, "item", "N23", own_descriptors},
+    {NULL, "item", "C11", its_keys},
+    {"write", "item", "T3", two_round_trips},
+    {"semaphore", "item", "T3", two_round_trips},
+    {NULL, "concurrency", "P12 P13", clients_lease},
+    {NULL, "concurrency", "T3", not_the_answers},
+    {NULL, "concurrency", "P29", lease_of_another},
+    {"election", "concurrency", "P30", its_proposal},
+    {NULL, "concurrency", "P33", no_size},
+    {NULL, "concurrency", "N8", another_cluster},
+    {NULL, "concurrency", "N23", its_own_limits},
+    {NULL, "curator", "P12 P13", sessions_lease},
+    {NULL, "curator", "P29", nobody_knows},
+    {NULL, "curator", "P33", no_size},
+    {"semaphore", "curator", "T3", no_single_answer},
+    {NULL, "curator", "T9", its_silence},
+    {"semaphore", "curator", "W8", two_nodes},
+    {NULL, "curator", "N1", its_own_words},
+    {NULL, "curator", "N7", its_own_names},
+    {NULL, "curator", "N8", another_one},
+    {NULL, "curator", "N23", own_descriptors},
+    {NULL, "curator", "C11", paths_only},
+    {"election", NULL, "P3 P6 P7 P14 P15", no_reentry},
+    {"semaphore", NULL, "P3 P6 P7 P14 P15", no_reentry},
+    {"semaphore", NULL, "P2 T2 T6 F2", no_tokens},
+    {"semaphore", NULL, "P29 A1", no_names},
+    {"semaphore", NULL, "A8 C10", no_counter},
+    {"semaphore", NULL, "T7 N14 W2", it_counts},
+    {"semaphore", NULL, "C11", shared_names},
+    {"plain semaphore", NULL, "P3 P6 P7 P14 P15", no_reentry},
+    {"plain semaphore", NULL, "P2 T2 T6 F2", no_tokens},
+    {"plain semaphore", NULL, "P13 P17 P20 P29 P30 P32 A1 T9 T10 T11 F1", no_names},
+    {"plain semaphore", NULL, "A8 C10", no_counter},
+    {"plain semaphore", NULL, "T7 N14 W2", it_counts},
+    {"plain semaphore", NULL, "P10 A7 A11 T1 T3 T4 T8 N1 N2 N3 N4 N5 N6 N9 W4 W7 C4 C8",
+     no_leases},
+    {"fair", NULL, "A11",
+     "who stands still in the line of a fair lock keeps its place until that lapses"},
+    {NULL, "rueidis", "T7 N14", majority},
+    {NULL, "rueidis", "P29", "the names of its keys don't say which are locks: no list"},
+};
+const size_t exception_count = sizeof(exceptions) / sizeof(*exceptions);

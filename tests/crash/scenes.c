@@ -1,0 +1,164 @@
+/* What is done to a lock: how the table stands before, and what the victim does. */
+#include "scenes.h"
+
+#include "backends/local/inner.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static void must(bool held)
+{
+    if (!held)
+        abort(); /* the scene isn't set: nothing that follows would mean anything */
+}
+
+static void get(crash_stage *stage, crash_person *person, dlk_outcome expected)
+{
+    int64_t token;
+    must(person_acquire(stage, person, "n", stage->now, &token) == expected);
+}
+
+/* ---- before ---- */
+
+static void set_nothing(crash_stage *stage)
+{
+    (void)stage;
+}
+
+static void set_full(crash_stage *stage)
+{
+    const char *const names[] = {"a", "b", "c", "d"};
+    int64_t token;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        must(person_acquire(stage, &stage->next, names[i], stage->now, &token) ==
+             DLK_GRANTED);
+        must(person_release(stage, &stage->next, names[i]));
+    }
+}
+
+static void set_victim_holds(crash_stage *stage)
+{
+    get(stage, &stage->victim, DLK_GRANTED);
+}
+
+static void set_victim_holds_waiter_waits(crash_stage *stage)
+{
+    get(stage, &stage->victim, DLK_GRANTED);
+    get(stage, &stage->waiter, DLK_QUEUED);
+}
+
+static void set_victim_was_handed_it(crash_stage *stage)
+{
+    get(stage, &stage->holder, DLK_GRANTED);
+    get(stage, &stage->victim, DLK_QUEUED);
+    get(stage, &stage->waiter, DLK_QUEUED);
+    must(person_release(stage, &stage->holder, "n"));
+}
+
+static void set_holder_holds_waiter_waits(crash_stage *stage)
+{
+    get(stage, &stage->holder, DLK_GRANTED);
+    get(stage, &stage->waiter, DLK_QUEUED);
+}
+
+static void set_victim_waits_ahead(crash_stage *stage)
+{
+    get(stage, &stage->holder, DLK_GRANTED);
+    get(stage, &stage->victim, DLK_QUEUED);
+    get(stage, &stage->waiter, DLK_QUEUED);
+}
+
+static void set_lease_is_over(crash_stage *stage)
+{
+    set_holder_holds_waiter_waits(stage);
+    stage->now += 2 * HOUR;
+}
+
+static void set_somebody_died(crash_stage *stage)
+{
+    stage->dead = person_join(stage, (uint32_t)dead_process());
+    get(stage, &stage->dead, DLK_GRANTED);
+    get(stage, &stage->waiter, DLK_QUEUED);
+}
+
+static void set_victim_is_a_stranger(crash_stage *stage)
+{
+    person_bury(stage, &stage->victim);
+    stage->victim = (crash_person){.owner = 0};
+    set_somebody_died(stage);
+}
+
+/* ---- what the victim does ---- */
+
+static void do_acquire(crash_stage *stage)
+{
+    int64_t token;
+    (void)person_acquire(stage, &stage->victim, "n", stage->now, &token);
+}
+
+static void do_renew(crash_stage *stage)
+{
+    (void)person_renew(stage, &stage->victim, "n");
+}
+
+static void do_release(crash_stage *stage)
+{
+    (void)person_release(stage, &stage->victim, "n");
+}
+
+static void do_evict(crash_stage *stage)
+{
+    person_evict(stage, "n");
+}
+
+static void on_link(dlk_host *host, bool up, const dlock_error *error)
+{
+    (void)host;
+    (void)up;
+    (void)error;
+}
+
+/* A client comes, and buries who died before. */
+static void do_come(crash_stage *stage)
+{
+    dlk_host host = {.link = on_link, .uuid = "u", .name = "test"};
+    dlk_local local = {.base.host = &host, .table = &stage->table};
+    local.who = (dlk_identity){.pid = stage->table.pid};
+    dlk_list_init(&local.turns);
+    dlk_local_start(&local.base, stage->now);
+}
+
+/* A client goes, as close has it go. */
+static void do_go(crash_stage *stage)
+{
+    dlk_local local = {.table = &stage->table, .owner = stage->victim.owner};
+    dlk_list_init(&local.turns);
+    dlk_local_stop(&local.base);
+}
+
+void scene_bury(crash_stage *stage)
+{
+    person_bury(stage, &stage->dead);
+}
+
+const crash_scene scenes[] = {
+    {"acquire", set_nothing, do_acquire, .waits = false},
+    {"acquire in a full table", set_full, do_acquire, .waits = false},
+    {"acquire after a lease", set_lease_is_over, do_acquire, .waits = true,
+     .holding = HELD_ONCE},
+    {"enqueue", set_holder_holds_waiter_waits, do_acquire, .waits = true,
+     .holding = HOLDS},
+    {"renew", set_victim_holds_waiter_waits, do_renew, .waits = true},
+    {"release", set_victim_holds, do_release, .waits = false},
+    {"release with hand-over", set_victim_holds_waiter_waits, do_release, .waits = true},
+    {"release of what was handed over", set_victim_was_handed_it, do_release,
+     .waits = true},
+    {"cancel", set_victim_waits_ahead, do_release, .waits = true, .holding = HOLDS},
+    {"break", set_holder_holds_waiter_waits, do_evict, .waits = true,
+     .holding = MAYBE_HOLDS},
+    {"come", set_victim_is_a_stranger, do_come, .waits = true},
+    {"go", set_victim_holds_waiter_waits, do_go, .waits = true},
+    {"bury", set_somebody_died, scene_bury, .waits = true},
+};
+
+const size_t scene_count = sizeof(scenes) / sizeof(scenes[0]);

@@ -1,0 +1,55 @@
+"""Who of a test's processes wants to run and doesn't, for awake.py; see starved.h."""
+import contextlib
+import os
+
+EVERY_S = 0.25
+STARVED_S = 1.0     # less is usual where many share a core
+PROCESSES_MAX = 64
+THREADS_MAX = 64
+
+
+def threads_of(pid):
+    with contextlib.suppress(OSError):
+        return os.listdir(f'/proc/{pid}/task')[:THREADS_MAX]
+    return []
+
+
+def read(pid, thread, what):
+    """'' for who has ended."""
+    with contextlib.suppress(OSError):
+        with open(f'/proc/{pid}/task/{thread}/{what}', encoding='utf-8', errors='replace') as file:
+            return file.read()
+    return ''
+
+
+def family(pid):
+    """A process, and all that it and they have started, but for us."""
+    pids = [pid]
+    for one in pids:
+        for thread in threads_of(one):
+            pids += [int(child) for child in read(one, thread, 'children').split()]
+        if len(pids) > PROCESSES_MAX:
+            break
+    return [one for one in pids[:PROCESSES_MAX] if one != os.getpid()]
+
+
+class Look:
+    """What is seen of them all, each time."""
+
+    def __init__(self):
+        self.waiting = {}   # thread: its state, how long it had run, and since when
+
+    def longest(self, pid, now):
+        """For how long somebody hasn't run by now who wanted to, or stands in the kernel."""
+        waiting = {}
+        for one in family(pid):
+            for thread in threads_of(one):
+                state = read(one, thread, 'stat').rpartition(')')[2].strip()[:1]
+                if state not in ('R', 'D'):
+                    continue
+                ran = read(one, thread, 'schedstat').partition(' ')[0]
+                before = self.waiting.get(thread)
+                same = before and before[:2] == (state, ran)
+                waiting[thread] = (state, ran, before[2] if same else now)
+        self.waiting = waiting
+        return max((now - since for _, _, since in waiting.values()), default=0.0)

@@ -1,0 +1,117 @@
+/* Requests without memory: what is held is renewed and given back all the same, who wants a lock
+ * waits or hears of it. */
+#include "harness/harness.h"
+#include "world.h"
+
+static bool none_left;
+
+/* Linked in place of calloc: there is no memory for requests while `none_left`. */
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return none_left && size == sizeof(dlk_ask) ? NULL : __real_calloc(count, size);
+}
+
+static void begin(void)
+{
+    none_left = false;
+    world_open();
+}
+
+static int asked(dlk_verb verb)
+{
+    int count = 0;
+    DLK_LIST_FOR(it, &w.asked)
+    count += DLK_LIST_ITEM(it, dlk_ask, link)->verb == verb;
+    return count;
+}
+
+TEST(what_is_held_is_renewed_and_given_back_without_memory)
+{
+    begin();
+    dlk_wait a, done;
+    world_acquire(&a, 1, 1000);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    none_left = true;
+    world_move(4000);
+    CHECK_EQ_INT(asked(DLK_RENEW), 1);
+    world_release(&done, a.hold); /* while the renewal is under way */
+    CHECK_EQ_INT(asked(DLK_RELEASE), 1);
+    world_answer(DLK_RENEW, DLK_YES);
+    world_answer(DLK_RELEASE, DLK_YES);
+    CHECK(done.over && done.code == DLOCK_OK);
+    world_forget(&done);
+    world_forget(&a);
+    world_close();
+}
+
+enum { MANY = 3 * DLK_SAVED_ASKS };
+
+TEST(many_are_renewed_and_given_back_in_turn_without_memory)
+{
+    begin();
+    dlk_wait all[MANY], done[MANY];
+    w.name->key.kind = DLOCK_SEMAPHORE;
+    for (int i = 0; i < MANY; i++) {
+        world_acquire(&all[i], 0, 1000);
+        world_answer(DLK_ACQUIRE, DLK_YES);
+    }
+    none_left = true;
+    int most = 0;
+    for (int i = 0; i < 300; i++) { /* three leases */
+        most = asked(DLK_RENEW) > most ? asked(DLK_RENEW) : most;
+        while (asked(DLK_RENEW) > 0 && i % 2)
+            world_answer(DLK_RENEW, DLK_YES);
+        world_move(100);
+    }
+    CHECK(most >= DLK_SAVED_ASKS &&
+          most < MANY); /* there was no memory for all of them */
+    CHECK_EQ_INT(w.states[DLOCK_LOST], 0);
+    for (int i = 0; i < MANY; i++)
+        world_release(&done[i], all[i].hold);
+    CHECK(asked(DLK_RELEASE) > 0 && asked(DLK_RELEASE) < MANY);
+    for (int i = 0; i < 100; i++) {
+        while (asked(DLK_RENEW) > 0)
+            world_answer(DLK_RENEW, DLK_YES);
+        while (asked(DLK_RELEASE) > 0)
+            world_answer(DLK_RELEASE, DLK_YES);
+        world_move(20);
+    }
+    for (int i = 0; i < MANY; i++) {
+        CHECK(done[i].over && done[i].code == DLOCK_OK);
+        world_forget(&done[i]);
+        world_forget(&all[i]);
+    }
+    w.name->key.kind = DLOCK_MUTEX;
+    world_close();
+}
+
+TEST(a_try_hears_that_there_is_no_memory)
+{
+    begin();
+    none_left = true;
+    dlk_wait a;
+    world_acquire(&a, 1, 0);
+    CHECK(a.over && a.code == DLOCK_ENOMEM);
+    CHECK_EQ_INT(w.acquires, 0);
+    world_forget(&a);
+    world_close();
+}
+
+TEST(who_waits_for_a_lock_waits_for_memory_too)
+{
+    begin();
+    none_left = true;
+    dlk_wait a;
+    world_acquire(&a, 1, 60000);
+    world_move(5000);
+    CHECK(!a.over);
+    CHECK_EQ_INT(w.acquires, 0);
+    none_left = false;
+    world_move(5000);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK(a.over && a.code == DLOCK_OK);
+    world_forget(&a);
+    world_close();
+}

@@ -1,0 +1,266 @@
+/* A stream in its coat of TLS, against OpenSSL's own server on the other end of a socket pair. */
+#include "harness/certificates.h"
+#include "harness/harness.h"
+#include "net/tls.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static certificates made;
+
+/* ---- The server: a thread that sends back what it gets ---- */
+
+typedef struct server {
+    const char *shows; /* its certificate */
+    int fd;
+    pthread_t thread;
+    bool accepted;
+    size_t heard; /* bytes */
+    char asked_for[64];
+} server;
+
+static SSL_CTX *server_context(const char *shows)
+{
+    char file[32];
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    snprintf(file, sizeof(file), "%s.pem", shows);
+    SSL_CTX_use_certificate_chain_file(context, certificates_path(&made, file));
+    snprintf(file, sizeof(file), "%s.key", shows);
+    SSL_CTX_use_PrivateKey_file(context, certificates_path(&made, file),
+                                SSL_FILETYPE_PEM);
+    return context;
+}
+
+static void *serve(void *arg)
+{
+    server *s = arg;
+    static _Thread_local char data[40000];
+    SSL_CTX *context = server_context(s->shows);
+    SSL *ssl = SSL_new(context);
+    SSL_set_fd(ssl, s->fd);
+    s->accepted = SSL_accept(ssl) == 1;
+    const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    snprintf(s->asked_for, sizeof(s->asked_for), "%s", name ? name : "");
+    int got;
+    while (s->accepted && (got = SSL_read(ssl, data, sizeof(data))) > 0) {
+        s->heard += (size_t)got;
+        if (SSL_write(ssl, data, got) != got)
+            break;
+    }
+    SSL_free(ssl);
+    SSL_CTX_free(context);
+    close(s->fd);
+    return NULL;
+}
+
+/* ---- The client ---- */
+
+static dlk_stream stream;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static dlk_tls *tls;
+
+static dlk_tls *make_tls(const char *ca)
+{
+    dlk_settings *settings = dlk_settings_new();
+    dlk_tls *ret = NULL;
+    dlock_error *err = NULL;
+    dlock_err code =
+        dlk_settings_set(settings, "tls.ca_file", certificates_path(&made, ca), &err);
+    if (code == DLOCK_OK)
+        code = dlk_tls_new(settings, &ret, &err);
+    (void)harness_err(__FILE__, __LINE__, "dlk_tls_new", code, DLOCK_OK, err);
+    dlk_error_clear(&err);
+    dlk_settings_free(settings);
+    return ret;
+}
+
+/* A stream and a server that are connected; by a pair of small buffers. */
+static bool start(server *s, const char *shows, const char *host)
+{
+    int ends[2], small = 4096;
+    *s = (server){.shows = shows};
+    if (!certificates_make(&made) || !(tls = make_tls("ca.pem")))
+        return false;
+    bool fine = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0 &&
+                setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)) == 0;
+    s->fd = ends[1];
+    dlk_stream_init(&stream);
+    dlk_stream_open(&stream, ends[0]);
+    dlock_error *error = dlk_tls_begin(tls, &stream, host, 1);
+    fine = fine && !error && pthread_create(&s->thread, NULL, serve, s) == 0;
+    dlk_error_clear(&error);
+    return harness_check(__FILE__, __LINE__, fine, "a stream and a server");
+}
+
+static void stop(server *s)
+{
+    dlk_stream_close(&stream);
+    (void)harness_check(__FILE__, __LINE__, dlk_stream_reap(&stream), "reaped");
+    dlk_stream_free(&stream);
+    pthread_join(s->thread, NULL);
+    dlk_tls_free(tls);
+    certificates_remove(&made);
+}
+
+/* One round of a driver; what came is in `in` until the next. */
+static void round_trip(void)
+{
+    stream.in_size = 0;
+    pthread_mutex_lock(&mutex);
+    dlk_stream_arm(&stream);
+    pthread_mutex_unlock(&mutex);
+    struct pollfd ready = {.fd = atomic_load(&stream.fd)};
+    ready.events = dlk_stream_push(&stream);
+    if (ready.events && poll(&ready, 1, 5) > 0)
+        dlk_stream_pull(&stream);
+    pthread_mutex_lock(&mutex);
+    dlk_stream_disarm(&stream);
+    pthread_mutex_unlock(&mutex);
+}
+
+static int64_t limit(void)
+{
+    return dlk_clock_now() + 60 * DLK_NS_PER_SEC;
+}
+
+enum { MUCH = 1 << 20 };
+
+TEST(a_million_bytes_come_back_as_they_went)
+{
+    server s;
+    CHECK(start(&s, "server", "localhost"));
+    char *data = malloc(MUCH);
+    CHECK(data != NULL);
+    for (size_t i = 0; i < MUCH; i++)
+        data[i] = (char)(i * 7 + i / 251);
+    CHECK(dlk_buf_append(&stream.out, data, MUCH));
+    size_t got = 0;
+    int64_t end = limit();
+    while (got < MUCH && !atomic_load(&stream.failure) && dlk_clock_now() < end) {
+        round_trip();
+        CHECK(stream.in_size <= MUCH - got);
+        CHECK(memcmp(stream.in, data + got, stream.in_size) == 0);
+        got += stream.in_size;
+    }
+    CHECK_EQ_INT(got, MUCH);
+    CHECK(!dlk_stream_unsent(&stream, MUCH));
+    free(data);
+    stop(&s);
+    CHECK_EQ_INT(s.heard, MUCH);
+    CHECK_STR(s.asked_for, "localhost"); /* SNI */
+}
+
+enum { WRITERS = 3, LINES = 1000, LINE = 64 };
+
+static void *write_lines(void *arg)
+{
+    char line[LINE + 1];
+    for (int i = 0; i < LINES; i++) {
+        snprintf(line, sizeof(line), "%d %07d %*s\n", *(int *)arg, i, LINE - 11, "x");
+        pthread_mutex_lock(&mutex);
+        (void)harness_check(__FILE__, __LINE__, dlk_buf_append(&stream.out, line, LINE),
+                            "append");
+        (void)dlk_stream_flush(&stream, &mutex);
+        pthread_mutex_unlock(&mutex);
+    }
+    return NULL;
+}
+
+TEST(writers_and_the_reader_dont_disturb_each_other)
+{
+    server s;
+    CHECK(start(&s, "server", "127.0.0.1"));
+    pthread_t writers[WRITERS];
+    int numbers[WRITERS], next[WRITERS] = {0}, lines = 0;
+    for (int i = 0; i < WRITERS; i++) {
+        numbers[i] = i;
+        CHECK_EQ_INT(pthread_create(&writers[i], NULL, write_lines, &numbers[i]), 0);
+    }
+    char line[LINE];
+    size_t used = 0;
+    int64_t end = limit();
+    while (lines < WRITERS * LINES && dlk_clock_now() < end) {
+        round_trip();
+        CHECK_EQ_INT(atomic_load(&stream.failure), 0);
+        for (size_t i = 0; i < stream.in_size; i++) {
+            line[used++] = stream.in[i];
+            if (used < LINE)
+                continue;
+            used = 0;
+            lines++;
+            int writer = line[0] - '0', number = -1;
+            CHECK(writer >= 0 && writer < WRITERS && line[LINE - 1] == '\n');
+            CHECK_EQ_INT(sscanf(line + 2, "%d", &number), 1);
+            CHECK_EQ_INT(number, next[writer]++);
+        }
+    }
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(writers[i], NULL);
+    CHECK_EQ_INT(lines, WRITERS * LINES);
+    stop(&s);
+    CHECK_STR(s.asked_for, ""); /* an address is no name to ask for */
+}
+
+TEST(a_server_that_is_not_trusted_hears_nothing_of_the_secret)
+{
+    server s;
+    char why[400];
+    CHECK(start(&s, "selfsigned", "localhost"));
+    CHECK(dlk_stream_hide(&stream, 64));
+    CHECK(dlk_buf_append(&stream.out, "AUTH c4nary", 11));
+    int64_t end = limit();
+    while (!atomic_load(&stream.failure) && dlk_clock_now() < end)
+        round_trip();
+    CHECK_EQ_INT(dlk_stream_why(&stream, why, sizeof(why)), DLOCK_EACCES);
+    CHECK_CONTAINS(why, "self-signed");
+    stop(&s);
+    CHECK(!s.accepted);
+    CHECK_EQ_INT(s.heard, 0);
+}
+
+TEST(whatever_the_other_side_says_instead_of_tls_ends_the_stream)
+{
+    static const char *const words[] = {"-ERR unknown command\r\n", "\x15\x03\x01", "",
+                                        "\x16\x03\x03\x40\x01garbage, long enough", "\n"};
+    char why[400];
+    if (!certificates_make(&made))
+        return;
+    CHECK((tls = make_tls("ca.pem")) != NULL);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        int ends[2];
+        CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        dlk_stream_init(&stream);
+        dlk_stream_open(&stream, ends[0]);
+        CHECK(!dlk_tls_begin(tls, &stream, "localhost", 1));
+        CHECK(dlk_buf_append(&stream.out, "AUTH c4nary", 11));
+        round_trip();
+        CHECK_EQ_INT(send(ends[1], words[i], strlen(words[i]), MSG_NOSIGNAL),
+                     strlen(words[i]));
+        CHECK_EQ_INT(shutdown(ends[1], SHUT_WR), 0);
+        int64_t end = limit();
+        while (!atomic_load(&stream.failure) && dlk_clock_now() < end)
+            round_trip();
+        CHECK(dlk_stream_why(&stream, why, sizeof(why)) != DLOCK_OK);
+        harness_note("%s", why);
+        CHECK(strlen(why) > 20);
+        char heard[4096] = "";
+        CHECK(recv(ends[1], heard, sizeof(heard), 0) > 0);
+        CHECK(!memmem(heard, sizeof(heard), "c4nary", 6));
+        dlk_stream_close(&stream);
+        CHECK(dlk_stream_reap(&stream));
+        dlk_stream_free(&stream);
+        close(ends[1]);
+    }
+    dlk_tls_free(tls);
+    certificates_remove(&made);
+}

@@ -1,0 +1,15 @@
+/* The framings there are. */
+#include "proxy/framing.h"
+
+#include <string.h>
+
+bool proxy_framing_find(const char *name, const proxy_framing **ret)
+{
+    static const proxy_framing *const all[] = {&proxy_resp, &proxy_zookeeper,
+                                               &proxy_memcached, &proxy_http};
+    *ret = NULL;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (strcmp(all[i]->name, name) == 0)
+            *ret = all[i];
+    return *ret || strcmp(name, "raw") == 0;
+}

@@ -1,0 +1,40 @@
+/* Plain connections for the tests of the proxy: what is said and heard, with generous limits. */
+#ifndef TESTS_PROXY_WIRE_H
+#define TESTS_PROXY_WIRE_H
+
+#include "harness/harness.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WIRE_MS = 20000, WIRE_SOON_MS = 60 };
+
+int64_t wire_now_ms(void);
+void wire_nap(int64_t ms);
+
+#define WIRE_AWAIT(condition)                                                            \
+    do {                                                                                 \
+        int64_t await_end = wire_now_ms() + WIRE_MS;                                     \
+        while (!(condition) && wire_now_ms() < await_end)                                \
+            wire_nap(1);                                                                 \
+        if (!harness_check(__FILE__, __LINE__, (condition), #condition))                 \
+            return;                                                                      \
+    } while (0)
+
+/* To a port of 127.0.0.1; -1 and errno when it is refused. */
+int wire_open(int port);
+/* Begins to, and doesn't wait for it; -1 when even that fails. */
+int wire_begin(int port);
+/* Whether it is connected within that time. */
+bool wire_is_open(int fd, int64_t ms);
+bool wire_say(int fd, const char *text);
+/* What comes next, until the next call: up to @p size bytes, waiting for all of them. Shorter when
+ * the connection ends ("(end)" behind it, or "(reset)") or nothing comes for @p ms ("(silence)"). */
+const char *wire_hear(int fd, size_t size, int64_t ms);
+/* Says it and waits for the same. */
+bool wire_echoes(int fd, const char *text);
+void wire_close(int fd);
+/* Ends with a RST. */
+void wire_break(int fd);
+
+#endif

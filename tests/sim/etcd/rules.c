@@ -1,0 +1,320 @@
+/*
+ * Who holds what, read from the keys by the rules of package concurrency (the oldest key
+ * below the name has it) and of our own layout (readers and writers in the order of
+ * their keys; permits as far as those before leave some) and not by the library's code;
+ * and promises about these keys: none that nobody knows of, and whoever comes first is
+ * told; and about leases: nobody counts on one for longer than it lasts.
+ */
+#include "etcd/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys that are gone, the last ones. */
+#define MAX_GRAVES 128
+typedef struct grave {
+    int64_t made, at; /* its revision; true time of its end */
+} grave;
+
+static grave graves[MAX_GRAVES];
+static size_t grave_count;
+static int64_t last[MAX_NAMES][MAX_HELD]; /* of those who held it at the last look */
+static int last_count[MAX_NAMES];
+
+void etcd_rules_begin(void)
+{
+    memset(last_count, 0, sizeof(last_count));
+    memset(graves, 0, sizeof(graves));
+    grave_count = 0;
+}
+
+/* ---- names ---- */
+
+/* What stands behind the name of a lock's key, or NULL. */
+static const char *tail_of(const dlk_bytes *key, size_t *ret_size)
+{
+    static const char sides[] = "\0rw/", permits[] = "\0sem/3/";
+    const char *mark = kind_has_sides() ? sides : kind_counts() ? permits : "/";
+    size_t size = kind_has_sides() ? sizeof(sides) - 1
+                  : kind_counts()  ? sizeof(permits) - 1
+                                   : 1;
+    if (key->size <= 1 + size || memcmp(key->data + 1, mark, size) != 0)
+        return NULL;
+    *ret_size = size;
+    return key->data + 1 + size;
+}
+
+int etcd_rules_name_of(const dlk_bytes *key)
+{
+    int name = key->size > 0 ? key->data[0] - 'a' : -1;
+    return name >= 0 && name < s.config.names ? name : ALL_NAMES;
+}
+
+static uint64_t owner_in(const char *text)
+{
+    unsigned index, generation;
+    unsigned long long number = 0;
+    return sscanf(text, "%8x-0000-4000-8000-%12x:%llu", &index, &generation, &number) == 3
+               ? number
+               : 0;
+}
+
+/* Against late joins; it stands for nothing. */
+static bool is_fence(const dlk_bytes *key)
+{
+    return key->size > 6 && memcmp(key->data + 1, "\0late/", 6) == 0;
+}
+
+void etcd_rules_put(etcd_key *key)
+{
+    size_t size;
+    const char *tail = tail_of(&key->key, &size);
+    bool fence = is_fence(&key->key);
+    key->name = tail && !fence ? etcd_rules_name_of(&key->key) : ALL_NAMES;
+    if (key->lease == 0) {
+        violated(ALL_NAMES, "a key is made which goes with no lease");
+        key->name = ALL_NAMES;
+        return;
+    }
+    if (fence)
+        return;
+    if (key->name == ALL_NAMES) {
+        violated(ALL_NAMES, "a key is made which is no lock's");
+        return;
+    }
+    dlk_bytes value = dlk_base64_decode(key->value);
+    const char *text = etcd_need(value.data), *line = strchr(text, '\n');
+    key->weight = kind_counts() ? (int32_t)strtol(text, NULL, 10) : 1;
+    key->reads = kind_has_sides() && text[0] == 'R';
+    bool more = kind_has_sides() || kind_counts();
+    key->number = more ? line ? owner_in(line + 1) : 0 : owner_in(text);
+    free(value.data);
+}
+
+/* ---- who has it ---- */
+
+static int line_of(int name, const etcd_key *ret[MAX_HELD])
+{
+    int count = 0;
+    DLK_LIST_FOR(it, etcd_store_keys())
+    {
+        const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
+        if (key->name == name && count < MAX_HELD)
+            ret[count++] = key;
+    }
+    return count;
+}
+
+/* So many at the head of the line. */
+static int count_holders(const etcd_key *const *line, int count)
+{
+    int holders = 0;
+    int64_t taken = 0;
+    if (!kind_counts() && (count == 0 || !line[0]->reads))
+        return count > 0;
+    for (; holders < count; holders++) {
+        taken += line[holders]->weight;
+        if (kind_counts() ? taken > kind_permits() : !line[holders]->reads)
+            break;
+    }
+    return holders;
+}
+
+int etcd_rules_client(int64_t lease)
+{
+    for (int i = 0; i < s.config.clients; i++) {
+        const client *c = &s.clients[i];
+        if (c->et && !c->dead && c->et->lease == lease && lease)
+            return i;
+    }
+    return NOBODY;
+}
+
+static holder holder_of(const etcd_key *key)
+{
+    return (holder){etcd_rules_client(key->lease), key->number, key->made};
+}
+
+int etcd_holders(int name, holder ret[MAX_HELD])
+{
+    const etcd_key *line[MAX_HELD];
+    int count = count_holders(line, line_of(name, line));
+    for (int i = 0; i < count; i++)
+        ret[i] = holder_of(line[i]);
+    return count;
+}
+
+/* ---- what changes ---- */
+
+static bool held_before(int name, int64_t made)
+{
+    for (int i = 0; i < last_count[name]; i++)
+        if (last[name][i] == made)
+            return true;
+    return false;
+}
+
+static void tell_given(int name, const etcd_key *to)
+{
+    holder h = holder_of(to);
+    const etcd_lease *lease = etcd_lease_find(to->lease);
+    const wish it = {.client = h.client,
+                     .sender = lease->client * 1000 + lease->generation,
+                     .number = h.number,
+                     .shared = to->reads,
+                     .take = to->weight};
+    tell(SERVER, name, "%c goes to #%llu of client %d%s", 'a' + name,
+         (unsigned long long)h.number, lease->client,
+         h.client == NOBODY ? ", of a lease that it has given up" : "");
+    check_given(name, &it, kind_counts() ? 0 : h.token);
+}
+
+static void look_at(int name)
+{
+    const etcd_key *line[MAX_HELD];
+    int count = count_holders(line, line_of(name, line));
+    for (int i = 0; i < count; i++)
+        if (!held_before(name, line[i]->made))
+            tell_given(name, line[i]);
+    last_count[name] = count;
+    for (int i = 0; i < count; i++)
+        last[name][i] = line[i]->made;
+}
+
+void etcd_rules_look(void)
+{
+    for (int n = 0; n < s.config.names; n++)
+        look_at(n);
+}
+
+/* Whoever waits keeps his place. */
+void etcd_rules_deleted(const etcd_key *key, int by)
+{
+    graves[grave_count++ % MAX_GRAVES] = (grave){key->made, s.now};
+    if (by == NOBODY || key->name == ALL_NAMES || etcd_rules_client(key->lease) != by ||
+        !key->number)
+        return;
+    const client *c = &s.clients[by];
+    const dlk_grant *trying = c->names[key->name] ? c->names[key->name]->trying : NULL;
+    if (trying && trying->number == key->number)
+        violated(key->name, "client %d waits for %c, and deletes its own key", by,
+                 'a' + key->name);
+}
+
+/* ---- what is told ---- */
+
+/* It is let in by a look at the line; by then its own key was there. */
+void etcd_told(const actor *me)
+{
+    const dlk_grant *grant = me->hold->grant;
+    for (size_t i = 0; i < MAX_GRAVES; i++)
+        if (graves[i].made && graves[i].made == grant->token &&
+            graves[i].at < etcd_looked(me->client, me->name))
+            violated(me->name,
+                     "client %d is told that it holds %c, and when it looked its own key "
+                     "was gone",
+                     me->client->index, 'a' + me->name);
+}
+
+/* ---- what must be so after a while ---- */
+
+/* Nothing excuses that it should know less, or do less, than it could. */
+static bool is_well(const client *c, int name)
+{
+    return client_is_well(c) && s.service->hears(c) && service_is_calm() &&
+           is_calm(s.state_lost_at[name]);
+}
+
+static void check_orphans(int name)
+{
+    const etcd_key *line[MAX_HELD], *orphan = NULL;
+    int count = line_of(name, line);
+    for (int i = 0; i < count; i++) {
+        const holder h = holder_of(line[i]);
+        if (h.client != NOBODY && is_well(&s.clients[h.client], name) &&
+            !client_knows(&s.clients[h.client], name, &h))
+            orphan = line[i];
+    }
+    if (!orphan)
+        s.orphan_since[name] = 0;
+    else if (!s.orphan_since[name])
+        s.orphan_since[name] = s.now;
+    else if (s.now - s.orphan_since[name] > 4 * SEC)
+        violated(name,
+                 "the key of revision %lld of client %d stands for nothing that it knows "
+                 "of",
+                 (long long)orphan->made, etcd_rules_client(orphan->lease));
+}
+
+static void check_heard(int name)
+{
+    holder all[MAX_HELD];
+    const holder *unheard = NULL;
+    int count = etcd_holders(name, all);
+    for (int i = 0; i < count; i++)
+        if (all[i].client >= 0 && is_well(&s.clients[all[i].client], name) &&
+            client_waits_for(&s.clients[all[i].client], name, &all[i]))
+            unheard = &all[i];
+    if (!unheard)
+        s.unheard_since[name] = 0;
+    else if (!s.unheard_since[name])
+        s.unheard_since[name] = s.now;
+    else if (s.now - s.unheard_since[name] > 2 * SEC)
+        violated(name, "%c is client %d's, which waits and hasn't heard of it",
+                 'a' + name, unheard->client);
+}
+
+bool etcd_attends(int name)
+{
+    const etcd_key *line[MAX_HELD];
+    int count = line_of(name, line);
+    for (int i = 0; i < count; i++) {
+        int index = etcd_rules_client(line[i]->lease);
+        if (index == NOBODY || !is_well(&s.clients[index], name))
+            return false;
+    }
+    return true;
+}
+
+/* Whatever a client has been told of its lease, the cluster keeps it as long. */
+static void check_leases(int name)
+{
+    for (int i = 0; i < s.config.clients; i++) {
+        const client *c = &s.clients[i];
+        const etcd_lease *lease = c->et ? etcd_lease_find(c->et->lease) : NULL;
+        if (!lease || lease->revoked || c->dead)
+            continue;
+        int64_t lasts = (int64_t)((double)lease->ends_at / s.server.rate) + MS;
+        DLK_LIST_FOR(it, &c->names[name]->grants)
+        {
+            const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
+            if (!dlk_grant_lives(grant) ||
+                true_time(c, dlk_lease_end(&grant->lease)) <= lasts)
+                continue;
+            violated(name,
+                     "client %d counts on its lease until %.0f, and the cluster lets it "
+                     "end at %.0f",
+                     i, (double)true_time(c, dlk_lease_end(&grant->lease)) / (double)MS,
+                     (double)lasts / (double)MS);
+        }
+    }
+}
+
+void etcd_watchdog(int name)
+{
+    check_leases(name);
+    check_orphans(name);
+    check_heard(name);
+}
+
+void etcd_check_rest(void)
+{
+    DLK_LIST_FOR(it, etcd_store_keys())
+    {
+        const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
+        if (!is_fence(&key->key)) /* that goes with its lease */
+            violated(ALL_NAMES, "the key of revision %lld is left behind",
+                     (long long)key->made);
+    }
+}

@@ -1,0 +1,226 @@
+/* The table seen from outside: who waits in which order as the answers told it, to whom the locks
+ * go, and what an operator does with it. */
+#include "sim.h"
+
+#include "util/error.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static client *client_of(uint64_t owner)
+{
+    for (int i = 0; i < s.config.clients; i++)
+        if (s.clients[i].process.local && s.clients[i].process.local->owner == owner)
+            return &s.clients[i];
+    return NULL;
+}
+
+/* The row of a name, or NULL. Looked for without the chains, which may be torn. */
+static dlk_row *row_of(int name)
+{
+    const dlk_table *view = &s.table.view;
+    for (uint32_t ref = 1; ref <= view->head->row_high && ref <= view->row_count; ref++) {
+        dlk_row *row = dlk_row_at(view, ref);
+        if ((row->title & 0xffff) == 1 && *dlk_row_name(view, ref) == 'a' + name)
+            return row;
+    }
+    return NULL;
+}
+
+/* ---- the lines ---- */
+
+void line_forget(const client *c)
+{
+    for (int n = 0; n < s.config.names; n++) {
+        int kept = 0;
+        for (int i = 0; i < s.table.line_size[n]; i++)
+            if (s.table.line[n][i].client != c->index)
+                s.table.line[n][kept++] = s.table.line[n][i];
+        s.table.line_size[n] = kept;
+    }
+}
+
+waiting *line_find(int name, int who, uint64_t number)
+{
+    for (int i = 0; i < s.table.line_size[name]; i++) {
+        waiting *w = &s.table.line[name][i];
+        if (w->client == who && w->number == number)
+            return w;
+    }
+    return NULL;
+}
+
+void line_stay(const client *c, int name, uint64_t number)
+{
+    /* What was given to it between the answer and here isn't waited for any more. */
+    if (line_find(name, c->index, number) || c->given[name] > c->seated[name])
+        return;
+    assert(s.table.line_size[name] < MAX_LINE);
+    s.table.line[name][s.table.line_size[name]++] =
+        (waiting){c->index, number, false, c->seat_began[name], ++s.table.turns};
+}
+
+void line_leave(int name, int who, uint64_t number)
+{
+    waiting *w = line_find(name, who, number);
+    waiting *end = &s.table.line[name][s.table.line_size[name]];
+    if (!w)
+        return;
+    memmove(w, w + 1, (size_t)(end - w - 1) * sizeof(*w));
+    s.table.line_size[name]--;
+}
+
+/* ---- to whom a lock goes ---- */
+
+/* First come, first served: whoever had been told to wait goes before whoever asked after that. */
+static void check_order(int name, const client *c, uint64_t number)
+{
+    const waiting *mine = line_find(name, c->index, number);
+    uint64_t began =
+        c->seated[name] > c->given[name] ? c->seat_began[name] : c->began[name];
+    for (int i = 0; i < s.table.line_size[name]; i++) {
+        const waiting *other = &s.table.line[name][i];
+        if (other != mine && !other->leaving && other->told < began)
+            violated(
+                name,
+                "%c goes to #%llu of client %d, though #%llu of client %d is before it",
+                'a' + name, (unsigned long long)number, c->index,
+                (unsigned long long)other->number, other->client);
+    }
+}
+
+void table_look(void)
+{
+    for (int n = 0; n < s.config.names; n++) {
+        const dlk_row *row = row_of(n);
+        if (!row)
+            continue;
+        const dlk_record *record = &row->record[row->word & 1];
+        dlk_record *last = &s.table.last[n];
+        bool same = record->owner == last->owner && record->number == last->number &&
+                    record->token == last->token;
+        *last = *record;
+        if (same || record->owner == 0)
+            continue;
+        client *c = client_of(record->owner);
+        bool lives = c && !c->dead;
+        tell(SERVER, n, "%c goes to #%llu of %s %d", 'a' + n,
+             (unsigned long long)record->number, lives ? "client" : "a dead client",
+             c ? c->index : NOBODY);
+        if (lives)
+            check_order(n, c, record->number);
+        const wish it = {.client = lives ? c->index : NOBODY,
+                         .sender = (int)record->owner,
+                         .number = record->number,
+                         .take = 1};
+        check_given(n, &it, record->token);
+        if (!lives)
+            continue;
+        line_leave(n, c->index, record->number);
+        c->given[n] = ++s.table.turns;
+    }
+}
+
+/* ---- the operator ---- */
+
+static void enter_as_operator(client **before)
+{
+    *before = s.running;
+    s.running = NULL;
+}
+
+bool table_break(int name)
+{
+    client *before;
+    dlk_key key = {.name = (const char *const[]){"a", "b", "c"}[name],
+                   .size = 1,
+                   .kind = DLOCK_MUTEX};
+    dlk_ask ask = {.verb = DLK_BREAK, .key = &key};
+    dlk_backend *base = &s.operator.local->base;
+    const dlk_row *row = row_of(name);
+    if (!row || row->record[row->word & 1].owner == 0)
+        return false;
+    enter_as_operator(&before);
+    if (dlk_local_key_open(base, &key, NULL) != DLOCK_OK)
+        abort();
+    state_lost(name, 0);
+    (void)dlk_local_tick(base, sim_time());
+    dlk_local_ask(base, &ask, sim_time());
+    dlk_local_key_close(base, &key);
+    dlk_error_clear(&ask.error);
+    s.running = before;
+    if (ask.reply == DLK_YES)
+        tell(SERVER, name, "an operator breaks %c", 'a' + name);
+    return ask.reply == DLK_YES;
+}
+
+/* What counts in a table, in the order of the lines. */
+typedef struct meaning {
+    dlk_record record[MAX_NAMES];
+    uint64_t line[MAX_NAMES][MAX_LINE * 2];
+    int size[MAX_NAMES];
+} meaning;
+
+static void read_meaning(meaning *ret)
+{
+    const dlk_table *view = &s.table.view;
+    memset(ret, 0, sizeof(*ret));
+    for (int n = 0; n < s.config.names; n++) {
+        const dlk_row *row = row_of(n);
+        if (!row)
+            continue;
+        ret->record[n] = row->record[row->word & 1];
+        const dlk_seat *seat = dlk_seat_at(view, row->first);
+        while (seat && ret->size[n] < MAX_LINE * 2) {
+            if (dlk_member_of(view, seat->owner))
+                ret->line[n][ret->size[n]++] = seat->word;
+            seat = dlk_seat_at(view, seat->next);
+        }
+    }
+}
+
+static void settle_all(dlk_visit *visit)
+{
+    const dlk_table *view = &s.table.view;
+    for (uint32_t ref = 1; ref <= view->head->row_high; ref++)
+        dlk_table_settle(visit, ref, sim_time());
+}
+
+/* A rebuild makes of a whole table the same table. */
+bool table_rebuild(void)
+{
+    static meaning before, after;
+    client *running;
+    dlk_visit visit;
+    enter_as_operator(&running);
+    bool entered = dlk_table_enter(&s.operator.view, &visit, 0) == DLK_ENTERED;
+    if (entered) {
+        settle_all(&visit);
+        read_meaning(&before);
+        dlk_table_rebuild(&visit, sim_time());
+        read_meaning(&after);
+        visit.ring_granted = false; /* a look must not wake who was forgotten */
+        dlk_table_leave(&visit);
+        s.table.recovered = false;
+        if (visit.damaged)
+            violated(ALL_NAMES, "the table is damaged");
+        else if (memcmp(&before, &after, sizeof(before)) != 0)
+            violated(ALL_NAMES, "a rebuild has changed the table");
+    }
+    s.running = running;
+    return entered;
+}
+
+/* The seat of a grant that ran out unseen stays until the lock is wanted again; a place in the
+ * line would keep somebody waiting then. */
+void table_check_rest(void)
+{
+    const dlk_table *view = &s.table.view;
+    for (uint32_t ref = 1; ref <= view->head->seat_high; ref++) {
+        const dlk_seat *seat = dlk_seat_at(view, ref);
+        if (seat->word != 0 && seat->token == 0 && dlk_member_of(view, seat->owner))
+            violated(ALL_NAMES, "seat %u is still taken, for #%llu", ref,
+                     (unsigned long long)seat->number);
+    }
+}

@@ -1,0 +1,369 @@
+/*
+ * Who holds what, read from the leader's nodes by the rules of the recipes (Curator's and kazoo's
+ * sources) and not by the library's; and promises about these nodes: one for each who wants the lock, none
+ * that nobody knows of, and whoever comes first is told.
+ */
+#include "zookeeper/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIGITS 10
+
+/* Where those stand who have the lock or come next, and how their names say so. */
+typedef struct recipe {
+    const char *parent; /* of "/a", "/b", …; NULL: all names share "/line" */
+    const char *write, *read;
+    bool begins; /* the mark is at the name's beginning, else before the digits */
+    bool plain;  /* the path itself is the node */
+} recipe;
+
+static const recipe recipes[KIND_COUNT] = {
+    [KIND_CURATOR] = {"", "lock-", NULL, false, false},
+    [KIND_CURATOR_RW] = {"", "__WRIT__", "__READ__", false, false},
+    [KIND_CURATOR_PERMITS] = {"/leases", "lease-", NULL, false, false},
+    [KIND_CURATOR_SINGLE] = {"/leases", "lease-", NULL, false, false},
+    [KIND_LATCH] = {"", "latch-", NULL, false, false},
+    [KIND_SELECTOR] = {"", "lock-", NULL, false, false},
+    [KIND_KAZOO] = {"", "__lock__", NULL, false, false},
+    [KIND_KAZOO_RW] = {"", "__lock__", "__rlock__", false, false},
+    [KIND_KAZOO_ELECTION] = {"", "__lock__", NULL, false, false},
+    [KIND_BRIDGE] = {"", "lock-", NULL, false, false},
+    [KIND_BRIDGE_ELECTION] = {"", "lock-", NULL, false, false},
+    [KIND_EXCLUSIVE] = {"", NULL, NULL, false, true},
+    [KIND_EXCLUSIVE_ELECTION] = {"", NULL, NULL, false, true},
+    [KIND_PATTERN] = {NULL, "?-", NULL, true, false},
+    [KIND_PATTERN_RW] = {"", "W-", "R-", true, false},
+    [KIND_PATTERN_ELECTION] = {"", "n-", NULL, true, false},
+};
+
+/* One who stands there. */
+typedef struct contender {
+    const zk_node *node;
+    long long place;
+    bool reads;
+} contender;
+
+static int64_t last[MAX_NAMES]
+                   [MAX_HELD]; /* tokens of those who held it at the last look */
+static int last_count[MAX_NAMES];
+
+void zk_rules_begin(void)
+{
+    memset(last_count, 0, sizeof(last_count));
+}
+
+/* ---- names ---- */
+
+int zk_rules_name_of(const char *path)
+{
+    bool shared = strncmp(path, "/line/", 6) == 0;
+    int name = (shared ? path[6] : path[1]) - 'a';
+    bool whole =
+        shared || path[1] == '\0' || path[2] == '\0' || path[2] == '/' || path[2] == '-';
+    return whole && name >= 0 && name < s.config.names ? name : ALL_NAMES;
+}
+
+static const char *base_of(const char *path)
+{
+    return strrchr(path, '/') + 1;
+}
+
+static const char *digits_of(const char *path)
+{
+    size_t size = strlen(path);
+    return size > DIGITS ? path + size - DIGITS : NULL;
+}
+
+static bool has_mark(const recipe *r, const char *base, const char *mark)
+{
+    const char *digits = digits_of(base);
+    size_t size = mark ? strlen(mark) : 0;
+    if (!mark || !digits || (size_t)(digits - base) < size)
+        return false;
+    if (!r->parent) /* the mark is the lock's name, which has been looked at */
+        return base[1] == '-';
+    return memcmp(r->begins ? base : digits - size, mark, size) == 0;
+}
+
+static bool stands_in_line(const zk_node *node, int name, contender *ret)
+{
+    const recipe *r = &recipes[s.config.kind];
+    char parent[16];
+    (void)snprintf(parent, sizeof(parent), r->parent ? "/%c%s" : "/line", 'a' + name,
+                   r->parent ? r->parent : ""); /* fits */
+    if (!node->owner || zk_rules_name_of(node->path) != name ||
+        (node->side && node->token == 0))
+        return false;
+    *ret = (contender){.node = node};
+    if (r->plain)
+        return strcmp(node->path, parent) == 0;
+    const char *base = base_of(node->path);
+    ret->reads = has_mark(r, base, r->read);
+    if (!zk_tree_is_child(node, parent) || !(ret->reads || has_mark(r, base, r->write)))
+        return false;
+    ret->place = strtoll(digits_of(base), NULL, 10);
+    return true;
+}
+
+/* ---- who has it ---- */
+
+/* By place; of a downgrade's two the writer is first, and stands for both. */
+static int by_place(const void *a, const void *b)
+{
+    const contender *x = a, *y = b;
+    if (x->place != y->place)
+        return x->place < y->place ? -1 : 1;
+    return (int)x->reads - (int)y->reads;
+}
+
+static int line_of(int name, contender ret[MAX_HELD])
+{
+    int count = 0, kept = 0;
+    DLK_LIST_FOR(it, &zk_leader_tree()->nodes)
+    if (count < MAX_HELD &&
+        stands_in_line(DLK_LIST_ITEM(it, zk_node, link), name, &ret[count]))
+        count++;
+    qsort(ret, (size_t)count, sizeof(*ret), by_place);
+    for (int i = 0; i < count; i++)
+        if (kept == 0 || ret[i].place != ret[kept - 1].place)
+            ret[kept++] = ret[i];
+    return kept;
+}
+
+static int count_holders(const contender *line, int count)
+{
+    int holders = 0;
+    if (kind_counts())
+        return count < kind_permits() ? count : kind_permits();
+    if (count == 0 || !line[0].reads)
+        return count > 0;
+    while (holders < count && line[holders].reads)
+        holders++;
+    return holders;
+}
+
+static holder holder_of(const zk_node *node)
+{
+    return (holder){zk_wires_client(node->owner), node->number, node->token};
+}
+
+int zk_holders(int name, holder ret[MAX_HELD])
+{
+    contender line[MAX_HELD];
+    int count = count_holders(line, line_of(name, line));
+    for (int i = 0; i < count; i++)
+        ret[i] = holder_of(line[i].node);
+    return count;
+}
+
+/* ---- what changes ---- */
+
+static bool held_before(int name, int64_t token)
+{
+    for (int i = 0; i < last_count[name]; i++)
+        if (last[name][i] == token)
+            return true;
+    return false;
+}
+
+static void tell_given(int name, const contender *to)
+{
+    holder h = holder_of(to->node);
+    const zk_session *session = zk_session_find(to->node->owner);
+    const wish it = {.client = h.client,
+                     .sender = session->client * 1000 + session->generation,
+                     .number = h.number,
+                     .shared = to->reads,
+                     .take = 1};
+    tell(SERVER, name, "%c goes to #%llu of client %d%s", 'a' + name,
+         (unsigned long long)h.number, session->client,
+         h.client == NOBODY ? ", of a session that it has given up" : "");
+    check_given(name, &it, kind_counts() ? 0 : h.token);
+}
+
+static void look_at(int name)
+{
+    contender line[MAX_HELD];
+    int count = count_holders(line, line_of(name, line));
+    for (int i = 0; i < count; i++)
+        if (!held_before(name, line[i].node->token))
+            tell_given(name, &line[i]);
+    last_count[name] = count;
+    for (int i = 0; i < count; i++)
+        last[name][i] = line[i].node->token;
+}
+
+void zk_rules_look(void)
+{
+    for (int n = 0; n < s.config.names; n++)
+        look_at(n);
+}
+
+/* ---- one node for each ---- */
+
+static bool is_beside(const char *a, const char *b)
+{
+    const char *ends[] = {strrchr(a, '/'), strrchr(b, '/')};
+    return ends[0] - a == ends[1] - b && memcmp(a, b, (size_t)(ends[0] - a)) == 0;
+}
+
+/* A bridge has one of each kind. */
+static bool is_alike(const char *a, const char *b)
+{
+    return is_beside(a, b) && !strstr(a, "__lock__") == !strstr(b, "__lock__");
+}
+
+/* Made by who gives up writing: it stands where the write node stands, and has its token. Without
+ * that, which an operator has deleted, it means nothing, and goes soon. */
+static bool is_side_of(const zk_node *node, const zk_node *other)
+{
+    const char *a = digits_of(node->path), *b = digits_of(other->path);
+    return other != node && other->owner == node->owner &&
+           is_beside(node->path, other->path) && a && b && strcmp(a, b) == 0;
+}
+
+static void mark_side(zk_node *node)
+{
+    node->token = 0;
+    DLK_LIST_FOR(it, &zk_leader_tree()->nodes)
+    {
+        const zk_node *other = DLK_LIST_ITEM(it, zk_node, link);
+        if (!is_side_of(node, other))
+            continue;
+        node->number = other->number;
+        node->token = other->token;
+    }
+}
+
+void zk_rules_made(zk_node *node, bool numbered)
+{
+    unsigned index, generation;
+    unsigned long long number = 0;
+    int name = zk_rules_name_of(node->path);
+    node->token = node->czxid;
+    if (!node->owner || name == ALL_NAMES)
+        return;
+    node->side = kind_has_sides() && !numbered;
+    if (node->side)
+        mark_side(node);
+    else if (sscanf(node->data, "%8x-0000-4000-8000-%12x:%llu", &index, &generation,
+                    &number) == 3)
+        node->number = number;
+    DLK_LIST_FOR(it, &zk_leader_tree()->nodes)
+    {
+        const zk_node *other = DLK_LIST_ITEM(it, zk_node, link);
+        if (other != node && node->number && !node->side && !other->side &&
+            other->number == node->number && other->owner == node->owner &&
+            is_alike(other->path, node->path))
+            violated(name, "client %d has two nodes for its #%llu", (int)index, number);
+    }
+}
+
+/* Of two steps the first is given back when the second is done. */
+static bool is_passing(const char *path)
+{
+    return strstr(path, "/locks/") || strstr(path, "-dlock/");
+}
+
+/* Whoever waits keeps his place. */
+void zk_rules_deleted(const zk_node *node, int64_t by)
+{
+    int name = zk_rules_name_of(node->path), index = zk_wires_client(by);
+    if (by != node->owner || index == NOBODY || name == ALL_NAMES || !node->number ||
+        node->side || is_passing(node->path))
+        return;
+    const client *c = &s.clients[index];
+    const dlk_grant *trying = c->names[name] ? c->names[name]->trying : NULL;
+    if (trying && trying->number == node->number)
+        violated(name, "client %d waits for %c, and deletes its own node", index,
+                 'a' + name);
+}
+
+/* ---- what must be so after a while ---- */
+
+/* Nothing excuses that it should know less, or do less, than it could. */
+static bool is_well(const client *c, int name)
+{
+    return client_is_well(c) && s.service->hears(c) && service_is_calm() &&
+           is_calm(s.state_lost_at[name]);
+}
+
+static bool is_known(const client *c, int name, const zk_node *node)
+{
+    contender as;
+    const holder h = holder_of(node);
+    if (h.number || stands_in_line(node, name, &as))
+        return client_knows(c, name, &h);
+    return !dlk_list_empty(&c->names[name]->grants);
+}
+
+static void check_orphans(int name)
+{
+    const zk_node *orphan = NULL;
+    DLK_LIST_FOR(it, &zk_leader_tree()->nodes)
+    {
+        const zk_node *node = DLK_LIST_ITEM(it, zk_node, link);
+        int index = node->owner ? zk_wires_client(node->owner) : NOBODY;
+        if (index == NOBODY || zk_rules_name_of(node->path) != name)
+            continue;
+        if (is_well(&s.clients[index], name) && !is_known(&s.clients[index], name, node))
+            orphan = node;
+    }
+    if (!orphan)
+        s.orphan_since[name] = 0;
+    else if (!s.orphan_since[name])
+        s.orphan_since[name] = s.now;
+    else if (s.now - s.orphan_since[name] > 4 * SEC)
+        violated(name, "the node %s of client %d stands for nothing that it knows of",
+                 orphan->path, zk_wires_client(orphan->owner));
+}
+
+static void check_heard(int name)
+{
+    holder all[MAX_HELD];
+    const holder *unheard = NULL;
+    int count = zk_holders(name, all);
+    for (int i = 0; i < count; i++)
+        if (all[i].client >= 0 && is_well(&s.clients[all[i].client], name) &&
+            client_waits_for(&s.clients[all[i].client], name, &all[i]))
+            unheard = &all[i];
+    if (!unheard)
+        s.unheard_since[name] = 0;
+    else if (!s.unheard_since[name])
+        s.unheard_since[name] = s.now;
+    else if (s.now - s.unheard_since[name] > 2 * SEC)
+        violated(name, "%c is client %d's, which waits and hasn't heard of it",
+                 'a' + name, unheard->client);
+}
+
+bool zk_attends(int name)
+{
+    DLK_LIST_FOR(it, &zk_leader_tree()->nodes)
+    {
+        const zk_node *node = DLK_LIST_ITEM(it, zk_node, link);
+        if (!node->owner || zk_rules_name_of(node->path) != name)
+            continue;
+        int index = zk_wires_client(node->owner);
+        if (index == NOBODY || !is_well(&s.clients[index], name))
+            return false;
+    }
+    return true;
+}
+
+void zk_watchdog(int name)
+{
+    check_orphans(name);
+    check_heard(name);
+}
+
+void zk_check_rest(void)
+{
+    DLK_LIST_FOR(it, &zk_leader_tree()->nodes)
+    {
+        const zk_node *node = DLK_LIST_ITEM(it, zk_node, link);
+        if (node->owner)
+            violated(ALL_NAMES, "the node %s is left behind", node->path);
+    }
+}
