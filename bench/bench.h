@@ -1,5 +1,6 @@
-/* What the benchmark programs share: options, workers (threads or processes) that start and stop
- * together, and a histogram of times.
+/* What the benchmark programs share: options, workers (threads, processes, or threads of several
+ * processes) that start and stop together, a page on which every critical section leaves a mark,
+ * and a histogram of times.
  *
  * The workers count in their own cache lines and the main thread reads these counts at the
  * beginning and at the end of the measured time, so nothing but the loop itself runs inside it. */
@@ -13,14 +14,21 @@
 
 /* ---- options ---- */
 
-#define BENCH_CORES_MAX 64
+#define BENCH_CORES_MAX   64
+#define BENCH_WORKERS_MAX 1024
 
 typedef struct bench_options {
     const char *uri; /* what libdlock opens */
     double secs;
     int workers;
-    int clients;
+    int processes; /* the workers are threads of so many processes */
+    int count;     /* held: so many locks */
+    int hold_ms;
     int look_every; /* handover: inspect the queue at each so many hand-overs */
+    const char
+        *page; /* the file of the page, NULL: one for this program and its children */
+    int base;  /* on the page a worker is known as base + its number + 1 */
+    bool cue;  /* say "ready" when it is, and wait for a line */
     bool timed;
     int cores[BENCH_CORES_MAX]; /* worker i runs on cores[i % core_count] */
     int core_count;
@@ -28,14 +36,16 @@ typedef struct bench_options {
     int rest_count;
 } bench_options;
 
-/* Parses, or says what is wrong and exits. */
+/* Parses, or says what is wrong and exits. @p rest_count: how many arguments that aren't options
+ * there must be; if negative, at least so many. */
 bench_options bench_parse(int argc, char **argv, const char *rest_usage, int rest_count);
 
 /* ---- times ---- */
 
-/* 16 steps an octave: a percentile is at most 6 % off. */
-#define BENCH_HIST_STEPS   16
-#define BENCH_HIST_BUCKETS (61 * BENCH_HIST_STEPS)
+/* 64 steps an octave: a percentile is at most 1.6 % off. */
+#define BENCH_HIST_BITS    6
+#define BENCH_HIST_STEPS   (1 << BENCH_HIST_BITS)
+#define BENCH_HIST_BUCKETS ((65 - BENCH_HIST_BITS) * BENCH_HIST_STEPS)
 
 typedef struct bench_hist {
     uint64_t buckets[BENCH_HIST_BUCKETS];
@@ -45,6 +55,40 @@ int64_t bench_now_ns(void);
 void bench_hist_add(bench_hist *hist, int64_t ns);
 void bench_hist_merge(bench_hist *to, const bench_hist *from);
 int64_t bench_hist_percentile(const bench_hist *hist, double percent);
+
+/* ---- the page ---- */
+
+/* What the holders of one lock write. Only the lock under test guards last and entries: they are
+ * atomic so that a lock that fails shows in the numbers and not as undefined behaviour. Peers in
+ * other languages write the same page: 64-bit words in this order, spot n at n * 64 bytes. */
+typedef struct bench_spot {
+    _Alignas(64) _Atomic int64_t inside; /* who is between acquire and release */
+    _Atomic int64_t last;                /* who was before */
+    _Atomic int64_t entries;
+    _Atomic int64_t overlaps;
+} bench_spot;
+
+enum { BENCH_SPOTS = 1024 };
+
+/* The spots of the locks; forked children share them. */
+bench_spot *bench_page(const bench_options *options);
+
+/* The lock is @p who's, who isn't 0. Returns who had it before, 0 if nobody. */
+static inline int64_t bench_enter(bench_spot *spot, int64_t who)
+{
+    if (atomic_exchange(&spot->inside, who) != 0)
+        atomic_fetch_add(&spot->overlaps, 1);
+    int64_t last = atomic_load_explicit(&spot->last, memory_order_relaxed);
+    int64_t entries = atomic_load_explicit(&spot->entries, memory_order_relaxed);
+    atomic_store_explicit(&spot->last, who, memory_order_relaxed);
+    atomic_store_explicit(&spot->entries, entries + 1, memory_order_relaxed);
+    return last;
+}
+
+static inline void bench_exit(bench_spot *spot)
+{
+    atomic_store(&spot->inside, 0);
+}
 
 /* ---- workers ---- */
 
@@ -76,6 +120,7 @@ typedef struct bench_result {
     double secs;
     double cpu_secs; /* of all workers */
     uint64_t total;  /* done, the time before and after the measured one included */
+    uint64_t all_changes;
     uint64_t done, changes, crossings;
     uint64_t least, most; /* done by one worker */
     bench_hist times;
@@ -86,10 +131,26 @@ typedef void bench_body(bench_stage *stage, bench_worker *me, void *shared);
 /* Zeroed memory that forked workers share. */
 void *bench_share(size_t size);
 
+/* What the workers of one process do together; open and close may be NULL. */
+typedef struct bench_troupe {
+    void (*open)(const bench_options *options, void *shared); /* before they start */
+    bench_body *body;
+    void (*close)(void *shared); /* when all of them have ended */
+} bench_troupe;
+
+/* All workers are threads of this process. */
 void bench_run_threads(const bench_options *options, bench_body *body, void *shared,
                        bench_result *ret);
+/* Each worker is a process. */
 void bench_run_processes(const bench_options *options, bench_body *body, void *shared,
                          bench_result *ret);
+/* As --processes says: 1 is this one, more are forked. */
+void bench_run_troupes(const bench_options *options, const bench_troupe *troupe,
+                       void *shared, bench_result *ret);
+
+void bench_sleep(double secs);
+/* Says "ready" and waits for a line: whoever started this program says when. */
+void bench_await_cue(void);
 
 /* A worker is prepared: waits until all are. */
 void bench_ready(bench_stage *stage);
@@ -126,10 +187,23 @@ static inline void bench_count(_Atomic uint64_t *count)
         }                                                                                \
     } while (0)
 
+/* A worker has the lock after a wait of so long. Called as its holder. */
+static inline void bench_took(const bench_stage *stage, bench_worker *me,
+                              int64_t waited_ns, bool changed)
+{
+    if (bench_now(stage) != BENCH_WARMING)
+        bench_hist_add(&me->times, waited_ns);
+    if (changed)
+        bench_count(&me->changes);
+    bench_count(&me->done);
+}
+
 /* ---- the end ---- */
 
 /* Prints the beginning of a JSON object, without its closing brace. */
 void bench_print(const bench_result *result);
+/* All of it, for a lock that all wanted. */
+void bench_print_contention(const bench_result *result, const bench_spot *spot);
 _Noreturn void bench_die(const char *what, const char *why);
 
 #endif

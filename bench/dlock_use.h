@@ -35,7 +35,7 @@ static inline dlock_hold *bench_acquire(dlock_lock *lock)
 {
     dlock_hold *hold = NULL;
     dlock_error *error = NULL;
-    if (dlock_lock_acquire(lock, 10000, &hold, &error) != DLOCK_OK)
+    if (dlock_lock_acquire(lock, 30000, &hold, &error) != DLOCK_OK)
         bench_die("acquire", dlock_error_text(error));
     return hold;
 }

@@ -1,118 +1,99 @@
-/* The floor under the Redis pairs: the same two scripts, called in a loop by plain, synchronous
- * hiredis, each thread on a connection of its own. No lease is watched and no answer may be lost. */
-#include "bench.h"
+/* The floor under the Redis pairs: the commands that libdlock sends for a pair, caught on their way
+ * by the driver and sent again in a loop by plain, synchronous hiredis, each thread on a connection
+ * of its own. No lease is watched and no answer may be lost.
+ *
+ * The words of both commands are the arguments, "--" between them; in them @L stands for the lock's
+ * name and @O for the owner. The scripts are on the server already. */
+#include "redis_use.h"
 
-#include <hiredis/hiredis.h>
-
-#include <errno.h>
-#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* What libdlock sends by default, in the same length: its owner ids end in a counter. */
-#define TTL   "30000"
+/* As long as what libdlock sends: its owner ids end in a counter. */
 #define OWNER "6f9619ff-8b86-4d01-b42d-00cf4fc9%04x:100000"
-
-typedef struct script {
-    char *text;
-    char sha1[41];
-} script;
 
 typedef struct server {
     int port;
-    script acquire, release;
+    char **acquire, **release; /* up to NULL */
+    bench_spot *page;
 } server;
 
 typedef struct caller {
-    redisContext *redis;
-    char name[32], token[64], channel[64], owner[64];
+    char name[16], owner[48];
+    char texts[2 * BENCH_WORDS_MAX][256];
+    int text_count;
 } caller;
 
-static char *read_text(const char *path)
+/* The word with what @L and @O stand for. */
+static const char *fill_in(caller *me, const char *word)
 {
-    FILE *file = fopen(path, "re");
-    char *text = NULL;
-    size_t size = 0;
-    if (!file)
-        bench_die(path, strerrordesc_np(errno));
-    if (getdelim(&text, &size, '\0', file) <= 0)
-        bench_die(path, "can't be read");
-    (void)fclose(file);
+    char *text = me->texts[me->text_count++];
+    size_t used = 0, room = sizeof(me->texts[0]);
+    for (; *word; word++) {
+        const char *part = word[0] == '@' && word[1] == 'L'   ? me->name
+                           : word[0] == '@' && word[1] == 'O' ? me->owner
+                                                              : NULL;
+        size_t size = part ? strlen(part) : 1;
+        if (used + size >= room)
+            bench_die(text, "is too long");
+        memcpy(text + used, part ? part : word, size);
+        used += size;
+        word += part != NULL;
+    }
+    text[used] = '\0';
     return text;
 }
 
-static redisContext *dial(int port)
+static bench_call prepare(caller *me, char **words)
 {
-    redisContext *redis = redisConnect("127.0.0.1", port);
-    if (!redis || redis->err)
-        bench_die("connect", redis ? redis->errstr : "no memory");
-    return redis;
-}
-
-static void load(redisContext *redis, script *to)
-{
-    redisReply *reply = redisCommand(redis, "SCRIPT LOAD %s", to->text);
-    if (!reply || reply->type != REDIS_REPLY_STRING || reply->len != 40)
-        bench_die("SCRIPT LOAD", reply && reply->str ? reply->str : redis->errstr);
-    memcpy(to->sha1, reply->str, 41);
-    freeReplyObject(reply);
-}
-
-/* Sends one command and expects a reply of @p type. */
-static void call(caller *me, int count, const char **words, const size_t *sizes, int type)
-{
-    redisReply *reply = redisCommandArgv(me->redis, count, words, sizes);
-    if (!reply || reply->type != type ||
-        (type == REDIS_REPLY_INTEGER && reply->integer != 1))
-        bench_die(words[0], reply && reply->str ? reply->str : "an answer out of place");
-    freeReplyObject(reply);
+    const char *filled[BENCH_WORDS_MAX + 1] = {NULL};
+    for (int i = 0; words[i] && i < BENCH_WORDS_MAX; i++)
+        filled[i] = fill_in(me, words[i]);
+    return bench_prepare(filled);
 }
 
 static void loop(bench_stage *stage, bench_worker *worker, void *shared)
 {
     const server *to = shared;
-    caller me = {.redis = dial(to->port)};
+    int64_t who = stage->options->base + worker->number + 1;
+    bench_spot *spot = &to->page[worker->number];
+    redisContext *redis = bench_dial(to->port);
+    caller me = {.text_count = 0};
     (void)snprintf(me.name, sizeof(me.name), "bench/%d", worker->number);
-    (void)snprintf(me.token, sizeof(me.token), "redisson_lock_token:{%s}", me.name);
-    (void)snprintf(me.channel, sizeof(me.channel), "redisson_lock__channel:{%s}",
-                   me.name);
     (void)snprintf(me.owner, sizeof(me.owner), OWNER, (unsigned)worker->number & 0xffff);
-    const char *acquire[] = {"EVALSHA", to->acquire.sha1, "2", me.name,
-                             me.token,  me.owner,         TTL};
-    const char *release[] = {"EVALSHA", to->release.sha1, "1",
-                             me.name,   me.channel,       me.owner};
-    enum {
-        ACQUIRE = sizeof(acquire) / sizeof(*acquire),
-        RELEASE = sizeof(release) / sizeof(*release)
-    };
-    size_t acquire_sizes[ACQUIRE], release_sizes[RELEASE];
-    for (int i = 0; i < ACQUIRE; i++)
-        acquire_sizes[i] = strlen(acquire[i]);
-    for (int i = 0; i < RELEASE; i++)
-        release_sizes[i] = strlen(release[i]);
+    bench_call acquire = prepare(&me, to->acquire), release = prepare(&me, to->release);
     bench_ready(stage);
     BENCH_LOOP(stage, worker, {
-        call(&me, ACQUIRE, acquire, acquire_sizes, REDIS_REPLY_STRING);
-        call(&me, RELEASE, release, release_sizes, REDIS_REPLY_INTEGER);
+        (void)bench_send(redis, &acquire, REDIS_REPLY_STRING);
+        (void)bench_enter(spot, who);
+        bench_exit(spot);
+        if (bench_send(redis, &release, REDIS_REPLY_INTEGER) < 1)
+            bench_die("release", "it isn't ours");
     });
-    redisFree(me.redis);
+    redisFree(redis);
+}
+
+/* Cuts the arguments in two where "--" stands. */
+static void split(server *to, char **words)
+{
+    to->acquire = words;
+    while (*words && strcmp(*words, "--") != 0)
+        words++;
+    if (!*words)
+        bench_die("arguments", "no -- between the commands");
+    *words = NULL;
+    to->release = words + 1;
 }
 
 int main(int argc, char **argv)
 {
-    bench_options options = bench_parse(argc, argv, "PORT ACQUIRE.lua RELEASE.lua", 3);
+    bench_options options = bench_parse(argc, argv, "-- PORT ACQUIRE… -- RELEASE…", -4);
     server to = {.port = (int)strtol(options.rest[0], NULL, 10),
-                 .acquire.text = read_text(options.rest[1]),
-                 .release.text = read_text(options.rest[2])};
-    redisContext *redis = dial(to.port);
-    load(redis, &to.acquire);
-    load(redis, &to.release);
-    redisFree(redis);
+                 .page = bench_page(&options)};
+    split(&to, options.rest + 1);
     bench_result result;
     bench_run_threads(&options, loop, &to, &result);
     bench_print(&result);
     (void)puts("}");
-    free(to.acquire.text);
-    free(to.release.text);
     return 0;
 }

@@ -29,6 +29,7 @@ def about(args, servers):
         'libc': ' '.join(platform.libc_ver()),
         'compiler': f'{build["compiler"]}, {build["buildtype"]}',
         'server': servers['pinned'].version if servers else 'no Redis',
+        'libraries': {},
         'pairs': args.pairs,
         'secs': args.secs,
         'load': os.getloadavg()[0],

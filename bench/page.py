@@ -5,9 +5,13 @@ BEGIN, END = '<!-- last run: written by bench/run --page -->\n', '<!-- end of la
 
 
 def compared(results):
-    yield '| row | cores | libdlock/s | floor/s | ratio, median (min–max) | by CPU | bar | |'
+    yield '| row | cores | libdlock/s | other/s | ratio, median (min–max) | by CPU | bar | |'
     yield '|---|---|--:|--:|--:|--:|--:|---|'
     for result in results:
+        if 'missing' in result:
+            yield (f'| {result["name"]} | {result["place"]} | | | | | '
+                   f'{result["bar"] or ""} | not measured: {result["missing"]} |')
+            continue
         low, high = min(result['ratios']), max(result['ratios'])
         bar = '' if result['bar'] is None else f'{result["bar"]:g}'
         yield (f'| {result["name"]} | {result["place"]} | {result["ours"]:,.0f} | '

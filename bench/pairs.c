@@ -5,12 +5,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct scene {
+    dlock_client *client;
+    bench_spot *page; /* NULL: the pairs are too short for it */
+} scene;
+
+static void guarded_pair(dlock_lock *lock, bench_spot *spot, int64_t who)
+{
+    dlock_hold *hold = bench_acquire(lock);
+    (void)bench_enter(spot, who);
+    bench_exit(spot);
+    bench_release(hold);
+}
+
 static void pairs(bench_stage *stage, bench_worker *me, void *shared)
 {
-    dlock_lock *lock = bench_lock(shared, me->number);
+    const scene *at = shared;
+    dlock_lock *lock = bench_lock(at->client, me->number);
     bench_release(bench_acquire(lock));
     bench_ready(stage);
-    BENCH_LOOP(stage, me, bench_release(bench_acquire(lock)));
+    if (at->page)
+        BENCH_LOOP(stage, me,
+                   guarded_pair(lock, &at->page[me->number],
+                                stage->options->base + me->number + 1));
+    else
+        BENCH_LOOP(stage, me, bench_release(bench_acquire(lock)));
     dlock_lock_free(lock);
 }
 
@@ -36,12 +55,13 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--backends") == 0)
         return puts(dlock_backends()) < 0;
     bench_options options = bench_parse(argc, argv, "| --backends", 0);
-    dlock_client *client = bench_open(&options);
+    scene at = {.client = bench_open(&options),
+                .page = options.page ? bench_page(&options) : NULL};
     bench_result result;
-    bench_run_threads(&options, pairs, client, &result);
+    bench_run_threads(&options, pairs, &at, &result);
     bench_print(&result);
-    print_traffic(client);
+    print_traffic(at.client);
     (void)puts("}");
-    dlock_client_free(client);
+    dlock_client_free(at.client);
     return 0;
 }

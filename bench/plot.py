@@ -4,7 +4,7 @@ from xml.sax.saxutils import escape
 
 from report import verdict
 
-WIDTH, LEFT, RIGHT, TOP, STEP = 860, 250, 110, 64, 30
+WIDTH, LEFT, RIGHT, TOP, STEP = 900, 290, 110, 64, 30
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
 COLOURS = {'ok': '#1a7f37', 'MISSED': '#cf222e', '': '#57606a'}
 
@@ -55,11 +55,13 @@ def draw_row(result, scale, y):
 
 
 def draw(results, about):
+    results = [result for result in results if 'missing' not in result]
     bottom = TOP + STEP * len(results)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{bottom + 30}" '
            'font-family="sans-serif" font-size="13">',
            '<rect width="100%" height="100%" fill="white"/>',
-           text(12, 24, 'libdlock ÷ the floor under it, higher is better', 'font-size="16"'),
+           text(12, 24, 'libdlock ÷ the floor under it, or ÷ another library; higher is better',
+                'font-size="16"'),
            text(12, 44, f'{about["date"]}, {about["cores"]} cores, {about["server"]}; '
                 f'{about["pairs"]} interleaved pairs of {about["secs"]:g} s; '
                 'stroke: median, triangle: bar', 'fill="#57606a"')]

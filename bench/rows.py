@@ -1,9 +1,30 @@
 """What is measured: each row with its bar, and what is only reported."""
 import dataclasses
+import statistics
 import typing
 
 import machine
-from programs import SCRIPTS
+import peers
+from programs import (ON_CLUSTER, ON_ETCD, ON_MEMCACHED, ON_REDLOCK, ON_TLS, ON_ZOOKEEPER,
+                      RAW)
+
+HOLDS_MS = 5
+WAITERS = 16
+# The best there is for so many waiters, and what is allowed beyond it.
+MOST_P99_MS = 1.3 * (WAITERS - 1) * HOLDS_MS
+# A receiver that dies costs its claim, and then what the next one lets pass between two looks:
+# client.poll_ms, give or take a quarter.
+CLAIM_MS, POLL_MS = 500, 1.25 * 1000
+# A pair takes at most 1.1 times as long in a Cluster.
+LEAST_IN_CLUSTER = round(1 / 1.1, 2)
+
+
+@dataclasses.dataclass
+class Limit:
+    """Something of libdlock's runs that may not be larger; without `most` it is only printed."""
+    what: str
+    key: str
+    most: typing.Optional[float] = None
 
 
 @dataclasses.dataclass
@@ -12,16 +33,26 @@ class Row:
     place: str  # pinned: all on one core; cross: neighbours on different cores; free: as it comes
     bar: typing.Optional[float]
     ours: list
-    floor: list
+    floor: list  # a program of ours, or a library and what it is told
+    limits: tuple = ()
 
 
-def redis_uri(programs, place, query=''):
-    return f'redis://127.0.0.1:{programs.servers[place].port}{query}'
+@dataclasses.dataclass
+class Report:
+    """What is measured without being compared."""
+    name: str
+    place: str
+    words: list
+    limits: tuple = ()
 
 
-def redis_floor(programs, place, *more):
-    return ['bench-floor-redis', *more, str(programs.servers[place].port),
-            str(SCRIPTS / 'acquire.lua'), str(SCRIPTS / 'release.lua')]
+def ours(programs, place, program, query='', *more):
+    at = programs.servers[place]
+    return [program, '--page', at.page.path, *more, '--uri', at.uri(query)]
+
+
+def both(bar, free_bar=None):
+    return (('pinned', bar), ('free', free_bar))
 
 
 def redis_rows(programs):
@@ -29,11 +60,152 @@ def redis_rows(programs):
             ('redis', '', '1', 0.9),
             ('redis, release=async', '?lock.release=async', '1', 1.1),
             ('redis, 64 threads', '', '64', 1.5)):
-        for place in ('pinned', 'free'):
-            yield Row(name, place, bar if place == 'pinned' else None,
-                      ['bench-pairs', '--workers', workers, '--uri',
-                       redis_uri(programs, place, query)],
-                      redis_floor(programs, place, '--workers', workers))
+        for place, its_bar in both(bar):
+            yield Row(name, place, its_bar,
+                      ours(programs, place, 'bench-pairs', query, '--workers', workers),
+                      [RAW, '', '--workers', workers])
+
+
+def peer_rows(programs):
+    """Side by side with the libraries that keep the same layout."""
+    string, rueidis = '?redis.layout=string', '?redis.layout=rueidis&redis.rueidis_majority=1'
+    for place, bar in both(0.9):
+        yield Row('string', place, bar, ours(programs, place, 'bench-pairs', string),
+                  [RAW, string])
+    for library, name, query, workers, bar, free_bar in (
+            ('redislock', 'string', string, 1, 1.4, None),
+            ('redsync', 'string', string, 1, None, None),
+            ('redis-py', 'string', string, 1, None, None),
+            ('Redisson', 'redisson', '', 1, 3.2, None),
+            ('rueidislock', 'string, 64 threads', string, 64, 1.5, 1.0),
+            ('rueidislock', 'redisson, 64 threads', '', 64, None, None),
+            ('rueidislock', 'rueidis, 64 threads', rueidis, 64, None, None)):
+        for place, its_bar in both(bar, free_bar):
+            yield Row(f'{name} / {library}', place, its_bar,
+                      ours(programs, place, 'bench-pairs', query, '--workers', workers),
+                      [library, 'pairs', workers])
+
+
+def go_rows():
+    """Our Go package beside the libraries of Go, goroutine by goroutine."""
+    for library, workers, bar in (('redislock', 1, 1.2), ('redislock', 64, 1.2),
+                                  ('rueidislock', 1, None), ('rueidislock', 64, 1.2)):
+        for place, its_bar in both(bar):
+            name = 'Go string' if workers == 1 else f'Go string, {workers} goroutines'
+            yield Row(f'{name} / {library}', place, its_bar,
+                      ['go-string', 'pairs', workers], [library, 'pairs', workers])
+    yield Row(f'Go one name, {WAITERS} goroutines / redislock', 'pinned', None,
+              ['go-redisson', 'one-name', WAITERS, 0], ['redislock', 'one-name', WAITERS, 0],
+              (Limit('most/least', 'spread'),))
+
+
+def crowds():
+    """So many waiters, in one process or spread over several."""
+    yield f'{WAITERS} threads', 1
+    yield f'4 processes x {WAITERS // 4}', 4
+
+
+def one_name_rows(programs):
+    """One lock that all want, beside a queue kept in the script."""
+    for crowd, processes in crowds():
+        for place, bar in both(0.6):
+            pinned = place == 'pinned'
+            many = ['--workers', WAITERS, '--processes', processes]
+            at = programs.servers[place]
+            yield Row(f'one name, {crowd}', place, bar,
+                      ours(programs, place, 'bench-contention', '', *many),
+                      ['bench-floor-queue', '--page', at.page.path, *many, at.port],
+                      (Limit('most/least', 'spread', 1.2 if pinned else None),
+                       Limit('EVALSHA', 'scripts_each', 2.5 if pinned else None),
+                       Limit('commands', 'commands_each')))
+
+
+def on_zookeeper(program, query='', *more):
+    return [ON_ZOOKEEPER, f'bench-{program}', f'zookeeper://@{query}', *more]
+
+
+def zookeeper_floor(library, workers):
+    return [ON_ZOOKEEPER, 'bench-floor-zookeeper', '@', '--workers', workers, library]
+
+
+def zookeeper_rows():
+    """On one server, which has run for a while before; Curator's layout, which go-zookeeper shares
+    and kazoo doesn't."""
+    asynchronous = '?lock.release=async'
+    for name, query, library, workers, bar in (
+            ('zookeeper', '', 'as-is', 1, 1.4),
+            ('zookeeper, release=async', asynchronous, 'as-is', 1, 1.7),
+            ('zookeeper / tuned floor', '', 'tuned', 1, None),
+            ('zookeeper, release=async / tuned floor', asynchronous, 'tuned', 1, None),
+            ('zookeeper, 64 threads / tuned floor', '', 'tuned', 64, None)):
+        for place, its_bar in both(bar):
+            yield Row(name, place, its_bar,
+                      on_zookeeper('pairs', query, '--workers', workers),
+                      zookeeper_floor(library, workers))
+    for library, workers, bar in (('go-zookeeper', 1, 1.1), ('Curator', 1, None),
+                                  ('kazoo', 1, None), ('go-zookeeper', 64, None)):
+        for place, its_bar in both(bar):
+            name = 'zookeeper' if workers == 1 else f'zookeeper, {workers} threads'
+            yield Row(f'{name} / {library}', place, its_bar,
+                      on_zookeeper('pairs', '', '--workers', workers),
+                      [library, 'pairs', workers])
+    for library in peers.ZOOKEEPERS:
+        for place, its_bar in both(1):
+            yield Row(f'zookeeper one name, {WAITERS} threads / {library}', place, its_bar,
+                      on_zookeeper('contention', '', '--workers', WAITERS),
+                      [library, 'one-name', WAITERS, 0],
+                      (Limit('most/least', 'spread', 1.2 if place == 'pinned' else None),
+                       Limit('requests', 'commands_each')))
+
+
+def memcached_rows():
+    """The floor is the meta commands on a plain socket."""
+    for name, query, workers, bar in (
+            ('memcached', '', 1, 0.9),
+            ('memcached, release=async', '?lock.release=async', 1, None),
+            ('memcached, 64 threads', '', 64, None)):
+        for place, its_bar in both(bar):
+            yield Row(name, place, its_bar,
+                      [ON_MEMCACHED, 'bench-pairs', query, '--workers', workers],
+                      [ON_MEMCACHED, 'bench-floor-memcached', None, '--workers', workers])
+
+
+def etcd_rows():
+    """The floor is two transactions of plain libcurl; Go's own client speaks gRPC."""
+    for name, query, workers, bar in (
+            ('etcd', '', 1, 0.9),
+            ('etcd, release=async', '?lock.release=async', 1, None),
+            ('etcd, 16 threads', '', 16, None)):
+        for place, its_bar in both(bar):
+            yield Row(name, place, its_bar,
+                      [ON_ETCD, 'bench-pairs', f'etcd://@{query}', '--workers', workers],
+                      [ON_ETCD, 'bench-floor-etcd', '@', '--workers', workers])
+    for library in peers.ETCDS:
+        for place, its_bar in both(None):
+            yield Row(f'etcd / {library}', place, its_bar,
+                      [ON_ETCD, 'bench-pairs', 'etcd://@', '--workers', 1],
+                      [library, 'pairs', 1])
+
+
+def redlock_rows():
+    """Five servers beside the library that keeps the same layout, which has no tokens."""
+    for name, query, its_bar in (('redlock of 5', '', 1.5),
+                                 ('redlock of 5, fencing', '?redlock.fencing=on', None)):
+        for place, bar in both(its_bar, its_bar):
+            yield Row(f'{name} / redsync', place, bar, [ON_REDLOCK, 'bench-pairs', query],
+                      ['redsync of 5', 'pairs', 1])
+
+
+def topology_rows(programs):
+    """Libdlock against itself on one server of the kind that the other rows use."""
+    rows = (('cluster / one server', 'redis+cluster', ON_CLUSTER, LEAST_IN_CLUSTER),
+            ('TLS / plain', 'rediss', ON_TLS, None))
+    for name, scheme, there, bar in rows:
+        if scheme not in programs.backends:
+            continue
+        for place, its_bar in both(bar):
+            yield Row(name, place, its_bar, [there, 'bench-pairs', ''],
+                      ours(programs, place, 'bench-pairs'))
 
 
 def mem_rows():
@@ -61,6 +233,21 @@ def file_rows(programs):
                       ['bench-floor-ring', '--workers', count, *cores])
 
 
+def python_rows(programs):
+    """libdlock's Python package beside the libraries that Python has."""
+    if 'redis' in programs.backends:
+        for name, own, library, workers, bar in (
+                ('Python: string / redis-py', 'dlock', 'redis-py 8', 1, 3),
+                ('asyncio: string / redis-py', 'dlock.aio', 'redis-py asyncio', 1, 1.5),
+                ('asyncio: release=async / redis-py', 'dlock.aio release=async',
+                 'redis-py asyncio', 1, 2.5),
+                ('asyncio: 64 tasks / redis-py', 'dlock.aio', 'redis-py asyncio', 64, 3)):
+            yield Row(name, 'pinned', bar, [own, 'pairs', workers], [library, 'pairs', workers])
+    if 'file' in programs.backends:
+        yield Row('Python: file / filelock', 'pinned', 6, ['dlock file', 'pairs', 1],
+                  ['filelock', 'pairs', 1])
+
+
 def places():
     yield 'pinned', []
     if len(machine.CORES) > 1:
@@ -71,43 +258,100 @@ def compared(programs):
     """The rows this build can run."""
     if 'redis' in programs.backends:
         yield from redis_rows(programs)
+        yield from peer_rows(programs)
+        yield from one_name_rows(programs)
+        yield from go_rows()
     if 'mem' in programs.backends:
         yield from mem_rows()
     if 'file' in programs.backends:
         yield from file_rows(programs)
+    yield from python_rows(programs)
+    if 'memcached' in programs.backends:
+        yield from memcached_rows()
+    if 'redlock' in programs.backends:
+        yield from redlock_rows()
+    if 'redis' in programs.backends:
+        yield from topology_rows(programs)
+    if 'etcd' in programs.backends:
+        yield from etcd_rows()
+    if 'zookeeper' in programs.backends:
+        yield from zookeeper_rows()
+
+
+def redis_reports(programs):
+    for name, query in (('redis', ''), ('redis, release=async', '?lock.release=async'),
+                        ('string', '?redis.layout=string')):
+        yield Report(f'pairs: {name}', 'pinned',
+                     ours(programs, 'pinned', 'bench-pairs', query, '--timed'))
+    yield Report('pairs: redis floor', 'pinned', [RAW, '', '--timed'])
+    for crowd, processes in crowds():
+        yield Report(f'holds of {HOLDS_MS} ms: {crowd}', 'pinned',
+                     ours(programs, 'pinned', 'bench-contention', '', '--secs', 4 * programs.secs,
+                          '--hold-ms', HOLDS_MS, '--workers', WAITERS, '--processes', processes),
+                     (Limit('p99 wait, ms', 'p99_ms', MOST_P99_MS),))
+    yield Report('killed in mid-hand-over', 'pinned',
+                 ['bench-killed', '--count', programs.rounds, '--uri',
+                  programs.servers['pinned'].uri()],
+                 (Limit('longest delay, ms', 'most_ms', CLAIM_MS + POLL_MS),))
+    yield Report(f'one name: string, {WAITERS} threads', 'pinned',
+                 ours(programs, 'pinned', 'bench-contention', '?redis.layout=string',
+                      '--workers', WAITERS))
+    for library in ('Redisson', 'redislock', 'redsync', 'redis-py', 'rueidislock'):
+        yield Report(f'one name: {library}, {WAITERS} threads', 'pinned',
+                     [library, 'one-name', WAITERS, 0])
+    for layout in ('redisson', 'string'):
+        yield Report(f'one name: Go, {layout}, {WAITERS} goroutines', 'pinned',
+                     [f'go-{layout}', 'one-name', WAITERS, 0])
+    yield Report('Go: what a call costs', 'pinned', ['go-string', 'calls'])
+
+
+def zookeeper_reports(programs):
+    for name, query in (('zookeeper', ''), ('zookeeper, release=async', '?lock.release=async')):
+        yield Report(f'pairs: {name}', 'pinned', on_zookeeper('pairs', query, '--timed'))
+    for crowd, processes in crowds():
+        yield Report(f'holds of {HOLDS_MS} ms: zookeeper, {crowd}', 'pinned',
+                     on_zookeeper('contention', '', '--secs', 4 * programs.secs, '--hold-ms',
+                                  HOLDS_MS, '--workers', WAITERS, '--processes', processes))
 
 
 def others(programs):
-    """Name, place and program of what is reported, or checked, without being compared."""
+    """What is reported, or checked, without being compared."""
     if 'redis' in programs.backends:
-        for name, query in (('redis', ''), ('redis, release=async', '?lock.release=async')):
-            yield (f'pairs: {name}', 'pinned',
-                   ['bench-pairs', '--timed', '--uri', redis_uri(programs, 'pinned', query)])
-        yield 'pairs: redis floor', 'pinned', redis_floor(programs, 'pinned', '--timed')
+        yield from redis_reports(programs)
     if 'file' in programs.backends:
-        yield 'pairs: file', 'pinned', ['bench-pairs', '--timed', '--uri', file_uri(programs)]
+        yield Report('pairs: file', 'pinned', ['bench-pairs', '--timed', '--uri',
+                                               file_uri(programs)])
     if 'mem' in programs.backends:
-        yield 'pairs: mem', 'pinned', ['bench-pairs', '--timed', '--uri', 'mem:']
-    if 'redis' in programs.backends:
-        for clients in ('1', '4'):
-            yield (f'one name: redis, 16 threads, {clients} client{"s"[:clients != "1"]}',
-                   'pinned', ['bench-contention', '--workers', '16', '--clients', clients,
-                              '--uri', redis_uri(programs, 'pinned')])
+        yield Report('pairs: mem', 'pinned', ['bench-pairs', '--timed', '--uri', 'mem:'])
     if 'file' in programs.backends:
         for count in ('3', '4', '8'):
             for place, cores in places():
-                yield (f'FIFO: file, {count} processes', place,
-                       ['bench-handover', '--look-every', '1', '--workers', count, *cores,
-                        '--uri', file_uri(programs)])
+                yield Report(f'FIFO: file, {count} processes', place,
+                             ['bench-handover', '--look-every', '1', '--workers', count, *cores,
+                              '--uri', file_uri(programs)])
+    if 'zookeeper' in programs.backends:
+        yield from zookeeper_reports(programs)
+
+
+def checks(limits, runs):
+    """Each limit with the median of the runs."""
+    found = []
+    for limit in limits:
+        value = statistics.median(run[limit.key] for run in runs)
+        found.append({'what': limit.what, 'value': value, 'most': limit.most,
+                      'ok': limit.most is None or value <= limit.most})
+    return found
 
 
 def is_wrong(run):
     """A lock that fails, or an order that isn't FIFO or could not be seen to be."""
-    if any(run.get(key, 0) for key in ('overlaps', 'stale_tokens', 'overtakings')):
+    if any(run.get(key, 0) for key in ('overlaps', 'lost_entries', 'stale_tokens',
+                                       'overtakings')):
         return True
     return run.get('ordered') == 0
 
 
 def broken(result):
-    return [f'{result["name"]}, {result["place"]}: overlaps, repeated tokens or wrong order'
-            for run in result['runs']['ours'] if is_wrong(run)]
+    return [f'{result["name"]}, {result["place"]}: overlaps, lost entries, repeated tokens or '
+            f'wrong order ({side})'
+            for side in ('ours', 'floor') for run in result['runs'][side] if is_wrong(run)]
