@@ -63,7 +63,9 @@ static int64_t look(run_state *run)
     int64_t left = dlock_hold_remaining_ms(run->hold);
     if (run->terminated && run->end_ms < now + left)
         left = run->end_ms - now;
-    if (left <= 0) {
+    bool is_guards =
+        run->end_ms > 0 && run->end_ms <= now; /* it strikes, if it hasn't yet */
+    if (left <= 0 || is_guards) {
         lose(run);
         return -1;
     }
@@ -71,9 +73,11 @@ static int64_t look(run_state *run)
         return now + left;
     run->end_ms = now + left;
     child_deadline(&run->child, run->end_ms);
-    /* Renewals move the end without telling: so look well before the guard would strike. */
-    if (left > run->kill_after_ms)
-        return now + left - run->kill_after_ms;
+    /* Renewals move the end without telling: so look as often as they come, or the guard would
+     * strike in the middle of a lease when we don't run for a moment. */
+    int64_t calm = left - run->kill_after_ms, third = run->ttl_ms / 3;
+    if (calm > 0)
+        return now + (calm < third ? calm : third);
     if (run->cli->on_lost == CLI_ON_LOST_KILL)
         return now + (left + 1) / 2;
     if (!run->terminated)
