@@ -126,8 +126,33 @@ bool dlk_redis_ask_put(dlk_redis *redis, const dlk_ask *ask, bool with_text)
     return put_script(redis, ask, form, dlk_redis_script_of(form, id), id, with_text);
 }
 
+/* A lock that may well be free is asked for by a SET, which costs the server half of a script. */
+static bool begins_by_set(const dlk_ask *ask)
+{
+    const dlk_redis_key *key = ask->key ? ask->key->data : NULL;
+    return ask->verb == DLK_ACQUIRE && key->forms[ask->shared]->sets && !key->held;
+}
+
+static bool put_set(dlk_redis *redis, dlk_ask *ask)
+{
+    char owner[DLK_REDIS_OWNER_MAX], ttl[64];
+    const dlk_arg args[] = {
+        dlk_arg_text("SET"),
+        {ask->key->name, ask->key->size},
+        {owner, dlk_redis_put_owner(redis, ask->number, owner)},
+        dlk_arg_text("NX"),
+        dlk_arg_text("PX"),
+        dlk_redis_number_arg(ask->ttl_ms, ttl),
+    };
+    ask->scratch = DLK_REDIS_BY_SET;
+    return dlk_resp_command(&redis->commands.stream.out, args,
+                            sizeof(args) / sizeof(*args));
+}
+
 static bool put(dlk_redis *redis, dlk_ask *ask)
 {
+    if (begins_by_set(ask))
+        return put_set(redis, ask);
     if (ask->verb == DLK_LIST)
         return dlk_redis_list_begin(redis, ask);
     if (ask->verb == DLK_DOCTOR)
@@ -225,6 +250,25 @@ static bool given_back_behind(const dlk_redis *redis, const dlk_ask *ask, uint64
     return false;
 }
 
+/* Once more, as a script; what went before has done nothing. */
+static void send_again(dlk_redis *redis, dlk_ask *ask, int64_t how)
+{
+    if ((ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT) &&
+        given_back_behind(redis, ask, ask->number)) {
+        dlk_redis_ask_answer(redis, ask, DLK_NOT_SENT);
+        return;
+    }
+    if (ask->verb == DLK_RELEASE && ask->next && given_back_behind(redis, ask, ask->next))
+        ask->next = 0;
+    dlk_list_remove(&ask->link);
+    ask->scratch = how;
+    if (dlk_redis_ask_put(redis, ask, how == DLK_REDIS_WITH_TEXT))
+        dlk_redis_ask_sent(redis, ask);
+    else
+        dlk_redis_ask_refuse(redis, ask,
+                             dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
+}
+
 /* An error reply: nothing was done. */
 void dlk_redis_ask_take_error(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
@@ -233,21 +277,7 @@ void dlk_redis_ask_take_error(dlk_redis *redis, dlk_ask *ask, const dlk_resp *re
     bool script = ask->verb != DLK_LIST && ask->verb != DLK_DOCTOR;
     if (script && dlk_resp_begins(reply, "NOSCRIPT") &&
         ask->scratch != DLK_REDIS_WITH_TEXT) {
-        if ((ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT) &&
-            given_back_behind(redis, ask, ask->number)) {
-            dlk_redis_ask_answer(redis, ask, DLK_NOT_SENT);
-            return;
-        }
-        if (ask->verb == DLK_RELEASE && ask->next &&
-            given_back_behind(redis, ask, ask->next))
-            ask->next = 0;
-        dlk_list_remove(&ask->link);
-        ask->scratch = DLK_REDIS_WITH_TEXT;
-        if (dlk_redis_ask_put(redis, ask, true))
-            dlk_redis_ask_sent(redis, ask);
-        else
-            dlk_redis_ask_refuse(redis, ask,
-                                 dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
+        send_again(redis, ask, DLK_REDIS_WITH_TEXT);
         return;
     }
     /* Something else lies where our lock was, so it isn't ours. */
@@ -309,10 +339,25 @@ int64_t dlk_redis_look_again(dlk_redis *redis, const dlk_ask *ask, int64_t left_
     return left_ms >= 0 && left_ms < retry_ms ? left_ms : retry_ms;
 }
 
+/* To the SET: nil says that the lock is somebody's, and be it ours. The script finds out whose. */
+static bool take_set(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+{
+    if (reply->type == DLK_RESP_NIL) {
+        send_again(redis, ask, 0);
+        return true;
+    }
+    if (reply->type != DLK_RESP_STATUS)
+        return false;
+    done(redis, ask);
+    return true;
+}
+
 /* A text is our token, a number what is left of somebody's lease (-1: it has no end). */
 static bool take_acquired(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
-    const dlk_redis_key *key = ask->key->data;
+    dlk_redis_key *key = ask->key->data;
+    if (ask->scratch == DLK_REDIS_BY_SET)
+        return take_set(redis, ask, reply);
     if (reply->type == DLK_RESP_INTEGER &&
         (reply->integer >= (key->hands_over ? -DLK_REDIS_MOMENT_MAX : -1) ||
          key->forms[0]->queues)) {
@@ -321,6 +366,7 @@ static bool take_acquired(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
             wait_ms = dlk_redis_handover_wait(ask, wait_ms);
         else if (key->forms[0]->queues)
             wait_ms = dlk_redis_fair_wait(ask, wait_ms);
+        key->held = true;
         ask->wait_ms = dlk_redis_look_again(redis, ask, wait_ms);
         ask->no_place = ask->once && ask->key->queues;
         dlk_redis_ask_answer(redis, ask, DLK_HELD);
@@ -329,6 +375,7 @@ static bool take_acquired(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
     bool tokens = key->forms[ask->shared]->tokens;
     if (!dlk_resp_decimal(reply, &ask->token) || (ask->token != 0) != tokens)
         return false;
+    key->held = false;
     if (key->hands_over)
         dlk_redis_handover_acquired(ask);
     done(redis, ask);

@@ -7,9 +7,10 @@
 #include "backends/redis/connection.h"
 #include "backends/redis/scripts.h"
 
-/* In ask->scratch of a script's request: it has been sent with its text; the first answer to come
- * is that to ASKING. */
+/* In ask->scratch of a script's request: it has been sent with its text; as a SET, which the script
+ * follows where that wasn't enough; the first answer to come is that to ASKING. */
 #define DLK_REDIS_WITH_TEXT 1
+#define DLK_REDIS_BY_SET    2
 #define DLK_REDIS_ASKING    0x40
 
 /* A cluster's own request: who has which slots? */

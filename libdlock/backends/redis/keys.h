@@ -17,6 +17,7 @@ typedef struct dlk_redis_key {
 
     bool tagged;              /* the name has a hash tag of its own, or looks like it */
     bool told;                /* a release is, on a channel */
+    bool held;                /* by somebody else, when it was last asked for */
     bool hands_over;          /* the server decides who is next: handover.h */
     unsigned char slot_count; /* keys behind the derived ones, where the form has such */
     uint16_t slot;            /* in a cluster */

@@ -218,6 +218,7 @@ static void more_of_redlock(const struct dlk_redis *redis, const dlk_ask *ask,
 static const dlk_redis_form plain_node = {
     .id = DLK_FORM_REDLOCK,
     .kind = DLOCK_MUTEX,
+    .sets = true,
     .channel = "dlock_channel",
     .keys = {1, 1, 1, 1, 1, 2},
     .derived = {TOKEN},

@@ -69,6 +69,7 @@ typedef struct dlk_redis_form {
     /* What is put before the name (p:{N}), or with ':' at its beginning behind it ({N}:s). */
     const char *derived[DLK_REDIS_DERIVED];
     unsigned char keys[DLK_SCRIPT_COUNT]; /* how many KEYS each script gets */
+    bool sets; /* a plain SET NX PX says of a free lock all that its acquire does */
     bool renews_alone; /* its renew looks at none of the arguments that it adds */
     size_t more_count;
     dlk_redis_more *more;

@@ -104,6 +104,30 @@ TEST(a_lock_lies_on_every_node_and_is_given_back_on_every_node)
     world_clear(&w);
 }
 
+TEST(a_free_lock_is_asked_for_without_a_script)
+{
+    SET(3, "");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    dlock_hold *hold = lock ? take_everywhere(lock, "L") : NULL;
+    CHECK(hold);
+    world_give(hold);
+    AWAIT(world_keys(&w, "L") == 0);
+    for (int i = 0; i < 3;
+         i++) /* where its rights were asked for, and the release was one */
+        CHECK_STR(redis_server_call(&w.node[i], "CONFIG RESETSTAT"), "OK");
+    hold = world_take(lock, 60000);
+    CHECK(hold);
+    AWAIT(world_keys(&w, "L") == 3);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ_INT(world_calls(&w, i, "evalsha") + world_calls(&w, i, "eval"), 0);
+    world_give(hold);
+    AWAIT(world_keys(&w, "L") == 0);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
 TEST(who_is_refused_by_most_nodes_leaves_nothing_on_the_others)
 {
     SET(5, "");
