@@ -1,6 +1,7 @@
 """The Go of these tests, and the libdlock that it finds."""
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent.parent
@@ -26,3 +27,9 @@ def environment(pkgconfig=None, libraries=None, **more):
             'CGO_LDFLAGS': f'-O2 -g -Wl,-rpath,{libraries}',
             'CGO_ENABLED': '1', 'GOTOOLCHAIN': 'local', 'GOROOT': '',
             'GOFLAGS': '-modcacherw -buildvcs=false', **more}
+
+
+def fetch(folder):
+    """What the module there needs of others, before a clock runs."""
+    subprocess.run([TOP / 'tools' / 'fetch', where(), 'mod', 'download'], cwd=folder,
+                   env=environment(), stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True)

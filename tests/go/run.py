@@ -116,6 +116,7 @@ def go_test(tap, arguments):
 
 def main():
     tap = Tap(Watch())
+    golang.fetch(sys.argv[1])
     *flags, packages = sys.argv[2:]
     good, wrong = go_test(tap, [*flags, packages])
     while tap.void:

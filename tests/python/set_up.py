@@ -76,7 +76,8 @@ def make_all(top, folder):
     tools = folder / 'venv' / 'bin'
     python = tools / 'python'
     pip = [python, '-m', 'pip', '--disable-pip-version-check', '--quiet']
-    run([*pip, 'install', '--only-binary=:all:', '-r', HERE / 'requirements.txt'])
+    run([top / 'tools' / 'fetch', *pip, 'install', '--only-binary=:all:', '-r',
+         HERE / 'requirements.txt'])
     env = {**os.environ, 'PATH': f'{tools}:{os.environ["PATH"]}'}
     for name in ('CC', 'CXX', 'CFLAGS', 'LDFLAGS'):
         env.pop(name, None)

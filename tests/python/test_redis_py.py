@@ -34,8 +34,9 @@ def sdist():
     name = f'redis-{redis.__version__}'
     found = FOLDER / 'redis-py' / f'{name}.tar.gz'
     if not found.exists():
-        subprocess.run([sys.executable, '-m', 'pip', '--quiet', '--disable-pip-version-check',
-                        'download', '--no-deps', '--no-binary=redis', '--dest', found.parent,
+        subprocess.run([TOP / 'tools' / 'fetch', sys.executable, '-m', 'pip', '--quiet',
+                        '--disable-pip-version-check', 'download', '--no-deps',
+                        '--no-binary=redis', '--dest', found.parent,
                         f'redis=={redis.__version__}'],
                        stdin=subprocess.DEVNULL, check=True)
     return found, name

@@ -2,7 +2,7 @@
 # Makes OUTPUT, a program that is Peer with this version of Redisson: build.sh OUTPUT VERSION
 set -eu
 here=$(dirname "$0") output=$1 version=$2
-mvn -q -B -f "$here/pom.xml" "-Dredisson=$version" dependency:build-classpath \
+"$here/../../../tools/fetch" mvn -q -B -f "$here/pom.xml" "-Dredisson=$version" dependency:build-classpath \
     "-Dmdep.outputFile=$output.classpath" >"$output.log" 2>&1 || { cat "$output.log" >&2; exit 1; }
 mkdir -p "$output.classes"
 javac -cp "$(cat "$output.classpath")" -d "$output.classes" "$here"/*.java
