@@ -22,27 +22,28 @@ def read(pid, thread, what):
     return ''
 
 
-def family(pid):
-    """A process, and all that it and they have started, but for us."""
+def family(pid, most):
+    """A process, and all that it and they have started, but for us; @most so many."""
     pids = [pid]
     for one in pids:
         for thread in threads_of(one):
             pids += [int(child) for child in read(one, thread, 'children').split()]
-        if len(pids) > PROCESSES_MAX:
+        if len(pids) > most:
             break
-    return [one for one in pids[:PROCESSES_MAX] if one != os.getpid()]
+    return [one for one in pids[:most] if one != os.getpid()]
 
 
 class Look:
     """What is seen of them all, each time."""
 
-    def __init__(self):
+    def __init__(self, most=PROCESSES_MAX):
+        self.most = most    # processes that are looked at
         self.waiting = {}   # thread: its state, how long it had run, and since when
 
     def longest(self, pid, now):
         """For how long somebody hasn't run by now who wanted to, or stands in the kernel."""
         waiting = {}
-        for one in family(pid):
+        for one in family(pid, self.most):
             for thread in threads_of(one):
                 state = read(one, thread, 'stat').rpartition(')')[2].strip()[:1]
                 if state not in ('R', 'D'):
