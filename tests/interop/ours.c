@@ -6,7 +6,7 @@
  *
  * The first is Redis; the settings are those of the client that is told of releases, and spin locks
  * have one that asks. The second, ports with a colon before them, is ZooKeeper, or whatever URI it
- * begins; there each slot has a client, and so a session, of its own.
+ * begins; there each slot has a client of its own, and with it a session, but on Redis.
  * Each slot is a thread, which does what it is told in that order; the first thread reads. */
 #include "interop/ours.h"
 
@@ -63,7 +63,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-static bool has_sessions(void)
+static bool own_clients(void)
 {
     return strchr(arguments[1], ':') != NULL;
 }
@@ -92,6 +92,8 @@ static const ours_clients *clients_of_its_own(void)
     if (own == NULL)
         die("no memory");
     own->told = open_uri(uri);
+    if (strncmp(uri, "redis", strlen("redis")) == 0)
+        own->ttl_ms = atoll(arguments[2]);
     return own;
 }
 
@@ -108,7 +110,7 @@ static slot *slot_of(const char *name)
     (void)pthread_mutex_init(&me->mutex, NULL);
     (void)pthread_cond_init(&me->come, NULL);
     contender_init(&me->contender, me->name,
-                   has_sessions() ? clients_of_its_own() : &clients);
+                   own_clients() ? clients_of_its_own() : &clients);
     if (pthread_create(&thread, NULL, run, me) != 0)
         die("no thread");
     (void)pthread_detach(thread);
@@ -160,7 +162,7 @@ int main(int argc, char **argv)
         die("usage: interop-ours PORT,…|HOSTS TTL_MS [SETTINGS]");
     (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     arguments = argv;
-    if (!has_sessions())
+    if (!own_clients())
         open_clients();
     (void)puts("ready ok");
     while (fgets(line, sizeof line, stdin) != NULL) {

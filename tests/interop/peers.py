@@ -61,6 +61,17 @@ class Slot:
     def is_silent(self):
         return self.answers.empty()
 
+    def still_waits(self, what, lease_s):
+        """Who came in is two at once, unless the other's lease of @lease_s ended in a stand-still;
+        who says anything else, that a server is silent, has only failed."""
+        if self.is_silent():
+            return
+        answer, _ = self.hear()
+        text = f'{self.name} waits, {what}, and says: {answer}'
+        if answer.startswith('ok'):
+            raise tap.Broken(text, lease_s)
+        raise AssertionError(text)
+
     def tell(self, line, expected='ok'):
         """Says it and returns the words behind the expected answer."""
         self.say(line)
