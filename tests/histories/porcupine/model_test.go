@@ -49,6 +49,16 @@ func TestGrantsThatOverlapInTheAnswersOnlyAreFine(t *testing.T) {
 	expect(t, porcupine.Ok, plainStay(1, 10, 0), second)
 }
 
+func TestAGrantThatWasOverWhenItWasToldIsFine(t *testing.T) {
+	late := plainStay(1, 10, 0)
+	late.granted, late.checks, late.leave, late.left, late.confirmed = 3*second, nil, 3*second+5, 3*second+9, false
+	late.until, late.lost = late.granted, true
+	next := plainStay(2, 11, 2*second+50)
+	expect(t, porcupine.Ok, late, next)
+	late.until++ // something was left
+	expect(t, porcupine.Illegal, late, next)
+}
+
 func TestTwoHoldersAtOnceAreRefused(t *testing.T) {
 	expect(t, porcupine.Illegal, plainStay(1, 10, 0), plainStay(2, 11, 20))
 }

@@ -118,6 +118,11 @@ func (s *stay) end() (deed, int64, int64) {
 	if forgotten != 0 {
 		from = min(from, forgotten)
 	}
+	if s.until <= s.granted {
+		// Nothing was left of it when it was told, as when its process stood still between the
+		// answer and the telling: it had ended before.
+		from = s.asked
+	}
 	return expire, max(from, s.asked), max(s.last(), s.until) + s.worker.backend.ttl + grace
 }
 
