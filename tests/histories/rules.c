@@ -189,13 +189,23 @@ void rule_exclusion(checker *c, op *o, int64_t at)
 
 /* ---- Order and liveness ---- */
 
+/* Until its client's own release has ended, who waits there has no place among clients. */
+static bool waits_for_its_own_client(const op *waiter)
+{
+    for (const op *o = waiter->lock->ops; o; o = o->next_of_lock)
+        if (o != waiter && o->peer == waiter->peer && o->client == waiter->client &&
+            o->granted != 0 && o->lost == 0 && !get_along(waiter, o))
+            return true;
+    return false;
+}
+
 /* Whether who waits should have been served first. Within a client that is always so; among
  * clients it is the client that has a place in the queue, as long as somebody there waits. */
 static bool was_before(const checker *c, const op *waiter, const op *granted)
 {
     if (waiter->peer == granted->peer && waiter->client == granted->client)
         return waiter->queued + c->slack < granted->asked;
-    return granted->peer->backend->fifo &&
+    return granted->peer->backend->fifo && !waits_for_its_own_client(waiter) &&
            waiter->head_since + c->slack < granted->place_since;
 }
 

@@ -395,6 +395,24 @@ TEST(a_client_keeps_its_place_while_somebody_there_waits)
     CHECK_STR(end(2000), "");
 }
 
+TEST(a_client_that_gives_back_what_it_had_stands_in_the_line_no_sooner)
+{
+    history_record over = record(1, 1604, HISTORY_LEFT);
+    begin("fifo=1 deaths=1");
+    ask(1, 1, 0);
+    granted(1, 1, 10, 10);
+    ask(1, 2, 20);
+    ask(2, 3, 1500);
+    put(1, record(1, 1600, HISTORY_LEAVE));
+    granted(2, 3, 1602, 11); /* told before worker 1 is told that its release is done */
+    put(1, over);
+    pulse(1, 1620, 0);
+    leave(2, 3, 1630, DLOCK_OK);
+    granted(1, 2, 1650, 12);
+    leave(1, 2, 1660, DLOCK_OK);
+    CHECK_STR(end(2000), "");
+}
+
 TEST(who_promises_no_order_may_overtake)
 {
     overtake("fifo=0 deaths=1", 0);
