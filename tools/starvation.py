@@ -28,12 +28,9 @@ class Machine(threading.Thread):
     def run(self):
         look = starved.Look(PROCESSES_MAX)
         while True:
-            began = time.time()
-            time.sleep(EVERY_S)
-            now = time.time()
-            late = max(look.longest(os.getpid(), now), now - began - EVERY_S)
+            late = look.nap(os.getpid(), EVERY_S)
             if late >= starved.STARVED_S:
-                self.stretches.append((now - late, now))
+                self.stretches.append((time.time() - late, time.time()))
 
     def longest_within(self, began, ended):
         """Of the stretches that have some of it, in seconds; 0 if there is none."""

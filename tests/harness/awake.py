@@ -12,17 +12,13 @@ import signal
 import time
 
 import starved
+from starved import now
 
 NAP_S = 0.005
 STALLED_S = 0.1          # what is shorter excuses nothing
 STALLS_MAX = 64          # of each core, the last ones are kept
 SEEN, COUNT, STALLS = range(3)
 WORDS = STALLS + 2 * STALLS_MAX
-
-
-def now():
-    """Seconds, those in which the machine was suspended with them."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Watch:
@@ -49,11 +45,9 @@ class Watch:
             os.closerange(0, 4096)
             look = starved.Look()
             while os.getppid() == self.parent:
-                began = now()
                 # When it is to be seen next: what it misses because it gets nothing, too, counts.
                 self.words[row + SEEN] = time.time_ns() + int(starved.STARVED_S * 1e9)
-                time.sleep(starved.EVERY_S)
-                late = max(look.longest(self.parent, now()), now() - began - starved.EVERY_S)
+                late = look.nap(self.parent)
                 if late >= starved.STARVED_S:
                     self.note(row, late)
         finally:

@@ -1,11 +1,17 @@
 """Who of a test's processes wants to run and doesn't, for awake.py; see starved.h."""
 import contextlib
 import os
+import time
 
 EVERY_S = 0.25
 STARVED_S = 1.0     # less is usual where many share a core
 PROCESSES_MAX = 64
 THREADS_MAX = 64
+
+
+def now():
+    """Seconds, those in which the machine was suspended with them."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def threads_of(pid):
@@ -40,8 +46,8 @@ class Look:
         self.most = most    # processes that are looked at
         self.waiting = {}   # thread: its state, how long it had run, and since when
 
-    def longest(self, pid, now):
-        """For how long somebody hasn't run by now who wanted to, or stands in the kernel."""
+    def longest(self, pid, at):
+        """For how long somebody hasn't run by @at who wanted to, or stands in the kernel."""
         waiting = {}
         for one in family(pid, self.most):
             for thread in threads_of(one):
@@ -51,6 +57,12 @@ class Look:
                 ran = read(one, thread, 'schedstat').partition(' ')[0]
                 before = self.waiting.get(thread)
                 same = before and before[:2] == (state, ran)
-                waiting[thread] = (state, ran, before[2] if same else now)
+                waiting[thread] = (state, ran, before[2] if same else at)
         self.waiting = waiting
-        return max((now - since for _, _, since in waiting.values()), default=0.0)
+        return max((at - since for _, _, since in waiting.values()), default=0.0)
+
+    def nap(self, pid, every_s=EVERY_S):
+        """Returns for how long by its end somebody, or who naps, has waited for a processor."""
+        began = now()
+        time.sleep(every_s)
+        return max(self.longest(pid, now()), now() - began - every_s)

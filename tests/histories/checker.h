@@ -101,6 +101,11 @@ struct op {
     op *next_of_lock, *next_of_table;
 };
 
+static inline bool checker_same_client(const op *a, const op *b)
+{
+    return a->peer == b->peer && a->client == b->client;
+}
+
 typedef struct neighbour {
     int64_t sequence, token, seen;
 } neighbour;

@@ -42,11 +42,6 @@ static op **place_of(checker *c, uint64_t id)
     return at;
 }
 
-static bool same_client(const op *a, const op *b)
-{
-    return a->peer == b->peer && a->client == b->client;
-}
-
 static op *add_op(checker *c, peer *p, const history_record *r)
 {
     op **at = place_of(c, r->op), *o = new (sizeof(*o));
@@ -64,7 +59,7 @@ static op *add_op(checker *c, peer *p, const history_record *r)
               .queued = later(r->time, p->gap_end)};
     o->head_since = o->place_since = o->queued;
     for (const op *other = o->lock->ops; other; other = other->next_of_lock)
-        if (!other->answered && same_client(o, other) &&
+        if (!other->answered && checker_same_client(o, other) &&
             other->place_since < o->place_since)
             o->place_since =
                 other->place_since; /* a place is kept for whoever comes next */
@@ -99,7 +94,7 @@ static void stop_holding(op *o, int64_t since)
 static void client_moved(op *mover, int64_t at)
 {
     for (op *o = mover->lock->ops; o; o = o->next_of_lock) {
-        if (o == mover || o->answered || !same_client(o, mover))
+        if (o == mover || o->answered || !checker_same_client(o, mover))
             continue;
         o->head_since = later(o->head_since, at);
         if (mover->granted != 0)

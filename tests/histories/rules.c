@@ -193,8 +193,8 @@ void rule_exclusion(checker *c, op *o, int64_t at)
 static bool waits_for_its_own_client(const op *waiter)
 {
     for (const op *o = waiter->lock->ops; o; o = o->next_of_lock)
-        if (o != waiter && o->peer == waiter->peer && o->client == waiter->client &&
-            o->granted != 0 && o->lost == 0 && !get_along(waiter, o))
+        if (o != waiter && checker_same_client(o, waiter) && o->granted != 0 &&
+            o->lost == 0 && !get_along(waiter, o))
             return true;
     return false;
 }
@@ -203,7 +203,7 @@ static bool waits_for_its_own_client(const op *waiter)
  * clients it is the client that has a place in the queue, as long as somebody there waits. */
 static bool was_before(const checker *c, const op *waiter, const op *granted)
 {
-    if (waiter->peer == granted->peer && waiter->client == granted->client)
+    if (checker_same_client(waiter, granted))
         return waiter->queued + c->slack < granted->asked;
     return granted->peer->backend->fifo && !waits_for_its_own_client(waiter) &&
            waiter->head_since + c->slack < granted->place_since;
