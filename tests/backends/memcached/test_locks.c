@@ -615,7 +615,9 @@ TEST(full_memory_refuses_new_locks_and_keeps_those_that_are_held)
     CHECK_ERR(dlock_acquire(all.other, "full", 0, &none, &err), DLOCK_EUNAVAIL, err);
     CHECK_OK(dlock_hold_verify(all.hold, NULL), NULL);
     CHECK_OK(dlock_hold_release(all.hold, NULL), NULL);
-    CHECK_OK(dlock_acquire(all.other, "full", 0, &none, &err), err);
+    /* Not at once: an item that was read lately may stand in a list that memcached's maintainer of
+     * its LRU works off, and its memory is free only then. */
+    AWAIT(dlock_acquire(all.other, "full", 0, &none, NULL) == DLOCK_OK);
     CHECK_OK(dlock_hold_release(none, NULL), NULL);
 }
 
