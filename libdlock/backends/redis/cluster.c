@@ -445,6 +445,7 @@ static void pull(dlk_cluster *cluster)
 
 static void cluster_sleep(dlk_backend *backend, int64_t until)
 {
+    static const struct timespec soon = {.tv_nsec = DLK_NS_PER_MS};
     dlk_cluster *cluster = self(backend);
     struct timespec left;
     size_t used = 0;
@@ -462,10 +463,12 @@ static void cluster_sleep(dlk_backend *backend, int64_t until)
         pull(cluster); /* nothing has come elsewhere */
         return;
     }
-    int ready =
-        ppoll(cluster->polls, used, dlk_redis_time_left(doze, until, &left), NULL);
+    /* Without memory for them all nobody would hear of the rest, nor perhaps be woken. */
+    const struct timespec *limit =
+        cluster->armed < cluster->count ? &soon : dlk_redis_time_left(doze, until, &left);
+    int ready = ppoll(cluster->polls, used, limit, NULL);
     if (ready < 0 && errno != EINTR) /* no memory: not to be asked again at once */
-        (void)nanosleep(&(struct timespec){.tv_nsec = DLK_NS_PER_MS}, NULL);
+        (void)nanosleep(&soon, NULL);
     for (size_t i = 0; ready <= 0 && i < used; i++)
         cluster->polls[i].revents = 0;
     pull(cluster);

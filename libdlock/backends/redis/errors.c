@@ -63,7 +63,7 @@ static const meaning phrases[] = {
     {"while the cluster is down", DLOCK_EUNAVAIL, "the cluster is down"},
     {"cluster support disabled", DLOCK_EINVAL,
      "the server is no node of a cluster: write redis:// instead of redis+cluster://"},
-    {"max number of clients reached", DLOCK_EUNAVAIL, "the server has too many clients"},
+    {"max number of clients", DLOCK_EUNAVAIL, "the server has too many clients"},
     {"DB index is out of range", DLOCK_EINVAL,
      "the server has no database of that number"},
     {"syntax error", DLOCK_ENOTSUP, "the server is too old for this (Redis 6.0 has it)"},
