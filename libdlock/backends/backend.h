@@ -112,6 +112,9 @@ struct dlk_backend_type {
     /* Ends the connections in good order. Everything PENDING has been answered before, or is
      * answered UNKNOWN or NOT_SENT now. No driver is inside. `ask` answers NOT_SENT from now on. */
     void (*stop)(dlk_backend *backend);
+    /* Whether something is being given back that nobody waits for, and that takes requests which
+     * aren't written yet: closing waits for that, as for releases. NULL: never. */
+    bool (*gives)(const dlk_backend *backend);
     void (*free)(
         dlk_backend *backend); /* after stop; joins what threads it has. No mutex held. */
     /* In a fork's child, called from the atfork handler: close the inherited descriptors, touch

@@ -64,6 +64,11 @@ static bool expects(const dlk_engine *engine)
            (engine->pending_ops > 0 && !dlk_engine_is_left(engine));
 }
 
+static bool still_gives(const dlk_engine *engine)
+{
+    return type_of(engine)->gives && type_of(engine)->gives(engine->backend);
+}
+
 /* Whether the engine's thread has to drive, were nobody else to. */
 static bool engine_must_drive(const dlk_engine *engine, int64_t now)
 {
@@ -74,7 +79,7 @@ static bool engine_must_drive(const dlk_engine *engine, int64_t now)
         atomic_load_explicit(&engine->news, memory_order_relaxed))
         return true;
     if (engine->life == DLK_LIFE_CLOSING)
-        return engine->in_flight > 0;
+        return engine->in_flight > 0 || still_gives(engine);
     return engine->look_at <= now && expects(engine);
 }
 
@@ -438,7 +443,8 @@ static bool may_finish(dlk_engine *engine, int64_t now)
 {
     if (engine->life != DLK_LIFE_CLOSING || engine->driven)
         return false;
-    return dlk_core_unconfirmed(&engine->core) == 0 || now >= engine->close_until;
+    return (dlk_core_unconfirmed(&engine->core) == 0 && !still_gives(engine)) ||
+           now >= engine->close_until;
 }
 
 static void engine_sleep(dlk_engine *engine, int64_t until)

@@ -303,6 +303,16 @@ static void mc_flush(dlk_backend *backend)
         dlk_mc_wake(mc); /* what is left has to wait for the socket: poll for it */
 }
 
+/* A release may have to read first whose the item is. */
+static bool mc_gives(const dlk_backend *backend)
+{
+    const dlk_mc *mc = (const dlk_mc *)backend;
+    DLK_LIST_FOR(it, &mc->flight.asks)
+    if (DLK_LIST_ITEM(it, dlk_ask, link)->verb == DLK_RELEASE)
+        return true;
+    return false;
+}
+
 static void mc_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
 {
     (void)backend;
@@ -333,6 +343,7 @@ const dlk_backend_type dlk_memcached_backend = {
     .open = mc_open,
     .start = mc_start,
     .stop = mc_stop,
+    .gives = mc_gives,
     .free = mc_free,
     .forked = mc_forked,
     .key_open = dlk_mc_key_open,

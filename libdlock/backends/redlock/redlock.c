@@ -211,7 +211,8 @@ static void redlock_start(dlk_backend *backend, int64_t now)
     node->backend->type->start(node->backend, now);
 }
 
-/* What is still to be given back has been asked for: the nodes write it before they go. */
+/* What is still to be given back has been asked for: the nodes write it before they go. Where it
+ * takes more than that, `gives` has been waited for. */
 static void redlock_stop(dlk_backend *backend)
 {
     dlk_redlock *redlock = self(backend);
@@ -219,6 +220,18 @@ static void redlock_stop(dlk_backend *backend)
     EACH_NODE(redlock, node)
     node->backend->type->stop(node->backend);
     dlk_redlock_count(redlock);
+}
+
+/* By then most of them have given it back. */
+static bool redlock_gives(const dlk_backend *backend)
+{
+    const dlk_redlock *redlock = (const dlk_redlock *)backend;
+    for (int i = 0; i < redlock->count; i++) {
+        const dlk_backend *node = redlock->nodes[i].backend;
+        if (node->type->gives && node->type->gives(node))
+            return true;
+    }
+    return false;
 }
 
 static void redlock_forked(dlk_backend *backend)
@@ -426,10 +439,11 @@ static const char *const memlock_schemes[] = {"memlock", NULL};
 
 #define FUNCTIONS                                                                        \
     .open = redlock_open, .start = redlock_start, .stop = redlock_stop,                  \
-    .free = redlock_free, .forked = redlock_forked, .key_open = dlk_redlock_key_open,    \
-    .key_close = dlk_redlock_key_close, .ask = dlk_redlock_ask, .watch = redlock_watch,  \
-    .tick = redlock_tick, .arm = redlock_arm, .sleep = redlock_sleep,                    \
-    .process = redlock_process, .kick = redlock_kick, .flush = redlock_flush
+    .gives = redlock_gives, .free = redlock_free, .forked = redlock_forked,              \
+    .key_open = dlk_redlock_key_open, .key_close = dlk_redlock_key_close,                \
+    .ask = dlk_redlock_ask, .watch = redlock_watch, .tick = redlock_tick,                \
+    .arm = redlock_arm, .sleep = redlock_sleep, .process = redlock_process,              \
+    .kick = redlock_kick, .flush = redlock_flush
 
 const dlk_backend_type dlk_redlock_backend = {
     .name = "redlock",

@@ -110,6 +110,58 @@ TEST(without_one_of_them_there_are_locks_and_without_two_there_are_none)
     CHECK_OK(dlock_hold_release(again, NULL), NULL);
 }
 
+static bool is_connected_to_all(dlock_client *client)
+{
+    int64_t end = world_awake_ms() + world_limit_ms();
+    while (world_awake_ms() < end) {
+        DLOCK_AUTO(dlock_hold) hold = NULL;
+        if (dlock_acquire(client, "everywhere", world_limit_ms(), &hold, NULL) !=
+            DLOCK_OK)
+            return false;
+        for (int i = 0; i < 20 && items("everywhere") < NODES; i++)
+            world_nap();
+        bool all = items("everywhere") == NODES;
+        if (dlock_hold_release(hold, NULL) != DLOCK_OK || all)
+            return all;
+    }
+    return false;
+}
+
+/* It hears of the acquire late, and then has to be read before it can be given back there. */
+TEST(closing_gives_it_back_on_the_slowest_as_well)
+{
+    if (!set_up())
+        return;
+    DLOCK_AUTO(dlock_client) client = client_of(LEASE_MS);
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    CHECK(is_connected_to_all(client));
+    memcached_server_freeze(&nodes[2]);
+    dlock_err taken = dlock_acquire(client, "slow", world_limit_ms(), &hold, NULL);
+    dlock_err given = dlock_hold_release(hold, NULL);
+    memcached_server_thaw(&nodes[2]);
+    CHECK_EQ_INT(taken, DLOCK_OK);
+    CHECK_EQ_INT(given, DLOCK_OK);
+    CHECK_OK(dlock_client_close(client, NULL), NULL);
+    CHECK_EQ_INT(items("slow"), 0);
+}
+
+TEST(closing_does_not_wait_for_ever_for_one_that_is_frozen)
+{
+    if (!set_up())
+        return;
+    DLOCK_AUTO(dlock_client) client = client_of(LEASE_MS);
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    CHECK(is_connected_to_all(client));
+    memcached_server_freeze(&nodes[2]);
+    dlock_err taken = dlock_acquire(client, "frozen", world_limit_ms(), &hold, NULL);
+    dlock_err given = dlock_hold_release(hold, NULL);
+    dlock_err closed = dlock_client_close(client, NULL);
+    memcached_server_thaw(&nodes[2]);
+    CHECK_EQ_INT(taken, DLOCK_OK);
+    CHECK_EQ_INT(given, DLOCK_OK);
+    CHECK_EQ_INT(closed, DLOCK_OK);
+}
+
 TEST(what_can_t_be_a_quorum_is_refused)
 {
     static const char *const uris[] = {"memlock://a", "memlock://a,b",
