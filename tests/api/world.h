@@ -1,6 +1,7 @@
 /* What the API tests share: a lock service of their own, short ways to open things, and ways to
- * await instead of to sleep. Which backend is under test says DLK_TEST_BACKEND: mem (default),
- * file, redis, memcached or zookeeper. A test names its locks after itself, so that tests don't meet. */
+ * await instead of to sleep. Which backend is under test says DLK_TEST_BACKEND: mem (default), or
+ * another one that world_service.c lists. A test names its locks after itself, so that tests don't
+ * meet. */
 #ifndef TESTS_API_WORLD_H
 #define TESTS_API_WORLD_H
 
@@ -41,7 +42,11 @@
     awake_with_lease_from((ttl_ms), world_limit_ms(), (run), __func__)
 
 bool world_ready(void);
+/* Whether its server is installed; else the test is marked as skipped. */
+bool world_is_available(void);
 bool world_is(const char *backend);
+/* A Redis by itself, or behind a Sentinel, or a cluster of one node. */
+bool world_is_one_redis(void);
 /* Are clients served in the order in which they came? */
 bool world_is_fair(void);
 const char *world_uri(void);
@@ -119,10 +124,13 @@ int world_child_end(pid_t pid);
 
 /* The server under test, for those who mistreat it. */
 struct redis_server *world_redis(void);
-/* Those of a Redlock, from 0. */
+/* Has the Sentinel call the Redis at this port by that name, too. */
+bool world_sentinel_names(const char *service, int port);
+struct memcached_server *world_memcached(void);
+/* Those of a Redlock or memlock, from 0. */
 #define WORLD_NODES 3
 struct redis_server *world_node(int index);
-struct memcached_server *world_memcached(void);
+struct memcached_server *world_memcached_node(int index);
 struct zookeeper_server *world_zookeeper(void);
 struct etcd_server *world_etcd(void);
 /* On ZooKeeper: the node that all locks are below. */

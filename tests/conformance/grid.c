@@ -3,11 +3,7 @@
 
 #include "shim.h"
 
-#include "harness/etcd_server.h"
-#include "harness/memcached_server.h"
-#include "harness/redis_server.h"
 #include "harness/starved.h"
-#include "harness/zookeeper_server.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -89,10 +85,14 @@ bool grid_can(const ability *wanted)
     return true;
 }
 
+bool grid_has_tokens(void)
+{
+    return world_kind() != DLOCK_SEMAPHORE && !service_here()->no_tokens;
+}
+
 bool grid_rises(int64_t earlier, int64_t later)
 {
-    bool none = world_kind() == DLOCK_SEMAPHORE;
-    return none ? later == 0 : later > earlier;
+    return grid_has_tokens() ? later > earlier : later == 0;
 }
 
 int64_t grid_slack_ms(void)
@@ -362,7 +362,8 @@ static bool is_exception(const struct row *row)
         const exception *one = &exceptions[i];
         snprintf(ids, sizeof(ids), " %s ", one->rows);
         if ((!one->kind || grid_kind_is(one->kind)) &&
-            (!one->layout || grid_layout_is(one->layout)) && strstr(ids, id))
+            (!one->layout || grid_layout_is(one->layout)) &&
+            (!one->backend || world_is(one->backend)) && strstr(ids, id))
             reason = one->reason;
     }
     return reason != NULL;
@@ -383,13 +384,7 @@ static int run(const struct row *row, const column *at)
     (void)signal(SIGINT, on_end);
     /* Beside a dozen others a Java machine alone needs half a minute. */
     (void)alarm(longest_s());
-    if (strcmp(at->backend, "memcached") == 0 && !memcached_server_available())
-        return NOT_HERE;
-    if (strcmp(at->backend, "redis") == 0 && !redis_server_available())
-        return NOT_HERE;
-    if (strcmp(at->backend, "zookeeper") == 0 && !zookeeper_server_available())
-        return NOT_HERE;
-    if (strcmp(at->backend, "etcd") == 0 && !etcd_server_available())
+    if (!world_is_available())
         return NOT_HERE;
     /* What is done to a server is done to one of the cell's own. */
     if (strstr(" A6 N1 N8 N9 C3 C11 T3 ", row->id))

@@ -66,10 +66,10 @@ typedef struct column {
 extern const column columns[];
 extern const size_t column_count;
 
-/* Rows that aren't about a kind or layout, and why. */
+/* Rows that aren't about a backend, kind or layout, and why. */
 typedef struct exception {
-    const char *kind, *layout; /* NULL: any */
-    const char *rows;          /* their ids, with spaces between */
+    const char *backend, *kind, *layout; /* NULL: any */
+    const char *rows;                    /* their ids, with spaces between */
     const char *reason;
 } exception;
 
@@ -85,6 +85,7 @@ void grid_shown_by(const char *file, const char *test);
 bool grid_binding_is(const char *name);
 bool grid_layout_is(const char *name);
 bool grid_kind_is(const char *name);
+bool grid_has_tokens(void);
 /* A later grant's token is larger, where grants have one. */
 bool grid_rises(int64_t earlier, int64_t later);
 

@@ -203,7 +203,7 @@ ROW(A8, stopped_half_way, "a change that stops half-way leaves no lock behind")
     CHECK_STR(redis_server_call(world_redis(), "ACL SETUSER u on nopass ~* &* +@all"),
               "OK");
     DLOCK_AUTO(dlock_client)
-    client = grid_client_at(service_uri("u:x@", world_redis()->port), NULL);
+    client = grid_client_at(service_uri("u:x@", "127.0.0.1", service_port()), NULL);
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
     const char *counter = service_here()->counter;
     char ill[128], well[128];

@@ -21,7 +21,7 @@ static void nap_ms(int64_t ms)
 static bool is_away(dlock_err code)
 {
     return code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN ||
-           (code == DLOCK_EQUORUM && world_is("redlock"));
+           (code == DLOCK_EQUORUM && service_here()->quorum);
 }
 
 /* What a client without a service can be asked, and how soon it has to say something. */
@@ -114,7 +114,7 @@ ROW(N1, refused, "nobody listens: connections are refused")
         DLOCK_AUTO(dlock_client) none = NULL;
         int64_t began = world_now_ms();
         CHECK_EQ_INT(dlock_client_open(world_uri(), NULL, &none, NULL),
-                     world_is("redlock") ? DLOCK_EQUORUM : DLOCK_EUNAVAIL);
+                     service_here()->quorum ? DLOCK_EQUORUM : DLOCK_EUNAVAIL);
         CHECK(grid_in_time("opening", began, 0)); /* refused is known at once */
     }
     CHECK_EQ_INT(party_still(holder), DLOCK_OK); /* nobody else can have it yet */
@@ -174,22 +174,13 @@ ROW(N7, names_of_hosts, "names of hosts: unknown ones, and a first address that 
     DLOCK_AUTO(dlock_client) none = NULL;
     DLOCK_AUTO(dlock_conf) conf = world_conf("client.connect_ms=2000");
     int64_t began = world_now_ms();
-    snprintf(uri, sizeof(uri), "%s://no-such-host.invalid", service_here()->backend);
+    snprintf(uri, sizeof(uri), "%s://no-such-host.invalid%s", service_here()->backend,
+             world_is("redis+sentinel") ? "/service" : "");
     CHECK_ERR(dlock_client_open(uri, conf, &none, &err), DLOCK_EUNAVAIL, err);
     CHECK(grid_in_time("an unknown name", began, 2000));
     /* The first of the two addresses is refused, as [::1] is where it exists. */
-    snprintf(uri, sizeof(uri), "redis://localhost:%d?redis.layout=%s",
-             world_redis()->port, getenv("DLK_TEST_LAYOUT"));
-    if (world_is("etcd"))
-        snprintf(uri, sizeof(uri), "etcd://localhost:%d?client.prefix=%s%s",
-                 service_port(), world_root(),
-                 strchr(getenv("DLK_TEST_LAYOUT"), '&')
-                     ? strchr(getenv("DLK_TEST_LAYOUT"), '&')
-                     : "");
-    if (world_is("memcached"))
-        snprintf(uri, sizeof(uri), "memcached://localhost:%d%s", service_port(),
-                 strchr(world_uri(), '?'));
-    DLOCK_AUTO(dlock_client) client = grid_client_at(uri, NULL);
+    DLOCK_AUTO(dlock_client)
+    client = grid_client_at(service_uri("", "localhost", service_port()), NULL);
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
@@ -239,7 +230,7 @@ ROW(N9, frozen, "the server is frozen, asleep, or pauses its clients")
     NEEDS(CAN_SERVER);
     /* NULL: its process is stopped. The others end by themselves. */
     static const char *const ways[] = {NULL, "CLIENT PAUSE 1500 ALL"};
-    size_t count = world_is("redis") ? sizeof(ways) / sizeof(*ways) : 1;
+    size_t count = world_is_one_redis() ? sizeof(ways) / sizeof(*ways) : 1;
     for (size_t i = 0; i < count; i++) {
         PARTY(holder) = party_new(NULL, "lock.ttl_ms=600 client.timeout_ms=300 "
                                         "client.close_ms=200 client.backoff_max_ms=50");
@@ -266,7 +257,8 @@ static const char no_scripts[] = "no scripts, replicas or memory limits of Redis
 
 ROW(N10, no_script, "the server has forgotten our scripts")
 {
-    ONLY_FOR("redis", no_scripts);
+    if (!world_is_one_redis())
+        CANNOT(no_scripts);
     PARTY(one) = party_new(NULL, NULL);
     for (int i = 0; i < 5; i++) {
         CHECK_STR(redis_server_call(world_redis(), "SCRIPT FLUSH"), "OK");
@@ -296,18 +288,24 @@ static void refuse_and_mend(const char *ill, const char *well)
 
 ROW(N11, read_only, "the server has become a replica")
 {
-    ONLY_FOR("redis", no_scripts);
+    if (!world_is_one_redis())
+        CANNOT(no_scripts);
     refuse_and_mend("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE");
 }
 
 ROW(N12, cluster, "keys have moved in a cluster")
 {
-    CANNOT("one server, no cluster: tests/backends/redis/test_cluster.c");
+    ONLY_FOR("redis+cluster", "no cluster's slots here");
+    grid_shown_by("backends/redis/test_cluster.c",
+                  "while_a_slot_moves_holds_live_and_waits_go_on");
+    grid_shown_by("backends/redis/test_cluster.c",
+                  "a_hold_whose_key_did_not_come_along_is_lost");
 }
 
 ROW(N13, not_now, "the server refuses for now: full, too few replicas, or busy")
 {
-    ONLY_FOR("redis", no_scripts);
+    if (!world_is_one_redis())
+        CANNOT(no_scripts);
     /* A script that has removed something by then may write, however full the memory is. */
     if (!grid_kind_is("fair"))
         refuse_and_mend("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0");
@@ -357,7 +355,8 @@ ROW(N14, evicted, "the server throws the lock away, short of memory")
 
 ROW(N15, cache_evicts, "a cache drops items, or is flushed")
 {
-    ONLY_FOR("memcached", "memcached's items (N14 is Redis's eviction)");
+    if (!grid_layout_is("item"))
+        CANNOT("memcached's items (N14 is Redis's eviction)");
     grid_shown_by("backends/memcached/test_locks.c",
                   "what_the_server_forgets_is_lost_with_the_next_renewal");
     grid_shown_by("backends/memcached/test_locks.c",
@@ -374,7 +373,7 @@ ROW(N16, no_rights, "no password, a wrong one, a right that is missing or taken 
     CHECK_STR(redis_server_call(server, "ACL SETUSER u on >c4nary-right ~* &* +@all"),
               "OK");
     DLOCK_AUTO(dlock_client)
-    client = grid_client_at(service_uri(right, server->port), NULL);
+    client = grid_client_at(service_uri(right, "127.0.0.1", service_port()), NULL);
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     CHECK_STR(redis_server_call(server, "ACL SETUSER u -set"), "OK");
@@ -383,10 +382,12 @@ ROW(N16, no_rights, "no password, a wrong one, a right that is missing or taken 
     CHECK(grid_in_time("the refusal", began, 0));
     CHECK(world_stat(client, "commands") <= commands + 3); /* no storm */
     CHECK_STR(service_here()->leftovers(), "");
-    CHECK_ERR(dlock_client_open(service_uri(right, server->port), NULL, &none, &err),
+    CHECK_ERR(dlock_client_open(service_uri(right, "127.0.0.1", service_port()), NULL,
+                                &none, &err),
               DLOCK_EACCES, err);
     CHECK_CONTAINS(dlock_error_text(err), "+set");
-    CHECK_ERR(dlock_client_open(service_uri(wrong, server->port), NULL, &none, &err),
+    CHECK_ERR(dlock_client_open(service_uri(wrong, "127.0.0.1", service_port()), NULL,
+                                &none, &err),
               DLOCK_EACCES, err);
     CHECK(!strstr(dlock_error_text(err), "c4nary") &&
           !strstr(dlock_error_backend(err), "c4nary"));
@@ -394,13 +395,24 @@ ROW(N16, no_rights, "no password, a wrong one, a right that is missing or taken 
 
 ROW(N17, tls, "TLS: expired, wrong name, unknown authority, or none at all")
 {
-    ONLY_FOR("redis", "TLS is for Redis so far; nothing falls back from it to plain");
+    if (!world_is_one_redis())
+        CANNOT("TLS is for Redis so far; nothing falls back from it to plain");
     grid_shown_by("backends/redis/test_tls.c",
                   "bad_certificates_and_old_versions_are_refused_with_the_reason");
 }
 
 ROW(N18, failover, "a fail-over loses a lock that was granted")
 {
+    if (world_is("redis+sentinel")) {
+        grid_shown_by("backends/redis/test_sentinel.c",
+                      "a_failover_moves_holders_and_waiters_to_the_new_master");
+        return;
+    }
+    if (world_is("redis+cluster")) {
+        grid_shown_by("backends/redis/test_cluster.c",
+                      "a_replica_that_takes_over_serves_holders_and_waiters");
+        return;
+    }
     CANNOT("one server, whose fail-over is N8 to its clients; others: "
            "tests/backends/redis/topology_storm.c");
 }
@@ -471,7 +483,7 @@ ROW(N23, no_descriptors, "no descriptors or connections are left")
         CHECK_ERR(code, DLOCK_EUNAVAIL, err);
     CHECK(code == DLOCK_OK || strlen(dlock_error_text(err)) > 10);
     CHECK_EQ_INT(world_try("L"), DLOCK_EBUSY);
-    if (service_here()->lacks[CAN_SERVER] || world_is("redlock"))
+    if (service_here()->lacks[CAN_SERVER] || service_here()->quorum)
         return; /* there is none, or one of them may refuse */
     CHECK_STR(redis_server_call(world_redis(), "CONFIG SET maxclients 1"), "OK");
     CHECK_ERR(dlock_client_open(world_uri(), NULL, &refused, &err), DLOCK_EUNAVAIL, err);

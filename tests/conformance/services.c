@@ -45,6 +45,19 @@ static bool redis_forget(void)
     return strcmp(redis_server_call(world_redis(), "FLUSHALL"), "OK") == 0;
 }
 
+/* Alone after a start, a node of a cluster is careful for two seconds. */
+static bool cluster_restart(void)
+{
+    if (!redis_restart())
+        return false;
+    int64_t end = world_awake_ms() + world_limit_ms();
+    while (
+        !strstr(redis_server_call(world_redis(), "CLUSTER INFO"), "cluster_state:ok") &&
+        world_awake_ms() < end)
+        world_nap();
+    return world_awake_ms() < end;
+}
+
 /* Of a semaphore that nobody holds stays how many permits it has. */
 static bool counts_permits(const char *key)
 {
@@ -208,11 +221,16 @@ static void memcached_kill(void)
 
 /* It counts its stores anew, from the second in which it starts: tokens rise from one second to the
  * next. */
-static bool memcached_restart(void)
+static void await_next_second(void)
 {
     time_t now = time(NULL);
     while (time(NULL) == now)
         world_nap();
+}
+
+static bool memcached_restart(void)
+{
+    await_next_second();
     return memcached_server_restart(world_memcached());
 }
 
@@ -225,6 +243,57 @@ static const char *memcached_leftovers(void)
 {
     const char *items = memcached_server_items(world_memcached());
     return items ? items : "?";
+}
+
+/* ---- memlock: all nodes together, as redlock's ---- */
+
+static void memlock_freeze(void)
+{
+    for (int i = 0; i < WORLD_NODES; i++)
+        memcached_server_freeze(world_memcached_node(i));
+}
+
+static void memlock_thaw(void)
+{
+    for (int i = 0; i < WORLD_NODES; i++)
+        memcached_server_thaw(world_memcached_node(i));
+}
+
+static void memlock_kill(void)
+{
+    for (int i = 0; i < WORLD_NODES; i++)
+        memcached_server_kill(world_memcached_node(i));
+}
+
+static bool memlock_restart(void)
+{
+    bool fine = true;
+    await_next_second();
+    for (int i = 0; i < WORLD_NODES; i++)
+        fine = memcached_server_restart(world_memcached_node(i)) && fine;
+    return fine;
+}
+
+static bool memlock_forget(void)
+{
+    bool fine = true;
+    for (int i = 0; i < WORLD_NODES; i++)
+        fine = strcmp(memcached_server_say(world_memcached_node(i), "flush_all"), "OK") ==
+                   0 &&
+               fine;
+    return fine;
+}
+
+static const char *memlock_leftovers(void)
+{
+    static char rest[4096];
+    rest[0] = '\0';
+    for (int i = 0; i < WORLD_NODES; i++) {
+        const char *items = memcached_server_items(world_memcached_node(i));
+        snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), "%s",
+                 items ? items : "?");
+    }
+    return rest;
 }
 
 /* ---- file ---- */
@@ -304,11 +373,16 @@ static const char caches_eviction[] = "a cache's eviction is N15";
 #define REDIS                                                                            \
     .take = "EVAL*", .give = "EVAL*", .keep = "EVAL*", .grant = "EVAL*", .held = "L",    \
     .counter = "redisson_lock_token:{L}", .freeze = redis_freeze, .thaw = redis_thaw,    \
-    .kill = redis_kill, .restart = redis_restart, .forget = redis_forget,                \
-    .leftovers = redis_leftovers
+    .kill = redis_kill, .forget = redis_forget, .leftovers = redis_leftovers
 
+static const char each_memcacheds[] =
+    "each node has its own: tests/backends/memcached, and the columns of memcached";
 static const char each_nodes[] =
     "each node has its own: tests/backends/redlock, and the columns of redis";
+
+static const char one_address[] =
+    "a node tells all clients one address: none has a way of its own to it; what a "
+    "connection may suffer is what it may in the columns of redis";
 
 static const service services[] = {
     {.backend = "mem",
@@ -345,21 +419,37 @@ static const service services[] = {
      .layout = "redisson",
      .class = "fencing",
      .lacks = {[CAN_QUEUE] = no_order},
+     .restart = redis_restart,
      REDIS},
     {.backend = "redis",
      .layout = "string",
      .class = "fencing",
      .lacks = {[CAN_QUEUE] = no_order, [CAN_MESSAGES] = no_messages_there},
+     .restart = redis_restart,
      REDIS},
     {.backend = "redis",
      .layout = "timestamp",
      .class = "efficiency",
      .lacks = {[CAN_QUEUE] = no_order, [CAN_MESSAGES] = no_messages_there},
+     .restart = redis_restart,
      REDIS},
     {.backend = "redis",
      .layout = "rueidis",
      .class = "fencing",
      .lacks = {[CAN_QUEUE] = no_order, [CAN_MESSAGES] = no_messages_there},
+     .restart = redis_restart,
+     REDIS},
+    {.backend = "redis+sentinel",
+     .layout = "redisson",
+     .class = "efficiency",
+     .lacks = {[CAN_QUEUE] = no_order},
+     .restart = redis_restart,
+     REDIS},
+    {.backend = "redis+cluster",
+     .layout = "redisson",
+     .class = "efficiency",
+     .lacks = {[CAN_QUEUE] = no_order, [CAN_WIRE] = one_address},
+     .restart = cluster_restart,
      REDIS},
     {.backend = "redlock",
      .layout = "string",
@@ -374,6 +464,7 @@ static const service services[] = {
              [CAN_EVICT] = each_nodes,
              [CAN_COUNTER] = each_nodes,
          },
+     .quorum = true,
      .freeze = redlock_freeze,
      .thaw = redlock_thaw,
      .kill = redlock_kill,
@@ -402,6 +493,27 @@ static const service services[] = {
      .restart = memcached_restart,
      .forget = memcached_forget,
      .leftovers = memcached_leftovers},
+    {.backend = "memlock",
+     .layout = "item",
+     .class = "efficiency",
+     .lacks =
+         {
+             [CAN_QUEUE] = no_order,
+             [CAN_WIRE] = each_memcacheds,
+             [CAN_CLOCK] = no_clock_of_day,
+             [CAN_MESSAGES] = no_messages_there,
+             [CAN_RIGHTS] = no_users,
+             [CAN_EVICT] = caches_eviction,
+             [CAN_COUNTER] = numbers_of_stores,
+         },
+     .quorum = true,
+     .no_tokens = true,
+     .freeze = memlock_freeze,
+     .thaw = memlock_thaw,
+     .kill = memlock_kill,
+     .restart = memlock_restart,
+     .forget = memlock_forget,
+     .leftovers = memlock_leftovers},
     {.layout = "curator", ZOOKEEPER},
     {.layout = "concurrency", ETCD},
 };
@@ -414,22 +526,39 @@ const service *service_here(void)
     return NULL;
 }
 
-const char *service_uri(const char *userinfo, int port)
+/* A Sentinel gives its own host and port; @p port is its master's, by a name of its own. */
+static void sentinel_uri(char *uri, size_t size, const char *userinfo, const char *host,
+                         int port)
+{
+    char name[32] = "service";
+    const char *address = strrchr(world_uri(), ':');
+    if (port != service_port()) {
+        snprintf(name, sizeof(name), "at-%d", port);
+        (void)world_sentinel_names(name, port);
+    }
+    snprintf(uri, size, "redis+sentinel://%s%s:%d/%s?redis.layout=%s", userinfo, host,
+             atoi(address + 1), name, getenv("DLK_TEST_LAYOUT"));
+}
+
+const char *service_uri(const char *userinfo, const char *host, int port)
 {
     static char uri[256];
     const char *layout = getenv("DLK_TEST_LAYOUT");
+    const char *more = strchr(layout, '&');
     if (world_is("zookeeper"))
-        snprintf(uri, sizeof(uri), "zookeeper://%s127.0.0.1:%d%s?zookeeper.layout=%s",
-                 userinfo, port, world_root(), layout);
+        snprintf(uri, sizeof(uri), "zookeeper://%s%s:%d%s?zookeeper.layout=%s", userinfo,
+                 host, port, world_root(), layout);
     else if (world_is("etcd"))
-        snprintf(uri, sizeof(uri), "etcd://%s127.0.0.1:%d?client.prefix=%s%s", userinfo,
-                 port, world_root(), strchr(layout, '&') ? strchr(layout, '&') : "");
+        snprintf(uri, sizeof(uri), "etcd://%s%s:%d?client.prefix=%s%s", userinfo, host,
+                 port, world_root(), more ? more : "");
     else if (world_is("memcached"))
-        snprintf(uri, sizeof(uri), "memcached://%s127.0.0.1:%d?%s", userinfo, port,
-                 strchr(layout, '&') ? strchr(layout, '&') + 1 : "");
+        snprintf(uri, sizeof(uri), "memcached://%s%s:%d?%s", userinfo, host, port,
+                 more ? more + 1 : "");
+    else if (world_is("redis+sentinel"))
+        sentinel_uri(uri, sizeof(uri), userinfo, host, port);
     else
-        snprintf(uri, sizeof(uri), "redis://%s127.0.0.1:%d?redis.layout=%s", userinfo,
-                 port, layout);
+        snprintf(uri, sizeof(uri), "%s://%s%s:%d?redis.layout=%s",
+                 service_here()->backend, userinfo, host, port, layout);
     return uri;
 }
 
@@ -444,10 +573,13 @@ int service_port(void)
 
 bool service_has_unread(void)
 {
+    if (!world_is("redlock") && !world_is("memlock"))
+        return server_has_unread(service_port());
     bool all = true;
-    for (int i = 0; world_is("redlock") && all && i < WORLD_NODES; i++)
-        all = server_has_unread(world_node(i)->port);
-    return world_is("redlock") ? all : server_has_unread(service_port());
+    for (int i = 0; all && i < WORLD_NODES; i++)
+        all = server_has_unread(world_is("redlock") ? world_node(i)->port
+                                                    : world_memcached_node(i)->port);
+    return all;
 }
 
 /* ---- The way to it ---- */
@@ -475,7 +607,8 @@ static bool lay_wire(void)
     if (!way.link)
         return harness_check(__FILE__, __LINE__, false, why);
     /* The C client takes two thirds of its session to notice that it hears nothing. */
-    snprintf(way.uri, sizeof(way.uri), "%s%s", service_uri("", proxy_port(way.link)),
+    snprintf(way.uri, sizeof(way.uri), "%s%s",
+             service_uri("", "127.0.0.1", proxy_port(way.link)),
              world_is("zookeeper") ? "&lock.ttl_ms=6000" : "");
     return true;
 }

@@ -25,6 +25,8 @@ typedef enum ability {
 typedef struct service {
     const char *backend, *layout, *class;
     const char *lacks[ABILITIES]; /* why not; NULL: it can */
+    bool quorum;                  /* most of several servers */
+    bool no_tokens;               /* grants can't fence */
 
     /* CAN_WIRE: the first words of the requests that take, give back and renew; and of the one whose
      * answer says that the lock was free. */
@@ -47,8 +49,9 @@ typedef struct service {
 
 /* Of the column that runs. */
 const service *service_here(void);
-/* Its URI with other users, or at another port; valid until the next call. */
-const char *service_uri(const char *userinfo, int port);
+/* Its URI with other users ("user:password@", or ""), by another name of this host, or at another
+ * port; valid until the next call. */
+const char *service_uri(const char *userinfo, const char *host, int port);
 
 /* Where its server listens. */
 int service_port(void);

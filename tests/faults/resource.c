@@ -169,7 +169,7 @@ static void tell(const char *what, const span *one, const span *other)
                  other->token);
 }
 
-verdict resource_judge(const resource *r, tampering with)
+verdict resource_judge(const resource *r, expectation by)
 {
     span *spans = calloc(STAYS, sizeof(*spans));
     if (!spans) {
@@ -186,11 +186,12 @@ verdict resource_judge(const resource *r, tampering with)
     for (size_t i = 0; i < count; i++) {
         /* Who heard of its grant when that was over never held anything. */
         bool held = spans[i].until > spans[i].from;
+        bool stale = by != RESOURCE_NO_TOKENS && spans[i].token <= found.latest_token;
         if (held && longest && spans[i].from < longest->until) {
-            if (found.overlaps++ < TOLD && with == RESOURCE_STATE_KEPT)
+            if (found.overlaps++ < TOLD && by != RESOURCE_STATE_LOST)
                 tell("overlap", longest, &spans[i]);
         }
-        if (held && i > 0 && spans[i].token <= found.latest_token) {
+        if (held && i > 0 && stale) {
             if (found.old_tokens++ < TOLD)
                 tell("old token", &spans[i - 1], &spans[i]);
         }
@@ -200,7 +201,7 @@ verdict resource_judge(const resource *r, tampering with)
             longest = &spans[i];
     }
     if (found.lost_updates > 0 || found.old_tokens > 0 ||
-        (found.overlaps > 0 && with == RESOURCE_STATE_KEPT))
+        (found.overlaps > 0 && by != RESOURCE_STATE_LOST))
         harness_no_excuse();
     found.stays = (int64_t)count;
     free(spans);

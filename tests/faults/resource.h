@@ -40,9 +40,14 @@ bool resource_look(resource *r, int64_t token, int64_t *ret_value);
 /* Makes `seen` + 1 of it. */
 bool resource_write(resource *r, int64_t token, int64_t seen);
 
-/* Only when no process uses it any more. The first of the overlaps and old tokens are told, unless
- * the server's state was tampered with: then overlaps are as they must be. */
-typedef enum tampering { RESOURCE_STATE_KEPT, RESOURCE_STATE_LOST } tampering;
-verdict resource_judge(const resource *r, tampering with);
+/* What to judge by. When the server's state was lost, overlaps are as they must be. */
+typedef enum expectation {
+    RESOURCE_STATE_KEPT,
+    RESOURCE_STATE_LOST,
+    RESOURCE_NO_TOKENS, /* kept, and grants have none */
+} expectation;
+/* Only when no process uses it any more. The first of the overlaps and old tokens that mustn't be
+ * are told. */
+verdict resource_judge(const resource *r, expectation by);
 
 #endif

@@ -121,10 +121,10 @@ static void check_undone(const work *w, int commits)
     CHECK_EQ_INT(atomic_load(&w->draft), 0);
 }
 
-static void check_verdict(const resource *r, int64_t accepted, tampering with)
+static void check_verdict(const resource *r, int64_t accepted, expectation by)
 {
-    verdict v = resource_judge(r, with);
-    CHECK(v.overlaps == 0 || with == RESOURCE_STATE_LOST);
+    verdict v = resource_judge(r, by);
+    CHECK(v.overlaps == 0 || by == RESOURCE_STATE_LOST);
     CHECK_EQ_INT(v.accepted, accepted);
     CHECK_EQ_INT(v.lost_updates, 0);
     CHECK_EQ_INT(v.old_tokens, 0);
