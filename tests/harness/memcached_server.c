@@ -185,6 +185,7 @@ bool memcached_server_restart(memcached_server *server)
 void memcached_server_stop(memcached_server *server)
 {
     memcached_server_kill(server); /* it has nothing to save */
+    server_let_go(server->port);
 }
 
 void memcached_server_freeze(memcached_server *server)

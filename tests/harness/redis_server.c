@@ -205,6 +205,8 @@ static void clear(const char *dir)
 void redis_server_stop(redis_server *server)
 {
     redis_server_kill(server); /* it has nothing to save */
+    server_let_go(server->port);
+    server_let_go(server->tls_port);
     if (server->dir[0])
         clear(server->dir);
 }

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 
 #define START_NS INT64_C(60000000000)
 #define RESTARTS 50
+#define KEPT_MAX 64
 
 void server_nap(long ms)
 {
@@ -45,18 +47,51 @@ static struct sockaddr_in address_of(int port)
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
+/* Ports that are ours, and the sockets that keep them: bound, and never listened on. */
+static struct {
+    int port, fd;
+} kept[KEPT_MAX];
+static pthread_mutex_t kept_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* In the place of a port that is let go (0: of none). Returns what isn't needed any more. */
+static int keep(int old, int port, int fd)
+{
+    (void)pthread_mutex_lock(&kept_mutex);
+    int i = 0;
+    while (i < KEPT_MAX && kept[i].port != old)
+        i++;
+    if (i < KEPT_MAX) {
+        int before = old ? kept[i].fd : -1;
+        kept[i].port = port;
+        kept[i].fd = fd;
+        fd = before;
+    }
+    (void)pthread_mutex_unlock(&kept_mutex);
+    return fd;
+}
+
 int server_free_port(int wanted)
 {
     struct sockaddr_in address = address_of(wanted);
     socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int port = 0;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, port = 0;
+    /* Bound without SO_REUSEADDR, else two of us might have the same one. */
     if (fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &size) == 0)
+        getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0)
         port = ntohs(address.sin_port);
+    if (port)
+        fd = keep(0, port, fd);
     if (fd >= 0)
         close(fd);
     return port;
+}
+
+void server_let_go(int port)
+{
+    int fd = port ? keep(port, 0, -1) : -1;
+    if (fd >= 0)
+        close(fd);
 }
 
 /* ---- The process ---- */

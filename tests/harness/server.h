@@ -12,8 +12,11 @@ void server_nap(long ms);
 /* Whether there is such a command; when not, the running test is marked as skipped. */
 bool server_is_installed(const char *command);
 
-/* This port if it is free, or any free one for 0. 0 when there is none. */
+/* This port if it is free, or any free one for 0. 0 when there is none. Until it is let go, or this
+ * process ends, only a server that sets SO_REUSEADDR, as all do, can have it: else another's server
+ * or connection might while ours is being started again. */
 int server_free_port(int wanted);
+void server_let_go(int port);
 
 /* ---- The process ---- */
 
