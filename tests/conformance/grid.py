@@ -3,9 +3,10 @@
 
 A cell passes, fails, or says why it can't apply; one that says nothing fails. The result is the
 page docs/reference/conformance.md, and a run whose result differs from the page fails. With
---write the page is written; with --brief other kinds and layouts than the plain mutex are asked for
-their promises alone, with --quick all columns of the C binding; both without the page.
-`grid.py --row T1 --row A5` runs some rows. The executables come in the environment (meson.build).
+--write the page is written; with --brief other kinds, layouts and topologies than the plain mutex
+are asked for their promises alone, with --quick all columns of the C binding; both without the
+page. `grid.py --row T1 --row A5` runs some rows. The executables come in the environment
+(meson.build).
 """
 import argparse
 import concurrent.futures
@@ -51,8 +52,9 @@ GROUPS = [
     ('F', 'Fencing', 'Tokens that are equal or go back.'),
 ]
 
-# What stands below every other kind and layout of a backend.
-PLAIN = [('mutex', 'table'), ('mutex', 'redisson'), ('mutex', 'string')]
+# What stands below every other kind, layout and topology.
+PLAIN = [('mem', 'table'), ('file', 'table'), ('redis', 'redisson'), ('redis', 'string'),
+         ('redlock', 'string')]
 
 # What --quick leaves out: the same code as its mutex.
 ETCDS_OTHERS = [('etcd', kind) for kind in ('write', 'semaphore', 'election')]
@@ -197,8 +199,9 @@ def shared_server(columns):
 
 
 def is_wanted(row, column, brief):
-    """In brief: all of a plain mutex, of other kinds and layouts the promises."""
-    return not brief or row.id[0] == 'P' or (column.kind, column.layout) in PLAIN
+    """In brief: all of a plain mutex, of other kinds, layouts and topologies the promises."""
+    plain = column.kind == 'mutex' and (column.backend, column.layout) in PLAIN
+    return not brief or row.id[0] == 'P' or plain
 
 
 def run_all(tap, rows, columns, args):
@@ -248,9 +251,9 @@ written once and runs in every column, in a process and with a lock service of i
   they exist is checked here, that they pass by `make test`.
 - **N/A**: it can't happen there; the note says why.
 
-`make test` fails when a cell fails or a column is missing, and runs of the kinds and layouts beside
-the plain mutex the promises; `make proof` runs all cells, and fails when what they have shown isn't
-this page.
+`make test` fails when a cell fails or a column is missing, and runs of the kinds, layouts and
+topologies beside the plain mutex the promises; `make proof` runs all cells, and fails when what
+they have shown isn't this page.
 The rows are what a lock promises ([what each backend does not
 promise](../explanation/promises.md)) and the faults that it has to survive. A column is a
 backend, a kind of lock, a layout, and a binding: `C` is the library, `dlock` the command, which
@@ -294,7 +297,7 @@ def main():
     parser.add_argument('--write', action='store_true', help='write the page')
     parser.add_argument('--quick', action='store_true', help='the promises of the C binding alone')
     parser.add_argument('--brief', action='store_true',
-                        help='of other kinds and layouts only the promises')
+                        help='of other kinds, layouts and topologies only the promises')
     parser.add_argument('--row', action='append', help='only this row; may be repeated')
     parser.add_argument('--column', type=int, help='only the column of this number')
     parser.add_argument('--jobs', type=int, default=12, help='cells at once; they mostly wait')

@@ -233,6 +233,25 @@ TEST(a_single_server_is_no_cluster)
     CHECK_CONTAINS(dlock_error_text(err), "no node of a cluster");
 }
 
+/* It counts the connections of its bus, and says so. */
+TEST(a_node_with_too_many_clients_is_told_as_that)
+{
+    if (!have_cluster())
+        return;
+    char uri[64], maximum[32];
+    dlock_client *client = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    redis_server *node = &cluster.node[0];
+    snprintf(maximum, sizeof(maximum), "%s",
+             redis_server_call(node, "CONFIG GET maxclients"));
+    CHECK_STR(redis_server_call(node, "CONFIG SET maxclients 1"), "OK");
+    snprintf(uri, sizeof(uri), "redis+cluster://127.0.0.1:%d", node->port);
+    dlock_err code = open_code(uri, "client.connect_ms=20000", &client, &err);
+    CHECK_STR(redis_server_call(node, "CONFIG SET %s", maximum), "OK");
+    CHECK_ERR(code, DLOCK_EUNAVAIL, err);
+    CHECK_CONTAINS(dlock_error_backend(err), "max number of clients");
+}
+
 TEST(lists_and_examinations_are_those_of_all_nodes)
 {
     if (!have_cluster())
