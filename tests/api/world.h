@@ -127,8 +127,9 @@ struct redis_server *world_redis(void);
 /* Has the Sentinel call the Redis at this port by that name, too. */
 bool world_sentinel_names(const char *service, int port);
 struct memcached_server *world_memcached(void);
-/* Those of a Redlock or memlock, from 0. */
+/* Those of a Redlock or memlock, from 0; any other has one. */
 #define WORLD_NODES 3
+int world_node_count(void);
 struct redis_server *world_node(int index);
 struct memcached_server *world_memcached_node(int index);
 struct zookeeper_server *world_zookeeper(void);

@@ -29,7 +29,7 @@ static struct {
 
 redis_server *world_node(int index)
 {
-    return &world.redises[index];
+    return world_is("redis+cluster") ? &world.cluster.node[index] : &world.redises[index];
 }
 
 memcached_server *world_memcached_node(int index)
@@ -53,22 +53,23 @@ bool world_is_one_redis(void)
     return strncmp(backend(), "redis", strlen("redis")) == 0;
 }
 
+int world_node_count(void)
+{
+    return world_is("redlock") || world_is("memlock") ? WORLD_NODES : 1;
+}
+
 static void tidy(void)
 {
     if (getpid() != world.pid)
         return;
     if (world_is("redis+sentinel"))
         redis_server_stop(&world.sentinel);
-    if (world_is("redis+cluster"))
-        redis_cluster_stop(&world.cluster);
-    else if (world_is_one_redis())
-        redis_server_stop(world_redis());
-    for (int i = 0; world_is("redlock") && i < WORLD_NODES; i++)
-        redis_server_stop(world_node(i));
-    for (int i = 0; world_is("memlock") && i < WORLD_NODES; i++)
-        memcached_server_stop(world_memcached_node(i));
-    if (world_is("memcached"))
-        memcached_server_stop(world_memcached());
+    for (int i = 0; i < world_node_count(); i++) {
+        if (world_is_one_redis() || world_is("redlock"))
+            redis_server_stop(world_node(i));
+        if (world_is("memcached") || world_is("memlock"))
+            memcached_server_stop(world_memcached_node(i));
+    }
     if (world.certificates.dir[0])
         certificates_remove(&world.certificates);
     if (world_is("zookeeper"))
@@ -308,7 +309,7 @@ struct memcached_server *world_memcached(void)
 
 struct redis_server *world_redis(void)
 {
-    return world_is("redis+cluster") ? &world.cluster.node[0] : world_node(0);
+    return world_node(0);
 }
 
 struct zookeeper_server *world_zookeeper(void)

@@ -18,31 +18,40 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- redis ---- */
+/* ---- redis; of a Redlock all nodes together, single ones are tests/backends/redlock's ---- */
 
 static void redis_freeze(void)
 {
-    redis_server_freeze(world_redis());
+    for (int i = 0; i < world_node_count(); i++)
+        redis_server_freeze(world_node(i));
 }
 
 static void redis_thaw(void)
 {
-    redis_server_thaw(world_redis());
+    for (int i = 0; i < world_node_count(); i++)
+        redis_server_thaw(world_node(i));
 }
 
 static void redis_kill(void)
 {
-    redis_server_kill(world_redis());
+    for (int i = 0; i < world_node_count(); i++)
+        redis_server_kill(world_node(i));
 }
 
 static bool redis_restart(void)
 {
-    return redis_server_restart(world_redis());
+    bool fine = true;
+    for (int i = 0; i < world_node_count(); i++)
+        fine = redis_server_restart(world_node(i)) && fine;
+    return fine;
 }
 
 static bool redis_forget(void)
 {
-    return strcmp(redis_server_call(world_redis(), "FLUSHALL"), "OK") == 0;
+    bool fine = true;
+    for (int i = 0; i < world_node_count(); i++)
+        fine = strcmp(redis_server_call(world_node(i), "FLUSHALL"), "OK") == 0 && fine;
+    return fine;
 }
 
 /* Alone after a start, a node of a cluster is careful for two seconds. */
@@ -69,11 +78,13 @@ static const char *redis_leftovers(void)
 {
     static char rest[4096];
     char all[4096], *save = NULL;
-    snprintf(all, sizeof(all), "%s", redis_server_call(world_redis(), "KEYS *"));
     rest[0] = '\0';
-    for (char *key = strtok_r(all, " ", &save); key; key = strtok_r(NULL, " ", &save))
-        if (!strstr(key, "lock_token:") && !counts_permits(key))
-            snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), "%s ", key);
+    for (int i = 0; i < world_node_count(); i++) {
+        snprintf(all, sizeof(all), "%s", redis_server_call(world_node(i), "KEYS *"));
+        for (char *key = strtok_r(all, " ", &save); key; key = strtok_r(NULL, " ", &save))
+            if (!strstr(key, "lock_token:") && !counts_permits(key))
+                snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), "%s ", key);
+    }
     return rest;
 }
 
@@ -152,143 +163,54 @@ static const char *etcd_leftovers(void)
     return rest;
 }
 
-/* ---- redlock: all nodes together; single ones are tests/backends/redlock's ---- */
-
-static void redlock_freeze(void)
-{
-    for (int i = 0; i < WORLD_NODES; i++)
-        redis_server_freeze(world_node(i));
-}
-
-static void redlock_thaw(void)
-{
-    for (int i = 0; i < WORLD_NODES; i++)
-        redis_server_thaw(world_node(i));
-}
-
-static void redlock_kill(void)
-{
-    for (int i = 0; i < WORLD_NODES; i++)
-        redis_server_kill(world_node(i));
-}
-
-static bool redlock_restart(void)
-{
-    bool fine = true;
-    for (int i = 0; i < WORLD_NODES; i++)
-        fine = redis_server_restart(world_node(i)) && fine;
-    return fine;
-}
-
-static bool redlock_forget(void)
-{
-    bool fine = true;
-    for (int i = 0; i < WORLD_NODES; i++)
-        fine = strcmp(redis_server_call(world_node(i), "FLUSHALL"), "OK") == 0 && fine;
-    return fine;
-}
-
-static const char *redlock_leftovers(void)
-{
-    static char rest[4096];
-    char all[4096], *save = NULL;
-    rest[0] = '\0';
-    for (int i = 0; i < WORLD_NODES; i++) {
-        snprintf(all, sizeof(all), "%s", redis_server_call(world_node(i), "KEYS *"));
-        for (char *key = strtok_r(all, " ", &save); key; key = strtok_r(NULL, " ", &save))
-            if (!strstr(key, "lock_token:"))
-                snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), "%s ", key);
-    }
-    return rest;
-}
-
-/* ---- memcached ---- */
+/* ---- memcached; of a memlock all nodes together ---- */
 
 static void memcached_freeze(void)
 {
-    memcached_server_freeze(world_memcached());
+    for (int i = 0; i < world_node_count(); i++)
+        memcached_server_freeze(world_memcached_node(i));
 }
 
 static void memcached_thaw(void)
 {
-    memcached_server_thaw(world_memcached());
+    for (int i = 0; i < world_node_count(); i++)
+        memcached_server_thaw(world_memcached_node(i));
 }
 
 static void memcached_kill(void)
 {
-    memcached_server_kill(world_memcached());
+    for (int i = 0; i < world_node_count(); i++)
+        memcached_server_kill(world_memcached_node(i));
 }
 
 /* It counts its stores anew, from the second in which it starts: tokens rise from one second to the
  * next. */
-static void await_next_second(void)
+static bool memcached_restart(void)
 {
+    bool fine = true;
     time_t now = time(NULL);
     while (time(NULL) == now)
         world_nap();
-}
-
-static bool memcached_restart(void)
-{
-    await_next_second();
-    return memcached_server_restart(world_memcached());
-}
-
-static bool memcached_forget(void)
-{
-    return strcmp(memcached_server_say(world_memcached(), "flush_all"), "OK") == 0;
-}
-
-static const char *memcached_leftovers(void)
-{
-    const char *items = memcached_server_items(world_memcached());
-    return items ? items : "?";
-}
-
-/* ---- memlock: all nodes together, as redlock's ---- */
-
-static void memlock_freeze(void)
-{
-    for (int i = 0; i < WORLD_NODES; i++)
-        memcached_server_freeze(world_memcached_node(i));
-}
-
-static void memlock_thaw(void)
-{
-    for (int i = 0; i < WORLD_NODES; i++)
-        memcached_server_thaw(world_memcached_node(i));
-}
-
-static void memlock_kill(void)
-{
-    for (int i = 0; i < WORLD_NODES; i++)
-        memcached_server_kill(world_memcached_node(i));
-}
-
-static bool memlock_restart(void)
-{
-    bool fine = true;
-    await_next_second();
-    for (int i = 0; i < WORLD_NODES; i++)
+    for (int i = 0; i < world_node_count(); i++)
         fine = memcached_server_restart(world_memcached_node(i)) && fine;
     return fine;
 }
 
-static bool memlock_forget(void)
+static bool memcached_forget(void)
 {
     bool fine = true;
-    for (int i = 0; i < WORLD_NODES; i++)
-        fine = strcmp(memcached_server_say(world_memcached_node(i), "flush_all"), "OK") ==
-                   0 &&
-               fine;
+    for (int i = 0; i < world_node_count(); i++) {
+        const char *said = memcached_server_say(world_memcached_node(i), "flush_all");
+        fine = strcmp(said, "OK") == 0 && fine;
+    }
     return fine;
 }
 
-static const char *memlock_leftovers(void)
+static const char *memcached_leftovers(void)
 {
     static char rest[4096];
     rest[0] = '\0';
-    for (int i = 0; i < WORLD_NODES; i++) {
+    for (int i = 0; i < world_node_count(); i++) {
         const char *items = memcached_server_items(world_memcached_node(i));
         snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), "%s",
                  items ? items : "?");
@@ -465,12 +387,12 @@ static const service services[] = {
              [CAN_COUNTER] = each_nodes,
          },
      .quorum = true,
-     .freeze = redlock_freeze,
-     .thaw = redlock_thaw,
-     .kill = redlock_kill,
-     .restart = redlock_restart,
-     .forget = redlock_forget,
-     .leftovers = redlock_leftovers},
+     .freeze = redis_freeze,
+     .thaw = redis_thaw,
+     .kill = redis_kill,
+     .restart = redis_restart,
+     .forget = redis_forget,
+     .leftovers = redis_leftovers},
     {.backend = "memcached",
      .layout = "item",
      .class = "efficiency",
@@ -508,12 +430,12 @@ static const service services[] = {
          },
      .quorum = true,
      .no_tokens = true,
-     .freeze = memlock_freeze,
-     .thaw = memlock_thaw,
-     .kill = memlock_kill,
-     .restart = memlock_restart,
-     .forget = memlock_forget,
-     .leftovers = memlock_leftovers},
+     .freeze = memcached_freeze,
+     .thaw = memcached_thaw,
+     .kill = memcached_kill,
+     .restart = memcached_restart,
+     .forget = memcached_forget,
+     .leftovers = memcached_leftovers},
     {.layout = "curator", ZOOKEEPER},
     {.layout = "concurrency", ETCD},
 };
@@ -573,10 +495,10 @@ int service_port(void)
 
 bool service_has_unread(void)
 {
-    if (!world_is("redlock") && !world_is("memlock"))
+    if (world_node_count() == 1)
         return server_has_unread(service_port());
     bool all = true;
-    for (int i = 0; all && i < WORLD_NODES; i++)
+    for (int i = 0; all && i < world_node_count(); i++)
         all = server_has_unread(world_is("redlock") ? world_node(i)->port
                                                     : world_memcached_node(i)->port);
     return all;
