@@ -49,6 +49,7 @@ enum dlk_bug {
     DLK_BUG_RENEWAL_BY_TOUCH, /* memcached: prolongs whatever stands there */
     DLK_BUG_PLAIN_DELETE,     /* … and deletes it */
     DLK_BUG_OLD_CONNECTIONS_CAS, /* … and takes the number of a server before for its own */
+    DLK_BUG_LAG_OF_A_SECOND,     /* … and thinks that its clock leaves out none */
     DLK_BUG_WAKE_IS_TURN, /* a watch that fires is taken for the turn, without a look */
     DLK_BUG_OLD_SESSIONS_NODE, /* a node that the session before has made is taken for ours */
     DLK_BUG_WRONG_WRITER, /* a reader watches the last writer, not one before itself */

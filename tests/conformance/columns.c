@@ -105,7 +105,7 @@ static const char two_round_trips[] =
     "it is taken with the second of two round trips, which who stands still doesn't make";
 static const char no_list[] = "it can't list its items";
 static const char longest_lease[] =
-    "the longest lease is a second shorter there, since whole ones are asked for: "
+    "the longest lease is two seconds shorter there, as the server's clock may lag: "
     "tests/backends/memcached/test_locks.c";
 static const char its_keys[] =
     "names are keys there, of 250 bytes without spaces and control characters: "

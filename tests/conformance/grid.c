@@ -109,6 +109,11 @@ bool grid_in_time(const char *what, int64_t began_ms, int64_t limit_ms)
     return harness_check(__FILE__, __LINE__, false, "in time");
 }
 
+int64_t grid_lease_ms(int64_t ttl_ms)
+{
+    return ttl_ms + service_here()->rounds_up_ms;
+}
+
 bool grid_timed_out(dlock_err code)
 {
     bool wired = !service_here()->lacks[CAN_SERVER];

@@ -95,6 +95,8 @@ bool grid_nothing_left(void);
 bool grid_settles(void);
 /* Fails a check unless @p began was at most so long ago; the machine's slack is added. */
 bool grid_in_time(const char *what, int64_t began_ms, int64_t limit_ms);
+/* How long a lease of this lasts there, at most, when nobody renews it. */
+int64_t grid_lease_ms(int64_t ttl_ms);
 /* Whether a wait ended because its time was over. Over a wire the last request may just have been
  * under way then, or have had no time to leave. */
 bool grid_timed_out(dlock_err code);

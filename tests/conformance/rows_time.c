@@ -49,7 +49,7 @@ ROW(T1, a_paused_holder,
         int64_t stopped = world_now_ms();
         party_pause(holder);
         CHECK_EQ_INT(party_take(rival, "L", world_limit_ms()), DLOCK_OK);
-        CHECK(grid_in_time("the rival's wait", stopped, TTL));
+        CHECK(grid_in_time("the rival's wait", stopped, grid_lease_ms(TTL)));
         MUST(grid_rises(party_token(holder), party_token(rival)) &&
              grid_rises(tokens, party_token(rival)));
         tokens = party_token(rival);

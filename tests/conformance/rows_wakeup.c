@@ -151,7 +151,7 @@ ROW(W4, a_holder_dies, "the holder dies without a word")
     int64_t died = world_now_ms();
     party_kill(holder);
     CHECK_EQ_INT(party_answer(waiter), DLOCK_OK);
-    CHECK(grid_in_time("the waiter's turn", died, 1000));
+    CHECK(grid_in_time("the waiter's turn", died, grid_lease_ms(1000)));
     CHECK(grid_rises(party_token(holder), party_token(waiter)));
 }
 
@@ -207,7 +207,7 @@ ROW(W7, a_dead_waiter, "a waiter dies, first in the line")
     CHECK_EQ_INT(party_give_back(holder), DLOCK_OK);
     CHECK_EQ_INT(party_answer(second), DLOCK_OK);
     /* A fair lock waits for three seconds whether it is there again. */
-    int64_t limit = grid_kind_is("fair") ? 4000 : 1000;
+    int64_t limit = grid_lease_ms(grid_kind_is("fair") ? 4000 : 1000);
     CHECK(grid_in_time("the second one's turn", released, limit));
 }
 

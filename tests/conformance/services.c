@@ -165,6 +165,9 @@ static const char *etcd_leftovers(void)
 
 /* ---- memcached; of a memlock all nodes together ---- */
 
+/* To whole seconds, and two for what its clock may lag. */
+enum { MEMCACHED_ROUNDS_UP_MS = 3000 };
+
 static void memcached_freeze(void)
 {
     for (int i = 0; i < world_node_count(); i++)
@@ -409,6 +412,7 @@ static const service services[] = {
      .give = "md",
      .keep = "ms",
      .grant = "ms",
+     .rounds_up_ms = MEMCACHED_ROUNDS_UP_MS,
      .freeze = memcached_freeze,
      .thaw = memcached_thaw,
      .kill = memcached_kill,
@@ -430,6 +434,7 @@ static const service services[] = {
          },
      .quorum = true,
      .no_tokens = true,
+     .rounds_up_ms = MEMCACHED_ROUNDS_UP_MS,
      .freeze = memcached_freeze,
      .thaw = memcached_thaw,
      .kill = memcached_kill,

@@ -29,6 +29,7 @@ ON_ZOOKEEPER = {
 # Those of items that may be another's by now.
 ON_MEMCACHED = {
     'RENEWAL_BY_TOUCH': 'mc-mutex', 'PLAIN_DELETE': 'mc-mutex', 'OLD_CONNECTIONS_CAS': 'mc-mutex',
+    'LAG_OF_A_SECOND': 'mc-mutex',
 }
 # Those of leases and keys.
 ON_ETCD = {

@@ -3,6 +3,7 @@
 #include "backends/memcached/inner.h"
 
 #include "util/clock.h"
+#include "util/point.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -132,7 +133,8 @@ dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask)
 
 int64_t dlk_mc_seconds(int64_t ms)
 {
-    int64_t seconds = (ms + 999) / 1000 + 1;
+    int64_t lag = DLK_PLANTED(LAG_OF_A_SECOND) ? 1 : DLK_MC_CLOCK_LAG;
+    int64_t seconds = (ms + 999) / 1000 + lag;
     return seconds < DLK_MC_SECONDS_MAX ? seconds : DLK_MC_SECONDS_MAX;
 }
 
@@ -161,7 +163,7 @@ static dlock_error *why_not(const dlk_ask *ask)
                               "memcached: it has no messages, so nobody can be asked");
     bool leases =
         ask->verb == DLK_ACQUIRE || ask->verb == DLK_RENEW || ask->verb == DLK_IMPORT;
-    if (leases && ask->ttl_ms > (DLK_MC_SECONDS_MAX - 1) * INT64_C(1000))
+    if (leases && ask->ttl_ms > DLK_MC_TTL_MAX_MS)
         return dlk_error_make(DLOCK_EINVAL,
                               "memcached: a lease of %lld ms: an item lasts 30 days at "
                               "most, and whole seconds are asked for",

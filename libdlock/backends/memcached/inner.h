@@ -202,8 +202,14 @@ bool dlk_mc_again(dlk_mc *mc, dlk_ask *ask);
 dlk_mc_text dlk_mc_owner(const dlk_mc *mc, uint64_t number, char to[DLK_MC_OWNER_MAX]);
 /* What people are told of a holder. */
 dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask);
-/* For how many seconds to ask so that no less than @p ms are got: one that lasts n seconds ends
- * between n-1 and n of them later. */
+/* By how many seconds the server's clock may be behind. It shows whole ones, so up to one; and it
+ * is set by a timer that begins anew when it has run out, so its ticks come later and later in
+ * their seconds, until one second is left out (1.6.18: one in about half an hour when idle): up to
+ * two. What is to last n seconds ends when the clock shows n more than it did: between n - 2
+ * and n of them later. */
+#define DLK_MC_CLOCK_LAG  2
+#define DLK_MC_TTL_MAX_MS ((DLK_MC_SECONDS_MAX - DLK_MC_CLOCK_LAG) * INT64_C(1000))
+/* For how many seconds to ask so that no less than @p ms are got. */
 int64_t dlk_mc_seconds(int64_t ms);
 /* Of a grant that was stored under this number; 0 where none can be made. */
 int64_t dlk_mc_token(const dlk_mc *mc, uint64_t cas);

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #define AS_IT_IS 0 /* memcached.key_encoding=none */
-/* One second less than can be said: what is asked for is rounded up by up to a whole one. */
-#define TTL_MAX_MS ((DLK_MC_SECONDS_MAX - 1) * INT64_C(1000))
 
 /* A byte that can't be sent in a key. */
 static const char *unsafe_byte(const dlk_key *key)
@@ -66,12 +64,12 @@ static dlock_err check_settings(const dlk_settings *settings, dlock_error **err)
     if (dlk_settings_int(settings, DLK_KEY_LOCK_FAIR))
         return dlk_error_set(err, DLOCK_ENOTSUP,
                              "memcached: nothing keeps who waits, so no lock is fair");
-    if (dlk_settings_int(settings, DLK_KEY_LOCK_TTL_MS) > TTL_MAX_MS)
+    if (dlk_settings_int(settings, DLK_KEY_LOCK_TTL_MS) > DLK_MC_TTL_MAX_MS)
         return dlk_error_set(err, DLOCK_EINVAL,
                              "memcached: lock.ttl_ms is at most %lld here: an item lasts "
                              "30 days, and whole "
                              "seconds are asked for",
-                             (long long)TTL_MAX_MS);
+                             (long long)DLK_MC_TTL_MAX_MS);
     return DLOCK_OK;
 }
 

@@ -60,9 +60,8 @@ static int64_t add_holders(dlock_info *info, const dlk_mc_reply *reply, int64_t 
         if (holder.token == 0 && record.form != DLK_MC_SEMAPHORE &&
             record.form != DLK_MC_FOREIGN)
             holder.token = token;
-        /* Whole seconds were asked for, one more than the lease has. */
-        add_holder(info, &holder, left < 1 ? left : (left - 1) * 1000, election,
-                   (*ret_count)++);
+        int64_t sure = left < DLK_MC_CLOCK_LAG ? 0 : left - DLK_MC_CLOCK_LAG;
+        add_holder(info, &holder, left < 0 ? -1 : sure * 1000, election, (*ret_count)++);
         if (left >= 0 && (first < 0 || left < first))
             first = left;
     }

@@ -297,7 +297,7 @@ TEST(nobody_gets_it_before_its_validity_is_over)
     BEGIN();
     EACH_PROTOCOL(protocol)
     {
-        DLOCK_AUTO(dlock_client) client = client_of(protocol, 1001);
+        DLOCK_AUTO(dlock_client) client = client_of(protocol, 1000);
         DLOCK_AUTO(dlock_lock) lock = world_lock(client, "lease", "lock.renew=off");
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         CHECK(hold != NULL);

@@ -7,9 +7,10 @@
  *                 library's code; and what must be true of that
  *     trouble.c   what goes wrong with it
  *
- * The connections are those of net.c. The clock ticks once a second and doesn't follow the time of
- * day, so an item that is stored for n seconds goes between n - 1 and n of them later. The numbers
- * of stores (cas) count from 1 in each process. A restart is a new process without items.
+ * The connections are those of net.c. The clock ticks about once a second, leaves one out now and
+ * then, and doesn't follow the time of day, so an item that is stored for n seconds goes between
+ * n - 2 and n of them later. The numbers of stores (cas) count from 1 in each process. A restart is
+ * a new process without items.
  */
 #ifndef SIM_MEMCACHED_MODEL_H
 #define SIM_MEMCACHED_MODEL_H

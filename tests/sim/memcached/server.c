@@ -11,6 +11,7 @@
 #define BEGINNING INT64_C(1700000000) /* of true time, in seconds of the epoch */
 #define TICK_LATE                                                                        \
     (1500 * INT64_C(1000)) /* ns, at most: less than the margin of a lease */
+#define SKIPS_SOON 20      /* ticks, at most, in half of the processes */
 #define WORDS      12
 #define WHOLE_DAYS 2592000 /* more seconds than these would be a date */
 
@@ -18,18 +19,31 @@ static struct {
     mc_item items[MAX_NAMES];
     uint64_t cas;
     int64_t started, up_at; /* by its clock, by true time */
+    int64_t first, period;  /* its ticks, in ns of its machine */
     int64_t stopped_at, stale_until;
     bool meta, evicts;
 } mc;
 
 /* ---- its clock ---- */
 
-/* The tick of each second is a little late. */
+static int64_t machine_ns(int64_t when)
+{
+    return (int64_t)((double)when * s.server.rate);
+}
+
+/* Each tick sets the next one, a little later than a second from now. So they wander through the
+ * second, and at its end leave one out. */
+static void start_clock(int64_t first)
+{
+    mc.first = first;
+    mc.period = SEC + (int64_t)(mix(s.config.seed, 11, (uint64_t)first) % TICK_LATE);
+}
+
+/* What the last tick has found. */
 static int64_t second_at(int64_t when)
 {
-    int64_t ns = (int64_t)((double)when * s.server.rate), second = ns / SEC;
-    int64_t late = (int64_t)(mix(s.config.seed, 11, (uint64_t)second) % TICK_LATE);
-    return BEGINNING + second - (ns % SEC < late);
+    int64_t ticks = (machine_ns(when) - mc.first) / mc.period;
+    return BEGINNING - 1 + (SEC + mc.first + ticks * mc.period) / SEC;
 }
 
 /* The threads that answer may be awake again before the one that reads the clock is. */
@@ -116,6 +130,7 @@ void mc_begin(void)
     memset(&mc, 0, sizeof(mc));
     mc.meta = !classic || chance(&dice, 500);
     mc.evicts = chance(&dice, 700);
+    start_clock(-between(&dice, 0, chance(&dice, 500) ? SEC : SKIPS_SOON * TICK_LATE));
     mc.started = mc_second();
     mc_rules_begin();
 }
@@ -131,8 +146,9 @@ void mc_restart(int64_t at, uint64_t numbers)
     for (int n = 0; n < MAX_NAMES; n++)
         (void)mc_drop(n);
     mc.cas = numbers;
-    if (second_at(at) == mc.started)
+    if (BEGINNING + machine_ns(at) / SEC == mc.started)
         at += SEC;
+    start_clock(machine_ns(at));
     mc.started = second_at(at);
     mc.up_at = s.server.down_until = at;
     mc.stale_until = 0;
