@@ -157,9 +157,9 @@ static void check_commands(const char *name, dlk_resp_reader *reader)
 
 static void check_number(uint64_t number)
 {
-    char text[DLK_RESP_NUMBER_MAX + 1];
+    char text[DLK_DIGITS_MAX + 1];
     int64_t back = -1;
-    *dlk_resp_number(text, number) = '\0';
+    *dlk_digits_put(text, number) = '\0';
     FUZZ_CHECK(strtoull(text, NULL, 10) == number, "%" PRIu64 " is written '%s'", number,
                text);
     dlk_resp reply = {.type = DLK_RESP_TEXT, .text = text, .size = strlen(text)};

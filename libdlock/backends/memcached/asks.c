@@ -3,6 +3,7 @@
 #include "backends/memcached/inner.h"
 
 #include "util/clock.h"
+#include "util/digits.h"
 #include "util/point.h"
 
 #include <stdio.h>
@@ -118,9 +119,9 @@ bool dlk_mc_again(dlk_mc *mc, dlk_ask *ask)
 
 dlk_mc_text dlk_mc_owner(const dlk_mc *mc, uint64_t number, char to[DLK_MC_OWNER_MAX])
 {
-    int size = snprintf(to, DLK_MC_OWNER_MAX, "%.*s%llu", (int)mc->owner_size, mc->owner,
-                        (unsigned long long)number); /* fits */
-    return (dlk_mc_text){to, (size_t)size};
+    memcpy(to, mc->owner, mc->owner_size);
+    char *end = dlk_digits_put(to + mc->owner_size, number);
+    return (dlk_mc_text){to, (size_t)(end - to)};
 }
 
 dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask)

@@ -1,8 +1,8 @@
 /* Sums on the text of an item; see the header. */
 #include "backends/memcached/record.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include "util/digits.h"
+
 #include <string.h>
 
 #define SHOWN_MAX 128 /* of a foreign value that is shown as an owner */
@@ -48,9 +48,14 @@ static dlk_mc_text take_until(dlk_mc_text *rest, char end)
     return head;
 }
 
+static dlk_mc_text text_of(const char *word)
+{
+    return (dlk_mc_text){word, strlen(word)};
+}
+
 static bool is(dlk_mc_text text, const char *word)
 {
-    return dlk_mc_same(text, (dlk_mc_text){word, strlen(word)});
+    return dlk_mc_same(text, text_of(word));
 }
 
 static bool number_of(dlk_mc_text digits, int64_t *ret)
@@ -157,6 +162,19 @@ static char *put(char *to, dlk_mc_text text)
     return to + text.size;
 }
 
+/* Behind a space; none is negative. */
+static char *put_word(char *to, const char *word)
+{
+    *to++ = ' ';
+    return put(to, text_of(word));
+}
+
+static char *put_number(char *to, int64_t number)
+{
+    *to++ = ' ';
+    return dlk_digits_put(to, (uint64_t)number);
+}
+
 /* What people are told must not end its line. */
 static char *put_about(char *to, dlk_mc_text about)
 {
@@ -169,15 +187,13 @@ static char *put_about(char *to, dlk_mc_text about)
 
 bool dlk_mc_put_sole(dlk_buf *out, dlk_mc_form form, const dlk_mc_holder *holder)
 {
-    char middle[64];
-    int size = snprintf(middle, sizeof(middle), " %s %" PRId64 " ", form_names[form],
-                        holder->token);
-    char *from =
-             dlk_buf_room(out, holder->owner.size + (size_t)size + holder->about.size),
-         *to = from;
+    size_t words = strlen(form_names[form]) + DLK_DIGITS_MAX + 3;
+    char *from = dlk_buf_room(out, holder->owner.size + words + holder->about.size);
     if (!from)
         return false;
-    to = put(put(to, holder->owner), (dlk_mc_text){middle, (size_t)size});
+    char *to = put_word(put(from, holder->owner), form_names[form]);
+    to = put_number(to, holder->token);
+    *to++ = ' ';
     to = put_about(to, holder->about);
     dlk_buf_added(out, (size_t)(to - from));
     return true;
@@ -187,26 +203,25 @@ bool dlk_mc_put_sole(dlk_buf *out, dlk_mc_form form, const dlk_mc_holder *holder
 
 static bool put_head(dlk_buf *out, dlk_mc_form form, int64_t permits)
 {
-    char head[64];
-    int size = form == DLK_MC_READ_WRITE
-                   ? snprintf(head, sizeof(head), "read/write\n")
-                   : snprintf(head, sizeof(head), "%s %" PRId64 "\n",
-                              form_names[DLK_MC_SEMAPHORE], permits);
-    return dlk_buf_append(out, head, (size_t)size);
+    if (form == DLK_MC_READ_WRITE)
+        return dlk_buf_append(out, "read/write\n", strlen("read/write\n"));
+    char head[sizeof("semaphore ") + DLK_DIGITS_MAX];
+    char *end = put(head, text_of(form_names[DLK_MC_SEMAPHORE]));
+    end = put_number(end, permits);
+    *end++ = '\n';
+    return dlk_buf_append(out, head, (size_t)(end - head));
 }
 
 static bool put_line(dlk_buf *out, const dlk_mc_holder *holder)
 {
-    char numbers[96];
-    int size =
-        snprintf(numbers, sizeof(numbers), " %c %" PRId64 " %" PRId64 " %" PRId64 " ",
-                 holder->shared ? 'r' : 'w', holder->take, holder->until, holder->token);
-    char *from = dlk_buf_room(out,
-                              holder->owner.size + holder->about.size + (size_t)size + 1),
-         *to = from;
+    size_t words = strlen(" w") + (size_t)3 * (1 + DLK_DIGITS_MAX) + strlen(" \n");
+    char *from = dlk_buf_room(out, holder->owner.size + words + holder->about.size);
     if (!from)
         return false;
-    to = put(put(to, holder->owner), (dlk_mc_text){numbers, (size_t)size});
+    char *to = put_word(put(from, holder->owner), holder->shared ? "r" : "w");
+    to = put_number(put_number(put_number(to, holder->take), holder->until),
+                    holder->token);
+    *to++ = ' ';
     to = put_about(to, holder->about);
     *to++ = '\n';
     dlk_buf_added(out, (size_t)(to - from));

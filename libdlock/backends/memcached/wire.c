@@ -2,13 +2,13 @@
  * memcached's doc/protocol.txt. */
 #include "backends/memcached/wire.h"
 
+#include "util/digits.h"
 #include "util/point.h"
 
 #include <string.h>
 
 /* ---- requests ---- */
 
-#define NUMBER_MAX 20 /* digits of any uint64_t */
 /* What stands around key, numbers and value in the longest request. */
 #define AROUND 32
 
@@ -23,24 +23,14 @@ static char *put_word(char *to, const char *word)
     return put(to, word, strlen(word));
 }
 
-static char *put_number(char *to, uint64_t number)
-{
-    char digits[NUMBER_MAX], *at = digits + sizeof(digits);
-    do {
-        *--at = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    return put(to, at, (size_t)(digits + sizeof(digits) - at));
-}
-
 /* Never sent but where a test plants it: it asks for no number. */
 static bool put_touch(dlk_buf *out, dlk_mc_text key, int64_t seconds)
 {
-    char *from = dlk_buf_room(out, key.size + NUMBER_MAX + AROUND);
+    char *from = dlk_buf_room(out, key.size + DLK_DIGITS_MAX + AROUND);
     if (!from)
         return false;
     char *to = put(put_word(from, "mg "), key.data, key.size);
-    to = put_word(put_number(put_word(to, " T"), (uint64_t)seconds), " c\r\n");
+    to = put_word(dlk_digits_put(put_word(to, " T"), (uint64_t)seconds), " c\r\n");
     dlk_buf_added(out, (size_t)(to - from));
     return true;
 }
@@ -49,10 +39,10 @@ static char *put_meta_store(char *to, dlk_mc_text key, size_t size, int64_t seco
                             uint64_t cas)
 {
     to = put(put_word(to, "ms "), key.data, key.size);
-    to = put_number(put_word(to, " "), size);
-    to = put_number(put_word(to, " T"), (uint64_t)seconds);
+    to = dlk_digits_put(put_word(to, " "), size);
+    to = dlk_digits_put(put_word(to, " T"), (uint64_t)seconds);
     to = put_word(to, cas ? " c C" : " c ME");
-    return cas ? put_number(to, cas) : to;
+    return cas ? dlk_digits_put(to, cas) : to;
 }
 
 static char *put_classic_store(char *to, dlk_mc_text key, size_t size, int64_t seconds,
@@ -60,9 +50,9 @@ static char *put_classic_store(char *to, dlk_mc_text key, size_t size, int64_t s
 {
     to = put(put_word(to, cas ? "cas " : "add "), key.data, key.size);
     to = put_word(to, seconds < 0 ? " 0 -" : " 0 ");
-    to = put_number(to, (uint64_t)(seconds < 0 ? -seconds : seconds));
-    to = put_number(put_word(to, " "), size);
-    return cas ? put_number(put_word(to, " "), cas) : to;
+    to = dlk_digits_put(to, (uint64_t)(seconds < 0 ? -seconds : seconds));
+    to = dlk_digits_put(put_word(to, " "), size);
+    return cas ? dlk_digits_put(put_word(to, " "), cas) : to;
 }
 
 bool dlk_mc_put_store(dlk_buf *out, bool meta, dlk_mc_text key, dlk_mc_text value,
@@ -71,7 +61,7 @@ bool dlk_mc_put_store(dlk_buf *out, bool meta, dlk_mc_text key, dlk_mc_text valu
     if (DLK_PLANTED(RENEWAL_BY_TOUCH) && cas)
         return put_touch(out, key, seconds);
     char *from =
-        dlk_buf_room(out, key.size + value.size + (size_t)3 * NUMBER_MAX + AROUND);
+        dlk_buf_room(out, key.size + value.size + (size_t)3 * DLK_DIGITS_MAX + AROUND);
     if (!from)
         return false;
     char *to = meta ? put_meta_store(from, key, value.size, seconds, cas)
@@ -98,12 +88,12 @@ bool dlk_mc_put_drop(dlk_buf *out, bool meta, dlk_mc_text key, uint64_t cas)
     /* A store whose time is over already: the classic delete asks for no number. */
     if (!meta)
         return dlk_mc_put_store(out, false, key, (dlk_mc_text){"", 0}, -1, cas);
-    char *from = dlk_buf_room(out, key.size + NUMBER_MAX + AROUND);
+    char *from = dlk_buf_room(out, key.size + DLK_DIGITS_MAX + AROUND);
     if (!from)
         return false;
     char *to = put(put_word(from, "md "), key.data, key.size);
     if (!DLK_PLANTED(PLAIN_DELETE))
-        to = put_number(put_word(to, " C"), cas);
+        to = dlk_digits_put(put_word(to, " C"), cas);
     to = put_word(to, "\r\n");
     dlk_buf_added(out, (size_t)(to - from));
     return true;
@@ -144,7 +134,7 @@ static bool is(dlk_mc_text word, const char *text)
 static bool number_of(dlk_mc_text digits, uint64_t *ret)
 {
     uint64_t number = 0;
-    if (digits.size == 0 || digits.size > NUMBER_MAX)
+    if (digits.size == 0 || digits.size > DLK_DIGITS_MAX)
         return false;
     for (size_t i = 0; i < digits.size; i++) {
         unsigned digit = (unsigned)(unsigned char)digits.data[i] - '0';

@@ -27,7 +27,7 @@ void dlk_redis_asks_fail(dlk_redis *redis, const dlock_error *error);
 int64_t dlk_redis_asks_tick(dlk_redis *redis, int64_t now);
 
 /* "<uuid>:<number>", without an end; returns its size. */
-#define DLK_REDIS_OWNER_MAX (DLK_UUID_SIZE + DLK_RESP_NUMBER_MAX)
+#define DLK_REDIS_OWNER_MAX (DLK_UUID_SIZE + DLK_DIGITS_MAX)
 size_t dlk_redis_put_owner(const dlk_redis *redis, uint64_t number, char *to);
 
 /* When to look at a held lock again, ms: when its lease ends, and before that where its release is

@@ -118,10 +118,10 @@ static bool say_select(dlk_redis_connection *connection)
     int64_t db = dlk_settings_int(connection->redis->settings, DLK_KEY_REDIS_DB);
     if (db == 0)
         return true;
-    char digits[DLK_RESP_NUMBER_MAX];
+    char digits[DLK_DIGITS_MAX];
     const dlk_arg args[] = {
         dlk_arg_text("SELECT"),
-        {digits, (size_t)(dlk_resp_number(digits, (uint64_t)db) - digits)},
+        {digits, (size_t)(dlk_digits_put(digits, (uint64_t)db) - digits)},
     };
     return say(connection, STEP_SELECT, args, 2);
 }

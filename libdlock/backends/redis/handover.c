@@ -53,7 +53,7 @@ void dlk_redis_handover_more(const dlk_redis *redis, const dlk_ask *ask, dlk_arg
         args[0].size = dlk_redis_put_owner(redis, ask->next, room[0]);
     char *to = room[1];
     for (size_t i = 0; i < sizeof(terms) / sizeof(terms[0]); i++) {
-        to = dlk_resp_number(to, terms[i]);
+        to = dlk_digits_put(to, terms[i]);
         *to++ = ' ';
     }
     args[1] = (dlk_arg){room[1], (size_t)(to - 1 - room[1])};

@@ -92,7 +92,7 @@ size_t dlk_redis_keys_room(const dlk_key *key, const dlk_redis_form *form,
     const dlk_redis_key *data = key->data;
     size_t part = DLK_REDIS_PART_MAX;
     if (data->slot_count > 0)
-        part += strlen(slot_prefix(key)) + DLK_RESP_NUMBER_MAX;
+        part += strlen(slot_prefix(key)) + DLK_DIGITS_MAX;
     return dlk_redis_key_count(key, form, script) *
            (key->size + part + DLK_RESP_OVERHEAD);
 }
@@ -112,8 +112,8 @@ static char *put_slots(char *to, const dlk_key *key, size_t count)
     const char *prefix = slot_prefix(key);
     size_t prefix_size = strlen(prefix);
     for (size_t i = 0; i < count; i++) {
-        char digits[DLK_RESP_NUMBER_MAX];
-        size_t digit_count = (size_t)(dlk_resp_number(digits, i) - digits);
+        char digits[DLK_DIGITS_MAX];
+        size_t digit_count = (size_t)(dlk_digits_put(digits, i) - digits);
         to = dlk_resp_bulk_begin(to, prefix_size + digit_count + key->size + 2);
         to = put(to, prefix, prefix_size);
         *to++ = ':';

@@ -18,7 +18,7 @@
 
 dlk_arg dlk_redis_number_arg(int64_t number, char room[64])
 {
-    return (dlk_arg){room, (size_t)(dlk_resp_number(room, (uint64_t)number) - room)};
+    return (dlk_arg){room, (size_t)(dlk_digits_put(room, (uint64_t)number) - room)};
 }
 
 /* How many are taken, and how many there are to be. */

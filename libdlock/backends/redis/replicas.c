@@ -32,9 +32,9 @@ static int64_t wanted(const dlk_ask *ask)
     return dlk_settings_int(ask->key->settings, DLK_KEY_REDIS_WAIT_REPLICAS);
 }
 
-static dlk_arg number(int64_t value, char digits[DLK_RESP_NUMBER_MAX])
+static dlk_arg number(int64_t value, char digits[DLK_DIGITS_MAX])
 {
-    return (dlk_arg){digits, (size_t)(dlk_resp_number(digits, (uint64_t)value) - digits)};
+    return (dlk_arg){digits, (size_t)(dlk_digits_put(digits, (uint64_t)value) - digits)};
 }
 
 /* Without memory it is as with a lost answer: the engine asks, or gives it back. */
@@ -46,7 +46,7 @@ static void give_up(dlk_redis *redis, dlk_ask *ask)
 
 void dlk_redis_replicas_wait(dlk_redis *redis, dlk_ask *ask)
 {
-    char count[DLK_RESP_NUMBER_MAX], ms[DLK_RESP_NUMBER_MAX];
+    char count[DLK_DIGITS_MAX], ms[DLK_DIGITS_MAX];
     const dlk_arg args[] = {dlk_arg_text("WAIT"), number(wanted(ask), count),
                             number(wait_ms(redis), ms)};
     if (!dlk_resp_command(&redis->commands.stream.out, args, 3)) {

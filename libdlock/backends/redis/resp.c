@@ -274,19 +274,6 @@ bool dlk_resp_decimal(const dlk_resp *resp, int64_t *ret)
 
 /* ---- Writing ---- */
 
-char *dlk_resp_number(char *to, uint64_t number)
-{
-    char digits[DLK_RESP_NUMBER_MAX];
-    size_t count = 0;
-    do {
-        digits[count++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    while (count > 0)
-        *to++ = digits[--count];
-    return to;
-}
-
 static inline char *end_line(char *to)
 {
     *to++ = '\r';
@@ -299,7 +286,7 @@ static inline char *put_size(char *to, char type, size_t size)
 {
     *to++ = type;
     if (size >= 100)
-        return end_line(dlk_resp_number(to, size));
+        return end_line(dlk_digits_put(to, size));
     if (size >= 10)
         *to++ = (char)('0' + size / 10);
     *to++ = (char)('0' + size % 10);
@@ -331,8 +318,8 @@ char *dlk_resp_bulk(char *to, const char *data, size_t size)
 
 char *dlk_resp_bulk_number(char *to, uint64_t number)
 {
-    char digits[DLK_RESP_NUMBER_MAX];
-    size_t size = (size_t)(dlk_resp_number(digits, number) - digits);
+    char digits[DLK_DIGITS_MAX];
+    size_t size = (size_t)(dlk_digits_put(digits, number) - digits);
     return dlk_resp_bulk(to, digits, size);
 }
 

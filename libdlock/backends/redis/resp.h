@@ -5,6 +5,7 @@
 #define DLK_BACKENDS_REDIS_RESP_H
 
 #include "util/buf.h"
+#include "util/digits.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,11 +71,9 @@ static inline dlk_arg dlk_arg_text(const char *text)
 bool dlk_resp_command(dlk_buf *out, const dlk_arg *args, size_t count);
 
 /* The pieces of one, for those who know the size beforehand. They answer where they ended. */
-#define DLK_RESP_NUMBER_MAX 20 /* digits of any uint64_t */
 #define DLK_RESP_OVERHEAD                                                                \
-    ((size_t)DLK_RESP_NUMBER_MAX + 5) /* what a bulk needs besides its data */
-char *dlk_resp_number(char *to, uint64_t number);
-char *dlk_resp_count(char *to, size_t args);                  /* "*3\r\n" */
+    ((size_t)DLK_DIGITS_MAX + 5)             /* what a bulk needs besides its data */
+char *dlk_resp_count(char *to, size_t args); /* "*3\r\n" */
 char *dlk_resp_bulk(char *to, const char *data, size_t size); /* "$2\r\nab\r\n" */
 char *dlk_resp_bulk_number(char *to, uint64_t number);
 /* A bulk of this size whose data the caller puts between the two. */

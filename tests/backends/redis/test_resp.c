@@ -141,7 +141,7 @@ TEST(commands_are_written_byte_for_byte)
                                         "18446744073709551615"};
     for (int i = 0; i < 5; i++) {
         char text[32] = {0};
-        *dlk_resp_number(text, numbers[i]) = '\0';
+        *dlk_digits_put(text, numbers[i]) = '\0';
         CHECK_STR(text, texts[i]);
     }
 }
