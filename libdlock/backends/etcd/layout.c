@@ -242,20 +242,28 @@ static void say_read(dlk_say *say, const char *key)
     dlk_say_text(say, "{\"request_range\":{\"key\":\"%s\"}}", key);
 }
 
-static void say_if_fence(dlk_say *say, const dlk_etcd_key *home)
+/* What isn't there has version 0. Target VERSION and result EQUAL are what a comparison has that
+ * doesn't say them, and the gateway's work grows with what it has to read. */
+static void say_if_none(dlk_say *say, const char *key)
 {
-    dlk_say_text(say,
-                 ",{\"key\":\"%s\",\"target\":\"MOD\",\"result\":\"EQUAL\","
-                 "\"mod_revision\":\"%" PRId64 "\"}",
-                 home->fence.key, home->fence.rev);
+    dlk_say_text(say, "{\"key\":\"%s\",\"version\":\"0\"}", key);
 }
 
 static void say_if_empty(dlk_say *say, dlk_etcd_span span)
 {
-    dlk_say_text(say,
-                 ",{\"key\":\"%s\",\"range_end\":\"%s\",\"target\":\"CREATE\","
-                 "\"result\":\"EQUAL\",\"create_revision\":\"0\"}",
+    dlk_say_text(say, ",{\"key\":\"%s\",\"range_end\":\"%s\",\"version\":\"0\"}",
                  span.from, span.to);
+}
+
+static void say_if_fence(dlk_say *say, const dlk_etcd_key *home)
+{
+    dlk_say_text(say, ",");
+    if (home->fence.rev == 0)
+        say_if_none(say, home->fence.key);
+    else
+        dlk_say_text(
+            say, "{\"key\":\"%s\",\"target\":\"MOD\",\"mod_revision\":\"%" PRId64 "\"}",
+            home->fence.key, home->fence.rev);
 }
 
 /* One step: the place is ours by now, or it was, and who is before it. Where another kind of lock
@@ -265,10 +273,8 @@ char *dlk_etcd_layout_join(const dlk_etcd_seat *seat)
     const dlk_etcd_key *home = seat->home;
     bool apart = home->line != DLK_ETCD_MUTEX;
     dlk_say say = {0};
-    dlk_say_text(&say,
-                 "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"result\":"
-                 "\"EQUAL\",\"create_revision\":\"0\"}",
-                 seat->key);
+    dlk_say_text(&say, "{\"compare\":[");
+    say_if_none(&say, seat->key);
     say_if_fence(&say, home);
     for (size_t i = 0; i < others_of(home); i++)
         say_if_empty(&say, home->others[i]);
@@ -308,11 +314,10 @@ char *dlk_etcd_layout_look(const dlk_etcd_seat *seat)
 /* By what can't be anybody's but ours, even years later. */
 static void say_if_ours(dlk_say *say, const dlk_etcd_seat *seat)
 {
-    dlk_say_text(
-        say,
-        "{\"compare\":[{\"key\":\"%s\",\"result\":\"EQUAL\",\"target\":\"CREATE\","
-        "\"create_revision\":\"%" PRId64 "\"}],",
-        seat->key, seat->rev);
+    dlk_say_text(say,
+                 "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\","
+                 "\"create_revision\":\"%" PRId64 "\"}],",
+                 seat->key, seat->rev);
 }
 
 char *dlk_etcd_layout_leave(const dlk_etcd_seat *seat)

@@ -220,8 +220,8 @@ static void break_one(dlk_etcd_report *report, const json_t *kv, const entry *it
     if (wanted && strcmp(wanted, item->owner) != 0 && strcmp(wanted, item->name) != 0)
         return;
     dlk_say_text(&say,
-                 "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"result\":"
-                 "\"EQUAL\",\"create_revision\":\"%" PRId64
+                 "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\","
+                 "\"create_revision\":\"%" PRId64
                  "\"}],\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}}]}",
                  key, item->rev, key);
     (void)dlk_etcd_report_send(report, "/v3/kv/txn", dlk_say_end(&say), on_broken, now);

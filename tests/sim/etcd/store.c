@@ -228,13 +228,23 @@ void etcd_effect_error(etcd_effect *ret, long status, int code, const char *word
 
 /* ---- transactions ---- */
 
-static int64_t value_of(const etcd_key *key, const char *target)
+/* What a comparison that says no target is about comes first. */
+static const char *const targets[][2] = {
+    {"", "version"}, {"CREATE", "create_revision"}, {"MOD", "mod_revision"}};
+
+static size_t target_of(const json_t *compare)
 {
-    if (strcmp(target, "CREATE") == 0)
-        return key->made;
-    if (strcmp(target, "MOD") == 0)
-        return key->changed;
+    const char *target = dlk_json_text(compare, "target");
+    for (size_t i = 0; i < sizeof(targets) / sizeof(*targets); i++)
+        if (strcmp(target, targets[i][0]) == 0 && json_object_get(compare, targets[i][1]))
+            return i;
     abort(); /* nobody asks for others */
+}
+
+static int64_t value_of(const etcd_key *key, size_t target)
+{
+    const int64_t values[] = {key->version, key->made, key->changed};
+    return values[target];
 }
 
 /* Each key there has to fulfil it; where there is none, one that was never made. */
@@ -242,9 +252,9 @@ static bool holds(const json_t *compare)
 {
     static const etcd_key none;
     etcd_span span;
-    const char *target = dlk_json_text(compare, "target");
-    bool create = strcmp(target, "CREATE") == 0, fine = true, some = false;
-    int64_t wanted = dlk_json_int(compare, create ? "create_revision" : "mod_revision");
+    size_t target = target_of(compare);
+    bool fine = true, some = false;
+    int64_t wanted = dlk_json_int(compare, targets[target][1]);
     (void)etcd_span_read(compare, &span);
     DLK_LIST_FOR(it, &store.keys)
     {
