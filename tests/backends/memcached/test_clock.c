@@ -12,7 +12,7 @@
 
 enum {
     LEASE_MS = 1000,    /* whole seconds: rounding adds nothing */
-    TICK_FROM_MS = 750, /* ticks come as late in their seconds, … */
+    TICK_FROM_MS = 550, /* ticks come as late in their seconds, … */
     TICK_TO_MS = 960,   /* … and no later */
     BEFORE_MS = 80,     /* so long before a tick the lock is taken */
     MARK_S = 1000000,   /* what is left of an item that lasts so long shows the clock */
