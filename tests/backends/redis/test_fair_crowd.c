@@ -276,14 +276,19 @@ static void let_them_join(void)
     }
 }
 
-/* The number of who has the lock just now, or -1. */
-static int holder(void)
+/* -1: nobody has this name. */
+static int number_of(const char *owner)
 {
-    const char *owner = redis_server_call(&server, "HKEYS L");
     for (int number = 0; number < crowd; number++)
         if (strcmp(owner, owners[number]) == 0)
             return number;
     return -1;
+}
+
+/* Who has the lock just now, or -1. */
+static int holder(void)
+{
+    return number_of(redis_server_call(&server, "HKEYS L"));
 }
 
 static bool is_dead(int number)
@@ -414,6 +419,32 @@ static void end_processes(void)
     }
 }
 
+static bool only_the_dead_stand_in_line(void)
+{
+    for (int place = in_line() - 1; place >= 0; place--) {
+        int number = number_of(redis_server_call(&server, "LINDEX " QUEUE " %d", place));
+        if (number < 0 || !is_dead(number))
+            return false;
+    }
+    return true;
+}
+
+/* Behind the dead who were the last in line nobody has waited yet. */
+static void one_more_comes(void)
+{
+    member late = {0};
+    dlock_hold *hold = NULL;
+    open_member(&late);
+    dlock_err code = dlock_lock_acquire(late.lock, PATIENCE_MS, &hold, NULL);
+    (void)harness_err(__FILE__, __LINE__, "the last one's acquire", code, DLOCK_OK, NULL);
+    if (code == DLOCK_OK)
+        code = dlock_hold_release(hold, NULL);
+    (void)harness_err(__FILE__, __LINE__, "its release", code, DLOCK_OK, NULL);
+    dlock_hold_free(hold);
+    dlock_lock_free(late.lock);
+    dlock_client_free(late.client);
+}
+
 TEST(whoever_is_left_is_served_in_order_and_waits_for_no_lease)
 {
     tally t = {0};
@@ -441,6 +472,8 @@ TEST(whoever_is_left_is_served_in_order_and_waits_for_no_lease)
     CHECK_EQ_INT(t.disorder, 0);
     CHECK(t.killed > 0 && t.left > 0 && t.served > crowd / 2);
     CHECK(t.longest < TTL_MS / 2);
+    CHECK(only_the_dead_stand_in_line());
+    one_more_comes();
     CHECK_STR(redis_server_call(&server, "KEYS *"), "redisson_lock_token:{L}");
     redis_server_stop(&server);
 }
