@@ -302,6 +302,16 @@ static const char caches_eviction[] = "a cache's eviction is N15";
 
 static const char each_memcacheds[] =
     "each node has its own: tests/backends/memcached, and the columns of memcached";
+
+#define MEMCACHED                                                                        \
+    .layout = "item", .class = "efficiency", .rounds_up_ms = MEMCACHED_ROUNDS_UP_MS,     \
+    .freeze = memcached_freeze, .thaw = memcached_thaw, .kill = memcached_kill,          \
+    .restart = memcached_restart, .forget = memcached_forget,                            \
+    .leftovers = memcached_leftovers
+#define MEMCACHED_LACKS                                                                  \
+    [CAN_QUEUE] = no_order, [CAN_CLOCK] = no_clock_of_day,                               \
+    [CAN_MESSAGES] = no_messages_there, [CAN_RIGHTS] = no_users,                         \
+    [CAN_EVICT] = caches_eviction, [CAN_COUNTER] = numbers_of_stores
 static const char each_nodes[] =
     "each node has its own: tests/backends/redlock, and the columns of redis";
 
@@ -397,50 +407,17 @@ static const service services[] = {
      .forget = redis_forget,
      .leftovers = redis_leftovers},
     {.backend = "memcached",
-     .layout = "item",
-     .class = "efficiency",
-     .lacks =
-         {
-             [CAN_QUEUE] = no_order,
-             [CAN_CLOCK] = no_clock_of_day,
-             [CAN_MESSAGES] = no_messages_there,
-             [CAN_RIGHTS] = no_users,
-             [CAN_EVICT] = caches_eviction,
-             [CAN_COUNTER] = numbers_of_stores,
-         },
+     MEMCACHED,
+     .lacks = {MEMCACHED_LACKS},
      .take = "ms",
      .give = "md",
      .keep = "ms",
-     .grant = "ms",
-     .rounds_up_ms = MEMCACHED_ROUNDS_UP_MS,
-     .freeze = memcached_freeze,
-     .thaw = memcached_thaw,
-     .kill = memcached_kill,
-     .restart = memcached_restart,
-     .forget = memcached_forget,
-     .leftovers = memcached_leftovers},
+     .grant = "ms"},
     {.backend = "memlock",
-     .layout = "item",
-     .class = "efficiency",
-     .lacks =
-         {
-             [CAN_QUEUE] = no_order,
-             [CAN_WIRE] = each_memcacheds,
-             [CAN_CLOCK] = no_clock_of_day,
-             [CAN_MESSAGES] = no_messages_there,
-             [CAN_RIGHTS] = no_users,
-             [CAN_EVICT] = caches_eviction,
-             [CAN_COUNTER] = numbers_of_stores,
-         },
+     MEMCACHED,
+     .lacks = {MEMCACHED_LACKS, [CAN_WIRE] = each_memcacheds},
      .quorum = true,
-     .no_tokens = true,
-     .rounds_up_ms = MEMCACHED_ROUNDS_UP_MS,
-     .freeze = memcached_freeze,
-     .thaw = memcached_thaw,
-     .kill = memcached_kill,
-     .restart = memcached_restart,
-     .forget = memcached_forget,
-     .leftovers = memcached_leftovers},
+     .no_tokens = true},
     {.layout = "curator", ZOOKEEPER},
     {.layout = "concurrency", ETCD},
 };

@@ -222,7 +222,8 @@ void dlk_etcd_layout_free(dlk_etcd_key *home);
 bool dlk_etcd_layout_name(dlk_etcd_seat *seat);
 char *dlk_etcd_layout_join(const dlk_etcd_seat *seat);
 char *dlk_etcd_layout_look(const dlk_etcd_seat *seat);
-char *dlk_etcd_layout_leave(const dlk_etcd_seat *seat);
+/* Of the key that was made by this revision, and of none that came after it. */
+char *dlk_etcd_layout_delete(const char *key, int64_t rev);
 /* Puts up the fence, and reads the own key. */
 char *dlk_etcd_layout_fence(const dlk_etcd_seat *seat);
 /* The own key's create revision in the answer; 0: it isn't there. */

@@ -311,24 +311,23 @@ char *dlk_etcd_layout_look(const dlk_etcd_seat *seat)
     return dlk_say_end(&say);
 }
 
-/* By what can't be anybody's but ours, even years later. */
-static void say_if_ours(dlk_say *say, const dlk_etcd_seat *seat)
+/* By what can't be any other's that ever has this key, even years later. */
+static void say_if_made(dlk_say *say, const char *key, int64_t rev)
 {
     dlk_say_text(say,
                  "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\","
                  "\"create_revision\":\"%" PRId64 "\"}],",
-                 seat->key, seat->rev);
+                 key, rev);
 }
 
-char *dlk_etcd_layout_leave(const dlk_etcd_seat *seat)
+char *dlk_etcd_layout_delete(const char *key, int64_t rev)
 {
     dlk_say say = {0};
     if (DLK_PLANTED(DELETE_UNGUARDED))
         dlk_say_text(&say, "{");
     else
-        say_if_ours(&say, seat);
-    dlk_say_text(&say, "\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}}]}",
-                 seat->key);
+        say_if_made(&say, key, rev);
+    dlk_say_text(&say, "\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}}]}", key);
     return dlk_say_end(&say);
 }
 
@@ -356,7 +355,7 @@ char *dlk_etcd_layout_turn(const dlk_etcd_seat *seat)
 {
     dlk_say say = {0};
     char *value = own_value(seat, true);
-    say_if_ours(&say, seat);
+    say_if_made(&say, seat->key, seat->rev);
     dlk_say_text(&say, "\"success\":[");
     say_put(&say, seat, value ? value : "");
     dlk_say_text(&say, "]}");

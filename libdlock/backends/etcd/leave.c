@@ -58,8 +58,8 @@ static void on_left(dlk_etcd_call *call, int64_t now)
 
 static bool send_leave(dlk_etcd_seat *seat, int64_t now)
 {
-    if (!dlk_etcd_seat_send(seat, "/v3/kv/txn", dlk_etcd_layout_leave(seat), on_left,
-                            now))
+    if (!dlk_etcd_seat_send(seat, "/v3/kv/txn",
+                            dlk_etcd_layout_delete(seat->key, seat->rev), on_left, now))
         return false;
     seat->state = DLK_SEAT_LEAVING;
     return true;

@@ -215,16 +215,11 @@ static void on_broken(dlk_etcd_call *call, int64_t now)
 static void break_one(dlk_etcd_report *report, const json_t *kv, const entry *item,
                       int64_t now)
 {
-    dlk_say say = {0};
     const char *key = dlk_json_text(kv, "key"), *wanted = report->ask->text;
     if (wanted && strcmp(wanted, item->owner) != 0 && strcmp(wanted, item->name) != 0)
         return;
-    dlk_say_text(&say,
-                 "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\","
-                 "\"create_revision\":\"%" PRId64
-                 "\"}],\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}}]}",
-                 key, item->rev, key);
-    (void)dlk_etcd_report_send(report, "/v3/kv/txn", dlk_say_end(&say), on_broken, now);
+    (void)dlk_etcd_report_send(report, "/v3/kv/txn",
+                               dlk_etcd_layout_delete(key, item->rev), on_broken, now);
 }
 
 static void tell_rest(dlk_etcd_report *report, int64_t holders, int64_t waiters,

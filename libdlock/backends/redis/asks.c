@@ -85,7 +85,7 @@ static bool put_script(dlk_redis *redis, const dlk_ask *ask, const dlk_redis_for
         args[count++] = dlk_arg_text(ask->text ? ask->text : "");
     else
         args[count++] = (dlk_arg){owner, dlk_redis_put_owner(redis, ask->number, owner)};
-    args[count++] = dlk_redis_number_arg(ask->ttl_ms, ttl);
+    args[count++] = dlk_arg_number(ask->ttl_ms, ttl);
     if (form->more_count)
         form->more(redis, ask, &args[count], room);
     count += form->more_count;
@@ -142,7 +142,7 @@ static bool put_set(dlk_redis *redis, dlk_ask *ask)
         {owner, dlk_redis_put_owner(redis, ask->number, owner)},
         dlk_arg_text("NX"),
         dlk_arg_text("PX"),
-        dlk_redis_number_arg(ask->ttl_ms, ttl),
+        dlk_arg_number(ask->ttl_ms, ttl),
     };
     ask->scratch = DLK_REDIS_BY_SET;
     return dlk_resp_command(&redis->commands.stream.out, args,

@@ -92,7 +92,7 @@ static void fill(part *ret, const dlk_redis *redis, const dlk_ask *ask)
     const dlk_redis_form *form = form_of(ask);
     ret->args[0] =
         (dlk_arg){ret->owner, dlk_redis_put_owner(redis, ask->number, ret->owner)};
-    ret->args[1] = dlk_redis_number_arg(ask->ttl_ms, ret->ttl);
+    ret->args[1] = dlk_arg_number(ask->ttl_ms, ret->ttl);
     if (form->more_count && !form->renews_alone)
         form->more(redis, ask, &ret->args[2], ret->room);
 }

@@ -121,7 +121,7 @@ static bool say_select(dlk_redis_connection *connection)
     char digits[DLK_DIGITS_MAX];
     const dlk_arg args[] = {
         dlk_arg_text("SELECT"),
-        {digits, (size_t)(dlk_digits_put(digits, (uint64_t)db) - digits)},
+        dlk_arg_number(db, digits),
     };
     return say(connection, STEP_SELECT, args, 2);
 }

@@ -16,19 +16,14 @@
         2, 1, 1, 1, 1, 2                                                                 \
     }
 
-dlk_arg dlk_redis_number_arg(int64_t number, char room[64])
-{
-    return (dlk_arg){room, (size_t)(dlk_digits_put(room, (uint64_t)number) - room)};
-}
-
 /* How many are taken, and how many there are to be. */
 static void more_of_permits(const struct dlk_redis *redis, const dlk_ask *ask,
                             dlk_arg *args, char room[DLK_REDIS_MORE][64])
 {
     (void)redis;
-    args[0] = dlk_redis_number_arg(ask->take, room[0]);
-    args[1] = dlk_redis_number_arg(
-        dlk_settings_int(ask->key->settings, DLK_KEY_LOCK_PERMITS), room[1]);
+    args[0] = dlk_arg_number(ask->take, room[0]);
+    args[1] = dlk_arg_number(dlk_settings_int(ask->key->settings, DLK_KEY_LOCK_PERMITS),
+                             room[1]);
 }
 
 /* The lease once more: that of the reader's own key. */
@@ -37,7 +32,7 @@ static void more_of_readers(const struct dlk_redis *redis, const dlk_ask *ask,
 {
     (void)redis;
     int64_t ms = DLK_PLANTED(READERS_UNMARKED) ? 1 : ask->ttl_ms;
-    args[0] = dlk_redis_number_arg(ms > 0 ? ms : 1, room[0]);
+    args[0] = dlk_arg_number(ms > 0 ? ms : 1, room[0]);
 }
 
 /* What the elected one publishes. */
@@ -211,7 +206,7 @@ static void more_of_redlock(const struct dlk_redis *redis, const dlk_ask *ask,
                             dlk_arg *args, char room[DLK_REDIS_MORE][64])
 {
     (void)redis;
-    args[0] = dlk_redis_number_arg(ask->token, room[0]);
+    args[0] = dlk_arg_number(ask->token, room[0]);
 }
 
 /* A Redlock's lock on one of its nodes lies there as a string's does. */

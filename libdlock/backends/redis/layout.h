@@ -85,9 +85,6 @@ typedef struct dlk_redis_layout {
     bool node; /* of a Redlock: the client's, whatever a lock's settings say */
 } dlk_redis_layout;
 
-/* A number as an argument, its digits in @p room. */
-dlk_arg dlk_redis_number_arg(int64_t number, char room[64]);
-
 const dlk_redis_layout *dlk_redis_layout_of(const dlk_settings *settings);
 /* That of a Redlock's node. */
 const dlk_redis_layout *dlk_redis_node_layout(bool fencing);

@@ -32,11 +32,6 @@ static int64_t wanted(const dlk_ask *ask)
     return dlk_settings_int(ask->key->settings, DLK_KEY_REDIS_WAIT_REPLICAS);
 }
 
-static dlk_arg number(int64_t value, char digits[DLK_DIGITS_MAX])
-{
-    return (dlk_arg){digits, (size_t)(dlk_digits_put(digits, (uint64_t)value) - digits)};
-}
-
 /* Without memory it is as with a lost answer: the engine asks, or gives it back. */
 static void give_up(dlk_redis *redis, dlk_ask *ask)
 {
@@ -47,8 +42,8 @@ static void give_up(dlk_redis *redis, dlk_ask *ask)
 void dlk_redis_replicas_wait(dlk_redis *redis, dlk_ask *ask)
 {
     char count[DLK_DIGITS_MAX], ms[DLK_DIGITS_MAX];
-    const dlk_arg args[] = {dlk_arg_text("WAIT"), number(wanted(ask), count),
-                            number(wait_ms(redis), ms)};
+    const dlk_arg args[] = {dlk_arg_text("WAIT"), dlk_arg_number(wanted(ask), count),
+                            dlk_arg_number(wait_ms(redis), ms)};
     if (!dlk_resp_command(&redis->commands.stream.out, args, 3)) {
         give_up(redis, ask);
         return;

@@ -67,6 +67,12 @@ static inline dlk_arg dlk_arg_text(const char *text)
     return (dlk_arg){text, strlen(text)};
 }
 
+/* Not negative; the digits are the caller's to keep. */
+static inline dlk_arg dlk_arg_number(int64_t number, char digits[DLK_DIGITS_MAX])
+{
+    return (dlk_arg){digits, (size_t)(dlk_digits_put(digits, (uint64_t)number) - digits)};
+}
+
 /* Appends a whole command; false without memory, and then nothing of it. */
 bool dlk_resp_command(dlk_buf *out, const dlk_arg *args, size_t count);
 

@@ -202,7 +202,7 @@ bool dlk_redis_rights_put(dlk_redis *redis)
     args[used++] = (dlk_arg){script, sizeof(script) - 1};
     args[used++] = dlk_arg_text("0");
     args[used++] = dlk_arg_text(CALLS);
-    args[used++] = dlk_redis_number_arg((int64_t)keys.count, number);
+    args[used++] = dlk_arg_number((int64_t)keys.count, number);
     for (size_t i = 0; i < keys.count; i++)
         args[used++] = dlk_arg_text(keys.text[i]);
     for (size_t i = 0; i < channels.count; i++)

@@ -1,6 +1,6 @@
 /* Leases on a real memcached whose clock leaves out a second. It shows whole ones, and its timer
  * begins anew with each tick, so ticks come a little later in each second, until one comes so late
- * that it shows the second after the next. By itself that takes up to an hour; here a tick that is
+ * that it shows the second after the next. By itself that takes half an hour; here a tick that is
  * due late in its second is held up until that second is over. */
 #include "api/world.h"
 #include "harness/memcached_server.h"
@@ -28,7 +28,7 @@ static int64_t clock_ms(void)
 static void wait_until(int64_t ms)
 {
     while (clock_ms() < ms)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        world_nap();
 }
 
 /* The seconds that the server has counted since it has the mark. */
@@ -43,7 +43,7 @@ static bool counts_on(int64_t from)
 {
     int64_t end = clock_ms() + 3000;
     while (counted() == from && clock_ms() < end)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        world_nap();
     return counted() != from;
 }
 
