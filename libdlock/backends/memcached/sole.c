@@ -91,12 +91,15 @@ static void won(dlk_mc *mc, dlk_ask *ask, uint64_t cas)
     dlk_mc_answer(mc, ask, DLK_YES);
 }
 
-/* It went before we could see it: evicted, flushed. */
+/* It went before we could see it: given back, evicted, flushed. Who wants it may have it now: a
+ * memlock's try finds what the same client's try before has left on a slow node, and is taking back. */
 static void vanished(dlk_mc *mc, dlk_ask *ask)
 {
     forget(ask);
-    if (ask->verb == DLK_ACQUIRE)
-        dlk_mc_answer_held(mc, ask, 0);
+    if (ask->verb == DLK_ACQUIRE && dlk_mc_again(mc, ask))
+        store(mc, ask, dlk_mc_seconds(ask->ttl_ms), 0, 0);
+    else if (ask->verb == DLK_ACQUIRE)
+        return;
     else
         dlk_mc_answer(mc, ask, DLK_NOT_OURS);
 }
