@@ -2,8 +2,9 @@
  * What the parts of the dlock command share: the options of one call, the session with the lock
  * service, and how failures become one line on stderr and an exit status.
  *
- * The command is a user of the library like any other: public header only, one thread. It never
- * calls a blocking function of the library: every wait is an op in one loop with the signals.
+ * The command is a user of the library like any other: public header only, one thread. What
+ * may take long is an op that is waited for in one loop with the signals; giving back is bounded by
+ * client.close_ms and waits for no signal.
  */
 #ifndef DLOCK_TOOLS_CLI_H
 #define DLOCK_TOOLS_CLI_H
@@ -48,6 +49,7 @@ typedef struct cli_call {
     dlock_conf *conf; /* --set, --ttl, --permits: settings of the client */
     dlock_kind kind;
     int64_t wait_ms;
+    bool strict;      /* a release that isn't confirmed is a failure */
     int not_obtained; /* exit status when the lock isn't obtained */
     cli_on_lost on_lost;
     int64_t kill_after_ms; /* < 0: by the ttl */
@@ -75,6 +77,7 @@ enum {
     CLI_RUN = 1 << 5,
     CLI_BREAK = 1 << 6,
     CLI_LIST = 1 << 7,
+    CLI_HOLDS = 1 << 8, /* gives something back at its end */
 };
 
 typedef struct cli_command {
@@ -124,7 +127,8 @@ int cli_lock(cli_call *cli, const char *name, dlock_lock **ret_lock);
 int64_t cli_wait_left(const cli_call *cli);
 /* Opens, and waits for the lock: 0, or the exit status. */
 int cli_acquire(cli_call *cli, const char *name, dlock_hold **ret_hold);
-/* Gives the lock back: 0, CLI_LOST, or 0 with a warning when the answer didn't come. */
+/* Gives the lock back and closes the client, within client.close_ms: 0, or CLI_LOST. When the
+ * answer didn't come it says so, and returns 0, or with --strict the exit status for that. */
 int cli_release(cli_call *cli, dlock_hold *hold);
 /* Fetches and drops the client's events, which only say that it is time to look. */
 void cli_drain(cli_call *cli);
@@ -147,6 +151,8 @@ void cli_say(const cli_call *cli, const char *format, ...)
 /* The same for a failed call; names `what` unless the library does; returns the exit status. */
 int cli_fail(const cli_call *cli, const char *what, dlock_err code,
              const dlock_error *error);
+/* The exit status alone. */
+int cli_exit_status(dlock_err code);
 /* The same for errno; returns CLI_OTHER. */
 int cli_fail_errno(const cli_call *cli, const char *what);
 /* A text as a JSON string; bytes that aren't UTF-8 become U+FFFD. */
@@ -155,6 +161,8 @@ void cli_json_text(FILE *out, const char *text);
 int cli_print_info(const cli_call *cli, dlock_info *info);
 /* Whether this key of a list is a lock's name. */
 bool cli_is_name(const char *key);
+/* Says on stderr if this list isn't all there is: 0, or CLI_OTHER when a part wasn't looked at. */
+int cli_check_list(const cli_call *cli, const dlock_info *list);
 /* Flushes stdout: `status`, or CLI_OTHER when it couldn't be written. */
 int cli_flush(const cli_call *cli, int status);
 

@@ -15,7 +15,8 @@ static int announce(cli_call *cli, const char *name, const dlock_hold *hold)
     (void)printf(",\"token\":%lld,\"owner\":", (long long)dlock_hold_token(hold));
     cli_json_text(stdout, dlock_hold_owner(hold));
     (void)printf(",\"ttl_ms\":%lld,\"remaining_ms\":%lld,\"url\":",
-                 (long long)cli_ttl_ms(cli), (long long)dlock_hold_remaining_ms(hold));
+                 (long long)dlock_hold_ttl_ms(hold),
+                 (long long)dlock_hold_remaining_ms(hold));
     cli_json_text(stdout, dlock_client_uri(cli->client));
     (void)fputs("}\n", stdout);
     return cli_flush(cli, CLI_OK);

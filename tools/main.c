@@ -10,9 +10,9 @@
 
 static const cli_command commands[] = {
     {"run", "NAME [--] CMD [ARG…]", "run a command under a lock",
-     CLI_SERVICE | CLI_KIND | CLI_WAIT | CLI_TTL | CLI_RUN, cli_run},
+     CLI_SERVICE | CLI_KIND | CLI_WAIT | CLI_TTL | CLI_RUN | CLI_HOLDS, cli_run},
     {"hold", "NAME", "hold a lock until stdin ends or a signal comes",
-     CLI_SERVICE | CLI_KIND | CLI_WAIT | CLI_TTL, cli_hold},
+     CLI_SERVICE | CLI_KIND | CLI_WAIT | CLI_TTL | CLI_HOLDS, cli_hold},
     {"wait", "NAME", "wait until nobody holds a lock, without taking it",
      CLI_SERVICE | CLI_KIND | CLI_WAIT, cli_wait},
     {"ls", "[PREFIX]", "list the locks that are there", CLI_SERVICE | CLI_LIST, cli_ls},

@@ -197,6 +197,13 @@ static int set_shell(cli_call *cli, const char *value)
     return 0;
 }
 
+static int set_strict(cli_call *cli, const char *value)
+{
+    (void)value;
+    cli->strict = true;
+    return 0;
+}
+
 static int refuse_no_fork(cli_call *cli, const char *value)
 {
     (void)value;
@@ -241,6 +248,8 @@ static const option options[] = {
      "the write side of a read/write lock"},
     {0, "permits", "N", CLI_KIND, set_permits, "one of N permits of a semaphore"},
     {0, "ttl", "SECS", CLI_TTL, set_ttl, "the lease (default: 30)"},
+    {0, "strict", NULL, CLI_HOLDS, set_strict,
+     "a release that isn't confirmed is a failure: exit 69"},
     {'c', "command", "STRING", CLI_RUN, set_shell, "let a shell run STRING"},
     {0, "on-lost", "HOW", CLI_RUN, set_on_lost,
      "the lock is lost: term (default), kill or ignore"},

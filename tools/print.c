@@ -45,7 +45,7 @@ void cli_say(const cli_call *cli, const char *format, ...)
         free(text);
 }
 
-static int exit_status(dlock_err code)
+int cli_exit_status(dlock_err code)
 {
     switch (code) {
     case DLOCK_OK:
@@ -99,7 +99,7 @@ int cli_fail(const cli_call *cli, const char *what, dlock_err code,
         (void)fputc(']', stderr);
     }
     end_line();
-    return exit_status(code);
+    return cli_exit_status(code);
 }
 
 int cli_fail_errno(const cli_call *cli, const char *what)

@@ -24,8 +24,8 @@ typedef struct run_state {
     const char *name;
     dlock_hold *hold;
     run_child child;
-    int timer; /* the next time to look at the lease */
-    int64_t ttl_ms;
+    int timer;      /* the next time to look at the lease */
+    int64_t ttl_ms; /* until there is a lock as asked for, then as granted */
     int64_t kill_after_ms;
     int64_t end_ms;  /* of the lease, as the guard knows it */
     bool terminated; /* TERM has been sent because the end was near */
@@ -129,6 +129,28 @@ static void on_signal(run_state *run, int number)
         child_signal(&run->child, number);
 }
 
+/* ---- The times ------------------------------------------------------------------------- */
+
+static int64_t usual_kill_after(const run_state *run)
+{
+    int64_t sixth = run->ttl_ms / 6;
+    return sixth < 5000 ? sixth : 5000;
+}
+
+/* The default, and the largest that makes sense: what is left of a lease that is renewed in time
+ * goes down to two thirds, so up to a half nothing is ended that isn't in danger. */
+static int choose_times(run_state *run)
+{
+    run->kill_after_ms = run->cli->kill_after_ms;
+    if (run->cli->on_lost != CLI_ON_LOST_TERM || run->kill_after_ms < 0)
+        run->kill_after_ms = usual_kill_after(run);
+    if (run->kill_after_ms <= run->ttl_ms / 2)
+        return 0;
+    cli_say(run->cli, "--kill-after must be at most half the ttl, which is %lld ms",
+            (long long)run->ttl_ms);
+    return CLI_USAGE;
+}
+
 /* ---- The loop -------------------------------------------------------------------------- */
 
 static void supervise(run_state *run)
@@ -167,7 +189,9 @@ static int status_of(run_state *run)
         return CLI_LOST;
     if (WIFSIGNALED(run->child.status))
         return CLI_SIGNAL + WTERMSIG(run->child.status);
-    return WEXITSTATUS(run->child.status);
+    /* The command's own failure tells more than that of the release. */
+    return WEXITSTATUS(run->child.status) != 0 ? WEXITSTATUS(run->child.status)
+                                               : released;
 }
 
 static int start_and_watch(run_state *run, char **argv)
@@ -183,8 +207,22 @@ static int start_and_watch(run_state *run, char **argv)
     return status == 0 ? status_of(run) : status;
 }
 
+/* The service may have granted less than was asked for: the lease is what it has granted. */
+static void live_by_grant(run_state *run)
+{
+    run->ttl_ms = dlock_hold_ttl_ms(run->hold);
+    if (run->cli->on_lost != CLI_ON_LOST_TERM || run->cli->kill_after_ms < 0)
+        run->kill_after_ms = usual_kill_after(run);
+    if (run->kill_after_ms <= run->ttl_ms / 2)
+        return;
+    run->kill_after_ms = run->ttl_ms / 2;
+    cli_say(run->cli, "%s: the lease is %lld ms only, so KILL comes %lld ms after TERM",
+            run->name, (long long)run->ttl_ms, (long long)run->kill_after_ms);
+}
+
 static int run_command(run_state *run, char **argv)
 {
+    live_by_grant(run);
     if (dlock_hold_notify(run->hold, ++run->cli->tag) != DLOCK_OK) {
         cli_say(run->cli, "%s: the lock was lost before the command began", run->name);
         return CLI_LOST;
@@ -200,21 +238,6 @@ static int run_command(run_state *run, char **argv)
 }
 
 /* ---- The arguments --------------------------------------------------------------------- */
-
-/* The default, and the largest that makes sense: what is left of a lease that is renewed in time
- * goes down to two thirds, so up to a half nothing is ended that isn't in danger. */
-static int choose_times(run_state *run)
-{
-    int64_t sixth = run->ttl_ms / 6;
-    run->kill_after_ms = run->cli->kill_after_ms;
-    if (run->cli->on_lost != CLI_ON_LOST_TERM || run->kill_after_ms < 0)
-        run->kill_after_ms = sixth < 5000 ? sixth : 5000;
-    if (run->kill_after_ms <= run->ttl_ms / 2)
-        return 0;
-    cli_say(run->cli, "--kill-after must be at most half the ttl, which is %lld ms",
-            (long long)run->ttl_ms);
-    return CLI_USAGE;
-}
 
 int cli_run(cli_call *cli, int argc, char **argv)
 {

@@ -68,26 +68,9 @@ static int open_client(cli_call *cli)
     return status;
 }
 
-int cli_open(cli_call *cli)
-{
-    if (cli->url == NULL || cli->url[0] == '\0') {
-        cli_say(cli, "no lock service: name one with --url URI or in DLOCK_URL, such as "
-                     "file:///run/lock/app");
-        return CLI_USAGE;
-    }
-    cli->began = cli_now_ms();
-    int status = catch_signals(cli);
-    if (status == 0)
-        status = open_client(cli);
-    if (status != 0)
-        return status;
-    DLOCK_AUTO(dlock_op) op = dlock_client_connect_start(cli->client);
-    return cli_await(cli, op, NULL);
-}
-
 void cli_close(cli_call *cli)
 {
-    /* A release that isn't confirmed in time was reported by cli_release; it ends with its lease. */
+    /* After cli_release it is closed, and this joins the library's threads. */
     if (cli->client != NULL)
         (void)dlock_client_close(cli->client, NULL);
     dlock_client_free(cli->client);
@@ -124,17 +107,87 @@ static int park(cli_call *cli, dlock_op *op)
     return 0;
 }
 
-int cli_await(cli_call *cli, dlock_op *op, const char *what)
+/* The same, and a signal ends the op. */
+static int attend(cli_call *cli, dlock_op *op)
 {
     int number = park(cli, op);
     if (number != 0) {
         /* Prompt. What was granted all the same is given back by whoever frees the op. */
         dlock_op_cancel(op);
         (void)dlock_op_wait(op, DLOCK_FOREVER);
-        return CLI_SIGNAL + number;
     }
+    return number;
+}
+
+static int report(const cli_call *cli, const dlock_op *op, const char *what)
+{
     dlock_err code = dlock_op_result(op);
     return code == DLOCK_OK ? 0 : cli_fail(cli, what, code, dlock_op_error(op));
+}
+
+int cli_await(cli_call *cli, dlock_op *op, const char *what)
+{
+    int number = attend(cli, op);
+    return number != 0 ? CLI_SIGNAL + number : report(cli, op, what);
+}
+
+/* ---- Opening --------------------------------------------------------------------------- */
+
+int64_t cli_wait_left(const cli_call *cli)
+{
+    if (cli->wait_ms <= 0)
+        return cli->wait_ms;
+    int64_t left = cli->wait_ms - (cli_now_ms() - cli->began);
+    return left > 0 ? left : 0;
+}
+
+/* A service that is away may come; what it has said of us, or is wrong with the URI, stays. */
+static bool may_pass(dlock_err code)
+{
+    return code == DLOCK_EUNAVAIL || code == DLOCK_EQUORUM;
+}
+
+/* Sleeps before the next try to connect, longer each time. Returns the signal that came, or 0. */
+static int rest(const cli_call *cli, int tries)
+{
+    enum { FIRST_MS = 20, LONGEST_MS = 1000 };
+    int64_t ms = tries < 6 ? FIRST_MS << tries : LONGEST_MS, left = cli_wait_left(cli);
+    struct pollfd signals = {.fd = cli->signals, .events = POLLIN};
+    (void)poll(&signals, 1, (int)(ms < left ? ms : left)); /* EINTR: a shorter rest */
+    return cli_signal(cli);
+}
+
+/* With -w again and again, for as long as that lets us. Without it once: a service that was never
+ * there is told at once, however long somebody would wait for its locks. */
+static int connect_client(cli_call *cli)
+{
+    for (int tries = 0;; tries++) {
+        DLOCK_AUTO(dlock_op) op = dlock_client_connect_start(cli->client);
+        int number = attend(cli, op);
+        bool again = may_pass(dlock_op_result(op)) && cli_wait_left(cli) > 0;
+        if (number == 0 && !again)
+            return report(cli, op, NULL);
+        if (number == 0 && cli->verbose)
+            (void)report(cli, op, NULL);
+        if (number == 0)
+            number = rest(cli, tries);
+        if (number != 0)
+            return CLI_SIGNAL + number;
+    }
+}
+
+int cli_open(cli_call *cli)
+{
+    if (cli->url == NULL || cli->url[0] == '\0') {
+        cli_say(cli, "no lock service: name one with --url URI or in DLOCK_URL, such as "
+                     "file:///run/lock/app");
+        return CLI_USAGE;
+    }
+    cli->began = cli_now_ms();
+    int status = catch_signals(cli);
+    if (status == 0)
+        status = open_client(cli);
+    return status != 0 ? status : connect_client(cli);
 }
 
 int cli_lock(cli_call *cli, const char *name, dlock_lock **ret_lock)
@@ -144,14 +197,6 @@ int cli_lock(cli_call *cli, const char *name, dlock_lock **ret_lock)
     int status = code == DLOCK_OK ? 0 : cli_fail(cli, NULL, code, error);
     dlock_error_free(error);
     return status;
-}
-
-int64_t cli_wait_left(const cli_call *cli)
-{
-    if (cli->wait_ms <= 0)
-        return cli->wait_ms;
-    int64_t left = cli->wait_ms - (cli_now_ms() - cli->began);
-    return left > 0 ? left : 0;
 }
 
 int cli_acquire(cli_call *cli, const char *name, dlock_hold **ret_hold)
@@ -174,14 +219,37 @@ int cli_acquire(cli_call *cli, const char *name, dlock_hold **ret_hold)
     return status;
 }
 
+/* What became of the release, once the client is closed. Closing goes on with what the release
+ * itself has stopped waiting for, and with lock.release=async finds out what that doesn't. */
+static dlock_err how_released(dlock_op *release, dlock_op *close)
+{
+    (void)dlock_op_wait(close, DLOCK_FOREVER);
+    (void)dlock_op_wait(release, DLOCK_FOREVER); /* closing has ended it */
+    dlock_err code = dlock_op_result(release);
+    bool open = code == DLOCK_OK || code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL;
+    return open ? dlock_op_result(close) : code;
+}
+
 int cli_release(cli_call *cli, dlock_hold *hold)
 {
-    /* Not cut short by a signal: whether the lock was lost decides what we exit with, and the
-     * answer is at most client.timeout_ms away. */
-    dlock_error *error = NULL;
-    dlock_err code = dlock_hold_release(hold, &error);
-    int status = code == DLOCK_OK ? 0 : cli_fail(cli, "release", code, error);
-    dlock_error_free(error);
-    /* The lock isn't ours any more, whatever the answer was; else it was while it mattered. */
-    return status == CLI_LOST ? CLI_LOST : 0;
+    /* Closing goes on with the release until it is confirmed, for client.close_ms at most: nobody
+     * else waits behind the command's end. Not cut short by a signal either: whether the lock was
+     * lost decides what we exit with. */
+    DLOCK_AUTO(dlock_op) release = dlock_hold_release_start(hold);
+    DLOCK_AUTO(dlock_op) close = dlock_client_close_start(cli->client);
+    dlock_err code = how_released(release, close);
+    const dlock_error *error = dlock_op_error(release);
+    if (code == DLOCK_OK)
+        return 0;
+    if (code == DLOCK_ELOST)
+        return cli_fail(cli, "release", code, error);
+    /* No renewal was sent after the release, so nothing keeps it longer than one lease. */
+    long long seconds = (long long)(dlock_hold_ttl_ms(hold) + 999) / 1000;
+    const char *why = code == DLOCK_EUNKNOWN ? "no answer" : dlock_error_text(error);
+    cli_say(
+        cli,
+        "%s: the release wasn't confirmed (%s): the lock may stay until its lease ends, "
+        "in at most %lld s",
+        dlock_hold_name(hold), why[0] != '\0' ? why : dlock_strerror(code), seconds);
+    return cli->strict ? cli_exit_status(code) : 0;
 }

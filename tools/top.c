@@ -36,12 +36,14 @@ static int show_lock(cli_call *cli, const char *name)
     return 0;
 }
 
+/* 0, or the exit status: of a signal, of what no repetition mends, of output that nobody takes. A
+ * failure that was told is no end: what can't be listed now may be the next time. */
 static int show_all(cli_call *cli, const char *prefix)
 {
     DLOCK_AUTO(dlock_op) op = dlock_client_list_start(cli->client, prefix, cli->max);
     int status = cli_await(cli, op, NULL);
     if (status != 0)
-        return status;
+        return status == CLI_USAGE || status >= CLI_SIGNAL ? status : 0;
     DLOCK_AUTO(dlock_info) list = dlock_op_take_info(op);
     if (!cli->json) {
         if (isatty(STDOUT_FILENO))
@@ -52,6 +54,7 @@ static int show_all(cli_call *cli, const char *prefix)
         if (cli_is_name(dlock_info_key(list, i)))
             status = show_lock(cli, dlock_info_text(list, i));
     }
+    (void)cli_check_list(cli, list);
     /* One lock that can't be shown was reported; the others can. */
     return cli_flush(cli, status < CLI_SIGNAL ? 0 : status);
 }

@@ -31,6 +31,7 @@ type Client struct {
 	c    cdlock.Client // 0: freed
 
 	listeners listeners
+	holds     holds
 	waiting   atomic.Int64 // operations that somebody waits for
 	reads     atomic.Bool  // the client's goroutine reads answers; else a thread of C's does
 	heard     chan struct{}
@@ -179,6 +180,7 @@ func (c *Client) close() {
 	c.gone = c.finish(context.Background(), op, "close", "")
 	c.end(op)
 	<-c.heard // what it has heard was the last event
+	c.holds.free()
 	c.life.Lock()
 	cdlock.Dlock_client_free(c.c)
 	c.c = 0

@@ -27,9 +27,10 @@ var (
 	ErrNotHeld = errors.New("dlock: not held")
 	// ErrDeadlock: what you wait for could never come.
 	ErrDeadlock = errors.New("dlock: deadlock")
-	// ErrUnavailable: the service can't be reached; nothing was sent.
+	// ErrUnavailable: the service can't be reached, and nothing of the call is left there.
 	ErrUnavailable = errors.New("dlock: unavailable")
-	// ErrUnknown: sent, but not answered: it may have happened. libdlock cleans up behind.
+	// ErrUnknown: it may have happened, or happen yet: not answered, or cut off in the service's
+	// line. libdlock cleans up behind.
 	ErrUnknown = errors.New("dlock: unanswered")
 	// ErrInvalid: an argument, a setting or a URL is wrong; the text says which and why.
 	ErrInvalid = errors.New("dlock: invalid")

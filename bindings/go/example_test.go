@@ -72,9 +72,9 @@ func ExampleOption() {
 	patient := []dlock.Option{dlock.WithTTL(time.Minute)}
 	hold, err := client.Mutex("report", patient...).Lock(ctx)
 	must(err)
-	fmt.Println(hold.Remaining() > 30*time.Second)
+	fmt.Println(hold.TTL(), hold.Remaining() > 30*time.Second)
 	must(hold.Release(ctx))
-	// Output: true
+	// Output: 1m0s true
 }
 
 func ExampleMutex() {

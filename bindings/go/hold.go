@@ -56,10 +56,11 @@ type Hold struct {
 	values  context.Context // the values of Lock's context, without its end
 	cleanup runtime.Cleanup
 
-	mutex sync.RWMutex // read-held during each call of C with c
-	c     cdlock.Hold  // 0: it was ended here
-	state State        // how, then
-	life  *life        // made when somebody wants to hear of the end
+	mutex  sync.RWMutex // read-held during each call of C with c
+	c      cdlock.Hold  // 0: it was ended here
+	state  State        // how, then
+	closed bool         // by its client's Close
+	life   *life        // made when somebody wants to hear of the end
 }
 
 // What hears of the end of a hold. It doesn't keep the hold alive, as the client keeps it.
@@ -98,7 +99,11 @@ func newHold(ctx context.Context, client *Client, source *lock, name string, c c
 	if name == "" {
 		h.name = cdlock.Dlock_hold_name(c)
 	}
-	h.cleanup = h.warnIfDropped()
+	if client.holds.add(h) {
+		h.cleanup = h.warnIfDropped()
+	} else if h.close() {
+		cdlock.Dlock_hold_free(c)
+	}
 	return h
 }
 
@@ -149,6 +154,17 @@ func (h *Hold) Remaining() time.Duration {
 		return 0
 	}
 	return time.Duration(cdlock.Dlock_hold_remaining_ms(c)) * time.Millisecond
+}
+
+// TTL is the lease that the service has granted: how long it lasts when nobody renews it. Less than
+// [WithTTL] asked for where the service gives less, as a ZooKeeper with a shorter maxSessionTimeout does.
+func (h *Hold) TTL() time.Duration {
+	c, done := h.enter()
+	defer done()
+	if c == 0 {
+		return 0
+	}
+	return time.Duration(cdlock.Dlock_hold_ttl_ms(c)) * time.Millisecond
 }
 
 // Check says whether the lock is still yours: nil, [ErrLost] or [ErrNotHeld]. Decided by this
@@ -216,7 +232,7 @@ func (h *Hold) listen() *life {
 	}
 	h.life = newLife(h.values)
 	if h.c == 0 {
-		h.life.cancel(causeOf(h.state))
+		h.life.cancel(h.cause())
 		return h.life
 	}
 	tag, ok := h.client.listeners.add(h.life) // others hold h.mutex inside the gate: no gate here
@@ -230,6 +246,14 @@ func (h *Hold) listen() *life {
 		h.life.cancel(kindOf(code))
 	}
 	return h.life
+}
+
+// Why its context has ended; it has been ended here.
+func (h *Hold) cause() error {
+	if h.closed {
+		return ErrClosed
+	}
+	return causeOf(h.state)
 }
 
 func causeOf(state State) error {
@@ -321,6 +345,7 @@ func (h *Hold) end(how State) (cdlock.Hold, *life) {
 		return 0, nil
 	}
 	h.c, h.state = 0, how
+	h.client.holds.remove(c)
 	h.cleanup.Stop()
 	return c, h.life
 }

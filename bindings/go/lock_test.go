@@ -3,6 +3,8 @@ package dlock_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -242,6 +244,55 @@ func TestCloseEndsWaitsAndHolds(t *testing.T) {
 		}
 		release(t, next)
 	})
+}
+
+func TestAClientThatIsClosedLeavesNoDescriptorWithItsHolds(t *testing.T) {
+	for name, url := range map[string]string{
+		"mem": mem(), "file": "file://" + filepath.Join(t.TempDir(), "table"),
+		"redis": testredis.Start(t).URL(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			kept := make([]*dlock.Hold, 0, 64)
+			round := func() {
+				client, err := dlock.Open(bg(t), url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept = append(kept, lock(t, client.Mutex("kept")), lock(t, client.Mutex("watched")))
+				held := kept[len(kept)-1].Context()
+				lock(t, client.Mutex("forgotten"))
+				if err := client.Close(); err != nil {
+					t.Fatal(err)
+				}
+				is(t, context.Cause(held), dlock.ErrClosed)
+			}
+			round() // what is opened once for all is open behind it
+			before := descriptors(t)
+			for range 10 {
+				round()
+			}
+			if after := descriptors(t); after > before {
+				t.Fatalf("%d descriptors before, %d after 10 clients", before, after)
+			}
+			for _, hold := range kept {
+				is(t, hold.Check(), dlock.ErrNotHeld)
+				is(t, hold.Release(bg(t)), dlock.ErrNotHeld)
+				is(t, context.Cause(hold.Context()), dlock.ErrClosed)
+				if hold.State() != dlock.Released || hold.Token() == 0 || hold.Remaining() != 0 {
+					t.Fatalf("%v, token %d, %v left", hold.State(), hold.Token(), hold.Remaining())
+				}
+			}
+		})
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
 }
 
 func TestManyGoroutinesMayCloseAndUseAClientAtOnce(t *testing.T) {

@@ -33,15 +33,16 @@ dlock_err dlk_op_await(dlock_op *op, dlock_hold **ret_hold, dlock_info **ret_inf
     return code;
 }
 
-dlock_op *dlk_query_op(dlk_engine *engine, dlk_verb verb, dlock_op **ret_failed)
+dlock_op *dlk_query_op(dlk_engine *engine, dlk_verb verb, dlk_stay *stay,
+                       dlock_op **ret_failed)
 {
-    if (!dlk_engine_enter(engine)) {
+    if (!dlk_engine_enter(engine, stay)) {
         *ret_failed = dlk_op_static(DLOCK_EFORKED);
         return NULL;
     }
     dlock_op *op = dlk_op_new(engine, DLK_OP_QUERY);
     if (!op) {
-        dlk_engine_leave(engine);
+        dlk_engine_leave(engine, stay);
         *ret_failed = dlk_op_static(DLOCK_ENOMEM);
         return NULL;
     }
@@ -49,7 +50,8 @@ dlock_op *dlk_query_op(dlk_engine *engine, dlk_verb verb, dlock_op **ret_failed)
     return op;
 }
 
-dlock_op *dlk_query_go(dlk_engine *engine, dlock_op *op, int64_t wait_ms)
+dlock_op *dlk_query_go(dlk_engine *engine, dlock_op *op, int64_t wait_ms,
+                       const dlk_stay *stay)
 {
     int64_t now = dlk_clock_now();
     dlock_error *error = NULL;
@@ -60,7 +62,7 @@ dlock_op *dlk_query_go(dlk_engine *engine, dlock_op *op, int64_t wait_ms)
     dlk_error_clear(&error);
     dlk_engine_digest(engine, now);
     dlk_engine_send(engine);
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, stay);
     return op;
 }
 
@@ -144,16 +146,17 @@ dlock_err dlock_client_open(const char *uri, const dlock_conf *conf,
 
 dlock_op *dlock_client_connect_start(dlock_client *client)
 {
+    dlk_stay stay;
     dlock_op *failed;
     if (!client)
         return dlk_op_static(DLOCK_EINVAL);
     dlk_engine *engine = client->engine;
-    dlock_op *op = dlk_query_op(engine, DLK_VERIFY, &failed);
+    dlock_op *op = dlk_query_op(engine, DLK_VERIFY, &stay, &failed);
     if (!op)
         return failed;
     op->u.query.connect = true;
-    return dlk_query_go(engine, op,
-                        dlk_settings_int(engine->settings, DLK_KEY_CLIENT_CONNECT_MS));
+    return dlk_query_go(
+        engine, op, dlk_settings_int(engine->settings, DLK_KEY_CLIENT_CONNECT_MS), &stay);
 }
 
 dlock_err dlock_client_connect(dlock_client *client, dlock_error **err)
@@ -165,10 +168,11 @@ dlock_err dlock_client_connect(dlock_client *client, dlock_error **err)
 
 dlock_op *dlock_client_close_start(dlock_client *client)
 {
+    dlk_stay stay;
     if (!client)
         return dlk_op_static(DLOCK_EINVAL);
     dlk_engine *engine = client->engine;
-    if (!dlk_engine_enter(engine))
+    if (!dlk_engine_enter(engine, &stay))
         return dlk_op_static(DLOCK_EFORKED);
     dlock_op *op = dlk_op_new(engine, DLK_OP_CLOSE);
     if (op && engine->life != DLK_LIFE_CLOSED) {
@@ -186,7 +190,7 @@ dlock_op *dlock_client_close_start(dlock_client *client)
         dlk_engine_begin_close(engine,
                                dlk_clock_now()); /* without memory nobody is told */
     }
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return op ? op : dlk_op_static(DLOCK_ENOMEM);
 }
 
@@ -215,15 +219,16 @@ const char *dlock_client_uri(const dlock_client *client)
 dlock_err dlock_client_stats(const dlock_client *client, dlock_info **ret_info,
                              dlock_error **err)
 {
+    dlk_stay stay;
     if (!client || !ret_info)
         return dlk_error_set(
             err, DLOCK_EINVAL,
             "dlock_client_stats needs a client and a place for the info");
-    if (!dlk_engine_enter(client->engine))
+    if (!dlk_engine_enter(client->engine, &stay))
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the client belongs to the parent process");
     dlock_info *info = dlk_engine_stats(client->engine);
-    dlk_engine_leave(client->engine);
+    dlk_engine_leave(client->engine, &stay);
     return dlk_info_give(info, ret_info, err);
 }
 
@@ -272,6 +277,7 @@ dlock_err dlock_client_features(const dlock_client *client, dlock_info **ret_inf
     dlk_info_add_int(info, traits->queues, "queues");
     dlk_info_add_int(info, traits->hands_on, "handoff");
     dlk_info_add_int(info, client->type->listen != NULL, "revoke");
+    dlk_info_add_int(info, !traits->session, "extend");
     add_kinds(info, client);
     return dlk_info_give(info, ret_info, err);
 }
@@ -284,7 +290,8 @@ dlock_op *dlock_client_list_start(dlock_client *client, const char *prefix, int6
         return dlk_op_answered(client->engine, DLOCK_EINVAL,
                                "a list of at most 0 names, or fewer");
     dlk_engine *engine = client->engine;
-    dlock_op *failed, *op = dlk_query_op(engine, DLK_LIST, &failed);
+    dlk_stay stay;
+    dlock_op *failed, *op = dlk_query_op(engine, DLK_LIST, &stay, &failed);
     if (!op)
         return failed;
     const char *ours = dlk_settings_text(engine->settings, DLK_KEY_CLIENT_PREFIX);
@@ -299,7 +306,7 @@ dlock_op *dlock_client_list_start(dlock_client *client, const char *prefix, int6
     }
     op->u.query.ask.text = op->text;
     op->u.query.ask.limit = max;
-    return dlk_query_go(engine, op, engine->core.limits.timeout_ms);
+    return dlk_query_go(engine, op, engine->core.limits.timeout_ms, &stay);
 }
 
 dlock_err dlock_client_list(dlock_client *client, const char *prefix, int64_t max,
@@ -316,10 +323,12 @@ dlock_op *dlock_client_doctor_start(dlock_client *client)
 {
     if (!client)
         return dlk_op_static(DLOCK_EINVAL);
-    dlock_op *failed, *op = dlk_query_op(client->engine, DLK_DOCTOR, &failed);
+    dlk_stay stay;
+    dlock_op *failed, *op = dlk_query_op(client->engine, DLK_DOCTOR, &stay, &failed);
     if (!op)
         return failed;
-    return dlk_query_go(client->engine, op, client->engine->core.limits.timeout_ms);
+    return dlk_query_go(client->engine, op, client->engine->core.limits.timeout_ms,
+                        &stay);
 }
 
 dlock_err dlock_client_doctor(dlock_client *client, dlock_info **ret_info,
@@ -335,38 +344,42 @@ dlock_err dlock_client_doctor(dlock_client *client, dlock_info **ret_info,
 
 int dlock_client_event_fd(dlock_client *client)
 {
-    if (!client || !dlk_engine_enter(client->engine))
+    dlk_stay stay;
+    if (!client || !dlk_engine_enter(client->engine, &stay))
         return -1;
     int fd = dlk_event_fd(client->engine);
-    dlk_engine_leave(client->engine);
+    dlk_engine_leave(client->engine, &stay);
     return fd;
 }
 
 int dlock_client_poll_fd(dlock_client *client)
 {
-    if (!client || !dlk_engine_enter(client->engine))
+    dlk_stay stay;
+    if (!client || !dlk_engine_enter(client->engine, &stay))
         return -1;
     int fd = dlk_engine_poll_fd(client->engine);
-    dlk_engine_leave(client->engine);
+    dlk_engine_leave(client->engine, &stay);
     return fd;
 }
 
 dlock_err dlock_client_drive(dlock_client *client)
 {
+    dlk_stay stay;
     if (!client)
         return DLOCK_EINVAL;
-    if (!dlk_engine_enter(client->engine))
+    if (!dlk_engine_enter(client->engine, &stay))
         return DLOCK_EFORKED;
     dlock_err code = dlk_engine_visit(client->engine);
-    dlk_engine_leave(client->engine);
+    dlk_engine_leave(client->engine, &stay);
     return code;
 }
 
 dlock_event *dlock_client_next_event(dlock_client *client)
 {
-    if (!client || !dlk_engine_enter(client->engine))
+    dlk_stay stay;
+    if (!client || !dlk_engine_enter(client->engine, &stay))
         return NULL;
     dlock_event *event = dlk_event_next(client->engine);
-    dlk_engine_leave(client->engine);
+    dlk_engine_leave(client->engine, &stay);
     return event;
 }

@@ -29,9 +29,11 @@ dlock_err dlk_op_await(dlock_op *op, dlock_hold **ret_hold, dlock_info **ret_inf
 
 /* A query op with this verb, not started yet, with the mutex held; or NULL with the mutex not
  * held and *ret_failed an op that says why. */
-dlock_op *dlk_query_op(dlk_engine *engine, dlk_verb verb, dlock_op **ret_failed);
+dlock_op *dlk_query_op(dlk_engine *engine, dlk_verb verb, dlk_stay *stay,
+                       dlock_op **ret_failed);
 
 /* Starts it, sends, lets go of the mutex. */
-dlock_op *dlk_query_go(dlk_engine *engine, dlock_op *op, int64_t wait_ms);
+dlock_op *dlk_query_go(dlk_engine *engine, dlock_op *op, int64_t wait_ms,
+                       const dlk_stay *stay);
 
 #endif

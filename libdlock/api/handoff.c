@@ -48,6 +48,7 @@ static dlock_err tell(dlock_err code, dlock_error **err)
 
 dlock_err dlock_hold_export(dlock_hold *hold, const char **ret_ticket, dlock_error **err)
 {
+    dlk_stay stay;
     if (!hold || !ret_ticket)
         return dlk_error_set(err, DLOCK_EINVAL,
                              "dlock_hold_export needs a hold and a place for the ticket");
@@ -61,7 +62,7 @@ dlock_err dlock_hold_export(dlock_hold *hold, const char **ret_ticket, dlock_err
     dlk_ticket *ticket = malloc(sizeof(*ticket));
     dlk_engine *engine = hold->engine;
     dlock_err code = owner[0] && text && ticket ? DLOCK_OK : dlk_error_nomem(err);
-    if (code == DLOCK_OK && dlk_engine_enter(engine)) {
+    if (code == DLOCK_OK && dlk_engine_enter(engine, &stay)) {
         int64_t now = dlk_clock_now();
         fill(ticket, engine, hold->hold.grant, owner);
         dlk_ticket_write(ticket, text);
@@ -73,7 +74,7 @@ dlock_err dlock_hold_export(dlock_hold *hold, const char **ret_ticket, dlock_err
         }
         dlk_engine_digest(engine, now);
         dlk_engine_send(engine);
-        dlk_engine_leave(engine);
+        dlk_engine_leave(engine, &stay);
     }
     free(ticket);
     free(text);
@@ -116,7 +117,8 @@ static dlock_err find_lock(dlk_engine *engine, const dlk_ticket *ticket, dlock_l
 
 static dlock_op *start(dlk_engine *engine, const dlock_lock *lock, const char *giver)
 {
-    if (!dlk_engine_enter(engine))
+    dlk_stay stay;
+    if (!dlk_engine_enter(engine, &stay))
         return dlk_op_static(DLOCK_EFORKED);
     int64_t now = dlk_clock_now();
     dlock_error *error = NULL;
@@ -136,7 +138,7 @@ static dlock_op *start(dlk_engine *engine, const dlock_lock *lock, const char *g
         dlk_engine_send(engine);
     }
     dlk_name_unref(&engine->core, lock->name);
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return op ? op : dlk_op_static(DLOCK_ENOMEM);
 }
 

@@ -12,8 +12,9 @@ static const dlk_grant *grant_of(const dlock_hold *hold)
 /* The clock says it is over, and what it says is final: make it so before anybody hears of it. */
 static dlock_err settle(const dlock_hold *hold)
 {
+    dlk_stay stay;
     dlk_engine *engine = hold->engine;
-    if (!dlk_engine_enter(engine))
+    if (!dlk_engine_enter(engine, &stay))
         return DLOCK_EFORKED;
     int64_t now = dlk_clock_now();
     dlk_core_tick(&engine->core, now);
@@ -23,7 +24,7 @@ static dlock_err settle(const dlock_hold *hold)
     dlock_err code = held ? DLOCK_OK : DLOCK_ELOST;
     if (!held && dlk_grant_state(grant_of(hold)) == DLOCK_RELEASED)
         code = DLOCK_ENOTHELD;
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return code;
 }
 
@@ -66,6 +67,29 @@ int64_t dlock_hold_remaining_ms(const dlock_hold *hold)
 {
     int64_t left;
     return hold && check(hold, &left) == DLOCK_OK ? left / DLK_NS_PER_MS : 0;
+}
+
+static int64_t shortest_of(const dlock_hold *hold)
+{
+    int64_t shortest = INT64_MAX;
+    const dlock_hold *member;
+    for (size_t i = 0; (member = dlk_multi_member(hold, i)); i++) {
+        int64_t ttl_ms = dlock_hold_ttl_ms(member);
+        shortest = ttl_ms < shortest ? ttl_ms : shortest;
+    }
+    return shortest;
+}
+
+int64_t dlock_hold_ttl_ms(const dlock_hold *hold)
+{
+    dlk_stay stay;
+    if (hold && hold->multi)
+        return shortest_of(hold);
+    if (!hold || !dlk_engine_enter(hold->engine, &stay))
+        return 0;
+    int64_t ttl_ms = grant_of(hold)->terms.ttl_ms; /* an extension changes it */
+    dlk_engine_leave(hold->engine, &stay);
+    return ttl_ms;
 }
 
 int64_t dlock_hold_token(const dlock_hold *hold)
@@ -117,6 +141,7 @@ const char *dlock_hold_name(const dlock_hold *hold)
 
 dlock_err dlock_hold_feed(dlock_hold *hold)
 {
+    dlk_stay stay;
     if (!hold)
         return DLOCK_EINVAL;
     int64_t left;
@@ -128,18 +153,19 @@ dlock_err dlock_hold_feed(dlock_hold *hold)
             code = dlock_hold_feed(dlk_multi_member(hold, i));
         return code;
     }
-    if (!dlk_engine_enter(hold->engine))
+    if (!dlk_engine_enter(hold->engine, &stay))
         return DLOCK_EFORKED;
     int64_t now = dlk_clock_now();
     dlk_grant_feed(&hold->engine->core, hold->hold.grant, now);
     dlk_engine_digest(hold->engine, now);
     dlk_engine_send(hold->engine);
-    dlk_engine_leave(hold->engine);
+    dlk_engine_leave(hold->engine, &stay);
     return DLOCK_OK;
 }
 
 dlock_err dlock_hold_notify(dlock_hold *hold, uint64_t tag)
 {
+    dlk_stay stay;
     if (!hold)
         return DLOCK_EINVAL;
     dlk_engine *engine = hold->engine;
@@ -149,7 +175,7 @@ dlock_err dlock_hold_notify(dlock_hold *hold, uint64_t tag)
         return code;
     if (hold->multi)
         return dlk_multi_notify(hold, tag);
-    if (!dlk_engine_enter(engine))
+    if (!dlk_engine_enter(engine, &stay))
         return DLOCK_EFORKED;
     dlk_hold_more *more = dlk_hold_need(hold);
     if (!dlk_grant_lives(grant_of(hold))) {
@@ -162,7 +188,7 @@ dlock_err dlock_hold_notify(dlock_hold *hold, uint64_t tag)
         dlk_event_listen(engine, more);
         dlk_engine_send(engine);
     }
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return code;
 }
 
@@ -194,15 +220,21 @@ static dlock_op *hold_query(dlock_hold *hold, dlk_verb verb, int64_t ttl_ms)
     dlock_op *refused = refuse(hold, &left);
     if (refused)
         return refused;
+    /* However much is left: whoever may extend learns it by the first try, not by a later one. */
+    if (verb == DLK_RENEW && hold->engine->core.limits.session)
+        return dlk_op_answered(hold->engine, DLOCK_ENOTSUP,
+                               "the lease is that of the client's session there: one "
+                               "lock's can't be made longer");
     if (verb == DLK_RENEW && left >= ttl_ms * DLK_NS_PER_MS)
         return dlk_op_answered(hold->engine, DLOCK_OK, ""); /* it lasts longer already */
-    dlock_op *op = dlk_query_op(hold->engine, verb, &refused);
+    dlk_stay stay;
+    dlock_op *op = dlk_query_op(hold->engine, verb, &stay, &refused);
     if (!op)
         return refused;
     op->u.query.grant = hold->hold.grant;
     op->u.query.name = hold->hold.grant->name;
     op->u.query.ask.ttl_ms = ttl_ms;
-    return dlk_query_go(hold->engine, op, hold->engine->core.limits.timeout_ms);
+    return dlk_query_go(hold->engine, op, hold->engine->core.limits.timeout_ms, &stay);
 }
 
 static dlock_op *verify_member(dlock_hold *member, int64_t unused)
@@ -263,6 +295,7 @@ static dlock_err downgrade(dlock_hold *hold, int64_t now, dlock_error **err)
 
 dlock_err dlock_hold_downgrade(dlock_hold *hold, dlock_error **err)
 {
+    dlk_stay stay;
     if (!hold)
         return dlk_error_set(err, DLOCK_EINVAL, "there is no hold");
     int64_t left;
@@ -272,14 +305,14 @@ dlock_err dlock_hold_downgrade(dlock_hold *hold, dlock_error **err)
     if (hold->multi)
         return dlk_error_set(err, DLOCK_ENOTSUP, "a multi-lock can't be downgraded");
     dlk_engine *engine = hold->engine;
-    if (!dlk_engine_enter(engine))
+    if (!dlk_engine_enter(engine, &stay))
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the hold belongs to the parent process");
     int64_t now = dlk_clock_now();
     code = downgrade(hold, now, err);
     dlk_engine_digest(engine, now);
     dlk_engine_send(engine);
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return code == DLOCK_OK ? dlk_error_clear(err) : code;
 }
 
@@ -312,12 +345,13 @@ static dlock_op *release_multi(dlock_hold *hold)
 
 dlock_op *dlock_hold_release_start(dlock_hold *hold)
 {
+    dlk_stay stay;
     if (!hold)
         return dlk_op_static(DLOCK_EINVAL);
     if (hold->multi)
         return release_multi(hold);
     dlk_engine *engine = hold->engine;
-    if (!dlk_engine_enter(engine))
+    if (!dlk_engine_enter(engine, &stay))
         return dlk_op_static(DLOCK_EFORKED);
     int64_t now = dlk_clock_now();
     dlock_op *op = dlk_op_new(engine, DLK_OP_WAIT);
@@ -328,12 +362,13 @@ dlock_op *dlock_hold_release_start(dlock_hold *hold)
                       dlk_clock_after(now, engine->core.limits.timeout_ms), now);
     dlk_engine_digest(engine, now);
     dlk_engine_send(engine);
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return op ? op : dlk_op_static(DLOCK_ENOMEM);
 }
 
 void dlock_hold_free(dlock_hold *hold)
 {
+    dlk_stay stay;
     if (!hold || dlk_engine_forked(hold->engine))
         return; /* a fork's child leaks it on purpose */
     if (hold->multi) {
@@ -347,9 +382,9 @@ void dlock_hold_free(dlock_hold *hold)
         dlk_engine_unref(engine);
         return;
     }
-    (void)dlk_engine_enter(engine);
+    (void)dlk_engine_enter(engine, &stay);
     dlk_engine_drop_hold(engine, hold);
     dlk_engine_send(engine);
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     dlk_engine_unref(engine);
 }

@@ -1,6 +1,8 @@
 /* Reading a dlock_info. */
 #include "util/info.h"
 
+#include "util/number.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,10 +36,7 @@ int64_t dlock_info_int(const dlock_info *info, size_t index)
         return 0;
     if (found->is_number)
         return found->number;
-    char *end = NULL;
-    errno = 0;
-    long long number = strtoll(found->text, &end, 10);
-    return errno || end == found->text || *end ? 0 : number;
+    return dlk_number_or(found->text, INT64_MIN, INT64_MAX, 0);
 }
 
 const char *dlock_info_get(const dlock_info *info, const char *key)

@@ -105,6 +105,7 @@ static dlk_terms terms_of(dlock_kind kind, const dlk_settings *settings)
 dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
                         const dlk_settings *settings, dlock_lock *lock, dlock_error **err)
 {
+    dlk_stay stay;
     char *full = NULL;
     dlock_err code = check_kind(engine, kind, err);
     if (code == DLOCK_OK)
@@ -113,9 +114,9 @@ dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
         code = full_name(engine, name, &full, err);
     if (code != DLOCK_OK)
         return code;
-    if (dlk_engine_enter(engine)) {
+    if (dlk_engine_enter(engine, &stay)) {
         code = dlk_engine_name_get(engine, kind, full, settings, &lock->name, err);
-        dlk_engine_leave(engine);
+        dlk_engine_leave(engine, &stay);
     } else {
         code =
             dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
@@ -163,6 +164,7 @@ dlock_err dlock_lock_new(dlock_client *client, dlock_kind kind, const char *name
 static dlock_err add_member(dlk_multi *multi, size_t index, const dlock_lock *lock,
                             dlock_error **err)
 {
+    dlk_stay stay;
     if (!lock)
         return dlk_error_set(err, DLOCK_EINVAL, "member %zu of the multi-lock is NULL",
                              index);
@@ -170,12 +172,12 @@ static dlock_err add_member(dlk_multi *multi, size_t index, const dlock_lock *lo
         return dlk_error_set(err, DLOCK_EINVAL,
                              "member %zu of the multi-lock is a multi-lock itself",
                              index);
-    if (!dlk_engine_enter(lock->engine))
+    if (!dlk_engine_enter(lock->engine, &stay))
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the client belongs to the parent process");
     multi->members[index] = *lock;
     dlk_name_ref(lock->name);
-    dlk_engine_leave(lock->engine);
+    dlk_engine_leave(lock->engine, &stay);
     dlk_engine_ref(lock->engine);
     return DLOCK_OK;
 }
@@ -219,22 +221,23 @@ dlock_err dlock_multi_new(dlock_lock *const *locks, size_t count, const dlock_co
     return dlk_error_clear(err);
 }
 
-static void let_go(dlk_engine *engine, dlk_name *name)
+static void let_go(dlk_engine *engine, dlk_name *name, const dlk_stay *stay)
 {
     dlk_name_unref(&engine->core, name);
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, stay);
 }
 
 void dlock_lock_free(dlock_lock *lock)
 {
-    if (!lock || !dlk_engine_enter(lock->engine))
+    dlk_stay stay;
+    if (!lock || !dlk_engine_enter(lock->engine, &stay))
         return; /* a fork's child leaks it on purpose */
     dlk_engine *engine = lock->engine;
     if (lock->multi) {
-        dlk_engine_leave(engine);
+        dlk_engine_leave(engine, &stay);
         dlk_multi_unref(lock->multi);
     } else {
-        let_go(engine, lock->name);
+        let_go(engine, lock->name, &stay);
     }
     free(lock);
     dlk_engine_unref(engine);
@@ -280,6 +283,7 @@ dlock_op *dlock_lock_acquire_start(dlock_lock *lock, int64_t wait_ms)
 dlock_err dlock_acquire(dlock_client *client, const char *name, int64_t wait_ms,
                         dlock_hold **ret_hold, dlock_error **err)
 {
+    dlk_stay stay;
     if (!client || !name || !ret_hold)
         return dlk_error_set(
             err, DLOCK_EINVAL,
@@ -295,19 +299,19 @@ dlock_err dlock_acquire(dlock_client *client, const char *name, int64_t wait_ms,
     if (code != DLOCK_OK)
         return code;
     code = dlock_lock_acquire(&lock, wait_ms, ret_hold, err);
-    if (dlk_engine_enter(client->engine))
-        let_go(client->engine, lock.name);
+    if (dlk_engine_enter(client->engine, &stay))
+        let_go(client->engine, lock.name, &stay);
     return code;
 }
 
 /* ---- asking about the name ---- */
 
-static dlock_op *query(dlock_lock *lock, dlk_verb verb, const char *text)
+static dlock_op *query(dlock_lock *lock, dlk_verb verb, const char *text, dlk_stay *stay)
 {
     if (lock->multi)
         return dlk_op_answered(lock->engine, DLOCK_ENOTSUP,
                                "a multi-lock has no state of its own: ask its members");
-    dlock_op *failed, *op = dlk_query_op(lock->engine, verb, &failed);
+    dlock_op *failed, *op = dlk_query_op(lock->engine, verb, stay, &failed);
     if (!op)
         return failed;
     op->u.query.name = lock->name;
@@ -324,13 +328,14 @@ dlock_op *dlock_lock_wait_idle_start(dlock_lock *lock, int64_t wait_ms)
         return dlk_op_static(DLOCK_EINVAL);
     if (wait_ms < DLOCK_FOREVER)
         return dlk_op_answered(lock->engine, DLOCK_EINVAL, bad_wait);
-    dlock_op *op = query(lock, DLK_INSPECT, NULL);
+    dlk_stay stay;
+    dlock_op *op = query(lock, DLK_INSPECT, NULL, &stay);
     if (op->kind != DLK_OP_QUERY)
         return op;
     op->u.query.idle = true;
     op->u.query.once = wait_ms == 0;
     return dlk_query_go(lock->engine, op,
-                        wait_ms ? wait_ms : lock->engine->core.limits.timeout_ms);
+                        wait_ms ? wait_ms : lock->engine->core.limits.timeout_ms, &stay);
 }
 
 dlock_err dlock_lock_wait_idle(dlock_lock *lock, int64_t wait_ms, dlock_error **err)
@@ -342,10 +347,11 @@ dlock_op *dlock_lock_inspect_start(dlock_lock *lock)
 {
     if (!lock)
         return dlk_op_static(DLOCK_EINVAL);
-    dlock_op *op = query(lock, DLK_INSPECT, NULL);
+    dlk_stay stay;
+    dlock_op *op = query(lock, DLK_INSPECT, NULL, &stay);
     if (op->kind != DLK_OP_QUERY)
         return op;
-    return dlk_query_go(lock->engine, op, lock->engine->core.limits.timeout_ms);
+    return dlk_query_go(lock->engine, op, lock->engine->core.limits.timeout_ms, &stay);
 }
 
 dlock_err dlock_lock_inspect(dlock_lock *lock, dlock_info **ret_info, dlock_error **err)
@@ -362,10 +368,11 @@ dlock_op *dlock_lock_break_start(dlock_lock *lock, const char *owner)
         return dlk_op_static(DLOCK_EINVAL);
     if (owner && !owner[0]) /* an empty shell variable must not break whatever there is */
         return dlk_op_answered(lock->engine, DLOCK_ENOTHELD, "an empty owner is nobody");
-    dlock_op *op = query(lock, DLK_BREAK, owner);
+    dlk_stay stay;
+    dlock_op *op = query(lock, DLK_BREAK, owner, &stay);
     if (op->kind != DLK_OP_QUERY)
         return op;
-    return dlk_query_go(lock->engine, op, lock->engine->core.limits.timeout_ms);
+    return dlk_query_go(lock->engine, op, lock->engine->core.limits.timeout_ms, &stay);
 }
 
 dlock_err dlock_lock_break(dlock_lock *lock, const char *owner, dlock_error **err)
@@ -377,10 +384,11 @@ dlock_op *dlock_lock_revoke_start(dlock_lock *lock)
 {
     if (!lock)
         return dlk_op_static(DLOCK_EINVAL);
-    dlock_op *op = query(lock, DLK_REVOKE, NULL);
+    dlk_stay stay;
+    dlock_op *op = query(lock, DLK_REVOKE, NULL, &stay);
     if (op->kind != DLK_OP_QUERY)
         return op;
-    return dlk_query_go(lock->engine, op, lock->engine->core.limits.timeout_ms);
+    return dlk_query_go(lock->engine, op, lock->engine->core.limits.timeout_ms, &stay);
 }
 
 dlock_err dlock_lock_revoke(dlock_lock *lock, dlock_error **err)

@@ -26,14 +26,15 @@ void dlk_multi_ref(dlk_multi *multi)
 
 void dlk_multi_unref(dlk_multi *multi)
 {
+    dlk_stay stay;
     if (atomic_fetch_sub_explicit(&multi->refs, 1, memory_order_acq_rel) != 1)
         return;
     for (size_t i = 0; i < multi->count; i++) {
         dlk_member *member = &multi->members[i];
-        if (!member->engine || !dlk_engine_enter(member->engine))
+        if (!member->engine || !dlk_engine_enter(member->engine, &stay))
             continue; /* a fork's child leaks it on purpose */
         dlk_name_unref(&member->engine->core, member->name);
-        dlk_engine_leave(member->engine);
+        dlk_engine_leave(member->engine, &stay);
         dlk_engine_unref(member->engine);
     }
     free(multi->name);
@@ -103,22 +104,6 @@ dlock_err dlk_multi_finish(dlk_multi *multi, dlock_error **err)
 
 /* ---- taking them ---- */
 
-int64_t dlk_multi_time_left(int64_t wait_ms, int64_t until)
-{
-    if (wait_ms <= 0)
-        return wait_ms; /* once, or for ever */
-    int64_t left = until - dlk_clock_now();
-    return left > 0 ? (left + DLK_NS_PER_MS - 1) / DLK_NS_PER_MS : 0;
-}
-
-bool dlk_multi_all_valid(const dlk_multi *multi, dlock_hold *const *holds)
-{
-    for (size_t i = 0; i < multi->count; i++)
-        if (dlock_hold_check(holds[i]) != DLOCK_OK)
-            return false;
-    return true;
-}
-
 void dlk_multi_undo(dlk_multi *multi, dlock_hold **holds)
 {
     for (size_t i = multi->count; i-- > 0;) {
@@ -138,41 +123,108 @@ uint64_t dlk_multi_owner(const dlk_member *member, bool blocking)
     return thread ? dlk_thread_number() : 0;
 }
 
-static dlock_err take_all(dlk_multi *multi, int64_t wait_ms, int64_t until,
-                          dlock_hold **holds, dlock_error **err)
+void dlk_taking_begin(dlk_taking *taking, dlk_multi *multi, int64_t wait_ms)
 {
-    for (size_t i = 0; i < multi->count; i++) {
-        const dlk_member *member = &multi->members[multi->order[i]];
-        dlock_err code = dlk_engine_acquire(
-            member->engine, member->name, &member->terms, dlk_multi_owner(member, true),
-            dlk_multi_time_left(wait_ms, until), &holds[multi->order[i]], err);
-        if (code == DLOCK_EBUSY && wait_ms != 0) /* the last moment is a mere try */
-            return dlk_error_set(err, DLOCK_ETIMEDOUT, "%s: held to the deadline",
-                                 name_of(member));
-        if (code != DLOCK_OK)
-            return code;
+    *taking = (dlk_taking){.multi = multi, .wait_ms = wait_ms};
+    taking->until = dlk_clock_after(dlk_clock_now(), wait_ms);
+}
+
+int64_t dlk_taking_left(const dlk_taking *taking)
+{
+    if (taking->wait_ms <= 0)
+        return taking->wait_ms; /* once, or for ever */
+    int64_t left = taking->until - dlk_clock_now();
+    return left > 0 ? (left + DLK_NS_PER_MS - 1) / DLK_NS_PER_MS : 0;
+}
+
+/* What a member's answer comes to. No code of dlock_err says it: a member may answer with any of
+ * them, ELOST too, and none of its own codes may pass for TOO_LATE, which alone begins anew. */
+typedef enum outcome {
+    MORE,     /* it is there, and another one is to be asked */
+    ALL,      /* all are there */
+    TOO_LATE, /* all were, but not at the same time: a lease was over before the last came */
+    REFUSED, /* it can't be had, and its code says why */
+} outcome;
+
+static outcome outcome_of(const dlk_taking *taking, dlock_err code)
+{
+    const dlk_multi *multi = taking->multi;
+    if (code != DLOCK_OK)
+        return REFUSED;
+    if (taking->next + 1 < multi->count)
+        return MORE;
+    for (size_t i = 0; i < multi->count; i++)
+        if (dlock_hold_check(taking->holds[i]) != DLOCK_OK)
+            return TOO_LATE;
+    return ALL;
+}
+
+static bool give_whole(dlk_taking *taking, dlock_err *code, dlock_hold **ret,
+                       dlock_error **err)
+{
+    dlock_hold *whole = dlk_multi_hold_new(taking->multi, taking->holds);
+    if (whole) {
+        *ret = whole;
+        return false;
     }
-    return DLOCK_OK;
+    *code = dlk_error_nomem(err);
+    dlk_multi_undo(taking->multi, taking->holds);
+    return false;
+}
+
+/* Each such round has lasted as long as a lease, so it takes its time, however often. */
+static bool begin_anew(dlk_taking *taking, dlock_err *code, dlock_error **err)
+{
+    dlk_multi_undo(taking->multi, taking->holds);
+    taking->next = 0;
+    if (dlk_taking_left(taking) != 0)
+        return true;
+    *code = dlk_error_set(err, DLOCK_ELOST,
+                          "a member's lease was over before the last member was granted");
+    return false;
+}
+
+static bool refused(dlk_taking *taking, const char *member, dlock_err *code,
+                    dlock_error **err)
+{
+    dlk_multi_undo(taking->multi, taking->holds);
+    if (*code == DLOCK_EBUSY && taking->wait_ms != 0) /* the last moment is a mere try */
+        *code = dlk_error_set(err, DLOCK_ETIMEDOUT, "%s: held to the deadline", member);
+    return false;
+}
+
+bool dlk_taking_answered(dlk_taking *taking, dlock_hold *got, dlock_err *code,
+                         dlock_hold **ret, dlock_error **err)
+{
+    size_t index = dlk_taking_index(taking);
+    taking->holds[index] = got;
+    switch (outcome_of(taking, *code)) {
+    case MORE:
+        taking->next++;
+        return true;
+    case ALL:
+        return give_whole(taking, code, ret, err);
+    case TOO_LATE:
+        return begin_anew(taking, code, err);
+    case REFUSED:
+        break;
+    }
+    return refused(taking, name_of(&taking->multi->members[index]), code, err);
 }
 
 dlock_err dlk_multi_acquire(dlk_multi *multi, int64_t wait_ms, dlock_hold **ret,
                             dlock_error **err)
 {
-    dlock_hold *holds[DLK_MULTI_MAX] = {NULL};
-    int64_t until = dlk_clock_after(dlk_clock_now(), wait_ms);
+    dlk_taking taking;
+    dlock_hold *got;
     dlock_err code;
+    dlk_taking_begin(&taking, multi, wait_ms);
     do {
-        code = take_all(multi, wait_ms, until, holds, err);
-        if (code == DLOCK_OK && dlk_multi_all_valid(multi, holds)) {
-            *ret = dlk_multi_hold_new(multi, holds);
-            if (*ret)
-                return dlk_error_clear(err);
-            code = dlk_error_nomem(err);
-        } else if (code == DLOCK_OK) {
-            code = dlk_error_set(err, DLOCK_ELOST, dlk_multi_too_late);
-        }
-        dlk_multi_undo(multi, holds);
-    } while (code == DLOCK_ELOST && wait_ms != 0 &&
-             dlk_multi_time_left(wait_ms, until) != 0);
-    return code;
+        const dlk_member *member = &multi->members[dlk_taking_index(&taking)];
+        got = NULL;
+        code = dlk_engine_acquire(member->engine, member->name, &member->terms,
+                                  dlk_multi_owner(member, true), dlk_taking_left(&taking),
+                                  &got, err);
+    } while (dlk_taking_answered(&taking, got, &code, ret, err));
+    return code == DLOCK_OK ? dlk_error_clear(err) : code;
 }

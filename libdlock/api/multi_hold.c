@@ -157,20 +157,21 @@ static void report(dlk_multi_hold *whole, bool revoked)
 
 static void member_changed(dlk_job *job)
 {
+    dlk_stay stay;
     dlk_member_watch *mine = DLK_LIST_ITEM(job, dlk_member_watch, watch.job);
     dlk_multi_hold *whole = mine->of;
     dlk_engine *theirs = whole->multi->members[mine - whole->watches].engine;
     bool revoked = false;
-    if (dlk_engine_enter(theirs)) {
+    if (dlk_engine_enter(theirs, &stay)) {
         mine->watch.queued = false; /* what changes from now on is told anew */
         revoked = mine->watch.revoked;
         mine->watch.revoked = false;
-        dlk_engine_leave(theirs);
+        dlk_engine_leave(theirs, &stay);
     }
-    if (dlk_engine_enter(whole->hold.engine)) {
+    if (dlk_engine_enter(whole->hold.engine, &stay)) {
         if (!whole->freed)
             report(whole, revoked);
-        dlk_engine_leave(whole->hold.engine);
+        dlk_engine_leave(whole->hold.engine, &stay);
     }
     unref(whole);
 }
@@ -178,9 +179,10 @@ static void member_changed(dlk_job *job)
 /* Listens to a member; false without memory. */
 static bool listen_to(dlk_multi_hold *whole, size_t index)
 {
+    dlk_stay stay;
     dlock_hold *member = whole->members[index];
     dlk_member_watch *mine = &whole->watches[index];
-    if (!dlk_engine_enter(member->engine))
+    if (!dlk_engine_enter(member->engine, &stay))
         return true; /* in a fork's child nobody ever hears of anything */
     dlk_hold_more *more = dlk_hold_need(member);
     if (more && !more->watch) {
@@ -192,41 +194,44 @@ static bool listen_to(dlk_multi_hold *whole, size_t index)
     if (more)
         dlk_event_listen(member->engine, more);
     dlk_engine_send(member->engine);
-    dlk_engine_leave(member->engine);
+    dlk_engine_leave(member->engine, &stay);
     return more != NULL;
 }
 
 static void listen_no_more(dlk_multi_hold *whole)
 {
+    dlk_stay stay;
     for (size_t i = 0; i < whole->multi->count; i++) {
         dlock_hold *member = whole->members[i];
-        if (!dlk_engine_enter(member->engine))
+        if (!dlk_engine_enter(member->engine, &stay))
             return;
         if (member->more)
             member->more->watch = NULL;
-        dlk_engine_leave(member->engine);
+        dlk_engine_leave(member->engine, &stay);
     }
 }
 
 /* From here on nothing is reported, whatever happens. */
 static void disarm(dlk_multi_hold *whole)
 {
-    if (!dlk_engine_enter(whole->hold.engine))
+    dlk_stay stay;
+    if (!dlk_engine_enter(whole->hold.engine, &stay))
         return;
     whole->more.lost_news = false;
     dlk_event_withdraw(whole->hold.engine, &whole->more.slot);
-    dlk_engine_leave(whole->hold.engine);
+    dlk_engine_leave(whole->hold.engine, &stay);
 }
 
 dlock_err dlk_multi_notify(dlock_hold *hold, uint64_t tag)
 {
+    dlk_stay stay;
     dlk_multi_hold *whole = hold->multi;
     int64_t left;
-    if (!dlk_engine_enter(hold->engine))
+    if (!dlk_engine_enter(hold->engine, &stay))
         return DLOCK_EFORKED;
     whole->more.slot.tag = tag;
     whole->more.slot.armed = true;
-    dlk_engine_leave(hold->engine);
+    dlk_engine_leave(hold->engine, &stay);
     for (size_t i = 0; i < whole->multi->count; i++) {
         if (listen_to(whole, i))
             continue;
@@ -236,9 +241,9 @@ dlock_err dlk_multi_notify(dlock_hold *hold, uint64_t tag)
     }
     /* What happened before we listened is seen here, and then no event comes. */
     dlock_err code = dlk_multi_check(hold, &left);
-    if (code != DLOCK_OK && dlk_engine_enter(hold->engine)) {
+    if (code != DLOCK_OK && dlk_engine_enter(hold->engine, &stay)) {
         whole->reported = DLOCK_LOST;
-        dlk_engine_leave(hold->engine);
+        dlk_engine_leave(hold->engine, &stay);
         disarm(whole);
     }
     return code;
@@ -276,12 +281,13 @@ dlock_err dlk_multi_release(dlock_hold *hold, dlock_error **err)
 
 void dlk_multi_free(dlock_hold *hold)
 {
+    dlk_stay stay;
     dlk_multi_hold *whole = hold->multi;
     listen_no_more(whole);
-    if (dlk_engine_enter(hold->engine)) {
+    if (dlk_engine_enter(hold->engine, &stay)) {
         whole->freed = true; /* a job that is still queued leaves the members alone */
         dlk_event_withdraw(hold->engine, &whole->more.slot);
-        dlk_engine_leave(hold->engine);
+        dlk_engine_leave(hold->engine, &stay);
     }
     dlk_multi_undo(whole->multi, whole->members);
     unref(whole);

@@ -4,8 +4,6 @@
  * cancelling looks at. */
 #include "api/multi_inner.h"
 
-#include "util/clock.h"
-
 #include <stdlib.h>
 
 typedef struct dlk_step {
@@ -19,10 +17,8 @@ typedef struct dlk_multi_op {
     dlk_multi *multi;   /* referenced */
     dlock_op *op;       /* what the caller has */
     bool acquires;      /* else it does the same for every member */
-    int64_t wait_ms, until;
-    size_t next; /* acquire: the place in the order */
+    dlk_taking taking;  /* acquire */
     _Atomic size_t pending;
-    dlock_hold *holds[DLK_MULTI_MAX];
     dlk_step steps[DLK_MULTI_MAX]; /* acquire: only the first */
     uint64_t owners[DLK_MULTI_MAX];
 } dlk_multi_op;
@@ -33,12 +29,13 @@ static void end_early(dlk_engine *engine, dlock_op *op, dlock_err code);
 
 static dlk_multi_op *begin(dlk_multi *multi, bool acquires, dlock_op **ret_op)
 {
+    dlk_stay stay;
     dlk_engine *engine = multi->members[0].engine;
     dlk_multi_op *whole = calloc(1, sizeof(*whole));
     *ret_op = dlk_op_static(DLOCK_ENOMEM);
     if (!whole)
         return NULL;
-    if (!dlk_engine_enter(engine)) {
+    if (!dlk_engine_enter(engine, &stay)) {
         *ret_op = dlk_op_static(DLOCK_EFORKED);
         free(whole);
         return NULL;
@@ -54,7 +51,7 @@ static dlk_multi_op *begin(dlk_multi *multi, bool acquires, dlock_op **ret_op)
         dlk_multi_ref(multi);
         *ret_op = op;
     }
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     if (!op) {
         free(whole);
         return NULL;
@@ -65,9 +62,10 @@ static dlk_multi_op *begin(dlk_multi *multi, bool acquires, dlock_op **ret_op)
 /* Nothing of it is under way any more. */
 static void end(dlk_multi_op *whole, dlock_err code, dlock_error *error, dlock_hold *hold)
 {
+    dlk_stay stay;
     dlk_engine *engine = whole->engine;
     bool unwanted = true;
-    if (dlk_engine_enter(engine)) {
+    if (dlk_engine_enter(engine, &stay)) {
         unwanted = whole->op->over;
         if (!unwanted) {
             whole->op->hold = hold;
@@ -75,7 +73,7 @@ static void end(dlk_multi_op *whole, dlock_err code, dlock_error *error, dlock_h
             dlk_op_finish(engine, whole->op, code, error);
         }
         dlk_op_retire(engine, whole->op);
-        dlk_engine_leave(engine);
+        dlk_engine_leave(engine, &stay);
     }
     if (unwanted) {
         dlk_error_clear(&error);
@@ -105,10 +103,11 @@ static void end_early(dlk_engine *engine, dlock_op *op, dlock_err code)
 
 static bool is_over(dlk_multi_op *whole)
 {
+    dlk_stay stay;
     bool over = true;
-    if (dlk_engine_enter(whole->engine)) {
+    if (dlk_engine_enter(whole->engine, &stay)) {
         over = whole->op->over;
-        dlk_engine_leave(whole->engine);
+        dlk_engine_leave(whole->engine, &stay);
     }
     return over;
 }
@@ -116,53 +115,22 @@ static bool is_over(dlk_multi_op *whole)
 /* Makes the step known to whoever cancels. */
 static void set_step(dlk_multi_op *whole, dlock_op *op)
 {
-    if (!dlk_engine_enter(whole->engine))
+    dlk_stay stay;
+    if (!dlk_engine_enter(whole->engine, &stay))
         return;
     whole->steps[0].op = op;
     if (op && whole->op->over)
         dlk_op_request_cancel(op);
-    dlk_engine_leave(whole->engine);
+    dlk_engine_leave(whole->engine, &stay);
 }
 
 static dlock_op *start_next(dlk_multi_op *whole)
 {
-    size_t index = whole->multi->order[whole->next];
+    size_t index = dlk_taking_index(&whole->taking);
     const dlk_member *member = &whole->multi->members[index];
     return dlk_engine_acquire_start(member->engine, member->name, &member->terms,
                                     whole->owners[index],
-                                    dlk_multi_time_left(whole->wait_ms, whole->until));
-}
-
-static void fail(dlk_multi_op *whole, dlock_err code, dlock_error *error)
-{
-    if (code == DLOCK_EBUSY && whole->wait_ms != 0) {
-        dlk_error_clear(&error);
-        code = DLOCK_ETIMEDOUT;
-        error = dlk_error_make(code, "%s: held to the deadline", whole->multi->name);
-    }
-    dlk_multi_undo(whole->multi, whole->holds);
-    end(whole, code, error, NULL);
-}
-
-/* All are there. False: a lease was over before the last came, and it begins anew. */
-static bool complete(dlk_multi_op *whole)
-{
-    if (!dlk_multi_all_valid(whole->multi, whole->holds)) {
-        if (whole->wait_ms == 0 ||
-            dlk_multi_time_left(whole->wait_ms, whole->until) == 0) {
-            fail(whole, DLOCK_ELOST, dlk_error_make(DLOCK_ELOST, dlk_multi_too_late));
-            return true;
-        }
-        dlk_multi_undo(whole->multi, whole->holds);
-        whole->next = 0;
-        return false;
-    }
-    dlock_hold *hold = dlk_multi_hold_new(whole->multi, whole->holds);
-    if (hold)
-        end(whole, DLOCK_OK, NULL, hold);
-    else
-        fail(whole, DLOCK_ENOMEM, dlk_error_make(DLOCK_ENOMEM, "out of memory"));
-    return true;
+                                    dlk_taking_left(&whole->taking));
 }
 
 /* Takes the finished step apart; false when it was the last word. */
@@ -172,13 +140,14 @@ static bool step_done(dlk_multi_op *whole)
     set_step(whole, NULL);
     dlock_err code = dlock_op_result(op);
     dlock_error *error = code == DLOCK_OK ? NULL : dlk_error_copy(dlock_op_error(op));
-    whole->holds[whole->multi->order[whole->next]] = dlock_op_take_hold(op);
+    dlock_hold *got = dlock_op_take_hold(op), *hold = NULL;
     dlock_op_free(op);
-    if (code != DLOCK_OK || is_over(whole)) {
-        fail(whole, code, error);
-        return false;
-    }
-    return ++whole->next < whole->multi->count || !complete(whole);
+    if (code == DLOCK_OK && is_over(whole))
+        code = DLOCK_ECANCELED; /* nobody hears of it */
+    if (dlk_taking_answered(&whole->taking, got, &code, &hold, &error))
+        return true;
+    end(whole, code, error, hold);
+    return false;
 }
 
 /* Goes on as far as it can without waiting. */
@@ -205,8 +174,7 @@ dlock_op *dlk_multi_acquire_start(dlk_multi *multi, int64_t wait_ms)
     dlk_multi_op *whole = begin(multi, true, &op);
     if (!whole)
         return op;
-    whole->wait_ms = wait_ms;
-    whole->until = dlk_clock_after(dlk_clock_now(), wait_ms);
+    dlk_taking_begin(&whole->taking, multi, wait_ms);
     whole->steps[0] = (dlk_step){.job = {.run = acquired}, .of = whole};
     for (size_t i = 0; i < multi->count; i++)
         whole->owners[i] = dlk_multi_owner(&multi->members[i], false);

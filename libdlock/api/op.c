@@ -10,9 +10,9 @@ void dlock_op_cancel(dlock_op *op)
 }
 
 /* Static ops, and all in a fork's child, are only read. True when @p op is live and locked. */
-static bool enter(const dlock_op *op)
+static bool enter(const dlock_op *op, dlk_stay *stay)
 {
-    return op->engine && dlk_engine_enter(op->engine);
+    return op->engine && dlk_engine_enter(op->engine, stay);
 }
 
 static dlock_err settled(const dlock_op *op)
@@ -22,11 +22,12 @@ static dlock_err settled(const dlock_op *op)
 
 dlock_err dlock_op_notify(dlock_op *op, uint64_t tag)
 {
+    dlk_stay stay;
     if (!op)
         return DLOCK_EINVAL;
     if (!op->engine)
         return DLOCK_OK;
-    if (!enter(op))
+    if (!enter(op, &stay))
         return DLOCK_EFORKED;
     dlk_engine *engine = op->engine;
     dlock_err code = settled(op);
@@ -36,17 +37,18 @@ dlock_err dlock_op_notify(dlock_op *op, uint64_t tag)
             engine->attended++;
         op->slot.armed = true;
     }
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return code;
 }
 
 dlock_err dlock_op_wait(dlock_op *op, int64_t wait_ms)
 {
+    dlk_stay stay;
     if (!op || wait_ms < DLOCK_FOREVER)
         return DLOCK_EINVAL;
     if (!op->engine)
         return DLOCK_OK;
-    if (!enter(op))
+    if (!enter(op, &stay))
         return DLOCK_EFORKED;
     dlk_engine *engine = op->engine;
     dlock_err code = settled(op);
@@ -61,65 +63,70 @@ dlock_err dlock_op_wait(dlock_op *op, int64_t wait_ms)
         code = op->over ? DLOCK_OK : DLOCK_EPENDING;
         dlk_op_unref(op);
     }
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return code;
 }
 
 dlock_err dlock_op_result(const dlock_op *op)
 {
+    dlk_stay stay;
     if (!op)
         return DLOCK_EINVAL;
     if (!op->engine)
         return op->code;
-    if (!enter(op))
+    if (!enter(op, &stay))
         return DLOCK_EFORKED;
     dlock_err code = settled(op) == DLOCK_OK ? op->code : DLOCK_EPENDING;
-    dlk_engine_leave(op->engine);
+    dlk_engine_leave(op->engine, &stay);
     return code;
 }
 
 const dlock_error *dlock_op_error(const dlock_op *op)
 {
+    dlk_stay stay;
     if (!op)
         return NULL;
     if (!op->engine)
         return op->error;
-    if (!enter(op))
+    if (!enter(op, &stay))
         return dlk_op_static(DLOCK_EFORKED)->error;
     const dlock_error *error = settled(op) == DLOCK_OK ? op->error : NULL;
-    dlk_engine_leave(op->engine);
+    dlk_engine_leave(op->engine, &stay);
     return error;
 }
 
 dlock_hold *dlock_op_take_hold(dlock_op *op)
 {
-    if (!op || !enter(op))
+    dlk_stay stay;
+    if (!op || !enter(op, &stay))
         return NULL;
     dlock_hold *hold = NULL;
     if (settled(op) == DLOCK_OK) {
         hold = op->hold;
         op->hold = NULL;
     }
-    dlk_engine_leave(op->engine);
+    dlk_engine_leave(op->engine, &stay);
     return hold;
 }
 
 dlock_info *dlock_op_take_info(dlock_op *op)
 {
-    if (!op || !enter(op))
+    dlk_stay stay;
+    if (!op || !enter(op, &stay))
         return NULL;
     dlock_info *info = NULL;
     if (settled(op) == DLOCK_OK) {
         info = op->info;
         op->info = NULL;
     }
-    dlk_engine_leave(op->engine);
+    dlk_engine_leave(op->engine, &stay);
     return info;
 }
 
 void dlock_op_free(dlock_op *op)
 {
-    if (!op || !enter(op))
+    dlk_stay stay;
+    if (!op || !enter(op, &stay))
         return; /* static, or in a fork's child: leaked on purpose */
     dlk_engine *engine = op->engine;
     int64_t now = dlk_clock_now();
@@ -133,7 +140,7 @@ void dlock_op_free(dlock_op *op)
     dlk_op_unref(op);
     dlk_engine_digest(engine, now);
     dlk_engine_send(engine);
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     dlock_hold_free(multi); /* it enters the engines of its members */
     if (had_hold)
         dlk_engine_unref(engine);

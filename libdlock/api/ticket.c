@@ -3,11 +3,15 @@
 
 #include "util/error.h"
 #include "util/hash.h"
+#include "util/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Nothing that a ticket counts is longer. */
+#define NUMBER_MAX INT64_C(999999999999999)
 
 static const char letters[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -88,12 +92,7 @@ static bool copy(char *to, size_t room, const char *from, size_t size)
 
 static bool number(const char *from, size_t size, int64_t *ret)
 {
-    char digits[16];
-    if (size >= sizeof(digits) || strspn(from, "0123456789") != size ||
-        !copy(digits, sizeof(digits), from, size))
-        return false;
-    *ret = strtoll(digits, NULL, 10);
-    return true;
+    return dlk_number_read(from, size, 0, NUMBER_MAX, ret);
 }
 
 static bool is_whole(const char *text)

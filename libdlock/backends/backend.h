@@ -11,6 +11,10 @@
  * arm → sleep → process at any time; other threads may `ask`, `watch`, `tick` and `flush`
  * meanwhile. So what `sleep` touches must be either frozen by `arm` or owned by the driver.
  *
+ * Waking the driver. There is one count of kicks, the host's. The engine reads it under the mutex
+ * before it computes how long to sleep, and hands it to `sleep`: no kick after that is slept over,
+ * whether it comes before `arm`, after it, or while the mutex was let go between the two.
+ *
  * The host's functions (what the backend calls) are called with the mutex held, and may call
  * `ask` and `watch` again from inside: a backend must be ready for that wherever it reports.
  */
@@ -20,6 +24,7 @@
 #include <dlock/dlock.h>
 
 #include "locks/ask.h"
+#include "net/kicks.h"
 #include "util/error.h"
 #include "util/info.h"
 #include "util/list.h"
@@ -62,6 +67,9 @@ struct dlk_host {
         __attribute__((format(printf, 3, 4)));
     /* The mutex that guards everything here, for `flush`. */
     pthread_mutex_t *mutex;
+    /* Ends the driver's sleep; the nodes of a backend made of backends share it. A backend that polls
+     * opens it, and its own reasons to look anew are kicks as well. */
+    dlk_kicks *kicks;
     const char *uuid; /* this client's identity, 36 characters */
     const char *name; /* client.name: host:pid unless set */
     dlk_rand *rand;   /* for jitter; under the mutex */
@@ -117,8 +125,9 @@ struct dlk_backend_type {
     bool (*gives)(const dlk_backend *backend);
     void (*free)(
         dlk_backend *backend); /* after stop; joins what threads it has. No mutex held. */
-    /* In a fork's child, called from the atfork handler: close the inherited descriptors, touch
-     * nothing else (locks may be held by threads that don't exist here). */
+    /* In a fork's child, called from the atfork handler: closes what was inherited and is none of
+     * util/descriptor.h's, touches nothing else (locks may be held by threads that don't exist
+     * here). NULL: there is nothing. */
     void (*forked)(dlk_backend *backend);
 
     /* Whether the layout that these settings choose has the kind. NULL: traits.kinds says it. */
@@ -140,18 +149,20 @@ struct dlk_backend_type {
     int64_t (*tick)(dlk_backend *backend, int64_t now);
 
     /* The driver's three steps. `arm` freezes what to sleep on. `sleep` runs WITHOUT the mutex:
-     * writes what is waiting to be written, sleeps until there is something to digest, `kick` was
-     * called since `arm`, or @p until has come, and reads. No cancellation point may act in it
+     * writes what is waiting to be written, sleeps until there is something to digest, somebody has
+     * kicked since host->kicks counted @p seen, or @p until has come, and reads. No cancellation point may act in it
      * (the engine has switched cancellation off). `process` digests. */
     void (*arm)(dlk_backend *backend);
-    void (*sleep)(dlk_backend *backend, int64_t until);
+    void (*sleep)(dlk_backend *backend, int64_t until, uint32_t seen);
     void (*process)(dlk_backend *backend, int64_t now);
-    /* Ends `sleep` soon. WITHOUT the mutex, any thread, safe in a signal handler. */
+    /* Ends `sleep` where that isn't a dlk_kicks_poll; called behind each kick of the engine. WITHOUT the
+     * mutex, any thread, safe in a signal handler. NULL: it is one. */
     void (*kick)(dlk_backend *backend);
     /* The two halves of `sleep`, for who sleeps on several backends at a time: between arm and
      * process, by the driver, WITHOUT the mutex. `push` writes what is waiting to be written, puts
      * what to sleep on into @p polls, at most DLK_BACKEND_POLLS, and answers how many they are;
-     * *ret_doze is set to false when there is something to digest at once. `pull` gets them back
+     * *ret_doze is set to false when there is something to digest at once. Whoever sleeps looks after
+     * the kicks. `pull` gets them back
      * and reads what has come. NULL: can't be slept on together with others. */
     size_t (*push)(dlk_backend *backend, struct pollfd *polls, bool *ret_doze);
     void (*pull)(dlk_backend *backend, const struct pollfd *polls);

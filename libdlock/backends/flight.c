@@ -11,6 +11,52 @@ void dlk_flight_init(dlk_flight *flight, dlk_host *host)
     dlk_list_init(&flight->asks);
 }
 
+/* A release, and not one that begins the lease of our next contender in the same step. */
+static bool only_frees(const dlk_ask *ask)
+{
+    return ask->verb == DLK_RELEASE && !ask->next;
+}
+
+bool dlk_flight_may_come_late(const dlk_flight *flight)
+{
+    DLK_LIST_FOR(it, &flight->asks)
+    if (!only_frees(DLK_LIST_ITEM(it, dlk_ask, link)))
+        return false;
+    return true;
+}
+
+static bool only_looks(const dlk_ask *ask)
+{
+    return ask->verb == DLK_VERIFY || ask->verb == DLK_INSPECT || ask->verb == DLK_LIST ||
+           ask->verb == DLK_DOCTOR;
+}
+
+/* Whether what this one gets is given back by one that was sent after it. */
+static bool is_undone(const dlk_flight *flight, const dlk_ask *ask)
+{
+    bool behind = false;
+    DLK_LIST_FOR(it, &flight->asks)
+    {
+        const dlk_ask *other = DLK_LIST_ITEM(it, dlk_ask, link);
+        if (behind && only_frees(other) && other->key == ask->key &&
+            other->number == ask->number)
+            return true;
+        behind |= other == ask;
+    }
+    return false;
+}
+
+bool dlk_flight_undoes_itself(const dlk_flight *flight)
+{
+    DLK_LIST_FOR(it, &flight->asks)
+    {
+        const dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
+        if (!only_frees(ask) && !only_looks(ask) && !is_undone(flight, ask))
+            return false;
+    }
+    return true;
+}
+
 dlk_ask *dlk_flight_begin(dlk_flight *flight, dlk_ask *ask)
 {
     dlk_ask *outer = flight->asking;

@@ -21,6 +21,14 @@ static inline bool dlk_flight_is_empty(const dlk_flight *flight)
     return dlk_list_empty(&flight->asks);
 }
 
+/* Whether nothing is under way that would do harm if it were carried out when nobody waits for it
+ * any more: a release only frees what is to be freed, anything else, one that hands the lock on to our
+ * next as well, may leave a lock to nobody. */
+bool dlk_flight_may_come_late(const dlk_flight *flight);
+/* The same where each ask is one request, carried out in the order of sending: then what an acquire may
+ * get late is given back by its own release behind it. */
+bool dlk_flight_undoes_itself(const dlk_flight *flight);
+
 /* The one that was sent first, or NULL. */
 static inline dlk_ask *dlk_flight_first(const dlk_flight *flight)
 {

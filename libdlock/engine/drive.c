@@ -49,11 +49,23 @@ void dlk_engine_wake(dlk_engine *engine, dlk_sleeper *sleeper)
     }
 }
 
-void dlk_engine_kick(dlk_engine *engine)
+static void kick_driver(dlk_engine *engine)
+{
+    dlk_kick(&engine->kicks);
+    if (type_of(engine)->kick)
+        type_of(engine)->kick(engine->backend);
+}
+
+static void ring(dlk_engine *engine)
 {
     atomic_fetch_add(&engine->bell, 1);
     dlk_futex_wake(&engine->bell, 1, false);
-    engine->backend->type->kick(engine->backend);
+}
+
+void dlk_engine_kick(dlk_engine *engine)
+{
+    ring(engine);
+    kick_driver(engine);
 }
 
 /* Something may come at any time. Where that is the program's to read, the engine only sees to it
@@ -146,16 +158,14 @@ void dlk_engine_catch_up(dlk_engine *engine)
         dlk_engine_clear_freed(engine);
 }
 
-bool dlk_engine_enter(dlk_engine *engine)
+bool dlk_engine_enter(dlk_engine *engine, dlk_stay *ret_stay)
 {
     if (dlk_engine_forked(engine))
         return false;
-    int cancel_state;
     /* Backends write and read files: nobody is to end there, with the mutex, or with what the call
      * was going to return. */
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ret_stay->cancel_state);
     (void)pthread_mutex_lock(&engine->mutex); /* a plain mutex we made: can't fail */
-    engine->cancel_state = cancel_state;
     dlk_engine_catch_up(engine);
     return true;
 }
@@ -203,7 +213,7 @@ static void leave(dlk_engine *engine, bool by_engine)
         return;
     }
     bool kick_thread = arrange(engine, by_engine);
-    bool kick_driver = engine->kick_driver || (kick_thread && engine->driven_by_engine);
+    bool kick = engine->kick_driver || (kick_thread && engine->driven_by_engine);
     engine->kick_driver = false;
     if (kick_thread)
         engine->thread_asleep = false; /* it is on its way: nobody else need kick it */
@@ -215,18 +225,16 @@ static void leave(dlk_engine *engine, bool by_engine)
     dlk_list_splice(&lines, &engine->log_lines);
     dlk_list_splice(&jobs, &engine->jobs);
     bool busy =
-        kick_thread || kick_driver || !dlk_list_empty(&lines) || !dlk_list_empty(&waking);
+        kick_thread || kick || !dlk_list_empty(&lines) || !dlk_list_empty(&waking);
     if (busy)
         dlk_engine_ref(engine);
     (void)pthread_mutex_unlock(&engine->mutex);
 
     wake_all(engine, &waking);
-    if (kick_thread) {
-        atomic_fetch_add(&engine->bell, 1);
-        dlk_futex_wake(&engine->bell, 1, false);
-    }
-    if (kick_driver)
-        type_of(engine)->kick(engine->backend);
+    if (kick_thread)
+        ring(engine);
+    if (kick)
+        kick_driver(engine);
     deliver_log(engine, &lines);
     dlk_list *link;
     while ((link = dlk_list_take_first(&jobs))) {
@@ -237,11 +245,10 @@ static void leave(dlk_engine *engine, bool by_engine)
         dlk_engine_unref(engine);
 }
 
-void dlk_engine_leave(dlk_engine *engine)
+void dlk_engine_leave(dlk_engine *engine, const dlk_stay *stay)
 {
-    int cancel_state = engine->cancel_state;
     leave(engine, false);
-    (void)pthread_setcancelstate(cancel_state, NULL);
+    (void)pthread_setcancelstate(stay->cancel_state, NULL);
 }
 
 /* ---- sending ---- */
@@ -259,8 +266,7 @@ void dlk_engine_send(dlk_engine *engine)
     engine->unsent = false;
     bool by_engine = engine->takeover && engine->driven_by_engine;
     if (by_engine && !volley_is_full(engine)) {
-        type_of(engine)->kick(
-            engine->backend); /* it writes in bursts, what all have asked */
+        kick_driver(engine); /* it writes in bursts, what all have asked */
     } else if (type_of(engine)->flush) {
         engine->volley = 0;
         type_of(engine)->flush(engine->backend);
@@ -293,17 +299,6 @@ void dlk_engine_digest_news(dlk_engine *engine, int64_t now)
     }
 }
 
-/* Those who have just been answered have their next request ready in a moment: one burst for all
- * of them costs less than one for each. With nobody else to run the yield returns at once. */
-static void let_the_woken_ask(dlk_engine *engine)
-{
-    leave(engine, true);
-    (void)sched_yield(); /* can't fail on Linux */
-    (void)pthread_mutex_lock(&engine->mutex);
-    if (engine->in_flight == 0)
-        engine->takeover = false; /* all was answered, and nobody asks */
-}
-
 void dlk_engine_stop_driving(dlk_engine *engine)
 {
     engine->driver = NULL;
@@ -313,21 +308,31 @@ void dlk_engine_stop_driving(dlk_engine *engine)
     engine->visit_missed = false;
 }
 
-/* One round: sleep until there is news, and digest it. Mutex held before and after. */
-static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until)
+/* Those who have just been answered have their next request ready in a moment: one burst for all
+ * of them costs less than one for each. With nobody else to run the yield returns at once. They
+ * leave the writing to us, and park. */
+static void let_the_woken_ask(dlk_engine *engine)
+{
+    engine->driven = engine->driven_by_engine = true;
+    leave(engine, true);
+    DLK_POINT("engine.yield");
+    (void)sched_yield(); /* can't fail on Linux */
+    (void)pthread_mutex_lock(&engine->mutex);
+    dlk_engine_stop_driving(engine);
+    if (engine->in_flight == 0) { /* all was answered, and nobody asks */
+        engine->takeover = false;
+        engine->unsent = true; /* subscriptions that they have left to us */
+    }
+}
+
+/* One round: sleep until there is news, and digest it. The kicks were @p seen before @p until was
+ * decided. Mutex held before and after. */
+static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until, uint32_t seen)
 {
     const dlk_backend_type *type = type_of(engine);
     engine->driven = true;
     engine->driven_by_engine = me == NULL;
     engine->driver = me;
-    if (!me && engine->takeover && !dlk_list_empty(&engine->waking)) {
-        let_the_woken_ask(engine);
-        if (!engine->takeover) {
-            engine->unsent = true; /* subscriptions that they have left to us */
-            dlk_engine_stop_driving(engine);
-            return;
-        }
-    }
     engine->unsent = false; /* sleep begins with writing */
     engine->volley = 0;
     if (me)
@@ -336,7 +341,7 @@ static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until)
     type->arm(engine->backend);
     leave(engine, me == NULL);
     DLK_POINT("drive.sleep");
-    type->sleep(engine->backend, until);
+    type->sleep(engine->backend, until, seen);
     DLK_POINT("drive.woken");
     (void)pthread_mutex_lock(&engine->mutex);
     DLK_POINT("drive.look");
@@ -401,7 +406,6 @@ static void park(dlk_engine *engine, dlk_sleeper *me, int64_t until)
 void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over,
                       int64_t until)
 {
-    int cancel_state = engine->cancel_state; /* others come and go while we sleep */
     if (engine->driven || engine->takeover)
         dlk_engine_send(engine); /* else our own driving does it */
     while (!*over) {
@@ -413,13 +417,12 @@ void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over,
             break;
         }
         if (!engine->driven && !engine->takeover && engine->life == DLK_LIFE_OPEN)
-            drive(engine, me, until);
+            drive(engine, me, until, dlk_kicks_seen(&engine->kicks));
         else
             park(engine, me, until);
         if (!*over && engine->unsent && (engine->driven || engine->takeover))
             dlk_engine_send(engine);
     }
-    engine->cancel_state = cancel_state;
 }
 
 /* ---- the engine's thread ---- */
@@ -447,29 +450,39 @@ static bool may_finish(dlk_engine *engine, int64_t now)
            now >= engine->close_until;
 }
 
-static void engine_sleep(dlk_engine *engine, int64_t until)
+/* What had been called to the engine's thread when it began to decide. */
+typedef struct heard {
+    uint32_t bell, kicks;
+} heard;
+
+static heard listen_now(const dlk_engine *engine)
 {
-    uint32_t seen = atomic_load(&engine->bell);
+    return (heard){atomic_load(&engine->bell), dlk_kicks_seen(&engine->kicks)};
+}
+
+static void engine_sleep(dlk_engine *engine, int64_t until, const heard *seen)
+{
     engine->thread_asleep = true;
     engine->asleep_until = until;
     bool news = atomic_load(&engine->news) && !engine->driven;
     leave(engine, true);
     if (!news)
-        dlk_futex_wait(&engine->bell, seen, until, false);
+        dlk_futex_wait(&engine->bell, seen->bell, until, false);
     (void)pthread_mutex_lock(&engine->mutex);
     engine->thread_asleep = false;
 }
 
-static void engine_drive(dlk_engine *engine, int64_t until)
+static void engine_drive(dlk_engine *engine, int64_t until, const heard *seen)
 {
     engine->thread_asleep = true;
     engine->asleep_until = until;
-    drive(engine, NULL, until);
+    drive(engine, NULL, until, seen->kicks);
     engine->thread_asleep = false;
 }
 
 static void round_of_engine(dlk_engine *engine, int64_t now)
 {
+    heard seen = listen_now(engine);
     if (engine->look_at <= now && engine->visited) {
         engine->visited = false;
         engine->look_at = next_look(engine, now);
@@ -485,7 +498,7 @@ static void round_of_engine(dlk_engine *engine, int64_t now)
     /* Callers drive for themselves, but not any more when the client closes. */
     bool callers = !dlk_list_empty(&engine->sleepers) && engine->life == DLK_LIFE_OPEN;
     if (!engine->driven && (engine->takeover || (must && !callers))) {
-        engine_drive(engine, until);
+        engine_drive(engine, until, &seen);
         return;
     }
     if (engine->unsent && !engine->visit_again) {
@@ -498,7 +511,7 @@ static void round_of_engine(dlk_engine *engine, int64_t now)
     }
     if (unattended(engine))
         engine->look_at = next_look(engine, now);
-    engine_sleep(engine, earlier(until, engine->look_at));
+    engine_sleep(engine, earlier(until, engine->look_at), &seen);
 }
 
 void *dlk_engine_run(void *arg)
@@ -507,6 +520,8 @@ void *dlk_engine_run(void *arg)
     DLK_POINT("engine.begin");
     (void)pthread_mutex_lock(&engine->mutex);
     for (;;) {
+        if (engine->takeover && !engine->driven && !dlk_list_empty(&engine->waking))
+            let_the_woken_ask(engine);
         int64_t now = dlk_clock_now();
         if (may_finish(engine, now))
             break;

@@ -1,6 +1,7 @@
 /* The life of an engine: opening, starting, closing, and what a fork leaves of it. */
 #include "engine/engine.h"
 
+#include "backends/limits.h"
 #include "util/clock.h"
 
 #include <assert.h>
@@ -11,7 +12,7 @@
 
 /* ---- forks ---- */
 
-/* Every engine of this process, so that a fork's child can close what it inherited. */
+/* Every engine of this process, for what a fork's child can't close by util/descriptor.h. */
 static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
 static dlk_list registry = {&registry, &registry};
 static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
@@ -27,19 +28,16 @@ static void after_fork_in_parent(void)
     (void)pthread_mutex_unlock(&registry_mutex);
 }
 
-/* Only descriptors are touched: an engine's mutex may be held by a thread that isn't here. */
+/* Little is touched: an engine's mutex may be held by a thread that isn't here. */
 static void after_fork_in_child(void)
 {
     atomic_fetch_add(&dlk_fork_generation, 1);
     DLK_LIST_FOR(it, &registry)
     {
         dlk_engine *engine = DLK_LIST_ITEM(it, dlk_engine, registered);
-        engine->backend->type->forked(engine->backend);
-        if (engine->event_fd >= 0)
-            (void)close(engine->event_fd);
-        if (engine->poll_fd >= 0)
-            (void)close(engine->poll_fd);
-        engine->event_fd = engine->poll_fd = -1;
+        if (engine->backend->type->forked)
+            engine->backend->type->forked(engine->backend);
+        engine->event_fd = engine->poll_fd = engine->kicks.fd = -1;
         dlk_list_remove(&engine->registered);
     }
     (void)pthread_mutex_unlock(&registry_mutex); /* the forking thread had locked it */
@@ -71,6 +69,7 @@ static void destroy(dlk_engine *engine)
     dlk_core_free(&engine->core);
     if (engine->backend)
         engine->backend->type->free(engine->backend);
+    dlk_kicks_close(&engine->kicks);
     dlk_error_clear(&engine->link_error);
     dlk_settings_free(engine->last_settings);
     dlk_settings_free(engine->settings);
@@ -122,14 +121,13 @@ static char *name_of(const dlk_settings *settings)
 
 static dlk_limits limits_of(const dlk_backend_type *type, const dlk_settings *s)
 {
-    return (dlk_limits){
-        .margin = {type->traits.margin_percent, type->traits.margin_ms},
-        .timeout_ms = dlk_settings_int(s, DLK_KEY_CLIENT_TIMEOUT_MS),
-        .poll_ms = dlk_settings_int(s, DLK_KEY_CLIENT_POLL_MS),
-        .backoff_min_ms = dlk_settings_int(s, DLK_KEY_CLIENT_BACKOFF_MIN_MS),
-        .backoff_max_ms = dlk_settings_int(s, DLK_KEY_CLIENT_BACKOFF_MAX_MS),
-        .session = type->traits.session,
-    };
+    dlk_limits limits = dlk_backend_limits(&type->traits);
+    limits.timeout_ms = dlk_settings_int(s, DLK_KEY_CLIENT_TIMEOUT_MS);
+    limits.connect_ms = dlk_settings_int(s, DLK_KEY_CLIENT_CONNECT_MS);
+    limits.poll_ms = dlk_settings_int(s, DLK_KEY_CLIENT_POLL_MS);
+    limits.backoff_min_ms = dlk_settings_int(s, DLK_KEY_CLIENT_BACKOFF_MIN_MS);
+    limits.backoff_max_ms = dlk_settings_int(s, DLK_KEY_CLIENT_BACKOFF_MAX_MS);
+    return limits;
 }
 
 static dlock_err init(dlk_engine *engine, const dlk_backend_type *type,
@@ -163,6 +161,7 @@ dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri,
         return dlk_error_nomem(err);
     init_lists(engine);
     engine->event_fd = engine->poll_fd = -1;
+    engine->kicks = DLK_KICKS_INIT;
     engine->refs = 1;
     engine->generation = atomic_load(&dlk_fork_generation);
     engine->backend_next = engine->look_at = DLK_NEVER;

@@ -11,6 +11,11 @@
  * awaited and nobody waits for it in a call: asynchronous operations, releases in the background,
  * a connection that isn't up. A program with a poller of its own may read instead of it: visit.c.
  *
+ * Sleeping. Whoever goes to sleep decides until when under the mutex, and others must be able to tell it
+ * later on that it is to be sooner, however often the mutex is let go before it does sleep. So it first
+ * reads a count that rises with each such call, the bell for the engine's thread and the kicks for
+ * the driver, then decides, and doesn't sleep when the count has risen.
+ *
  * Waking. Whoever is to be woken is collected under the mutex and woken after it is let go: a
  * woken thread would only run into it. Those who wait for the engine's bursts are woken by one
  * stroke of a gong: woken one by one, on one core each would interrupt the waking of the others.
@@ -28,12 +33,20 @@
 
 #include <stdarg.h>
 
+#ifndef DLK_TAKEOVER /* or a test says it */
 #define DLK_TAKEOVER 8
+#endif
 /* The so-manyth who asks in a burst sends what there is, though the engine is about to: the service
  * works on it while the others ask. Not where all share a core. */
 #define DLK_VOLLEY 8
 
 typedef struct dlk_engine dlk_engine;
+
+/* What a thread that has entered the engine gets back when it leaves. On its own stack: the mutex is
+ * let go of inside of calls, so what lay in the engine would be the next one's. */
+typedef struct dlk_stay {
+    int cancel_state;
+} dlk_stay;
 
 /* A thread that waits in a call of ours. Lies on its stack: whoever wakes it touches it last when
  * it sets `word`, and the thread doesn't leave before that. */
@@ -184,9 +197,8 @@ typedef enum dlk_life {
 
 struct dlk_engine {
     pthread_mutex_t mutex; /* guards everything below that isn't marked */
-    int cancel_state; /* of whoever has the mutex: how it was before dlk_engine_enter */
-    _Atomic int refs; /* no mutex */
-    uint32_t generation; /* fixed */
+    _Atomic int refs;      /* no mutex */
+    uint32_t generation;   /* fixed */
     dlk_core core;
     dlk_host host;
     dlk_backend *backend;        /* fixed */
@@ -223,7 +235,8 @@ struct dlk_engine {
     pthread_t thread;
     bool thread_runs, thread_asleep;
     bool kick_driver;
-    dlk_futex bell;    /* no mutex: the engine's thread sleeps on it */
+    dlk_futex bell;    /* no mutex: the engine's thread sleeps on it, or … */
+    dlk_kicks kicks;   /* … in the backend, as callers do; no mutex */
     _Atomic bool news; /* no mutex: somebody has to drive, see dlk_host.news */
     int64_t asleep_until, backend_next, look_at;
     _Atomic(dlock_op *) cancelled; /* no mutex: ops whose cancelling was asked for */
@@ -281,9 +294,9 @@ void dlk_engine_now_closed(dlk_engine *engine);
 
 /* ---- drive.c: mutex, waiting, driving ---- */
 /* False in a fork's child. */
-bool dlk_engine_enter(dlk_engine *engine);
+bool dlk_engine_enter(dlk_engine *engine, dlk_stay *ret_stay);
 /* Lets go of the mutex and does what must wait for that: wake, kick, log. */
-void dlk_engine_leave(dlk_engine *engine);
+void dlk_engine_leave(dlk_engine *engine, const dlk_stay *stay);
 /* Sends what has been asked. Mutex held; let go of for a moment. */
 void dlk_engine_send(dlk_engine *engine);
 /* Waits, driving if nobody does, until *over or @p until. Mutex held before and after. */

@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 
 #include "util/clock.h"
+#include "util/descriptor.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ int dlk_event_fd(dlk_engine *engine)
     if (engine->life == DLK_LIFE_CLOSED)
         return -1; /* the descriptor itself stays until the end, for those who poll it */
     if (engine->event_fd < 0) {
-        engine->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        engine->event_fd = DLK_FD(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
         engine->event_fd_on = engine->event_fd >= 0;
         if (!dlk_list_empty(&engine->events))
             dlk_event_raise(engine);
@@ -247,10 +248,7 @@ void dlk_events_free(dlk_engine *engine)
         if (slot->kind == DLK_SLOT_NOTE && slot != &engine->closed.slot)
             dlk_note_free(DLK_LIST_ITEM(slot, dlk_note, slot));
     }
-    if (engine->event_fd >= 0)
-        (void)close(engine->event_fd);
-    engine->event_fd = -1;
-    if (engine->poll_fd >= 0)
-        (void)close(engine->poll_fd);
-    engine->poll_fd = -1;
+    dlk_fd_close(engine->event_fd);
+    dlk_fd_close(engine->poll_fd);
+    engine->event_fd = engine->poll_fd = -1;
 }

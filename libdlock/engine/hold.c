@@ -10,6 +10,7 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
                              uint64_t owner, int64_t wait_ms, dlock_hold **ret,
                              dlock_error **err)
 {
+    dlk_stay stay;
     dlk_sleeper me;
     dlk_waiter waiter;
     dlk_wait *wait = &waiter.wait;
@@ -20,13 +21,13 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
     wait->owner = owner;
     wait->owner_is_thread = owner != 0;
     wait->once = wait_ms == 0;
-    if (!dlk_engine_enter(engine))
+    if (!dlk_engine_enter(engine, &stay))
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the client belongs to the parent process");
     int64_t now = dlk_clock_now();
     dlock_err code = dlk_engine_start(engine, now, err);
     if (code != DLOCK_OK) {
-        dlk_engine_leave(engine);
+        dlk_engine_leave(engine, &stay);
         return code;
     }
     if (!wait->owner)
@@ -45,7 +46,7 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
         *ret = DLK_LIST_ITEM(wait->hold, dlock_hold, hold);
         dlk_engine_ref(engine);
     }
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return wait->code == DLOCK_OK ? dlk_error_clear(err)
                                   : dlk_error_give(err, wait->error);
 }
@@ -54,7 +55,8 @@ dlock_op *dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
                                    const dlk_terms *terms, uint64_t owner,
                                    int64_t wait_ms)
 {
-    if (!dlk_engine_enter(engine))
+    dlk_stay stay;
+    if (!dlk_engine_enter(engine, &stay))
         return dlk_op_static(DLOCK_EFORKED);
     int64_t now = dlk_clock_now();
     dlock_error *error = NULL;
@@ -77,19 +79,20 @@ dlock_op *dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
         dlk_engine_digest(engine, now);
         dlk_engine_send(engine);
     }
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return op ? op : dlk_op_static(DLOCK_ENOMEM);
 }
 
 dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err)
 {
+    dlk_stay stay;
     dlk_engine *engine = hold->engine;
     dlk_sleeper me;
     dlk_waiter waiter;
     waiter.sleeper = NULL; /* until it has to be woken */
     waiter.op = NULL;
     dlk_wait *wait = &waiter.wait;
-    if (!dlk_engine_enter(engine))
+    if (!dlk_engine_enter(engine, &stay))
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the hold belongs to the parent process");
     int64_t now = dlk_clock_now();
@@ -100,25 +103,30 @@ dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err)
         dlk_sleeper_init(&me);
         waiter.sleeper = &me;
         dlk_engine_await(engine, &me, &wait->over, until);
+        /* There was no memory for the alarm that ends it on time. It lies on this stack, and its
+         * grant is not to know it any more. */
+        waiter.sleeper = NULL;
+        dlk_release_detach(&engine->core, wait, DLOCK_EUNKNOWN, dlk_clock_now());
     } else {
         dlk_engine_send(engine);
     }
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return wait->code == DLOCK_OK ? dlk_error_clear(err)
                                   : dlk_error_give(err, wait->error);
 }
 
 const char *dlk_engine_owner(const dlock_hold *hold)
 {
+    dlk_stay stay;
     dlk_engine *engine = hold->engine;
-    if (!dlk_engine_enter(engine))
+    if (!dlk_engine_enter(engine, &stay))
         return "";
     /* What is made when it is asked for changes nothing that the caller sees. */
     dlk_hold_more *more = dlk_hold_need((dlock_hold *)hold);
     if (more && !more->owner[0])
         (void)snprintf(more->owner, sizeof(more->owner), "%s:%llu", engine->uuid,
                        (unsigned long long)hold->hold.grant->number); /* it fits */
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return more ? more->owner : "";
 }
 

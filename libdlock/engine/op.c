@@ -66,11 +66,12 @@ dlock_op *dlk_op_failed(dlk_engine *engine, dlock_err code, dlock_error *error)
 
 dlock_op *dlk_op_answered(dlk_engine *engine, dlock_err code, const char *text)
 {
-    if (!dlk_engine_enter(engine))
+    dlk_stay stay;
+    if (!dlk_engine_enter(engine, &stay))
         return dlk_op_static(DLOCK_EFORKED);
     dlock_op *op = dlk_op_failed(
         engine, code, code == DLOCK_OK ? NULL : dlk_error_make(code, "%s", text));
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return op;
 }
 
@@ -116,8 +117,9 @@ void dlk_op_finish(dlk_engine *engine, dlock_op *op, dlock_err code, dlock_error
 
 bool dlk_op_then(dlock_op *op, dlk_job *job)
 {
+    dlk_stay stay;
     dlk_engine *engine = op->engine;
-    if (!engine || !dlk_engine_enter(engine))
+    if (!engine || !dlk_engine_enter(engine, &stay))
         return false; /* a static one */
     bool waits = !op->over;
     if (waits) {
@@ -125,7 +127,7 @@ bool dlk_op_then(dlock_op *op, dlk_job *job)
         op->then = job;
         engine->attended++; /* somebody has to drive for it */
     }
-    dlk_engine_leave(engine);
+    dlk_engine_leave(engine, &stay);
     return waits;
 }
 

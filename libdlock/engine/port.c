@@ -408,6 +408,7 @@ void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port)
         .link = host_link,
         .log = host_log,
         .mutex = &engine->mutex,
+        .kicks = &engine->kicks,
         .uuid = engine->uuid,
         .name = engine->name,
         .rand = &engine->core.rand,

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 
 #include "util/clock.h"
+#include "util/descriptor.h"
 
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -58,11 +59,11 @@ int dlk_engine_poll_fd(dlk_engine *engine)
     int event_fd = dlk_event_fd(engine);
     if (event_fd < 0)
         return -1;
-    engine->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+    engine->poll_fd = DLK_FD(epoll_create1(EPOLL_CLOEXEC));
     if (engine->poll_fd < 0)
         return -1;
     if (!watch(engine, event_fd)) {
-        (void)close(engine->poll_fd);
+        dlk_fd_close(engine->poll_fd);
         engine->poll_fd = -1;
         return -1;
     }
@@ -74,7 +75,6 @@ int dlk_engine_poll_fd(dlk_engine *engine)
 static bool look(dlk_engine *engine)
 {
     const dlk_backend_type *type = engine->backend->type;
-    int cancel_state = engine->cancel_state; /* others come and go while we look */
     engine->driven = true;
     engine->unsent = false;
     engine->volley = 0;
@@ -83,7 +83,6 @@ static bool look(dlk_engine *engine)
     (void)pthread_mutex_unlock(&engine->mutex);
     bool all = type->look(engine->backend);
     (void)pthread_mutex_lock(&engine->mutex);
-    engine->cancel_state = cancel_state;
     engine->visiting = true;
     dlk_engine_catch_up(engine);
     int64_t now = dlk_clock_now();

@@ -86,6 +86,36 @@ static void end_with(dlk_core *core, dlk_wait *wait, dlock_err code, const char 
                  dlk_error_make(code, "%s: %s", wait->name->key.name, text));
 }
 
+/* A request of the attempt may be granted yet. */
+static bool may_be_granted(const dlk_grant *grant)
+{
+    return (grant->taking || grant->ambiguous) && !DLK_PLANTED(CANCEL_FORGETS);
+}
+
+/* Something of the attempt may be at the server, or on the way there: so it has to be given back, and
+ * whoever waited for it is told EUNKNOWN. Both go by this. */
+static bool may_be_there(const dlk_grant *grant)
+{
+    bool in_line = grant->name->key.queues && grant->was_behind;
+    return may_be_granted(grant) || (in_line && !DLK_PLANTED(PLACE_IS_KEPT));
+}
+
+/* How a wait ends whose attempt gets no further: what was asked for others isn't its own. */
+static dlock_err unreached_code(const dlk_grant *trying, bool head)
+{
+    return head && may_be_there(trying) ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
+}
+
+static const char *unreached_text(dlock_err code, const dlk_grant *trying)
+{
+    if (code != DLOCK_EUNKNOWN)
+        return "the server can't be reached";
+    if (!trying || may_be_granted(trying))
+        return "a request was sent and not answered";
+    return "the server can't be reached, and the place in its line has still to be given "
+           "back";
+}
+
 /* What the link has to say, as an error of this code. */
 static void end_unreached(dlk_core *core, dlk_wait *wait, dlock_err code,
                           dlock_error *why)
@@ -97,11 +127,9 @@ static void end_unreached(dlk_core *core, dlk_wait *wait, dlock_err code,
         dlk_wait_end(core, wait, why->code, why);
         return;
     }
-    dlock_error *error =
-        dlk_error_make(code, "%s: %s%s%s", wait->name->key.name,
-                       code == DLOCK_EUNKNOWN ? "a request was sent and not answered"
-                                              : "the server can't be reached",
-                       why ? ": " : "", why ? why->text : "");
+    dlock_error *error = dlk_error_make(code, "%s: %s%s%s", wait->name->key.name,
+                                        unreached_text(code, wait->name->trying),
+                                        why ? ": " : "", why ? why->text : "");
     dlk_error_clear(&why);
     dlk_wait_end(core, wait, code, error);
 }
@@ -162,10 +190,7 @@ static void abandon(dlk_core *core, dlk_grant *grant, int64_t now)
     assert(name->trying == grant);
     name->trying = NULL;
     grant->retry_at = DLK_NEVER;
-    bool in_line = name->key.queues && grant->was_behind && !DLK_PLANTED(PLACE_IS_KEPT);
-    bool may_be_ours =
-        (grant->taking || grant->ambiguous) && !DLK_PLANTED(CANCEL_FORGETS);
-    if (may_be_ours || in_line)
+    if (may_be_there(grant))
         dlk_give_back(core, grant, now);
     else
         dlk_grant_drop(core, grant);
@@ -183,7 +208,7 @@ dlk_grant *dlk_trying_inherit(dlk_core *core, dlk_name *name, int64_t now)
     heir->taking = true;
     heir->standing = DLK_STANDS_ASKED;
     heir->since = now;
-    dlk_lease_asked(&heir->lease, now, heir->terms.ttl_ms, core->limits.timeout_ms);
+    dlk_grant_asked(core, heir, now);
     return heir;
 }
 
@@ -244,7 +269,7 @@ void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
     grant->heard = false;
     grant->retry_at = DLK_NEVER;
     DLK_POINT("acquire.ask");
-    dlk_lease_asked(&grant->lease, now, grant->terms.ttl_ms, timeout);
+    dlk_grant_asked(core, grant, now);
     const dlk_wait *head = head_of(grant->name);
     ask->once = head && head->once && !grant->was_behind;
     (void)dlk_ask_go(core, ask, now); /* the answer finds its way by itself */
@@ -265,6 +290,8 @@ static void granted(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_
     dlk_name *name = grant->name;
     dlk_wait *head = head_of(name);
     DLK_POINT("acquire.granted");
+    if (head) /* the attempt may have been made for another, with another limit */
+        grant->terms.max_hold_ms = head->terms.max_hold_ms;
     dlk_grant_lease(core, grant, ask, now);
     if (!head || dlk_lease_over(&grant->lease, now)) {
         core->stats.late_grants++;
@@ -320,19 +347,20 @@ static void behind(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, dlk_wai
         }
     }
     int64_t poll = dlk_rand_jitter(&core->rand, core->limits.poll_ms * DLK_NS_PER_MS, 25);
-    int64_t rest = ask->wait_ms;
     grant->retry_at = now + poll;
     if (ask->no_place) /* the next head wants one */
         grant->retry_at = now;
-    if (rest >= 0 && dlk_clock_after(now, rest + 1) < grant->retry_at)
-        grant->retry_at = dlk_clock_after(now, rest + 1);
+    grant->retry_at = dlk_ask_rest_over(ask, now, grant->retry_at);
     watch(core, grant->name, true, now);
 }
 
-/* Those who only try wait for no second request. True when the attempt has lost its head. */
-static bool end_unreached_tries(dlk_core *core, dlk_grant *grant, dlock_err code)
+/* Those who only try wait for no second request, and of connections for the first only. True when
+ * the attempt has lost its head. */
+static bool end_unreached_tries(dlk_core *core, dlk_grant *grant)
 {
     bool was_head = false;
+    if (dlk_connecting(core))
+        return false;
     dlk_wait *head = head_of(grant->name);
     DLK_LIST_FOR(it, &grant->name->queue)
     {
@@ -341,15 +369,14 @@ static bool end_unreached_tries(dlk_core *core, dlk_grant *grant, dlock_err code
             continue;
         was_head |= wait == head;
         const dlock_error *why = grant->why;
-        /* Only the first one's request may have been carried out. */
-        end_unreached(core, wait, wait == head ? code : DLOCK_EUNAVAIL,
+        end_unreached(core, wait, unreached_code(grant, wait == head),
                       why ? dlk_error_copy(why) : NULL);
     }
     return was_head;
 }
 
 static void unreached(dlk_core *core, dlk_grant *grant, dlk_ask *ask, dlk_wait *head,
-                      dlock_err code, int64_t now)
+                      int64_t now)
 {
     grant->why = dlk_ask_error(ask);
     grant->was_behind = grant->name->key.queues && grant->was_behind;
@@ -358,7 +385,7 @@ static void unreached(dlk_core *core, dlk_grant *grant, dlk_ask *ask, dlk_wait *
         abandon(core, grant, now);
         return;
     }
-    if (end_unreached_tries(core, grant, code)) {
+    if (end_unreached_tries(core, grant)) {
         abandon(core, grant, now);
         return;
     }
@@ -369,9 +396,8 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t
 {
     dlk_name *name = grant->name;
     grant->taking = false;
-    if (name->trying != grant) { /* given up meanwhile: its release is on the way */
-        grant->ambiguous |= ask->reply == DLK_UNKNOWN;
-        dlk_grant_drop(core, grant);
+    if (name->trying != grant) {
+        dlk_given_up_answered(core, grant, ask, now);
         return;
     }
     dlk_name_ref(name);
@@ -388,7 +414,7 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t
     case DLK_UNKNOWN:
         grant->standing = DLK_STANDS_UNKNOWN;
         grant->ambiguous = grant->was_unknown = true;
-        unreached(core, grant, ask, head, DLOCK_EUNKNOWN, now);
+        unreached(core, grant, ask, head, now);
         if (ask->spent && name->trying == grant) /* the next try is another grant's */
             abandon(core, grant, now);
         break;
@@ -400,13 +426,13 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t
         }
         grant->standing = DLK_STANDS_REFUSED;
         grant->was_unknown = false;
-        unreached(core, grant, ask, head, DLOCK_EUNAVAIL, now);
+        unreached(core, grant, ask, head, now);
         break;
     case DLK_NOT_SENT:
     case DLK_NOT_OURS: /* no answer to an acquire: a backend's bug, treated as nothing done */
     case DLK_PENDING:
         grant->standing = grant->was_unknown ? DLK_STANDS_UNKNOWN : DLK_STANDS_UNSENT;
-        unreached(core, grant, ask, head, DLOCK_EUNAVAIL, now);
+        unreached(core, grant, ask, head, now);
         break;
     }
     /* Freed between the server's answer and its arrival here: no other message will come. */
@@ -418,6 +444,18 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t
     dlk_name_unref(core, name);
 }
 
+/* The first connection is there. Tries have waited for it, and now for an answer. */
+void dlk_trying_connected(dlk_core *core, dlk_grant *grant, int64_t now)
+{
+    DLK_LIST_FOR(it, &grant->name->queue)
+    {
+        dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
+        if (wait->once)
+            dlk_alarm_set(core, &wait->alarm, DLK_NEVER);
+    }
+    dlk_trying_send(core, grant, now);
+}
+
 /* The link went down; with an error that trying again won't mend everybody in the line is told. */
 void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *why,
                           int64_t now)
@@ -427,24 +465,29 @@ void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *w
     dlk_name *name = grant->name;
     if (grant->standing == DLK_STANDS_BEHIND)
         grant->standing = DLK_STANDS_UNSENT;
-    if (dlk_passes(why->code))
-        return;
     dlk_name_ref(name);
-    abandon(core, grant, now);
-    dlk_wait *head;
-    while ((head = head_of(name)))
-        end_refused(core, head, dlk_error_copy(why));
-    settle_watch(core, name, now);
+    if (!dlk_passes(why->code)) {
+        abandon(core, grant, now);
+        dlk_wait *head;
+        while ((head = head_of(name)))
+            end_refused(core, head, dlk_error_copy(why));
+        settle_watch(core, name, now);
+    } else if (end_unreached_tries(core, grant)) {
+        abandon(core, grant, now);
+        dlk_contend(core, name, now);
+    }
     dlk_name_unref(core, name);
 }
 
 /* ---- the owner's side ---- */
 
 /* A try behind others that will be answered as soon as they are: none of them excludes it, and
- * the first one's request is under way. */
-static bool turn_comes(const dlk_name *name, const dlk_wait *wait)
+ * the first one's request is under way, or goes out with the first connection. */
+static bool turn_comes(const dlk_core *core, const dlk_name *name, const dlk_wait *wait)
 {
-    if (!is_shared(name, &wait->terms) || !name->trying || !name->trying->taking)
+    if (!is_shared(name, &wait->terms) || !name->trying)
+        return false;
+    if (!name->trying->taking && !dlk_connecting(core))
         return false;
     DLK_LIST_FOR(it, &name->queue)
     if (!is_shared(name, &DLK_LIST_ITEM(it, dlk_wait, link)->terms))
@@ -484,9 +527,9 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
     }
     if (!name->trying && dlk_list_empty(&name->queue))
         return false;
-    if (turn_comes(name, wait))
+    if (turn_comes(core, name, wait))
         return false;
-    if (core->up)
+    if (core->up || dlk_connecting(core))
         end_with(core, wait, DLOCK_EBUSY, "another owner of this client waits for it");
     else
         end_unreached(core, wait, DLOCK_EUNAVAIL, NULL);
@@ -518,7 +561,9 @@ void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t
     if (!answered_here(core, wait, now)) {
         dlk_list_append(&name->queue, &wait->link);
         dlk_contend(core, name, now);
-        if (!wait->over && !wait->once)
+        if (!wait->over && wait->once && dlk_connecting(core))
+            deadline = dlk_clock_after(now, core->limits.connect_ms);
+        if (!wait->over && (!wait->once || dlk_connecting(core)))
             dlk_alarm_set(core, &wait->alarm, deadline);
     }
     /* While anybody waits, the grant that is tried, held or given back keeps the name. */
@@ -535,7 +580,7 @@ static dlock_err timeout_code(dlk_core *core, const dlk_wait *wait, int64_t now)
         return DLOCK_ETIMEDOUT;
     if (!trying)
         return DLOCK_EUNAVAIL;
-    bool head = head_of(name) == wait;
+    bool head = first == wait;
     switch (trying->standing) {
     case DLK_STANDS_BEHIND:
         return DLOCK_ETIMEDOUT;
@@ -546,14 +591,13 @@ static dlock_err timeout_code(dlk_core *core, const dlk_wait *wait, int64_t now)
             return DLOCK_ETIMEDOUT;
         if (!head && !trying->was_unknown)
             return DLOCK_ETIMEDOUT; /* others of this client are before it, and nothing failed */
-        return head ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
+        break;
     case DLK_STANDS_UNKNOWN:
-        return head ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
     case DLK_STANDS_UNSENT:
     case DLK_STANDS_REFUSED:
-        return DLOCK_EUNAVAIL;
+        break;
     }
-    return DLOCK_EUNAVAIL;
+    return unreached_code(trying, head);
 }
 
 static void end_cancelled(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now)

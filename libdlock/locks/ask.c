@@ -4,6 +4,8 @@
  */
 #include "locks/inner.h"
 
+#include "util/number.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -70,6 +72,7 @@ void dlk_ask_prepare(dlk_ask *ask, dlk_verb verb, const dlk_grant *grant, int64_
         dlk_error_clear(&ask->error);
     ask->verb = verb;
     ask->shared = ask->once = ask->no_place = ask->new_place = ask->spent = false;
+    ask->lasts = false;
     ask->take = 1;
     ask->next = 0;
     if (grant) {
@@ -82,6 +85,7 @@ void dlk_ask_prepare(dlk_ask *ask, dlk_verb verb, const dlk_grant *grant, int64_
     ask->deadline = deadline;
     ask->since = now;
     ask->token = 0;
+    ask->most_ms = ask->overlong = 0;
     ask->wait_ms = -1;
     ask->next_reply = DLK_PENDING;
 }
@@ -95,6 +99,20 @@ bool dlk_ask_send(dlk_core *core, dlk_ask *ask, int64_t now)
         ask->reply = DLK_NOT_SENT;
     }
     return ask->reply != DLK_PENDING;
+}
+
+void dlk_ask_trim(dlk_ask *ask)
+{
+    ask->wait_ms = dlk_span_ms(ask->wait_ms);
+    ask->ttl_ms = dlk_number_clamp(ask->ttl_ms, 0, DLK_SPAN_MAX_MS);
+}
+
+int64_t dlk_ask_rest_over(const dlk_ask *ask, int64_t now, int64_t at)
+{
+    if (ask->wait_ms < 0)
+        return at;
+    int64_t over = dlk_clock_after(now, ask->wait_ms + 1); /* trimmed */
+    return over < at ? over : at;
 }
 
 dlock_error *dlk_ask_error(dlk_ask *ask)
@@ -121,6 +139,7 @@ dlk_ask *dlk_ask_new(dlk_core *core, dlk_verb verb, dlk_grant *grant, int64_t de
 void dlk_grant_answered(dlk_core *core, dlk_ask *ask, int64_t now)
 {
     dlk_grant *grant = ask->grant;
+    dlk_ask_trim(ask);
     if (ask->verb == DLK_ACQUIRE)
         dlk_trying_answered(core, grant, ask, now);
     else if (ask->verb == DLK_RELEASE)

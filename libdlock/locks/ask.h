@@ -42,10 +42,10 @@ struct dlk_key {
 typedef enum dlk_verb {
     /* Take the lock for `number`, or keep or get a place in the line for it. Asking again with
      * the same number is safe and how a wait goes on: what is ours already is granted again,
-     * with the same token. ttl_ms is the lease. */
+     * with the same token, and lasts for ttl_ms from now on. ttl_ms is the lease. */
     DLK_ACQUIRE = 1,
-    /* The lease of `number` ends ttl_ms from now, never sooner than it would have. Never
-     * re-creates what is gone. With `shared` it turns a write lock that `number` has into a
+    /* The lease of `number` ends ttl_ms from now, never sooner than it would have (but for
+     * `overlong`). Never re-creates what is gone. With `shared` it turns a write lock that `number` has into a
      * read lock: that is how a downgrade is told, and told again. */
     DLK_RENEW,
     /* Gives back whatever `number` has: the lock, of either side, or its place in the line. Safe
@@ -54,7 +54,9 @@ typedef enum dlk_verb {
     DLK_VERIFY, /* is it `number` that holds the lock? */
     DLK_BREAK, /* takes the lock from its holder: `text` as inspect showed it, NULL = whoever */
     DLK_REVOKE, /* asks the holder to give it up */
-    DLK_IMPORT, /* makes the lock of the owner `text` that of `number`, with a token of its own */
+    /* Makes the lock of the owner `text` that of `number`, with a token of its own, for ttl_ms. Safe
+     * to repeat, as an acquire is. */
+    DLK_IMPORT,
     DLK_INSPECT, /* makes `info`: held, kind, holders.N.…, waiters, layout */
     DLK_LIST,    /* makes `info`: names that begin with `text`, at most `limit` */
     DLK_DOCTOR,  /* makes `info`: verdict, findings.N.{id,severity,text} */
@@ -96,9 +98,14 @@ struct dlk_ask {
     bool once;     /* acquire: nobody will wait, so a place in a line isn't wanted */
     int32_t take;  /* a semaphore's permits; else 1 */
     uint64_t next; /* release: our next contender, where key->passes; 0 = nobody */
-    const char
-        *text; /* break, import, list; renew: not NULL says that a caller extends it */
+    const char *text; /* break, import, list */
     int64_t limit;
+    /* renew: what the lease can be at most, whichever of the requests for it were carried out; 0:
+     * not known. One that is longer there is the doing of a clock that was set back. */
+    int64_t most_ms;
+    /* … With YES the backend may name such a lease here, else it says 0; the grant's next renewal
+     * brings the name along, and the backend may cut that very lease to its most_ms. */
+    int64_t overlong;
 
     /* set by the engine to the time of asking; a backend may move it back, never forward: the
      * lease that YES grants counts from here */
@@ -109,6 +116,10 @@ struct dlk_ask {
     /* With `next`: YES, it holds the lock now, `token` is its; HELD, it is in the line;
      * PENDING, nothing was done about it. */
     dlk_reply next_reply;
+    /* YES to acquire (or `next`), renew or import: this very request has seen to it that the lease
+     * lasts for ttl_ms from `since` on, where it set or lengthened it, or found it so long. A YES
+     * without says no more than whose it is. */
+    bool lasts;
     int64_t token;
     int64_t wait_ms;
     bool no_place; /* HELD to `once`: a service with a line has given it no place there */

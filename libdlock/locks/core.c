@@ -144,7 +144,10 @@ void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now)
         DLK_PLANTED(GRANT_WITHOUT_RECHECK) ||
         (DLK_PLANTED(HANDOVER_UNCLAIMED) && key->passes && trying && trying->was_behind);
     if (unasked && trying && !trying->taking) {
-        dlk_ask answer = {.reply = DLK_YES, .since = now, .ttl_ms = trying->terms.ttl_ms};
+        dlk_ask answer = {.reply = DLK_YES,
+                          .lasts = true,
+                          .since = now,
+                          .ttl_ms = trying->terms.ttl_ms};
         trying->retry_at = DLK_NEVER;
         dlk_trying_answered(core, trying, &answer, now);
     } else if (trying && trying->taking) {
@@ -162,14 +165,16 @@ void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now)
 
 /* What was given up goes first, so that our own next acquire finds the lock free; then what we
  * hold; then what we want. */
-static void link_up(dlk_core *core, int64_t now)
+static void link_up(dlk_core *core, bool first, int64_t now)
 {
     DLK_LIST_FOR(it, &core->grants)
     {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        /* A confirmation that came due while there was no link waits for no alarm any more. */
+        /* A confirmation that came due while there was no link waits for the end of the lease, if
+         * for anything. */
         if (grant->giving == DLK_GIVE_WANTED ||
-            (grant->giving == DLK_GIVE_CONFIRM && grant->retry_at >= DLK_NEVER))
+            (grant->giving == DLK_GIVE_CONFIRM &&
+             grant->retry_at >= grant->lease.forgotten_at))
             dlk_give_send(core, grant, now);
     }
     DLK_LIST_FOR(it, &core->grants)
@@ -186,7 +191,9 @@ static void link_up(dlk_core *core, int64_t now)
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         dlk_name *name = grant->name;
         dlk_name_ref(name);
-        if (name->trying == grant && grant->standing != DLK_STANDS_ASKED)
+        if (name->trying == grant && first)
+            dlk_trying_connected(core, grant, now);
+        else if (name->trying == grant && grant->standing != DLK_STANDS_ASKED)
             dlk_trying_send(core, grant, now);
         else if (dlk_importer(grant))
             dlk_import_send(core, grant, now);
@@ -220,10 +227,11 @@ static void link_down(dlk_core *core, const dlock_error *why, int64_t now)
 void dlk_core_link(dlk_core *core, bool up, const dlock_error *why, int64_t now)
 {
     dlk_core_tick(core, now);
+    bool first = dlk_connecting(core);
     core->up = up;
     dlk_error_clear(&core->down);
     if (up) {
-        link_up(core, now);
+        link_up(core, first, now);
     } else {
         core->down = dlk_error_copy(why);
         link_down(core, why, now);
@@ -287,7 +295,9 @@ size_t dlk_core_unconfirmed(const dlk_core *core)
     DLK_LIST_FOR(it, &core->grants)
     {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        count += grant->giving == DLK_GIVE_WANTED || grant->giving == DLK_GIVE_SENT;
+        /* An acquire under way may yet get what has been given back before. */
+        count += grant->giving == DLK_GIVE_WANTED || grant->giving == DLK_GIVE_SENT ||
+                 (grant->giving != DLK_GIVE_NOT && grant->taking);
     }
     return count;
 }

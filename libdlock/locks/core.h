@@ -155,8 +155,12 @@ struct dlk_grant {
         turning; /* from the write to the read side, and the server hasn't confirmed it */
     bool gone;   /* the service has taken it away, and it isn't lost yet */
     bool fed;
-    bool spent;         /* … and the renewal under way, or the last one, was for that */
-    bool given_before;  /* a release went out that got no answer */
+    bool spent;        /* … and the renewal under way, or the last one, was for that */
+    bool given_before; /* a release went out that got no answer */
+    /* An acquire got it while the release was under way, which may have come before that. */
+    bool got_late;
+    /* … and it had a place in the line before, which may be all that the release has found. */
+    bool got_more;
     uint8_t given_back; /* prompt answers in a row to the release; 1: the last wasn't */
 };
 
@@ -216,7 +220,7 @@ typedef struct dlk_port {
 
 typedef struct dlk_limits {
     dlk_margin margin;
-    int64_t timeout_ms, poll_ms, backoff_min_ms, backoff_max_ms;
+    int64_t timeout_ms, connect_ms, poll_ms, backoff_min_ms, backoff_max_ms;
     /* Leases are those of a session that ends with its connection, sooner or later: without one
      * every hold is SUSPECT, and with a new one each is renewed at once. */
     bool session;

@@ -129,7 +129,8 @@ static void plan_renewal(dlk_core *core, dlk_grant *grant, int64_t since)
         ttl_ms = cut_ms;
     int64_t third = ttl_ms * DLK_NS_PER_MS / 3, step = third / RENEWAL_STEPS;
     int64_t at = since + dlk_rand_jitter(&core->rand, third, 10);
-    grant->renew_at = at - (at - core->phase) % step;
+    /* A service may have given no lease at all. */
+    grant->renew_at = step > 0 ? at - (at - core->phase) % step : at;
 }
 
 /* How long to wait for the answer: as long as any command, but never so long that a lost one
@@ -149,6 +150,15 @@ static void renew_later(dlk_core *core, dlk_grant *grant, int64_t now)
     grant->renew_at = dlk_retry_after(core, now, &grant->retries);
 }
 
+void dlk_grant_bound(const dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
+{
+    dlk_lease *lease = &grant->lease;
+    dlk_lease_asked(lease, now, ask->ttl_ms, core->limits.timeout_ms);
+    ask->most_ms =
+        dlk_clock_ms_until(lease->forgotten_at, now, INT64_MAX / DLK_NS_PER_MS);
+    ask->overlong = lease->overlong;
+}
+
 static void renew(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     dlk_ask *ask = dlk_ask_new(core, DLK_RENEW, grant,
@@ -163,13 +173,15 @@ static void renew(dlk_core *core, dlk_grant *grant, int64_t now)
         ask->ttl_ms = (dlk_lease_end(&grant->lease) - now) / DLK_NS_PER_MS + 1;
     grant->fed = false;
     DLK_POINT("renew.ask");
-    dlk_lease_asked(&grant->lease, now, ask->ttl_ms, core->limits.timeout_ms);
+    dlk_grant_bound(core, grant, ask, now);
     (void)dlk_ask_go(core, ask, now); /* the answer finds its way by itself */
 }
 
 void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
 {
-    dlk_lease_renew(&grant->lease, ask->since, ask->ttl_ms, core->limits.margin);
+    grant->lease.overlong = ask->overlong;
+    if (ask->lasts)
+        dlk_lease_renew(&grant->lease, ask->since, ask->ttl_ms, core->limits.margin);
     plan_renewal(core, grant, ask->since);
     if (grant->turning)
         grant->renew_at = now;
@@ -234,10 +246,22 @@ void dlk_grant_turn(dlk_core *core, dlk_grant *grant, int64_t now)
 
 /* ---- beginning and end ---- */
 
+/* Unless one before it may have been carried out, and may be so yet. */
+void dlk_grant_asked(const dlk_core *core, dlk_grant *grant, int64_t now)
+{
+    if (!grant->ambiguous)
+        grant->lease.asked_at = now;
+    dlk_lease_asked(&grant->lease, now, grant->terms.ttl_ms, core->limits.timeout_ms);
+}
+
 void dlk_grant_lease(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now)
 {
     const dlk_terms *terms = &grant->terms;
-    int64_t since = DLK_PLANTED(VALIDITY_FROM_ANSWER) ? now : ask->since;
+    int64_t since = ask->since;
+    if (!ask->lasts && grant->lease.asked_at < since)
+        since = grant->lease.asked_at;
+    if (DLK_PLANTED(VALIDITY_FROM_ANSWER))
+        since = now;
     (void)now; /* an answer says nothing of when its lease began */
     dlk_lease_start(&grant->lease, since, ask->ttl_ms, core->limits.margin,
                     terms->max_hold_ms ? dlk_clock_after(since, terms->max_hold_ms)

@@ -106,7 +106,7 @@ void dlk_import_send(dlk_core *core, dlk_grant *grant, int64_t now)
     }
     grant->taking = true;
     grant->retry_at = DLK_NEVER;
-    dlk_lease_asked(&grant->lease, now, grant->terms.ttl_ms, timeout);
+    dlk_grant_asked(core, grant, now);
     ask->text = grant->giver;
     (void)dlk_ask_go(core, ask, now); /* the answer finds its way by itself */
 }
@@ -141,11 +141,11 @@ void dlk_import_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t
 {
     grant->taking = false;
     dlk_reply reply = ask->reply;
-    grant->ambiguous |= reply == DLK_UNKNOWN;
-    if (!grant->waiter) { /* given up meanwhile: its release is on the way */
-        dlk_grant_drop(core, grant);
+    if (!grant->waiter) {
+        dlk_given_up_answered(core, grant, ask, now);
         return;
     }
+    grant->ambiguous |= reply == DLK_UNKNOWN;
     grant->refs++;
     bool final = reply == DLK_REFUSED && ask->error->code != DLOCK_EUNAVAIL;
     if (reply == DLK_YES) {

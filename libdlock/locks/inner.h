@@ -63,6 +63,17 @@ static inline bool dlk_down_for_good(const dlk_core *core)
     return core->down && !dlk_passes(core->down->code);
 }
 
+/* The link has been neither up nor down: the first connection is under way, or not begun. */
+static inline bool dlk_connecting(const dlk_core *core)
+{
+    return !core->up && !core->down;
+}
+
+/* An answer is there: its spans of time, which come from outside, are cut to what the clock has. */
+void dlk_ask_trim(dlk_ask *ask);
+/* When to ask again at the latest: at @p at, or when what is left of the holder's lease is over. */
+int64_t dlk_ask_rest_over(const dlk_ask *ask, int64_t now, int64_t at);
+
 /* Takes the error out of the ask. */
 dlock_error *dlk_ask_error(dlk_ask *ask);
 
@@ -77,6 +88,7 @@ void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now);
 /* An attempt for the head of the queue that a release is to take with it, or NULL. */
 dlk_grant *dlk_trying_inherit(dlk_core *core, dlk_name *name, int64_t now);
 void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
+void dlk_trying_connected(dlk_core *core, dlk_grant *grant, int64_t now);
 void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *why,
                           int64_t now);
 
@@ -96,7 +108,10 @@ void dlk_import_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t n
 /* grant.c */
 /* In its name's list, with a number of its own; NULL without memory. */
 dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms);
-/* @p ask was answered with YES: its lease runs from the request. */
+/* It is about to be asked for, with its ttl_ms: acquired, inherited, imported. */
+void dlk_grant_asked(const dlk_core *core, dlk_grant *grant, int64_t now);
+/* @p ask was answered with YES: its lease runs from the request, if that says that it lasts; else
+ * from the first one that may have got it. */
 void dlk_grant_lease(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now);
 /* It becomes the grant of this wait, which is over with that. */
 void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
@@ -107,6 +122,8 @@ void dlk_grant_remove_hold(dlk_grant *grant, dlk_hold *hold);
 /* SUSPECT from now on, if it is held and renewed. */
 void dlk_grant_doubt(dlk_core *core, dlk_grant *grant);
 void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t now);
+/* A renewal is about to be sent with ask->ttl_ms: notes that, and says what the lease can be. */
+void dlk_grant_bound(const dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
 void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
 void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
 void dlk_grant_alarm(dlk_core *core, dlk_grant *grant, int64_t now);
@@ -119,6 +136,9 @@ void dlk_grant_drop(dlk_core *core, dlk_grant *grant);
 void dlk_give_back(dlk_core *core, dlk_grant *grant, int64_t now);
 void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now);
 void dlk_give_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
+/* The acquire or import of one that nobody wants any more is answered. */
+void dlk_given_up_answered(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
+                           int64_t now);
 
 /* query.c */
 void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now);

@@ -19,6 +19,8 @@ typedef struct dlk_lease {
     _Atomic int64_t ends_at;
     int64_t limit; /* lock.max_hold_ms: ends_at never passes it; DLK_NEVER = none */
     int64_t forgotten_at; /* by then the server has surely let go, whatever happened */
+    int64_t asked_at;     /* the first request that may have got it was sent */
+    int64_t overlong;     /* dlk_ask.overlong, of the last renewal */
 } dlk_lease;
 
 /* Granted by a request of @p since. */

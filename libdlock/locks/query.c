@@ -9,9 +9,6 @@
 
 #define LOOK_EVERY_MS 20
 
-/* In the text of a renewal: it isn't a grant's own. */
-static const char extend_mark[] = "extend";
-
 void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error *error)
 {
     if (query->over) {
@@ -81,8 +78,6 @@ void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t
         dlk_name_ref(query->name);
         query->ask.key = &query->name->key;
     }
-    if (query->ask.verb == DLK_RENEW)
-        query->ask.text = extend_mark;
     bool room = dlk_alarm_reserve(core);
     if (!room)
         core->alarm_users++;
@@ -125,11 +120,11 @@ void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now)
     query->busy = true;
     query->retry_at = DLK_NEVER;
     int64_t patience = dlk_clock_after(now, core->limits.timeout_ms);
-    if (query->grant && ask->verb == DLK_RENEW)
-        dlk_lease_asked(&query->grant->lease, now, ask->ttl_ms, core->limits.timeout_ms);
     dlk_ask_prepare(
         ask, ask->verb, query->grant, ask->ttl_ms,
         patience < query->deadline || query->idle ? patience : query->deadline, now);
+    if (query->grant && ask->verb == DLK_RENEW)
+        dlk_grant_bound(core, query->grant, ask, now);
     if (dlk_ask_send(core, ask, now))
         dlk_query_answered(core, query, now);
     else
@@ -176,7 +171,6 @@ static bool says_held(const dlock_info *info)
 static bool still_held(dlk_core *core, dlk_query *query, int64_t now)
 {
     query->held = says_held(query->ask.info);
-    int64_t rest = query->ask.wait_ms;
     dlk_info_free(query->ask.info);
     query->ask.info = NULL;
     if (!query->held) {
@@ -193,8 +187,7 @@ static bool still_held(dlk_core *core, dlk_query *query, int64_t now)
     if (key->queues && !key->tells_all && poll_ms > LOOK_EVERY_MS)
         poll_ms = LOOK_EVERY_MS;
     query->retry_at = now + dlk_rand_jitter(&core->rand, poll_ms * DLK_NS_PER_MS, 25);
-    if (rest >= 0 && dlk_clock_after(now, rest + 1) < query->retry_at)
-        query->retry_at = dlk_clock_after(now, rest + 1);
+    query->retry_at = dlk_ask_rest_over(&query->ask, now, query->retry_at);
     if (!query->name->key.watched) {
         query->name->key.watched = true;
         core->port.watch(core->port.world, &query->name->key, true, now);
@@ -225,6 +218,7 @@ static void answered_not(dlk_core *core, dlk_query *query, int64_t now)
 void dlk_query_answered(dlk_core *core, dlk_query *query, int64_t now)
 {
     query->busy = false;
+    dlk_ask_trim(&query->ask);
     dlk_reply reply = query->ask.reply;
     if (query->over) {
         dlk_info_free(query->ask.info);

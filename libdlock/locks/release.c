@@ -39,6 +39,31 @@ void dlk_give_back(dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_give_send(core, grant, now);
 }
 
+/* Whatever was confirmed before: an acquire may be done after the release that should undo it, for
+ * they may go different ways, as when a node of a cluster sends the acquire on and the release has
+ * gone straight to the other. So what was given up is given back by a release that has found it, or
+ * that was sent after the acquire was answered; no earlier one counts. */
+void dlk_given_up_answered(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
+                           int64_t now)
+{
+    bool place = ask->reply == DLK_HELD && grant->name->key.queues && !ask->no_place;
+    bool got = ask->reply == DLK_YES || place, may_come = ask->reply == DLK_UNKNOWN;
+    bool more = ask->reply == DLK_YES && grant->name->key.queues && grant->was_behind;
+    grant->was_behind |= place;
+    grant->ambiguous |= may_come;
+    if (got || may_come)
+        grant->given_back = 0;
+    bool settled = grant->giving == DLK_GIVE_DONE || grant->giving == DLK_GIVE_CONFIRM;
+    if (grant->giving == DLK_GIVE_SENT) {
+        grant->got_late |= got;
+        grant->got_more |= more;
+    }
+    if (settled && (got || may_come))
+        dlk_give_back(core, grant, now);
+    else
+        dlk_grant_drop(core, grant);
+}
+
 static void give_done(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now)
 {
     /* An acquire that got no answer may sit in some buffer yet and take the lock again. A server
@@ -142,6 +167,7 @@ void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_name_ref(name);
     if (ask) {
         grant->giving = DLK_GIVE_SENT;
+        grant->got_late = grant->got_more = false; /* this one comes after it */
         grant->retry_at = DLK_NEVER;
         DLK_POINT("release.ask");
         name_heir(core, grant, ask, now);
@@ -159,6 +185,8 @@ void dlk_give_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
 {
     dlk_name *name = grant->name;
     bool repeated = grant->given_before;
+    bool missed = (grant->got_late && ask->reply == DLK_NOT_OURS) ||
+                  (grant->got_more && ask->reply == DLK_YES);
     DLK_POINT("release.answer");
     dlk_name_ref(name);
     grant->giving = DLK_GIVE_WANTED;
@@ -196,7 +224,12 @@ void dlk_give_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
         break;
     }
     tell_heir(core, ask, now);
-    dlk_grant_drop(core, grant);
+    if (missed) {
+        grant->given_back = 0;
+        dlk_give_back(core, grant, now);
+    } else {
+        dlk_grant_drop(core, grant);
+    }
     dlk_contend(core, name, now);
     dlk_grant_unref(core, grant);
     dlk_name_unref(core, name);
@@ -214,7 +247,8 @@ static void begin_wait(dlk_core *core, dlk_wait *wait, dlk_grant *grant, int64_t
         .began = now,
     };
     dlk_list_init(&wait->link);
-    /* No memory for an alarm is no reason not to release: then the wait ends with the answer. */
+    /* No memory for an alarm is no reason not to release: then the wait ends with the answer, or when
+     * whoever waits has had enough and detaches it. */
     if (!dlk_alarm_reserve(core))
         core->alarm_users++;
 }
@@ -284,6 +318,9 @@ void dlk_release_detach(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t 
     core->stats.releases_failed++;
     end_wait(core, wait, code,
              code == DLOCK_EUNKNOWN
-                 ? "the release isn't confirmed yet; it is repeated until it is"
+                 ? core->closed
+                       ? "the release wasn't confirmed before the client was closed; the "
+                         "lock may stay until its lease ends"
+                       : "the release isn't confirmed yet; it is repeated until it is"
                  : "stopped waiting for the release; it goes on");
 }

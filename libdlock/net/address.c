@@ -4,6 +4,7 @@
  * to let go frees it, so neither has to wait for the other, however long the name service takes. */
 #include "net/address.h"
 
+#include "util/descriptor.h"
 #include "util/thread.h"
 
 #include <arpa/inet.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 struct dlk_lookup {
@@ -67,7 +67,7 @@ static void let_go(dlk_lookup *lookup)
 {
     if (atomic_fetch_sub(&lookup->owners, 1) > 1)
         return;
-    close(lookup->fd);
+    dlk_fd_close(lookup->fd);
     free(lookup);
 }
 
@@ -104,14 +104,14 @@ dlk_lookup *dlk_lookup_start(const char *host, uint16_t port)
     memcpy(lookup->host, host, size);
     snprintf(lookup->port, sizeof(lookup->port), "%u", port);
     atomic_init(&lookup->owners, 2);
-    lookup->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    lookup->fd = DLK_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (lookup->fd < 0) {
         free(lookup);
         return NULL;
     }
     pthread_t thread;
     if (!dlk_thread_start(&thread, "dlock-lookup", look_up, lookup)) {
-        close(lookup->fd);
+        dlk_fd_close(lookup->fd);
         free(lookup);
         return NULL;
     }
@@ -140,10 +140,4 @@ void dlk_lookup_drop(dlk_lookup *lookup)
 {
     if (lookup)
         let_go(lookup);
-}
-
-void dlk_lookup_forked(dlk_lookup *lookup)
-{
-    if (lookup)
-        (void)syscall(SYS_close, lookup->fd);
 }

@@ -45,7 +45,5 @@ bool dlk_lookup_ended(const dlk_lookup *lookup);
 bool dlk_lookup_result(const dlk_lookup *lookup, dlk_addresses *ret, const char **why);
 /* The lookup may still be running: it then frees itself at its end. NULL is fine. */
 void dlk_lookup_drop(dlk_lookup *lookup);
-/* In a fork's child, where the helper thread doesn't exist: closes the descriptor only. */
-void dlk_lookup_forked(dlk_lookup *lookup);
 
 #endif

@@ -1,10 +1,12 @@
 /* Connecting without blocking; see the header. */
 #include "net/dial.h"
 
+#include "net/socket.h"
+#include "util/descriptor.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <unistd.h>
 
 void dlk_dial_begin(dlk_dial *dial, int64_t deadline)
 {
@@ -16,8 +18,7 @@ void dlk_dial_begin(dlk_dial *dial, int64_t deadline)
 
 void dlk_dial_end(dlk_dial *dial)
 {
-    if (dial->fd >= 0)
-        close(dial->fd);
+    dlk_fd_close(dial->fd);
     dial->fd = -1;
 }
 
@@ -28,8 +29,7 @@ static bool try_next(dlk_dial *dial, int64_t now)
     int64_t left = (int64_t)(dial->addresses.count - dial->next);
     dial->until = now + (dial->deadline - now) / left;
     dial->next++;
-    dial->fd =
-        socket(address->is.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    dial->fd = dlk_socket_new(address->is.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
     if (dial->fd < 0) {
         dial->error = errno;
         return false;

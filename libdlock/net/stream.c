@@ -6,6 +6,7 @@
 #include "net/stream.h"
 
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/error.h"
 #include "util/thread.h"
 
@@ -17,8 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define SPIN_NS       (INT64_C(100) * 1000)
 #define SPIN_LOOKS    1000 /* at most, should the clock stand still */
@@ -72,15 +71,15 @@ static void wipe(dlk_buf *buf)
         explicit_bzero(buf->data, buf->capacity);
 }
 
-void dlk_stream_close(dlk_stream *stream)
+void dlk_stream_close(dlk_stream *stream, dlk_ending ending)
 {
-    if (atomic_load(&stream->fd) < 0 || stream->closing)
+    int fd = atomic_load(&stream->fd);
+    if (fd < 0 || stream->closing)
         return;
     stream->closing = true;
     if (stream->coat)
-        stream->coat->type->bye(stream->coat, atomic_load(&stream->fd));
-    /* Wakes a driver that sleeps on it. Fails when the peer was faster. */
-    (void)shutdown(atomic_load(&stream->fd), SHUT_RDWR);
+        stream->coat->type->bye(stream->coat, fd, ending);
+    dlk_socket_end(fd, ending); /* and wakes a driver that sleeps on it */
 }
 
 bool dlk_stream_reap(dlk_stream *stream)
@@ -90,8 +89,8 @@ bool dlk_stream_reap(dlk_stream *stream)
         return true;
     if (!stream->closing || stream->armed || atomic_load(&stream->busy))
         return false;
-    atomic_store(&stream->fd, -1); /* first: a fork in between must not close another's */
-    close(fd);
+    atomic_store(&stream->fd, -1);
+    dlk_fd_close(fd);
     if (stream->coat)
         stream->coat->type->free(stream->coat);
     stream->coat = NULL;
@@ -109,13 +108,6 @@ void dlk_stream_free(dlk_stream *stream)
 {
     dlk_buf_free(&stream->out);
     dlk_buf_free(&stream->sending);
-}
-
-void dlk_stream_forked(dlk_stream *stream)
-{
-    int fd = atomic_load(&stream->fd);
-    if (fd >= 0)
-        (void)syscall(SYS_close, fd);
 }
 
 bool dlk_stream_hide(dlk_stream *stream, size_t size)

@@ -8,11 +8,12 @@
  *   - `in` belongs to the driver from arm to process.
  *
  * The descriptor is never closed while somebody may use it without the mutex: close marks and
- * shuts down, and dlk_stream_reap, which whoever leaves last succeeds with, closes.
+ * ends the connection, and dlk_stream_reap, which whoever leaves last succeeds with, closes.
  */
 #ifndef DLK_NET_STREAM_H
 #define DLK_NET_STREAM_H
 
+#include "net/socket.h"
 #include "util/buf.h"
 
 #include <dlock/dlock.h>
@@ -35,8 +36,8 @@ typedef struct dlk_coat_type {
     ssize_t (*recv)(dlk_coat *coat, int fd, char *data, size_t size, int flags);
     /* Whether something that was taken has to wait for the socket. Tries to write it first. */
     bool (*unsent)(dlk_coat *coat, int fd);
-    void (*bye)(dlk_coat *coat,
-                int fd); /* the last word before the stream is shut down */
+    /* Before the stream ends: the last word, if that is orderly. */
+    void (*bye)(dlk_coat *coat, int fd, dlk_ending ending);
     void (*free)(dlk_coat *coat);
 } dlk_coat_type;
 
@@ -52,7 +53,7 @@ struct dlk_coat {
 #define DLK_STREAM_WAIT_MS 5
 
 typedef struct dlk_stream {
-    _Atomic int fd; /* -1: none. Atomic for the fork handler only */
+    _Atomic int fd; /* -1: none. Atomic for whoever polls it without the mutex */
     dlk_coat *
         coat; /* NULL: plain. Set between opening and the first byte, kept till the end */
     dlk_buf out;
@@ -82,14 +83,13 @@ typedef struct dlk_stream {
 void dlk_stream_init(dlk_stream *stream);
 /* Takes over a connected descriptor. The stream must be reaped. */
 void dlk_stream_open(dlk_stream *stream, int fd);
-/* No more bytes in either direction; dlk_stream_reap follows. */
-void dlk_stream_close(dlk_stream *stream);
+/* No more bytes in either direction; dlk_stream_reap follows. ORDERLY is for whom nothing is left
+ * unanswered that would do harm if it were carried out later: see net/socket.h. */
+void dlk_stream_close(dlk_stream *stream, dlk_ending ending);
 /* Closes a stream marked so, unless somebody is still using it; true when it is closed. */
 bool dlk_stream_reap(dlk_stream *stream);
 /* Frees the memory of a reaped stream. */
 void dlk_stream_free(dlk_stream *stream);
-/* In a fork's child: closes the inherited descriptor, touches nothing else. */
-void dlk_stream_forked(dlk_stream *stream);
 
 /* A secret of at most @p size bytes is going to be put into `out`: it is made as large, kept out of
  * core dumps and wiped once it is sent. False without memory. */

@@ -211,15 +211,18 @@ static bool tls_unsent(dlk_coat *base, int fd)
     return unsent;
 }
 
-/* Also marks the session as one that ended well, which may be resumed. */
-static void tls_bye(dlk_coat *base, int fd)
+/* Either way the session counts as one that ended well, which may be resumed. */
+static void tls_bye(dlk_coat *base, int fd, dlk_ending ending)
 {
     dlk_tls_coat *coat = self(base);
     (void)pthread_mutex_lock(&coat->mutex);
     ERR_clear_error();
     if (!base->code && SSL_is_init_finished(coat->ssl)) {
+        if (ending == DLK_END_RESET) /* nobody would hear it */
+            SSL_set_quiet_shutdown(coat->ssl, 1);
         (void)SSL_shutdown(coat->ssl);
-        (void)write_cipher(coat, fd);
+        if (ending == DLK_END_ORDERLY)
+            (void)write_cipher(coat, fd);
     }
     ERR_clear_error();
     (void)pthread_mutex_unlock(&coat->mutex);

@@ -17,6 +17,6 @@ int64_t dlk_clock_ms_until(int64_t then, int64_t now, int64_t cap)
 {
     if (then <= now)
         return 0;
-    int64_t ms = (then - now + DLK_NS_PER_MS - 1) / DLK_NS_PER_MS;
+    int64_t ms = (then - now - 1) / DLK_NS_PER_MS + 1;
     return ms < cap ? ms : cap;
 }

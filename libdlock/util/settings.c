@@ -2,6 +2,7 @@
 #include "util/settings.h"
 
 #include "util/error.h"
+#include "util/number.h"
 #include "util/settings_values.h"
 
 #include <inttypes.h>
@@ -100,7 +101,7 @@ static bool in_range(const dlk_key_spec *spec, int64_t number)
     return (number >= spec->min && number <= spec->max) || (number == 0 && spec->zero);
 }
 
-/* Digits behind at most one minus; strtoll would take spaces and a plus as well. */
+/* Digits behind at most one minus, however many. */
 static bool looks_decimal(const char *value)
 {
     const char *digits = value + (*value == '-');
@@ -113,8 +114,8 @@ static dlock_err parse_int(const dlk_key_spec *spec, const char *value, int64_t 
     if (!looks_decimal(value))
         return dlk_error_set(err, DLOCK_EINVAL, "%s: '%.64s' is not a whole number",
                              spec->name, value);
-    *ret = strtoll(value, NULL, 10); /* too large: the largest, which no range allows */
-    if (!in_range(spec, *ret))
+    if (!dlk_number_read(value, strlen(value), INT64_MIN, INT64_MAX, ret) ||
+        !in_range(spec, *ret))
         return refuse_range(spec, value, err);
     return DLOCK_OK;
 }
@@ -148,10 +149,19 @@ static dlock_err parse_word(const dlk_key_spec *spec, const char *value, int64_t
     return refuse_word(spec, value, err);
 }
 
+/* Of a few octal digits. */
+static int64_t octal_of(const char *digits)
+{
+    int64_t mode = 0;
+    for (; *digits; digits++)
+        mode = mode * 8 + (*digits - '0');
+    return mode;
+}
+
 static bool mode_allowed(const dlk_key_spec *spec, int64_t mode)
 {
     for (int i = 0; i < DLK_KEY_WORDS && spec->words[i]; i++)
-        if (strtoll(spec->words[i], NULL, 8) == mode)
+        if (octal_of(spec->words[i]) == mode)
             return true;
     return false;
 }
@@ -161,7 +171,7 @@ static dlock_err parse_octal(const dlk_key_spec *spec, const char *value, int64_
 {
     bool octal =
         *value && strlen(value) <= 8 && strspn(value, "01234567") == strlen(value);
-    *ret = octal ? strtoll(value, NULL, 8) : -1;
+    *ret = octal ? octal_of(value) : -1;
     return mode_allowed(spec, *ret) ? DLOCK_OK : refuse_word(spec, value, err);
 }
 

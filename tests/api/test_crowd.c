@@ -9,6 +9,7 @@
 #define THREADS 24
 #define MANY    280 /* more than the engine has places for those it wakes together */
 #define LATE    8
+#define ROUNDS  600
 
 typedef struct entry {
     dlock_lock *lock;
@@ -181,4 +182,54 @@ TEST(each_of_very_many_threads_is_woken_and_none_before_its_time)
     CHECK_EQ_INT(strange, 0);
     AWAIT(world_stat(client, "unconfirmed") == 0);
     CHECK_EQ_INT(world_stat(client, "in_flight"), 0);
+}
+
+/* How many calls have left the thread with another cancel state than it had. */
+static int altered(int state, int *calls)
+{
+    int found;
+    pthread_setcancelstate(state, &found);
+    ++*calls;
+    return found != state;
+}
+
+static void *mind_its_state(void *arg)
+{
+    toil *t = arg;
+    int64_t limit = world_limit_ms();
+    int calls = 0, state = t->number % 2 ? PTHREAD_CANCEL_ENABLE : PTHREAD_CANCEL_DISABLE;
+    char own[32];
+    snprintf(own, sizeof(own), "crowd-state-%d", t->number);
+    pthread_setcancelstate(state, NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(t->client, own, NULL);
+    while (lock && calls < 3 * ROUNDS && t->strange == 0) {
+        DLOCK_AUTO(dlock_hold) hold = NULL;
+        t->strange += dlock_lock_acquire(lock, limit, &hold, NULL) != DLOCK_OK;
+        t->strange += altered(state, &calls);
+        dlock_hold_free(hold); /* given back in the background */
+        hold = NULL;
+        t->strange += altered(state, &calls);
+        dlock_op_free(dlock_lock_inspect_start(lock));
+        t->strange += altered(state, &calls);
+    }
+    return NULL;
+}
+
+/* The mutex is let go inside of calls, while requests are written and while they wait. */
+TEST(a_call_leaves_each_thread_the_cancel_state_that_it_had)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    pthread_t threads[THREADS];
+    toil toils[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        toils[i] = (toil){.client = client, .number = i};
+        CHECK(pthread_create(&threads[i], NULL, mind_its_state, &toils[i]) == 0);
+    }
+    intptr_t strange = 0;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        strange += toils[i].strange;
+    }
+    CHECK_EQ_INT(strange, 0);
 }

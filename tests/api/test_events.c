@@ -243,6 +243,25 @@ TEST(only_log_lines_overflow_and_that_is_told)
     WITH_LEASE_FROM(100, overflows);
 }
 
+TEST(log_lines_that_are_fetched_make_room_for_others)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client("client.events=16");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, "lock.owner=none");
+    CHECK(dlock_client_event_fd(client) >= 0);
+    for (int i = 0; i < 40; i++) {
+        DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+        CHECK(world_lose(__func__, hold));
+        DLOCK_AUTO(dlock_event) line = world_event(client, DLOCK_EVENT_LOG);
+        CHECK_CONTAINS(dlock_event_text(line), "lost");
+        dlock_event *more;
+        while ((more = dlock_client_next_event(client))) {
+            CHECK_EQ_INT(dlock_event_what(more), DLOCK_EVENT_LOG);
+            dlock_event_free(more);
+        }
+    }
+}
+
 static void close_and_read(dlock_client *client, dlock_op *op)
 {
     CHECK_EQ_INT(dlock_op_notify(op, 9), DLOCK_EPENDING);

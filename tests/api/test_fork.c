@@ -116,6 +116,7 @@ static void hold_is_forked(family *f)
     CHECK_EQ_INT(dlock_hold_check(f->hold), DLOCK_EFORKED);
     CHECK_EQ_INT(dlock_hold_state(f->hold), DLOCK_LOST);
     CHECK_EQ_INT(dlock_hold_remaining_ms(f->hold), 0);
+    CHECK_EQ_INT(dlock_hold_ttl_ms(f->hold), 0);
     CHECK_EQ_INT(dlock_hold_token(f->hold), 0);
     CHECK_EQ_INT(dlock_hold_member_token(f->hold, 0), 0);
     CHECK_EQ_INT(dlock_hold_feed(f->hold), DLOCK_EFORKED);

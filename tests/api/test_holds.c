@@ -283,6 +283,7 @@ TEST(no_hold_is_survived)
     CHECK_EQ_INT(dlock_hold_check(NULL), DLOCK_EINVAL);
     CHECK_EQ_INT(dlock_hold_state(NULL), DLOCK_LOST);
     CHECK_EQ_INT(dlock_hold_remaining_ms(NULL), 0);
+    CHECK_EQ_INT(dlock_hold_ttl_ms(NULL), 0);
     CHECK_EQ_INT(dlock_hold_token(NULL), 0);
     CHECK_EQ_INT(dlock_hold_member_token(NULL, 0), 0);
     CHECK_EQ_INT(dlock_hold_feed(NULL), DLOCK_EINVAL);

@@ -53,6 +53,7 @@ TEST(all_are_taken_and_all_are_given_back)
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_HELD);
     CHECK(dlock_hold_remaining_ms(hold) > 0 && dlock_hold_remaining_ms(hold) <= 9000);
+    CHECK_EQ_INT(dlock_hold_ttl_ms(hold), 9000);
     CHECK_EQ_INT(dlock_hold_token(hold), 0);
     CHECK(dlock_hold_member_token(hold, 0) > 0);
     CHECK(dlock_hold_member_token(hold, 1) > 0);
@@ -70,6 +71,10 @@ TEST(all_are_taken_and_all_are_given_back)
     CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_RELEASED);
     CHECK_EQ_INT(dlock_hold_remaining_ms(hold), 0);
     CHECK_ERR(dlock_hold_release(hold, &err), DLOCK_ENOTHELD, err);
+    DLOCK_AUTO(dlock_lock) turned = both(other, one);
+    DLOCK_AUTO(dlock_hold) again = world_take(turned);
+    CHECK_EQ_INT(dlock_hold_ttl_ms(again), 9000);
+    CHECK_OK(dlock_hold_release(again, &err), err);
     CHECK(all_free());
 }
 
@@ -241,6 +246,79 @@ TEST(closing_either_client_ends_the_wait)
         AWAIT(world_try(names[0]) == DLOCK_OK);
     }
     CHECK_EQ_INT(dlock_hold_release(theirs, NULL), DLOCK_OK);
+}
+
+/* ---- A member's own answer ---- */
+
+/* One thread, which has lost a member and not released that hold, and wants all. */
+typedef struct loser {
+    dlock_client *client;
+    dlock_lock *multi, *member;
+    int64_t wait_ms;
+    bool by_op;
+    pthread_t thread;
+    atomic_bool over;
+    dlock_err code;
+} loser;
+
+static dlock_err take_by_op(dlock_lock *multi, int64_t wait_ms)
+{
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(multi, wait_ms);
+    (void)dlock_op_wait(op, DLOCK_FOREVER);
+    return dlock_op_result(op);
+}
+
+static void *lose_and_take(void *arg)
+{
+    loser *me = arg;
+    DLOCK_AUTO(dlock_hold) lost = world_take(me->member);
+    DLOCK_AUTO(dlock_hold) all = NULL;
+    while (dlock_hold_check(lost) == DLOCK_OK)
+        world_nap();
+    me->code = me->by_op ? take_by_op(me->multi, me->wait_ms)
+                         : dlock_lock_acquire(me->multi, me->wait_ms, &all, NULL);
+    me->over = true;
+    return NULL;
+}
+
+/* Counted are grants and requests: whoever asks again and again is seen without a clock. */
+static void answers_at_once(const char *name, int lost, int64_t wait_ms, bool by_op)
+{
+    DLOCK_AUTO(dlock_client)
+    client = world_client("lock.ttl_ms=150 lock.renew=off lock.owner=thread");
+    name_them(name);
+    DLOCK_AUTO(dlock_lock) multi = both(client, client);
+    DLOCK_AUTO(dlock_lock) member = world_lock(client, names[lost], NULL);
+    loser me = {client, multi, member, wait_ms, by_op, .code = DLOCK_EPENDING};
+    CHECK(pthread_create(&me.thread, NULL, lose_and_take, &me) == 0);
+    int64_t end = world_awake_ms() + world_limit_ms();
+    while (!me.over && world_awake_ms() < end && world_stat(client, "grants") < 100)
+        world_nap();
+    bool over = me.over;
+    if (!over) /* nothing else would end it */
+        (void)dlock_client_close(client, NULL);
+    pthread_join(me.thread, NULL);
+    CHECK(over);
+    CHECK_EQ_INT(me.code, DLOCK_ELOST);
+    /* Its own, and the member before it, once. */
+    CHECK_EQ_INT(world_stat(client, "grants"), 1 + lost);
+    CHECK_EQ_INT(world_stat(client, "refusals"), 0);
+    AWAIT(all_free());
+}
+
+TEST(a_member_that_this_thread_has_lost_is_told_at_once_however_long_it_would_wait)
+{
+    BEGIN();
+    char name[100];
+    for (int lost = 0; lost < 2; lost++)
+        for (int by_op = 0; by_op < 2; by_op++) {
+            static const int64_t waits[] = {0, 400, DLOCK_FOREVER};
+            for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
+                snprintf(name, sizeof(name), "%.30s-%d-%d-%d", __func__, lost, by_op,
+                         (int)i);
+                answers_at_once(name, lost, waits[i], by_op);
+            }
+        }
 }
 
 /* ---- Deadlock ---- */

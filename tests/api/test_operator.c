@@ -288,6 +288,12 @@ TEST(a_lazy_client_connects_when_asked_or_at_its_first_need)
     CHECK_OK(dlock_client_connect(asked, &err), err);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     CHECK_OK(dlock_acquire(needed, __func__, world_limit_ms(), &hold, &err), err);
+    CHECK_OK(dlock_hold_release(hold, &err), err);
+    dlock_hold_free(hold);
+    hold = NULL;
+    DLOCK_AUTO(dlock_client) tried = world_client("client.lazy=true");
+    CHECK_OK(dlock_acquire(tried, __func__, 0, &hold, &err), err);
+    CHECK_EQ_INT(world_stat(tried, "connected"), 1);
 }
 
 TEST(the_library_names_its_backends_and_every_code)

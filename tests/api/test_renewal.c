@@ -128,9 +128,11 @@ TEST(extend_sets_the_lease_from_now_on_and_never_shortens_it)
     DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=10000 lock.renew=off");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CHECK_EQ_INT(dlock_hold_ttl_ms(hold), 10000);
     CHECK_OK(dlock_hold_extend(hold, 100, &err), err);
     CHECK(dlock_hold_remaining_ms(hold) > 100);
     CHECK_OK(dlock_hold_extend(hold, 60000, &err), err);
+    CHECK_EQ_INT(dlock_hold_ttl_ms(hold), 60000);
     CHECK(dlock_hold_remaining_ms(hold) > 30000);
     CHECK(dlock_hold_remaining_ms(hold) <= 60000);
     int64_t seen = world_seen(lock, "holders.0.remaining_ms");
@@ -138,6 +140,16 @@ TEST(extend_sets_the_lease_from_now_on_and_never_shortens_it)
     CHECK_OK(dlock_hold_extend(hold, 20000, &err), err);
     CHECK(dlock_hold_remaining_ms(hold) > 30000);
     CHECK(world_seen(lock, "holders.0.remaining_ms") > 30000);
+}
+
+TEST(features_say_that_a_lease_can_be_extended)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_info) features = NULL;
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    CHECK_OK(dlock_client_features(client, &features, &err), err);
+    CHECK_STR(dlock_info_get(features, "extend"), "1");
 }
 
 TEST(extend_acts_on_the_grant_and_goes_up_to_max_hold)

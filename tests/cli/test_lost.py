@@ -182,6 +182,74 @@ def a_frozen_server_ends_the_command_in_time(w):
         server.stop()
 
 
+# Less than any other time-out of the client: whatever else was waited for would be too long.
+SOON = ('--set', 'client.close_ms=300', '--set', 'client.timeout_ms=120000')
+
+
+def with_a_frozen_server(test):
+    """test(w, server, freeze): a server that stands still once freeze() was called."""
+    def run(w):
+        if SERVICE != 'redis':
+            return
+        server = world.Redis()
+        try:
+            test(w, server, lambda: server.process.send_signal(signal.SIGSTOP))
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+            server.stop()
+    run.__name__ = test.__name__
+    return run
+
+
+def expect_unconfirmed(err, seconds):
+    tap.equal(f'one line, and it is true: {err}',
+              (err.count('\n'), 'repeated' in err, "wasn't confirmed" in err,
+               f'in at most {seconds} s' in err), (1, False, True, True))
+
+
+@with_a_frozen_server
+def a_release_that_is_not_confirmed_is_told_within_close_ms(w, server, freeze):
+    """What the command answers stays, unless --strict makes a failure of a success."""
+    go = w.path('confirm-go')
+    for expected, code, options in ((0, 0, []), (69, 0, ['--strict']), (3, 3, ['--strict'])):
+        ready = w.path(f'confirm-{expected}')
+        process = w.start('run', *SOON, *options, '--url', server.url, '--ttl', '500',
+                          f'confirm-{expected}', '--', 'sh', '-c',
+                          f'touch {ready}; while ! test -e {go}; do sleep 0.02; done; exit {code}')
+        wait_until('it runs', lambda ready=ready: os.path.exists(ready))
+        freeze()
+        with open(go, 'w', encoding='ascii'):
+            pass
+        status, _, err = w.finish(process)
+        server.process.send_signal(signal.SIGCONT)
+        os.unlink(go)
+        tap.equal(f'{options} {err}', status, expected)
+        expect_unconfirmed(err, 500)
+
+
+@with_a_frozen_server
+def hold_tells_within_close_ms_that_its_release_is_not_confirmed(w, server, freeze):
+    for expected, options in ((0, []), (69, ['--strict'])):
+        process, _ = w.hold(f'kept-{expected}', *SOON, *options, '--url', server.url,
+                            '--ttl', '500')
+        freeze()
+        process.stdin.close()
+        process.stdin = None
+        status, _, err = w.finish(process)
+        server.process.send_signal(signal.SIGCONT)
+        tap.equal(f'{options} {err}', status, expected)
+        expect_unconfirmed(err, 500)
+
+
+@with_a_frozen_server
+def a_cut_ends_dlock_within_close_ms_of_its_command(w, server, freeze):
+    victim = Victim(w, 'cut', *SOON, '--url', server.url, '--ttl', lease(2), '--kill-after', '1',
+                    traps='trap "exit 0" TERM')
+    freeze()
+    _, err = victim.expect_end(75)
+    tap.equal(f'told: {err}', "wasn't confirmed" in err, True)
+
+
 def a_command_is_kept_for_many_leases(w):
     def kept(ttl):
         lasts = 6 * ttl
@@ -233,6 +301,9 @@ if __name__ == '__main__':
         a_killed_dlock_leaves_no_orphan,
         a_killed_dlock_leaves_no_stopped_orphan,
         a_frozen_server_ends_the_command_in_time,
+        a_release_that_is_not_confirmed_is_told_within_close_ms,
+        hold_tells_within_close_ms_that_its_release_is_not_confirmed,
+        a_cut_ends_dlock_within_close_ms_of_its_command,
         a_command_is_kept_for_many_leases,
         a_short_stop_of_dlock_does_not_end_the_command,
         what_a_command_leaves_in_the_background_goes_on,

@@ -80,6 +80,35 @@ def ls_lists_what_is_held(w):
         w.let_go(holder)
 
 
+def keys_that_belong_to_a_lock_are_no_locks(w):
+    """They aren't listed, and nobody takes, inspects or breaks them."""
+    if SERVICE != 'redis':
+        return
+    hashes = ('dlock_silent:{N}', 'dlock_silent::a{N}')
+    strings = ('redisson_lock_token:{N}', 'redisson_lock_token:a{N}', 'dlock_open:{N}',
+               'dlock_data:{N}', 'dlock_owner:{N}', '{N}:client:1:rwlock_timeout:1')
+    for name in hashes:
+        w.redis.command('HSET', name, 'client:1', '1')
+    for name in strings:
+        w.redis.command('SET', name, 'client:1')
+    # Not one of them, however alike.
+    w.redis.command('HSET', 'dlock_silent:N', 'client:1', '1')
+    tap.equal('ls', w.run('ls')[1].split(), ['dlock_silent:N'])
+    string = ('--set', 'redis.layout=string')
+    for beginning in ('r', 'd', '{'):
+        tap.equal(f'ls {beginning}', w.run('ls', *string, beginning)[1], '')
+    for command, *rest in (['inspect'], ['break', '--force'], ['run', '-n']):
+        for name in hashes + strings:
+            for options in ([], string):
+                end = ['--', 'true'] if command == 'run' else []
+                status, _, err = w.run(command, *rest, *options, name, *end)
+                tap.equal(f'{command} {err}', (status, 'belongs to a lock' in err), (64, True))
+    for name in hashes + strings:
+        tap.equal(name, w.redis.command('EXISTS', name), b':1\r\n')
+        w.redis.command('DEL', name)
+    w.redis.command('DEL', 'dlock_silent:N')
+
+
 def break_needs_force_and_the_right_owner(w):
     holder, held = w.hold('fragile', '--ttl', lease(1))
     status, _, err = w.run('break', 'fragile')
@@ -150,6 +179,29 @@ def top_shows_the_locks_again_and_again(w):
     w.let_go(holder)
 
 
+def top_goes_on_when_the_service_fails(w):
+    if SERVICE != 'redis':
+        return
+    server = world.Redis()
+    try:
+        top = w.start('top', '--url', server.url)
+        tap.equal('it shows', top.stdout.readline()[:4], b'NAME')
+        server.die()
+        line = top.stderr.readline()
+        tap.equal(f'it tells {line}', line.startswith(b'dlock: top: '), True)
+        server.revive()
+        hold, held = w.hold('back again', '--url', server.url, '-w', '100')
+        shown = b''
+        while held['owner'].encode() not in shown:
+            shown = top.stdout.readline()
+            tap.equal('goes on', shown != b'', True)
+        top.send_signal(signal.SIGTERM)
+        tap.equal('status', w.finish(top)[0], 0)
+        w.let_go(hold)
+    finally:
+        server.stop()
+
+
 def version_and_help_need_no_service(w):
     bare = {k: v for k, v in w.environment().items() if k != 'DLOCK_URL'}
     status, out, _ = w.run('version', env=bare)
@@ -201,12 +253,14 @@ if __name__ == '__main__':
         hold_can_be_refused,
         inspect_shows_the_holder,
         ls_lists_what_is_held,
+        keys_that_belong_to_a_lock_are_no_locks,
         break_needs_force_and_the_right_owner,
         the_token_after_a_break_is_larger,
         wait_ends_when_the_lock_is_idle,
         doctor_tells_its_findings,
         doctor_fails_on_an_unsafe_server,
         top_shows_the_locks_again_and_again,
+        top_goes_on_when_the_service_fails,
         version_and_help_need_no_service,
         the_completion_offers_commands_options_and_settings,
         the_man_page_is_clean,

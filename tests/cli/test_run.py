@@ -176,6 +176,65 @@ def a_killed_holder_is_succeeded(w):
     wait_until('the command has ended with its dlock', lambda: not world.is_alive(child))
 
 
+def with_an_absent_server(test):
+    """test(w, server): a Redis that was there, and may be revived."""
+    def run(w):
+        if SERVICE != 'redis':
+            return
+        server = world.Redis()
+        server.die()
+        try:
+            test(w, server)
+        finally:
+            server.stop()
+    run.__name__ = test.__name__
+    return run
+
+
+def has_tried(process):
+    """Waits until dlock -v has told that it can't connect."""
+    line = process.stderr.readline()
+    tap.equal(f'it tells and goes on: {line}', (b'onnect' in line, process.poll()), (True, None))
+
+
+@with_an_absent_server
+def the_wait_covers_a_service_that_comes_later(w, server):
+    for command, *rest in (['run', 'x', '--', 'true'], ['wait', 'x']):
+        process = w.start(command, '-v', '-w', '1000', '--url', server.url, *rest)
+        has_tried(process)
+        server.revive()
+        tap.equal(command, w.finish(process)[0], 0)
+        server.die()
+
+
+@with_an_absent_server
+def a_service_that_never_comes_is_69_when_the_wait_is_over(w, server):
+    for wait in (['-n'], ['-w', SHORT], []):  # without a limit opening is tried once
+        status, _, err = w.run('run', *wait, '--url', server.url, 'x', '--', 'true')
+        tap.equal(err, (status, err.count('\n')), (69, 1))
+
+
+@with_an_absent_server
+def a_signal_ends_the_wait_for_a_service(w, server):
+    process = w.start('run', '-v', '-w', '1000', '--url', server.url, 'x', '--', 'true')
+    has_tried(process)
+    process.send_signal(signal.SIGTERM)
+    tap.equal('status', w.finish(process)[0], 128 + signal.SIGTERM)
+
+
+def what_will_not_pass_ends_opening_at_once(w):
+    if SERVICE != 'redis':
+        return
+    server = world.Redis('--requirepass', 'secret')
+    try:
+        status, _, err = w.run('run', '-w', '1000', '--url', server.url, 'x', '--', 'true')
+        tap.equal(err, status, 77)
+        status, _, err = w.run('run', '-w', '1000', '--url', 'redis://x:y', 'x', '--', 'true')
+        tap.equal(err, status, 64)
+    finally:
+        server.stop()
+
+
 if __name__ == '__main__':
     world.main([
         the_status_of_the_command_is_passed_through,
@@ -192,4 +251,8 @@ if __name__ == '__main__':
         a_waiting_run_gets_the_lock_when_it_comes_free,
         twenty_shells_at_once_count_exactly,
         a_killed_holder_is_succeeded,
+        the_wait_covers_a_service_that_comes_later,
+        a_service_that_never_comes_is_69_when_the_wait_is_over,
+        a_signal_ends_the_wait_for_a_service,
+        what_will_not_pass_ends_opening_at_once,
     ])

@@ -316,3 +316,31 @@ ROW(A12, another_connection,
         AWAIT(world_try("L") == DLOCK_OK);
     }
 }
+
+ROW(A13, cut_off_in_the_line,
+    "a waiter is cut off: it is told whether anything may come of it")
+{
+    NEEDS(CAN_CALL, CAN_WIRE);
+    PARTY(holder) = party_new(NULL, NULL);
+    CHECK_EQ_INT(party_take(holder, "L", world_limit_ms()), DLOCK_OK);
+    DLOCK_AUTO(dlock_client) client = grid_client_at(wire_uri(), NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, 3000);
+    AWAIT(world_stat(client, "waits") == 1);
+    CHECK(wire("refuse") && wire("reset"));
+    AWAIT(world_stat(client, "connected") == 0);
+    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    dlock_err code = dlock_op_result(op);
+    /* It has to be given back exactly when it isn't certain that nothing is there: a place in a line
+     * is, and so is what was just asked for. */
+    bool left = world_stat(client, "unconfirmed") > 0;
+    bool in_line = grid_kind_is("fair") || !service_here()->lacks[CAN_QUEUE];
+    CHECK(code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN);
+    CHECK_EQ_INT(code == DLOCK_EUNKNOWN, left);
+    CHECK(left || !in_line);
+    CHECK(wire("pass"));
+    CHECK_EQ_INT(party_give_back(holder), DLOCK_OK);
+    AWAIT(world_try("L") == DLOCK_OK); /* though who was cut off lives on */
+    AWAIT(world_stat(client, "unconfirmed") == 0);
+    CHECK(grid_settles());
+}

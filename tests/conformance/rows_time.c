@@ -5,6 +5,7 @@
 
 #include "faults/resource.h"
 #include "harness/redis_server.h"
+#include "harness/server_clock.h"
 
 #include <dirent.h>
 #include <sched.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -248,20 +248,12 @@ ROW(T5, wall_clock_here, "the time of day jumps here")
 /* The Redis again, with a clock that we set: *ret_offset is added to its time of day, in ns. */
 static bool restart_with_clock(volatile int64_t **ret_offset)
 {
-    static char path[64];
-    int fd = memfd_create("server-clock", 0);
-    void *at =
-        fd >= 0 && ftruncate(fd, sizeof(int64_t)) == 0
-            ? mmap(NULL, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
-            : MAP_FAILED;
-    if (!harness_check(__FILE__, __LINE__, at != MAP_FAILED, "memory for a clock"))
+    server_clock clock;
+    if (!server_clock_enter(&clock))
         return false;
-    *ret_offset = at;
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
-    (void)setenv("DLK_CLOCK_FILE", path, 1);
-    (void)setenv("LD_PRELOAD", getenv("DLK_CLOCK"), 1);
+    *ret_offset = clock.offset;
     bool runs = service_here()->restart();
-    (void)unsetenv("LD_PRELOAD");
+    server_clock_leave();
     return runs;
 }
 

@@ -144,14 +144,16 @@ static void wait_once(crash_stage *stage, int to)
 {
     int64_t token, granted_until;
     int64_t until = dlk_clock_after(dlk_clock_now(), stage_patience_ms);
-    dlk_local local = {.table = &stage->table};
+    dlk_kicks kicks = DLK_KICKS_INIT;
+    dlk_host host = {.kicks = &kicks};
+    dlk_local local = {.base.host = &host, .table = &stage->table};
     local.me = dlk_member_at(&stage->table, (uint32_t)stage->waiter.owner);
     bool granted = false;
     /* To bed first: in a recovery it may have been given the lock, but asleep since before. */
     local.seen = atomic_load(&local.me->bell);
     while (!granted && dlk_clock_now() < until) {
         dlk_local_arm(&local.base);
-        dlk_local_sleep(&local.base, until);
+        dlk_local_sleep(&local.base, until, dlk_kicks_seen(&kicks));
         local.seen = atomic_load(&local.me->bell);
         granted =
             dlk_turn_granted(&stage->table, &stage->waiter.turn, &token, &granted_until);
@@ -308,9 +310,9 @@ static int64_t last_token(const crash_stage *stage)
 {
     int64_t last = atomic_load(&stage->table.head->last_token);
     for (uint32_t ref = 1; ref <= stage->table.row_count; ref++) {
-        const dlk_record *record = dlk_row_record(&stage->table.rows[ref - 1]);
-        if (record->token > last)
-            last = record->token;
+        const dlk_record record = dlk_row_record(&stage->table.rows[ref - 1]);
+        if (record.token > last)
+            last = record.token;
     }
     return last;
 }
@@ -324,7 +326,7 @@ static bool is_buried(const crash_stage *stage, const crash_person *person)
 static const char *leftovers(const dlk_table *table)
 {
     for (uint32_t ref = 1; ref <= table->row_count; ref++)
-        if (dlk_row_record(&table->rows[ref - 1])->owner != 0)
+        if (dlk_row_record(&table->rows[ref - 1]).owner != 0)
             return "a lock still has an owner";
     for (uint32_t ref = 1; ref <= table->seat_count; ref++)
         if (atomic_load(&table->seats[ref - 1].word) != 0)

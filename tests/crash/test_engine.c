@@ -120,7 +120,7 @@ static const char *table_is_sound(crash_set *set)
         if (atomic_load(&set->table.seats[ref - 1].word) != 0)
             fault = "a seat is still taken";
     for (uint32_t ref = 1; !fault && ref <= set->table.row_count; ref++)
-        if (dlk_row_record(&set->table.rows[ref - 1])->owner != 0)
+        if (dlk_row_record(&set->table.rows[ref - 1]).owner != 0)
             fault = "the lock still has an owner";
     dlk_table_leave(&visit);
     return fault;

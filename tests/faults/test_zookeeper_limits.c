@@ -121,6 +121,7 @@ TEST(a_session_that_the_server_makes_shorter_is_as_short_as_that)
     DLOCK_AUTO(dlock_hold) hold = stage_take(lock);
     CHECK(hold != NULL);
     CHECK_ALWAYS(dlock_hold_remaining_ms(hold) <= MOST_MS);
+    CHECK_EQ_INT(dlock_hold_ttl_ms(hold), MOST_MS);
     CHECK(dlock_hold_remaining_ms(hold) > MOST_MS / 2);
 }
 

@@ -124,7 +124,7 @@ static void check_commands(const char *name, dlk_resp_reader *reader)
     memcpy(redis.owner, "o:", redis.owner_size = 2);
     dlk_key key = {
         .name = name, .size = strlen(name), .kind = DLOCK_MUTEX, .settings = defaults};
-    bool fits = key.size <= DLK_REDIS_NAME_MAX;
+    bool fits = key.size <= DLK_REDIS_NAME_MAX && !dlk_redis_is_derived(name);
     FUZZ_CHECK((dlk_redis_key_open(&redis.base, &key, NULL) == DLOCK_OK) == fits,
                "a name of %zu bytes", key.size);
     if (!fits)
@@ -282,7 +282,8 @@ static void check_rows(const entry *entries, fuzz_bytes moves)
             .owner = owner, .number = move, .ttl = TTL, .now = now, .kind = 1};
         int64_t token, until;
         dlk_turn place = {0};
-        if (move & 0x40 && !dlk_table_holder(&visit, row, now))
+        dlk_record record;
+        if (move & 0x40 && !dlk_table_holder(&visit, row, now, &record))
             (void)dlk_table_acquire(&visit, row, &claim, &place, &token, &until);
         if (move & 0x80)
             now += TTL / 2;

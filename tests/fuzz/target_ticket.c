@@ -63,11 +63,16 @@ static void check_text(const char *text)
 /* The input with the checksum that it should have, so that more than one in 2^64 is looked at. */
 static void check_signed(const char *text)
 {
-    char whole[4096];
-    int size = snprintf(whole, sizeof(whole), "dlock1.%s", text);
-    (void)snprintf(whole + size, sizeof(whole) - (size_t)size, ".%016" PRIx64,
+    size_t room = strlen(text) + sizeof("dlock1.") + sizeof(".0123456789abcdef");
+    /* Another fuzzer's inputs may be longer than fuzz_longest. */
+    char *whole = malloc(room);
+    if (!whole)
+        abort();
+    int size = snprintf(whole, room, "dlock1.%s", text);
+    (void)snprintf(whole + size, room - (size_t)size, ".%016" PRIx64,
                    dlk_hash(DLK_HASH_BEGIN, whole, (size_t)size)); /* it fits */
     check_text(whole);
+    free(whole);
 }
 
 /* Up to @p most bytes, none of which ends a field; @p otherwise for none. */

@@ -75,6 +75,43 @@ TEST(a_lease_is_forgotten_when_the_last_request_for_it_would_be)
     CHECK_EQ_INT(lease.forgotten_at, 1400 * MS);
 }
 
+/* ---- whatever a service says ---- */
+
+static const int64_t spans[] = {INT64_MIN,     -2,       -1, 0, 1, DLK_NEVER,
+                                INT64_MAX - 1, INT64_MAX};
+
+/* The sums of locks/ trap in this program where they overflow. */
+TEST(a_rest_of_any_length_is_waited_for_and_the_lock_asked_for_again_by_the_poll)
+{
+    for (size_t i = 0; i < sizeof(spans) / sizeof(*spans); i++) {
+        world_open();
+        world_acquire(&a, 1, 3600000);
+        world_held(spans[i]);
+        CHECK(world_asked(DLK_ACQUIRE) == NULL);
+        world_move(w.core.limits.poll_ms * 5 / 4 + 1);
+        CHECK(world_asked(DLK_ACQUIRE) != NULL);
+        world_answer(DLK_ACQUIRE, DLK_YES);
+        CHECK(a.over && a.code == DLOCK_OK);
+        end();
+    }
+}
+
+TEST(a_renewal_that_grants_a_lease_of_any_length_ends_in_a_held_or_a_lost_lock)
+{
+    for (size_t i = 0; i < sizeof(spans) / sizeof(*spans); i++) {
+        world_open();
+        CHECK(hold());
+        world_move(world_terms().ttl_ms / 2);
+        dlk_ask *ask = world_asked(DLK_RENEW);
+        CHECK(ask != NULL);
+        ask->ttl_ms = spans[i];
+        world_answer(DLK_RENEW, DLK_YES);
+        CHECK(dlk_lease_end(&a.hold->grant->lease) <= DLK_NEVER);
+        world_move(1);
+        end();
+    }
+}
+
 /* ---- when what is due ---- */
 
 TEST(a_grant_whose_limit_comes_before_half_its_lease_is_lost_there_without_suspicion)
@@ -153,6 +190,49 @@ TEST(a_renewal_that_took_half_a_lease_leaves_the_grant_suspect)
     end();
 }
 
+/* A time-out and a lease after the last request for it. */
+TEST(a_renewal_says_how_long_the_lease_can_be_and_brings_along_what_was_longer)
+{
+    world_open();
+    world_acquire(&a, 1, 5000);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    world_move(4000);
+    dlk_ask *renewal = world_asked(DLK_RENEW);
+    CHECK(renewal != NULL);
+    CHECK_EQ_INT(renewal->most_ms, 10000 + 3000);
+    CHECK_EQ_INT(renewal->overlong, 0);
+    renewal->overlong = 4711;
+    world_answer(DLK_RENEW, DLK_YES);
+    world_move(4000);
+    renewal = world_asked(DLK_RENEW);
+    CHECK(renewal != NULL);
+    CHECK_EQ_INT(renewal->overlong, 4711);
+    world_answer(DLK_RENEW, DLK_UNKNOWN); /* it may have been cut: the server will say */
+    world_move(200);
+    renewal = world_asked(DLK_RENEW);
+    CHECK(renewal != NULL);
+    CHECK_EQ_INT(renewal->overlong, 4711);
+    renewal->overlong = 0;
+    world_answer(DLK_RENEW, DLK_YES);
+    world_move(4000);
+    CHECK(world_asked(DLK_RENEW) != NULL);
+    CHECK_EQ_INT(world_asked(DLK_RENEW)->overlong, 0);
+    end();
+}
+
+TEST(a_renewal_that_no_answer_vouches_for_lengthens_nothing)
+{
+    world_open();
+    world_acquire(&a, 1, 5000);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    int64_t ends_at = a.grant->lease.ends_at;
+    world_move(4000);
+    w.found = true;
+    world_answer(DLK_RENEW, DLK_YES);
+    CHECK_EQ_INT(a.grant->lease.ends_at, ends_at);
+    end();
+}
+
 TEST(a_refused_renewal_is_logged_and_tried_again)
 {
     world_open();
@@ -165,6 +245,22 @@ TEST(a_refused_renewal_is_logged_and_tried_again)
     world_move(200);
     world_answer(DLK_RENEW, DLK_YES);
     CHECK_EQ_INT(w.core.stats.renewals, 1);
+    end();
+}
+
+TEST(a_renewal_that_succeeds_makes_the_next_failure_a_first_one)
+{
+    world_open();
+    CHECK(hold_with(brief(60000)));
+    world_move(22000);
+    for (int i = 0; i < 5; i++) { /* 50, 100, 200, 400, 800 ms, give or take a third */
+        world_answer(DLK_RENEW, DLK_UNKNOWN);
+        world_move(1100);
+    }
+    world_answer(DLK_RENEW, DLK_YES);
+    world_move(22000);
+    world_answer(DLK_RENEW, DLK_UNKNOWN);
+    CHECK(a.grant->renew_at - w.now < 2 * w.core.limits.backoff_min_ms * MS);
     end();
 }
 

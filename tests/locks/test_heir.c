@@ -320,6 +320,7 @@ static void serve(dlk_rand *rand, bool reliable)
     unsigned fate = (unsigned)(dlk_rand_next(rand) % 300);
     bool arrives = reliable || fate % 10 != 9;
     one->reply = DLK_YES;
+    one->lasts = true;
     one->wait_ms = 500;
     if (arrives && one->verb == DLK_ACQUIRE)
         does_acquire(one);

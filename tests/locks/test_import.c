@@ -108,6 +108,33 @@ TEST(an_unanswered_import_is_repeated_under_its_number)
     end();
 }
 
+/* A service that says no more than whose it is may have set the lease for the first of them. */
+TEST(a_lease_that_no_answer_vouches_for_is_counted_from_the_first_request)
+{
+    (void)begin();
+    world_answer(DLK_IMPORT, DLK_UNKNOWN);
+    world_move(2000);
+    CHECK(world_asked(DLK_IMPORT) != NULL);
+    w.found = true;
+    world_answer(DLK_IMPORT, DLK_YES);
+    CHECK(lives(&a));
+    CHECK_EQ_INT(a.grant->lease.ends_at - w.now, (10000 - 100 - 2 - 2000) * MS);
+    end();
+}
+
+TEST(a_first_request_that_the_server_refused_begins_no_lease)
+{
+    (void)begin();
+    world_refuse(DLK_IMPORT, DLOCK_EUNAVAIL);
+    world_move(2000);
+    int64_t asked = world_asked(DLK_IMPORT)->since;
+    w.found = true;
+    world_answer(DLK_IMPORT, DLK_YES);
+    CHECK(lives(&a));
+    CHECK_EQ_INT(a.grant->lease.ends_at, asked + (10000 - 100 - 2) * MS);
+    end();
+}
+
 TEST(an_import_whose_undoing_may_come_late_is_unknown_and_given_back)
 {
     uint64_t number = begin()->number;

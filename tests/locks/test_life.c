@@ -4,6 +4,8 @@
 
 #include "util/error.h"
 
+#include <string.h>
+
 static dlk_wait a, b, c, release;
 
 static bool lives(const dlk_wait *wait)
@@ -136,6 +138,84 @@ TEST(a_try_without_a_connection_is_unavailable_at_once)
     end();
 }
 
+TEST(a_try_waits_for_the_first_connection_and_for_no_later_one)
+{
+    world_open_unconnected();
+    world_acquire(&a, 0, 0);
+    CHECK(!a.over);
+    world_acquire(&b, 0, 0); /* behind another owner of this client, as when connected */
+    CHECK_EQ_INT(b.code, DLOCK_EBUSY);
+    world_forget(&b);
+    world_move(999);
+    CHECK(!a.over);
+    world_back();
+    CHECK_EQ_INT(w.acquires, 1);
+    world_move(2000); /* client.connect_ms is for the connection alone */
+    CHECK(!a.over);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK_EQ_INT(a.code, DLOCK_OK);
+    world_cut();
+    world_acquire(&b, 0, 0);
+    CHECK_EQ_INT(b.code, DLOCK_EBUSY);
+    end();
+}
+
+TEST(a_first_connection_that_fails_ends_the_try_at_once_and_no_wait)
+{
+    world_open_unconnected();
+    world_acquire(&a, 0, 0);
+    world_acquire(&b, 0, 5000);
+    world_cut();
+    CHECK(a.over);
+    CHECK_EQ_INT(a.code, DLOCK_EUNAVAIL);
+    CHECK(!b.over);
+    world_back();
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK_EQ_INT(b.code, DLOCK_OK);
+    end();
+}
+
+TEST(a_first_connection_that_is_refused_for_good_says_so_to_the_try)
+{
+    world_open_unconnected();
+    world_acquire(&a, 0, 0);
+    dlock_error *why = dlk_error_make(DLOCK_EACCES, "wrong password");
+    dlk_core_link(&w.core, false, why, w.now);
+    dlk_error_clear(&why);
+    CHECK_EQ_INT(a.code, DLOCK_EACCES);
+    end();
+}
+
+TEST(a_try_waits_no_longer_than_a_connection_may_take)
+{
+    world_open_unconnected();
+    world_acquire(&a, 0, 0);
+    world_move(1000);
+    CHECK(a.over);
+    CHECK_EQ_INT(a.code, DLOCK_EUNAVAIL);
+    CHECK_EQ_INT(w.acquires, 0);
+    world_back();
+    CHECK_EQ_INT(w.acquires + w.releases, 0);
+    end();
+}
+
+TEST(tries_of_those_who_may_share_wait_for_the_first_connection_together)
+{
+    dlk_terms reads = world_terms();
+    reads.shared = true;
+    world_open_unconnected();
+    world_acquire_terms(&a, 0, 0, reads);
+    world_acquire_terms(&b, 0, 0, reads);
+    CHECK(!a.over && !b.over);
+    world_back();
+    world_move(2000);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK_EQ_INT(a.code, DLOCK_OK);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK_EQ_INT(b.code, DLOCK_OK);
+    end();
+}
+
 TEST(a_try_whose_answer_is_lost_is_unknown_and_gives_a_late_grant_back)
 {
     world_open();
@@ -180,6 +260,71 @@ TEST(a_wait_that_runs_out_says_what_was_known_last)
         CHECK_EQ_INT(a.code, endings[i].expected);
         end();
     }
+}
+
+/* What came before the end of a wait, as letters: 'h' held, 'u' no answer, 'r' refused for now, and at
+ * the end 'c' cut. */
+static void live_through(const char *story)
+{
+    for (const char *what = story; *what; what++) {
+        while (*what != 'c' && !world_asked(DLK_ACQUIRE))
+            world_move(10);
+        if (*what == 'h')
+            world_held(-1);
+        else if (*what == 'u')
+            world_answer(DLK_ACQUIRE, DLK_UNKNOWN);
+        else if (*what == 'r')
+            world_refuse(DLK_ACQUIRE, DLOCK_EUNAVAIL);
+        else
+            world_cut();
+    }
+}
+
+/* Of two waits with the same story, by time and by trying once: "nothing can come of it" is said
+ * exactly when nothing is given back. */
+TEST(a_wait_is_unavailable_only_when_nothing_of_it_has_to_be_given_back)
+{
+    static const struct {
+        const char *story;
+        bool queues;
+        dlock_err expected;
+    } stories[] = {
+        {"c", false, DLOCK_EUNKNOWN},   {"r", false, DLOCK_EUNAVAIL},
+        {"hc", false, DLOCK_EUNAVAIL},  {"hc", true, DLOCK_EUNKNOWN},
+        {"hr", false, DLOCK_EUNAVAIL},  {"hr", true, DLOCK_EUNKNOWN},
+        {"hrc", true, DLOCK_EUNKNOWN},  {"ur", false, DLOCK_EUNKNOWN},
+        {"uhc", false, DLOCK_EUNKNOWN}, {"urc", true, DLOCK_EUNKNOWN},
+        {"uhr", false, DLOCK_EUNKNOWN}, {"rc", true, DLOCK_EUNAVAIL},
+    };
+    for (size_t i = 0; i < sizeof(stories) / sizeof(*stories); i++) {
+        harness_note("%s%s", stories[i].story, stories[i].queues ? ", in a line" : "");
+        world_open();
+        w.name->key.queues = stories[i].queues;
+        world_acquire(&a, 1, 60000);
+        live_through(stories[i].story);
+        while (strchr(stories[i].story, 'c') == NULL && world_asked(DLK_ACQUIRE))
+            world_refuse(DLK_ACQUIRE, DLOCK_EUNAVAIL);
+        CHECK(!a.over);
+        dlk_acquire_cancel(&w.core, &a, DLOCK_ETIMEDOUT, w.now);
+        CHECK_EQ_INT(a.code, stories[i].expected);
+        world_back();
+        CHECK_EQ_INT(w.releases > 0, a.code == DLOCK_EUNKNOWN);
+        end();
+    }
+}
+
+TEST(a_try_that_is_refused_after_an_unanswered_wait_before_it_is_unavailable_itself)
+{
+    world_open();
+    world_acquire(&a, 1, 5000);
+    world_answer(DLK_ACQUIRE, DLK_UNKNOWN);
+    CHECK(!a.over);
+    dlk_acquire_cancel(&w.core, &a, DLOCK_ECANCELED, w.now);
+    world_acquire(&b, 2, 0);
+    world_refuse(DLK_ACQUIRE, DLOCK_EUNAVAIL);
+    CHECK(b.over);
+    CHECK_EQ_INT(b.code, DLOCK_EUNAVAIL);
+    end();
 }
 
 TEST(a_definite_refusal_ends_the_wait_at_once)
@@ -394,6 +539,42 @@ TEST(only_prompt_answers_in_a_row_confirm_a_release_behind_a_lost_acquire)
     end();
 }
 
+/* … and not only when the lease would be over. */
+TEST(a_confirmation_that_came_due_without_a_link_is_asked_for_when_it_is_back)
+{
+    world_open();
+    world_acquire(&a, 1, DLOCK_FOREVER);
+    world_answer(DLK_ACQUIRE, DLK_UNKNOWN);
+    dlk_acquire_cancel(&w.core, &a, DLOCK_ECANCELED, w.now);
+    world_answer(DLK_RELEASE, DLK_NOT_OURS);
+    world_cut();
+    world_move(2000);
+    world_back();
+    CHECK(world_asked(DLK_RELEASE) != NULL);
+    for (int k = 0; k < 2; k++) {
+        world_answer(DLK_RELEASE, DLK_NOT_OURS);
+        world_move(1000);
+    }
+    CHECK_EQ_INT(w.live_grants, 0);
+    end();
+}
+
+TEST(an_acquire_whose_answer_is_lost_after_it_was_given_up_needs_as_many)
+{
+    world_open();
+    world_acquire(&a, 1, DLOCK_FOREVER);
+    dlk_acquire_cancel(&w.core, &a, DLOCK_ECANCELED, w.now);
+    world_answer(DLK_ACQUIRE, DLK_UNKNOWN);
+    for (int i = 1; i <= 3; i++) {
+        CHECK_EQ_INT(w.live_grants, 1);
+        CHECK_EQ_INT(w.releases, i);
+        world_answer(DLK_RELEASE, DLK_NOT_OURS);
+        world_move(1000);
+    }
+    CHECK_EQ_INT(w.live_grants, 0);
+    end();
+}
+
 TEST(a_cancelled_heads_request_serves_the_next_in_line)
 {
     world_open();
@@ -405,6 +586,24 @@ TEST(a_cancelled_heads_request_serves_the_next_in_line)
     CHECK_EQ_INT(b.code, DLOCK_OK);
     CHECK_EQ_INT(b.grant->owner, 2);
     end();
+}
+
+/* The attempt was made for another, whose limit says nothing of who is granted the lock. */
+TEST(what_a_cancelled_heads_request_gets_has_the_limit_of_who_gets_it)
+{
+    for (int limited = 0; limited < 2; limited++) {
+        world_open();
+        dlk_terms brief = world_terms();
+        brief.max_hold_ms = 2000;
+        world_acquire_terms(&a, 1, DLOCK_FOREVER, limited ? world_terms() : brief);
+        world_acquire_terms(&b, 2, DLOCK_FOREVER, limited ? brief : world_terms());
+        dlk_acquire_cancel(&w.core, &a, DLOCK_ECANCELED, w.now);
+        world_answer(DLK_ACQUIRE, DLK_YES);
+        CHECK_EQ_INT(b.code, DLOCK_OK);
+        world_move(2001);
+        CHECK_EQ_INT(lives(&b), !limited);
+        end();
+    }
 }
 
 TEST(cancelling_after_the_grant_changes_nothing)

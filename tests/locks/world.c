@@ -26,6 +26,7 @@ static void ask(void *world_, dlk_ask *one, int64_t now)
     if (w.at_once && (one->verb == DLK_ACQUIRE || one->verb == DLK_RELEASE ||
                       one->verb == DLK_RENEW)) {
         one->token = one->verb == DLK_ACQUIRE ? ++w.last_token : 0;
+        one->lasts = true;
         one->reply = DLK_YES;
         return;
     }
@@ -113,7 +114,7 @@ static void count_log(void *world_, dlock_level level, const char *format, ...)
     w.logged++;
 }
 
-void world_open_with(dlk_limits limits)
+static void open_down(dlk_limits limits)
 {
     const dlk_port port = {
         .ask = ask,
@@ -138,18 +139,31 @@ void world_open_with(dlk_limits limits)
     w.name->key = (dlk_key){.name = "n", .size = 1, .kind = DLOCK_MUTEX};
     if (!dlk_name_add(&w.core, w.name))
         fail("no memory");
+}
+
+void world_open_with(dlk_limits limits)
+{
+    open_down(limits);
     world_back();
 }
 
+static const dlk_limits usual = {
+    .margin = {1, 2},
+    .timeout_ms = 3000,
+    .connect_ms = 1000,
+    .poll_ms = 1000,
+    .backoff_min_ms = 50,
+    .backoff_max_ms = 2000,
+};
+
 void world_open(void)
 {
-    world_open_with((dlk_limits){
-        .margin = {1, 2},
-        .timeout_ms = 3000,
-        .poll_ms = 1000,
-        .backoff_min_ms = 50,
-        .backoff_max_ms = 2000,
-    });
+    world_open_with(usual);
+}
+
+void world_open_unconnected(void)
+{
+    open_down(usual);
 }
 
 void world_close(void)
@@ -205,6 +219,7 @@ void world_answer(dlk_verb verb, dlk_reply reply)
 {
     dlk_ask *one = take(verb);
     one->reply = reply;
+    one->lasts = reply == DLK_YES && !w.found;
     if ((verb == DLK_ACQUIRE || verb == DLK_IMPORT) && reply == DLK_YES)
         one->token = ++w.last_token;
     dlk_core_answered(&w.core, one, w.now);

@@ -17,6 +17,7 @@ typedef struct world {
     int states[5]; /* how often `changed` reported each dlock_state */
     int live_grants, live_holds;
     int logged;
+    bool found;   /* a YES says no more than that it is ours: not that it lasts */
     bool at_once; /* answer every acquire, release and renewal in the call that asks */
     int64_t last_token;
     dlk_name *name;
@@ -26,8 +27,9 @@ extern world w;
 
 void world_open(void); /* link up, margin 1 % + 2 ms, time-out 3 s */
 void world_open_with(dlk_limits limits);
-void world_close(void);      /* frees all; checks that nothing of it is left */
-void world_move(int64_t ms); /* the clock, and the alarms on the way */
+void world_open_unconnected(void); /* the first connection, of 1 s, is under way */
+void world_close(void);            /* frees all; checks that nothing of it is left */
+void world_move(int64_t ms);       /* the clock, and the alarms on the way */
 dlk_ask *
 world_asked(dlk_verb verb); /* the oldest unanswered request of this kind, or NULL */
 void world_answer(dlk_verb verb,

@@ -1,13 +1,17 @@
 /* Addresses and lookups, dialling, backing off, and a stream that several threads write to. */
+#include "backends/flight.h"
 #include "harness/harness.h"
 #include "net/address.h"
 #include "net/backoff.h"
 #include "net/dial.h"
+#include "net/silence.h"
 #include "net/stream.h"
 #include "util/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,6 +75,32 @@ TEST(backing_off_grows_to_its_limit_and_never_beyond)
     }
     dlk_backoff_reset(&backoff);
     CHECK(dlk_backoff_next(&backoff, &rand) <= 50 * DLK_NS_PER_MS);
+}
+
+static int option(int fd, int level, int name)
+{
+    int value = 0;
+    socklen_t size = sizeof(value);
+    return getsockopt(fd, level, name, &value, &size) == 0 ? value : -1;
+}
+
+/* A silent peer is looked for often enough that one look may get lost, whatever the limit. */
+TEST(a_limit_to_silence_leaves_time_for_two_looks_and_is_a_second_at_least)
+{
+    static const int64_t limits[] = {10, 1000, 3000, 60000, 600000};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK(fd >= 0);
+        dlk_silence_limit(fd, limits[i]);
+        int limit = option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT);
+        int idle = option(fd, IPPROTO_TCP, TCP_KEEPIDLE);
+        int pause = option(fd, IPPROTO_TCP, TCP_KEEPINTVL);
+        int on = option(fd, SOL_SOCKET, SO_KEEPALIVE);
+        close(fd);
+        CHECK(on == 1 && idle >= 1 && pause >= 1);
+        CHECK_EQ_INT(limit, limits[i] > 1000 ? limits[i] : 1000);
+        CHECK(limit < 3000 || (idle + pause) * 1000 <= limit);
+    }
 }
 
 /* ---- Dialling ---- */
@@ -218,7 +248,7 @@ TEST(every_line_of_every_writer_arrives_whole_and_in_order)
     harness_note("%d times the socket was full", atomic_load(&asked_to_arm));
     CHECK(dlk_stream_unsent(&stream, WRITERS * LINES * LINE + 1));
     CHECK(!dlk_stream_unsent(&stream, WRITERS * LINES * LINE));
-    dlk_stream_close(&stream);
+    dlk_stream_close(&stream, DLK_END_ORDERLY);
     CHECK(dlk_stream_reap(&stream));
     dlk_stream_free(&stream);
     close(ends[1]);
@@ -232,7 +262,7 @@ TEST(a_stream_that_is_in_use_is_closed_by_the_last_user)
     dlk_stream_init(&stream);
     dlk_stream_open(&stream, ends[0]);
     dlk_stream_arm(&stream);
-    dlk_stream_close(&stream);
+    dlk_stream_close(&stream, DLK_END_ORDERLY);
     CHECK(!dlk_stream_reap(&stream)); /* the driver may be in recv on it */
     CHECK_EQ_INT(recv(ends[1], &byte, 1, 0), 0);
     dlk_stream_pull(&stream);
@@ -242,6 +272,132 @@ TEST(a_stream_that_is_in_use_is_closed_by_the_last_user)
     CHECK_EQ_INT(atomic_load(&stream.fd), -1);
     dlk_stream_free(&stream);
     close(ends[1]);
+}
+
+/* ---- Ends of connections ---- */
+
+enum { QUEUED = 8000 };
+
+/* The two ends of a connection by TCP, the first with more in its kernel's queue than the other takes
+ * before it reads. */
+static bool fill(int ends[2])
+{
+    dlk_addresses at;
+    dlk_dial dial;
+    static const char data[QUEUED];
+    int least = 1, fd = listen_at(&at);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof(least)) != 0)
+        return false;
+    dial.addresses = at;
+    bool fine = dial_all(&dial, 20000) == DLK_DIAL_DONE;
+    ends[0] = dial.fd;
+    ends[1] = accept(fd, NULL, NULL);
+    close(fd);
+    return fine && ends[1] >= 0 && send(ends[0], data, QUEUED, MSG_NOSIGNAL) == QUEUED;
+}
+
+/* How much arrives till the end, and closes. */
+static size_t count_rest(int fd)
+{
+    char data[4096];
+    size_t count = 0;
+    ssize_t got;
+    while ((got = recv(fd, data, sizeof(data), 0)) > 0)
+        count += (size_t)got;
+    close(fd);
+    return count;
+}
+
+TEST(what_a_reset_stream_had_queued_never_arrives)
+{
+    int ends[2];
+    CHECK(fill(ends));
+    int inherited = dup(ends[0]); /* as in a fork's child: the last close is far away */
+    dlk_stream_init(&stream);
+    dlk_stream_open(&stream, ends[0]);
+    dlk_stream_arm(&stream);
+    dlk_stream_close(&stream, DLK_END_RESET);
+    CHECK(!dlk_stream_reap(&stream));
+    CHECK(count_rest(ends[1]) < QUEUED);
+    dlk_stream_pull(&stream);
+    CHECK(atomic_load(&stream.failure) != 0); /* the driver wakes up and goes */
+    dlk_stream_disarm(&stream);
+    CHECK(dlk_stream_reap(&stream));
+    dlk_stream_free(&stream);
+    close(inherited);
+}
+
+/* Nobody is left who would give it back. */
+TEST(a_release_may_come_late_but_not_one_that_hands_the_lock_on)
+{
+    dlk_host host = {0};
+    dlk_flight flight;
+    dlk_ask release = {.verb = DLK_RELEASE}, other = {.verb = DLK_RELEASE};
+    dlk_list_init(&release.link);
+    dlk_list_init(&other.link);
+    dlk_flight_init(&flight, &host);
+    CHECK(dlk_flight_may_come_late(&flight));
+    dlk_flight_await(&flight, &release);
+    dlk_flight_await(&flight, &other);
+    CHECK(dlk_flight_may_come_late(&flight));
+    other.next = 7;
+    CHECK(!dlk_flight_may_come_late(&flight));
+    other = (dlk_ask){.verb = DLK_ACQUIRE, .link = other.link};
+    CHECK(!dlk_flight_may_come_late(&flight));
+}
+
+TEST(an_acquire_may_come_late_before_its_own_release_and_before_no_other)
+{
+    dlk_host host = {0};
+    dlk_flight flight;
+    dlk_key key = {.name = "a"}, another = {.name = "b"};
+    dlk_ask acquire = {.verb = DLK_ACQUIRE, .key = &key, .number = 7},
+            look = {.verb = DLK_VERIFY, .key = &key, .number = 7},
+            release = {.verb = DLK_RELEASE, .key = &key, .number = 7};
+    dlk_list_init(&acquire.link);
+    dlk_list_init(&look.link);
+    dlk_list_init(&release.link);
+    dlk_flight_init(&flight, &host);
+    CHECK(dlk_flight_undoes_itself(&flight));
+    dlk_flight_await(&flight, &acquire);
+    CHECK(!dlk_flight_undoes_itself(&flight));
+    dlk_flight_await(&flight, &look);
+    CHECK(!dlk_flight_undoes_itself(&flight));
+    dlk_flight_await(&flight, &release);
+    CHECK(dlk_flight_undoes_itself(&flight));
+    release.number = 8;
+    CHECK(!dlk_flight_undoes_itself(&flight));
+    release.number = 7;
+    release.key = &another;
+    CHECK(!dlk_flight_undoes_itself(&flight));
+    release.key = &key;
+    release.next = 9;
+    CHECK(!dlk_flight_undoes_itself(&flight));
+    release.next = 0;
+    dlk_list_remove(&acquire.link);
+    dlk_flight_await(&flight, &acquire); /* behind the release */
+    CHECK(!dlk_flight_undoes_itself(&flight));
+}
+
+TEST(what_was_said_before_an_orderly_end_arrives)
+{
+    int ends[2];
+    CHECK(fill(ends));
+    dlk_stream_init(&stream);
+    dlk_stream_open(&stream, ends[0]);
+    dlk_stream_close(&stream, DLK_END_ORDERLY);
+    CHECK(dlk_stream_reap(&stream));
+    CHECK_EQ_INT(count_rest(ends[1]), QUEUED);
+    dlk_stream_free(&stream);
+}
+
+/* As the kernel does it for a process that dies. */
+TEST(what_a_socket_had_queued_never_arrives_when_it_is_just_closed)
+{
+    int ends[2];
+    CHECK(fill(ends));
+    close(ends[0]);
+    CHECK(count_rest(ends[1]) < QUEUED);
 }
 
 TEST(who_waits_for_an_answer_wakes_up_with_it_or_after_a_moment)
@@ -265,7 +421,7 @@ TEST(who_waits_for_an_answer_wakes_up_with_it_or_after_a_moment)
     CHECK(dlk_stream_wait(&stream));
     CHECK_EQ_INT(atomic_load(&stream.failure), DLK_STREAM_EOF);
     dlk_stream_disarm(&stream);
-    dlk_stream_close(&stream);
+    dlk_stream_close(&stream, DLK_END_ORDERLY);
     CHECK(dlk_stream_reap(&stream));
     dlk_stream_free(&stream);
 }
@@ -290,7 +446,7 @@ TEST(a_password_is_wiped_from_the_buffer_once_it_is_sent)
     CHECK(dlk_buf_append(&stream.out, "c4nary", 6));
     stream.secret = true;
     memory = stream.out.data;
-    dlk_stream_close(&stream);
+    dlk_stream_close(&stream, DLK_END_ORDERLY);
     CHECK(dlk_stream_reap(&stream));
     for (size_t i = 0; i < 6; i++)
         CHECK_EQ_INT(memory[i], 0);

@@ -25,6 +25,7 @@ typedef struct server {
     int fd;
     pthread_t thread;
     bool accepted;
+    bool breaks;  /* answers with what is no TLS */
     size_t heard; /* bytes */
     char asked_for[64];
 } server;
@@ -54,6 +55,10 @@ static void *serve(void *arg)
     int got;
     while (s->accepted && (got = SSL_read(ssl, data, sizeof(data))) > 0) {
         s->heard += (size_t)got;
+        if (s->breaks) {
+            (void)send(s->fd, "no record of TLS", 16, MSG_NOSIGNAL);
+            break;
+        }
         if (SSL_write(ssl, data, got) != got)
             break;
     }
@@ -69,13 +74,15 @@ static dlk_stream stream;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static dlk_tls *tls;
 
-static dlk_tls *make_tls(const char *ca)
+static dlk_tls *make_tls(const char *ca, const char *verify)
 {
     dlk_settings *settings = dlk_settings_new();
     dlk_tls *ret = NULL;
     dlock_error *err = NULL;
     dlock_err code =
         dlk_settings_set(settings, "tls.ca_file", certificates_path(&made, ca), &err);
+    if (code == DLOCK_OK)
+        code = dlk_settings_set(settings, "tls.verify", verify, &err);
     if (code == DLOCK_OK)
         code = dlk_tls_new(settings, &ret, &err);
     (void)harness_err(__FILE__, __LINE__, "dlk_tls_new", code, DLOCK_OK, err);
@@ -85,11 +92,11 @@ static dlk_tls *make_tls(const char *ca)
 }
 
 /* A stream and a server that are connected; by a pair of small buffers. */
-static bool start(server *s, const char *shows, const char *host)
+static bool start_as(server *s, server is, const char *host, const char *verify)
 {
     int ends[2], small = 4096;
-    *s = (server){.shows = shows};
-    if (!certificates_make(&made) || !(tls = make_tls("ca.pem")))
+    *s = is;
+    if (!certificates_make(&made) || !(tls = make_tls("ca.pem", verify)))
         return false;
     bool fine = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0 &&
                 setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)) == 0;
@@ -102,9 +109,14 @@ static bool start(server *s, const char *shows, const char *host)
     return harness_check(__FILE__, __LINE__, fine, "a stream and a server");
 }
 
+static bool start(server *s, const char *shows, const char *host)
+{
+    return start_as(s, (server){.shows = shows}, host, "full");
+}
+
 static void stop(server *s)
 {
-    dlk_stream_close(&stream);
+    dlk_stream_close(&stream, DLK_END_ORDERLY);
     (void)harness_check(__FILE__, __LINE__, dlk_stream_reap(&stream), "reaped");
     dlk_stream_free(&stream);
     pthread_join(s->thread, NULL);
@@ -228,6 +240,23 @@ TEST(a_server_that_is_not_trusted_hears_nothing_of_the_secret)
     CHECK_EQ_INT(s.heard, 0);
 }
 
+TEST(a_fault_that_was_tolerated_is_not_what_a_later_failure_is_told_as)
+{
+    server s;
+    char why[400];
+    CHECK(start_as(&s, (server){.shows = "selfsigned", .breaks = true}, "localhost",
+                   "insecure_none"));
+    CHECK(dlk_buf_append(&stream.out, "hello", 5));
+    int64_t end = limit();
+    while (!atomic_load(&stream.failure) && dlk_clock_now() < end)
+        round_trip();
+    CHECK_EQ_INT(dlk_stream_why(&stream, why, sizeof(why)), DLOCK_EPROTO);
+    CHECK(!strstr(why, "certificate"));
+    stop(&s);
+    CHECK(s.accepted);
+    CHECK_EQ_INT(s.heard, 5);
+}
+
 TEST(whatever_the_other_side_says_instead_of_tls_ends_the_stream)
 {
     static const char *const words[] = {"-ERR unknown command\r\n", "\x15\x03\x01", "",
@@ -235,7 +264,7 @@ TEST(whatever_the_other_side_says_instead_of_tls_ends_the_stream)
     char why[400];
     if (!certificates_make(&made))
         return;
-    CHECK((tls = make_tls("ca.pem")) != NULL);
+    CHECK((tls = make_tls("ca.pem", "full")) != NULL);
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         int ends[2];
         CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -256,7 +285,7 @@ TEST(whatever_the_other_side_says_instead_of_tls_ends_the_stream)
         char heard[4096] = "";
         CHECK(recv(ends[1], heard, sizeof(heard), 0) > 0);
         CHECK(!memmem(heard, sizeof(heard), "c4nary", 6));
-        dlk_stream_close(&stream);
+        dlk_stream_close(&stream, DLK_END_ORDERLY);
         CHECK(dlk_stream_reap(&stream));
         dlk_stream_free(&stream);
         close(ends[1]);

@@ -12,7 +12,7 @@ import warnings
 import dlock
 import dlock.aio
 import uvloop
-from world import LIMIT_S, SHORT_S, new_file, new_name, shared_redis
+from world import LIMIT_S, SHORT_S, Redis as Server, new_file, new_name, shared_redis
 
 ROUNDS = 300
 
@@ -249,6 +249,48 @@ class Everywhere:
 
         self.run_async(scene())
 
+    def test_what_was_never_connected_is_closed_without_a_word(self):
+        async def scene():
+            unused = self.client()
+            await unused.close()
+            self.assertTrue(unused.closed)
+            await unused.close()
+            async with self.client(lazy=True) as lazy:
+                pass
+            self.assertTrue(lazy.closed)
+            with self.assertRaises(dlock.ClosedError):
+                await lazy.lock(new_name()).acquire()
+
+        self.run_async(scene())
+
+    def test_a_block_may_be_left_by_another_task_than_entered_it(self):
+        async def scene():
+            async with self.client() as client:
+                lock = client.lock(new_name())
+                hold = await asyncio.create_task(lock.__aenter__())
+                self.assertEqual(hold.state, 'held')
+                await asyncio.create_task(lock.__aexit__(None, None, None))
+                self.assertEqual(hold.state, 'released')
+                self.assertFalse(lock.owned())
+
+        self.run_async(scene())
+
+    def test_a_first_try_waits_for_the_first_connection(self):
+        async def scene():
+            name = new_name()
+            for settings in ({}, {'lazy': True}):
+                client = self.client(**settings)
+                lock = client.lock(name)
+                self.assertTrue(await lock.acquire(blocking=False))
+                await lock.release()
+                await client.close()
+            async with self.client(lazy=True) as client:
+                await (await client.lock(name).hold(timeout=0)).release()
+                several = client.multi([new_name(), new_name()])
+                await (await several.hold(timeout=0)).release()
+
+        self.run_async(scene())
+
     def test_a_client_belongs_to_one_loop_at_a_time(self):
         client = self.client()
         lock = client.lock(new_name())
@@ -260,17 +302,20 @@ class Everywhere:
                 await lock.hold(timeout=SHORT_S)
 
             def elsewhere():
-                try:
-                    asyncio.run(lock.acquire())
-                except RuntimeError as why:
-                    failures.append(str(why))
+                for call in (lock.acquire, client.close):
+                    try:
+                        asyncio.run(call())
+                    except RuntimeError as why:
+                        failures.append(str(why))
 
             await asyncio.to_thread(elsewhere)
             await lock.release()
             await client.close()
 
         self.run_async(scene())
-        self.assertIn('another event loop', failures[0])
+        self.assertEqual(len(failures), 2)
+        for failure in failures:
+            self.assertIn('another event loop', failure)
 
     def test_each_loop_with_a_client_of_its_own_excludes_the_others(self):
         name, inside, most = new_name(), [], []
@@ -582,6 +627,27 @@ class Redis(Everywhere, unittest.TestCase):
 
         self.run_async(scene())
 
+    def test_a_semaphore_is_released_as_a_bounded_one(self):
+        async def scene():
+            async with self.client() as client:
+                semaphore = client.semaphore(new_name(), permits=3)
+                await asyncio.create_task(semaphore.acquire())
+                await semaphore.acquire()
+                await semaphore.acquire()
+                await semaphore.release(2)
+                for too_many in (ValueError, dlock.NotHeldError):
+                    with self.assertRaisesRegex(too_many, '2'):
+                        await semaphore.release(2)
+                self.assertTrue(semaphore.owned())
+                await semaphore.release()
+                with self.assertRaises(ValueError):
+                    await semaphore.release()
+                for wrong, kind in ((0, ValueError), ('1', TypeError), (None, TypeError)):
+                    with self.assertRaisesRegex(kind, 'n: '):
+                        await semaphore.release(wrong)
+
+        self.run_async(scene())
+
     def test_an_exported_hold_is_taken_over(self):
         async def scene():
             async with self.client() as giver, self.client() as taker:
@@ -641,6 +707,72 @@ class Redis(Everywhere, unittest.TestCase):
                     pass
 
         self.run_async(scene())
+
+
+class Leaving(unittest.TestCase):
+    """What comes out of ``async with Client(…)`` when the server is gone by its end."""
+
+    def setUp(self):
+        self.server = Server()
+        self.addCleanup(self.server.close)
+
+    def client(self):
+        return dlock.aio.Client(self.server.url, close_ms=100)
+
+    def leave(self, body):
+        async def scene():
+            async with self.client() as client:
+                hold = await client.lock(new_name()).hold()
+                self.server.stop()
+                await body()
+            self.assertEqual(hold.state, 'released')
+
+        with self.assertLogs('dlock', 'WARNING') as said:
+            try:
+                asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
+            finally:
+                self.assertIn('at the end of <dlock.aio.Client', said.output[-1])
+
+    def test_the_bodys_exception_goes_before_that_of_closing(self):
+        async def body():
+            raise ValueError('of the body')
+
+        with self.assertRaisesRegex(ValueError, 'of the body'):
+            self.leave(body)
+
+    def test_a_cancelled_body_stays_cancelled(self):
+        async def body():
+            asyncio.current_task().cancel()
+            await asyncio.sleep(LIMIT_S)
+
+        with self.assertRaises(asyncio.CancelledError):
+            self.leave(body)
+
+    def test_a_timeout_around_the_client_stays_a_timeout(self):
+        async def body():
+            async with asyncio.timeout(0):
+                await asyncio.sleep(LIMIT_S)
+
+        with self.assertRaises(TimeoutError) as raised:
+            self.leave(body)
+        self.assertNotIsInstance(raised.exception, dlock.DlockError)
+
+    def test_without_an_exception_it_is_logged_as_that_of_a_sync_client(self):
+        async def body():
+            pass
+
+        self.leave(body)
+
+    def test_a_client_that_is_closed_by_hand_says_that_a_release_is_not_confirmed(self):
+        async def scene():
+            client = self.client()
+            hold = await client.lock(new_name()).hold()
+            self.server.stop()
+            with self.assertRaises(dlock.UnknownOutcomeError):
+                await client.close()
+            self.assertEqual(hold.state, 'released')
+
+        asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
 
 
 if __name__ == '__main__':

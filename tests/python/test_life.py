@@ -329,6 +329,24 @@ class Ends(unittest.TestCase):
             print("end")
         ''', shared_redis().url)
 
+    def test_daemon_threads_that_wait_at_exit_print_nothing(self):
+        said = self.ends_well('''
+            import dlock, sys, threading, time
+            client = dlock.Client(sys.argv[1])
+            lock = client.lock("held")
+            lock.acquire()
+            started = []
+            def wait():
+                started.append(1)
+                lock.acquire()
+            for _ in range(8):
+                threading.Thread(target=wait, daemon=True).start()
+            while len(started) < 8:
+                time.sleep(0.001)
+            print("end")
+        ''', shared_redis().url)
+        self.assertEqual(said, '')
+
     def test_things_may_be_deleted_while_the_interpreter_ends(self):
         self.ends_well('''
             import dlock, sys

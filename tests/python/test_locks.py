@@ -1,12 +1,19 @@
 """Locks, holds, elections and guards, in memory and on a real Redis."""
 import asyncio
+import concurrent.futures
 import logging
 import threading
 import time
 import unittest
 
 import dlock
-from world import SHORT_S, Redis, new_file, new_name, shared_redis, wait_until
+from world import LIMIT_S, SHORT_S, Redis, new_file, new_name, shared_redis, wait_until
+
+
+def in_thread(call, *args):
+    """What a call in a thread of its own returns, or raises."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(call, *args).result(LIMIT_S)
 
 
 class OnRedis(unittest.TestCase):
@@ -46,6 +53,13 @@ class Everywhere(unittest.TestCase):
             with theirs.hold(timeout=0) as again:
                 self.assertGreater(again.token, held.token)
             self.assertFalse(theirs.locked())
+
+    def test_a_first_try_waits_for_the_first_connection(self):
+        for url in ('mem:', new_file(), shared_redis().url):
+            with self.subTest(url=url), dlock.Client(url, lazy=True) as client:
+                lock = client.lock(new_name())
+                self.assertTrue(lock.acquire(blocking=False))
+                lock.release()
 
     def test_a_wait_ends_with_the_release(self):
         for one, other in self.clients():
@@ -147,6 +161,59 @@ class Kinds(OnRedis):
             self.assertFalse(theirs.acquire(False))
         with self.assertRaises(dlock.ConflictError):
             self.client.semaphore('sem', 4).acquire(False)
+
+    def test_a_block_may_be_left_by_another_thread_than_entered_it(self):
+        # As the blocks of generators are that a thread pool runs: FastAPI's dependencies.
+        rwlock = self.client.rwlock(new_name())
+        for lock in (self.client.lock(new_name()),
+                     self.client.semaphore(new_name(), permits=2), rwlock.read, rwlock.write,
+                     self.client.multi([new_name(), new_name()]),
+                     self.client.election(new_name())):
+            with self.subTest(lock=lock):
+                hold = in_thread(lock.__enter__)
+                self.assertEqual(hold.state, 'held')
+                in_thread(lock.__exit__, None, None, None)
+                self.assertEqual(hold.state, 'released')
+                self.assertFalse(lock.owned())
+                self.assertEqual((lock._holds, lock._entered), ([], []))
+
+    def test_a_thread_leaves_its_own_block_before_anothers(self):
+        semaphore = self.client.semaphore(new_name(), permits=2)
+        with semaphore as mine:
+            other = in_thread(semaphore.__enter__)
+        self.assertEqual((mine.state, other.state), ('released', 'held'))
+        semaphore.__exit__(None, None, None)
+        self.assertEqual(other.state, 'released')
+
+    def test_a_semaphore_is_released_as_threadings_bounded_one(self):
+        semaphore = self.client.semaphore(new_name(), permits=3)
+        for _ in range(3):
+            semaphore.acquire()
+        semaphore.release(2)
+        self.assertEqual(len(semaphore._holds), 1)
+        for too_many in (ValueError, dlock.NotHeldError):
+            with self.assertRaisesRegex(too_many, '2'):
+                semaphore.release(2)
+        self.assertTrue(semaphore.owned())   # none or all
+        semaphore.release(n=1)
+        with self.assertRaises(ValueError):
+            semaphore.release()
+        for wrong, kind in ((0, ValueError), (-1, ValueError), ('1', TypeError), (True, TypeError),
+                            (None, TypeError)):
+            with self.subTest(wrong=wrong), self.assertRaisesRegex(kind, 'n: '):
+                semaphore.release(wrong)
+        other = self.other.semaphore(semaphore.name, permits=3)
+        for _ in range(3):
+            self.assertTrue(other.acquire(timeout=LIMIT_S))
+        other.release(3)
+
+    def test_every_permit_goes_back_though_one_was_lost(self):
+        semaphore = self.client.semaphore(new_name(), permits=2)
+        holds = [semaphore.hold(), semaphore.hold()]
+        semaphore.break_(holds[1].owner)
+        with self.assertRaises(dlock.LostError):
+            semaphore.release(2)
+        self.assertEqual(holds[0].state, 'released')
 
     def test_a_grant_is_handed_on_by_its_ticket(self):
         lock = self.client.lock('handed')
@@ -328,6 +395,35 @@ class Holding(unittest.TestCase):
         thread.start()
         thread.join()
         self.assertFalse(self.lock.owned())
+
+    def test_what_was_taken_again_in_a_block_goes_back_with_it_in_whatever_thread(self):
+        def take_again():
+            self.lock.__enter__()
+            self.lock.release()
+            self.lock.acquire()
+
+        in_thread(take_again)
+        in_thread(self.lock.__exit__, None, None, None)
+        self.assertFalse(self.lock.owned())
+
+    def test_a_lost_block_that_another_thread_leaves_releases_nobody_elses_hold(self):
+        lock = self.client.lock(new_name(), ttl=1)
+        lost = in_thread(lock.__enter__)
+        lock.break_()
+        wait_until('it is lost', lambda: lost.lost)
+        held = in_thread(lock.__enter__)
+        with self.assertRaises(dlock.LostError):
+            in_thread(lock.__exit__, None, None, None)
+        self.assertEqual(held.state, 'held')
+        in_thread(lock.__exit__, None, None, None)
+        self.assertEqual(held.state, 'released')
+
+    def test_a_block_that_nobody_entered_is_not_held(self):
+        with self.assertRaises(dlock.NotHeldError):
+            self.lock.__exit__(None, None, None)
+        lock = self.client.rlock(new_name())    # which is its thread's, as threading.RLock
+        with lock, self.assertRaises(dlock.NotHeldError):
+            in_thread(lock.__exit__, None, None, None)
 
     def test_threads_that_share_an_object_release_their_own(self):
         errors = []

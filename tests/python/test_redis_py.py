@@ -16,6 +16,7 @@ import unittest
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
+import dlock
 import redis
 from dlock.compat.redis import Lock, close
 from redis import exceptions
@@ -173,6 +174,36 @@ class OurTests(unittest.TestCase):
         child.join()
         self.assertEqual(child.exitcode, 0)
         self.assertFalse(lock.locked())
+
+    def test_a_token_that_is_handed_on_extends_in_this_process_and_owns_in_another(self):
+        lock = self.lock(new_name(), timeout=30)
+        lock.acquire()
+        other = self.lock(lock.name, timeout=30)
+        other.local.token = lock.local.token
+        self.assertTrue(other.owned())
+        self.assertTrue(other.extend(60))
+        self.assertGreater(self.redis.pttl(lock.name), 60_000)
+        lock.extend(60)
+        self.assertGreater(self.redis.pttl(lock.name), 120_000)
+        code = f"""
+import redis
+from dlock.compat.redis import Lock
+client = redis.Redis(port={shared_redis().port})
+lock = client.lock({lock.name!r}, lock_class=Lock, timeout=30)
+lock.local.token = {lock.local.token!r}
+print(lock.owned())
+lock.local.token = b'another'
+print(lock.owned())
+"""
+        said = subprocess.run([sys.executable, '-c', code], stdout=subprocess.PIPE, text=True,
+                              check=True).stdout
+        self.assertEqual(said.split(), ['True', 'False'])
+        other.release()
+
+    def test_a_name_that_is_not_utf_8_is_refused_by_name(self):
+        lock = self.lock(b'\xff')
+        with self.assertRaisesRegex(dlock.ConfigError, 'name: '):
+            lock.acquire()
 
     def test_extend_and_reacquire_move_the_keys_end(self):
         lock = self.lock(new_name(), timeout=30)

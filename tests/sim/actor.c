@@ -3,6 +3,7 @@
 
 #include "util/error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static void think(event *event);
@@ -82,45 +83,6 @@ static void begin_write(actor *a)
 
 /* ---- the life of a caller ---- */
 
-static void ask_for_it(actor *a)
-{
-    client *c = a->client;
-    int64_t now = client_time(c);
-    bool once = chance(&a->rand, 100), forever = chance(&a->rand, 200);
-    int64_t most = chance(&a->rand, 300) ? 50 : 4000;
-    int64_t wait_ms = forever ? -1 : between(&a->rand, 1, most);
-    a->name = (int)between(&a->rand, 0, s.config.names - 1);
-    a->mood = MOOD_WAITING;
-    a->hold = a->again = NULL;
-    a->asked_at = s.now;
-    /* Who only tries has its answer with one request; of a semaphore after those who tried before,
-     * because fewer permits than they wanted may be free. On ZooKeeper and memcached readers ask one
-     * after the other, too, and a request may take its time for each of them. */
-    bool in_turn = kind_counts() || ((c->session_ms || c->mc) && kind_has_sides());
-    int64_t tried = (in_turn ? MAX_ACTORS : 1) * 3000 * MS;
-    a->deadline = once ? now + tried : dlk_clock_after(now, wait_ms);
-    bool thread = chance(&a->rand, 600);
-    if (kind_counts() || kinds[s.config.kind].kind == DLOCK_ELECTION)
-        thread = false; /* there each acquire is an owner of its own */
-    a->wait = (dlk_wait){
-        .name = c->names[a->name],
-        .owner = thread ? (uint64_t)a->index + 1 : dlk_core_new_owner(&c->core),
-        .owner_is_thread = thread,
-        .once = once,
-        .terms = random_terms(&a->rand),
-    };
-    if (c->session_ms)
-        a->wait.terms = session_terms(c, a->wait.terms);
-    s.totals.acquires++;
-    tell(c->index, a->name, "caller %d acquires %c, ttl %lld ms (%s)", a->index,
-         'a' + a->name, (long long)a->wait.terms.ttl_ms,
-         once      ? "try"
-         : forever ? "forever"
-                   : "timed");
-    dlk_acquire_start(&c->core, &a->wait, once ? DLK_NEVER : a->deadline, now);
-    client_after(c);
-}
-
 static void free_hold(client *c, dlk_hold *hold)
 {
     dlk_grant *grant = hold->grant;
@@ -145,6 +107,106 @@ static void forget(actor *a)
     free_holds(a);
     a->mood = MOOD_THINKING;
     plan(a, between(&a->rand, 0, 50 * MS));
+}
+
+/* ---- handing on ---- */
+
+/* Instead of its release: whoever wants a lock next may find the ticket. Not in the end, when nobody
+ * comes any more who would. */
+static bool hand_on(actor *a)
+{
+    client *c = a->client;
+    ticket *left = &s.tickets[a->name];
+    const dlk_grant *grant = a->hold->grant;
+    uint64_t number = grant->number;
+    int64_t now = client_time(c), rest = grant->lease.ends_at - now;
+    if (!s.config.hands_on || s.now > s.config.duration || a->again ||
+        !chance(&a->rand, 600) || dlk_export(&c->core, a->hold, now) != DLOCK_OK)
+        return false;
+    (void)snprintf(left->giver, sizeof(left->giver), "%s:%llu", c->uuid,
+                   (unsigned long long)number); /* fits */
+    left->shared = grant->terms.shared;
+    left->take = grant->terms.take;
+    orphans_may_last(a->name, 2 * rest + SEC); /* nobody's until it is taken over */
+    tell(c->index, a->name, "caller %d hands %c on, #%llu", a->index, 'a' + a->name,
+         (unsigned long long)number);
+    forget(a);
+    client_after(c);
+    return true;
+}
+
+/* Instead of an acquire. */
+static bool take_over(actor *a)
+{
+    client *c = a->client;
+    int name = (int)between(&a->rand, 0, s.config.names - 1);
+    const ticket *left = &s.tickets[name];
+    char *giver = s.tickets[name].giver;
+    int64_t now = client_time(c);
+    if (!giver[0] || !chance(&a->rand, 800))
+        return false;
+    a->name = name;
+    a->mood = MOOD_WAITING;
+    a->hold = a->again = NULL;
+    a->asked_at = s.now;
+    a->deadline = dlk_clock_after(now, between(&a->rand, 100, 4000));
+    a->wait = (dlk_wait){
+        .name = c->names[name],
+        .owner = dlk_core_new_owner(&c->core),
+        .terms = random_terms(&a->rand),
+    };
+    a->wait.terms.shared = left->shared; /* a reader's lock is no writer's */
+    a->wait.terms.take = left->take;
+    if (chance(&a->rand, 500)) /* a renewal would mend what is wrong with the lease */
+        a->wait.terms.renewal = DLK_RENEW_OFF;
+    s.totals.acquires++;
+    tell(c->index, name, "caller %d takes %c over, ttl %lld ms", a->index, 'a' + name,
+         (long long)a->wait.terms.ttl_ms);
+    dlk_import_start(&c->core, &a->wait, giver, a->deadline, now);
+    giver[0] = '\0';
+    client_after(c);
+    return true;
+}
+
+static void ask_for_it(actor *a)
+{
+    client *c = a->client;
+    if (s.config.hands_on && take_over(a))
+        return;
+    int64_t now = client_time(c);
+    bool once = chance(&a->rand, 100), forever = chance(&a->rand, 200);
+    int64_t most = chance(&a->rand, 300) ? 50 : 4000;
+    int64_t wait_ms = forever ? -1 : between(&a->rand, 1, most);
+    a->name = (int)between(&a->rand, 0, s.config.names - 1);
+    a->mood = MOOD_WAITING;
+    a->hold = a->again = NULL;
+    a->asked_at = s.now;
+    /* Who only tries has its answer with one request; of a semaphore after those who tried before,
+     * because fewer permits than they wanted may be free. On ZooKeeper and memcached readers ask one
+     * after the other, too, and a request may take its time for each of them. */
+    bool in_turn = kind_counts() || ((c->session_ms || c->mc) && kind_has_sides());
+    int64_t tried = (in_turn ? MAX_ACTORS : 1) * 3000 * MS;
+    a->deadline = once ? now + tried : dlk_clock_after(now, wait_ms);
+    bool thread = chance(&a->rand, 600);
+    if (kind_counts() || kind_of_client(c) == DLOCK_ELECTION)
+        thread = false; /* there each acquire is an owner of its own */
+    a->wait = (dlk_wait){
+        .name = c->names[a->name],
+        .owner = thread ? (uint64_t)a->index + 1 : dlk_core_new_owner(&c->core),
+        .owner_is_thread = thread,
+        .once = once,
+        .terms = random_terms(&a->rand),
+    };
+    if (c->session_ms)
+        a->wait.terms = session_terms(c, a->wait.terms);
+    s.totals.acquires++;
+    tell(c->index, a->name, "caller %d acquires %c, ttl %lld ms (%s)", a->index,
+         'a' + a->name, (long long)a->wait.terms.ttl_ms,
+         once      ? "try"
+         : forever ? "forever"
+                   : "timed");
+    dlk_acquire_start(&c->core, &a->wait, once ? DLK_NEVER : a->deadline, now);
+    client_after(c);
 }
 
 /* The same owner once more: another hold of the same grant, at once. Who writes may read. */
@@ -310,7 +372,8 @@ static void work(actor *a)
     if (held && a->hold->grant->terms.renewal == DLK_RENEW_FED)
         dlk_grant_feed(&c->core, a->hold->grant, client_time(c));
     if (!held || a->writes_left-- <= 0) {
-        let_go(a);
+        if (!held || !hand_on(a))
+            let_go(a);
         return;
     }
     if (s.config.mode == MODE_MEMCACHED && chance(&a->rand, 200))

@@ -11,7 +11,7 @@ bool is_local(void)
 
 bool has_sessions(void)
 {
-    return s.config.mode == MODE_ZOOKEEPER || s.config.mode == MODE_ETCD;
+    return sim_traits()->session;
 }
 
 /* ---- who has it ---- */
@@ -128,11 +128,12 @@ static given *given_to(int name, const wish *it)
     return NULL;
 }
 
-/* A grant that is asked for again has its token again, or, where that was lost, a larger one. */
+/* A grant that is asked for again has its token again, or, where that was lost, a larger one; or the
+ * first once more, where a failover has brought back what was lost before it. */
 static void check_token(int name, const wish *it, int64_t token)
 {
     given *before = given_to(name, it);
-    if (before && before->token == token)
+    if (before && (before->token == token || before->before == token))
         return;
     if (token <= s.granted_token[name] && !tokens_may_repeat())
         violated(name, "the token %lld of %c isn't larger than %lld", (long long)token,
@@ -141,7 +142,8 @@ static void check_token(int name, const wish *it, int64_t token)
         s.granted_token[name] = token;
     if (!before)
         before = &s.given[name][s.given_count[name]++ % MAX_GIVEN];
-    *before = (given){it->sender, it->number, token};
+    bool again = before->sender == it->sender && before->number == it->number;
+    *before = (given){it->sender, it->number, token, again ? before->token : 0};
 }
 
 void check_given(int name, const wish *it, int64_t token)
@@ -231,6 +233,16 @@ static bool waits_long(const client *c, int name)
     return false;
 }
 
+/* When a client last died, or was born. */
+static int64_t last_death(void)
+{
+    int64_t last = 0;
+    for (int i = 0; i < s.config.clients; i++)
+        if (s.clients[i].up_since > last)
+            last = s.clients[i].up_since;
+    return last;
+}
+
 static int64_t free_for(int name)
 {
     holder by;
@@ -238,7 +250,12 @@ static int64_t free_for(int name)
     s.free_grants[name] = s.grants_of[name];
     if (service_holder(name, &by) || !same || s.free_since[name] == 0)
         s.free_since[name] = s.now;
-    return s.now - s.free_since[name];
+    int64_t since = s.free_since[name];
+    /* Each who dies in a fair lock's line is waited for: clients that are killed again and again
+     * keep the others waiting for as long. */
+    if (kind_is_fair() && last_death() > since)
+        since = last_death();
+    return s.now - since;
 }
 
 /* Nobody is told of a wipe, nor when a lease ends: that is what polls are for. */
@@ -263,8 +280,9 @@ static int64_t patience(const client *c)
     if (s.config.mode == MODE_ETCD && !hears)
         return look +
                6 * SEC; /* a watch that has gone deaf is believed for five seconds */
-    if (s.config.kind == KIND_FAIR)
-        return look + 4 * SEC; /* who is silent for three seconds is taken for dead */
+    if (kind_is_fair())
+        /* Who is silent for three seconds by the server's clock is taken for dead. */
+        return look + 4 * SEC + s.server.set_back;
     return hears ? SEC : look;
 }
 

@@ -2,6 +2,7 @@
  * asks goes over the wire (net.c) or to the table (table.c). */
 #include "sim.h"
 
+#include "backends/limits.h"
 #include "util/error.h"
 #include "util/point.h"
 
@@ -298,18 +299,22 @@ static const dlk_port port = {
 
 /* ---- beginning ---- */
 
+/* Nothing about the backend is written down a second time here. */
+const dlk_traits *sim_traits(void)
+{
+    static const dlk_traits local = DLK_LOCAL_TRAITS;
+    return is_local() ? &local : &s.service->type->traits;
+}
+
 static void make_core(client *c)
 {
     dlk_port mine = port;
     mine.world = c;
-    const dlk_limits limits = {
-        .margin = {is_local() ? 0 : 1, is_local() ? 0 : 2},
-        .timeout_ms = 3000,
-        .poll_ms = SIM_POLL_MS,
-        .backoff_min_ms = 50,
-        .backoff_max_ms = 2000,
-        .session = has_sessions(),
-    };
+    dlk_limits limits = dlk_backend_limits(sim_traits());
+    limits.timeout_ms = 3000;
+    limits.poll_ms = SIM_POLL_MS;
+    limits.backoff_min_ms = 50;
+    limits.backoff_max_ms = 2000;
     if (!dlk_core_init(&c->core, &mine, &limits, dlk_rand_next(&c->rand)))
         abort();
 }
@@ -322,8 +327,8 @@ static dlk_name *new_name(client *c, int index)
         abort();
     name->key = (dlk_key){.name = texts[index],
                           .size = 1,
-                          .kind = kinds[s.config.kind].kind,
-                          .queues = is_local()};
+                          .kind = kind_of_client(c),
+                          .settings = c->settings};
     if (!is_local())
         s.service->key_open(c, &name->key);
     else if (dlk_local_key_open(&c->process.local->base, &name->key, NULL))

@@ -251,7 +251,7 @@ bool fault_is_of_wire(fault what)
 
 step step_of(const dlk_ask *ask)
 {
-    if (ask->verb == DLK_ACQUIRE)
+    if (ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT)
         return STEP_ACQUIRE;
     if (ask->verb == DLK_RENEW || ask->verb == DLK_VERIFY)
         return STEP_RENEW;
@@ -293,6 +293,7 @@ static void jump_server_clock(dlk_rand *dice)
     int64_t by = between(dice, 1, 100) * between(dice, 1, back ? 100 : 600) * MS;
     s.server.wall += back ? -by : by;
     s.server.wall_was_back |= back;
+    s.server.set_back += back ? by : 0;
     tell(SERVER, ALL_NAMES, "the server's clock jumps by %.3f s",
          (double)(back ? -by : by) / (double)SEC);
     lost_everywhere(40 * SEC + (back ? by : 0));

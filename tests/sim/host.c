@@ -101,12 +101,14 @@ told_log(dlk_host *host, dlock_level level, const char *format, ...)
 
 void host_begin(client *c)
 {
+    c->kicks = DLK_KICKS_INIT;
     c->host = (dlk_host){.answered = told_answer,
                          .notified = told_free,
                          .revoked = told_revoked,
                          .lost = told_lost,
                          .link = told_link,
                          .log = told_log,
+                         .kicks = &c->kicks,
                          .uuid = c->uuid,
                          .name = "sim",
                          .rand = &c->rand};

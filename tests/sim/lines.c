@@ -181,7 +181,7 @@ bool lines_were_lost(uint64_t since)
 
 void check_line(const message *m)
 {
-    bool fair = s.config.kind == KIND_FAIR;
+    bool fair = kind_is_fair();
     if (m->verb == DLK_ACQUIRE) {
         note_back(m, m->number);
         if (m->reply == DLK_HELD && !m->once)
@@ -232,8 +232,7 @@ static bool may_stay(const model *m, const model_key *key)
     if (strstr(name, "token") && key->type == MODEL_STRING)
         return true;
     /* A place that comes back with an old copy is taken by whoever looks at the line next. */
-    if (s.config.kind == KIND_FAIR &&
-        (key->type == MODEL_LIST || key->type == MODEL_ZSET))
+    if (kind_is_fair() && (key->type == MODEL_LIST || key->type == MODEL_ZSET))
         return lines_were_lost(1) || only_of_the_dead(key);
     if (kind_counts() && key->name.size == 1)
         return strtoll(key->items[0].name.data, NULL, 10) <= SIM_PERMITS;

@@ -395,7 +395,7 @@ static void usage(void)
     (void)fprintf(stderr, "usage: sim [SECONDS [FIRST_SEED]] [--seed SEED] [--mode "
                           "mem|file|redis|zookeeper|memcached|etcd|KIND]\n"
                           "           [--operations N] [--runs N] [--workers N] [--least "
-                          "N] [--regressions FILE]\n"
+                          "N] [--regressions FILE] [--hands-on true]\n"
                           "           [--line RUN] [--timeline FILE] [--plant NUMBER]\n");
     exit(2);
 }
@@ -428,6 +428,8 @@ static bool set_option(options *o, const char *key, const char *value)
         o->mode = mode_named(value);
     else if (strcmp(key, "--operations") == 0)
         o->operations = strtoll(value, NULL, 10);
+    else if (strcmp(key, "--hands-on") == 0)
+        sim_hands_on = strcmp(value, "true") == 0;
     else if (strcmp(key, "--runs") == 0)
         o->runs = strtoll(value, NULL, 10);
     else if (strcmp(key, "--workers") == 0)

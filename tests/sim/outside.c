@@ -96,28 +96,28 @@ void table_look(void)
         const dlk_row *row = row_of(n);
         if (!row)
             continue;
-        const dlk_record *record = &row->record[row->word & 1];
+        const dlk_record record = dlk_row_record(row);
         dlk_record *last = &s.table.last[n];
-        bool same = record->owner == last->owner && record->number == last->number &&
-                    record->token == last->token;
-        *last = *record;
-        if (same || record->owner == 0)
+        bool same = record.owner == last->owner && record.number == last->number &&
+                    record.token == last->token;
+        *last = record;
+        if (same || record.owner == 0)
             continue;
-        client *c = client_of(record->owner);
+        client *c = client_of(record.owner);
         bool lives = c && !c->dead;
         tell(SERVER, n, "%c goes to #%llu of %s %d", 'a' + n,
-             (unsigned long long)record->number, lives ? "client" : "a dead client",
+             (unsigned long long)record.number, lives ? "client" : "a dead client",
              c ? c->index : NOBODY);
         if (lives)
-            check_order(n, c, record->number);
+            check_order(n, c, record.number);
         const wish it = {.client = lives ? c->index : NOBODY,
-                         .sender = (int)record->owner,
-                         .number = record->number,
+                         .sender = (int)record.owner,
+                         .number = record.number,
                          .take = 1};
-        check_given(n, &it, record->token);
+        check_given(n, &it, record.token);
         if (!lives)
             continue;
-        line_leave(n, c->index, record->number);
+        line_leave(n, c->index, record.number);
         c->given[n] = ++s.table.turns;
     }
 }
@@ -170,7 +170,7 @@ static void read_meaning(meaning *ret)
         const dlk_row *row = row_of(n);
         if (!row)
             continue;
-        ret->record[n] = row->record[row->word & 1];
+        ret->record[n] = dlk_row_record(row);
         const dlk_seat *seat = dlk_seat_at(view, row->first);
         while (seat && ret->size[n] < MAX_LINE * 2) {
             if (dlk_member_of(view, seat->owner))

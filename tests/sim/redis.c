@@ -12,6 +12,7 @@
 #include <string.h>
 
 static void redis_wake(client *c);
+static void end_detours(client *c);
 
 /* ---- its life ---- */
 
@@ -28,6 +29,7 @@ static void redis_join(client *c)
         abort();
     dlk_uri_free(uri);
     c->redis = (dlk_redis *)backend;
+    dlk_list_init(&c->detours);
 }
 
 /* As if the client's own thread ran. */
@@ -47,6 +49,8 @@ static void redis_start(client *c)
 
 static void redis_stop(client *c)
 {
+    c->connected = false; /* what is asked from now on takes no way at all */
+    end_detours(c);
     AS(c, dlk_redis_backend.stop(&c->redis->base));
     client_digest(c);
 }
@@ -84,7 +88,7 @@ static void run_drive(event *e)
         return;
     dlk_backend *base = &c->redis->base;
     int64_t now = client_time(c);
-    AS(c, dlk_redis_backend.arm(base); dlk_redis_backend.sleep(base, DLK_NEVER);
+    AS(c, dlk_redis_backend.arm(base); dlk_redis_backend.sleep(base, DLK_NEVER, 0);
        dlk_redis_backend.process(base, now));
     redis_tick(c);
     client_after(c);
@@ -115,10 +119,69 @@ static int64_t redis_after(client *c)
 
 /* ---- what it is asked ---- */
 
+/* In a cluster whose slots move: the node that is asked first says who has the slot by now, and the
+ * request is sent on to that one, where others of the same lock may have arrived meanwhile. Nothing
+ * breaks over it, and the answer comes as ever. (The nodes that have the slot are one server here.) */
+typedef struct detour {
+    dlk_list link; /* in client->detours */
+    event event;
+    client *of;
+    dlk_ask *ask;
+} detour;
+
+static dlk_ask *end_detour(detour *d)
+{
+    dlk_ask *ask = d->ask;
+    dlk_list_remove(&d->link);
+    event_cancel(&d->event);
+    free(d);
+    return ask;
+}
+
+static void end_detours(client *c)
+{
+    dlk_list *first;
+    while ((first = dlk_list_first(&c->detours))) {
+        dlk_ask *ask = end_detour(DLK_LIST_ITEM(first, detour, link));
+        ask->reply = DLK_NOT_SENT;
+        c->host.answered(&c->host, ask);
+    }
+}
+
+static void run_detour(event *e)
+{
+    detour *d = e->of;
+    client *c = d->of;
+    if (client_put_off(c, e))
+        return;
+    dlk_ask *ask = end_detour(d);
+    AS(c, dlk_redis_backend.ask(&c->redis->base, ask, client_time(c)));
+    if (ask->reply != DLK_PENDING)
+        c->host.answered(&c->host, ask);
+    client_after(c);
+}
+
+static bool takes_detour(client *c, dlk_ask *ask)
+{
+    if (!kind_moves() || !ask->grant || !c->connected || s.ending ||
+        !chance(&c->rand, 60))
+        return false;
+    detour *d = calloc(1, sizeof(*d));
+    if (!d)
+        abort();
+    *d = (detour){.of = c, .ask = ask};
+    dlk_list_append(&c->detours, &d->link);
+    event_at(&d->event, s.now + between(&c->rand, 100 * 1000, 300 * MS), run_detour, d);
+    tell(c->index, ask->key->name[0] - 'a', "its %s #%llu is sent on",
+         verb_name(ask->verb), (unsigned long long)ask->number);
+    ask->reply = DLK_PENDING;
+    return true;
+}
+
 static void redis_ask(client *c, dlk_ask *ask, int64_t now)
 {
     ask->reply = DLK_NOT_SENT;
-    if (!c->dead)
+    if (!c->dead && !takes_detour(c, ask))
         AS(c, dlk_redis_backend.ask(&c->redis->base, ask, now));
 }
 
@@ -129,7 +192,7 @@ static void redis_watch(client *c, dlk_key *key, bool on, int64_t now)
 
 static bool redis_idle(const client *c)
 {
-    return dlk_flight_is_empty(&c->redis->flight);
+    return dlk_flight_is_empty(&c->redis->flight) && dlk_list_empty(&c->detours);
 }
 
 /* It would be told at once that somebody has released something. */
@@ -141,10 +204,11 @@ bool redis_hears(const client *c)
 
 static bool attends(int name)
 {
-    return s.config.kind != KIND_FAIR || lines_attend(name);
+    return !kind_is_fair() || lines_attend(name);
 }
 
 const service redis_service = {
+    .type = &dlk_redis_backend,
     .begin = server_begin,
     .end = server_end,
     .join = redis_join,

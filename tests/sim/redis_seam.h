@@ -8,11 +8,11 @@
 #define SIM_REDIS_SEAM_H
 
 #include "util/clock.h"
+#include "util/descriptor.h"
 
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,18 +22,17 @@ int64_t sim_clock_now(void);
 
 /* Says which connections can be read, and doesn't sleep: the simulator calls when they can. */
 int sim_ppoll(struct pollfd *set, nfds_t count);
-#define ppoll(set, count, left, mask)                                                    \
-    ((void)(left), (void)(mask), sim_ppoll((set), (count)))
 #define nanosleep(time, left) ((void)(time), 0)
 
-/* The eventfd that wakes a sleeping driver: none sleeps. */
 static inline long sim_syscall(long number, ...)
 {
     (void)number;
     return 0;
 }
-#define syscall(...)          sim_syscall(__VA_ARGS__)
-#define eventfd(value, flags) 3
-#define close(fd)             sim_syscall(fd)
+#define syscall(...) sim_syscall(__VA_ARGS__)
+#define close(fd)    sim_syscall(fd)
+#undef DLK_FD
+#define DLK_FD(make)     (make)
+#define dlk_fd_close(fd) ((void)(fd))
 
 #endif

@@ -9,6 +9,7 @@
 #include "backends/local/file.h"
 #include "backends/local/process.h"
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/thread.h"
 
 #include <poll.h>
@@ -59,6 +60,9 @@ bool sim_thread_start(void *watch);
 #define dlk_thread_start(thread, name, run, arg) ((void)(run), sim_thread_start(arg))
 #define pthread_join(thread, ret)                0
 #define close(fd)                                ((void)(fd), 0)
+#undef DLK_FD
+#define DLK_FD(make)     (make)
+#define dlk_fd_close(fd) ((void)(fd))
 
 /* The file is always what it was. */
 #define dlk_file_check(file, table, err)   ((void)(err), DLOCK_OK)

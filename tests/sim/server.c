@@ -2,6 +2,7 @@
  * answers means for the promises. Leases end by its time of day, which may jump. */
 #include "net.h"
 
+#include "backends/redis/asks.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/redis.h"
 #include "util/error.h"
@@ -14,6 +15,7 @@
 /* An operator's end: never connected, its requests are carried out at once. */
 static struct {
     dlk_host host;
+    dlk_kicks kicks;
     dlk_rand rand;
     dlk_settings *settings;
     dlk_redis *redis;
@@ -62,8 +64,10 @@ static void begin_operator(void)
     static const char *const texts[MAX_NAMES] = {"a", "b", "c"};
     dlk_backend *backend = NULL;
     dlk_uri *uri = NULL;
+    operator.kicks = DLK_KICKS_INIT;
     operator.host =(dlk_host){.answered = told_nothing,
                               .link = link_is,
+                              .kicks = &operator.kicks,
                               .uuid = "ffffffff-0000-4000-8000-000000000000",
                               .name = "operator",
                               .rand = &operator.rand };
@@ -118,11 +122,12 @@ void server_end(void)
 static void recreate(const dlk_arg *args, size_t count)
 {
     dlk_buf ignored = {0};
-    if (count < 6 || model_find(&s.server.model, &args[3]))
+    const size_t lease = count - 1 - DLK_REDIS_BOUNDS;
+    if (count < 6 + DLK_REDIS_BOUNDS || model_find(&s.server.model, &args[3]))
         return;
-    const dlk_arg hset[] = {dlk_arg_text("hset"), args[3], args[count - 2],
+    const dlk_arg hset[] = {dlk_arg_text("hset"), args[3], args[lease - 1],
                             dlk_arg_text("1")};
-    const dlk_arg expire[] = {dlk_arg_text("pexpire"), args[3], args[count - 1]};
+    const dlk_arg expire[] = {dlk_arg_text("pexpire"), args[3], args[lease]};
     model_call(&s.server.model, hset, 4, &ignored);
     model_call(&s.server.model, expire, 3, &ignored);
     dlk_buf_free(&ignored);

@@ -39,6 +39,10 @@ static kind kind_in_turn(mode of, uint64_t seed)
     return (enum kind)(first + (int)(seed % (uint64_t)count));
 }
 
+bool sim_hands_on;
+static const kind can_be_imported[] = {KIND_HANDOVER, KIND_MUTEX,     KIND_STRING,
+                                       KIND_FAIR,     KIND_TIMESTAMP, KIND_RUEIDIS};
+
 config config_of(uint64_t seed, int which)
 {
     static const enum mode turns[] = {MODE_REDIS, MODE_FILE, MODE_REDIS, MODE_MEM};
@@ -64,6 +68,13 @@ config config_of(uint64_t seed, int which)
         c.kind = KIND_MUTEX;
     else if (!kind_is_there(c.kind))
         c.kind = KIND_HANDOVER;
+    if (sim_hands_on) {
+        c.mode = MODE_REDIS;
+        c.kind = can_be_imported[seed % (sizeof(can_be_imported) / sizeof(kind))];
+    }
+    /* Its own draw: older seeds stay what they were. */
+    c.hands_on = sim_hands_on || ((c.mode == MODE_REDIS || c.mode == MODE_MEMCACHED) &&
+                                  mix(seed, 1000, 0) % 3 == 0);
     return c;
 }
 
@@ -83,6 +94,8 @@ void config_print(FILE *to, const config *c)
     (void)fprintf(to, " seed=%" PRIu64 " clients=%d actors=%d names=%d ns=%" PRId64,
                   c->seed, c->clients, c->actors, c->names, c->duration);
     (void)fprintf(to, " faults=0x%" PRIx64, c->faults);
+    if (c->hands_on)
+        (void)fprintf(to, " hands_on=1");
     if (c->chosen)
         (void)fprintf(to, " only=");
     for (size_t i = 0; c->chosen && i < c->only_count; i++) {
@@ -160,7 +173,7 @@ static bool within(uint64_t value, uint64_t low, uint64_t high)
 
 bool config_parse(const char *text, config *ret, struct struck **ret_only)
 {
-    uint64_t seed, clients, actors, names, ns, faults;
+    uint64_t seed, clients, actors, names, ns, faults, hands_on = 0;
     *ret_only = NULL;
     *ret = (config){.mode = MODE_COUNT};
     for (int m = 0; m < MODE_COUNT; m++)
@@ -175,6 +188,7 @@ bool config_parse(const char *text, config *ret, struct struck **ret_only)
         return false;
     if (!parse_kind(text, &ret->kind))
         return false;
+    ret->hands_on = number_after(text, " hands_on=", &hands_on) && hands_on;
     ret->seed = seed;
     ret->clients = (int)clients;
     ret->actors = (int)actors;

@@ -78,6 +78,8 @@ typedef enum kind {
     KIND_TIMESTAMP,
     KIND_RUEIDIS,
     KIND_REPLICATED, /* a mutex that a replica has, too; it has rows of its own */
+    KIND_MOVED, /* … in a cluster whose slots move: some requests are sent on; the same */
+    KIND_MOVED_FAIR,
     /* from here on ZooKeeper's */
     KIND_CURATOR,
     KIND_CURATOR_RW,
@@ -200,6 +202,7 @@ typedef struct config {
     int clients, actors, names;
     int64_t duration; /* ns of true time during which faults happen */
     uint64_t faults;  /* bit set of what may happen */
+    bool hands_on;    /* some grants are handed on to another client */
     bool chosen;      /* only what is in `only`, instead of drawing */
     const struct struck *only;
     size_t only_count;
@@ -240,6 +243,7 @@ typedef struct server {
     double rate;        /* of its clock to true time */
     int64_t wall;       /* … and how far it was set */
     bool wall_was_back; /* set back at some time */
+    int64_t set_back;   /* by so much in all */
     model model;
     model_keys snapshot;
     int64_t snapshot_at;
@@ -319,6 +323,7 @@ typedef struct actor {
 /* One end of a table: a process with a backend of its own. */
 typedef struct process {
     dlk_host host;
+    dlk_kicks kicks;
     dlk_local *local;
     dlk_table view; /* its own, with its pid */
     char uuid[40], name[40];
@@ -354,6 +359,7 @@ struct client {
     /* a service behind a wire */
     dlk_settings *settings;
     dlk_host host;
+    dlk_kicks kicks;
     char uuid[DLK_UUID_SIZE];
     struct dlk_zk *zk;
     int64_t session_ms;
@@ -363,6 +369,7 @@ struct client {
     wire *commands, *messages; /* the last of each */
     event drive;               /* its driver reads and digests */
     dlk_list answers;          /* dlk_ask.link, to be digested */
+    dlk_list detours;          /* redis.c: what another node has been asked */
     int64_t unreachable_until, news_lost_until, news_odd_until;
     bool news_late;
 
@@ -384,12 +391,13 @@ struct client {
 typedef struct given {
     int sender;
     uint64_t number;
-    int64_t token;
+    int64_t token, before; /* the last, and one that was lost and may come back */
 } given;
 
 /* A service behind a wire: a client's end of it, and the rest. */
 typedef struct holder holder;
 typedef struct service {
+    const dlk_backend_type *type;
     void (*begin)(void);
     void (*end)(void);
     void (*heal)(void); /* NULL: sim.server's times are all there is */
@@ -423,6 +431,13 @@ typedef struct service {
     void (*check_rest)(void);
 } service;
 
+/* A grant that was handed on: who gave it, '' when somebody has taken it; and what it was. */
+typedef struct ticket {
+    char giver[DLK_UUID_SIZE + 24];
+    bool shared;
+    int32_t take;
+} ticket;
+
 typedef struct sim {
     config config;
     const service *service; /* NULL: the table */
@@ -445,6 +460,7 @@ typedef struct sim {
     bool given_back[MAX_NAMES]; /* redis: free, and not because a lease only ran out */
     int64_t orphan_since[MAX_NAMES];   /* held for nobody; 0: not so */
     int64_t unheard_since[MAX_NAMES];  /* given to who doesn't know; 0: not so */
+    ticket tickets[MAX_NAMES];         /* of who was handed on last */
     int64_t resource[MAX_NAMES];       /* the highest token that wrote */
     int64_t granted_token[MAX_NAMES];  /* the highest ever given */
     given given[MAX_NAMES][MAX_GIVEN]; /* the last grants that had one */
@@ -536,6 +552,11 @@ mode kind_mode(kind which);     /* whose it is; the table's are redis' */
 bool kind_counts(void);         /* permits … */
 int kind_permits(void);         /* … so many */
 bool kind_has_sides(void);
+bool kind_is_fair(void);
+bool kind_moves(void); /* its slots do */
+/* What its names are to a client, and whether one of another kind was refused for that. */
+dlock_kind kind_of_client(const client *c);
+bool kind_is_refused(const dlock_error *error);
 bool kind_forgets(void); /* who died gives back, when its lease ends */
 int server_holders(int name, holder ret[MAX_HELD]);
 
@@ -626,7 +647,8 @@ typedef struct wish {
     int32_t take;
 } wish;
 bool is_local(void);
-bool has_sessions(void); /* a client's locks go with what it keeps alive */
+const dlk_traits *sim_traits(void); /* the type's own: what its clients have to go by */
+bool has_sessions(void);            /* a client's locks go with what it keeps alive */
 /* The service gives the lock to this grant now. */
 void check_given(int name, const wish *what, int64_t token);
 bool is_calm(int64_t until); /* that was long enough ago for polls to have mended it */
@@ -664,6 +686,8 @@ bool run(const config *how, totals *ret); /* false: violated */
 /* ---- shrink.c ---- */
 /* Of a mode, or MODE_COUNT + kind; which < 0: by the seed. */
 config config_of(uint64_t seed, int which);
+extern bool
+    sim_hands_on; /* all of Redis' locks that can be handed on, and in every run */
 void config_print(FILE *to, const config *how);
 bool config_parse(const char *text, config *ret, struct struck **ret_only);
 /* The shortest schedule found that still fails, within so many seconds. The faults are in *ret_only. */

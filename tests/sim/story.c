@@ -34,6 +34,7 @@ const char *verb_name(dlk_verb verb)
     return verb == DLK_ACQUIRE  ? "acquire"
            : verb == DLK_RENEW  ? "renew"
            : verb == DLK_VERIFY ? "verify"
+           : verb == DLK_IMPORT ? "import"
                                 : "release";
 }
 

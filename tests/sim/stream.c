@@ -4,6 +4,7 @@
 #include "sim.h"
 
 #include "net/dial.h"
+#include "net/kicks.h"
 #include "net/stream.h"
 
 #include <errno.h>
@@ -60,6 +61,26 @@ int sim_ppoll(struct pollfd *set, nfds_t count)
     return ready;
 }
 
+/* ---- kicks: none sleeps ---- */
+
+bool dlk_kicks_open(dlk_kicks *kicks)
+{
+    (void)kicks;
+    return true;
+}
+
+void dlk_kick(dlk_kicks *kicks)
+{
+    (void)kicks;
+}
+
+bool dlk_kicks_poll(dlk_kicks *kicks, struct pollfd *polls, size_t count, uint32_t seen,
+                    bool doze, int64_t until)
+{
+    (void)kicks, (void)seen, (void)doze, (void)until;
+    return sim_ppoll(polls, count) > 0;
+}
+
 /* ---- streams ---- */
 
 void dlk_stream_init(dlk_stream *stream)
@@ -77,8 +98,9 @@ void dlk_stream_open(dlk_stream *stream, int fd)
     atomic_store(&stream->fd, fd);
 }
 
-void dlk_stream_close(dlk_stream *stream)
+void dlk_stream_close(dlk_stream *stream, dlk_ending ending)
 {
+    (void)ending;
     wire *w = net_wire(atomic_load(&stream->fd));
     if (stream->closing || atomic_load(&stream->fd) < 0)
         return;
@@ -103,11 +125,6 @@ void dlk_stream_free(dlk_stream *stream)
 {
     dlk_buf_free(&stream->out);
     dlk_buf_free(&stream->sending);
-}
-
-void dlk_stream_forked(dlk_stream *stream)
-{
-    (void)stream; /* nobody forks here */
 }
 
 bool dlk_stream_hide(dlk_stream *stream, size_t size)

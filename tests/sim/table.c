@@ -84,8 +84,12 @@ static void init_process(process *p, uint32_t pid, const char *name)
         .traits = DLK_LOCAL_TRAITS,
         DLK_LOCAL_OPS,
     };
-    p->host = (dlk_host){
-        .notified = told_free, .link = told_link, .log = told_log, .uuid = p->uuid};
+    p->kicks = DLK_KICKS_INIT;
+    p->host = (dlk_host){.notified = told_free,
+                         .link = told_link,
+                         .log = told_log,
+                         .uuid = p->uuid,
+                         .kicks = &p->kicks};
     (void)snprintf(p->uuid, sizeof(p->uuid), "%036u", pid); /* fits */
     (void)snprintf(p->name, sizeof(p->name), "%s", name);   /* fits */
     p->host.name = p->name;
@@ -109,6 +113,7 @@ void table_join(client *c)
     (void)snprintf(name, sizeof(name), "client %d", c->index); /* fits */
     init_process(&c->process, ++s.table.pids, name);
     c->process.local->leave = give_up;
+    c->settings = settings_of(s.config.kind);
 }
 
 void table_leave(client *c)
@@ -135,6 +140,8 @@ void table_free(client *c)
     dlk_error_clear(&p->link_error);
     p->local = NULL;
     p->parked = NULL;
+    dlk_settings_free(c->settings);
+    c->settings = NULL;
     s.running = before;
 }
 
@@ -176,7 +183,7 @@ static void park(client *c)
     p->parked = NULL;
     s.running = c;
     dlk_local_arm(&p->local->base);
-    dlk_local_sleep(&p->local->base, DLK_NEVER);
+    dlk_local_sleep(&p->local->base, DLK_NEVER, dlk_kicks_seen(&p->kicks));
     s.running = before;
     if (!p->parked)
         (void)table_wake(c);
@@ -328,7 +335,12 @@ static void conclude(client *c, const dlk_ask *ask, step at)
         line_leave(name, c->index, ask->number);
         c->seated[name] = 0;
     }
-    if (ask->reply == DLK_REFUSED)
+    bool refused = ask->reply == DLK_REFUSED;
+    if (refused && ask->verb == DLK_ACQUIRE) {
+        line_leave(name, c->index, ask->number);
+        c->seated[name] = 0;
+    }
+    if (refused && !kind_is_refused(ask->error))
         violated(name, "the table refuses client %d: %s", c->index,
                  dlock_error_text(ask->error));
     tell(c->index, name, "%s of %c #%llu: %s", verb_name(ask->verb), 'a' + name,

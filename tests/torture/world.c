@@ -321,6 +321,7 @@ static void check_table(world *w, stage *s)
 {
     dlk_table *table = dlk_local_of(w->observer->engine->backend)->table;
     dlk_visit visit;
+    dlk_record record;
     int clients = 0, rows = 0, seats = 0;
     if (dlk_table_enter(table, &visit, 1000) != DLK_ENTERED) {
         stage_complain(s, "the table can't be entered");
@@ -330,7 +331,7 @@ static void check_table(world *w, stage *s)
     for (uint32_t ref = 1; ref <= table->member_count; ref++)
         clients += (uint32_t)dlk_member_at(table, ref)->word != 0;
     for (uint32_t ref = 1; ref <= table->row_count; ref++)
-        rows += dlk_table_holder(&visit, ref, dlk_clock_now()) != NULL;
+        rows += dlk_table_holder(&visit, ref, dlk_clock_now(), &record);
     for (uint32_t ref = 1; ref <= table->seat_count; ref++)
         seats += dlk_seat_at(table, ref)->word != 0;
     dlk_table_leave(&visit);

@@ -30,6 +30,7 @@ complete -c dlock -n "__fish_seen_subcommand_from $waits" -s n -l nonblock -d "D
 complete -c dlock -n "__fish_seen_subcommand_from $waits" -s w -l wait -x -d 'Wait so many seconds at most'
 complete -c dlock -n "__fish_seen_subcommand_from $waits" -s E -l conflict-exit-code -x -d "Exit status when it isn't obtained"
 complete -c dlock -n '__fish_seen_subcommand_from run hold' -l ttl -x -d 'The lease in seconds'
+complete -c dlock -n '__fish_seen_subcommand_from run hold' -l strict -d "A release that isn't confirmed is a failure"
 
 complete -c dlock -n '__fish_seen_subcommand_from run' -s c -l command -x -d 'Let a shell run STRING'
 complete -c dlock -n '__fish_seen_subcommand_from run' -l on-lost -x -a 'term kill ignore' -d 'When the lock is lost'

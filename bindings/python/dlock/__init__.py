@@ -18,8 +18,8 @@ from .election import Election
 from .errors import (
     AccessError, AcquireTimeout, BackendError, BusyError, CanceledError, ClosedError, ConfigError,
     ConflictError, DeadlockError, DlockError, ForkedError, GuardError, LimitError, LostError,
-    NoMemoryError, NotHeldError, NotSupportedError, PendingError, ProtocolError, QuorumError,
-    UnavailableError, UnknownOutcomeError)
+    NoMemoryError, NotHeldError, NotSupportedError, OverReleaseError, PendingError, ProtocolError,
+    QuorumError, UnavailableError, UnknownOutcomeError)
 from .guard import Guard
 from .hold import Hold
 from .lock import Lock, MultiLock, ReadLock, RLock, RWLock, Semaphore, WriteLock
@@ -28,8 +28,8 @@ __all__ = [
     'AccessError', 'AcquireTimeout', 'BackendError', 'BusyError', 'CanceledError', 'Client',
     'ClosedError', 'ConfigError', 'ConflictError', 'DeadlockError', 'DlockError', 'Election',
     'ForkedError', 'Guard', 'GuardError', 'Hold', 'LimitError', 'Lock', 'LostError', 'MultiLock',
-    'NoMemoryError', 'NotHeldError', 'NotSupportedError', 'PendingError', 'ProtocolError',
-    'QuorumError', 'RLock', 'RWLock', 'ReadLock', 'Semaphore', 'UnavailableError',
+    'NoMemoryError', 'NotHeldError', 'NotSupportedError', 'OverReleaseError', 'PendingError',
+    'ProtocolError', 'QuorumError', 'RLock', 'RWLock', 'ReadLock', 'Semaphore', 'UnavailableError',
     'UnknownOutcomeError', 'WriteLock', '__version__', 'backends', 'version',
 ]
 

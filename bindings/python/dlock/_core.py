@@ -40,19 +40,41 @@ def next_tag() -> int:
     return next(_tags)
 
 
+class _Here(threading.local):
+    """A number for each thread. Its ident may be given to the next one when it has ended."""
+
+    def __init__(self) -> None:
+        self.number = next(_tags)
+
+
+_here = _Here()
+
+
+def this_thread() -> int:
+    """A number that no other thread ever has."""
+    return _here.number
+
+
 class _Main:
     ident = threading.main_thread().ident
+    ending = False   # the interpreter: what is left are daemon threads
 
 
 def wait(op: native.Op) -> int:
     """Waits for an op and returns its code. Whatever a signal handler raises ends the wait: the
     op is cancelled then, and what it was granted all the same is given back."""
     code = native.op_result(op)
+    if threading.get_ident() != _Main.ident:
+        if code == native.EPENDING:
+            native.op_wait(op, native.FOREVER)
+            code = native.op_result(op)
+        if code == native.ECLOSED and _Main.ending:
+            # Closed by _close_all(). Python stops such a thread for good at one of its next steps;
+            # this one just doesn't come to raise, and print, an exception before that.
+            threading.Event().wait()
+        return code
     if code != native.EPENDING:
         return code
-    if threading.get_ident() != _Main.ident:
-        native.op_wait(op, native.FOREVER)
-        return native.op_result(op)
     try:
         while native.op_wait(op, SLICE_MS) == native.EPENDING:
             pass
@@ -174,6 +196,7 @@ _open: weakref.WeakSet[Core] = weakref.WeakSet()
 
 def _close_all() -> None:
     """At the interpreter's end: what is held is given back now, not when its lease ends."""
+    _Main.ending = True
     closing = [core.start_close() for core in list(_open) if core.is_ours()]
     for op in closing:
         wait(op)

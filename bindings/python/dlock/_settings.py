@@ -181,6 +181,15 @@ def check_counts(**counts: object) -> None:
             raise TypeError(f'{name}: an int is needed, not {type(value).__name__}')
 
 
+def check_releases(n: object) -> None:
+    """How often a semaphore is to be released."""
+    if n is None:
+        raise TypeError('n: an int is needed, not NoneType')
+    check_counts(n=n)
+    if isinstance(n, int) and n < 1:
+        raise ValueError('n: must be one or more')
+
+
 def check_steps(**steps: object) -> None:
     """The steps of a guard: raises TypeError for one that can't be called, or is missing."""
     for name, step in steps.items():

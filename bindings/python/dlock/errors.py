@@ -13,7 +13,8 @@ __all__ = [
     'AccessError', 'AcquireTimeout', 'BackendError', 'BusyError', 'CanceledError', 'ClosedError',
     'ConfigError', 'ConflictError', 'DeadlockError', 'DlockError', 'ForkedError', 'GuardError',
     'LimitError', 'LostError', 'NoMemoryError', 'NotHeldError', 'NotSupportedError',
-    'PendingError', 'ProtocolError', 'QuorumError', 'UnavailableError', 'UnknownOutcomeError',
+    'OverReleaseError', 'PendingError', 'ProtocolError', 'QuorumError', 'UnavailableError',
+    'UnknownOutcomeError',
 ]
 
 
@@ -83,6 +84,11 @@ class NotHeldError(DlockError, RuntimeError):
     code = native.ENOTHELD
 
 
+class OverReleaseError(NotHeldError, ValueError):
+    """A semaphore was released more often than it was acquired; a ValueError, as that of
+    threading.BoundedSemaphore."""
+
+
 class DeadlockError(DlockError, RuntimeError):
     """The calling thread holds it in a way that could never end the wait."""
 
@@ -100,13 +106,14 @@ class BackendError(DlockError, ConnectionError):
 
 
 class UnavailableError(BackendError):
-    """The service can't be reached; nothing was sent."""
+    """The service can't be reached, and nothing of the call is left there."""
 
     code = native.EUNAVAIL
 
 
 class UnknownOutcomeError(BackendError):
-    """Sent but not answered: it may have happened. The library cleans up behind."""
+    """It may have happened, or happen yet: not answered, or cut off in the service's line. The
+    library cleans up behind."""
 
     code = native.EUNKNOWN
 

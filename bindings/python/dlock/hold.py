@@ -1,7 +1,6 @@
 """A hold: what an acquire gives, and what says whether the lock is still yours."""
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import _native as native, errors
-from ._core import finish, logger, next_tag, refuse_pickling, wait
+from ._core import finish, logger, next_tag, refuse_pickling, this_thread, wait
 from ._settings import Seconds, seconds_to_ms
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Hold:
         self._client = client
         self._lock = lock
         self._raise_on_loss = raise_on_loss
-        self._thread = threading.get_ident()
+        self._thread = this_thread()
         self._tag = 0
         self._callbacks: list[tuple[int, Callable[[Hold], object]]] = []
         self._native = handle   # the last: what is interrupted before is nobody's hold yet
@@ -59,6 +58,12 @@ class Hold:
     def remaining(self) -> float:
         """Seconds for which the lock is yours for certain if no renewal succeeds any more."""
         return native.hold_remaining_ms(self._native) / 1000
+
+    @property
+    def ttl(self) -> float:
+        """The lease in seconds, as the service has granted it: less than was asked for where it
+        gives less, as a ZooKeeper with a shorter maxSessionTimeout does."""
+        return native.hold_ttl_ms(self._native) / 1000
 
     @property
     def state(self) -> State:

@@ -3,15 +3,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from . import _native as native, errors
-from ._core import finish, finish_info, refuse_pickling, wait
-from ._settings import Seconds, check_counts, check_name, check_text, make_conf, wait_ms
+from ._core import finish, finish_info, refuse_pickling, this_thread, wait
+from ._settings import (
+    Seconds, check_counts, check_name, check_releases, check_text, make_conf, wait_ms)
 from .hold import Hold
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Lock:
 
     def _pick(self) -> Hold:
         """Takes the hold to release from the list; no two callers get the same."""
-        me = threading.get_ident()
+        me = this_thread()
         while True:
             hold = None
             for hold in reversed(tuple(self._holds)):
@@ -141,21 +141,39 @@ class Lock:
 
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None,
                  traceback: TracebackType | None) -> None:
-        mine = [hold for hold in tuple(self._entered) if hold._thread == threading.get_ident()]
-        if not mine:
-            raise errors.NotHeldError(f'{self.name!r}: __exit__ without __enter__ in this thread',
-                                      lock_name=self.name)
-        hold = mine[-1]
-        self._entered.remove(hold)
+        hold = self._leave_one()
         if hold not in self._holds:
-            hold = self._retaken(mine) or hold
+            hold = self._retaken(hold._thread) or hold
         hold.__exit__(exc_type, exc, traceback)
 
-    def _retaken(self, entered: list[Hold]) -> Hold | None:
+    def _leave_one(self) -> Hold:
+        """Takes the block that ends out of the list: the calling thread's newest, or else another
+        thread's. An object can't know which one's, so one whose hold is lost goes first: nobody's
+        work is left without its lock."""
+        me = this_thread()
+        while True:
+            entered = tuple(reversed(self._entered))
+            mine = [hold for hold in entered if hold._thread == me]
+            others = [] if mine else self._left_by_others(entered)
+            if not mine and not others:
+                raise errors.NotHeldError(f'{self.name!r}: __exit__ without __enter__',
+                                          lock_name=self.name)
+            hold = (mine or others)[0]
+            try:
+                self._entered.remove(hold)
+            except ValueError:
+                continue   # another thread has left it this moment
+            return hold
+
+    def _left_by_others(self, entered: tuple[Hold, ...]) -> list[Hold]:
+        return sorted(entered, key=lambda hold: not hold.lost)
+
+    def _retaken(self, thread: int) -> Hold | None:
         """What this thread took in place of what it gave back inside of a block, as
         threading.Condition does, and whoever calls release() and acquire() there."""
+        entered = tuple(self._entered)
         for hold in reversed(tuple(self._holds)):
-            if hold._thread == threading.get_ident() and hold not in entered:
+            if hold._thread == thread and hold not in entered:
                 return hold
         return None
 
@@ -231,10 +249,13 @@ class RLock(Lock):
     def _of_others(self) -> Hold | None:
         return None
 
+    def _left_by_others(self, entered: tuple[Hold, ...]) -> list[Hold]:
+        return []
+
     # threading.Condition asks for these.
 
     def _recursion_count(self) -> int:
-        me = threading.get_ident()
+        me = this_thread()
         return sum(hold._thread == me for hold in tuple(self._holds))
 
     def _is_owned(self) -> bool:
@@ -303,6 +324,36 @@ class Semaphore(Lock):
         check_counts(**numbers)
         self._native = client._core.new_lock(self._kind, self.name, {**settings, **numbers},
                                              self._fixed)
+
+
+    def release(self, n: int = 1) -> None:
+        """Gives back what @n acquires of this object took, the calling thread's newest first; all
+        of them, or none when there are fewer.
+
+        :raises OverReleaseError: it holds fewer; a ValueError, and a NotHeldError
+        :raises LostError: one was no longer yours; the others are given back all the same
+        """
+        check_releases(n)
+        failed: errors.DlockError | None = None
+        for hold in self._pick_many(n):
+            try:
+                hold.release()
+            except errors.DlockError as why:
+                failed = failed or why
+        if failed is not None:
+            raise failed
+
+    def _pick_many(self, n: int) -> list[Hold]:
+        picked: list[Hold] = []
+        try:
+            while len(picked) < n:
+                picked.append(self._pick())
+        except errors.NotHeldError:
+            self._holds.extend(reversed(picked))
+            raise errors.OverReleaseError(
+                f'release of {n} of {self.name!r}, of which {len(picked)} are held',
+                lock_name=self.name) from None
+        return picked
 
 
 class MultiLock(Lock):

@@ -131,11 +131,6 @@ static void et_stop(dlk_backend *backend)
     dlk_flight_answer_all(&et->flight, DLK_UNKNOWN);
 }
 
-static void et_forked(dlk_backend *backend)
-{
-    dlk_etcd_session_forked(dlk_etcd_of(backend));
-}
-
 /* ---- names ---- */
 
 static dlock_err key_fill(dlk_key *key, dlk_etcd_key *home, dlock_error **err)
@@ -300,14 +295,13 @@ static int64_t et_tick(dlk_backend *backend, int64_t now)
 static void et_arm(dlk_backend *backend)
 {
     dlk_etcd *et = dlk_etcd_of(backend);
-    et->armed = atomic_load(&et->wire.kicks);
     et->armed_lookup = et->lookup ? dlk_lookup_fd(et->lookup) : -1;
 }
 
-static void et_sleep(dlk_backend *backend, int64_t until)
+static void et_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
 {
     dlk_etcd *et = dlk_etcd_of(backend);
-    dlk_etcd_wire_sleep(&et->wire, et->armed, et->armed_lookup, until);
+    dlk_etcd_wire_sleep(&et->wire, et->base.host->kicks, seen, et->armed_lookup, until);
 }
 
 static void count_bytes(dlk_etcd *et)
@@ -331,7 +325,7 @@ static void et_process(dlk_backend *backend, int64_t now)
 
 static void et_kick(dlk_backend *backend)
 {
-    dlk_etcd_wire_kick(&dlk_etcd_of(backend)->wire);
+    dlk_etcd_wire_ring(&dlk_etcd_of(backend)->wire);
 }
 
 static void et_flush(dlk_backend *backend)
@@ -369,7 +363,6 @@ const dlk_backend_type dlk_etcd_backend = {
     .start = et_start,
     .stop = et_stop,
     .free = et_free,
-    .forked = et_forked,
     .key_open = key_open,
     .key_close = key_close,
     .ask = et_ask,

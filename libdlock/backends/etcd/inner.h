@@ -72,8 +72,7 @@ struct dlk_etcd {
     dlk_flight flight;
     int64_t sweep_at; /* when to try again what couldn't be deleted */
     int64_t nudge_at; /* when to look where a watch has ended too soon */
-    uint32_t armed;   /* the wire's kicks, and … */
-    int armed_lookup; /* … what else to sleep on, as frozen by arm */
+    int armed_lookup; /* what else to sleep on, as frozen by arm */
 };
 
 /* Kinds of lines. */
@@ -199,7 +198,6 @@ void dlk_etcd_lease_gone(dlk_etcd *et, int64_t now);
 void dlk_etcd_session_begin(dlk_etcd *et, int64_t now);
 void dlk_etcd_session_end(dlk_etcd *et);
 int64_t dlk_etcd_session_tick(dlk_etcd *et, int64_t now);
-void dlk_etcd_session_forked(dlk_etcd *et);
 
 /* ---- answer.c ---- */
 /* Also fills call->term and call->revision. */
@@ -229,6 +227,9 @@ char *dlk_etcd_layout_fence(const dlk_etcd_seat *seat);
 /* The own key's create revision in the answer; 0: it isn't there. */
 int64_t dlk_etcd_layout_fenced(const dlk_etcd_seat *seat, const dlk_etcd_call *call);
 char *dlk_etcd_layout_turn(const dlk_etcd_seat *seat);
+
+/* The permits that a key's value begins with; none are 0. */
+int64_t dlk_etcd_weight(const char *value);
 
 typedef enum dlk_etcd_verdict {
     DLK_ETCD_FIRST,

@@ -13,6 +13,7 @@
 #include "backends/etcd/inner.h"
 
 #include "util/error.h"
+#include "util/number.h"
 #include "util/point.h"
 
 #include <stdlib.h>
@@ -75,6 +76,7 @@ static void grant(dlk_etcd_seat *seat, int64_t since)
     take->ttl_ms = seat->et->ttl_ms;
     if (since < take->since)
         take->since = since;
+    take->lasts = true;
     dlk_etcd_seat_answer(seat, &seat->take, DLK_YES, NULL);
 }
 
@@ -109,8 +111,9 @@ static void watch(dlk_etcd_seat *seat, const dlk_etcd_call *call,
         return;
     dlk_etcd_seat_unwatch(seat);
     seat->ahead = strdup(place->from);
-    seat->watch = dlk_etcd_watch(seat->et, place->from, place->to, call->revision + 1,
-                                 puts, on_changed, seat, now);
+    seat->watch =
+        dlk_etcd_watch(seat->et, place->from, place->to,
+                       dlk_number_sum(call->revision, 1), puts, on_changed, seat, now);
 }
 
 /* Refused for good: nothing of it stays. */

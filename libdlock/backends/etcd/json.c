@@ -1,6 +1,8 @@
 /* Base64, and small steps in JSON; see the header. */
 #include "backends/etcd/json.h"
 
+#include "util/number.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -99,10 +101,7 @@ int64_t dlk_json_int(const json_t *object, const char *key)
         return json_integer_value(value);
     if (!json_is_string(value))
         return 0;
-    char *rest;
-    errno = 0;
-    long long number = strtoll(json_string_value(value), &rest, 10);
-    return errno == 0 && *rest == '\0' ? number : 0;
+    return dlk_number_or(json_string_value(value), INT64_MIN, INT64_MAX, 0);
 }
 
 const char *dlk_json_text(const json_t *object, const char *key)

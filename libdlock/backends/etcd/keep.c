@@ -64,6 +64,7 @@ static void on_read(dlk_etcd_call *call, int64_t now)
     keep->ttl_ms = seat->et->ttl_ms;
     if (since < keep->since)
         keep->since = since;
+    keep->lasts = true;
     answer(seat, &seat->keep, DLK_YES);
 }
 
@@ -105,14 +106,6 @@ static bool turn(dlk_etcd_seat *seat, int64_t now)
 void dlk_etcd_renew(dlk_etcd *et, dlk_ask *ask, int64_t now)
 {
     dlk_etcd_seat *seat = dlk_etcd_seat_find(ask->key, ask->number);
-    if (ask->text) {
-        dlk_flight_refuse(
-            &et->flight, ask,
-            dlk_error_make(DLOCK_ENOTSUP,
-                           "etcd: the lease is the client's: one lock's can't "
-                           "be longer"));
-        return;
-    }
     if (!seat || !seat->granted || seat->leaving || seat->keep) {
         dlk_flight_answer(&et->flight, ask, DLK_NOT_OURS);
         return;

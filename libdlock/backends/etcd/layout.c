@@ -12,6 +12,7 @@
 #include "backends/etcd/inner.h"
 
 #include "util/error.h"
+#include "util/number.h"
 #include "util/point.h"
 
 #include <errno.h>
@@ -409,6 +410,12 @@ static dlk_etcd_verdict behind_writer(const json_t *range, dlk_etcd_place *place
     return DLK_ETCD_FIRST;
 }
 
+int64_t dlk_etcd_weight(const char *value)
+{
+    bool number = *value >= '0' && *value <= '9';
+    return dlk_number_before(value, "\n", 0, INT32_MAX, number ? INT32_MAX : 0);
+}
+
 static dlk_etcd_verdict among_permits(const dlk_etcd_seat *seat, const json_t *range,
                                       dlk_etcd_place *place)
 {
@@ -425,7 +432,7 @@ static dlk_etcd_verdict among_permits(const dlk_etcd_seat *seat, const json_t *r
         if (!value.data)
             return DLK_ETCD_UNCLEAR;
         if (!is_own(seat, kv))
-            taken += strtoll(value.data, NULL, 10);
+            taken += dlk_etcd_weight(value.data);
         free(value.data);
     }
     place->from = home->all.from;

@@ -4,6 +4,7 @@
 
 #include "util/error.h"
 #include "util/info.h"
+#include "util/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,7 +148,7 @@ static bool read_entry(const dlk_etcd_key *home, const json_t *kv, entry *ret)
     if (home->line == DLK_ETCD_RW)
         ret->reads = name && cut_line(&rest)[0] == 'R';
     if (home->line == DLK_ETCD_SEMAPHORE)
-        ret->weight = strtoll(cut_line(&rest), NULL, 10);
+        ret->weight = dlk_etcd_weight(cut_line(&rest));
     if (rest[0])
         ret->owner = cut_line(&rest);
     ret->client = cut_line(&rest);
@@ -250,9 +251,9 @@ static void watch_idle(dlk_etcd_report *report, const dlk_etcd_call *call, int64
 {
     dlk_etcd_key *home = report->home;
     if (home->idle && !home->idle_watch && home->key)
-        home->idle_watch =
-            dlk_etcd_watch(report->et, home->all.from, home->all.to, call->revision + 1,
-                           false, on_changed, home, now);
+        home->idle_watch = dlk_etcd_watch(report->et, home->all.from, home->all.to,
+                                          dlk_number_sum(call->revision, 1), false,
+                                          on_changed, home, now);
 }
 
 static void go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)

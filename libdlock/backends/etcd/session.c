@@ -12,6 +12,7 @@
 #include "backends/etcd/inner.h"
 
 #include "util/error.h"
+#include "util/number.h"
 #include "util/point.h"
 
 #include <arpa/inet.h>
@@ -343,7 +344,7 @@ static void greeted(dlk_etcd *et, int64_t now)
 /* Leases have whole seconds, and a cluster a shortest one: we go by what was asked for. */
 static void set_ttl(dlk_etcd *et, int64_t seconds)
 {
-    et->lease_ms = seconds * 1000;
+    et->lease_ms = dlk_span_of_seconds(seconds);
     et->ttl_ms = least(et->lease_ms, dlk_settings_int(et->settings, DLK_KEY_LOCK_TTL_MS));
 }
 
@@ -642,13 +643,6 @@ void dlk_etcd_session_end(dlk_etcd *et)
     dlk_etcd_seats_forget(et, et->why_down, now);
     drop_parked(et, now);
     forget_token(et);
-}
-
-void dlk_etcd_session_forked(dlk_etcd *et)
-{
-    dlk_etcd_wire_forked(&et->wire);
-    if (et->lookup)
-        dlk_lookup_forked(et->lookup);
 }
 
 int64_t dlk_etcd_session_tick(dlk_etcd *et, int64_t now)

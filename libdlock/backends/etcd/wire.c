@@ -1,7 +1,9 @@
 /* HTTP by libcurl; see the header for who may do what when. */
 #include "backends/etcd/wire.h"
 
+#include "net/silence.h"
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/error.h"
 #include "util/thread.h"
 
@@ -38,15 +40,24 @@ void dlk_etcd_call_free(dlk_etcd_call *call)
     free(call);
 }
 
+/* The end of the first line, or NULL. A byte is looked at once, however many pieces come. */
+static const char *end_of_line(dlk_etcd_call *call)
+{
+    size_t size = dlk_buf_size(&call->answer), looked = call->looked;
+    call->looked = size;
+    return size > looked
+               ? memchr(dlk_buf_head(&call->answer) + looked, '\n', size - looked)
+               : NULL;
+}
+
 /* What a watch says line by line; the first says that it watches. */
 static bool tells_news(dlk_etcd_call *call)
 {
     const char *end;
-    while (
-        dlk_buf_size(&call->answer) > 0 &&
-        (end = memchr(dlk_buf_head(&call->answer), '\n', dlk_buf_size(&call->answer)))) {
+    while ((end = end_of_line(call))) {
         const char *line = dlk_buf_head(&call->answer);
         size_t size = (size_t)(end - line);
+        call->looked = 0;
         bool created = memmem(line, size, "\"created\":true", 14) != NULL;
         bool events = memmem(line, size, "\"events\"", 8) != NULL;
         bool ended = memmem(line, size, "\"canceled\":true", 15) != NULL;
@@ -57,10 +68,12 @@ static bool tells_news(dlk_etcd_call *call)
     return false;
 }
 
-static size_t on_data(char *data, size_t one, size_t size, void *user)
+size_t dlk_etcd_call_hears(char *data, size_t one, size_t size, void *user)
 {
     dlk_etcd_call *call = user;
     size *= one;
+    if (size == 0) /* libcurl's word for an empty answer */
+        return 0;
     if (dlk_buf_size(&call->answer) + size > ANSWER_MAX)
         return CURL_WRITEFUNC_ERROR;
     call->no_memory = !dlk_buf_append(&call->answer, data, size);
@@ -86,45 +99,29 @@ static int on_send(void *user, char *ip, char *local_ip, int port, int local_por
     return CURL_PREREQFUNC_OK;
 }
 
-/* ---- sockets: none survives an exec, and a fork's child closes them all ---- */
+/* ---- sockets: none survives an exec, and a fork's child closes them all ----
+ *
+ * libcurl closes one when its call was aborted, has run out of time or has failed: with something
+ * unanswered. What it keeps for the next call is closed by us, all at once. */
 
 static curl_socket_t open_socket(void *user, curlsocktype purpose,
                                  struct curl_sockaddr *address)
 {
-    dlk_etcd_wire *wire = user;
+    const dlk_etcd_wire *wire = user;
     (void)purpose;
-    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-    for (int i = 0; fd >= 0 && i < DLK_ETCD_SOCKETS; i++) {
-        int none = 0;
-        if (atomic_compare_exchange_strong(&wire->sockets[i], &none, fd + 1))
-            return fd;
-    }
-    if (fd >= 0)
-        close(fd);
-    return CURL_SOCKET_BAD;
+    int fd = dlk_socket_new(address->family, address->socktype, address->protocol);
+    if (fd >= 0) /* a watch has no deadline, and would wait for ever */
+        dlk_silence_limit(fd,
+                          dlk_settings_int(wire->settings, DLK_KEY_CLIENT_TIMEOUT_MS));
+    return fd;
 }
 
 static int close_socket(void *user, curl_socket_t fd)
 {
-    dlk_etcd_wire *wire = user;
-    for (int i = 0; i < DLK_ETCD_SOCKETS; i++) {
-        int ours = fd + 1;
-        if (atomic_compare_exchange_strong(&wire->sockets[i], &ours, 0))
-            break;
-    }
-    return close(fd);
-}
-
-void dlk_etcd_wire_forked(dlk_etcd_wire *wire)
-{
-    for (int i = 0; i < DLK_ETCD_SOCKETS; i++) {
-        int fd = atomic_exchange(&wire->sockets[i], 0) - 1;
-        if (fd >= 0)
-            close(fd);
-    }
-    if (wire->bell >= 0)
-        close(wire->bell);
-    wire->bell = -1;
+    const dlk_etcd_wire *wire = user;
+    dlk_socket_end(fd, wire->ending);
+    dlk_fd_close(fd);
+    return 0;
 }
 
 /* ---- handles: io held ---- */
@@ -172,10 +169,7 @@ static CURL *new_easy(dlk_etcd_wire *wire)
     curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* none, whatever the environment says */
     curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms);
-    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 10L);
-    curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, 5L);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, dlk_etcd_call_hears);
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_send);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, wire);
@@ -302,8 +296,10 @@ static void close_all(dlk_etcd_wire *wire)
         end(wire, DLK_LIST_ITEM(link, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
     while (wire->spare_count > 0)
         curl_easy_cleanup(wire->spare[--wire->spare_count]);
+    wire->ending = DLK_END_ORDERLY; /* of those that are left each has its answer */
     if (wire->multi)
         (void)curl_multi_cleanup(wire->multi);
+    wire->ending = DLK_END_RESET;
     wire->multi = NULL;
     dlk_etcd_way_free(wire->way);
     wire->way = NULL;
@@ -410,25 +406,20 @@ static bool await_news(dlk_etcd_wire *wire, int also, int ms)
 
 /* ---- from outside ---- */
 
-static void ring(dlk_etcd_wire *wire)
+void dlk_etcd_wire_ring(dlk_etcd_wire *wire)
 {
     const uint64_t one = 1;
     (void)!write(wire->bell, &one, sizeof(one)); /* full is rung as well */
 }
 
-void dlk_etcd_wire_kick(dlk_etcd_wire *wire)
-{
-    atomic_fetch_add(&wire->kicks, 1);
-    ring(wire);
-}
-
-void dlk_etcd_wire_sleep(dlk_etcd_wire *wire, uint32_t seen, int also, int64_t until)
+void dlk_etcd_wire_sleep(dlk_etcd_wire *wire, const dlk_kicks *kicks, uint32_t seen,
+                         int also, int64_t until)
 {
     (void)pthread_mutex_lock(&wire->io);
     for (;;) {
         perform(wire);
         int64_t now = dlk_clock_now();
-        if (is_over(wire) || atomic_load(&wire->kicks) != seen || now >= until)
+        if (is_over(wire) || dlk_kicks_seen(kicks) != seen || now >= until)
             break;
         if (await_news(wire, also, (int)dlk_clock_ms_until(until, now, 60000)))
             break;
@@ -439,7 +430,7 @@ void dlk_etcd_wire_sleep(dlk_etcd_wire *wire, uint32_t seen, int also, int64_t u
 bool dlk_etcd_wire_flush(dlk_etcd_wire *wire)
 {
     if (pthread_mutex_trylock(&wire->io) != 0) {
-        ring(wire);
+        dlk_etcd_wire_ring(wire);
         return false;
     }
     perform(wire);
@@ -460,7 +451,7 @@ void dlk_etcd_wire_go(dlk_etcd_wire *wire, dlk_etcd_way *way)
     }
     (void)pthread_mutex_unlock(&wire->mail);
     dlk_etcd_way_free(unused);
-    ring(wire);
+    dlk_etcd_wire_ring(wire);
 }
 
 void dlk_etcd_wire_send(dlk_etcd_wire *wire, dlk_etcd_call *call)
@@ -476,7 +467,7 @@ void dlk_etcd_wire_drop(dlk_etcd_wire *wire, dlk_etcd_call *call)
     (void)pthread_mutex_lock(&wire->mail);
     wire->drop = true;
     (void)pthread_mutex_unlock(&wire->mail);
-    ring(wire);
+    dlk_etcd_wire_ring(wire);
 }
 
 void dlk_etcd_wire_take(dlk_etcd_wire *wire, dlk_list *ret)
@@ -508,7 +499,7 @@ dlock_err dlk_etcd_wire_init(dlk_etcd_wire *wire, const dlk_settings *settings, 
     if (pthread_mutex_init(&wire->mail, NULL) != 0 ||
         pthread_mutex_init(&wire->io, NULL) != 0 || !curl_is_there)
         return dlk_error_nomem(err);
-    wire->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    wire->bell = DLK_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (wire->bell >= 0)
         return DLOCK_OK;
     return dlk_error_set(err, DLOCK_EUNAVAIL, "etcd: no descriptor to wait with: %s",
@@ -526,6 +517,7 @@ static void *say_farewell(void *arg)
             break;
         (void)await_news(wire, -1, 10);
     } while (dlk_clock_now() < until);
+    wire->ending = DLK_END_ORDERLY; /* unanswered is this at most, which may come late */
     close_all(wire);
     (void)pthread_mutex_unlock(&wire->io);
     return NULL;
@@ -561,8 +553,7 @@ void dlk_etcd_wire_free(dlk_etcd_wire *wire)
         dlk_etcd_call_free(DLK_LIST_ITEM(link, dlk_etcd_call, link));
     while ((link = dlk_list_take_first(&wire->inbox)))
         dlk_etcd_call_free(DLK_LIST_ITEM(link, dlk_etcd_call, link));
-    if (wire->bell >= 0)
-        close(wire->bell);
+    dlk_fd_close(wire->bell);
     (void)pthread_mutex_destroy(&wire->mail);
     (void)pthread_mutex_destroy(&wire->io);
 }

@@ -9,6 +9,8 @@
 #ifndef DLK_BACKENDS_ETCD_WIRE_H
 #define DLK_BACKENDS_ETCD_WIRE_H
 
+#include "net/kicks.h"
+#include "net/socket.h"
 #include "util/buf.h"
 #include "util/list.h"
 #include "util/settings.h"
@@ -65,12 +67,11 @@ struct dlk_etcd_call {
     bool begun;     /* the request may have been sent */
     char why[CURL_ERROR_SIZE];
     dlk_buf answer;
-    json_t *json; /* or NULL */
+    size_t looked; /* a watch: so much of it has no end of a line */
+    json_t *json;  /* or NULL */
     dlk_etcd_end end;
     int64_t term, revision; /* of the answer's header; 0: it had none */
 };
-
-#define DLK_ETCD_SOCKETS 192
 
 /* Where to; never changed while it is in use. */
 typedef struct dlk_etcd_way {
@@ -96,10 +97,9 @@ typedef struct dlk_etcd_wire {
     dlk_list going;
     CURL *spare[32];
     size_t spare_count;
+    dlk_ending ending; /* of the sockets that libcurl closes now */
 
     int bell; /* an eventfd: the sleeper is to look */
-    _Atomic uint32_t kicks;
-    _Atomic int sockets[DLK_ETCD_SOCKETS]; /* descriptor + 1; for a fork's child */
     _Atomic int64_t bytes_sent, bytes_received;
     pthread_t farewell;
     bool parting;
@@ -120,15 +120,18 @@ void dlk_etcd_wire_drop(dlk_etcd_wire *wire, dlk_etcd_call *call);
 /* Takes out what is over. */
 void dlk_etcd_wire_take(dlk_etcd_wire *wire, dlk_list *ret);
 void dlk_etcd_call_free(dlk_etcd_call *call);
+/* libcurl's: a piece of the answer has come. Here for the tests. */
+size_t dlk_etcd_call_hears(char *data, size_t one, size_t size, void *user);
 
 /* Without the client's mutex: sleeps until something is over, somebody has kicked since @p seen,
  * @p also (or -1) is readable, or it is time. */
-void dlk_etcd_wire_sleep(dlk_etcd_wire *wire, uint32_t seen, int also, int64_t until);
+void dlk_etcd_wire_sleep(dlk_etcd_wire *wire, const dlk_kicks *kicks, uint32_t seen,
+                         int also, int64_t until);
 /* Without it, too: writes what is to be written, unless somebody sleeps, who is told to. True when
  * something is over already. */
 bool dlk_etcd_wire_flush(dlk_etcd_wire *wire);
-void dlk_etcd_wire_kick(dlk_etcd_wire *wire);
-void dlk_etcd_wire_forked(dlk_etcd_wire *wire);
+/* The sleeper is to look whether it was kicked. */
+void dlk_etcd_wire_ring(dlk_etcd_wire *wire);
 /* A thread of its own says this one thing, waits for the answer a moment, and ends it all. Nobody
  * else may be inside, then or later. @p call may be NULL. */
 void dlk_etcd_wire_part(dlk_etcd_wire *wire, dlk_etcd_call *call);

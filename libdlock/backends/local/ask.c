@@ -64,8 +64,7 @@ static uint32_t remember(dlk_visit *visit, dlk_local_key *data, uint32_t row)
 {
     if (row != 0) {
         data->row = row;
-        data->title = atomic_load_explicit(&dlk_row_at(visit->table, row)->title,
-                                           memory_order_relaxed);
+        data->title = DLK_GET(dlk_row_at(visit->table, row)->title);
     }
     return row;
 }
@@ -156,16 +155,19 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
     uint32_t row = make_row(&visit, ask->key, now);
     if (row != 0)
         outcome = dlk_table_acquire(&visit, row, &claim, &place, &ask->token, &until);
+    else
+        dlk_turn_end(&visit, &place);
     if (outcome == DLK_GRANTED && is_election(ask))
         dlk_table_publish(&visit, row, ask->token,
                           dlk_settings_text(ask->key->settings, DLK_KEY_LOCK_DATA));
     bool fine = dlk_local_leave(local, &visit, ask);
-    if (turn && fine && outcome != DLK_QUEUED)
+    if (turn && place.ticket == 0)
         drop_turn(local, turn); /* granted, or refused for good */
     if (!fine)
         return;
     switch (outcome) {
     case DLK_GRANTED:
+        ask->lasts = true;
         ask->reply = DLK_YES;
         return;
     case DLK_QUEUED:
@@ -203,6 +205,7 @@ static void acquire(dlk_local *local, dlk_ask *ask, int64_t now)
         int64_t since = until - ask->ttl_ms * DLK_NS_PER_MS;
         ask->since = since < ask->since ? since : ask->since;
         ask->token = token;
+        ask->lasts = true; /* from when it was handed over */
         ask->reply = DLK_YES;
         drop_turn(local, turn); /* the seat goes with the lock */
         return;
@@ -230,6 +233,7 @@ static void renew(dlk_local *local, dlk_ask *ask, int64_t now)
     }
     if (dlk_local_leave(local, &visit, ask))
         ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
+    ask->lasts = ours;
 }
 
 static void verify(dlk_local *local, dlk_ask *ask, int64_t now)
@@ -239,8 +243,9 @@ static void verify(dlk_local *local, dlk_ask *ask, int64_t now)
     if (local->gone || !dlk_local_enter(local, &visit, ask, now))
         return;
     uint32_t row = dlk_local_row(&visit, ask->key);
-    const dlk_record *record = row ? dlk_table_holder(&visit, row, now) : NULL;
-    bool ours = record && record->owner == local->owner && record->number == ask->number;
+    dlk_record record;
+    bool ours = dlk_table_holder(&visit, row, now, &record) &&
+                record.owner == local->owner && record.number == ask->number;
     if (dlk_local_leave(local, &visit, ask))
         ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
 }
@@ -258,6 +263,8 @@ static void release(dlk_local *local, dlk_ask *ask, int64_t now)
         dlk_claim claim = claim_of(local, ask, now);
         ours = dlk_table_release(&visit, row, &claim, &place);
     }
+    if (place.ticket != 0)
+        dlk_turn_end(&visit, &place);
     if (turn)
         drop_turn(local, turn);
     if (dlk_local_leave(local, &visit, ask))

@@ -18,6 +18,7 @@
 #define START_PATIENCE_MS 2000 /* nobody uses the client yet */
 #define RETRY_MIN_MS      10
 #define RETRY_MAX_MS      50
+#define LOOK_MS           1000 /* the bell may be silenced by whoever else may write the file */
 #define UNWATCHED_MS      100 /* how often to look for the dead when no thread could be had */
 
 dlk_local *dlk_local_new(const dlk_backend_type *type, dlk_host *host)
@@ -196,17 +197,6 @@ void dlk_local_free(dlk_backend *backend)
     free(local);
 }
 
-void dlk_local_forked(dlk_backend *backend)
-{
-    dlk_local *local = dlk_local_of(backend);
-    if (local->home)
-        return;
-    dlk_watch_forked(&local->watch);
-    /* The child's copy of it would make the file look as if we were still there. */
-    if (local->file.fd >= 0)
-        (void)close(local->file.fd); /* the parent has its own */
-}
-
 /* ---- names ---- */
 
 dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
@@ -262,13 +252,19 @@ void dlk_local_arm(dlk_backend *backend)
     local->armed_value = local->seen;
 }
 
-void dlk_local_sleep(dlk_backend *backend, int64_t until)
+void dlk_local_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
 {
     dlk_local *local = dlk_local_of(backend);
-    /* See dlk_member_ring: first say that we sleep, then look, and that in the kernel. */
+    if (local->armed_me && local->file.others_write) {
+        int64_t look_at = dlk_clock_after(dlk_clock_now(), LOOK_MS);
+        until = look_at < until ? look_at : until;
+    }
+    /* See dlk_member_ring: first say that we sleep, then look, and that in the kernel. The bell may be
+     * another one than when we last looked at the turns: kicks from before that are counted. */
     if (local->armed_me)
         atomic_store(&local->armed_me->asleep, 1);
-    if (atomic_load(local->armed) == local->armed_value)
+    if (dlk_kicks_seen(backend->host->kicks) == seen &&
+        atomic_load(local->armed) == local->armed_value)
         dlk_futex_wait(local->armed, local->armed_value, until,
                        local->armed_me && local->table->shared);
     if (local->armed_me)

@@ -40,6 +40,7 @@ static void fill(report *to, const char *id, const char *what, int64_t used, int
 static void count_places(report *to, dlk_table *table, int64_t now)
 {
     dlk_visit visit;
+    dlk_record record;
     int64_t locks = 0, seats = 0, members = 0;
     if (dlk_table_enter(table, &visit, PATIENCE_MS) != DLK_ENTERED) {
         char who[256];
@@ -47,14 +48,15 @@ static void count_places(report *to, dlk_table *table, int64_t now)
         finding(to, 2, "stuck", "the table is held by %s", who);
         return;
     }
-    for (uint32_t ref = 1; ref <= table->head->row_high && ref <= table->row_count; ref++)
-        locks +=
-            table->rows[ref - 1].first != 0 || dlk_table_holder(&visit, ref, now) != NULL;
-    for (uint32_t ref = 1; ref <= table->head->seat_high && ref <= table->seat_count;
-         ref++)
-        seats += table->seats[ref - 1].word != 0;
+    uint32_t used = dlk_table_used(&table->head->row_high, table->row_count);
+    for (uint32_t ref = 1; ref <= used; ref++)
+        locks += DLK_GET(dlk_row_at(table, ref)->first) != 0 ||
+                 dlk_table_holder(&visit, ref, now, &record);
+    used = dlk_table_used(&table->head->seat_high, table->seat_count);
+    for (uint32_t ref = 1; ref <= used; ref++)
+        seats += DLK_GET(dlk_seat_at(table, ref)->word) != 0;
     for (uint32_t ref = 1; ref <= table->member_count; ref++)
-        members += (uint32_t)table->members[ref - 1].word != 0;
+        members += (uint32_t)DLK_GET(dlk_member_at(table, ref)->word) != 0;
     dlk_table_leave(&visit);
     if (visit.damaged)
         finding(to, 2, "damaged",

@@ -16,6 +16,7 @@
 
 #include "backends/local/memory.h"
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/error.h"
 #include "util/point.h"
 
@@ -100,12 +101,12 @@ static dlock_err open_path(dlk_file *file, const dlk_file_wish *wish, dlock_erro
 {
     /* O_NONBLOCK: a fifo or a terminal by mistake must not hold us up. */
     const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
-    file->fd = open(file->path, flags | O_CREAT | O_EXCL, 0600);
+    file->fd = DLK_FD(open(file->path, flags | O_CREAT | O_EXCL, 0600));
     file->made = file->fd >= 0;
     if (file->made && fchmod(file->fd, wish->mode) != 0)
         return failed(err, "set the mode of", file->path);
     if (!file->made && errno == EEXIST)
-        file->fd = open(file->path, flags);
+        file->fd = DLK_FD(open(file->path, flags));
     if (file->fd < 0 && errno != ENOENT)
         return failed(err, "open", file->path);
     if (file->fd < 0) /* removed in between, or no such directory */
@@ -133,6 +134,7 @@ static dlock_err check_kind(dlk_file *file, const dlk_file_wish *wish, dlock_err
             "%s belongs to another user (uid %u); with file.mode=0660 or 0666 "
             "it may be shared",
             file->path, (unsigned)st.st_uid);
+    file->others_write = (st.st_mode & 022) != 0;
     file->device = st.st_dev;
     file->inode = st.st_ino;
     return DLOCK_OK;
@@ -234,7 +236,7 @@ static dlock_err take_over(const dlk_file *file, dlk_table *table,
         return dlk_error_nomem(err);
     for (uint32_t ref = 1; ref <= table->member_count; ref++) {
         dlk_member *member = dlk_member_at(table, ref);
-        atomic_store(&member->word, member->word >> 32 << 32);
+        atomic_store(&member->word, DLK_GET(member->word) >> 32 << 32);
     }
     atomic_store(&table->head->inside, 0);
     dlk_visit visit = {.table = table};
@@ -303,8 +305,7 @@ static void close_file(dlk_file *file, dlk_table *table)
 {
     if (table->head)
         (void)munmap(table->head, table->size); /* what was mapped */
-    if (file->fd >= 0)
-        (void)close(file->fd); /* drops our locks; all writing went through the mapping */
+    dlk_fd_close(file->fd); /* drops our locks; all writing went through the mapping */
     table->head = NULL;
     file->fd = -1;
 }

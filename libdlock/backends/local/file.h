@@ -11,7 +11,8 @@ typedef struct dlk_file {
     int fd;
     dev_t device;
     ino_t inode;
-    bool made; /* by this open */
+    bool made;         /* by this open */
+    bool others_write; /* by its mode, when it was opened */
 } dlk_file;
 
 typedef struct dlk_file_wish {

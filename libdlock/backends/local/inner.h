@@ -65,23 +65,22 @@ dlk_local *dlk_local_new(const dlk_backend_type *type, dlk_host *host);
 void dlk_local_start(dlk_backend *backend, int64_t now);
 void dlk_local_stop(dlk_backend *backend);
 void dlk_local_free(dlk_backend *backend);
-void dlk_local_forked(dlk_backend *backend);
 dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err);
 void dlk_local_key_close(dlk_backend *backend, dlk_key *key);
 void dlk_local_ask(dlk_backend *backend, dlk_ask *ask, int64_t now);
 void dlk_local_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now);
 int64_t dlk_local_tick(dlk_backend *backend, int64_t now);
 void dlk_local_arm(dlk_backend *backend);
-void dlk_local_sleep(dlk_backend *backend, int64_t until);
+void dlk_local_sleep(dlk_backend *backend, int64_t until, uint32_t seen);
 void dlk_local_process(dlk_backend *backend, int64_t now);
 void dlk_local_kick(dlk_backend *backend);
 
 #define DLK_LOCAL_OPS                                                                    \
     .start = dlk_local_start, .stop = dlk_local_stop, .free = dlk_local_free,            \
-    .forked = dlk_local_forked, .key_open = dlk_local_key_open,                          \
-    .key_close = dlk_local_key_close, .ask = dlk_local_ask, .watch = dlk_local_watch,    \
-    .tick = dlk_local_tick, .arm = dlk_local_arm, .sleep = dlk_local_sleep,              \
-    .process = dlk_local_process, .kick = dlk_local_kick
+    .key_open = dlk_local_key_open, .key_close = dlk_local_key_close,                    \
+    .ask = dlk_local_ask, .watch = dlk_local_watch, .tick = dlk_local_tick,              \
+    .arm = dlk_local_arm, .sleep = dlk_local_sleep, .process = dlk_local_process,        \
+    .kick = dlk_local_kick
 
 #define DLK_LOCAL_TRAITS                                                                 \
     {                                                                                    \

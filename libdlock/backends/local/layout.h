@@ -14,8 +14,12 @@
  * names has been granted, while one that it doesn't name is in the line, by its ticket. Chains,
  * lines and free lists are marked "derived": recover.c makes them anew from the words.
  *
- * Whoever may write the file may write anything, so a ref is checked where it is followed, and
- * sizes are taken from the process' own copy.
+ * Whoever may write the file may write anything, at any time, the mutex held or not. So nothing in
+ * here is believed twice: what is wanted of it is read ONCE into a local (every field is atomic, so
+ * that the compiler can't read it again instead of keeping it), checked there, and only then used.
+ * A ref becomes a pointer in dlk_row_at, dlk_seat_at and dlk_member_at and nowhere else; sizes and
+ * counts are those of the process' own dlk_table; a walk along links ends after as many steps as
+ * there are places. Texts are copied out before anybody looks at them.
  */
 #ifndef DLK_BACKENDS_LOCAL_LAYOUT_H
 #define DLK_BACKENDS_LOCAL_LAYOUT_H
@@ -34,6 +38,9 @@
 #define DLK_TABLE_LAYOUT 2 /* raised when anything in this file changes */
 #define DLK_TABLE_NAME   1024 /* bytes of a lock's name */
 #define DLK_TABLE_MUTEX  128  /* bytes kept for the mutex, whatever the libc */
+
+#define DLK_MEMBER_UUID  40  /* bytes with the zero behind */
+#define DLK_MEMBER_NAME  136 /* as well */
 
 /* What has to be the same before the mutex may be touched. */
 typedef struct dlk_table_stamp {
@@ -58,34 +65,41 @@ typedef struct dlk_head {
         inside; /* process that has the mutex, 0 when it is just coming or going */
     _Atomic uint32_t registry; /* counts the comings and goings of members */
     _Atomic int64_t last_token;
-    uint64_t last_ticket;
+    _Atomic uint64_t last_ticket;
     /* Places from the first to these have been used: what lies behind was never touched. */
-    uint32_t row_high, seat_high, member_high;
-    uint32_t free_row, free_seat; /* derived: chains by `next` */
-    uint32_t sweep;               /* where the search for an idle row goes on */
+    _Atomic uint32_t row_high, seat_high, member_high;
+    _Atomic uint32_t free_row, free_seat; /* derived: chains by `next` */
+    _Atomic uint32_t sweep;               /* where the search for an idle row goes on */
 } dlk_head;
 
 /* A client. The word is generation << 32 | process, process 0 when the place is free; the
  * generation is part of every owner, so clearing the process voids all that the client had. */
 typedef struct dlk_member {
     alignas(64) _Atomic uint64_t word;
-    uint64_t started; /* start time of the process, ticks since boot; 0 unknown */
-    char uuid[40];
+    _Atomic uint64_t started; /* start time of the process, ticks since boot; 0 unknown */
+    char uuid[DLK_MEMBER_UUID];
     alignas(64) dlk_futex bell; /* changed when one of the client's seats is granted */
     _Atomic uint32_t asleep;    /* somebody may be in a futex wait for the bell */
-    char name[136];
+    char name[DLK_MEMBER_NAME];
 } dlk_member;
 
-/* What counts of a lock. */
+/* What counts of a lock: as it lies there, and as it is once it has been read. */
+typedef struct dlk_stored_record {
+    _Atomic uint64_t owner; /* generation << 32 | ref of the member; 0 nobody */
+    _Atomic uint64_t number;
+    _Atomic int64_t token;
+    _Atomic int64_t until; /* end of the lease, boot clock */
+    /* Of the seat it was handed to, 0 when it was taken without waiting. */
+    _Atomic uint64_t ticket;
+    _Atomic uint32_t seat;
+    _Atomic uint32_t kind;
+} dlk_stored_record;
+
 typedef struct dlk_record {
-    uint64_t owner; /* generation << 32 | ref of the member; 0 nobody */
-    uint64_t number;
-    int64_t token;
-    int64_t until; /* end of the lease, boot clock */
-    uint64_t
-        ticket; /* of the seat it was handed to, 0 when it was taken without waiting */
-    uint32_t seat;
-    uint32_t kind;
+    uint64_t owner, number;
+    int64_t token, until;
+    uint64_t ticket;
+    uint32_t seat, kind;
 } dlk_record;
 
 typedef struct dlk_row {
@@ -93,17 +107,17 @@ typedef struct dlk_row {
         64) _Atomic uint64_t word; /* commits; the low bit is the record that counts */
     _Atomic uint64_t
         title; /* generation << 16 | size of the name; size 0: no name, free */
-    dlk_record record[2];
-    uint32_t hash;        /* derived */
-    uint32_t next;        /* derived: in the bucket, or of the free ones */
-    uint32_t first, last; /* derived: the line */
+    dlk_stored_record record[2];
+    _Atomic uint32_t hash;        /* derived */
+    _Atomic uint32_t next;        /* derived: in the bucket, or of the free ones */
+    _Atomic uint32_t first, last; /* derived: the line */
 } dlk_row;
 
 /* What the holder of a row publishes: of an election, its id. It counts while the token is that of
  * the record; the token is written last, so a half-written text never counts. */
 typedef struct dlk_notice {
     _Atomic int64_t token;
-    uint32_t size;
+    _Atomic uint32_t size;
     char text[DLK_TABLE_NAME];
 } dlk_notice;
 
@@ -112,14 +126,21 @@ typedef struct dlk_seat {
     _Atomic int64_t token;  /* derived from the record: 0 in the line, else granted */
     _Atomic int64_t until;  /* derived: valid once token is set */
     _Atomic uint64_t owner; /* as in the record */
-    uint64_t number;
-    int64_t ttl; /* ns */
-    uint32_t row;
-    uint32_t kind;
-    uint32_t prev, next; /* derived: the line, or the free ones */
+    _Atomic uint64_t number;
+    _Atomic int64_t ttl; /* ns */
+    _Atomic uint32_t row;
+    _Atomic uint32_t kind;
+    _Atomic uint32_t prev, next; /* derived: the line, or the free ones */
 } dlk_seat;
 
+/* One read, one write, neither of which orders anything. */
+#define DLK_GET(place) atomic_load_explicit(&(place), memory_order_relaxed)
+#define DLK_PUT(place, value)                                                            \
+    atomic_store_explicit(&(place), (value), memory_order_relaxed)
+
 _Static_assert(sizeof(dlk_row) == 128, "a row is two cache lines");
+_Static_assert(sizeof(dlk_record) == sizeof(dlk_stored_record),
+               "one is written as the other");
 _Static_assert(sizeof(dlk_seat) == 64, "a seat is one cache line");
 _Static_assert(sizeof(pthread_mutex_t) <= DLK_TABLE_MUTEX, "the mutex fits");
 

@@ -13,8 +13,10 @@ static void owner_text(const dlk_table *table, const dlk_record *record,
                        char text[OWNER_SIZE])
 {
     const dlk_member *member = dlk_member_of(table, record->owner);
-    (void)snprintf(text, OWNER_SIZE, "%.36s:%" PRIu64, member ? member->uuid : "?",
-                   record->number); /* fits */
+    char uuid[DLK_MEMBER_UUID] = "?";
+    if (member)
+        dlk_member_uuid(member, uuid);
+    (void)snprintf(text, OWNER_SIZE, "%.36s:%" PRIu64, uuid, record->number); /* fits */
 }
 
 /* ---- inspect ---- */
@@ -24,7 +26,7 @@ typedef struct view {
     dlk_record record;
     char owner[OWNER_SIZE];
     uint32_t pid;
-    char client[sizeof(((dlk_member *)NULL)->name)];
+    char client[DLK_MEMBER_NAME];
     int64_t waiters;
     bool publishes;
     char data[DLK_TABLE_NAME + 1];
@@ -35,25 +37,22 @@ static void look(dlk_visit *visit, uint32_t ref, int64_t now, view *seen)
 {
     const dlk_table *table = visit->table;
     const dlk_row *row = dlk_row_at(table, ref);
-    const dlk_record *record = row ? dlk_table_holder(visit, ref, now) : NULL;
-    if (record) {
-        const dlk_member *member = dlk_member_of(table, record->owner);
-        seen->held = true;
-        seen->record = *record;
-        owner_text(table, record, seen->owner);
-        seen->pid = member ? (uint32_t)member->word : 0;
+    seen->held = dlk_table_holder(visit, ref, now, &seen->record);
+    if (seen->held) {
+        const dlk_member *member = dlk_member_of(table, seen->record.owner);
+        owner_text(table, &seen->record, seen->owner);
+        seen->pid = member ? (uint32_t)DLK_GET(member->word) : 0;
         if (member)
-            (void)snprintf(seen->client, sizeof(seen->client), "%.*s",
-                           (int)sizeof(member->name) - 1, member->name); /* fits */
-        seen->publishes = dlk_table_published(visit, ref, record->token, seen->data);
+            dlk_member_name(member, seen->client);
+        seen->publishes = dlk_table_published(visit, ref, seen->record.token, seen->data);
     }
-    const dlk_seat *seat = row ? dlk_seat_at(table, row->first) : NULL;
-    for (uint32_t steps = 0; seat; seat = dlk_seat_at(table, seat->next)) {
+    const dlk_seat *seat = row ? dlk_seat_at(table, DLK_GET(row->first)) : NULL;
+    for (uint32_t steps = 0; seat; seat = dlk_seat_at(table, DLK_GET(seat->next))) {
         if (steps++ == table->seat_count) {
             visit->damaged = true;
             return;
         }
-        seen->waiters += dlk_member_of(table, seat->owner) != NULL;
+        seen->waiters += dlk_member_of(table, DLK_GET(seat->owner)) != NULL;
     }
 }
 
@@ -104,16 +103,16 @@ void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now)
     if (!dlk_local_enter(local, &visit, ask, now))
         return;
     uint32_t row = dlk_local_row(&visit, ask->key);
-    const dlk_record *record = row ? dlk_table_holder(&visit, row, now) : NULL;
-    if (record) {
-        owner_text(local->table, record, owner);
-        if (ask->text && strcmp(ask->text, owner) != 0)
-            record = NULL;
+    dlk_record record;
+    bool meant = dlk_table_holder(&visit, row, now, &record);
+    if (meant && ask->text) {
+        owner_text(local->table, &record, owner);
+        meant = strcmp(ask->text, owner) == 0;
     }
-    if (record)
+    if (meant)
         dlk_table_evict(&visit, row, now);
     if (dlk_local_leave(local, &visit, ask))
-        ask->reply = record ? DLK_YES : DLK_NOT_OURS;
+        ask->reply = meant ? DLK_YES : DLK_NOT_OURS;
 }
 
 /* ---- list ---- */
@@ -128,19 +127,20 @@ typedef struct entry {
 static void look_at_entry(dlk_visit *visit, uint32_t ref, int64_t now, entry *found)
 {
     const dlk_row *row = dlk_row_at(visit->table, ref);
-    const dlk_record *record = dlk_table_holder(visit, ref, now);
+    dlk_record record;
+    bool held = dlk_table_holder(visit, ref, now, &record);
     size_t size = (size_t)(atomic_load(&row->title) & 0xffff);
     found->size = 0;
     if (size > DLK_TABLE_NAME)
         visit->damaged = true;
-    if (visit->damaged || (row->first == 0 && !record))
+    if (visit->damaged || (DLK_GET(row->first) == 0 && !held))
         return;
     found->size = size;
     memcpy(found->name, dlk_row_name(visit->table, ref), size);
     found->name[size] = '\0';
-    found->until = record ? record->until : 0;
-    if (record)
-        owner_text(visit->table, record, found->owner);
+    found->until = held ? record.until : 0;
+    if (held)
+        owner_text(visit->table, &record, found->owner);
 }
 
 static void add_entry(dlock_info *info, const entry *found, int64_t number, int64_t now)
@@ -166,8 +166,7 @@ void dlk_local_list(dlk_local *local, dlk_ask *ask, int64_t now)
     for (uint32_t ref = 1; ref <= high && count < ask->limit; ref++) {
         if (!dlk_local_enter(local, &visit, ask, now))
             break;
-        if (local->table->head->row_high < high)
-            high = local->table->head->row_high;
+        high = dlk_table_used(&local->table->head->row_high, local->table->row_count);
         found.size = 0;
         if (ref <= high)
             look_at_entry(&visit, ref, now, &found);

@@ -22,14 +22,13 @@ dlk_member *dlk_member_of(const dlk_table *table, uint64_t owner)
 
 static dlk_member *free_member(dlk_table *table)
 {
-    for (uint32_t ref = 1; ref <= table->head->member_high; ref++) {
+    uint32_t used = dlk_table_used(&table->head->member_high, table->member_count);
+    for (uint32_t ref = 1; ref <= used; ref++) {
         dlk_member *member = dlk_member_at(table, ref);
-        if (!member)
-            return NULL;
-        if ((uint32_t)member->word == 0)
+        if ((uint32_t)DLK_GET(member->word) == 0)
             return member;
     }
-    return dlk_member_at(table, table->head->member_high + 1);
+    return dlk_member_at(table, used + 1);
 }
 
 uint64_t dlk_member_join(dlk_visit *visit, const dlk_identity *who)
@@ -39,20 +38,20 @@ uint64_t dlk_member_join(dlk_visit *visit, const dlk_identity *who)
     if (!member)
         return 0;
     uint32_t ref = (uint32_t)(member - table->members) + 1;
-    if (table->head->member_high < ref)
-        table->head->member_high = ref;
-    member->started = who->started;
+    if (DLK_GET(table->head->member_high) < ref)
+        DLK_PUT(table->head->member_high, ref);
+    DLK_PUT(member->started, who->started);
     (void)snprintf(member->uuid, sizeof(member->uuid), "%s", who->uuid); /* 36, or cut */
     (void)snprintf(member->name, sizeof(member->name), "%s", who->name); /* 128, or cut */
-    atomic_store_explicit(&member->asleep, 0, memory_order_relaxed);
-    uint64_t generation = (member->word >> 32) + 1;
+    DLK_PUT(member->asleep, 0);
+    uint64_t generation = (DLK_GET(member->word) >> 32) + 1;
     if (generation > UINT32_MAX)
         generation = 1;
+    uint64_t word = generation << 32 | who->pid;
     DLK_POINT("table.member");
-    atomic_store_explicit(&member->word, generation << 32 | who->pid,
-                          memory_order_release);
+    atomic_store_explicit(&member->word, word, memory_order_release);
     atomic_fetch_add_explicit(&table->head->registry, 1, memory_order_release);
-    return owner_of(table, member, member->word);
+    return owner_of(table, member, word);
 }
 
 /* One store voids all that the owner had; the rest of leaving hands it on. */
@@ -79,39 +78,28 @@ static bool is_of(const dlk_table *table, uint64_t whose, uint64_t owner)
 
 static void clear_seats(dlk_visit *visit, uint64_t owner)
 {
-    for (uint32_t ref = 1; ref <= visit->table->head->seat_high; ref++) {
-        dlk_seat *seat = dlk_seat_at(visit->table, ref);
-        if (!seat) {
-            visit->damaged = true;
-            return;
-        }
-        if (!is_of(visit->table, seat->owner, owner) ||
-            atomic_load_explicit(&seat->word, memory_order_relaxed) == 0)
+    const dlk_table *table = visit->table;
+    uint32_t used = dlk_table_used(&table->head->seat_high, table->seat_count);
+    for (uint32_t ref = 1; ref <= used; ref++) {
+        const dlk_seat *seat = dlk_seat_at(table, ref);
+        if (!is_of(table, DLK_GET(seat->owner), owner) || DLK_GET(seat->word) == 0)
             continue;
-        if (atomic_load_explicit(&seat->token, memory_order_relaxed) == 0) {
-            if (!dlk_row_at(visit->table, seat->row)) {
-                visit->damaged = true;
-                return;
-            }
-            dlk_line_remove(visit, seat->row, ref);
-            if (visit->damaged)
-                return;
-        }
+        if (DLK_GET(seat->token) == 0)
+            dlk_line_remove(visit, DLK_GET(seat->row), ref);
+        if (visit->damaged)
+            return;
         dlk_seat_free(visit, ref);
     }
 }
 
 void dlk_member_let_go(dlk_visit *visit, uint64_t owner, int64_t now)
 {
+    const dlk_table *table = visit->table;
+    uint32_t used = dlk_table_used(&table->head->row_high, table->row_count);
     clear_seats(visit, owner);
-    for (uint32_t ref = 1; ref <= visit->table->head->row_high && !visit->damaged;
-         ref++) {
-        dlk_row *row = dlk_row_at(visit->table, ref);
-        if (!row)
-            visit->damaged = true;
-        else if (is_of(visit->table, dlk_row_record(row)->owner, owner))
+    for (uint32_t ref = 1; ref <= used && !visit->damaged; ref++)
+        if (is_of(table, dlk_row_record(dlk_row_at(table, ref)).owner, owner))
             dlk_table_evict(visit, ref, now);
-    }
 }
 
 void dlk_member_bury(dlk_visit *visit, uint64_t owner, int64_t now)
@@ -121,6 +109,18 @@ void dlk_member_bury(dlk_visit *visit, uint64_t owner, int64_t now)
     dlk_member_let_go(visit, owner, now);
     /* The dead may have died between handing a lock over and waking the new owner. */
     visit->ring_granted = !DLK_PLANTED(NO_REWAKE);
+}
+
+void dlk_member_name(const dlk_member *member, char ret[DLK_MEMBER_NAME])
+{
+    memcpy(ret, member->name, DLK_MEMBER_NAME - 1);
+    ret[DLK_MEMBER_NAME - 1] = '\0';
+}
+
+void dlk_member_uuid(const dlk_member *member, char ret[DLK_MEMBER_UUID])
+{
+    memcpy(ret, member->uuid, DLK_MEMBER_UUID - 1);
+    ret[DLK_MEMBER_UUID - 1] = '\0';
 }
 
 void dlk_member_ring(const dlk_table *table, dlk_member *member)

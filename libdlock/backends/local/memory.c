@@ -45,9 +45,9 @@ void dlk_table_place(dlk_table *table, void *memory)
     at += pages(sizeof(dlk_row) * table->row_count);
     table->seats = (dlk_seat *)(void *)at;
     at += pages(sizeof(dlk_seat) * table->seat_count);
-    table->buckets = (uint32_t *)(void *)at;
+    table->buckets = (_Atomic uint32_t *)(void *)at;
     at += pages(sizeof(uint32_t) * table->bucket_count);
-    table->scratch = (uint32_t *)(void *)at;
+    table->scratch = (_Atomic uint32_t *)(void *)at;
     at += pages(sizeof(uint32_t) * table->seat_count);
     table->names = at;
     at += pages((size_t)DLK_TABLE_NAME * table->row_count);

@@ -1,6 +1,9 @@
 /* What /proc and pidfds tell of a process; see the header. */
 #include "backends/local/process.h"
 
+#include "util/descriptor.h"
+#include "util/number.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -47,7 +50,7 @@ uint64_t dlk_process_started(uint32_t pid)
         rest = strchr(rest, ' ');
         rest = rest ? rest + 1 : NULL;
     }
-    return rest ? strtoull(rest, NULL, 10) : 0;
+    return rest ? (uint64_t)dlk_number_before(rest, " \n", 0, INT64_MAX, 0) : 0;
 }
 
 /* Without a pidfd: a zombie shows in /proc only. */
@@ -65,7 +68,7 @@ static dlk_life guess(uint32_t pid, uint64_t started)
 
 dlk_life dlk_process_open(uint32_t pid, uint64_t started, int *pidfd)
 {
-    int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    int fd = DLK_FD((int)syscall(SYS_pidfd_open, (pid_t)pid, 0));
     *pidfd = -1;
     /* EINVAL: the number is a thread's of another process by now. */
     if (fd < 0 && (errno == ESRCH || errno == EINVAL))
@@ -76,7 +79,7 @@ dlk_life dlk_process_open(uint32_t pid, uint64_t started, int *pidfd)
     struct pollfd look = {.fd = fd, .events = POLLIN};
     uint64_t now_started = dlk_process_started(pid);
     if (poll(&look, 1, 0) > 0 || (now_started && started && now_started != started)) {
-        (void)close(fd); /* nothing to lose in it */
+        dlk_fd_close(fd);
         return DLK_LIFE_DEAD;
     }
     *pidfd = fd;

@@ -6,25 +6,33 @@
 
 #include "util/point.h"
 
-#include <string.h>
-
 #define SIZE_MASK UINT64_C(0xffff)
+
+/* 0 of what is no seat. */
+static uint64_t ticket_in(const dlk_table *table, uint32_t at)
+{
+    const dlk_seat *seat = dlk_seat_at(table, DLK_GET(table->scratch[at]));
+    return seat ? DLK_GET(seat->word) : 0;
+}
+
+static void swap(const dlk_table *table, uint32_t one, uint32_t other)
+{
+    uint32_t moved = DLK_GET(table->scratch[one]);
+    DLK_PUT(table->scratch[one], DLK_GET(table->scratch[other]));
+    DLK_PUT(table->scratch[other], moved);
+}
 
 /* The seats in scratch as a heap with the highest ticket on top. */
 static void sink(const dlk_table *table, uint32_t count, uint32_t at)
 {
-    uint32_t *heap = table->scratch;
     for (;;) {
         uint32_t top = at;
         for (uint32_t child = 2 * at + 1; child <= 2 * at + 2 && child < count; child++)
-            if (dlk_seat_at(table, heap[child])->word >
-                dlk_seat_at(table, heap[top])->word)
+            if (ticket_in(table, child) > ticket_in(table, top))
                 top = child;
         if (top == at)
             return;
-        uint32_t moved = heap[at];
-        heap[at] = heap[top];
-        heap[top] = moved;
+        swap(table, at, top);
         at = top;
     }
 }
@@ -35,24 +43,21 @@ static void sort_by_ticket(const dlk_table *table, uint32_t count)
     for (uint32_t at = count / 2; at-- > 0;)
         sink(table, count, at);
     for (uint32_t left = count; left > 1; left--) {
-        uint32_t last = table->scratch[left - 1];
-        table->scratch[left - 1] = table->scratch[0];
-        table->scratch[0] = last;
+        swap(table, left - 1, 0);
         sink(table, left - 1, 0);
     }
 }
 
 /* What a record says of somebody who is gone, or of a seat that isn't its own (any more), may come
  * true again by chance, where the counters were damaged: then another's seat would be freed. */
-static void forget_strangers(const dlk_table *table, uint32_t ref)
+static void forget_strangers(const dlk_table *table, uint32_t ref, dlk_record record)
 {
     dlk_row *row = dlk_row_at(table, ref);
-    dlk_record record = *dlk_row_record(row);
     const dlk_seat *seat = dlk_seat_at(table, record.seat);
     if (record.owner != 0 && !dlk_member_of(table, record.owner)) {
         dlk_row_commit(row, &(dlk_record){.owner = 0});
-    } else if (record.ticket != 0 &&
-               (!seat || seat->word != record.ticket || seat->row != ref)) {
+    } else if (record.ticket != 0 && (!seat || DLK_GET(seat->word) != record.ticket ||
+                                      DLK_GET(seat->row) != ref)) {
         record.ticket = record.seat = 0;
         dlk_row_commit(row, &record);
     }
@@ -61,76 +66,92 @@ static void forget_strangers(const dlk_table *table, uint32_t ref)
 static void rebuild_row(dlk_visit *visit, uint32_t ref)
 {
     const dlk_table *table = visit->table;
-    dlk_row *row = &table->rows[ref - 1];
-    uint64_t size = row->title & SIZE_MASK;
-    row->first = row->last = 0;
+    dlk_row *row = dlk_row_at(table, ref);
+    uint64_t size = DLK_GET(row->title) & SIZE_MASK;
+    const dlk_record record = dlk_row_record(row);
+    DLK_PUT(row->first, 0);
+    DLK_PUT(row->last, 0);
     if (size == 0 || size > DLK_TABLE_NAME) {
-        if (dlk_row_record(row)->owner != 0)
+        if (record.owner != 0)
             dlk_row_commit(row, &(dlk_record){.owner = 0});
         dlk_row_free(visit, ref);
         return;
     }
-    row->hash = dlk_table_hash(dlk_row_name(table, ref), size);
-    uint32_t *bucket = &table->buckets[row->hash & (table->bucket_count - 1)];
-    row->next = *bucket;
-    *bucket = ref;
-    if (dlk_row_record(row)->token > table->head->last_token)
-        table->head->last_token = dlk_row_record(row)->token;
-    forget_strangers(table, ref);
+    uint32_t hash = dlk_table_hash(dlk_row_name(table, ref), size);
+    _Atomic uint32_t *bucket = &table->buckets[hash & (table->bucket_count - 1)];
+    DLK_PUT(row->hash, hash);
+    DLK_PUT(row->next, DLK_GET(*bucket));
+    DLK_PUT(*bucket, ref);
+    if (record.token > DLK_GET(table->head->last_token))
+        DLK_PUT(table->head->last_token, record.token);
+    forget_strangers(table, ref, record);
 }
 
 /* True: the seat is in a line. */
 static bool rebuild_seat(dlk_visit *visit, uint32_t ref)
 {
     const dlk_table *table = visit->table;
-    dlk_seat *seat = &table->seats[ref - 1];
-    dlk_row *row = dlk_row_at(table, seat->row);
-    seat->prev = seat->next = 0;
-    if (seat->word == 0 || !row || (row->title & SIZE_MASK) == 0 || seat->ttl <= 0 ||
-        !dlk_member_of(table, seat->owner)) {
+    dlk_seat *seat = dlk_seat_at(table, ref);
+    const dlk_row *row = dlk_row_at(table, DLK_GET(seat->row));
+    uint64_t ticket = DLK_GET(seat->word);
+    DLK_PUT(seat->prev, 0);
+    DLK_PUT(seat->next, 0);
+    if (ticket == 0 || !row || (DLK_GET(row->title) & SIZE_MASK) == 0 ||
+        DLK_GET(seat->ttl) <= 0 || !dlk_member_of(table, DLK_GET(seat->owner))) {
         dlk_seat_free(visit, ref);
         return false;
     }
-    if (seat->word > table->head->last_ticket)
-        table->head->last_ticket = seat->word;
-    const dlk_record *record = dlk_row_record(row);
-    bool granted =
-        record->ticket == seat->word && record->seat == ref && record->token > 0;
+    if (ticket > DLK_GET(table->head->last_ticket))
+        DLK_PUT(table->head->last_ticket, ticket);
+    const dlk_record record = dlk_row_record(row);
+    bool granted = record.ticket == ticket && record.seat == ref && record.token > 0;
     if (granted)
-        atomic_store(&seat->until, record->until);
-    atomic_store(&seat->token, granted ? record->token : 0);
+        atomic_store(&seat->until, record.until);
+    atomic_store(&seat->token, granted ? record.token : 0);
     return !granted;
 }
 
-static void clamp(uint32_t *high, uint32_t count)
+/* Says so in the table, too. */
+static uint32_t clamp(_Atomic uint32_t *high, uint32_t count)
 {
-    if (*high > count)
-        *high = count;
+    uint32_t used = dlk_table_used(high, count);
+    DLK_PUT(*high, used);
+    return used;
+}
+
+static void rebuild_lines(dlk_visit *visit, uint32_t seats)
+{
+    const dlk_table *table = visit->table;
+    uint32_t waiting = 0;
+    for (uint32_t ref = seats; ref > 0; ref--)
+        if (rebuild_seat(visit, ref))
+            DLK_PUT(table->scratch[waiting++], ref);
+    sort_by_ticket(table, waiting);
+    for (uint32_t i = 0; i < waiting && !visit->damaged; i++) {
+        uint32_t ref = DLK_GET(table->scratch[i]);
+        const dlk_seat *seat = dlk_seat_at(table, ref);
+        dlk_line_append(visit, seat ? DLK_GET(seat->row) : 0, ref);
+    }
 }
 
 void dlk_table_rebuild(dlk_visit *visit, int64_t now)
 {
     const dlk_table *table = visit->table;
     dlk_head *head = table->head;
-    clamp(&head->row_high, table->row_count);
-    clamp(&head->seat_high, table->seat_count);
-    clamp(&head->member_high, table->member_count);
-    if (head->last_token < 0)
-        head->last_token = 0;
-    memset(table->buckets, 0, sizeof(*table->buckets) * table->bucket_count);
-    head->free_row = head->free_seat = 0;
-    for (uint32_t ref = head->row_high; ref > 0; ref--)
+    const uint32_t rows = clamp(&head->row_high, table->row_count);
+    const uint32_t seats = clamp(&head->seat_high, table->seat_count);
+    (void)clamp(&head->member_high, table->member_count);
+    if (DLK_GET(head->last_token) < 0)
+        DLK_PUT(head->last_token, 0);
+    for (uint32_t i = 0; i < table->bucket_count; i++)
+        DLK_PUT(table->buckets[i], 0);
+    DLK_PUT(head->free_row, 0);
+    DLK_PUT(head->free_seat, 0);
+    for (uint32_t ref = rows; ref > 0; ref--)
         rebuild_row(visit, ref);
     DLK_POINT("table.rebuild");
-    uint32_t waiting = 0;
-    for (uint32_t ref = head->seat_high; ref > 0; ref--)
-        if (rebuild_seat(visit, ref))
-            table->scratch[waiting++] = ref;
-    sort_by_ticket(table, waiting);
-    for (uint32_t i = 0; i < waiting; i++)
-        dlk_line_append(visit, dlk_seat_at(table, table->scratch[i])->row,
-                        table->scratch[i]);
-    for (uint32_t ref = 1; ref <= head->row_high && !visit->damaged; ref++)
+    rebuild_lines(visit, seats);
+    for (uint32_t ref = 1; ref <= rows && !visit->damaged; ref++)
         dlk_table_settle(visit, ref, now);
     visit->ring_granted = true;
 }

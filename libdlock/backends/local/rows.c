@@ -19,15 +19,14 @@ uint32_t dlk_table_hash(const char *name, size_t size)
     return hash;
 }
 
-static uint32_t *bucket_of(const dlk_table *table, uint32_t hash)
+static _Atomic uint32_t *bucket_of(const dlk_table *table, uint32_t hash)
 {
     return &table->buckets[hash & (table->bucket_count - 1)];
 }
 
 static bool has_name(const dlk_table *table, uint32_t ref, const char *name, size_t size)
 {
-    uint64_t title =
-        atomic_load_explicit(&dlk_row_at(table, ref)->title, memory_order_relaxed);
+    uint64_t title = DLK_GET(dlk_row_at(table, ref)->title);
     return (title & SIZE_MASK) == size &&
            memcmp(dlk_row_name(table, ref), name, size) == 0;
 }
@@ -35,16 +34,16 @@ static bool has_name(const dlk_table *table, uint32_t ref, const char *name, siz
 uint32_t dlk_table_find(dlk_visit *visit, const char *name, size_t size, uint32_t hash)
 {
     const dlk_table *table = visit->table;
-    uint32_t ref = *bucket_of(table, hash);
+    uint32_t ref = DLK_GET(*bucket_of(table, hash));
     for (uint32_t steps = 0; ref != 0; steps++) {
         const dlk_row *row = dlk_row_at(table, ref);
         if (!row || steps == table->row_count) {
             visit->damaged = true;
             return 0;
         }
-        if (row->hash == hash && has_name(table, ref, name, size))
+        if (DLK_GET(row->hash) == hash && has_name(table, ref, name, size))
             return ref;
-        ref = row->next;
+        ref = DLK_GET(row->next);
     }
     return 0;
 }
@@ -52,23 +51,25 @@ uint32_t dlk_table_find(dlk_visit *visit, const char *name, size_t size, uint32_
 static void unchain(dlk_visit *visit, uint32_t ref)
 {
     const dlk_table *table = visit->table;
-    dlk_row *row = &table->rows[ref - 1];
-    uint32_t *link = bucket_of(table, row->hash);
-    for (uint32_t steps = 0; *link != ref; steps++) {
-        dlk_row *before = dlk_row_at(table, *link);
+    const dlk_row *row = dlk_row_at(table, ref);
+    _Atomic uint32_t *link = bucket_of(table, DLK_GET(row->hash));
+    uint32_t at = DLK_GET(*link);
+    for (uint32_t steps = 0; at != ref; steps++) {
+        dlk_row *before = dlk_row_at(table, at);
         if (!before || steps == table->row_count) {
             visit->damaged = true;
             return;
         }
         link = &before->next;
+        at = DLK_GET(*link);
     }
-    *link = row->next;
+    DLK_PUT(*link, DLK_GET(row->next));
 }
 
 /* Takes the name away; what had found the row by it doesn't know it any more. */
 static void untitle(dlk_row *row)
 {
-    uint64_t title = atomic_load_explicit(&row->title, memory_order_relaxed);
+    uint64_t title = DLK_GET(row->title);
     atomic_store_explicit(&row->title, (title & ~SIZE_MASK) + SIZE_MASK + 1,
                           memory_order_release);
 }
@@ -76,10 +77,14 @@ static void untitle(dlk_row *row)
 void dlk_row_free(dlk_visit *visit, uint32_t ref)
 {
     dlk_head *head = visit->table->head;
-    dlk_row *row = &visit->table->rows[ref - 1];
+    dlk_row *row = dlk_row_at(visit->table, ref);
+    if (!row) {
+        visit->damaged = true;
+        return;
+    }
     untitle(row);
-    row->next = head->free_row;
-    head->free_row = ref;
+    DLK_PUT(row->next, DLK_GET(head->free_row));
+    DLK_PUT(head->free_row, ref);
 }
 
 /* A row that has a name and no use for it: nobody holds the lock, nobody waits. */
@@ -87,11 +92,13 @@ static uint32_t sweep(dlk_visit *visit, int64_t now)
 {
     const dlk_table *table = visit->table;
     dlk_head *head = table->head;
+    uint32_t ref = DLK_GET(head->sweep);
+    dlk_record record;
     for (uint32_t steps = 0; steps < table->row_count; steps++) {
-        uint32_t ref = head->sweep % table->row_count + 1;
-        head->sweep = ref;
-        dlk_row *row = &table->rows[ref - 1];
-        if (row->first != 0 || dlk_table_holder(visit, ref, now))
+        ref = ref % table->row_count + 1;
+        DLK_PUT(head->sweep, ref);
+        dlk_row *row = dlk_row_at(table, ref);
+        if (DLK_GET(row->first) != 0 || dlk_table_holder(visit, ref, now, &record))
             continue;
         unchain(visit, ref);
         if (visit->damaged)
@@ -103,30 +110,32 @@ static uint32_t sweep(dlk_visit *visit, int64_t now)
     return 0;
 }
 
-/* A row behind all that were in use. It is zero, unless `row_high` was damaged. */
-static uint32_t first_use(dlk_visit *visit)
+/* A row behind the @p used ones. It is zero, unless `row_high` was damaged. */
+static uint32_t first_use(dlk_visit *visit, uint32_t used)
 {
-    uint32_t ref = ++visit->table->head->row_high;
+    uint32_t ref = used + 1;
     dlk_row *row = dlk_row_at(visit->table, ref);
-    if (dlk_row_record(row)->owner != 0)
+    DLK_PUT(visit->table->head->row_high, ref);
+    if (dlk_row_record(row).owner != 0)
         dlk_row_commit(row, &(dlk_record){.owner = 0});
     return ref;
 }
 
 static uint32_t take_row(dlk_visit *visit, int64_t now)
 {
-    dlk_head *head = visit->table->head;
-    uint32_t ref = head->free_row;
+    const dlk_table *table = visit->table;
+    dlk_head *head = table->head;
+    uint32_t ref = DLK_GET(head->free_row);
     if (ref == 0) {
-        return head->row_high < visit->table->row_count ? first_use(visit)
-                                                        : sweep(visit, now);
+        uint32_t used = dlk_table_used(&head->row_high, table->row_count);
+        return used < table->row_count ? first_use(visit, used) : sweep(visit, now);
     }
-    dlk_row *row = dlk_row_at(visit->table, ref);
-    if (!row || (row->title & SIZE_MASK) != 0) {
+    const dlk_row *row = dlk_row_at(table, ref);
+    if (!row || (DLK_GET(row->title) & SIZE_MASK) != 0) {
         visit->damaged = true;
         return 0;
     }
-    head->free_row = row->next;
+    DLK_PUT(head->free_row, DLK_GET(row->next));
     return ref;
 }
 
@@ -141,37 +150,48 @@ uint32_t dlk_table_make(dlk_visit *visit, const char *name, size_t size, uint32_
     if (!row)
         return 0;
     memcpy(dlk_row_name(visit->table, ref), name, size);
-    uint32_t *bucket = bucket_of(visit->table, hash);
-    row->hash = hash;
-    row->next = *bucket;
-    row->first = row->last = 0;
-    *bucket = ref;
+    _Atomic uint32_t *bucket = bucket_of(visit->table, hash);
+    DLK_PUT(row->hash, hash);
+    DLK_PUT(row->next, DLK_GET(*bucket));
+    DLK_PUT(row->first, 0);
+    DLK_PUT(row->last, 0);
+    DLK_PUT(*bucket, ref);
     DLK_POINT("table.name");
-    atomic_store_explicit(&row->title, (row->title & ~SIZE_MASK) | size,
+    atomic_store_explicit(&row->title, (DLK_GET(row->title) & ~SIZE_MASK) | size,
                           memory_order_release);
     return ref;
 }
 
 uint32_t dlk_seat_take(dlk_visit *visit)
 {
-    dlk_head *head = visit->table->head;
-    uint32_t ref = head->free_seat;
-    if (ref == 0)
-        return head->seat_high < visit->table->seat_count ? ++head->seat_high : 0;
-    dlk_seat *seat = dlk_seat_at(visit->table, ref);
-    if (!seat || atomic_load_explicit(&seat->word, memory_order_relaxed) != 0) {
+    const dlk_table *table = visit->table;
+    dlk_head *head = table->head;
+    uint32_t ref = DLK_GET(head->free_seat);
+    if (ref == 0) {
+        uint32_t used = dlk_table_used(&head->seat_high, table->seat_count);
+        if (used == table->seat_count)
+            return 0;
+        DLK_PUT(head->seat_high, used + 1);
+        return used + 1;
+    }
+    const dlk_seat *seat = dlk_seat_at(table, ref);
+    if (!seat || DLK_GET(seat->word) != 0) {
         visit->damaged = true;
         return 0;
     }
-    head->free_seat = seat->next;
+    DLK_PUT(head->free_seat, DLK_GET(seat->next));
     return ref;
 }
 
 void dlk_seat_free(dlk_visit *visit, uint32_t ref)
 {
     dlk_head *head = visit->table->head;
-    dlk_seat *seat = &visit->table->seats[ref - 1];
+    dlk_seat *seat = dlk_seat_at(visit->table, ref);
+    if (!seat) {
+        visit->damaged = true;
+        return;
+    }
     atomic_store_explicit(&seat->word, 0, memory_order_release);
-    seat->next = head->free_seat;
-    head->free_seat = ref;
+    DLK_PUT(seat->next, DLK_GET(head->free_seat));
+    DLK_PUT(head->free_seat, ref);
 }

@@ -10,20 +10,20 @@
 
 #include <string.h>
 
-dlk_record *dlk_row_record(dlk_row *row)
+static inline void commit(dlk_row *row, const dlk_record *record)
 {
-    return &row->record[atomic_load_explicit(&row->word, memory_order_relaxed) & 1];
+    uint64_t word = DLK_GET(row->word) + 1;
+    if (DLK_PLANTED(CHANGE_IN_PLACE))
+        word--;
+    memcpy((void *)&row->record[word & 1], record, sizeof(*record));
+    DLK_POINT("table.record");
+    atomic_store_explicit(&row->word, word, memory_order_release);
+    DLK_POINT("table.commit");
 }
 
 void dlk_row_commit(dlk_row *row, const dlk_record *record)
 {
-    uint64_t word = atomic_load_explicit(&row->word, memory_order_relaxed) + 1;
-    if (DLK_PLANTED(CHANGE_IN_PLACE))
-        word--;
-    row->record[word & 1] = *record;
-    DLK_POINT("table.record");
-    atomic_store_explicit(&row->word, word, memory_order_release);
-    DLK_POINT("table.commit");
+    commit(row, record);
 }
 
 void dlk_visit_ring(dlk_visit *visit, uint32_t member)
@@ -46,11 +46,20 @@ static bool is_of(const dlk_record *record, const dlk_claim *claim)
     return record->owner == claim->owner && record->number == claim->number;
 }
 
-const dlk_record *dlk_table_holder(const dlk_visit *visit, uint32_t ref, int64_t now)
+/* The same of one that is only asked this. */
+static bool is_stored_of(const dlk_stored_record *stored, const dlk_claim *claim)
 {
-    dlk_row *row = dlk_row_at(visit->table, ref);
-    const dlk_record *record = row ? dlk_row_record(row) : NULL;
-    return record && valid(visit->table, record, now) ? record : NULL;
+    return DLK_GET(stored->owner) == claim->owner &&
+           DLK_GET(stored->number) == claim->number;
+}
+
+bool dlk_table_holder(const dlk_visit *visit, uint32_t ref, int64_t now, dlk_record *ret)
+{
+    const dlk_row *row = dlk_row_at(visit->table, ref);
+    if (!row)
+        return false;
+    *ret = dlk_row_record(row);
+    return valid(visit->table, ret, now);
 }
 
 /* ---- the line of a lock: derived, so the order of stores doesn't matter ---- */
@@ -59,57 +68,73 @@ void dlk_line_append(dlk_visit *visit, uint32_t row_ref, uint32_t ref)
 {
     dlk_row *row = dlk_row_at(visit->table, row_ref);
     dlk_seat *seat = dlk_seat_at(visit->table, ref);
-    dlk_seat *last = dlk_seat_at(visit->table, row->last);
-    if (row->last != 0 && !last)
+    if (!row || !seat) {
         visit->damaged = true;
-    seat->prev = row->last;
-    seat->next = 0;
+        return;
+    }
+    uint32_t last_ref = DLK_GET(row->last);
+    dlk_seat *last = dlk_seat_at(visit->table, last_ref);
+    if (last_ref != 0 && !last)
+        visit->damaged = true;
+    DLK_PUT(seat->prev, last_ref);
+    DLK_PUT(seat->next, 0);
     if (last)
-        last->next = ref;
+        DLK_PUT(last->next, ref);
     else
-        row->first = ref;
-    row->last = ref;
+        DLK_PUT(row->first, ref);
+    DLK_PUT(row->last, ref);
 }
 
 void dlk_line_remove(dlk_visit *visit, uint32_t row_ref, uint32_t ref)
 {
     dlk_row *row = dlk_row_at(visit->table, row_ref);
     dlk_seat *seat = dlk_seat_at(visit->table, ref);
-    dlk_seat *prev = dlk_seat_at(visit->table, seat->prev);
-    dlk_seat *next = dlk_seat_at(visit->table, seat->next);
-    if ((prev ? prev->next : row->first) != ref ||
-        (next ? next->prev : row->last) != ref) {
+    if (!row || !seat) {
         visit->damaged = true;
         return;
     }
-    if (prev)
-        prev->next = seat->next;
-    else
-        row->first = seat->next;
-    if (next)
-        next->prev = seat->prev;
-    else
-        row->last = seat->prev;
-    seat->prev = seat->next = 0;
+    uint32_t prev_ref = DLK_GET(seat->prev), next_ref = DLK_GET(seat->next);
+    dlk_seat *prev = dlk_seat_at(visit->table, prev_ref);
+    dlk_seat *next = dlk_seat_at(visit->table, next_ref);
+    _Atomic uint32_t *to_it = prev ? &prev->next : &row->first;
+    _Atomic uint32_t *back_to_it = next ? &next->prev : &row->last;
+    if (DLK_GET(*to_it) != ref || DLK_GET(*back_to_it) != ref) {
+        visit->damaged = true;
+        return;
+    }
+    DLK_PUT(*to_it, next_ref);
+    DLK_PUT(*back_to_it, prev_ref);
+    DLK_PUT(seat->prev, 0);
+    DLK_PUT(seat->next, 0);
 }
 
 /* The first in the line who is still there; those who aren't leave it. 0: nobody waits. */
-static uint32_t first_in_line(dlk_visit *visit, uint32_t row_ref)
+static uint32_t walk_to_first(dlk_visit *visit, const dlk_row *row, uint32_t row_ref)
 {
-    dlk_row *row = dlk_row_at(visit->table, row_ref);
-    while (row->first != 0 && !visit->damaged) {
-        uint32_t ref = row->first;
-        dlk_seat *seat = dlk_seat_at(visit->table, ref);
-        if (!seat || seat->row != row_ref || atomic_load(&seat->word) == 0) {
+    for (uint32_t steps = 0; !visit->damaged; steps++) {
+        uint32_t ref = DLK_GET(row->first);
+        if (ref == 0)
+            return 0;
+        const dlk_seat *seat = dlk_seat_at(visit->table, ref);
+        if (!seat || DLK_GET(seat->row) != row_ref || DLK_GET(seat->word) == 0 ||
+            steps == visit->table->seat_count) {
             visit->damaged = true;
             return 0;
         }
-        if (dlk_member_of(visit->table, seat->owner))
+        if (dlk_member_of(visit->table, DLK_GET(seat->owner)))
             return ref;
         dlk_line_remove(visit, row_ref, ref);
-        dlk_seat_free(visit, ref);
+        if (!visit->damaged)
+            dlk_seat_free(visit, ref);
     }
     return 0;
+}
+
+/* Mostly there is no line. */
+static inline uint32_t first_in_line(dlk_visit *visit, const dlk_row *row,
+                                     uint32_t row_ref)
+{
+    return DLK_GET(row->first) == 0 ? 0 : walk_to_first(visit, row, row_ref);
 }
 
 /* ---- giving and taking ---- */
@@ -118,22 +143,27 @@ static uint32_t first_in_line(dlk_visit *visit, uint32_t row_ref)
 static int64_t next_token(dlk_visit *visit)
 {
     dlk_head *head = visit->table->head;
-    int64_t last = atomic_load_explicit(&head->last_token, memory_order_relaxed);
+    int64_t last = DLK_GET(head->last_token);
     if (last < 0)
         visit->damaged = true;
     if (last < 0 || last == INT64_MAX)
         return 0;
-    atomic_store_explicit(&head->last_token, last + 1, memory_order_relaxed);
+    DLK_PUT(head->last_token, last + 1);
     return last + 1;
 }
 
 /* The seat of a grant goes before the grant does. The other way round a death in between would
  * leave a seat that no record names, and that means: in the line. */
-static void free_granted_seat(dlk_visit *visit, const dlk_record *record)
+static void free_granted_seat(dlk_visit *visit, const dlk_row *row)
 {
-    dlk_seat *seat = record->ticket ? dlk_seat_at(visit->table, record->seat) : NULL;
-    if (seat && atomic_load_explicit(&seat->word, memory_order_relaxed) == record->ticket)
-        dlk_seat_free(visit, record->seat);
+    const dlk_stored_record *stored = dlk_row_stored(row);
+    uint64_t ticket = DLK_GET(stored->ticket);
+    if (ticket == 0)
+        return;
+    uint32_t ref = DLK_GET(stored->seat);
+    const dlk_seat *seat = dlk_seat_at(visit->table, ref);
+    if (seat && DLK_GET(seat->word) == ticket)
+        dlk_seat_free(visit, ref);
 }
 
 /* The first in the line gets the lock: one commit, whatever else it entails is derived. False:
@@ -142,28 +172,29 @@ static bool hand_over(dlk_visit *visit, uint32_t row_ref, uint32_t seat_ref, int
 {
     dlk_row *row = dlk_row_at(visit->table, row_ref);
     dlk_seat *seat = dlk_seat_at(visit->table, seat_ref);
-    if (seat->ttl <= 0) {
+    int64_t ttl = seat ? DLK_GET(seat->ttl) : 0;
+    if (!row || ttl <= 0) {
         visit->damaged = true;
         return false;
     }
     int64_t token = next_token(visit);
     if (token == 0)
         return false;
-    dlk_record record = {
-        .owner = seat->owner,
-        .number = seat->number,
+    const dlk_record record = {
+        .owner = DLK_GET(seat->owner),
+        .number = DLK_GET(seat->number),
         .token = token,
-        .until = seat->ttl < INT64_MAX - now ? now + seat->ttl : INT64_MAX,
-        .ticket = atomic_load_explicit(&seat->word, memory_order_relaxed),
+        .until = ttl < INT64_MAX - now ? now + ttl : INT64_MAX,
+        .ticket = DLK_GET(seat->word),
         .seat = seat_ref,
-        .kind = seat->kind,
+        .kind = DLK_GET(seat->kind),
     };
     dlk_line_remove(visit, row_ref, seat_ref);
     if (visit->damaged)
         return false;
-    free_granted_seat(visit, dlk_row_record(row));
-    atomic_store_explicit(&seat->until, record.until, memory_order_relaxed);
-    dlk_row_commit(row, &record);
+    free_granted_seat(visit, row);
+    DLK_PUT(seat->until, record.until);
+    commit(row, &record);
     atomic_store_explicit(&seat->token, token, memory_order_release);
     dlk_visit_ring(visit, (uint32_t)record.owner);
     return true;
@@ -171,26 +202,32 @@ static bool hand_over(dlk_visit *visit, uint32_t row_ref, uint32_t seat_ref, int
 
 static void vacate(dlk_visit *visit, dlk_row *row)
 {
-    const dlk_record *record = dlk_row_record(row);
-    if (record->owner == 0)
+    if (DLK_GET(dlk_row_stored(row)->owner) == 0)
         return;
-    free_granted_seat(visit, record);
-    dlk_row_commit(row, &(dlk_record){.owner = 0});
+    free_granted_seat(visit, row);
+    commit(row, &(dlk_record){.owner = 0});
 }
 
 static void hand_on(dlk_visit *visit, uint32_t row_ref, int64_t now)
 {
-    uint32_t first = first_in_line(visit, row_ref);
+    dlk_row *row = dlk_row_at(visit->table, row_ref);
+    if (!row) {
+        visit->damaged = true;
+        return;
+    }
+    uint32_t first = first_in_line(visit, row, row_ref);
     if (visit->damaged || (first != 0 && hand_over(visit, row_ref, first, now)))
         return;
     if (!visit->damaged)
-        vacate(visit, dlk_row_at(visit->table, row_ref));
+        vacate(visit, row);
 }
 
 void dlk_table_settle(dlk_visit *visit, uint32_t row_ref, int64_t now)
 {
-    dlk_row *row = dlk_row_at(visit->table, row_ref);
-    if (row->first != 0 && !valid(visit->table, dlk_row_record(row), now))
+    const dlk_row *row = dlk_row_at(visit->table, row_ref);
+    dlk_record record;
+    if (row && DLK_GET(row->first) != 0 &&
+        !dlk_table_holder(visit, row_ref, now, &record))
         hand_on(visit, row_ref, now);
 }
 
@@ -206,14 +243,14 @@ static dlk_outcome take(dlk_visit *visit, dlk_row *row, const dlk_claim *claim,
     if (*token == 0)
         return visit->damaged ? DLK_NOTHING : DLK_NO_TOKEN;
     *until = claim->now + claim->ttl;
-    free_granted_seat(visit, dlk_row_record(row));
-    dlk_row_commit(row, &(dlk_record){
-                            .owner = claim->owner,
-                            .number = claim->number,
-                            .token = *token,
-                            .until = *until,
-                            .kind = claim->kind,
-                        });
+    free_granted_seat(visit, row);
+    commit(row, &(dlk_record){
+                    .owner = claim->owner,
+                    .number = claim->number,
+                    .token = *token,
+                    .until = *until,
+                    .kind = claim->kind,
+                });
     return DLK_GRANTED;
 }
 
@@ -222,20 +259,24 @@ static bool sit_down(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
                      dlk_turn *turn)
 {
     dlk_head *head = visit->table->head;
+    uint64_t ticket = DLK_GET(head->last_ticket) + 1;
     uint32_t ref = dlk_seat_take(visit);
     dlk_seat *seat = dlk_seat_at(visit->table, ref);
-    if (!seat)
+    if (ticket == 0) /* it takes more than anybody has given out to come here */
+        visit->damaged = true;
+    if (!seat || visit->damaged)
         return false;
-    atomic_store_explicit(&seat->owner, claim->owner, memory_order_relaxed);
-    seat->number = claim->number;
-    seat->ttl = claim->ttl;
-    seat->row = row_ref;
-    seat->kind = claim->kind;
-    atomic_store_explicit(&seat->token, 0, memory_order_relaxed);
+    DLK_PUT(seat->owner, claim->owner);
+    DLK_PUT(seat->number, claim->number);
+    DLK_PUT(seat->ttl, claim->ttl);
+    DLK_PUT(seat->row, row_ref);
+    DLK_PUT(seat->kind, claim->kind);
+    DLK_PUT(seat->token, 0);
     dlk_line_append(visit, row_ref, ref);
-    *turn = (dlk_turn){.seat = ref, .ticket = ++head->last_ticket};
+    DLK_PUT(head->last_ticket, ticket);
+    *turn = (dlk_turn){.seat = ref, .ticket = ticket};
     DLK_POINT("table.seat");
-    atomic_store_explicit(&seat->word, turn->ticket, memory_order_release);
+    atomic_store_explicit(&seat->word, ticket, memory_order_release);
     DLK_POINT("table.seated");
     return true;
 }
@@ -249,64 +290,102 @@ static dlk_seat *seat_of(const dlk_table *table, const dlk_turn *turn)
                : NULL;
 }
 
+void dlk_turn_end(dlk_visit *visit, dlk_turn *turn)
+{
+    const dlk_seat *seat = seat_of(visit->table, turn);
+    /* A seat that was granted goes with its grant. */
+    if (seat && DLK_GET(seat->token) == 0) {
+        dlk_line_remove(visit, DLK_GET(seat->row), turn->seat);
+        if (!visit->damaged)
+            dlk_seat_free(visit, turn->seat);
+    }
+    *turn = (dlk_turn){.seat = 0};
+}
+
+/* Somebody has the lock. Whoever is in its line is of the holder's kind: it may be handed to all of
+ * them, so the one way into it compares the kinds first. */
+static dlk_outcome wait_behind(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
+                               const dlk_record *holder, dlk_turn *turn, int64_t *until)
+{
+    if (holder->kind != claim->kind)
+        return DLK_OTHER_KIND;
+    *until = holder->until;
+    if (!seat_of(visit->table, turn) && !sit_down(visit, row_ref, claim, turn))
+        return visit->damaged ? DLK_NOTHING : DLK_NO_SEAT;
+    return DLK_QUEUED;
+}
+
 /* Nobody has the lock: it goes to the claimant, unless somebody is ahead. */
-static dlk_outcome take_or_wait(dlk_visit *visit, uint32_t row_ref,
+static dlk_outcome take_or_wait(dlk_visit *visit, uint32_t row_ref, dlk_row *row,
                                 const dlk_claim *claim, dlk_turn *turn, int64_t *token,
                                 int64_t *until)
 {
-    dlk_row *row = dlk_row_at(visit->table, row_ref);
     /* A grant of theirs that ran out unseen left a seat behind, which is worth nothing now. */
-    if (is_of(dlk_row_record(row), claim))
+    if (is_stored_of(dlk_row_stored(row), claim))
         vacate(visit, row);
     bool seated = seat_of(visit->table, turn) != NULL;
-    uint32_t first = first_in_line(visit, row_ref);
+    uint32_t first = first_in_line(visit, row, row_ref);
     if (visit->damaged)
         return DLK_NOTHING;
     if (first == 0 || (seated && first == turn->seat)) {
-        if (seated) {
-            dlk_line_remove(visit, row_ref, turn->seat);
-            dlk_seat_free(visit, turn->seat);
-        }
-        return take(visit, row, claim, token, until);
+        if (seated)
+            dlk_turn_end(visit, turn);
+        return visit->damaged ? DLK_NOTHING : take(visit, row, claim, token, until);
     }
     if (!hand_over(visit, row_ref, first, claim->now))
         return visit->damaged ? DLK_NOTHING : DLK_NO_TOKEN;
-    *until = dlk_row_record(row)->until;
-    if (!seated && !sit_down(visit, row_ref, claim, turn))
-        return DLK_NO_SEAT;
-    return DLK_QUEUED;
+    const dlk_record holder = dlk_row_record(row);
+    return wait_behind(visit, row_ref, claim, &holder, turn, until);
+}
+
+/* It is theirs, and isn't shortened. */
+static int64_t prolong(dlk_row *row, const dlk_record *record, const dlk_claim *claim)
+{
+    if (claim->now + claim->ttl <= record->until)
+        return record->until;
+    dlk_record longer = *record;
+    longer.until = claim->now + claim->ttl;
+    commit(row, &longer);
+    return longer.until;
+}
+
+static dlk_outcome decide(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
+                          dlk_turn *turn, int64_t *token, int64_t *until)
+{
+    dlk_row *row = dlk_row_at(visit->table, row_ref);
+    if (!row) {
+        visit->damaged = true;
+        return DLK_NOTHING;
+    }
+    if (DLK_GET(dlk_row_stored(row)->owner) == 0)
+        return take_or_wait(visit, row_ref, row, claim, turn, token, until);
+    const dlk_record record = dlk_row_record(row);
+    if (!valid(visit->table, &record, claim->now))
+        return take_or_wait(visit, row_ref, row, claim, turn, token, until);
+    if (is_of(&record, claim) && record.kind == claim->kind) {
+        *token = record.token;
+        *until = prolong(row, &record, claim);
+        return DLK_GRANTED;
+    }
+    return wait_behind(visit, row_ref, claim, &record, turn, until);
 }
 
 dlk_outcome dlk_table_acquire(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
                               dlk_turn *turn, int64_t *token, int64_t *until)
 {
-    dlk_row *row = dlk_row_at(visit->table, row_ref);
-    dlk_record *record = dlk_row_record(row);
-    if (!valid(visit->table, record, claim->now))
-        return take_or_wait(visit, row_ref, claim, turn, token, until);
-    if (record->kind != claim->kind)
-        return DLK_OTHER_KIND;
-    if (is_of(record, claim)) {
-        (void)dlk_table_renew(visit, row_ref,
-                              claim); /* it is theirs, as we have just seen */
-        record = dlk_row_record(row);
-        *token = record->token;
-        *until = record->until;
-        return DLK_GRANTED;
-    }
-    *until = record->until;
-    if (!seat_of(visit->table, turn) && !sit_down(visit, row_ref, claim, turn))
-        return DLK_NO_SEAT;
-    return DLK_QUEUED;
+    dlk_outcome outcome = decide(visit, row_ref, claim, turn, token, until);
+    if (outcome != DLK_QUEUED && turn->ticket != 0)
+        dlk_turn_end(visit, turn);
+    return outcome;
 }
 
 void dlk_table_publish(dlk_visit *visit, uint32_t row_ref, int64_t token,
                        const char *text)
 {
-    dlk_notice *notice = &visit->table->notices[row_ref - 1];
+    dlk_notice *notice = dlk_row_notice(visit->table, row_ref);
     size_t size = strnlen(text, DLK_TABLE_NAME);
     atomic_store_explicit(&notice->token, 0, memory_order_release);
-    notice->size = (uint32_t)size;
+    DLK_PUT(notice->size, (uint32_t)size);
     memcpy(notice->text, text, size);
     atomic_store_explicit(&notice->token, token, memory_order_release);
 }
@@ -314,8 +393,8 @@ void dlk_table_publish(dlk_visit *visit, uint32_t row_ref, int64_t token,
 bool dlk_table_published(const dlk_visit *visit, uint32_t row_ref, int64_t token,
                          char *ret)
 {
-    const dlk_notice *notice = &visit->table->notices[row_ref - 1];
-    uint32_t size = notice->size; /* anybody may write it meanwhile: read once */
+    const dlk_notice *notice = dlk_row_notice(visit->table, row_ref);
+    uint32_t size = DLK_GET(notice->size);
     if (atomic_load_explicit(&notice->token, memory_order_acquire) != token ||
         size == 0 || size > DLK_TABLE_NAME)
         return false;
@@ -327,34 +406,30 @@ bool dlk_table_published(const dlk_visit *visit, uint32_t row_ref, int64_t token
 bool dlk_table_renew(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim)
 {
     dlk_row *row = dlk_row_at(visit->table, row_ref);
-    dlk_record record = *dlk_row_record(row);
-    if (!valid(visit->table, &record, claim->now) || !is_of(&record, claim))
+    dlk_record record;
+    if (!dlk_table_holder(visit, row_ref, claim->now, &record) || !is_of(&record, claim))
         return false;
-    if (claim->now + claim->ttl > record.until) {
-        record.until = claim->now + claim->ttl;
-        dlk_row_commit(row, &record);
-    }
+    (void)prolong(row, &record, claim); /* nobody asks until when */
     return true;
 }
 
 bool dlk_table_release(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
                        dlk_turn *turn)
 {
-    const dlk_record *record = dlk_row_record(dlk_row_at(visit->table, row_ref));
-    if (is_of(record, claim)) {
+    const dlk_row *row = dlk_row_at(visit->table, row_ref);
+    if (row && is_stored_of(dlk_row_stored(row), claim)) {
         hand_on(visit, row_ref, claim->now);
         return true;
     }
-    dlk_seat *seat = seat_of(visit->table, turn);
+    const dlk_seat *seat = seat_of(visit->table, turn);
     if (!seat)
         return false;
-    if (seat->row != row_ref || seat->owner != claim->owner ||
-        seat->number != claim->number) {
+    if (DLK_GET(seat->row) != row_ref || DLK_GET(seat->owner) != claim->owner ||
+        DLK_GET(seat->number) != claim->number) {
         visit->damaged = true;
         return false;
     }
-    dlk_line_remove(visit, row_ref, turn->seat);
-    dlk_seat_free(visit, turn->seat);
+    dlk_turn_end(visit, turn);
     return true;
 }
 

@@ -9,7 +9,8 @@
  *         dlk_table_leave(&visit);          // unlocks, and only then wakes who was granted
  *     }
  *
- * A function that finds nonsense in the table sets visit.damaged and does no more.
+ * A function that finds nonsense in the table sets visit.damaged and does no more. What the table
+ * says may change between any two reads of it, inside the mutex as well: see layout.h.
  */
 #ifndef DLK_BACKENDS_LOCAL_TABLE_H
 #define DLK_BACKENDS_LOCAL_TABLE_H
@@ -18,7 +19,9 @@
 
 #include <dlock/dlock.h>
 
+#include <assert.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/types.h>
 
 /* One process' view of a table. What is here doesn't change while the table is in use. */
@@ -27,8 +30,8 @@ typedef struct dlk_table {
     dlk_member *members;
     dlk_row *rows;
     dlk_seat *seats;
-    uint32_t *buckets; /* derived: first row of each chain */
-    uint32_t *scratch; /* room for the rebuild to sort seats in */
+    _Atomic uint32_t *buckets; /* derived: first row of each chain */
+    _Atomic uint32_t *scratch; /* room for the rebuild to sort seats in */
     char *names;
     dlk_notice *notices; /* of the rows */
     uint32_t member_count, row_count, seat_count, bucket_count;
@@ -75,9 +78,7 @@ uint32_t dlk_table_make(dlk_visit *visit, const char *name, size_t size, uint32_
 /* Whether the row is the one that had this title, and so this name, when it was found. */
 static inline bool dlk_row_is(const dlk_table *table, uint32_t ref, uint64_t title)
 {
-    return ref - 1 < table->row_count &&
-           atomic_load_explicit(&table->rows[ref - 1].title, memory_order_relaxed) ==
-               title;
+    return ref - 1 < table->row_count && DLK_GET(table->rows[ref - 1].title) == title;
 }
 void dlk_row_free(dlk_visit *visit, uint32_t ref);
 /* A free seat, or 0. */
@@ -108,6 +109,8 @@ typedef enum dlk_outcome {
     DLK_NOTHING,    /* damaged: look at the visit */
 } dlk_outcome;
 
+/* A turn and its seat live and die together: the turn is there afterwards if the claimant was
+ * queued, and in no other case; and who was refused has no seat in the line any more. */
 dlk_outcome dlk_table_acquire(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
                               dlk_turn *turn, int64_t *token, int64_t *until);
 /* The holder of the row, with this token, publishes a text of at most DLK_TABLE_NAME bytes. */
@@ -126,15 +129,16 @@ bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *tok
                       int64_t *until);
 /* Whether it has its seat still, in the line or with the grant; without entering. */
 bool dlk_turn_is_seated(const dlk_table *table, const dlk_turn *turn);
+/* Gives up a place in a line, if it still is one; zeroes the turn. */
+void dlk_turn_end(dlk_visit *visit, dlk_turn *turn);
 /* Takes the lock from whoever has it. */
 void dlk_table_evict(dlk_visit *visit, uint32_t row_ref, int64_t now);
 /* Gives a lock that nobody has to the first in its line. */
 void dlk_table_settle(dlk_visit *visit, uint32_t row_ref, int64_t now);
-/* The record that counts, or NULL when nobody has the lock. */
-const dlk_record *dlk_table_holder(const dlk_visit *visit, uint32_t ref, int64_t now);
+/* The record that counts; false when nobody has the lock. */
+bool dlk_table_holder(const dlk_visit *visit, uint32_t ref, int64_t now, dlk_record *ret);
 
 /* Steps that recover.c repeats. */
-dlk_record *dlk_row_record(dlk_row *row);
 void dlk_row_commit(dlk_row *row, const dlk_record *record);
 void dlk_line_append(dlk_visit *visit, uint32_t row_ref, uint32_t ref);
 void dlk_line_remove(dlk_visit *visit, uint32_t row_ref, uint32_t ref);
@@ -159,6 +163,9 @@ void dlk_member_bury(dlk_visit *visit, uint64_t owner, int64_t now);
 void dlk_member_vanish(dlk_table *table, uint64_t owner);
 /* NULL unless this owner is still there. */
 dlk_member *dlk_member_of(const dlk_table *table, uint64_t owner);
+/* Copies, which end. */
+void dlk_member_name(const dlk_member *member, char ret[DLK_MEMBER_NAME]);
+void dlk_member_uuid(const dlk_member *member, char ret[DLK_MEMBER_UUID]);
 void dlk_member_ring(const dlk_table *table, dlk_member *member);
 
 /* ---- recover.c ---- */
@@ -180,9 +187,45 @@ static inline dlk_member *dlk_member_at(const dlk_table *table, uint32_t ref)
     return ref - 1 < table->member_count ? &table->members[ref - 1] : NULL;
 }
 
+/* The record that counts. */
+static inline const dlk_stored_record *dlk_row_stored(const dlk_row *row)
+{
+    return &row->record[DLK_GET(row->word) & 1];
+}
+
+/* … as it was when it was read: whatever is done with more than one field of it goes by a copy. */
+static inline dlk_record dlk_row_record(const dlk_row *row)
+{
+    const dlk_stored_record *stored = dlk_row_stored(row);
+    return (dlk_record){
+        .owner = DLK_GET(stored->owner),
+        .number = DLK_GET(stored->number),
+        .token = DLK_GET(stored->token),
+        .until = DLK_GET(stored->until),
+        .ticket = DLK_GET(stored->ticket),
+        .seat = DLK_GET(stored->seat),
+        .kind = DLK_GET(stored->kind),
+    };
+}
+
+/* Of a row that has been found: DLK_TABLE_NAME bytes each, which anybody may change meanwhile. */
 static inline char *dlk_row_name(const dlk_table *table, uint32_t ref)
 {
+    assert(ref - 1 < table->row_count);
     return table->names + (size_t)(ref - 1) * DLK_TABLE_NAME;
+}
+
+static inline dlk_notice *dlk_row_notice(const dlk_table *table, uint32_t ref)
+{
+    assert(ref - 1 < table->row_count);
+    return &table->notices[ref - 1];
+}
+
+/* How many places of a kind have been used, by what the head says; never more than there are. */
+static inline uint32_t dlk_table_used(const _Atomic uint32_t *high, uint32_t count)
+{
+    uint32_t used = atomic_load_explicit(high, memory_order_relaxed);
+    return used < count ? used : count;
 }
 
 #endif

@@ -69,10 +69,12 @@ void dlk_table_describe_inside(const dlk_table *table, char *text, size_t size)
 {
     uint32_t pid = who_is_inside(table);
     char state = pid ? dlk_process_state(pid) : '?';
-    const char *name = "unknown client";
-    for (uint32_t ref = 1; ref <= table->member_count; ref++)
-        if (pid != 0 && (uint32_t)table->members[ref - 1].word == pid)
-            name = table->members[ref - 1].name;
+    char name[DLK_MEMBER_NAME] = "unknown client";
+    for (uint32_t ref = 1; ref <= table->member_count; ref++) {
+        const dlk_member *member = dlk_member_at(table, ref);
+        if (pid != 0 && (uint32_t)DLK_GET(member->word) == pid)
+            dlk_member_name(member, name);
+    }
     (void)snprintf(text, size, "process %u (%.128s), which %s", pid,
                    name, /* may be cut */
                    is_stopped(state) ? "is stopped" : "doesn't go on");
@@ -156,12 +158,12 @@ dlk_entry dlk_table_enter(dlk_table *table, dlk_visit *visit, int patience)
  * the grant and the wake. */
 static void ring_granted(dlk_table *table)
 {
-    uint32_t high = table->head->seat_high;
-    for (uint32_t ref = 1; ref <= high && ref <= table->seat_count; ref++) {
-        dlk_seat *seat = dlk_seat_at(table, ref);
+    uint32_t used = dlk_table_used(&table->head->seat_high, table->seat_count);
+    for (uint32_t ref = 1; ref <= used; ref++) {
+        const dlk_seat *seat = dlk_seat_at(table, ref);
         if (atomic_load(&seat->word) == 0 || atomic_load(&seat->token) == 0)
             continue;
-        dlk_member *member = dlk_member_of(table, seat->owner);
+        dlk_member *member = dlk_member_of(table, DLK_GET(seat->owner));
         if (member)
             dlk_member_ring(table, member);
     }

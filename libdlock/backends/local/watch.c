@@ -15,6 +15,7 @@
 
 #include "backends/local/process.h"
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -48,17 +49,16 @@ static bool bury(dlk_table *table, uint64_t owner)
 
 void dlk_watch_reap(dlk_table *table)
 {
-    uint32_t high = table->head->member_high;
-    for (uint32_t ref = 1; ref <= high && ref <= table->member_count; ref++) {
-        dlk_member *member = dlk_member_at(table, ref);
+    uint32_t used = dlk_table_used(&table->head->member_high, table->member_count);
+    for (uint32_t ref = 1; ref <= used; ref++) {
+        const dlk_member *member = dlk_member_at(table, ref);
         uint64_t word = atomic_load(&member->word);
         uint32_t pid = (uint32_t)word;
         int pidfd = -1;
         if (pid == 0 || pid == table->pid)
             continue;
-        if (dlk_process_open(pid, member->started, &pidfd) == DLK_LIFE_ALIVE) {
-            if (pidfd >= 0)
-                (void)close(pidfd); /* nothing to lose in it */
+        if (dlk_process_open(pid, DLK_GET(member->started), &pidfd) == DLK_LIFE_ALIVE) {
+            dlk_fd_close(pidfd);
             continue;
         }
         /* A word that has changed meanwhile is another member's, whom this doesn't touch. A
@@ -67,15 +67,12 @@ void dlk_watch_reap(dlk_table *table)
     }
 }
 
-/* The row is emptied before the descriptor is closed: a fork in between must not make the
- * child close a number that is somebody else's by then. */
 static void forget(dlk_watch *watch, uint32_t at)
 {
     int fd = watch->pidfds[at].fd;
     watch->pidfds[at].fd = -1;
     watch->words[at] = 0;
-    if (fd >= 0)
-        (void)close(fd); /* nothing to lose in it */
+    dlk_fd_close(fd);
 }
 
 static void bury_member(dlk_watch *watch, uint32_t at, uint64_t word)
@@ -92,7 +89,7 @@ static void bury_member(dlk_watch *watch, uint32_t at, uint64_t word)
 
 static void look_at(dlk_watch *watch, uint32_t at)
 {
-    dlk_member *member = &watch->table->members[at];
+    const dlk_member *member = dlk_member_at(watch->table, at + 1);
     uint64_t word = atomic_load(&member->word);
     uint32_t pid = (uint32_t)word;
     if (word == watch->words[at])
@@ -101,7 +98,7 @@ static void look_at(dlk_watch *watch, uint32_t at)
     if (pid == 0 || pid == watch->table->pid)
         return;
     int pidfd = -1;
-    if (dlk_process_open(pid, member->started, &pidfd) == DLK_LIFE_DEAD) {
+    if (dlk_process_open(pid, DLK_GET(member->started), &pidfd) == DLK_LIFE_DEAD) {
         bury_member(watch, at, word);
         return;
     }
@@ -116,10 +113,13 @@ static void look_at(dlk_watch *watch, uint32_t at)
 static void look_at_all(dlk_watch *watch)
 {
     uint32_t registry = atomic_load(&watch->table->head->registry);
-    uint32_t high = watch->table->head->member_high;
     if (registry == atomic_load(&watch->seen) && !watch->blind && !watch->unburied)
         return;
-    watch->high = high < watch->table->member_count ? high : watch->table->member_count;
+    uint32_t used =
+        dlk_table_used(&watch->table->head->member_high, watch->table->member_count);
+    /* A mark that goes back was damaged: who is watched behind it is watched on. */
+    if (watch->high < used)
+        watch->high = used;
     watch->blind = watch->unburied = false;
     for (uint32_t at = 0; at < watch->high; at++)
         look_at(watch, at);
@@ -175,7 +175,7 @@ bool dlk_watch_start(dlk_watch *watch, dlk_table *table, uint64_t self)
     }
     for (uint32_t at = 0; at <= table->member_count; at++)
         watch->pidfds[at] = (struct pollfd){.fd = -1, .events = POLLIN};
-    watch->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    watch->wake = DLK_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     watch->pidfds[table->member_count].fd = watch->wake;
     atomic_store(&watch->seen, atomic_load(&table->head->registry) - 1);
     if (watch->wake < 0)
@@ -202,20 +202,11 @@ void dlk_watch_stop(dlk_watch *watch)
     }
     for (uint32_t at = 0; watch->words && at < watch->high; at++)
         forget(watch, at);
-    if (watch->words && watch->wake >= 0)
-        (void)close(watch->wake); /* nothing to lose in it */
+    if (watch->words)
+        dlk_fd_close(watch->wake);
     free(watch->words);
     free(watch->pidfds);
     watch->words = NULL;
     watch->pidfds = NULL;
     watch->wake = -1;
-}
-
-void dlk_watch_forked(dlk_watch *watch)
-{
-    for (uint32_t at = 0; watch->words && at < watch->high; at++)
-        if (watch->pidfds[at].fd >= 0)
-            (void)close(watch->pidfds[at].fd); /* the parent has its own */
-    if (watch->words && watch->wake >= 0)
-        (void)close(watch->wake); /* the parent has its own */
 }

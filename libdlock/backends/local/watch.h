@@ -33,7 +33,5 @@ void dlk_watch_look(dlk_watch *watch);
 /* Looks once, for at most so long (-1: as long as it takes). */
 void dlk_watch_step(dlk_watch *watch, int timeout_ms);
 void dlk_watch_stop(dlk_watch *watch);
-/* In a fork's child: closes the descriptors, touches nothing else. */
-void dlk_watch_forked(dlk_watch *watch);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "util/clock.h"
 #include "util/digits.h"
+#include "util/number.h"
 #include "util/point.h"
 
 #include <stdio.h>
@@ -54,6 +55,8 @@ bool dlk_mc_send_store(dlk_mc *mc, dlk_ask *ask, dlk_mc_text value, int64_t seco
         dlk_mc_answer(mc, ask, DLK_NOT_SENT);
         return false;
     }
+    /* More would be a date, and a past one, which the item doesn't outlive; 0 no end at all. */
+    seconds = dlk_number_clamp(seconds, 1, DLK_MC_SECONDS_MAX);
     bool fine = dlk_mc_put_store(out, server->meta_stores, key_of(ask)->wire, value,
                                  seconds, cas);
     int64_t end = dlk_stream_end(&mc->link.stream);

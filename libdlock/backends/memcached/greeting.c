@@ -11,6 +11,8 @@
  */
 #include "backends/memcached/inner.h"
 
+#include "util/number.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -68,11 +70,17 @@ static dlock_error *judge_stranger(const dlk_mc *mc, const dlk_mc_reply *reply)
 /* "1.6.18" as 10618; 0 when it isn't such a text. */
 static int number_of_version(const char *version)
 {
-    int major, minor, patch;
-    if (sscanf(version, "%d.%d.%d", &major, &minor, &patch) != 3 || major < 0 ||
-        major > 100 || minor < 0 || minor > 99 || patch < 0 || patch > 99)
-        return 0;
-    return (major * 100 + minor) * 100 + patch;
+    int number = 0;
+    for (int part = 0; part < 3; part++) {
+        size_t size = strspn(version, "0123456789");
+        int64_t value;
+        if (!dlk_number_read(version, size, 0, 99, &value) ||
+            (part < 2 && version[size] != '.'))
+            return 0;
+        number = number * 100 + (int)value;
+        version += size + 1;
+    }
+    return number;
 }
 
 static dlock_error *take_version(dlk_mc *mc, const dlk_mc_reply *reply)

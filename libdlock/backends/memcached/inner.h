@@ -83,17 +83,8 @@ struct dlk_mc {
     dlk_buf value; /* being put together */
 
     /* The driver's sleep: `polls` is frozen by arm. */
-    struct pollfd polls[2]; /* commands, wake_fd */
-    int wake_fd;
-    _Atomic int sleeper; /* DLK_MC_SLEEPER_…: whether kick has to write to wake_fd */
-    bool expects;        /* an answer that is sure to come soon: arm's as well */
-};
-
-enum {
-    DLK_MC_SLEEPER_NONE,
-    DLK_MC_SLEEPER_ARMED,
-    DLK_MC_SLEEPER_EXPECTS,
-    DLK_MC_SLEEPER_KICKED,
+    struct pollfd polls[2]; /* commands, and room for dlk_kicks_poll */
+    bool expects;           /* an answer that is sure to come soon: arm's as well */
 };
 
 /* A lock's name here. What we know of its item is of the grant of ours that changed it last. */
@@ -127,7 +118,6 @@ void dlk_mc_link_arm(dlk_mc *mc, struct pollfd *poll);
 short dlk_mc_link_push(dlk_mc *mc, short events);
 void dlk_mc_link_pull(dlk_mc *mc);
 void dlk_mc_link_process(dlk_mc *mc, int64_t now);
-void dlk_mc_link_forked(dlk_mc *mc);
 
 /* ---- greeting.c ---- */
 bool dlk_mc_greet(dlk_mc *mc);

@@ -91,12 +91,9 @@ static void carry_out(dlk_mc *mc, dlk_ask *ask, const dlk_mc_plan *plan,
     } else if (plan->empty) {
         (void)dlk_mc_send_drop(mc, ask, reply->cas);
     } else {
-        int64_t seconds = plan->last - clock_of(ask);
-        if (seconds > DLK_MC_SECONDS_MAX)
-            seconds = DLK_MC_SECONDS_MAX;
         (void)dlk_mc_send_store(
             mc, ask, (dlk_mc_text){dlk_buf_head(&mc->value), dlk_buf_size(&mc->value)},
-            seconds, there ? reply->cas : 0);
+            plan->last - clock_of(ask), there ? reply->cas : 0);
     }
 }
 
@@ -125,7 +122,7 @@ static bool take_item(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
     if (plan.reply == DLK_PENDING)
         carry_out(mc, ask, &plan, reply);
     else if (plan.reply == DLK_HELD)
-        dlk_mc_answer_held(mc, ask, plan.until ? (plan.until - wish.now) * 1000 : -1);
+        dlk_mc_answer_held(mc, ask, plan.wait_ms);
     else if (plan.reply == DLK_REFUSED)
         dlk_mc_refuse(mc, ask, dlk_error_make(plan.code, "%s", plan.why));
     else
@@ -138,6 +135,7 @@ static bool take_item(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
 static void done(dlk_mc *mc, dlk_ask *ask, int64_t token)
 {
     ask->token = token; /* the grant's, where this makes one */
+    ask->lasts = true;
     dlk_mc_answer(mc, ask, DLK_YES);
 }
 

@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* One reply at most lies there in pieces. */
 #define REST_MAX (DLK_MC_LINE_MAX + DLK_MC_VALUE_MAX + 16)
@@ -36,7 +34,7 @@ static void count_sent(dlk_mc *mc)
 }
 
 /* Lets go of whatever the present phase uses. */
-static void let_go(dlk_mc *mc, dlk_mc_phase next)
+static void let_go(dlk_mc *mc, dlk_mc_phase next, dlk_ending ending)
 {
     dlk_mc_link *link = &mc->link;
     count_sent(mc);
@@ -44,20 +42,22 @@ static void let_go(dlk_mc *mc, dlk_mc_phase next)
     dlk_lookup_drop(link->lookup);
     link->lookup = NULL;
     dlk_dial_end(&link->dial);
-    dlk_stream_close(&link->stream);
+    dlk_stream_close(&link->stream, ending);
     (void)dlk_stream_reap(&link->stream); /* else whoever still uses it does that */
     dlk_error_clear(&link->doom);
 }
 
 void dlk_mc_link_stop(dlk_mc *mc)
 {
+    bool orderly =
+        mc->link.phase == DLK_MC_READY && dlk_flight_may_come_late(&mc->flight);
     if (mc->link.phase != DLK_MC_OFF)
-        let_go(mc, DLK_MC_OFF);
+        let_go(mc, DLK_MC_OFF, orderly ? DLK_END_ORDERLY : DLK_END_RESET);
 }
 
 void dlk_mc_link_drop(dlk_mc *mc, dlock_error *error, int64_t now)
 {
-    let_go(mc, DLK_MC_RESTING);
+    let_go(mc, DLK_MC_RESTING, DLK_END_RESET);
     mc->link.retry_at = now + dlk_backoff_next(&mc->link.backoff, mc->base.host->rand);
     dlk_mc_down(mc, error);
     dlk_error_clear(&error);
@@ -328,12 +328,4 @@ void dlk_mc_link_process(dlk_mc *mc, int64_t now)
     } else if (failure) {
         fail_stream(mc, failure, now);
     }
-}
-
-void dlk_mc_link_forked(dlk_mc *mc)
-{
-    if (mc->link.dial.fd >= 0)
-        (void)syscall(SYS_close, mc->link.dial.fd);
-    dlk_lookup_forked(mc->link.lookup);
-    dlk_stream_forked(&mc->link.stream);
 }

@@ -1,11 +1,9 @@
 /*
  * The backend for memcached: what the pieces in this folder make together.
  *
- * Who sleeps. The driver polls the connection and an eventfd. `sleeper` says whether it may be
- * asleep, so that a kick costs a system call only then: arm sets ARMED, kick sets KICKED and writes
- * to the eventfd when it finds ARMED, sleep looks at it before poll. A write that comes late ends a
- * later sleep for nothing, which is harmless. A driver that expects an answer first waits for a
- * moment in recv, where no eventfd would wake it: EXPECTS.
+ * Who sleeps. The driver polls the connection, and is woken by kicks (net/kicks.h). A driver that
+ * expects an answer first waits for a moment in recv, where no eventfd would wake it; whether it was
+ * kicked there it sees when it goes on to poll.
  *
  * Nobody is told when a lock becomes free: `watch` does nothing, and each answer that says "held"
  * says when to ask again.
@@ -16,14 +14,9 @@
 #include "util/clock.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define DEFAULT_PORT 11211
 
@@ -59,8 +52,6 @@ static void mc_free(dlk_backend *backend)
 {
     dlk_mc *mc = self(backend);
     dlk_mc_link_free(&mc->link);
-    if (mc->wake_fd >= 0)
-        close(mc->wake_fd);
     dlk_settings_free(mc->settings);
     dlk_error_clear(&mc->why_down);
     dlk_buf_free(&mc->value);
@@ -120,8 +111,7 @@ static dlock_err set_up(dlk_mc *mc, const dlk_uri *uri, const dlk_settings *sett
     memcpy(mc->owner, mc->base.host->uuid, mc->owner_size - 1);
     mc->owner[mc->owner_size - 1] = ':';
     dlk_mc_link_init(mc);
-    mc->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (mc->wake_fd < 0)
+    if (!dlk_kicks_open(mc->base.host->kicks))
         return dlk_error_set(err, DLOCK_EUNAVAIL, "memcached: no descriptor is left");
     return set_address(mc, uri, err);
 }
@@ -133,7 +123,6 @@ static dlock_err mc_open(dlk_host *host, const dlk_uri *uri, const dlk_settings 
     if (!mc)
         return dlk_error_nomem(err);
     mc->base = (dlk_backend){.type = &dlk_memcached_backend, .host = host};
-    mc->wake_fd = -1;
     dlk_flight_init(&mc->flight, host);
     atomic_init(&mc->link.stream.fd, -1);
     dlock_err code = set_up(mc, uri, settings, err);
@@ -167,13 +156,6 @@ static void mc_stop(dlk_backend *backend)
     dlk_mc_asks_fail(mc, mc->why_down);
 }
 
-static void mc_forked(dlk_backend *backend)
-{
-    dlk_mc *mc = self(backend);
-    dlk_mc_link_forked(mc);
-    (void)syscall(SYS_close, mc->wake_fd);
-}
-
 /* ---- the driver's steps ---- */
 
 static int64_t mc_tick(dlk_backend *backend, int64_t now)
@@ -187,74 +169,36 @@ static void mc_arm(dlk_backend *backend)
 {
     dlk_mc *mc = self(backend);
     dlk_mc_link_arm(mc, &mc->polls[0]);
-    mc->polls[1] = (struct pollfd){.fd = mc->wake_fd, .events = POLLIN};
     mc->expects = mc->base.host->by_caller && mc->link.phase == DLK_MC_READY &&
                   !dlk_flight_is_empty(&mc->flight);
-    atomic_store(&mc->sleeper, DLK_MC_SLEEPER_ARMED);
 }
 
 /* Most answers come at once: a read that waits costs less than a poll and a read. It can't be
  * kicked, so it is short; who kicks meanwhile is heard at its end. False: go on to poll. */
-static bool expect_answer(dlk_mc *mc, int64_t until)
+static bool expect_answer(dlk_mc *mc, int64_t until, uint32_t seen)
 {
-    int state = DLK_MC_SLEEPER_ARMED;
-    if (!mc->expects ||
-        until - dlk_clock_now() < 4 * DLK_STREAM_WAIT_MS * DLK_NS_PER_MS ||
-        !atomic_compare_exchange_strong(&mc->sleeper, &state, DLK_MC_SLEEPER_EXPECTS))
-        return false;
-    bool came = dlk_stream_wait(&mc->link.stream);
-    state = DLK_MC_SLEEPER_EXPECTS;
-    return came ||
-           !atomic_compare_exchange_strong(&mc->sleeper, &state, DLK_MC_SLEEPER_ARMED);
-}
-
-/* How long to poll; NULL is for ever. */
-static const struct timespec *time_left(bool doze, int64_t until, struct timespec *left)
-{
-    if (doze && until >= DLK_NEVER)
-        return NULL;
-    int64_t ns = doze ? until - dlk_clock_now() : 0;
-    *left = (struct timespec){0};
-    if (ns > 0) {
-        left->tv_sec = ns / DLK_NS_PER_SEC;
-        left->tv_nsec = ns % DLK_NS_PER_SEC;
-    }
-    return left;
+    return mc->expects &&
+           until - dlk_clock_now() >= 4 * DLK_STREAM_WAIT_MS * DLK_NS_PER_MS &&
+           dlk_kicks_seen(mc->base.host->kicks) == seen &&
+           dlk_stream_wait(&mc->link.stream);
 }
 
 /* False: there is something to digest at once. */
 static bool push(dlk_mc *mc)
 {
     mc->polls[0].events = dlk_mc_link_push(mc, mc->polls[0].events);
-    return mc->polls[0].events && atomic_load(&mc->sleeper) == DLK_MC_SLEEPER_ARMED;
+    return mc->polls[0].events != 0;
 }
 
-static void pull(dlk_mc *mc)
-{
-    if (mc->polls[0].revents)
-        dlk_mc_link_pull(mc);
-    if (mc->polls[1].revents) {
-        uint64_t count;
-        (void)syscall(SYS_read, mc->wake_fd, &count, sizeof(count));
-    }
-}
-
-static void mc_sleep(dlk_backend *backend, int64_t until)
+static void mc_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
 {
     dlk_mc *mc = self(backend);
-    struct pollfd *polls = mc->polls;
-    struct timespec left;
     bool doze = push(mc);
-    if (doze && polls[0].events == POLLIN && expect_answer(mc, until)) {
-        atomic_store(&mc->sleeper, DLK_MC_SLEEPER_NONE);
+    if (doze && mc->polls[0].events == POLLIN && expect_answer(mc, until, seen))
         return;
-    }
-    int ready = ppoll(polls, 2, time_left(doze, until, &left), NULL);
-    atomic_store(&mc->sleeper, DLK_MC_SLEEPER_NONE);
-    if (ready < 0 && errno != EINTR) /* no memory: not to be asked again at once */
-        (void)nanosleep(&(struct timespec){.tv_nsec = DLK_NS_PER_MS}, NULL);
-    if (ready > 0)
-        pull(mc);
+    if (dlk_kicks_poll(mc->base.host->kicks, mc->polls, 1, seen, doze, until) &&
+        mc->polls[0].revents)
+        dlk_mc_link_pull(mc);
 }
 
 static size_t mc_push(dlk_backend *backend, struct pollfd *polls, bool *ret_doze)
@@ -262,16 +206,14 @@ static size_t mc_push(dlk_backend *backend, struct pollfd *polls, bool *ret_doze
     dlk_mc *mc = self(backend);
     if (!push(mc))
         *ret_doze = false;
-    memcpy(polls, mc->polls, sizeof(mc->polls));
-    return sizeof(mc->polls) / sizeof(*polls);
+    *polls = mc->polls[0];
+    return 1;
 }
 
 static void mc_pull(dlk_backend *backend, const struct pollfd *polls)
 {
-    dlk_mc *mc = self(backend);
-    atomic_store(&mc->sleeper, DLK_MC_SLEEPER_NONE);
-    memcpy(mc->polls, polls, sizeof(mc->polls));
-    pull(mc);
+    if (polls->revents)
+        dlk_mc_link_pull(self(backend));
 }
 
 static void mc_process(dlk_backend *backend, int64_t now)
@@ -281,18 +223,7 @@ static void mc_process(dlk_backend *backend, int64_t now)
 
 void dlk_mc_wake(dlk_mc *mc)
 {
-    if (atomic_exchange(&mc->sleeper, DLK_MC_SLEEPER_KICKED) != DLK_MC_SLEEPER_ARMED)
-        return;
-    int saved = errno;
-    uint64_t one = 1;
-    /* Not write(): that is a cancellation point. Can only fail when it is readable already. */
-    (void)syscall(SYS_write, mc->wake_fd, &one, sizeof(one));
-    errno = saved;
-}
-
-static void mc_kick(dlk_backend *backend)
-{
-    dlk_mc_wake(self(backend));
+    dlk_kick(mc->base.host->kicks);
 }
 
 static void mc_flush(dlk_backend *backend)
@@ -345,7 +276,6 @@ const dlk_backend_type dlk_memcached_backend = {
     .stop = mc_stop,
     .gives = mc_gives,
     .free = mc_free,
-    .forked = mc_forked,
     .key_open = dlk_mc_key_open,
     .key_close = dlk_mc_key_close,
     .ask = dlk_mc_ask,
@@ -356,6 +286,5 @@ const dlk_backend_type dlk_memcached_backend = {
     .push = mc_push,
     .pull = mc_pull,
     .process = mc_process,
-    .kick = mc_kick,
     .flush = mc_flush,
 };

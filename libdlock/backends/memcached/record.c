@@ -2,6 +2,7 @@
 #include "backends/memcached/record.h"
 
 #include "util/digits.h"
+#include "util/number.h"
 
 #include <string.h>
 
@@ -273,7 +274,7 @@ static others keep_others(const dlk_mc_wish *wish, dlk_mc_record record, dlk_buf
             continue;
         }
         kept.count++;
-        kept.taken += holder.take;
+        kept.taken = dlk_number_sum(kept.taken, holder.take);
         kept.writer |= !holder.shared;
         if (kept.first == 0 || holder.until < kept.first)
             kept.first = holder.until;
@@ -287,13 +288,13 @@ static others keep_others(const dlk_mc_wish *wish, dlk_mc_record record, dlk_buf
 static bool in_the_way(const dlk_mc_wish *wish, const others *kept, int64_t permits)
 {
     if (wish->form == DLK_MC_SEMAPHORE)
-        return kept->taken + wish->take > permits;
+        return dlk_number_sum(kept->taken, wish->take) > permits;
     return wish->shared ? kept->writer : kept->count > 0;
 }
 
 static dlk_mc_plan answer(dlk_reply reply)
 {
-    return (dlk_mc_plan){.reply = reply};
+    return (dlk_mc_plan){.reply = reply, .wait_ms = -1};
 }
 
 static dlk_mc_plan refuse(dlock_err code, const char *why)
@@ -347,6 +348,13 @@ static const char *conflict_of(dlk_mc_form form)
     return "memcached: the item isn't a lock";
 }
 
+/* Whatever others have written there: seconds of any size. */
+static dlk_mc_plan held(const dlk_mc_wish *wish, const others *kept)
+{
+    int64_t left = kept->first ? dlk_number_difference(kept->first, wish->now) : -1;
+    return (dlk_mc_plan){.reply = DLK_HELD, .wait_ms = dlk_span_of_seconds(left)};
+}
+
 static dlk_mc_plan plan_acquire(const dlk_mc_wish *wish, int64_t permits,
                                 const others *kept, const dlk_mc_holder *own,
                                 dlk_buf *out)
@@ -364,7 +372,7 @@ static dlk_mc_plan plan_acquire(const dlk_mc_wish *wish, int64_t permits,
             return refuse(DLOCK_EINVAL, "memcached: lock.take is more than there are");
     }
     if (in_the_way(wish, kept, permits))
-        return (dlk_mc_plan){.reply = DLK_HELD, .until = kept->first};
+        return held(wish, kept);
     return plan_hold(wish, kept, own, out);
 }
 

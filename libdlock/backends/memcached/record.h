@@ -89,8 +89,9 @@ typedef struct dlk_mc_plan {
      * MEMORY and conflicts are REFUSED. */
     dlk_reply reply;
     bool empty;
-    int64_t last;    /* the item may go when this second has come */
-    int64_t until;   /* HELD: the first of those in the way ends then; 0: nobody knows */
+    int64_t last; /* the item may go when this second has come */
+    int64_t
+        wait_ms; /* HELD: until the first of those in the way ends; < 0: nobody knows */
     const char *why; /* REFUSED … */
     dlock_err code;  /* … with this */
 } dlk_mc_plan;

@@ -2,6 +2,7 @@
 #include "backends/memcached/inner.h"
 
 #include "util/info.h"
+#include "util/number.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -61,11 +62,12 @@ static int64_t add_holders(dlock_info *info, const dlk_mc_reply *reply, int64_t 
             record.form != DLK_MC_FOREIGN)
             holder.token = token;
         int64_t sure = left < DLK_MC_CLOCK_LAG ? 0 : left - DLK_MC_CLOCK_LAG;
-        add_holder(info, &holder, left < 0 ? -1 : sure * 1000, election, (*ret_count)++);
+        add_holder(info, &holder, left < 0 ? -1 : dlk_span_of_seconds(sure), election,
+                   (*ret_count)++);
         if (left >= 0 && (first < 0 || left < first))
             first = left;
     }
-    return first < 0 ? -1 : first * 1000;
+    return dlk_span_of_seconds(first);
 }
 
 void dlk_mc_inspected(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply, int64_t clock)
@@ -126,7 +128,7 @@ find(dlk_ask *ask, const char *id, int64_t severity, const char *format, ...)
 static void judge_uptime(const dlk_mc *mc, dlk_ask *ask, int64_t uptime)
 {
     int64_t ttl_ms = dlk_settings_int(mc->settings, DLK_KEY_LOCK_TTL_MS);
-    if (uptime * 1000 < ttl_ms)
+    if (dlk_span_of_seconds(uptime) < ttl_ms)
         find(ask, "uptime", WARNING,
              "the server started %" PRId64 " s ago, less than a lease: locks from before "
              "may still be held by those who don't know yet that they lost them",

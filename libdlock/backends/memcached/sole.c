@@ -14,6 +14,7 @@
 #include "backends/memcached/inner.h"
 
 #include "util/clock.h"
+#include "util/number.h"
 #include "util/point.h"
 
 static dlk_mc_key *key_of(const dlk_ask *ask)
@@ -88,6 +89,7 @@ static void won(dlk_mc *mc, dlk_ask *ask, uint64_t cas)
     key->epoch = mc->epoch;
     if (ask->verb != DLK_RENEW)
         ask->token = key->token = dlk_mc_token(mc, cas);
+    ask->lasts = true;
     dlk_mc_answer(mc, ask, DLK_YES);
 }
 
@@ -146,7 +148,7 @@ static void behind(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
                                      "(%s)",
                                      dlk_mc_form_name(form)));
     else
-        dlk_mc_answer_held(mc, ask, reply->left >= 0 ? reply->left * 1000 : -1);
+        dlk_mc_answer_held(mc, ask, dlk_span_of_seconds(reply->left));
 }
 
 /* Held already, and yet stored by an acquire since: the item was gone, others may have had it, and

@@ -3,6 +3,7 @@
 #include "backends/memcached/wire.h"
 
 #include "util/digits.h"
+#include "util/number.h"
 #include "util/point.h"
 
 #include <string.h>
@@ -111,6 +112,9 @@ bool dlk_mc_put_line(dlk_buf *out, const char *line)
 
 /* ---- replies ---- */
 
+/* Seconds that no lease comes near. */
+#define LEFT_MAX (DLK_SPAN_MAX_MS / 1000)
+
 /* The rest of a line, eaten word by word. */
 typedef struct rest {
     const char *at, *end;
@@ -133,17 +137,7 @@ static bool is(dlk_mc_text word, const char *text)
 
 static bool number_of(dlk_mc_text digits, uint64_t *ret)
 {
-    uint64_t number = 0;
-    if (digits.size == 0 || digits.size > DLK_DIGITS_MAX)
-        return false;
-    for (size_t i = 0; i < digits.size; i++) {
-        unsigned digit = (unsigned)(unsigned char)digits.data[i] - '0';
-        if (digit > 9 || number > (UINT64_MAX - digit) / 10)
-            return false;
-        number = number * 10 + digit;
-    }
-    *ret = number;
-    return true;
+    return dlk_number_digits(digits.data, digits.size, UINT64_MAX, ret);
 }
 
 /* The flags that a meta command answers with. False: one of ours isn't a number. */
@@ -159,7 +153,7 @@ static bool take_flags(rest *line, dlk_mc_reply *ret)
             return false;
         if (flag.data[0] != 't' || is(value, "-1"))
             continue;
-        if (!number_of(value, &number) || number > INT64_MAX / 1000000)
+        if (!dlk_number_digits(value.data, value.size, LEFT_MAX, &number))
             return false;
         ret->left = (int64_t)number;
     }
@@ -278,10 +272,5 @@ bool dlk_mc_text_is(const dlk_mc_reply *reply, const char *text)
 
 bool dlk_mc_number(const dlk_mc_reply *reply, int64_t *ret)
 {
-    uint64_t number;
-    if (!number_of((dlk_mc_text){reply->text, reply->size}, &number) ||
-        number > INT64_MAX)
-        return false;
-    *ret = (int64_t)number;
-    return true;
+    return dlk_number_read(reply->text, reply->size, 0, INT64_MAX, ret);
 }

@@ -20,6 +20,7 @@
 #include "backends/redis/scripts.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/number.h"
 
 #include <string.h>
 
@@ -72,14 +73,21 @@ char *dlk_redis_put_script(char *to, const dlk_redis_script *script, bool with_t
     return dlk_resp_bulk_number(to, keys);
 }
 
+size_t dlk_redis_put_bounds(const dlk_ask *ask, dlk_arg *args, char room[2][64])
+{
+    args[0] = dlk_arg_number(ask->most_ms, room[0]);
+    args[1] = dlk_arg_number(ask->overlong, room[1]);
+    return DLK_REDIS_BOUNDS;
+}
+
 /* A script's request, with its SHA-1 or its text; it gets as many KEYS as the form's @p id does. */
 static bool put_script(dlk_redis *redis, const dlk_ask *ask, const dlk_redis_form *form,
                        const dlk_redis_script *script, dlk_redis_script_id id,
                        bool with_text)
 {
     const dlk_key *key = ask->key;
-    char owner[DLK_REDIS_OWNER_MAX], ttl[64], room[DLK_REDIS_MORE][64];
-    dlk_arg args[2 + DLK_REDIS_MORE + 1]; /* behind the channel */
+    char owner[DLK_REDIS_OWNER_MAX], ttl[64], bounds[2][64], room[DLK_REDIS_MORE][64];
+    dlk_arg args[2 + DLK_REDIS_MORE + 2]; /* behind the channel */
     size_t count = 0, keys = dlk_redis_key_count(key, form, id);
     if (ask->verb == DLK_BREAK)
         args[count++] = dlk_arg_text(ask->text ? ask->text : "");
@@ -91,6 +99,8 @@ static bool put_script(dlk_redis *redis, const dlk_ask *ask, const dlk_redis_for
     count += form->more_count;
     if (ask->verb == DLK_IMPORT) /* who has given it away */
         args[count++] = dlk_arg_text(ask->text);
+    if (ask->verb == DLK_RENEW)
+        count += dlk_redis_put_bounds(ask, &args[count], bounds);
 
     size_t size = dlk_redis_script_room(script, with_text) +
                   dlk_redis_keys_room(key, form, id) + dlk_redis_channel_room(key);
@@ -293,9 +303,11 @@ void dlk_redis_ask_take_error(dlk_redis *redis, dlk_ask *ask, const dlk_resp *re
     dlk_redis_ask_refuse(redis, ask, dlk_redis_error(reply, verbs[ask->verb]));
 }
 
-/* It is done, once the replicas that the settings ask for have it, too. */
+/* It is done, once the replicas that the settings ask for have it, too. Whatever a script has said
+ * yes to, it has made last (layout.h). */
 static void done(dlk_redis *redis, dlk_ask *ask)
 {
+    ask->lasts = true;
     if (dlk_redis_replicas_wanted(ask))
         dlk_redis_replicas_wait(redis, ask);
     else
@@ -316,11 +328,17 @@ static bool take_imported(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
     return true;
 }
 
-/* 0: not ours, 1: done, 2: done, but nobody could be told. */
+/* 0: not ours, 1: done, 2: done, but nobody could be told; a renewal's larger one: done, and longer
+ * than it can be. */
 bool dlk_redis_ask_take_flag(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
-    if (reply->type != DLK_RESP_INTEGER || reply->integer < 0 || reply->integer > 2)
+    bool renews = ask->verb == DLK_RENEW;
+    bool names = renews && reply->integer > DLK_REDIS_ENDS_MIN;
+    if (reply->type != DLK_RESP_INTEGER || reply->integer < 0 ||
+        (reply->integer > 2 && !names))
         return false;
+    if (renews)
+        ask->overlong = names ? reply->integer : 0;
     if (reply->integer == 2)
         warn_publish(redis, ask);
     if (reply->integer > 0)
@@ -361,13 +379,13 @@ static bool take_acquired(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
     if (reply->type == DLK_RESP_INTEGER &&
         (reply->integer >= (key->hands_over ? -DLK_REDIS_MOMENT_MAX : -1) ||
          key->forms[0]->queues)) {
-        int64_t wait_ms = reply->integer;
+        int64_t wait_ms = reply->integer; /* of any size */
         if (key->hands_over)
             wait_ms = dlk_redis_handover_wait(ask, wait_ms);
         else if (key->forms[0]->queues)
             wait_ms = dlk_redis_fair_wait(ask, wait_ms);
         key->held = true;
-        ask->wait_ms = dlk_redis_look_again(redis, ask, wait_ms);
+        ask->wait_ms = dlk_redis_look_again(redis, ask, dlk_span_ms(wait_ms));
         ask->no_place = ask->once && ask->key->queues;
         dlk_redis_ask_answer(redis, ask, DLK_HELD);
         return true;

@@ -78,13 +78,13 @@ static size_t collect(dlk_list *from, dlk_list *ret)
 
 /* One lock's part of a batch: the arguments of its script, behind the channel. */
 typedef struct part {
-    dlk_arg args[2 + DLK_REDIS_MORE];
-    char owner[DLK_REDIS_OWNER_MAX], ttl[64], room[DLK_REDIS_MORE][64];
+    dlk_arg args[2 + DLK_REDIS_MORE + DLK_REDIS_BOUNDS];
+    char owner[DLK_REDIS_OWNER_MAX], ttl[64], bounds[2][64], room[DLK_REDIS_MORE][64];
 } part;
 
 static size_t argument_count(const dlk_redis_form *form)
 {
-    return 2 + (form->renews_alone ? 0 : form->more_count);
+    return 2 + (form->renews_alone ? 0 : form->more_count) + DLK_REDIS_BOUNDS;
 }
 
 static void fill(part *ret, const dlk_redis *redis, const dlk_ask *ask)
@@ -95,6 +95,8 @@ static void fill(part *ret, const dlk_redis *redis, const dlk_ask *ask)
     ret->args[1] = dlk_arg_number(ask->ttl_ms, ret->ttl);
     if (form->more_count && !form->renews_alone)
         form->more(redis, ask, &ret->args[2], ret->room);
+    size_t behind = argument_count(form) - DLK_REDIS_BOUNDS;
+    (void)dlk_redis_put_bounds(ask, &ret->args[behind], ret->bounds);
 }
 
 /* Room enough for its keys and arguments. */

@@ -171,6 +171,7 @@ void dlk_cluster_make_host(dlk_cluster_node *node)
         .link = node_link,
         .log = node_log,
         .mutex = base->mutex,
+        .kicks = base->kicks,
         .uuid = base->uuid,
         .name = base->name,
         .rand = base->rand,
@@ -281,13 +282,6 @@ static void cluster_stop(dlk_backend *backend)
         dlk_cluster_serve_waiting(cluster->nodes[i], cluster->why_down, dlk_clock_now());
     }
     gather(cluster);
-}
-
-static void cluster_forked(dlk_backend *backend)
-{
-    dlk_cluster *cluster = self(backend);
-    for (size_t i = 0; i < cluster->count; i++)
-        dlk_redis_backend.forked(&cluster->nodes[i]->redis->base);
 }
 
 static dlock_err cluster_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
@@ -443,11 +437,9 @@ static void pull(dlk_cluster *cluster)
     }
 }
 
-static void cluster_sleep(dlk_backend *backend, int64_t until)
+static void cluster_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
 {
-    static const struct timespec soon = {.tv_nsec = DLK_NS_PER_MS};
     dlk_cluster *cluster = self(backend);
-    struct timespec left;
     size_t used = 0;
     bool doze = true;
     for (size_t i = 0; i < cluster->armed; i++) {
@@ -459,18 +451,16 @@ static void cluster_sleep(dlk_backend *backend, int64_t until)
         cluster->polls[i].revents = 0;
     const dlk_cluster_node *one = cluster->expects;
     if (doze && one && one->redis->polls[0].events == POLLIN &&
-        dlk_redis_expect_answer(one->redis, until)) {
+        dlk_redis_expect_answer(one->redis, until, seen)) {
         pull(cluster); /* nothing has come elsewhere */
         return;
     }
-    /* Without memory for them all nobody would hear of the rest, nor perhaps be woken. */
-    const struct timespec *limit =
-        cluster->armed < cluster->count ? &soon : dlk_redis_time_left(doze, until, &left);
-    int ready = ppoll(cluster->polls, used, limit, NULL);
-    if (ready < 0 && errno != EINTR) /* no memory: not to be asked again at once */
-        (void)nanosleep(&soon, NULL);
-    for (size_t i = 0; ready <= 0 && i < used; i++)
-        cluster->polls[i].revents = 0;
+    /* Without memory for them all nobody would hear of the rest. */
+    if (cluster->armed < cluster->count)
+        until = earlier(until, dlk_clock_now() + DLK_NS_PER_MS);
+    struct pollfd bare; /* nodes have room for more than they use */
+    (void)dlk_kicks_poll(cluster->base.host->kicks, used > 0 ? cluster->polls : &bare,
+                         used, seen, doze, until);
     pull(cluster);
 }
 
@@ -480,11 +470,6 @@ static void cluster_process(dlk_backend *backend, int64_t now)
     for (size_t i = 0; i < cluster->armed; i++)
         dlk_redis_backend.process(&cluster->nodes[i]->redis->base, now);
     gather(cluster);
-}
-
-static void cluster_kick(dlk_backend *backend)
-{
-    dlk_redis_wake(self(backend)->any);
 }
 
 static void cluster_flush(dlk_backend *backend)
@@ -524,7 +509,6 @@ const dlk_backend_type dlk_cluster_backend = {
     .start = cluster_start,
     .stop = cluster_stop,
     .free = cluster_free,
-    .forked = cluster_forked,
     .has_kind = has_kind,
     .key_open = cluster_key_open,
     .key_close = dlk_redis_key_close,
@@ -535,6 +519,5 @@ const dlk_backend_type dlk_cluster_backend = {
     .arm = cluster_arm,
     .sleep = cluster_sleep,
     .process = cluster_process,
-    .kick = cluster_kick,
     .flush = cluster_flush,
 };

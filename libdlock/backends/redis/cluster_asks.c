@@ -5,6 +5,7 @@
 #include "backends/redis/redis.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/number.h"
 #include "util/point.h"
 
 #include <stdlib.h>
@@ -161,15 +162,14 @@ static dlk_cluster_node *parse(dlk_cluster_node *from, const dlk_resp *reply,
                                uint16_t *ret_slot)
 {
     char host[256];
-    char *end;
-    const char *at = strchr(reply->text, ' ');
-    long slot = at ? strtol(at, &end, 10) : -1;
-    if (slot < 0 || slot >= DLK_SLOTS || *end != ' ')
+    const char *at = strchr(reply->text, ' '), *end = at ? strchr(at + 1, ' ') : NULL;
+    int64_t slot = end ? dlk_number_before(at + 1, " ", 0, DLK_SLOTS - 1, -1) : -1;
+    if (slot < 0)
         return NULL;
     const char *colon = strrchr(++end, ':');
-    long port = colon ? strtol(colon + 1, NULL, 10) : 0;
+    int64_t port = dlk_number_or(colon ? colon + 1 : NULL, 1, UINT16_MAX, 0);
     size_t size = colon ? (size_t)(colon - end) : 0;
-    if (port < 1 || port > UINT16_MAX || size >= sizeof(host))
+    if (port == 0 || size >= sizeof(host))
         return NULL;
     memcpy(host, end, size);
     host[size] = '\0';
@@ -222,6 +222,7 @@ bool dlk_cluster_redirects(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply
         dlk_cluster_moved(from);
     }
     if (DLK_PLANTED(MOVED_IS_HELD) && moved && ask->verb == DLK_RENEW) {
+        ask->lasts = true;
         dlk_redis_ask_answer(redis, ask, DLK_YES);
         return true;
     }

@@ -173,23 +173,47 @@ static uint16_t index_of(const dlk_cluster *cluster, const dlk_cluster_node *nod
 
 /* ---- The map ---- */
 
-static bool is_number(const dlk_resp *item, int64_t max)
+static bool is_number(const dlk_resp *item, int64_t min, int64_t max)
 {
-    return item->type == DLK_RESP_INTEGER && item->integer >= 0 && item->integer <= max;
+    return item->type == DLK_RESP_INTEGER && item->integer >= min && item->integer <= max;
 }
 
-/* [first, last, [host, port, …], replicas …]; a host that isn't told is the one that says it. */
+/* [first, last, [host, port, …], replicas …] */
+static bool is_range(const dlk_resp *range)
+{
+    const dlk_resp *items = range->items;
+    return range->type == DLK_RESP_ARRAY && range->count >= 3 &&
+           is_number(&items[0], 0, DLK_SLOTS - 1) &&
+           is_number(&items[1], items[0].integer, DLK_SLOTS - 1) &&
+           items[2].type == DLK_RESP_ARRAY && items[2].count >= 2 &&
+           is_number(&items[2].items[1], 0, UINT16_MAX);
+}
+
+/* Each slot once at most: so a map is no more work than there are slots, however long it is. */
+static bool is_map(const dlk_resp *reply)
+{
+    uint64_t seen[DLK_SLOTS / 64] = {0};
+    if (reply->type != DLK_RESP_ARRAY)
+        return false;
+    for (size_t i = 0; i < reply->count; i++) {
+        const dlk_resp *items = reply->items[i].items;
+        if (!is_range(&reply->items[i]))
+            return false;
+        for (int64_t slot = items[0].integer; slot <= items[1].integer; slot++) {
+            uint64_t bit = UINT64_C(1) << slot % 64;
+            if (seen[slot / 64] & bit)
+                return false;
+            seen[slot / 64] |= bit;
+        }
+    }
+    return true;
+}
+
+/* A host that isn't told is the one that says it. */
 static dlock_error *take_range(dlk_cluster_node *from, const dlk_resp *range)
 {
     dlk_cluster *cluster = from->cluster;
     const dlk_resp *items = range->items;
-    if (range->type != DLK_RESP_ARRAY || range->count < 3 ||
-        !is_number(&items[0], DLK_SLOTS - 1) || !is_number(&items[1], DLK_SLOTS - 1) ||
-        items[2].type != DLK_RESP_ARRAY || items[2].count < 2 ||
-        !is_number(&items[2].items[1], UINT16_MAX))
-        return dlk_error_make(DLOCK_EPROTO,
-                              "redis: %s answers CLUSTER SLOTS with nonsense",
-                              from->redis->place);
     const dlk_resp *host = &items[2].items[0];
     bool told =
         host->type == DLK_RESP_TEXT && host->size > 0 && strcmp(host->text, "?") != 0;
@@ -231,7 +255,7 @@ dlock_error *dlk_cluster_take_map(dlk_cluster_node *from, const dlk_resp *reply)
 {
     dlk_cluster *cluster = from->cluster;
     int64_t now = dlk_clock_now();
-    if (reply->type != DLK_RESP_ARRAY)
+    if (!is_map(reply)) /* what was known stays so */
         return dlk_error_make(DLOCK_EPROTO,
                               "redis: %s answers CLUSTER SLOTS with nonsense",
                               from->redis->place);

@@ -5,6 +5,7 @@
 #include "backends/redis/redis.h"
 #include "util/error.h"
 #include "util/info.h"
+#include "util/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ static void merge_lists(report *all, dlock_info *into)
                           "locks.%" PRId64 ".name", i);
         dlk_info_add_text(into, owner ? owner : "", "locks.%" PRId64 ".owner", i);
         if (left)
-            dlk_info_add_int(into, strtoll(left, NULL, 10),
+            dlk_info_add_int(into, dlk_number_or(left, 0, INT64_MAX, 0),
                              "locks.%" PRId64 ".remaining_ms", i);
         from->at++;
     }
@@ -90,7 +91,7 @@ static int64_t merge_findings(const part *from, dlock_info *into, size_t *number
     for (size_t i = 0; (id = look(from, "findings", i, "id")); i++) {
         const char *severity = look(from, "findings", i, "severity");
         const char *text = look(from, "findings", i, "text");
-        int64_t is = severity ? strtoll(severity, NULL, 10) : 0;
+        int64_t is = dlk_number_or(severity, 0, 2, 0);
         worst = is > worst ? is : worst;
         add_finding(into, number, id, is, place, text ? text : "");
     }

@@ -8,8 +8,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 bool dlk_redis_connection_init(dlk_redis_connection *connection, dlk_redis *redis,
                                const dlk_redis_hooks *hooks)
@@ -53,15 +51,28 @@ static void enter_phase(dlk_redis_connection *connection, dlk_redis_phase phase)
     connection->redis->base.host->wiring++;
 }
 
+/* Nobody waits for a message's subscription. A reset could take a release back that stands behind an
+ * acquire: a server that fails to answer the one doesn't read the other any more. */
+static dlk_ending ending_of(const dlk_redis_connection *connection)
+{
+    const dlk_redis *redis = connection->redis;
+    bool harmless =
+        connection != &redis->commands || (dlk_flight_undoes_itself(&redis->flight) &&
+                                           dlk_buf_size(&connection->stream.out) == 0);
+    return connection->phase == DLK_PHASE_READY && harmless ? DLK_END_ORDERLY
+                                                            : DLK_END_RESET;
+}
+
 /* Lets go of whatever the present phase uses. */
-static void let_go(dlk_redis_connection *connection, dlk_redis_phase next)
+static void let_go(dlk_redis_connection *connection, dlk_redis_phase next,
+                   dlk_ending ending)
 {
     count_sent(connection);
     enter_phase(connection, next);
     dlk_lookup_drop(connection->lookup);
     connection->lookup = NULL;
     dlk_dial_end(&connection->dial);
-    dlk_stream_close(&connection->stream);
+    dlk_stream_close(&connection->stream, ending);
     (void)dlk_stream_reap(&connection->stream); /* else whoever still uses it does that */
     dlk_error_clear(&connection->doom);
 }
@@ -69,14 +80,14 @@ static void let_go(dlk_redis_connection *connection, dlk_redis_phase next)
 void dlk_redis_connection_stop(dlk_redis_connection *connection)
 {
     if (connection->phase != DLK_PHASE_OFF)
-        let_go(connection, DLK_PHASE_OFF);
+        let_go(connection, DLK_PHASE_OFF, ending_of(connection));
 }
 
 void dlk_redis_connection_drop(dlk_redis_connection *connection, dlock_error *error,
                                int64_t now)
 {
     dlk_redis *redis = connection->redis;
-    let_go(connection, DLK_PHASE_RESTING);
+    let_go(connection, DLK_PHASE_RESTING, DLK_END_RESET);
     connection->retry_at =
         now + dlk_backoff_next(&connection->backoff, redis->base.host->rand);
     connection->hooks->down(connection, error, now);
@@ -377,12 +388,4 @@ void dlk_redis_connection_process(dlk_redis_connection *connection, int64_t now)
     } else if (failure) {
         fail_stream(connection, now);
     }
-}
-
-void dlk_redis_connection_forked(dlk_redis_connection *connection)
-{
-    if (connection->dial.fd >= 0)
-        (void)syscall(SYS_close, connection->dial.fd);
-    dlk_lookup_forked(connection->lookup);
-    dlk_stream_forked(&connection->stream);
 }

@@ -101,6 +101,4 @@ short dlk_redis_connection_push(dlk_redis_connection *connection, short events);
 void dlk_redis_connection_pull(dlk_redis_connection *connection);
 void dlk_redis_connection_process(dlk_redis_connection *connection, int64_t now);
 
-void dlk_redis_connection_forked(dlk_redis_connection *connection);
-
 #endif

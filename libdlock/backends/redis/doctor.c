@@ -13,6 +13,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/info.h"
+#include "util/number.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -105,10 +106,20 @@ static void judge_persistence(dlk_ask *ask, const dlk_resp *reply)
 #define LAG_S     5
 #define LAG_BYTES (1 << 20)
 
+static int64_t number_at(const char *text)
+{
+    return dlk_number_before(text, ",", 0, INT64_MAX, 0);
+}
+
+static int64_t behind_by(const char *master, const char *replica)
+{
+    return dlk_number_difference(number_at(master), number_at(replica));
+}
+
 static bool find_lag(dlk_ask *ask, const dlk_resp *reply, int replicas)
 {
     char line[256], name[24], offset[24];
-    long long worst_s = 0, worst_bytes = 0;
+    int64_t worst_s = 0, worst_bytes = 0;
     if (!dlk_redis_info_value(reply, "master_repl_offset", offset, sizeof(offset)))
         return false;
     for (int i = 0; i < replicas && i < 64; i++) {
@@ -116,15 +127,16 @@ static bool find_lag(dlk_ask *ask, const dlk_resp *reply, int replicas)
         if (!dlk_redis_info_value(reply, name, line, sizeof(line)))
             continue;
         const char *at = strstr(line, "offset="), *lag = strstr(line, "lag=");
-        long long bytes = at ? atoll(offset) - atoll(at + strlen("offset=")) : 0;
-        long long s = lag ? atoll(lag + strlen("lag=")) : 0;
+        int64_t bytes = at ? behind_by(offset, at + strlen("offset=")) : 0;
+        int64_t s = lag ? number_at(lag + strlen("lag=")) : 0;
         worst_s = s > worst_s ? s : worst_s;
         worst_bytes = bytes > worst_bytes ? bytes : worst_bytes;
     }
     if (worst_s < LAG_S && worst_bytes < LAG_BYTES)
         return false;
     find(ask, "replication", WARNING,
-         "of %d replicas one lags behind by %lld s and %lld bytes: a failover to it "
+         "of %d replicas one lags behind by %" PRId64 " s and %" PRId64
+         " bytes: a failover to it "
          "forgets "
          "the locks of that time (redis.wait_replicas)",
          replicas, worst_s, worst_bytes);
@@ -139,7 +151,7 @@ static void judge_replication(dlk_ask *ask, const dlk_resp *reply)
         return;
     if (strcmp(role, "master") != 0)
         find(ask, "replication", UNSAFE, "this is a replica: it takes no locks");
-    else if (find_lag(ask, reply, atoi(replicas)))
+    else if (find_lag(ask, reply, (int)dlk_number_or(replicas, 0, INT32_MAX, 0)))
         return;
     else if (strcmp(replicas, "0") != 0)
         find(ask, "replication", WARNING,
@@ -180,21 +192,40 @@ static void judge_settings(dlk_redis *redis, dlk_ask *ask)
             "expirable gives them back when the lease is over");
 }
 
+/* Two machines' clocks that are so far apart: one of them was set, or should be. */
+#define APART_MS 60000
+
+/* By how much the server's clock is ahead of this machine's. */
+static int64_t ahead_ms(int64_t offset, int64_t now)
+{
+    struct timespec here;
+    if (clock_gettime(CLOCK_REALTIME, &here) != 0)
+        return 0;
+    return (offset + now / 1000) / 1000 - here.tv_sec * 1000 - here.tv_nsec / 1000000;
+}
+
 /* Leases on a Redis follow its wall clock: when that is set forward, they end early. */
 static void judge_clock(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
                         int64_t now)
 {
-    int64_t offset =
-        reply->items[0].integer * 1000000 + reply->items[1].integer - now / 1000;
+    int64_t offset = dlk_redis_clock_offset(reply, now);
     int64_t moved_ms = (offset - redis->clock_offset) / 1000;
-    if (llabs(moved_ms) < 1000)
+    int64_t apart_ms = ahead_ms(offset, now);
+    if (llabs(moved_ms) < 1000 && apart_ms <= -APART_MS)
+        find(
+            ask, "clock", WARNING,
+            "the server's clock is behind this machine's by %" PRId64
+            " ms: if it was set back, leases from before last longer by as much (inspect "
+            "says clock_back_ms)",
+            -apart_ms);
+    else if (llabs(moved_ms) < 1000)
         find(ask, "clock", FINE, "the server's clock has run evenly since we connected");
     else
         find(ask, "clock", WARNING,
              "the server's clock was set %s by %" PRId64
              " ms since we connected: leases %s",
              moved_ms > 0 ? "forward" : "back", (int64_t)llabs(moved_ms),
-             moved_ms > 0 ? "ended early" : "were longer than asked");
+             moved_ms > 0 ? "ended early" : "last longer by as much");
 }
 
 static bool judge_probe(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,

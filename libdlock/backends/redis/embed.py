@@ -3,8 +3,9 @@
 
 Each script becomes an entry of dlk_redis_scripts, in the order given, with its SHA-1, which is
 what EVALSHA calls it by. Behind them stands, for each renew.lua among them, what many.lua makes of
-it: the same for many locks. "--@include FILE" stands for a file of the folder scripts/. Comments
-and indentation stay out: the text travels to the server.
+it: the same for many locks. "--@include FILE" stands for a file of the folder scripts/, the
+first time that a script comes upon it. Comments and indentation stay out: the text travels to the
+server.
 """
 import hashlib
 import re
@@ -17,12 +18,16 @@ def plain(text):
     return '\n'.join(line for line in lines if line)
 
 
-def text_of(path):
+def text_of(path, included=None):
+    included = set() if included is None else included
     lines = []
     for line in path.read_text().splitlines():
         if line.startswith('--@include '):
             scripts = next(folder for folder in path.parents if folder.name == 'scripts')
-            lines.append(text_of(scripts / line.split()[1]))
+            file = scripts / line.split()[1]
+            if file not in included:
+                included.add(file)
+                lines.append(text_of(file, included))
         else:
             lines.append(plain(line))
     return '\n'.join(line for line in lines if line)

@@ -9,6 +9,7 @@
 #include "backends/redis/scripts.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/number.h"
 #include "util/settings.h"
 
 #include <stdio.h>
@@ -198,6 +199,16 @@ bool dlk_redis_missing_rights(const dlk_resp *reply, char *text, size_t size)
     return true;
 }
 
+/* Nothing that a clock can show is longer. */
+#define CLOCK_SECONDS_MAX (INT64_C(1) << 40)
+
+int64_t dlk_redis_clock_offset(const dlk_resp *reply, int64_t now)
+{
+    int64_t seconds = dlk_number_clamp(reply->items[0].integer, 0, CLOCK_SECONDS_MAX);
+    return seconds * 1000000 + dlk_number_clamp(reply->items[1].integer, 0, 999999) -
+           now / 1000;
+}
+
 static dlock_error *judge_probe(dlk_redis_connection *connection, const dlk_resp *reply,
                                 int64_t now)
 {
@@ -216,8 +227,7 @@ static dlock_error *judge_probe(dlk_redis_connection *connection, const dlk_resp
     }
     if (!redis->knows_clock) {
         redis->knows_clock = true;
-        redis->clock_offset =
-            reply->items[0].integer * 1000000 + reply->items[1].integer - now / 1000;
+        redis->clock_offset = dlk_redis_clock_offset(reply, now);
     }
     return NULL;
 }

@@ -17,6 +17,8 @@ dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp 
 /* The rights that a probe's answer complains of: "+hset +time"; "" when none is missing. False
  * when the answer makes no sense. */
 bool dlk_redis_missing_rights(const dlk_resp *reply, char *text, size_t size);
+/* How far the server's clock is ahead of @p now, in us; of an answer that made sense. */
+int64_t dlk_redis_clock_offset(const dlk_resp *reply, int64_t now);
 /* Appends the command that runs the probe. */
 bool dlk_redis_put_probe(dlk_redis *redis, dlk_buf *out, bool by_sha);
 /* The value of "name:" in the answer to INFO, cut to @p size; false when it isn't there. */

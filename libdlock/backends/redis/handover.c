@@ -4,6 +4,7 @@
 #include "backends/redis/asks.h"
 #include "backends/redis/internal.h"
 #include "backends/redis/keys.h"
+#include "util/number.h"
 
 #include <string.h>
 
@@ -24,7 +25,7 @@ static int64_t life_of_line(const dlk_redis *redis, int64_t ttl_ms)
 static bool is_due(const dlk_redis *redis, const dlk_redis_turns *turns)
 {
     int64_t open_turn = dlk_settings_int(redis->settings, DLK_KEY_REDIS_OPEN_TURN);
-    return open_turn > 0 && turns->turn + 1 >= open_turn;
+    return open_turn > 0 && turns->turn >= open_turn - 1;
 }
 
 static int64_t claim_ms(const dlk_redis *redis)
@@ -44,7 +45,7 @@ void dlk_redis_handover_more(const dlk_redis *redis, const dlk_ask *ask, dlk_arg
     const uint64_t terms[] = {
         lines_up ? (uint64_t)life_of_line(redis, ask->ttl_ms) : 0,
         (uint64_t)claim_ms(redis),
-        due ? 0 : (uint64_t)turns->turn + 1,
+        due ? 0 : (uint64_t)turns->turn + 1, /* up to INT64_MAX there */
         turns->run < DLK_REDIS_RUN,
         flag,
     };
@@ -106,10 +107,11 @@ bool dlk_redis_handover_released(const dlk_redis *redis, dlk_ask *ask,
     if (!ask->next || !dlk_resp_decimal(reply, &ask->token) || ask->token <= 0)
         return false;
     ask->reply = ask->next_reply = DLK_YES;
+    ask->lasts = true;
     if (turns->run < DLK_REDIS_RUN) /* more make no difference */
         turns->run++;
     /* Passed on though it was due: nobody else wants a turn. */
-    turns->turn = is_due(redis, turns) ? 0 : turns->turn + 1;
+    turns->turn = is_due(redis, turns) ? 0 : dlk_number_sum(turns->turn, 1);
     return true;
 }
 
@@ -124,11 +126,11 @@ bool dlk_redis_handover_parse(const dlk_redis *redis, const dlk_resp *message,
         return false;
     at += redis->owner_size;
     for (int i = 0; i < 2; i++) {
-        const char *from = at;
-        for (; at < end && *at >= '0' && *at <= '9' && at - from < 19; at++)
-            numbers[i] = numbers[i] * 10 + (uint64_t)(*at - '0');
-        if (at == from || at == end || *at++ != ' ')
+        const char *space = memchr(at, ' ', (size_t)(end - at));
+        if (!space ||
+            !dlk_number_digits(at, (size_t)(space - at), INT64_MAX, &numbers[i]))
             return false;
+        at = space + 1;
     }
     *ret_number = numbers[0];
     *ret_turn = (int64_t)numbers[1];

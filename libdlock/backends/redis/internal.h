@@ -58,30 +58,23 @@ struct dlk_redis {
         clock_offset; /* server's wall clock less our boot clock, us, at the first greeting */
 
     /* The driver's sleep: `polls` is frozen by arm. */
-    struct pollfd polls[3]; /* commands, messages, wake_fd */
-    int wake_fd;
-    _Atomic int sleeper; /* DLK_SLEEPER_…: whether kick has to write to wake_fd */
+    struct pollfd polls[3]; /* commands, messages, and room for dlk_kicks_poll */
+    bool news;              /* there is something to be told at once: arm's */
     bool
         expects; /* an answer that is sure to come soon, and nothing else: arm's as well */
 };
-
-enum { DLK_SLEEPER_NONE, DLK_SLEEPER_ARMED, DLK_SLEEPER_EXPECTS, DLK_SLEEPER_KICKED };
 
 /* Makes the driver arm anew. Any thread, with or without the mutex, in signal handlers. */
 void dlk_redis_wake(dlk_redis *redis);
 /* "host:port", or "[host]:port"; NULL without memory. */
 char *dlk_redis_format_place(const char *host, uint16_t port);
 
-/* How long to poll; NULL is for ever. */
-const struct timespec *dlk_redis_time_left(bool doze, int64_t until,
-                                           struct timespec *left);
-
 /* ---- For a cluster, whose nodes are each one of these ---- */
 
 /* Between arm and process, in the place of a poll: a read that waits a moment where an answer is
  * sure to come soon, and no message. False: go on to poll. */
 bool dlk_redis_expects(const dlk_redis *redis);
-bool dlk_redis_expect_answer(dlk_redis *redis, int64_t until);
+bool dlk_redis_expect_answer(dlk_redis *redis, int64_t until, uint32_t seen);
 /* Ends both connections for now; what is in flight is answered. */
 void dlk_redis_rest(dlk_redis *redis, const dlock_error *why);
 

@@ -73,6 +73,26 @@ char *dlk_redis_derive(const char *part, const char *name)
     return text;
 }
 
+/* Whether dlk_redis_derive can have made it of this part and some name: then it has a brace. An
+ * end (":timeout") proves nothing, for anybody's lock may be {order}:timeout; but such a key is no
+ * hash and no string, so no script takes it for a lock. */
+static bool is_made_of(const char *part, const char *name)
+{
+    size_t size = strlen(part);
+    return part[0] != ':' && strncmp(name, part, size) == 0 && name[size] == ':' &&
+           strchr(name + size, '{') != NULL;
+}
+
+bool dlk_redis_is_derived(const char *name)
+{
+    const char *part;
+    for (size_t i = 0; (part = dlk_redis_derived_part(i)); i++)
+        if (is_made_of(part, name))
+            return true;
+    /* A reader's own, of which there is one for each level. */
+    return strstr(name, ":rwlock_timeout:") && strchr(name, '{');
+}
+
 /* ---- KEYS ---- */
 
 size_t dlk_redis_key_count(const dlk_key *key, const dlk_redis_form *form,
@@ -220,6 +240,11 @@ dlock_err dlk_redis_key_open(dlk_backend *backend, dlk_key *key, dlock_error **e
         return dlk_error_set(err, DLOCK_EINVAL,
                              "redis: a name has at most %d bytes, not %zu",
                              DLK_REDIS_NAME_MAX, key->size);
+    if (dlk_redis_is_derived(key->name))
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "redis: %s is the name of a key that belongs to a lock, not "
+                             "that of a lock",
+                             key->name);
     dlk_redis_key *data = calloc(1, sizeof(*data));
     if (!data)
         return dlk_error_nomem(err);

@@ -34,6 +34,10 @@ typedef struct dlk_redis_key {
  * second colon for a p of ours. NULL without memory. */
 char *dlk_redis_derive(const char *part, const char *name);
 
+/* Whether a key of this name belongs to a lock, of whatever form, and so is none: nobody lists,
+ * inspects or breaks it as one. */
+bool dlk_redis_is_derived(const char *name);
+
 /* KEYS of a script, the lock and what is derived from it: how many, room enough for them as bulks,
  * and the bulks; answers where they end. */
 size_t dlk_redis_key_count(const dlk_key *key, const dlk_redis_form *form,

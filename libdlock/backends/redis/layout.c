@@ -239,6 +239,25 @@ const dlk_redis_layout *dlk_redis_node_layout(bool fencing)
     return &node_layouts[fencing];
 }
 
+static const char *part_of(const dlk_redis_layout *layout, size_t *i)
+{
+    for (size_t form = 0; form < layout->form_count; form++)
+        for (size_t at = 0; at < DLK_REDIS_DERIVED; at++)
+            if (layout->forms[form].derived[at] && (*i)-- == 0)
+                return layout->forms[form].derived[at];
+    return NULL;
+}
+
+const char *dlk_redis_derived_part(size_t i)
+{
+    const char *part = NULL;
+    for (size_t at = 0; at < COUNT(layouts) && !part; at++)
+        part = part_of(&layouts[at], &i);
+    for (size_t at = 0; at < COUNT(node_layouts) && !part; at++)
+        part = part_of(&node_layouts[at], &i);
+    return part;
+}
+
 const dlk_redis_layout *dlk_redis_layout_of(const dlk_settings *settings)
 {
     return &layouts[dlk_settings_int(settings, DLK_KEY_REDIS_LAYOUT)];

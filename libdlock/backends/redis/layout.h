@@ -5,12 +5,16 @@
  * Every script of every form is called alike:
  *     KEYS  1 the lock, then the form's derived keys, as many as the script needs
  *     ARGV  1 channel ('': tell nobody), 2 owner "<uuid>:<number>" (break: whom, '': whoever),
- *           3 the lease in ms, then what the form adds
+ *           3 the lease in ms, then what the form adds, and of renew at last dlk_ask.most_ms and
+ *           .overlong
  * and answers alike:
- *     acquire                        the token as text ("0": it has none): the lock is ours. A
+ *     acquire, import                the token as text ("0": it has none): the lock is ours, and
+ *                                    this call has made it last for the lease from now on. A
  *                                    number: somebody else's; ms after which to ask again at the
  *                                    latest, -1 unknown
- *     renew, verify, release, break  0 not ours, 1 done, 2 done, but nobody could be told
+ *     renew, verify, release, break  0 not ours, 1 done, 2 done, but nobody could be told. Of
+ *                                    renew 1 and more: it lasts as after an acquire; a
+ *                                    larger one: longer than it can be (dlk_ask.overlong)
  *     inspect                        held, kind, waiters, permits, data (-1 and '': no such
  *                                    thing), then owner, token, ms left, count of each holder
  */
@@ -88,6 +92,9 @@ typedef struct dlk_redis_layout {
 const dlk_redis_layout *dlk_redis_layout_of(const dlk_settings *settings);
 /* That of a Redlock's node. */
 const dlk_redis_layout *dlk_redis_node_layout(bool fencing);
+/* What goes into derived keys: number @p i of them in all forms of all layouts, now and then one
+ * twice; NULL behind the last. */
+const char *dlk_redis_derived_part(size_t i);
 /* The form of this kind, as the settings want it; NULL, and an error, where there is none. */
 const dlk_redis_form *dlk_redis_form_of(const dlk_redis_layout *layout,
                                         const dlk_settings *settings, dlock_kind kind,

@@ -1,11 +1,9 @@
 /*
  * The backend for a single Redis server: what the pieces in this folder make together.
  *
- * Who sleeps. The driver polls the two connections and an eventfd. `sleeper` says whether it may
- * be asleep, so that a kick costs a system call only then: arm sets ARMED, kick sets KICKED and
- * writes to the eventfd when it finds ARMED, sleep looks at it before poll. A write that comes
- * late ends a later sleep for nothing, which is harmless. A driver that expects an answer first
- * waits for a moment in recv, where no eventfd would wake it: EXPECTS.
+ * Who sleeps. The driver polls the two connections, and is woken by kicks (net/kicks.h). A driver that
+ * expects an answer first waits for a moment in recv, where no eventfd would wake it; whether it was
+ * kicked there it sees when it goes on to poll.
  *
  * Where a request's bytes go: `ask` appends them to the stream's buffer; whoever comes first of
  * the driver's sleep and a flush writes them (net/stream.h).
@@ -26,9 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 static bool by_sentinels(const dlk_uri *uri)
@@ -90,8 +85,6 @@ static void redis_free(dlk_backend *backend)
     dlk_redis_subscriber_free(redis);
     dlk_sentinels_free(redis->sentinels);
     dlk_tls_free(redis->tls);
-    if (redis->wake_fd >= 0)
-        close(redis->wake_fd);
     dlk_settings_free(redis->settings);
     dlk_error_clear(&redis->why_down);
     free(redis->host);
@@ -178,8 +171,7 @@ static dlock_err set_up(dlk_redis *redis, const dlk_uri *uri,
     fine = dlk_redis_subscriber_init(redis) && fine;
     if (!redis->settings || !fine || !set_probe(redis))
         return dlk_error_nomem(err);
-    redis->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (redis->wake_fd < 0)
+    if (!dlk_kicks_open(redis->base.host->kicks))
         return dlk_error_set(err, DLOCK_EUNAVAIL, "redis: no descriptor is left");
     if (strncmp(uri->scheme, "rediss", 6) == 0) {
         dlock_err code = dlk_tls_new(settings, &redis->tls, err);
@@ -206,7 +198,6 @@ static dlock_err open_with(dlk_host *host, const dlk_uri *uri,
     redis->base = (dlk_backend){.type = &dlk_redis_backend, .host = host};
     if (by_sentinels(uri))
         redis->base.type = &dlk_sentinel_backend;
-    redis->wake_fd = -1;
     dlk_list_init(&redis->renewals);
     dlk_flight_init(&redis->flight, host);
     dlock_err code = set_up(redis, uri, settings, err);
@@ -272,16 +263,6 @@ void dlk_redis_rest(dlk_redis *redis, const dlock_error *why)
     dlk_redis_asks_fail(redis, why);
 }
 
-static void redis_forked(dlk_backend *backend)
-{
-    dlk_redis *redis = self(backend);
-    dlk_redis_connection_forked(&redis->commands);
-    dlk_redis_connection_forked(&redis->subscriber.connection);
-    if (redis->sentinels)
-        dlk_sentinels_forked(redis->sentinels);
-    (void)syscall(SYS_close, redis->wake_fd);
-}
-
 static int64_t redis_tick(dlk_backend *backend, int64_t now)
 {
     dlk_redis *redis = self(backend);
@@ -311,38 +292,17 @@ static void redis_arm(dlk_backend *backend)
     dlk_redis_subscriber_arm(redis);
     if (redis->sentinels)
         dlk_sentinels_arm(redis->sentinels);
-    redis->polls[2] = (struct pollfd){.fd = redis->wake_fd, .events = POLLIN};
     redis->expects = redis->base.host->by_caller && dlk_redis_expects(redis);
-    bool news = !dlk_list_empty(&redis->subscriber.to_tell);
-    atomic_store(&redis->sleeper, news ? DLK_SLEEPER_KICKED : DLK_SLEEPER_ARMED);
+    redis->news = !dlk_list_empty(&redis->subscriber.to_tell);
 }
 
 /* Most answers come at once: a read that waits costs less than a poll and a read. It can't be
  * kicked, so it is short; who kicks meanwhile is heard at its end. */
-bool dlk_redis_expect_answer(dlk_redis *redis, int64_t until)
+bool dlk_redis_expect_answer(dlk_redis *redis, int64_t until, uint32_t seen)
 {
-    int state = DLK_SLEEPER_ARMED;
-    if (until - dlk_clock_now() < 4 * DLK_STREAM_WAIT_MS * DLK_NS_PER_MS ||
-        !atomic_compare_exchange_strong(&redis->sleeper, &state, DLK_SLEEPER_EXPECTS))
-        return false;
-    bool came = dlk_stream_wait(&redis->commands.stream);
-    state = DLK_SLEEPER_EXPECTS;
-    return came ||
-           !atomic_compare_exchange_strong(&redis->sleeper, &state, DLK_SLEEPER_ARMED);
-}
-
-const struct timespec *dlk_redis_time_left(bool doze, int64_t until,
-                                           struct timespec *left)
-{
-    if (doze && until >= DLK_NEVER)
-        return NULL;
-    int64_t ns = doze ? until - dlk_clock_now() : 0;
-    *left = (struct timespec){0};
-    if (ns > 0) {
-        left->tv_sec = ns / DLK_NS_PER_SEC;
-        left->tv_nsec = ns % DLK_NS_PER_SEC;
-    }
-    return left;
+    return until - dlk_clock_now() >= 4 * DLK_STREAM_WAIT_MS * DLK_NS_PER_MS &&
+           dlk_kicks_seen(redis->base.host->kicks) == seen &&
+           dlk_stream_wait(&redis->commands.stream);
 }
 
 static bool push_all(dlk_redis *redis)
@@ -351,8 +311,7 @@ static bool push_all(dlk_redis *redis)
     polls[0].events = dlk_redis_connection_push(&redis->commands, polls[0].events);
     polls[1].events =
         dlk_redis_connection_push(&redis->subscriber.connection, polls[1].events);
-    return polls[0].events && polls[1].events &&
-           atomic_load(&redis->sleeper) == DLK_SLEEPER_ARMED;
+    return polls[0].events && polls[1].events && !redis->news;
 }
 
 static void pull_all(dlk_redis *redis)
@@ -362,32 +321,21 @@ static void pull_all(dlk_redis *redis)
         dlk_redis_connection_pull(&redis->commands);
     if (polls[1].revents)
         dlk_redis_connection_pull(&redis->subscriber.connection);
-    if (polls[2].revents) {
-        uint64_t count;
-        (void)syscall(SYS_read, redis->wake_fd, &count, sizeof(count));
-    }
 }
 
-static void redis_sleep(dlk_backend *backend, int64_t until)
+static void redis_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
 {
     dlk_redis *redis = self(backend);
-    struct timespec left;
     bool doze = push_all(redis);
     if (redis->sentinels)
         doze = dlk_sentinels_push(redis->sentinels) && doze;
     if (doze && redis->expects && redis->polls[0].events == POLLIN &&
-        dlk_redis_expect_answer(redis, until)) {
-        atomic_store(&redis->sleeper, DLK_SLEEPER_NONE);
+        dlk_redis_expect_answer(redis, until, seen))
         return;
-    }
-    int ready =
-        redis->sentinels
-            ? dlk_sentinels_poll(redis, dlk_redis_time_left(doze, until, &left))
-            : ppoll(redis->polls, 3, dlk_redis_time_left(doze, until, &left), NULL);
-    atomic_store(&redis->sleeper, DLK_SLEEPER_NONE);
-    if (ready < 0 && errno != EINTR) /* no memory: not to be asked again at once */
-        (void)nanosleep(&(struct timespec){.tv_nsec = DLK_NS_PER_MS}, NULL);
-    if (ready <= 0)
+    bool ready = redis->sentinels ? dlk_sentinels_poll(redis, seen, doze, until)
+                                  : dlk_kicks_poll(redis->base.host->kicks, redis->polls,
+                                                   2, seen, doze, until);
+    if (!ready)
         return;
     pull_all(redis);
     if (redis->sentinels)
@@ -399,15 +347,14 @@ static size_t redis_push(dlk_backend *backend, struct pollfd *polls, bool *ret_d
     dlk_redis *redis = self(backend);
     if (!push_all(redis))
         *ret_doze = false;
-    memcpy(polls, redis->polls, sizeof(redis->polls));
-    return sizeof(redis->polls) / sizeof(*polls);
+    memcpy(polls, redis->polls, 2 * sizeof(*polls));
+    return 2;
 }
 
 static void redis_pull(dlk_backend *backend, const struct pollfd *polls)
 {
     dlk_redis *redis = self(backend);
-    atomic_store(&redis->sleeper, DLK_SLEEPER_NONE);
-    memcpy(redis->polls, polls, sizeof(redis->polls));
+    memcpy(redis->polls, polls, 2 * sizeof(*polls));
     pull_all(redis);
 }
 
@@ -428,7 +375,6 @@ static bool redis_look(dlk_backend *backend)
 {
     dlk_redis *redis = self(backend);
     bool written = push_all(redis);
-    atomic_store(&redis->sleeper, DLK_SLEEPER_NONE);
     dlk_redis_connection_pull(&redis->commands);
     dlk_redis_connection_pull(&redis->subscriber.connection);
     return written && !dlk_stream_is_full(&redis->commands.stream) &&
@@ -448,18 +394,7 @@ static void redis_process(dlk_backend *backend, int64_t now)
 
 void dlk_redis_wake(dlk_redis *redis)
 {
-    if (atomic_exchange(&redis->sleeper, DLK_SLEEPER_KICKED) != DLK_SLEEPER_ARMED)
-        return;
-    int saved = errno;
-    uint64_t one = 1;
-    /* Not write(): that is a cancellation point. Can only fail when it is readable already. */
-    (void)syscall(SYS_write, redis->wake_fd, &one, sizeof(one));
-    errno = saved;
-}
-
-static void redis_kick(dlk_backend *backend)
-{
-    dlk_redis_wake(self(backend));
+    dlk_kick(redis->base.host->kicks);
 }
 
 static void redis_flush(dlk_backend *backend)
@@ -500,12 +435,12 @@ static const char *const sentinel_schemes[] = {"redis+sentinel", "rediss+sentine
               [DLOCK_WRITE] = true}
 #define FUNCTIONS                                                                        \
     .open = redis_open, .start = redis_start, .stop = redis_stop, .free = redis_free,    \
-    .forked = redis_forked, .has_kind = has_kind, .key_open = dlk_redis_key_open,        \
+    .has_kind = has_kind, .key_open = dlk_redis_key_open,                                \
     .key_close = dlk_redis_key_close, .ask = dlk_redis_ask, .watch = dlk_redis_watch,    \
     .listen = dlk_redis_listen, .tick = redis_tick, .arm = redis_arm,                    \
     .sleep = redis_sleep, .push = redis_push, .pull = redis_pull,                        \
-    .process = redis_process, .kick = redis_kick, .wires = redis_wires,                  \
-    .look = redis_look, .flush = redis_flush
+    .process = redis_process, .wires = redis_wires, .look = redis_look,                  \
+    .flush = redis_flush
 
 const dlk_backend_type dlk_redis_backend = {
     .name = "redis",

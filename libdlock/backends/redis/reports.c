@@ -9,8 +9,10 @@
 #include "backends/redis/internal.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/info.h"
+#include "util/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +78,15 @@ static void add_holder(dlock_info *info, const dlk_resp *item, size_t holder)
         dlk_info_add_int(info, number, "holders.%zu.count", holder);
 }
 
+/* Tokens are times of the server's clock, or one more than the last. One that lies ahead of it says
+ * that it was set back, and by how much at least leases from before last longer. */
+static void add_clock(dlock_info *info, const dlk_redis *redis, const dlk_resp *item)
+{
+    int64_t token, there = redis->clock_offset + dlk_clock_now() / 1000;
+    if (dlk_resp_decimal(&item[TOKEN], &token) && token / 1000 - there / 1000 > 1000)
+        dlk_info_add_int(info, token / 1000 - there / 1000, "clock_back_ms");
+}
+
 bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
     if (!plausible(reply))
@@ -87,6 +98,8 @@ bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
     dlk_info_add_text(info, seen[KIND].text, "kind");
     for (size_t i = HOLDERS, holder = 0; i < reply->count; i += HOLDER_SIZE, holder++) {
         add_holder(info, &seen[i], holder);
+        if (holder == 0)
+            add_clock(info, redis, &seen[i]);
         if (seen[i + LEFT].integer >= 0 && (left < 0 || seen[i + LEFT].integer < left))
             left = seen[i + LEFT].integer;
     }
@@ -99,7 +112,7 @@ bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
     dlk_info_add_text(info, dlk_settings_word(ask->key->settings, DLK_KEY_REDIS_LAYOUT),
                       "layout");
     if (seen[HELD].integer != 0)
-        ask->wait_ms = dlk_redis_look_again(redis, ask, left);
+        ask->wait_ms = dlk_redis_look_again(redis, ask, dlk_span_ms(left));
     return give_info(redis, ask, info);
 }
 
@@ -163,6 +176,7 @@ typedef struct found {
 
 typedef struct listing {
     char cursor[24]; /* "0" after the last SCAN */
+    bool dropped;    /* names that came with the others weren't looked at */
     bool scanning;   /* the reply that comes is SCAN's, not the script's */
     char *pattern;
     found *items;
@@ -241,6 +255,7 @@ static bool put_names(dlk_redis *redis, listing *list, const dlk_resp *names)
 {
     const dlk_redis_script *script = &dlk_redis_scripts[redis->layout->list];
     size_t count = names->count < BATCH ? names->count : BATCH;
+    list->dropped |= count < names->count;
     dlk_arg *args = malloc((count + 3) * sizeof(*args));
     if (!args)
         return false;
@@ -289,6 +304,9 @@ static bool finish(dlk_redis *redis, dlk_ask *ask)
         if (list->items[i].left >= 0)
             dlk_info_add_int(info, list->items[i].left, "locks.%zu.remaining_ms", i);
     }
+    if (list->dropped)
+        dlk_info_add_text(info, "the server told more keys at a time than are looked at",
+                          "incomplete");
     dlk_redis_reports_drop(ask);
     return give_info(redis, ask, info);
 }
@@ -318,7 +336,9 @@ static bool take_locks(listing *list, const dlk_resp *reply, bool *fine)
         *fine = item[0].type == DLK_RESP_TEXT && item[1].type == DLK_RESP_TEXT &&
                 item[2].type == DLK_RESP_INTEGER;
         /* A name with a NUL inside is nobody's we know. */
-        if (*fine && strlen(item[0].text) == item[0].size && !keep(list, item))
+        bool lock = *fine && strlen(item[0].text) == item[0].size &&
+                    !dlk_redis_is_derived(item[0].text);
+        if (lock && !keep(list, item))
             return false;
     }
     sort_and_thin(list);

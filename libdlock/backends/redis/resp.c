@@ -3,11 +3,14 @@
  * take up to 2^31 elements), and make no difference between hiredis' versions. */
 #include "backends/redis/resp.h"
 
+#include "util/number.h"
+
 #include <hiredis/hiredis.h>
 #include <limits.h>
 #include <stdlib.h>
 
 #define REPLY_BYTES (8u << 20) /* of one reply on the wire */
+#define LINE_BYTES  (1u << 16) /* of a status, an error, a number or a size */
 #define ARRAY_ITEMS (1u << 16)
 #define ARRAY_DEPTH 7
 #define ARENA_BYTES (16u << 20)
@@ -224,6 +227,18 @@ bool dlk_resp_feed(dlk_resp_reader *reader, const char *data, size_t size)
     return redisReaderFeed(reader->reader, data, size) == REDIS_OK;
 }
 
+/* hiredis looks at the whole of a line that has no end yet whenever a piece of it comes: one of
+ * megabytes in small pieces would keep the client busy for minutes. */
+static bool line_goes_on(dlk_resp_reader *reader)
+{
+    const redisReader *from = reader->reader;
+    if (from->len - from->pos < LINE_BYTES ||
+        memchr(from->buf + from->pos, '\n', LINE_BYTES))
+        return false;
+    reader->problem = "the reply is too large";
+    return true;
+}
+
 dlk_resp_got dlk_resp_next(dlk_resp_reader *reader, const dlk_resp **ret)
 {
     /* A reply that began in an earlier burst has its nodes in the arena already. */
@@ -233,7 +248,7 @@ dlk_resp_got dlk_resp_next(dlk_resp_reader *reader, const dlk_resp **ret)
     if (redisReaderGetReply(reader->reader, &reply) != REDIS_OK)
         return DLK_RESP_BAD;
     if (!reply)
-        return DLK_RESP_MORE;
+        return line_goes_on(reader) ? DLK_RESP_BAD : DLK_RESP_MORE;
     reader->pending = reader->reader->len - reader->reader->pos;
     *ret = reply;
     return DLK_RESP_ONE;
@@ -260,16 +275,8 @@ bool dlk_resp_begins(const dlk_resp *resp, const char *word)
 
 bool dlk_resp_decimal(const dlk_resp *resp, int64_t *ret)
 {
-    if (resp->type != DLK_RESP_TEXT || resp->size == 0 || resp->size > 19)
-        return false;
-    uint64_t value = 0;
-    for (size_t i = 0; i < resp->size; i++) {
-        if (resp->text[i] < '0' || resp->text[i] > '9')
-            return false;
-        value = value * 10 + (uint64_t)(resp->text[i] - '0');
-    }
-    *ret = (int64_t)value;
-    return value <= INT64_MAX;
+    return resp->type == DLK_RESP_TEXT && resp->size < DLK_DIGITS_MAX &&
+           dlk_number_read(resp->text, resp->size, 0, INT64_MAX, ret);
 }
 
 /* ---- Writing ---- */

@@ -277,6 +277,9 @@ static bool kind_calls(const dlk_redis *redis, const kind *of, word command)
     const dlk_redis_script_id *ids = of->operating ? operate : use;
     if ((is(command, "publish") || is(command, "spublish")) && !tells(redis, of, command))
         return false;
+    /* To tell a mutex from an election whose data was evicted; taken for the latter without. */
+    if (is(command, "hgetall") && of->form->kind == DLOCK_ELECTION && !of->operating)
+        return false;
     if (is(command, "asking")) /* before a key that is being moved */
         return redis->place_in_cluster && !of->operating;
     for (size_t i = 0; i < (of->operating ? 2U : 4U); i++)

@@ -12,6 +12,7 @@
 #include "backends/redis/internal.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/number.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -53,7 +54,7 @@ struct dlk_sentinels {
         decide_at; /* with what has been said until then; DLK_NEVER: nobody said anything */
     int64_t check_at;
     bool checking; /* they were asked though a master is known */
-    struct pollfd polls[3 + DLK_SENTINELS_MAX]; /* the backend's first */
+    struct pollfd polls[3 + DLK_SENTINELS_MAX]; /* the backend's two first */
     sentinel item[DLK_SENTINELS_MAX];
 };
 
@@ -268,10 +269,10 @@ static void decide(dlk_redis *redis, int64_t now)
 
 static void names(sentinel *one, const char *host, const char *port)
 {
-    long number = strtol(port, NULL, 10);
+    int64_t number = dlk_number_or(port, 1, UINT16_MAX, 0);
     size_t size = strlen(host);
     one->says = NAMES;
-    if (size >= HOST_MAX || size == 0 || number < 1 || number > UINT16_MAX) {
+    if (size >= HOST_MAX || size == 0 || number == 0) {
         one->says = FAILED;
         dlk_error_clear(&one->why);
         one->why = dlk_error_make(DLOCK_EPROTO, "it names a master that can't be one");
@@ -436,12 +437,6 @@ void dlk_sentinels_stop(dlk_sentinels *all)
         dlk_redis_connection_stop(&all->item[i].connection);
 }
 
-void dlk_sentinels_forked(dlk_sentinels *all)
-{
-    for (size_t i = 0; i < all->count; i++)
-        dlk_redis_connection_forked(&all->item[i].connection);
-}
-
 /* ---- The driver's steps, and time ---- */
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -487,14 +482,14 @@ int64_t dlk_sentinels_tick(dlk_redis *redis, int64_t now)
 void dlk_sentinels_arm(dlk_sentinels *all)
 {
     for (size_t i = 0; i < all->count; i++)
-        dlk_redis_connection_arm(&all->item[i].connection, &all->polls[3 + i]);
+        dlk_redis_connection_arm(&all->item[i].connection, &all->polls[2 + i]);
 }
 
 bool dlk_sentinels_push(dlk_sentinels *all)
 {
     bool doze = true;
     for (size_t i = 0; i < all->count; i++) {
-        struct pollfd *poll = &all->polls[3 + i];
+        struct pollfd *poll = &all->polls[2 + i];
         poll->revents = 0;
         poll->events = dlk_redis_connection_push(&all->item[i].connection, poll->events);
         doze = doze && poll->events;
@@ -502,20 +497,20 @@ bool dlk_sentinels_push(dlk_sentinels *all)
     return doze;
 }
 
-int dlk_sentinels_poll(dlk_redis *redis, const struct timespec *left)
+bool dlk_sentinels_poll(dlk_redis *redis, uint32_t seen, bool doze, int64_t until)
 {
     dlk_sentinels *all = redis->sentinels;
-    memcpy(all->polls, redis->polls, sizeof(redis->polls));
-    int ready = ppoll(all->polls, 3 + all->count, left, NULL);
-    if (ready > 0)
-        memcpy(redis->polls, all->polls, sizeof(redis->polls));
+    memcpy(all->polls, redis->polls, 2 * sizeof(*all->polls));
+    bool ready = dlk_kicks_poll(redis->base.host->kicks, all->polls, 2 + all->count, seen,
+                                doze, until);
+    memcpy(redis->polls, all->polls, 2 * sizeof(*all->polls));
     return ready;
 }
 
 void dlk_sentinels_pull(dlk_sentinels *all)
 {
     for (size_t i = 0; i < all->count; i++)
-        if (all->polls[3 + i].revents)
+        if (all->polls[2 + i].revents)
             dlk_redis_connection_pull(&all->item[i].connection);
 }
 

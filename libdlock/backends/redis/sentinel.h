@@ -20,7 +20,6 @@ typedef struct dlk_sentinels dlk_sentinels;
 dlock_err dlk_sentinels_make(dlk_redis *redis, const dlk_uri *uri, dlock_error **err);
 void dlk_sentinels_free(dlk_sentinels *all); /* NULL is fine */
 void dlk_sentinels_stop(dlk_sentinels *all);
-void dlk_sentinels_forked(dlk_sentinels *all);
 
 /* The hook of the connection to the master. */
 void dlk_sentinels_seek(dlk_redis_connection *master, int64_t now);
@@ -30,7 +29,7 @@ void dlk_sentinels_seek(dlk_redis_connection *master, int64_t now);
 int64_t dlk_sentinels_tick(dlk_redis *redis, int64_t now);
 void dlk_sentinels_arm(dlk_sentinels *all);
 bool dlk_sentinels_push(dlk_sentinels *all);
-int dlk_sentinels_poll(dlk_redis *redis, const struct timespec *left);
+bool dlk_sentinels_poll(dlk_redis *redis, uint32_t seen, bool doze, int64_t until);
 void dlk_sentinels_pull(dlk_sentinels *all);
 void dlk_sentinels_process(dlk_redis *redis, int64_t now);
 bool dlk_sentinels_flush(dlk_redis *redis);

@@ -3,6 +3,7 @@
  * are over. */
 #include "backends/redlock/inner.h"
 #include "util/clock.h"
+#include "util/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,12 +153,12 @@ static uint64_t number_in(const dlk_redlock *redlock, const char *owner)
 {
     const char *uuid = redlock->base.host->uuid;
     size_t size = strlen(uuid);
-    char *end;
+    uint64_t number;
     if (redlock->last_alias == DLK_REDLOCK_ALIASES || !owner ||
         strncmp(owner, uuid, size) != 0 || owner[size] != ':')
         return 0;
-    unsigned long long number = strtoull(owner + size + 1, &end, 10);
-    return *end ? 0 : number;
+    const char *digits = owner + size + 1;
+    return dlk_number_digits(digits, strlen(digits), UINT64_MAX, &number) ? number : 0;
 }
 
 uint64_t dlk_claim_wire_of(const dlk_redlock *redlock, const char *owner)

@@ -70,6 +70,7 @@ typedef struct dlk_redlock_claim {
     int rounds;              /* that are about it … */
     int releases;            /* … and those of them that give it back */
     unsigned char taking[DLK_REDLOCK_MAX]; /* acquires under way at each node */
+    int64_t overlong[DLK_REDLOCK_MAX];     /* each node's, of its last renewal */
     int64_t token;
     int64_t until;    /* by then all of its leases are over */
     int64_t retry_at; /* giving, and no round does it: when to try again */
@@ -126,10 +127,8 @@ struct dlk_redlock {
     dlk_ask *asking;  /* is being asked: its answer isn't told, but left in it */
     bool unsent;      /* requests that nobody is about to write */
 
-    /* The driver's sleep; see redis.c on `sleeper`. */
+    /* The driver's sleep. */
     bool armed;
-    int wake_fd;
-    _Atomic int sleeper;
     size_t poll_counts[DLK_REDLOCK_MAX];
     struct pollfd polls[DLK_REDLOCK_MAX * DLK_BACKEND_POLLS + 1];
 };

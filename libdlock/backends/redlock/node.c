@@ -147,6 +147,7 @@ void dlk_redlock_node_init(dlk_redlock *redlock, int index)
                             .link = node_link,
                             .log = node_log,
                             .mutex = ours->mutex,
+                            .kicks = ours->kicks,
                             .uuid = ours->uuid,
                             .name = ours->name,
                             .rand = ours->rand};

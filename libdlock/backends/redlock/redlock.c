@@ -11,23 +11,17 @@
 #include "backends/redlock/inner.h"
 #include "util/clock.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #define REDIS_PORT     6379
 #define MEMCACHED_PORT 11211
 
 /* How long an answer that nobody waits for may lie unread. */
 #define LOOK_EVERY (5 * DLK_NS_PER_MS)
-
-enum { SLEEPER_NONE, SLEEPER_ARMED, SLEEPER_KICKED };
 
 static dlk_redlock *self(dlk_backend *backend)
 {
@@ -52,8 +46,6 @@ static void redlock_free(dlk_backend *backend)
         dlk_error_clear(&node->why_down);
         free(node->place);
     }
-    if (redlock->wake_fd >= 0)
-        close(redlock->wake_fd);
     dlk_settings_free(redlock->settings);
     free(redlock);
 }
@@ -167,8 +159,7 @@ static dlock_err set_up(dlk_redlock *redlock, const dlk_uri *uri,
         code = set_settings(redlock, settings, err);
     if (code != DLOCK_OK)
         return code;
-    redlock->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (redlock->wake_fd < 0)
+    if (!dlk_kicks_open(redlock->base.host->kicks))
         return dlk_error_set(err, DLOCK_EUNAVAIL, "redlock: no descriptor is left");
     redlock->count = (int)uri->host_count;
     redlock->quorum = redlock->count / 2 + 1;
@@ -188,7 +179,6 @@ static dlock_err redlock_open(dlk_host *host, const dlk_uri *uri,
     redlock->base = (dlk_backend){.type = is_memlock(uri) ? &dlk_memlock_backend
                                                           : &dlk_redlock_backend,
                                   .host = host};
-    redlock->wake_fd = -1;
     redlock->look_at = redlock->owed_at = redlock->sweep_at = redlock->up_at = DLK_NEVER;
     redlock->last_alias = DLK_REDLOCK_ALIASES;
     dlk_list_init(&redlock->rounds);
@@ -232,14 +222,6 @@ static bool redlock_gives(const dlk_backend *backend)
             return true;
     }
     return false;
-}
-
-static void redlock_forked(dlk_backend *backend)
-{
-    dlk_redlock *redlock = self(backend);
-    EACH_NODE(redlock, node)
-    node->backend->type->forked(node->backend);
-    (void)syscall(SYS_close, redlock->wake_fd);
 }
 
 /* ---- The driver's steps ---- */
@@ -289,43 +271,16 @@ static void redlock_arm(dlk_backend *backend)
     dlk_redlock *redlock = self(backend);
     redlock->armed = true;
     arm_nodes(redlock);
-    atomic_store(&redlock->sleeper, SLEEPER_ARMED);
 }
 
-static const struct timespec *time_left(bool doze, int64_t until, struct timespec *left)
-{
-    if (doze && until >= DLK_NEVER)
-        return NULL;
-    int64_t ns = doze ? until - dlk_clock_now() : 0;
-    *left = (struct timespec){0};
-    if (ns > 0) {
-        left->tv_sec = ns / DLK_NS_PER_SEC;
-        left->tv_nsec = ns % DLK_NS_PER_SEC;
-    }
-    return left;
-}
-
-static void redlock_sleep(dlk_backend *backend, int64_t until)
+static void redlock_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
 {
     dlk_redlock *redlock = self(backend);
-    struct timespec left;
     bool doze = true;
     size_t count = push_nodes(redlock, &doze);
-    struct pollfd *own = &redlock->polls[count];
-    *own = (struct pollfd){.fd = redlock->wake_fd, .events = POLLIN};
-    doze = doze && atomic_load(&redlock->sleeper) == SLEEPER_ARMED;
-    int ready = ppoll(redlock->polls, count + 1, time_left(doze, until, &left), NULL);
-    atomic_store(&redlock->sleeper, SLEEPER_NONE);
-    if (ready < 0)
-        for (size_t i = 0; i <= count; i++)
-            redlock->polls[i].revents = 0;
-    if (ready < 0 && errno != EINTR) /* no memory: not to be asked again at once */
-        (void)nanosleep(&(struct timespec){.tv_nsec = DLK_NS_PER_MS}, NULL);
+    (void)dlk_kicks_poll(redlock->base.host->kicks, redlock->polls, count, seen, doze,
+                         until);
     pull_nodes(redlock);
-    if (own->revents) {
-        uint64_t number;
-        (void)syscall(SYS_read, redlock->wake_fd, &number, sizeof(number));
-    }
 }
 
 void dlk_redlock_look(dlk_redlock *redlock, int64_t now)
@@ -384,23 +339,11 @@ static int64_t redlock_tick(dlk_backend *backend, int64_t now)
     return earlier(next, redlock->look_at);
 }
 
-static void redlock_kick(dlk_backend *backend)
-{
-    dlk_redlock *redlock = self(backend);
-    if (atomic_exchange(&redlock->sleeper, SLEEPER_KICKED) != SLEEPER_ARMED)
-        return;
-    int saved = errno;
-    uint64_t one = 1;
-    /* Not write(): that is a cancellation point. Can only fail when it is readable already. */
-    (void)syscall(SYS_write, redlock->wake_fd, &one, sizeof(one));
-    errno = saved;
-}
-
 void dlk_redlock_write_soon(dlk_redlock *redlock, int64_t now)
 {
     redlock->unsent = true;
     if (redlock->armed)
-        redlock_kick(&redlock->base);
+        dlk_kick(redlock->base.host->kicks);
     else
         dlk_redlock_look(redlock, now);
 }
@@ -439,11 +382,10 @@ static const char *const memlock_schemes[] = {"memlock", NULL};
 
 #define FUNCTIONS                                                                        \
     .open = redlock_open, .start = redlock_start, .stop = redlock_stop,                  \
-    .gives = redlock_gives, .free = redlock_free, .forked = redlock_forked,              \
-    .key_open = dlk_redlock_key_open, .key_close = dlk_redlock_key_close,                \
-    .ask = dlk_redlock_ask, .watch = redlock_watch, .tick = redlock_tick,                \
-    .arm = redlock_arm, .sleep = redlock_sleep, .process = redlock_process,              \
-    .kick = redlock_kick, .flush = redlock_flush
+    .gives = redlock_gives, .free = redlock_free, .key_open = dlk_redlock_key_open,      \
+    .key_close = dlk_redlock_key_close, .ask = dlk_redlock_ask, .watch = redlock_watch,  \
+    .tick = redlock_tick, .arm = redlock_arm, .sleep = redlock_sleep,                    \
+    .process = redlock_process, .flush = redlock_flush
 
 const dlk_backend_type dlk_redlock_backend = {
     .name = "redlock",

@@ -2,6 +2,7 @@
 #include "backends/redlock/inner.h"
 #include "backends/redlock/redlock.h"
 #include "util/info.h"
+#include "util/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ static const dlock_info *report_of(const dlk_redlock_round *round, int index)
 static int64_t number_of(const dlock_info *info, const char *key, int64_t otherwise)
 {
     const char *text = dlock_info_get(info, key);
-    return text ? strtoll(text, NULL, 10) : otherwise;
+    return dlk_number_or(text, INT64_MIN, INT64_MAX, otherwise);
 }
 
 /* ---- inspect ---- */
@@ -166,6 +167,8 @@ static size_t collect(const dlock_info *info, listed *ret)
     for (size_t i = 0; i < dlock_info_count(info); i++) {
         const char *last = strrchr(dlock_info_key(info, i), '.');
         const char *text = dlock_info_text(info, i);
+        if (!last)
+            continue; /* says something of the list itself */
         if (strcmp(last, ".name") == 0)
             ret[count++] = (listed){text, "", INT64_MAX};
         else if (count && strcmp(last, ".owner") == 0)
@@ -181,9 +184,9 @@ static bool same(const listed *a, const listed *b)
     return strcmp(a->name, b->name) == 0 && strcmp(a->owner, b->owner) == 0;
 }
 
-/* Those that one owner has on most nodes. */
-static void add_held(const dlk_redlock_round *round, const listed *all, size_t count,
-                     dlock_info *info)
+/* Those that one owner has on most nodes; how many. */
+static int64_t add_held(const dlk_redlock_round *round, const listed *all, size_t count,
+                        dlock_info *info)
 {
     size_t quorum = (size_t)round->redlock->quorum, found = 0;
     for (size_t i = 0; i + quorum <= count && (int64_t)found < round->parent->limit;) {
@@ -200,6 +203,7 @@ static void add_held(const dlk_redlock_round *round, const listed *all, size_t c
         }
         i = next;
     }
+    return (int64_t)found;
 }
 
 bool dlk_report_list(dlk_redlock_round *round)
@@ -210,11 +214,21 @@ bool dlk_report_list(dlk_redlock_round *round)
     listed *all = calloc(room, sizeof(*all));
     if (!all)
         return false;
-    for (int i = 0; i < round->redlock->count; i++)
-        count += collect(report_of(round, i), &all[count]);
+    const char *incomplete = NULL;
+    for (int i = 0; i < round->redlock->count; i++) {
+        const dlock_info *report = report_of(round, i);
+        size_t told = collect(report, &all[count]);
+        /* Nodes tell in any order: what one tells first, the others may have left out. */
+        if ((int64_t)told >= round->parent->limit)
+            incomplete = "nodes have more locks than were asked for";
+        else if (dlock_info_get(report, "incomplete"))
+            incomplete = dlock_info_get(report, "incomplete");
+        count += told;
+    }
     qsort(all, count, sizeof(*all), by_name);
     dlock_info *info = dlk_info_new();
-    add_held(round, all, count, info);
+    if (add_held(round, all, count, info) < round->parent->limit)
+        dlk_info_add_text(info, incomplete, "incomplete");
     free(all);
     return give(round, info);
 }

@@ -156,7 +156,10 @@ static void take(dlk_redlock_round *round, int index)
         }
         return;
     }
-    if (ask->reply == DLK_YES)
+    bool leases = ask->verb == DLK_ACQUIRE || ask->verb == DLK_RENEW;
+    if (round->claim && ask->verb == DLK_RENEW && ask->reply == DLK_YES)
+        round->claim->overlong[index] = ask->overlong;
+    if (ask->reply == DLK_YES && (ask->lasts || !leases))
         round->yes |= bit;
     else if (ask->reply == DLK_HELD || ask->reply == DLK_NOT_OURS)
         round->no |= bit;
@@ -201,6 +204,8 @@ void dlk_round_ask_node(dlk_redlock_round *round, int index, dlk_verb verb, int6
                      .take = 1,
                      .text = round->text,
                      .limit = parent ? parent->limit : 0,
+                     .most_ms = parent ? parent->most_ms : 0,
+                     .overlong = round->claim ? round->claim->overlong[index] : 0,
                      .since = now,
                      .token = round->telling || round->mends ? round->token : 0,
                      .wait_ms = -1};

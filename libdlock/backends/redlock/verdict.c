@@ -70,6 +70,7 @@ static void grant(dlk_redlock_round *round, int64_t now)
     parent->token = round->claim->token = token;
     if (DLK_PLANTED(FASTEST_NODE))
         parent->since = now;
+    parent->lasts = true; /* each of the nodes has said so, in this round */
     dlk_round_answer(round, DLK_YES, NULL);
 }
 
@@ -152,6 +153,7 @@ static void settle_renewal(dlk_redlock_round *round, int64_t now)
     if (!round->parent)
         return;
     if (held) {
+        round->parent->lasts = true;
         dlk_round_answer(round, DLK_YES, NULL);
     } else if (is_lost(round)) {
         if (round->claim)

@@ -113,6 +113,20 @@ void dlk_zk_listen(dlk_backend *backend, int64_t now)
 
 /* ---- from the write to the read side ---- */
 
+/* It is still ours, for as long as the session has been proved to live; what turned it is a proof, too. */
+static void kept(dlk_zk_seat *seat)
+{
+    dlk_ask *keep = seat->keep;
+    if (!keep)
+        return;
+    if (seat->zk->timeout_ms < keep->ttl_ms)
+        keep->ttl_ms = seat->zk->timeout_ms;
+    if (seat->zk->proof < keep->since)
+        keep->since = seat->zk->proof;
+    keep->lasts = true;
+    answer(seat, &seat->keep, DLK_YES);
+}
+
 static void on_write_deleted(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_seat *seat = call->owner;
@@ -134,7 +148,7 @@ static void on_write_deleted(dlk_zk_call *call, int64_t now)
         node->path = NULL;
         node->state = DLK_NODE_NONE;
         node->own_armed = false;
-        answer(seat, &seat->keep, DLK_YES);
+        kept(seat);
         return;
     }
     node->path = side->path;
@@ -145,9 +159,7 @@ static void on_write_deleted(dlk_zk_call *call, int64_t now)
     seat->shared = true;
     if (seat->leaving)
         dlk_zk_node_leave(node, now);
-    if (seat->keep)
-        seat->keep->ttl_ms = seat->zk->timeout_ms;
-    answer(seat, &seat->keep, DLK_YES);
+    kept(seat);
 }
 
 static void delete_write(dlk_zk_seat *seat, int64_t now)
@@ -254,23 +266,12 @@ static void on_renewed(dlk_zk_call *call, int64_t now)
     }
     dlk_zk_seat_prize(seat)->own_armed = true;
     hear_revoke(seat, call);
-    if (seat->zk->timeout_ms < keep->ttl_ms)
-        keep->ttl_ms = seat->zk->timeout_ms;
-    if (seat->zk->proof < keep->since)
-        keep->since = seat->zk->proof;
-    answer(seat, &seat->keep, DLK_YES);
+    kept(seat);
 }
 
 void dlk_zk_renew(dlk_zk *zk, dlk_ask *ask, int64_t now)
 {
     dlk_zk_seat *seat = dlk_zk_seat_find(ask->key, ask->number);
-    if (ask->text) {
-        dlk_flight_refuse(&zk->flight, ask,
-                          dlk_error_make(DLOCK_ENOTSUP,
-                                         "zookeeper: the lease is the session's: one "
-                                         "lock's can't be longer"));
-        return;
-    }
     if (!seat || !seat->granted || seat->leaving || seat->keep) {
         dlk_flight_answer(&zk->flight, ask, DLK_NOT_OURS);
         return;

@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOGETHER    32    /* folders looked into at a time */
-#define FOLDERS_MAX 20000 /* and in all: a tree may hold anything */
+#define TOGETHER 32 /* folders looked into at a time */
+/* And in all: a tree may hold anything. Whatever is left out for it is told (finish). */
+#ifndef DLK_ZK_FOLDERS_MAX
+#define DLK_ZK_FOLDERS_MAX 1000000
+#endif
 
 /* What stands behind the chroot and its slash. */
 static const char *name_of(const dlk_zk_report *report, const char *path)
@@ -30,13 +33,22 @@ static bool starts(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+static void no_memory(dlk_zk_report *report)
+{
+    if (!report->why)
+        report->why = dlk_error_make(DLOCK_ENOMEM, "out of memory");
+}
+
 static void push(dlk_zk_report *report, const char *parent, const char *child)
 {
     char *path = dlk_zk_join(parent, child);
     const char *name = path ? name_of(report, path) : "", *want = wanted(report);
     bool fits = starts(name, want) || starts(want, name);
-    if (!path || !fits || strcmp(path, "/zookeeper") == 0 ||
-        report->folder_count + report->looked >= FOLDERS_MAX) {
+    if (!path)
+        no_memory(report);
+    bool left_out = path && report->folder_count >= DLK_ZK_FOLDERS_MAX;
+    if (!path || !fits || strcmp(path, "/zookeeper") == 0 || left_out) {
+        report->left_out += left_out && fits;
         free(path);
         return;
     }
@@ -44,6 +56,7 @@ static void push(dlk_zk_report *report, const char *parent, const char *child)
         size_t capacity = report->folder_capacity ? report->folder_capacity * 2 : 64;
         char **folders = realloc(report->folders, capacity * sizeof(*folders));
         if (!folders) {
+            no_memory(report);
             free(path);
             return;
         }
@@ -78,6 +91,12 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const dlk_zk_finding *)a)->path, ((const dlk_zk_finding *)b)->path);
 }
 
+/* A semaphore may be found twice. */
+static bool has_enough(const dlk_zk_report *report)
+{
+    return (int64_t)(report->count / 2) >= report->ask->limit;
+}
+
 static void finish(dlk_zk_report *report)
 {
     dlock_info *info = dlk_info_new();
@@ -91,6 +110,11 @@ static void finish(dlk_zk_report *report)
                           (long long)told);
         told++;
     }
+    if (report->left_out > 0 ||
+        (report->looked < report->folder_count && !has_enough(report)))
+        dlk_info_add_text(
+            info, "some nodes weren't looked into: there are too many, or no right to",
+            "incomplete");
     dlk_zk_report_info(report, info);
 }
 
@@ -101,6 +125,8 @@ static void on_folder(dlk_zk_call *call, int64_t now)
     dlk_zk_report *report = call->owner;
     char *folder = call->extra;
     bool lock = false;
+    /* One that has gone meanwhile leaves nothing out. */
+    report->left_out += call->end != DLK_ZK_OK && call->end != DLK_ZK_NO_NODE;
     for (size_t i = 0; i < call->child_count; i++) {
         if (is_lock_node(call->children[i]))
             lock = true;
@@ -115,7 +141,8 @@ static void on_folder(dlk_zk_call *call, int64_t now)
 /* on_folder isn't called where nobody waits any more, so the report keeps the names. */
 static void go_on(dlk_zk_report *report, int64_t now)
 {
-    while (report->looked < report->folder_count && report->calls < TOGETHER) {
+    while (report->looked < report->folder_count && report->calls < TOGETHER &&
+           !has_enough(report)) {
         char *folder = report->folders[report->looked];
         const dlk_zk_request request = {.verb = DLK_ZK_CHILDREN, .path = folder};
         if (!dlk_zk_report_send(report, &request, on_folder, folder, now))

@@ -4,6 +4,7 @@
 
 #include "util/error.h"
 #include "util/info.h"
+#include "util/number.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -315,7 +316,9 @@ static void finish(dlk_zk_report *report, int64_t now)
 static int64_t token_of(const char *data, int64_t czxid)
 {
     size_t size = data ? owner_size(data) : 0;
-    return size > 0 && data[size] == ' ' ? strtoll(data + size, NULL, 10) : czxid;
+    return size > 0 && data[size] == ' '
+               ? dlk_number_before(data + size + 1, " \n", 0, INT64_MAX, czxid)
+               : czxid;
 }
 
 /* The only one. */

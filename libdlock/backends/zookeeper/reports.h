@@ -30,6 +30,7 @@ struct dlk_zk_report {
 
     char **folders; /* list: still to be looked into */
     size_t folder_count, folder_capacity, looked;
+    size_t left_out; /* folders that aren't looked into, or couldn't be */
 
     int64_t findings, worst; /* doctor */
     bool probed;

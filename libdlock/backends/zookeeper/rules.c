@@ -1,6 +1,7 @@
 /* Who comes before whom; see the header. */
 #include "backends/zookeeper/rules.h"
 
+#include "util/number.h"
 #include "util/point.h"
 
 #include <ctype.h>
@@ -161,7 +162,8 @@ static bool near_the_end(const char *name)
         return false;
     bool negative = digits - name >= 1 && digits[-1] == '-' && digits[0] == '2' &&
                     strcmp(digits, "2147483648") == 0;
-    return negative || strtoll(digits, NULL, 10) >= DLK_ZK_SEQUENCE_LIMIT;
+    return negative ||
+           dlk_number_or(digits, 0, INT64_MAX, INT64_MAX) >= DLK_ZK_SEQUENCE_LIMIT;
 }
 
 bool dlk_zk_contends(const dlk_zk_rule *rule, const char *child)

@@ -132,6 +132,7 @@ static void grant(dlk_zk_seat *seat, int64_t now)
     take->ttl_ms = zk->timeout_ms;
     if (seat->since < take->since)
         take->since = seat->since;
+    take->lasts = true;
     answer(seat, &seat->take, DLK_YES);
 }
 

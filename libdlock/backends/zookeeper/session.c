@@ -185,6 +185,7 @@ static void open_wire(dlk_zk *zk, int64_t now)
         const dlk_zk_setup setup = {
             .hosts = zk->hosts,
             .timeout_ms = (int)dlk_settings_int(zk->settings, DLK_KEY_LOCK_TTL_MS),
+            .silent_ms = dlk_settings_int(zk->settings, DLK_KEY_CLIENT_TIMEOUT_MS),
             .auth = auth,
             .creator_acl = zk->creator_acl,
             .epoch = zk->epoch,
@@ -273,6 +274,14 @@ static void connected(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
                            "the session lasts",
                            zk->hosts),
             now);
+        return;
+    }
+    if (item->timeout_ms < 1) {
+        begin_anew(zk,
+                   dlk_error_make(DLOCK_EPROTO,
+                                  "zookeeper: %s: a session of %d ms is none", zk->hosts,
+                                  item->timeout_ms),
+                   now);
         return;
     }
     if (zk->session != item->session)

@@ -69,6 +69,30 @@ typedef enum dlk_zk_end {
     DLK_ZK_NO_MEMORY,   /* as CUT: the answer didn't fit into memory */
 } dlk_zk_end;
 
+/* Whether only the leader can have answered a write so. The rest any server says by itself, also one
+ * that is cut off: that it is too busy (throttled), reads only, knows no such request, wants other
+ * credentials. */
+static inline bool dlk_zk_is_leaders(dlk_zk_end end)
+{
+    switch (end) {
+    case DLK_ZK_OK:
+    case DLK_ZK_NO_NODE:
+    case DLK_ZK_NODE_EXISTS:
+    case DLK_ZK_NOT_EMPTY:
+    case DLK_ZK_NO_AUTH:
+    case DLK_ZK_NO_CHILDREN:
+        return true;
+    case DLK_ZK_NOT_KNOWN:
+    case DLK_ZK_BAD:
+    case DLK_ZK_BUSY:
+    case DLK_ZK_GONE:
+    case DLK_ZK_CUT:
+    case DLK_ZK_NO_MEMORY:
+        break;
+    }
+    return false;
+}
+
 typedef struct dlk_zk_stat {
     int64_t czxid, ephemeral_owner;
     int32_t version, children;
@@ -159,6 +183,7 @@ dlk_zk_item *dlk_zk_item_new(dlk_zk_news news, uint32_t epoch, const char *text)
 typedef struct dlk_zk_setup {
     const char *hosts; /* "h1:2181,h2:2181", no chroot */
     int timeout_ms;    /* the session's, as wished */
+    int64_t silent_ms; /* a connection on which nothing comes for so long is given up */
     const char *auth;  /* "user:password" of the digest scheme, or NULL; a secret */
     bool creator_acl;  /* CREATOR_ALL for what we make, else open */
     uint32_t epoch;

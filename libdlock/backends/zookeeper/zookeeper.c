@@ -316,8 +316,11 @@ static void zk_arm(dlk_backend *backend)
     zk->armed = zk->seen;
 }
 
-static void zk_sleep(dlk_backend *backend, int64_t until)
+/* The bell is as it was before we last processed, under the mutex: nothing since then is slept over,
+ * and no kick that the count of the host's shows is older. */
+static void zk_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
 {
+    (void)seen;
     dlk_zk_inbox *inbox = dlk_zk_of(backend)->inbox;
     uint32_t armed = dlk_zk_of(backend)->armed;
     atomic_store(&inbox->asleep, true);
@@ -328,9 +331,7 @@ static void zk_sleep(dlk_backend *backend, int64_t until)
 
 static void note_proof(dlk_zk *zk, const dlk_zk_call *call)
 {
-    bool answered = call->end != DLK_ZK_CUT && call->end != DLK_ZK_NO_MEMORY &&
-                    call->end != DLK_ZK_GONE;
-    if (call->by_write && answered && !dlk_zk_stale(zk, call) &&
+    if (call->by_write && dlk_zk_is_leaders(call->end) && !dlk_zk_stale(zk, call) &&
         call->sent_at > zk->proof)
         zk->proof = call->sent_at;
 }

@@ -143,9 +143,12 @@ typedef enum dlock_err {
     DLOCK_EDEADLK = 6,
     /** Not finished yet. */
     DLOCK_EPENDING = 7,
-    /** The backend can't be reached; nothing was sent. Retriable. */
+    /** The backend can't be reached, and nothing of the call is left there: nothing was sent, or the
+     * last of it was answered and came to nothing. Retriable. */
     DLOCK_EUNAVAIL = 8,
-    /** Sent, but no answer: it may have happened. The library cleans up behind. Retriable. */
+    /** It may have happened, or happen yet: a request was sent and not answered, or a waiter lost the
+     * connection while it had a place in the service's line. The library cleans up behind.
+     * Retriable. */
     DLOCK_EUNKNOWN = 9,
     /** An argument, a key or a value is wrong; the text says which and why. */
     DLOCK_EINVAL = 10,
@@ -434,7 +437,8 @@ DLOCK_API void dlock_conf_free(dlock_conf *conf);
 /**
  * Open a lock service: connect, authenticate, and check `client.require`.
  *
- * With `client.lazy=true` nothing is sent and dlock_client_connect() does that later.
+ * With `client.lazy=true` nothing is sent and dlock_client_connect() does that later, or whatever
+ * is asked first: a try (0 ms) waits for that first connection, up to `client.connect_ms`.
  * URIs: `mem:`, `mem:NAME`, `file:///run/lock/app`, `redis://[user:pw@]host[:port][/db]`,
  * `redis+unix:///path` and what dlock_backends() names; parameters are conf keys:
  * `redis://h?lock.ttl_ms=10000`. A URI may raise `client.require` and `tls.verify`, never lower.
@@ -522,7 +526,7 @@ DLOCK_API dlock_err dlock_client_stats(const dlock_client *client, dlock_info **
                                        dlock_error **err);
 
 /**
- * What this backend, as configured, can do: kinds, tokens, fairness, hand-off, class.
+ * What this backend, as configured, can do: kinds, tokens, fairness, hand-off, extending, class.
  *
  * @param ret_info  yours to free
  * @return DLOCK_OK
@@ -535,7 +539,9 @@ DLOCK_API dlock_err dlock_client_features(const dlock_client *client,
 /**
  * List the locks whose names begin with @p prefix, as the server knows them.
  *
- * A snapshot, not one moment: locks come and go while it is taken.
+ * A snapshot, not one moment: locks come and go while it is taken. Where a part of the service
+ * couldn't be looked at, the info has an entry `incomplete` that says why; that there are more than
+ * @p max is no such case.
  *
  * @param prefix    NULL or "" for all; `client.prefix` goes before it
  * @param max       at most so many, 1 or more
@@ -731,14 +737,15 @@ DLOCK_API DLOCK_CHECKED dlock_err dlock_acquire(dlock_client *client, const char
  *
  * A lock this owner already holds is taken once more, without a round trip: another hold of the
  * same grant. Who the owner is, `lock.owner` says; by default the calling thread.
- * On DLOCK_EUNKNOWN the request may have been granted all the same: the engine gives it back as
- * soon as the backend answers; until then it blocks others for one TTL at most. After any failure
- * you hold nothing. An absent server is retried to the deadline. Signals don't end the wait.
+ * On DLOCK_EUNKNOWN the lock may be granted all the same, to a request without an answer or to a
+ * place in the service's line: the engine gives it back as soon as the backend answers; until then
+ * it blocks others for one TTL at most. After any failure you hold nothing. An absent server is retried to the deadline. Signals don't end the wait.
  *
  * @param wait_ms   0 tries once, DLOCK_FOREVER waits without limit
  * @param ret_hold  yours: dlock_hold_free()
  * @return DLOCK_OK, DLOCK_EBUSY (only with 0), DLOCK_ETIMEDOUT (the last answer was "held"),
- *         DLOCK_EUNAVAIL (no request got out), DLOCK_EUNKNOWN (the last request is unanswered),
+ *         DLOCK_EUNAVAIL (can't be reached, and nothing asked here can be granted any more),
+ *         DLOCK_EUNKNOWN (can't be reached, or doesn't answer, and something may be),
  *         DLOCK_EQUORUM, DLOCK_EDEADLK, DLOCK_ELOST (this owner still has an unreleased LOST hold
  *         on the name), DLOCK_EACCES, DLOCK_ECONFLICT, DLOCK_EPROTO, DLOCK_ENOTSUP,
  *         DLOCK_EOVERFLOW
@@ -794,8 +801,9 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_lock_wait_idle_start(dlock_lock *lock,
  * Ask the server who holds the lock and who waits.
  *
  * @param ret_info  held, kind, holders.N.{owner,token,remaining_ms,count,data}, waiters, layout,
- *                  and host and pid where the layout carries them; what is absent is unknown;
- *                  yours to free
+ *                  and host and pid where the layout carries them; what is absent is unknown.
+ *                  clock_back_ms: the server's clock was set back by so much, and a lease from
+ *                  before lasts as much longer; yours to free
  * @return DLOCK_OK, DLOCK_ECONFLICT, DLOCK_EUNAVAIL, DLOCK_EUNKNOWN, DLOCK_EQUORUM, DLOCK_EACCES,
  *         DLOCK_EPROTO, DLOCK_ENOTSUP
  * @threads any
@@ -904,6 +912,16 @@ DLOCK_API DLOCK_CHECKED dlock_err dlock_hold_check(const dlock_hold *hold);
  * @since 0.1
  */
 DLOCK_API int64_t dlock_hold_remaining_ms(const dlock_hold *hold);
+
+/**
+ * The lease that the service has granted: how long it lasts when nobody renews it. Less than
+ * `lock.ttl_ms` where the service gives less, as a ZooKeeper with a shorter maxSessionTimeout does.
+ *
+ * @return milliseconds; of a multi-lock the shortest of its members; 0 in a fork's child and for NULL
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API int64_t dlock_hold_ttl_ms(const dlock_hold *hold);
 
 /**
  * The fencing token: later grants of this name have larger ones. Readable after the release.
@@ -1067,10 +1085,11 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_hold_verify_start(dlock_hold *hold);
 /**
  * Set the grant's ttl from now on, up to `lock.max_hold_ms`.
  *
- * Less than what remains changes nothing.
+ * Less than what remains changes nothing. On ZooKeeper and etcd leases belong to the client's
+ * session: DLOCK_ENOTSUP however much remains; `extend` of dlock_client_features() is 0 there.
  *
  * @param ttl_ms  100…2592000000 (30 days)
- * @return DLOCK_OK, DLOCK_ELOST, DLOCK_ENOTHELD, DLOCK_ENOTSUP (leases that belong to a session);
+ * @return DLOCK_OK, DLOCK_ELOST, DLOCK_ENOTHELD, DLOCK_ENOTSUP;
  *         DLOCK_EUNAVAIL, DLOCK_EUNKNOWN, DLOCK_EQUORUM: state and validity as they were
  * @threads any
  * @since 0.1

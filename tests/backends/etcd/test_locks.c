@@ -1,4 +1,5 @@
 /* The etcd backend through the public API, on a real server: keys, lines, kinds, leases. */
+#include "harness/deaf.h"
 #include "proxy/proxy.h"
 #include "queue.h"
 
@@ -83,6 +84,39 @@ static int count_keys(const char *prefix)
     return count;
 }
 
+/* Whether somebody of this client's has been told that somebody else holds the lock. */
+static bool waits(dlock_client *client)
+{
+    DLOCK_AUTO(dlock_info) info = NULL;
+    return dlock_client_stats(client, &info, NULL) == DLOCK_OK &&
+           strcmp(dlock_info_get(info, "waits"), "0") != 0;
+}
+
+TEST(a_waiter_whose_watch_is_cut_off_without_a_word_is_served_sooner_than_it_polls)
+{
+    enum { POLL_MS = 60000 };
+    BEGIN();
+    CLIENT(client, "");
+    LOCK(lock, client, DLOCK_MUTEX, "locks/deaf", NULL);
+    HOLD(hold, lock);
+    const deaf_sockets others = deaf_look(world_server.port);
+    DLOCK_AUTO(dlock_client) other = NULL;
+    DLOCK_AUTO(dlock_conf) conf = dlock_conf_new();
+    char uri[64];
+    snprintf(uri, sizeof(uri), "etcd://127.0.0.1:%d", world_server.port);
+    CHECK_EQ_INT(dlock_conf_set_int(conf, "client.poll_ms", POLL_MS, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_conf_set_int(conf, "lock.ttl_ms", 600000, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_client_open(uri, conf, &other, NULL), DLOCK_OK);
+    LOCK(wanted, other, DLOCK_MUTEX, "locks/deaf", NULL);
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(wanted, DLOCK_FOREVER);
+    AWAIT(waits(other));
+    CHECK(deaf_make(world_server.port, &others) > 0);
+    CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, POLL_MS / 2), DLOCK_OK);
+    DLOCK_AUTO(dlock_hold) mine = dlock_op_take_hold(op);
+    CHECK_EQ_INT(dlock_hold_check(mine), DLOCK_OK);
+}
+
 TEST(the_servers_own_lock_service_lets_in_whose_lease_ended_beside_ours)
 {
     BEGIN();
@@ -143,6 +177,52 @@ TEST(a_key_that_somebody_binds_to_another_lease_isnt_ours_any_more)
     CHECK(etcd_server_put(&world_server, key, "mine")); /* to none */
     CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_ELOST);
     CHECK(etcd_server_delete(&world_server, "locks/foreign/"));
+}
+
+static void take_field(const char *said, const char *name, char *ret, size_t size)
+{
+    char quoted[32];
+    snprintf(quoted, sizeof(quoted), "\"%s\":\"", name);
+    const char *at = strstr(said, quoted);
+    at = at ? at + strlen(quoted) : "";
+    snprintf(ret, size, "%.*s", (int)strcspn(at, "\""), at);
+}
+
+/* Deletes the only key below "locks/remade/" and puts it again, as it was: as a join that comes late
+ * does when somebody has deleted what it made before. */
+static bool remake(void)
+{
+    static const char range[] = "{\"key\":\"bG9ja3MvcmVtYWRlLw==\","
+                                "\"range_end\":\"bG9ja3MvcmVtYWRlMA==\"}";
+    char key[256], value[1024], lease[32];
+    const char *said = etcd_server_say(&world_server, "/v3/kv/range", "%s", range);
+    take_field(said, "key", key, sizeof(key));
+    take_field(said, "value", value, sizeof(value));
+    take_field(said, "lease", lease, sizeof(lease));
+    return key[0] && lease[0] && etcd_server_delete(&world_server, "locks/remade/") &&
+           strstr(etcd_server_say(&world_server, "/v3/kv/put",
+                                  "{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%s\"}",
+                                  key, value, lease),
+                  "revision");
+}
+
+TEST(a_key_that_is_made_anew_is_another_grant)
+{
+    BEGIN();
+    CLIENT(client, "");
+    LOCK(lock, client, DLOCK_MUTEX, "locks/remade", NULL);
+    {
+        HOLD(hold, lock);
+        CHECK(remake());
+        CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_ELOST);
+    }
+    CHECK(etcd_server_delete(&world_server, "locks/remade/"));
+    CLIENT(renewing, "&lock.ttl_ms=9000");
+    LOCK(same, renewing, DLOCK_MUTEX, "locks/remade", NULL);
+    HOLD(again, same);
+    CHECK(remake());
+    AWAIT(dlock_hold_check(again) == DLOCK_ELOST); /* by the next renewal */
+    CHECK(etcd_server_delete(&world_server, "locks/remade/"));
 }
 
 TEST(a_broken_lock_is_lost_and_the_next_owners_token_is_larger)

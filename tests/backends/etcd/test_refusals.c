@@ -72,6 +72,10 @@ TEST(a_lease_of_its_own_isnt_to_be_had_nor_handed_on)
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, DLOCK_MUTEX, "refused/ttl", NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock, PATIENCE_MS, NULL);
     CHECK_ERR(dlock_hold_extend(hold, 90000, &err), DLOCK_ENOTSUP, err);
+    CHECK_ERR(dlock_hold_extend(hold, 100, &err), DLOCK_ENOTSUP, err); /* it has more */
+    DLOCK_AUTO(dlock_info) features = NULL;
+    CHECK_OK(dlock_client_features(client, &features, &err), err);
+    CHECK_STR(dlock_info_get(features, "extend"), "0");
     CHECK_ERR(dlock_hold_export(hold, &ticket, &err), DLOCK_ENOTSUP, err);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
     CHECK_ERR(dlock_lock_revoke(lock, &err), DLOCK_ENOTSUP, err);

@@ -47,7 +47,7 @@ static const char *row_fault(const dlk_table *table, uint32_t ref, bool *seated)
 {
     dlk_row *row = &table->rows[ref - 1];
     if (!titled(row))
-        return row->first == 0 || dlk_row_record(row)->owner == 0
+        return row->first == 0 || dlk_row_record(row).owner == 0
                    ? NULL
                    : say("a row without a name is in use", ref);
     uint32_t at = table->buckets[row->hash & (table->bucket_count - 1)];
@@ -56,12 +56,12 @@ static const char *row_fault(const dlk_table *table, uint32_t ref, bool *seated)
             return say("a row is not in its bucket", ref);
         at = table->rows[at - 1].next;
     }
-    const dlk_record *record = dlk_row_record(row);
-    const dlk_seat *seat = record->ticket ? dlk_seat_at(table, record->seat) : NULL;
-    if (seat && atomic_load(&seat->word) == record->ticket) {
-        if (atomic_load(&seat->token) != record->token)
-            return say("a granted seat doesn't know it", record->seat);
-        seated[record->seat - 1] = true;
+    const dlk_record record = dlk_row_record(row);
+    const dlk_seat *seat = record.ticket ? dlk_seat_at(table, record.seat) : NULL;
+    if (seat && atomic_load(&seat->word) == record.ticket) {
+        if (atomic_load(&seat->token) != record.token)
+            return say("a granted seat doesn't know it", record.seat);
+        seated[record.seat - 1] = true;
     }
     return line_fault(table, ref, seated);
 }

@@ -70,12 +70,14 @@ fake *client_open_with(const char *text, const char *const *pairs, dlock_error *
     }
     (void)snprintf(client->name, sizeof(client->name), "test:%d", (int)getpid());
     (void)pthread_mutex_init(&client->mutex, NULL);
+    client->kicks = DLK_KICKS_INIT;
     client->host = (dlk_host){
         .answered = on_answered,
         .notified = on_notified,
         .link = on_link,
         .log = on_log,
         .mutex = &client->mutex,
+        .kicks = &client->kicks,
         .uuid = client->uuid,
         .name = client->name,
         .rand = &client->rand,
@@ -118,12 +120,19 @@ void client_close(fake *client)
 
 dlk_key *client_key(fake *client, const char *name)
 {
+    return client_key_of(client, name, DLOCK_MUTEX, NULL);
+}
+
+dlk_key *client_key_of(fake *client, const char *name, dlock_kind kind,
+                       dlk_settings *settings)
+{
     dlk_key *key = calloc(1, sizeof(*key));
     if (!key)
         abort();
     key->name = strdup(name);
     key->size = strlen(name);
-    key->kind = DLOCK_MUTEX;
+    key->kind = kind;
+    key->settings = settings;
     if (client->backend->type->key_open(client->backend, key, NULL) != DLOCK_OK)
         abort();
     return key;
@@ -194,7 +203,8 @@ bool client_wait(fake *client, dlk_key *key, uint64_t number, int64_t ttl_ms,
         if (client->ups != ups)
             continue;
         type->arm(client->backend);
-        type->sleep(client->backend, tick < again ? tick : again);
+        type->sleep(client->backend, tick < again ? tick : again,
+                    dlk_kicks_seen(&client->kicks));
         type->process(client->backend, dlk_clock_now());
     }
 }

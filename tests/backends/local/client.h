@@ -9,6 +9,7 @@
 
 typedef struct fake {
     dlk_host host; /* first: what the backend is given */
+    dlk_kicks kicks;
     dlk_backend *backend;
     char uuid[DLK_UUID_SIZE], name[32];
     dlk_rand rand;
@@ -35,7 +36,10 @@ fake *client_open_with(const char *uri, const char *const *settings, dlock_error
 void client_stop(fake *client);
 void client_close(fake *client); /* stops it too */
 
-dlk_key *client_key(fake *client, const char *name);
+dlk_key *client_key(fake *client, const char *name); /* a mutex */
+/* An election needs settings, which stay the caller's. */
+dlk_key *client_key_of(fake *client, const char *name, dlock_kind kind,
+                       dlk_settings *settings);
 void client_key_close(fake *client, dlk_key *key);
 
 answer client_ask(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,

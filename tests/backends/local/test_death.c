@@ -2,6 +2,7 @@
  * are stopped there, which isn't death. Built with DLK_POINTS. */
 #include "check.h"
 #include "client.h"
+#include "harness/fork.h"
 #include "harness/harness.h"
 
 #include "backends/local/process.h"
@@ -61,10 +62,11 @@ typedef struct other {
 } other;
 
 typedef void role(fake *client, dlk_key *key, int from, int to);
-static role hold, queue_up, live_and_die, stop_inside, wait_short_of_descriptors,
-    only_wait;
-static role *const roles[] = {
-    hold, queue_up, live_and_die, stop_inside, wait_short_of_descriptors, only_wait};
+static role hold, queue_up, live_and_die, stop_inside, stop_handing_on,
+    wait_short_of_descriptors, only_wait;
+static role *const roles[] = {hold,        queue_up,        live_and_die,
+                              stop_inside, stop_handing_on, wait_short_of_descriptors,
+                              only_wait};
 
 static const char *uri; /* of another process' table */
 
@@ -271,10 +273,43 @@ static bool is_told(fake *client, int before)
     int64_t until = dlk_clock_after(dlk_clock_now(), GENEROUS);
     while (client->told == before && dlk_clock_now() < until) {
         type->arm(client->backend);
-        type->sleep(client->backend, until);
+        type->sleep(client->backend, until, dlk_kicks_seen(&client->kicks));
         type->process(client->backend, dlk_clock_now());
     }
     return dlk_clock_now() < until; /* told by the end of the time, or by the bell? */
+}
+
+/* Who is behind a mark that somebody has damaged is watched on, by the descriptor that is there. */
+TEST(a_death_behind_a_mark_that_was_set_back_is_noticed)
+{
+    fake *client = client_open_with(temp_uri("mark"), small, NULL);
+    dlk_local *local = dlk_local_of(client->backend);
+    dlk_table *table = local->table;
+    dlk_watch watch = {.stop = true}; /* its thread ends at once: the steps are ours */
+    dlk_visit visit;
+    pid_t child = harness_fork();
+    if (child == 0)
+        for (;;)
+            (void)pause();
+    dlk_identity who = {.pid = (uint32_t)child, .uuid = "other", .name = "other"};
+    CHECK_EQ_INT(dlk_table_enter(table, &visit, 1000), DLK_ENTERED);
+    uint64_t owner = dlk_member_join(&visit, &who);
+    dlk_table_leave(&visit);
+    CHECK(dlk_watch_start(&watch, table, local->owner));
+    (void)pthread_join(watch.thread, NULL);
+    watch.running = false;
+    for (uint32_t mark = 2; mark > 0; mark--) {
+        atomic_store(&table->head->member_high, mark);
+        atomic_fetch_add(&table->head->registry, 1);
+        dlk_watch_step(&watch, 0);
+    }
+    CHECK(watch.pidfds[1].fd >= 0);
+    CHECK_EQ_INT(kill(child, SIGKILL), 0);
+    CHECK_EQ_INT(waitpid(child, NULL, 0), child);
+    dlk_watch_step(&watch, 0);
+    CHECK(dlk_member_of(table, owner) == NULL);
+    dlk_watch_stop(&watch);
+    client_close(client);
 }
 
 /* Kills a child at its n-th point. False when it has no so many. */
@@ -390,6 +425,41 @@ TEST(a_process_stopped_inside_hangs_nobody_and_is_named)
     finish(&child);
     client_key_close(client, key);
     client_key_close(client, free);
+    client_close(client);
+}
+
+static void stop_handing_on(fake *client, dlk_key *key, int from, int to)
+{
+    (void)acquire(client, key, 1);
+    say(to);
+    (void)hear(from); /* somebody is in the line now */
+    stop_at = "table.record";
+    dlk_point_hook = stop_there;
+    (void)release(client, key, 1);
+    say(to);
+}
+
+/* Who waits looks at its seat alone, without entering the table: the seat may say nothing that the
+ * record doesn't say yet, for the process may die there, and then the record is what is true. */
+TEST(a_seat_is_granted_when_its_record_counts_and_no_earlier)
+{
+    fake *client = client_open_with(temp_uri("early"), small, NULL);
+    dlk_key *key = client_key(client, "n");
+    other child = start("early", stop_handing_on);
+    CHECK(hear(child.from));
+    CHECK_EQ_INT(acquire(client, key, 1).reply, DLK_HELD);
+    CHECK_EQ_INT(write(child.to, "x", 1), 1);
+    CHECK(is_stopped(child.pid));
+    answer early = acquire(client, key, 1);
+    CHECK_EQ_INT(early.reply, DLK_NOT_SENT);
+    CHECK_CONTAINS(early.text, "is stopped");
+    finish(&child); /* and what it had begun was never done */
+    answer got;
+    CHECK(client_wait(client, key, 1, TTL, GENEROUS, &got));
+    CHECK_EQ_INT(client_ask(client, DLK_VERIFY, key, 1, 0, dlk_clock_now()).reply,
+                 DLK_YES);
+    CHECK_EQ_INT(release(client, key, 1), DLK_YES);
+    client_key_close(client, key);
     client_close(client);
 }
 

@@ -177,7 +177,8 @@ TEST(a_bell_that_rang_before_arm_ends_the_sleep_at_once)
     (void)acquire(b, kb, 1, now);
     (void)release(a, ka, 1, now);
     b->backend->type->arm(b->backend);
-    b->backend->type->sleep(b->backend, DLK_NEVER); /* hangs if the news was lost */
+    b->backend->type->sleep(b->backend, DLK_NEVER,
+                            dlk_kicks_seen(&b->kicks)); /* hangs if the news was lost */
     b->backend->type->process(b->backend, now);
     CHECK_EQ_INT(b->told, 1);
     tear_down();
@@ -188,7 +189,7 @@ TEST(a_kick_ends_the_sleep)
     (void)set_up();
     b->backend->type->arm(b->backend);
     b->backend->type->kick(b->backend);
-    b->backend->type->sleep(b->backend, DLK_NEVER);
+    b->backend->type->sleep(b->backend, DLK_NEVER, dlk_kicks_seen(&b->kicks));
     tear_down();
 }
 
@@ -333,6 +334,128 @@ TEST(break_takes_the_lock_from_the_holder_it_names)
     tear_down();
 }
 
+/* ---- a turn and its seat ---- */
+
+static char *waiters_of(fake *client, dlk_key *key, int64_t now)
+{
+    static char text[32];
+    dlock_info *info = client_info(client, DLK_INSPECT, key, NULL, 0, now);
+    (void)snprintf(text, sizeof(text), "%s", dlock_info_get(info, "waiters"));
+    dlock_info_free(info);
+    return text;
+}
+
+/* A mutex's lease is over, b is ahead in its line, and somebody asks for an election. */
+static void ask_for_another_kind(void)
+{
+    dlk_settings *settings = dlk_settings_new();
+    dlk_key *election = client_key_of(c, "orders/42", DLOCK_ELECTION, settings);
+    int64_t now = dlk_clock_now(), later = now + TTL * MS;
+    (void)acquire(a, ka, 1, now);
+    CHECK_EQ_INT(acquire(b, kb, 1, now).reply, DLK_HELD);
+    answer got = acquire(c, election, 1, later);
+    CHECK_EQ_INT(got.reply, DLK_REFUSED);
+    CHECK_EQ_INT(got.code, DLOCK_ECONFLICT);
+    CHECK_STR(waiters_of(c, election, later), "0");
+    CHECK_EQ_INT(acquire(c, election, 1, later).reply, DLK_REFUSED);
+    CHECK_EQ_INT(acquire(b, kb, 1, later).reply, DLK_YES);
+    CHECK_EQ_INT(release(b, kb, 1, later), DLK_YES);
+    CHECK_EQ_INT(acquire(a, ka, 2, later).reply, DLK_YES);
+    CHECK_EQ_INT(release(a, ka, 2, later), DLK_YES);
+    CHECK_EQ_INT(acquire(c, election, 2, later).reply, DLK_YES);
+    client_key_close(c, election);
+    dlk_settings_free(settings);
+}
+
+TEST(who_wants_another_kind_is_refused_and_never_granted_the_lock)
+{
+    (void)set_up();
+    ask_for_another_kind();
+    tear_down();
+}
+
+static void set_up_file(void)
+{
+    a = client_open(temp_uri("kinds"), NULL);
+    b = client_open(temp_uri("kinds"), NULL);
+    c = client_open(temp_uri("kinds"), NULL);
+    ka = client_key(a, "orders/42");
+    kb = client_key(b, "orders/42");
+    kc = client_key(c, "orders/42");
+}
+
+TEST(who_wants_another_kind_is_refused_and_never_granted_the_lock_of_a_file)
+{
+    set_up_file();
+    ask_for_another_kind();
+    tear_down();
+}
+
+/* Whatever the reason: here there is no token to hand the lock over with. */
+TEST(who_is_refused_while_waiting_leaves_the_line)
+{
+    int64_t now = set_up(), later = now + TTL * MS;
+    _Atomic int64_t *last = &dlk_local_of(a->backend)->table->head->last_token;
+    (void)acquire(a, ka, 1, now);
+    (void)acquire(b, kb, 1, now);
+    (void)acquire(c, kc, 1, now);
+    int64_t kept = atomic_exchange(last, INT64_MAX);
+    CHECK_EQ_INT(acquire(c, kc, 1, later).code, DLOCK_EOVERFLOW);
+    atomic_store(last, kept);
+    CHECK_STR(waiters_of(a, ka, later), "1");
+    CHECK_EQ_INT(acquire(b, kb, 1, later).reply, DLK_YES);
+    CHECK_EQ_INT(release(b, kb, 1, later), DLK_YES);
+    CHECK_EQ_INT(acquire(a, ka, 2, later).reply, DLK_YES);
+    tear_down();
+}
+
+/* Whose leaving nobody was told of, as the table couldn't be entered. */
+TEST(what_was_left_without_a_word_is_handed_on_by_whoever_comes_next)
+{
+    int64_t now = dlk_clock_now();
+    a = client_open(temp_uri("left"), NULL);
+    b = client_open(temp_uri("left"), NULL);
+    ka = client_key(a, "orders/42");
+    kb = client_key(b, "orders/42");
+    CHECK_EQ_INT(acquire(a, ka, 1, now).reply, DLK_YES);
+    CHECK_EQ_INT(acquire(b, kb, 1, now).reply, DLK_HELD);
+    dlk_member_vanish(dlk_local_of(a->backend)->table, dlk_local_of(a->backend)->owner);
+    b->backend->type->process(b->backend, now);
+    CHECK_EQ_INT(b->told, 0);
+    c = client_open(temp_uri("left"), NULL);
+    kc = client_key(c, "orders/42");
+    b->backend->type->process(b->backend, now);
+    CHECK_EQ_INT(b->told, 1);
+    CHECK_EQ_INT(acquire(b, kb, 1, now).reply, DLK_YES);
+    tear_down();
+}
+
+TEST(a_place_that_another_name_has_got_is_not_taken_for_ones_own)
+{
+    static const char *const small[] = {"file.slots=16", NULL};
+    int64_t now = dlk_clock_now();
+    char name[16];
+    a = client_open_with(temp_uri("places"), small, NULL);
+    b = client_open_with(temp_uri("places"), small, NULL);
+    ka = client_key(a, "name-00");
+    kb = client_key(b, "name-00");
+    (void)acquire(a, ka, 1, now);
+    (void)release(a, ka, 1, now);
+    for (unsigned i = 1; i <= dlk_local_of(a->backend)->table->row_count; i++) {
+        (void)snprintf(name, sizeof(name), "name-%02u", i);
+        dlk_key *other = client_key(b, name);
+        CHECK_EQ_INT(acquire(b, other, i, now).reply, DLK_YES);
+        (void)release(b, other, i, now);
+        client_key_close(b, other);
+    }
+    CHECK_EQ_INT(acquire(a, ka, 2, now).reply, DLK_YES);
+    CHECK_EQ_INT(acquire(b, kb, 100, now).reply, DLK_HELD);
+    client_key_close(a, ka);
+    client_key_close(b, kb);
+    client_close(a);
+    client_close(b);
+}
+
 TEST(inspect_shows_holder_token_lease_and_line)
 {
     int64_t now = set_up();
@@ -444,6 +567,26 @@ TEST(tokens_go_on_rising_when_a_table_is_made_anew)
         last = got.token;
         client_key_close(one, key);
         client_close(one);
+    }
+}
+
+TEST(tokens_go_on_rising_when_the_counter_is_damaged)
+{
+    static const int64_t damages[] = {0, 1, -1, INT64_MIN};
+    for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+        int64_t now = set_up();
+        dlk_table *table = dlk_local_of(a->backend)->table;
+        dlk_visit visit;
+        int64_t before = acquire(a, ka, 1, now).token;
+        CHECK(before > 1);
+        CHECK_EQ_INT(dlk_table_enter(table, &visit, 1000), DLK_ENTERED);
+        atomic_store(&table->head->last_token, damages[i]);
+        dlk_table_rebuild(&visit, now); /* who has a lock knows a token, and it says so */
+        dlk_table_leave(&visit);
+        CHECK_EQ_INT(client_ask(a, DLK_VERIFY, ka, 1, 0, now).reply, DLK_YES);
+        CHECK_EQ_INT(release(a, ka, 1, now), DLK_YES);
+        CHECK(acquire(b, kb, 1, now).token > before);
+        tear_down();
     }
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LEASE_MS = 30000, RENEWED_MS = 3000 };
@@ -318,13 +319,43 @@ TEST(an_extension_never_makes_the_item_end_sooner)
     BEGIN();
     EACH_PROTOCOL(protocol)
     {
-        DLOCK_AUTO(dlock_client) client = client_of(protocol, 600000);
+        DLOCK_AUTO(dlock_client) client = client_of(protocol, LEASE_MS);
         DLOCK_AUTO(dlock_hold) hold = NULL;
         CHECK_OK(dlock_acquire(client, "extended", 0, &hold, NULL), NULL);
-        CHECK_OK(dlock_hold_extend(hold, 1000, NULL), NULL);
+        /* Both are sent: the second doesn't know yet what the first has made of it. */
+        memcached_server_freeze(world_memcached());
+        DLOCK_AUTO(dlock_op) longer = dlock_hold_extend_start(hold, 600000);
+        DLOCK_AUTO(dlock_op) shorter = dlock_hold_extend_start(hold, 90000);
+        memcached_server_thaw(world_memcached());
+        CHECK_OK(dlock_op_wait(longer, world_limit_ms()), NULL);
+        CHECK_OK(dlock_op_wait(shorter, world_limit_ms()), NULL);
         CHECK(dlock_hold_remaining_ms(hold) > 400000);
         const char *left = strstr(SAY("mg extended t"), " t");
         CHECK(left && atoi(left + 2) > 400);
+        CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+    }
+}
+
+/* A time of more than 30 days is a date of 1970 there: what is stored with it is gone at once. */
+TEST(an_item_that_somebody_made_last_for_more_than_30_days_stays_ours)
+{
+    BEGIN();
+    EACH_PROTOCOL(protocol)
+    {
+        char settings[128];
+        snprintf(settings, sizeof(settings),
+                 "memcached.protocol=%s client.timeout_ms=300", protocol);
+        DLOCK_AUTO(dlock_client) client = world_client(settings);
+        DLOCK_AUTO(dlock_hold) hold = NULL;
+        CHECK_OK(dlock_acquire(client, "touched", 0, &hold, NULL), NULL);
+        CHECK_STR(SAY("touch touched %lld", (long long)time(NULL) + 40 * 86400),
+                  "TOUCHED");
+        memcached_server_freeze(world_memcached());
+        CHECK_ERR(dlock_hold_verify(hold, NULL), DLOCK_EUNKNOWN, NULL);
+        memcached_server_thaw(world_memcached());
+        AWAIT(world_stat(client, "reconnects") == 1);
+        CHECK_OK(dlock_hold_extend(hold, LEASE_MS, NULL), NULL);
+        CHECK(strcmp(item("touched"), "(nil)") != 0);
         CHECK_OK(dlock_hold_release(hold, NULL), NULL);
     }
 }

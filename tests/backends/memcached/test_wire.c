@@ -1,6 +1,7 @@
 /* memcached's protocol taken apart and put together, and what stands in an item. */
 #include "backends/memcached/record.h"
 #include "harness/harness.h"
+#include "util/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,6 +205,28 @@ TEST(a_lease_is_over_at_its_second_and_not_before)
     CHECK_EQ_INT(carry_out(item, one), DLK_NOT_OURS);
     one.verb = DLK_RELEASE;
     CHECK_EQ_INT(carry_out(item, one), DLK_NOT_OURS);
+}
+
+TEST(whatever_end_others_have_written_the_wait_for_it_fits_the_clock)
+{
+    static const struct {
+        const char *item;
+        int64_t wait_ms;
+    } cases[] = {
+        {"read/write\nw:2 w 1 1031 0 me\n", LEASE * 1000},
+        {"read/write\nw:2 w 1 9223372036854775807 0 me\n", DLK_SPAN_MAX_MS / 1000 * 1000},
+        {"read/write\nw:2 w 1 9223372036854776 0 me\n", DLK_SPAN_MAX_MS / 1000 * 1000},
+        {"a stranger's", -1},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        dlk_mc_wish wish = wish_of(DLK_ACQUIRE, DLK_MC_READ_WRITE, "w:1");
+        const dlk_mc_text value = text_of(cases[i].item);
+        dlk_buf out = {0};
+        dlk_mc_plan plan = dlk_mc_record_plan(&wish, &value, &out);
+        CHECK_EQ_INT(plan.reply, DLK_HELD);
+        CHECK_EQ_INT(plan.wait_ms, cases[i].wait_ms);
+        dlk_buf_free(&out);
+    }
 }
 
 TEST(a_renewal_never_makes_a_lease_shorter)

@@ -371,7 +371,7 @@ static void *call(void *arg)
             w.backend->type->flush(w.backend);
             pthread_mutex_unlock(&w.mutex);
             if (i % 16 == 0)
-                w.backend->type->kick(w.backend);
+                dlk_kick(&w.kicks);
             while (reply_of(&me->ask) == DLK_PENDING)
                 sched_yield();
             if (me->ask.reply == DLK_YES)

@@ -621,6 +621,16 @@ TEST(what_is_no_line_or_no_counter_is_told_and_the_lock_is_released_all_the_same
     teardown();
 }
 
+TEST(a_mark_that_a_clock_set_back_made_last_for_an_hour_holds_nobody_back)
+{
+    SETUP();
+    redis_server_call(&server, "SET dlock_open:{L} \"\" PX 3600000");
+    CHECK_EQ_INT(do_it(B, DLK_ACQUIRE, 5), DLK_YES);
+    CHECK_EQ_INT(do_it(B, DLK_RELEASE, 5), DLK_YES);
+    CHECK(nothing_is_left());
+    teardown();
+}
+
 TEST(a_lock_is_given_back_also_where_the_server_has_no_memory_left)
 {
     SETUP();

@@ -127,6 +127,33 @@ TEST(a_counter_that_is_none_is_refused_and_leaves_no_lock)
     teardown();
 }
 
+/* The grant stands: what the counter says is of no use to it, and costs no connection. */
+TEST(a_counter_that_was_overwritten_is_no_token_of_who_asks_again)
+{
+    static const struct {
+        const char *text;
+        dlk_reply reply;
+    } counters[] = {{"0", DLK_YES},
+                    {"7", DLK_YES},
+                    {"99999999999999999", DLK_REFUSED},
+                    {"99999999999999999999", DLK_REFUSED}};
+    SETUP();
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+        dlk_ask first = world_make(&w, DLK_ACQUIRE, key, 1), again = first;
+        world_ask(&w, &first);
+        CHECK_EQ_INT(world_await(&w, &first), DLK_YES);
+        redis_server_call(&server, "SET " TOKEN_KEY " %s", counters[i].text);
+        world_ask(&w, &again);
+        CHECK_EQ_INT(world_await(&w, &again), counters[i].reply);
+        if (counters[i].reply == DLK_YES)
+            CHECK(again.token > first.token);
+        else
+            CHECK_EQ_INT(w.code, DLOCK_EOVERFLOW);
+        redis_server_call(&server, "FLUSHALL");
+    }
+    teardown();
+}
+
 TEST(only_the_owner_renews_verifies_and_releases)
 {
     SETUP();
@@ -200,6 +227,41 @@ TEST(break_takes_it_from_the_one_that_was_named)
     redis_server_call(&server, "HSET L colour blue");
     check_break(NULL, DLK_REFUSED);
     CHECK_STR(redis_server_call(&server, "HGETALL L"), "colour blue");
+    teardown();
+}
+
+/* With volatile-* policies any key may go. */
+TEST(an_election_whose_data_was_evicted_has_its_elected_one_still)
+{
+    SETUP();
+    dlk_key *election = world_key_of(&w, DLOCK_ELECTION, "E");
+    CHECK(election != NULL);
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, election, 1, NULL), DLK_YES);
+    redis_server_call(&server, "DEL dlock_data:{E}");
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, election, 2, NULL), DLK_HELD);
+    dlk_ask look = world_make(&w, DLK_INSPECT, election, 0);
+    world_ask(&w, &look);
+    CHECK_EQ_INT(world_await(&w, &look), DLK_YES);
+    CHECK_STR(dlock_info_get(look.info, "kind"), "election");
+    CHECK_STR(dlock_info_get(look.info, "holders.0.count"), "1");
+    dlk_info_free(look.info);
+    CHECK_EQ_INT(world_do(&w, DLK_RENEW, election, 1, NULL), DLK_YES);
+    CHECK_STR(redis_server_call(&server, "EXISTS dlock_data:{E}"), "1");
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, election, 1, NULL), DLK_YES);
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, election, 2, NULL), DLK_YES);
+    world_forget(&w, election);
+    teardown();
+}
+
+TEST(a_mutex_is_no_election_whatever_was_evicted)
+{
+    SETUP();
+    dlk_key *election = world_key_of(&w, DLOCK_ELECTION, "L");
+    CHECK(election != NULL);
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, election, 2, NULL), DLK_REFUSED);
+    CHECK_EQ_INT(w.code, DLOCK_ECONFLICT);
+    world_forget(&w, election);
     teardown();
 }
 

@@ -1,5 +1,7 @@
 /* Replies taken apart and commands put together; names that are derived; addresses and waits. */
 #include "backends/redis/errors.h"
+#include "backends/redis/handover.h"
+#include "backends/redis/internal.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/resp.h"
 #include "harness/harness.h"
@@ -42,6 +44,37 @@ TEST(replies_come_whole_however_they_are_sliced)
         CHECK_EQ_INT(reply->items[3].type, DLK_RESP_ERROR);
         CHECK_EQ_INT(dlk_resp_next(reader, &reply), DLK_RESP_MORE);
     }
+    dlk_resp_free(reader);
+}
+
+/* hiredis looks at it anew with each piece. */
+TEST(a_line_without_end_is_given_up_before_it_is_looked_at_a_thousand_times)
+{
+    static const char *const begins[] = {"+",  "-ERR ",   ":1",      "$1",
+                                         "*1", "*1\r\n+", "*1\r\n$1"};
+    for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++) {
+        size_t pieces = 0;
+        char piece[100];
+        memset(piece, '1', sizeof(piece));
+        reader = dlk_resp_new();
+        dlk_resp_got got = feed_text(begins[i]);
+        for (; got == DLK_RESP_MORE && pieces < 2000; pieces++)
+            got = feed(piece, sizeof(piece));
+        CHECK_EQ_INT(got, DLK_RESP_BAD);
+        CHECK(pieces < 1000);
+        CHECK_STR(dlk_resp_problem(reader), "the reply is too large");
+        dlk_resp_free(reader);
+    }
+    /* What has its size in front is as long as it says. */
+    reader = dlk_resp_new();
+    CHECK_EQ_INT(feed_text("$200000\r\n"), DLK_RESP_MORE);
+    for (int i = 0; i < 2000; i++) {
+        char piece[100];
+        memset(piece, 'x', sizeof(piece));
+        CHECK_EQ_INT(feed(piece, sizeof(piece)), DLK_RESP_MORE);
+    }
+    CHECK_EQ_INT(feed_text("\r\n"), DLK_RESP_ONE);
+    CHECK_EQ_INT(reply->size, 200000);
     dlk_resp_free(reader);
 }
 
@@ -156,6 +189,40 @@ TEST(derived_names_follow_redissons_test_for_a_brace)
         char *derived = dlk_redis_derive("p", names[i][0]);
         CHECK_STR(derived, names[i][1]);
         free(derived);
+    }
+}
+
+/* Whoever may publish can say it. */
+TEST(a_message_that_hands_over_has_numbers_that_can_be_counted_on)
+{
+    static const struct {
+        const char *text;
+        int64_t turn; /* < 0: it is none */
+    } cases[] = {
+        {"u:7 3 channel", 3},
+        {"u:7 9223372036854775807 channel", INT64_MAX},
+        {"u:7 9223372036854775808 channel", -1},
+        {"u:9223372036854775808 3 channel", -1},
+        {"u:7 -1 channel", -1},
+        {"u:7  3 channel", -1},
+        {"u:7 3", -1},
+        {"u:7", -1},
+        {"u: 3 channel", -1},
+        {"v:7 3 channel", -1},
+    };
+    const dlk_redis redis = {.owner = "u:", .owner_size = 2};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        dlk_resp message = {
+            .type = DLK_RESP_TEXT, .text = cases[i].text, .size = strlen(cases[i].text)};
+        uint64_t number = 0;
+        int64_t turn = -1;
+        const char *channel = NULL;
+        size_t size = 0;
+        bool fine =
+            dlk_redis_handover_parse(&redis, &message, &number, &turn, &channel, &size);
+        CHECK_EQ_INT(fine, cases[i].turn >= 0);
+        CHECK_EQ_INT(fine ? turn : -1, cases[i].turn);
+        CHECK(!fine || (number == 7 && size == 7 && memcmp(channel, "channel", 7) == 0));
     }
 }
 

@@ -134,6 +134,46 @@ TEST(an_armed_hold_is_told_and_goes_on)
     teardown();
 }
 
+/* What is told of a hold lies in one place: what was fetched first must not take the rest with it. */
+TEST(being_asked_is_told_behind_the_news_of_the_lease)
+{
+    SETUP("client.timeout_ms=200&client.retry_ms=50");
+    dlock_conf *conf = dlock_conf_new();
+    CHECK_OK(dlock_conf_set(conf, "lock.ttl_ms", "20000", NULL), NULL);
+    dlock_lock *held = NULL, *same = lock_of(asker, DLOCK_MUTEX, "L");
+    CHECK_OK(dlock_lock_new(holder, DLOCK_MUTEX, "L", conf, &held, NULL), NULL);
+    dlock_hold *hold = NULL;
+    CHECK_OK(dlock_lock_acquire(held, 0, &hold, NULL), NULL);
+    CHECK(dlock_client_event_fd(holder) >= 0);
+    CHECK_OK(dlock_hold_notify(hold, 4), NULL);
+    CHECK_OK(ask_until_heard(same), NULL);
+    int64_t token = dlock_hold_token(hold);
+    struct pollfd fd = {.fd = dlock_client_event_fd(holder), .events = POLLIN};
+    CHECK_EQ_INT(poll(&fd, 1, 20000), 1); /* pending, and not fetched */
+    redis_server_freeze(&server);
+    for (int i = 0; i < patience() && dlock_hold_state(hold) == DLOCK_HELD; i++)
+        nap();
+    dlock_event *first = await_event(holder);
+    redis_server_thaw(&server);
+    CHECK(first && dlock_event_what(first) == DLOCK_EVENT_SUSPECT);
+    dlock_event_free(first);
+    bool told = false;
+    for (int i = 0; i < 3 && !told; i++) { /* it may be held again by now */
+        dlock_event *event = await_event(holder);
+        bool again = event && dlock_event_what(event) == DLOCK_EVENT_HELD;
+        if (again)
+            dlock_event_free(event);
+        else
+            told = is_revoke(event, 4, token, "L");
+    }
+    CHECK(told);
+    dlock_hold_free(hold);
+    dlock_conf_free(conf);
+    dlock_lock_free(held);
+    dlock_lock_free(same);
+    teardown();
+}
+
 TEST(whom_nobody_hears_is_said)
 {
     SETUP("");

@@ -279,6 +279,26 @@ TEST(the_permits_of_the_dead_come_back_with_one_message)
     teardown();
 }
 
+/* A look clears away a hundred of the dead, the oldest first: the repeat's own may lie beyond. */
+TEST(a_repeat_behind_more_dead_than_are_cleared_takes_its_permits_once)
+{
+    if (!set_up("400", "expirable"))
+        return;
+    for (int32_t take = 1; take <= 2; take++) {
+        CHECK_EQ_INT(ask_for(DLK_ACQUIRE, 1, take), DLK_YES);
+        end_all_at(2000);
+        for (uint64_t i = 0; i < 130; i++)
+            redis_server_call(&server, "ZADD " TAKEN " 1000 dead-%llu",
+                              (unsigned long long)i);
+        redis_server_call(&server, "DECRBY S 130");
+        CHECK_EQ_INT(ask_for(DLK_ACQUIRE, 1, take), DLK_YES);
+        CHECK_EQ_INT(free_permits() + number_of("ZCARD " TAKEN), 400);
+        CHECK_EQ_INT(ask_for(DLK_VERIFY, 1, take), DLK_YES);
+        CHECK_EQ_INT(ask_for(DLK_RELEASE, 1, take), DLK_YES);
+    }
+    teardown();
+}
+
 TEST(a_release_tells_how_many_are_free)
 {
     if (!set_up("5", "expirable"))

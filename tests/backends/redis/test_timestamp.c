@@ -107,6 +107,27 @@ TEST(what_is_no_stamp_is_a_conflict_and_left_alone)
     teardown();
 }
 
+TEST(a_stamp_of_any_size_is_waited_for_and_cuts_no_connection)
+{
+    static const char *const values[] = {"9007199254740993", "9223372036854775807",
+                                         "9223372036854775808", "99999999999999999999.5"};
+    if (!set_up("ms"))
+        return;
+    char many[400];
+    memset(many, '9', sizeof(many) - 1);
+    many[sizeof(many) - 1] = '\0';
+    for (size_t i = 0; i <= sizeof(values) / sizeof(values[0]); i++) {
+        const char *value = i < sizeof(values) / sizeof(values[0]) ? values[i] : many;
+        redis_server_call(&server, "SET L %s", value);
+        CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_HELD);
+        dlk_ask look = world_make(&w, DLK_INSPECT, key, 1);
+        world_ask(&w, &look);
+        CHECK_EQ_INT(world_await(&w, &look), DLK_YES);
+        dlock_info_free(look.info);
+    }
+    teardown();
+}
+
 TEST(a_late_getset_of_one_who_lost_the_race_for_an_old_lock_is_mended)
 {
     if (!set_up("ms"))

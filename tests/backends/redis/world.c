@@ -85,6 +85,7 @@ static dlock_err open_it(world *w, const char *text, va_list pairs, dlock_error 
     pthread_mutex_init(&w->mutex, NULL);
     w->rand.state = 42;
     dlk_rand_uuid(w->uuid);
+    w->kicks = DLK_KICKS_INIT;
     w->host = (dlk_host){
         .answered = answered,
         .notified = notified,
@@ -92,6 +93,7 @@ static dlock_err open_it(world *w, const char *text, va_list pairs, dlock_error 
         .link = told_link,
         .log = told_log,
         .mutex = &w->mutex,
+        .kicks = &w->kicks,
         .uuid = w->uuid,
         .name = "test host:1",
         .rand = &w->rand,
@@ -164,6 +166,7 @@ void world_close(world *w)
     pthread_mutex_unlock(&w->mutex);
     w->backend->type->free(w->backend);
     dlk_settings_free(w->settings);
+    dlk_kicks_close(&w->kicks);
     pthread_mutex_destroy(&w->mutex);
 }
 
@@ -177,10 +180,11 @@ void world_round(world *w)
     const dlk_backend_type *type = w->backend->type;
     pthread_mutex_lock(&w->mutex);
     int64_t now = dlk_clock_now(), until = now + 50 * DLK_NS_PER_MS;
+    uint32_t seen = dlk_kicks_seen(&w->kicks);
     int64_t next = type->tick(w->backend, now);
     type->arm(w->backend);
     pthread_mutex_unlock(&w->mutex);
-    type->sleep(w->backend, next < until ? next : until);
+    type->sleep(w->backend, next < until ? next : until, seen);
     pthread_mutex_lock(&w->mutex);
     type->process(w->backend, dlk_clock_now());
     pthread_mutex_unlock(&w->mutex);

@@ -9,6 +9,7 @@
 
 typedef struct world {
     dlk_host host;
+    dlk_kicks kicks;
     pthread_mutex_t mutex;
     dlk_rand rand;
     char uuid[DLK_UUID_SIZE];

@@ -1,9 +1,11 @@
 /* Servers that die, stand still or cut a connection, and what forks and closes meet. */
 #include "world.h"
 
+#include "harness/deaf.h"
 #include "harness/fork.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -98,6 +100,48 @@ TEST(a_server_that_stands_still_costs_the_lock_at_the_end_of_the_session_by_our_
     zookeeper_server_stop(&ill);
 }
 
+/* Whether somebody of this client's has been told that somebody else holds the lock. */
+static bool waits(dlock_client *client)
+{
+    dlock_info *info = NULL;
+    bool yes = dlock_client_stats(client, &info, NULL) == DLOCK_OK &&
+               strcmp(dlock_info_get(info, "waits"), "0") != 0;
+    dlock_info_free(info);
+    return yes;
+}
+
+TEST(a_waiter_that_is_cut_off_without_a_word_is_served_sooner_than_it_polls)
+{
+    enum { POLL_MS = 60000 };
+    BEGIN();
+    dlock_client *one = world_client("");
+    CHECK(one);
+    dlock_hold *hold = NULL;
+    dlock_error *err = NULL;
+    CHECK_OK(dlock_acquire(one, "f/deaf", 30000, &hold, &err), err);
+    const deaf_sockets others = deaf_look(world_server.port);
+    dlock_client *two = NULL;
+    char uri[160];
+    snprintf(uri, sizeof(uri),
+             "zookeeper://127.0.0.1:%d?lock.ttl_ms=60000&client.poll_ms=%d",
+             world_server.port, POLL_MS);
+    CHECK_OK(dlock_client_open(uri, NULL, &two, &err), err);
+    dlock_lock *lock = world_lock(two, DLOCK_MUTEX, "f/deaf", NULL);
+    CHECK(lock);
+    dlock_op *op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
+    AWAIT(waits(two));
+    CHECK(deaf_make(world_server.port, &others) > 0);
+    CHECK_OK(dlock_hold_release(hold, &err), err);
+    CHECK_EQ_INT(dlock_op_wait(op, POLL_MS / 2), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
+    dlock_error_free(err);
+    dlock_op_free(op);
+    dlock_lock_free(lock);
+    dlock_hold_free(hold);
+    dlock_client_free(one);
+    dlock_client_free(two);
+}
+
 TEST(a_waiter_keeps_its_place_over_a_restart)
 {
     BEGIN();
@@ -185,6 +229,63 @@ TEST(a_forks_child_can_do_nothing_with_it_and_does_no_harm)
     CHECK_OK(dlock_hold_release(hold, &err), err);
     dlock_hold_free(hold);
     dlock_client_free(client);
+}
+
+/* A connection of the program's own to the same server, made as the library makes its own. */
+static int connect_plainly(int port)
+{
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)) != 0 ||
+        fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+        return -1;
+    return fd;
+}
+
+static bool is_untouched(int fd)
+{
+    struct linger linger = {0};
+    socklen_t size = sizeof(linger);
+    return fcntl(fd, F_GETFD) == 0 &&
+           getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &size) == 0 &&
+           linger.l_onoff == 0;
+}
+
+/* Sockets to the server that an exec would inherit. */
+static int count_leaks(int port)
+{
+    int count = 0;
+    for (int fd = 3; fd < 200; fd++) {
+        struct sockaddr_in to = {0};
+        socklen_t size = sizeof(to);
+        count += fcntl(fd, F_GETFD) == 0 &&
+                 getpeername(fd, (struct sockaddr *)&to, &size) == 0 &&
+                 to.sin_port == htons((uint16_t)port);
+    }
+    return count;
+}
+
+TEST(connections_of_the_programs_own_to_the_same_server_are_left_alone)
+{
+    BEGIN();
+    int own = connect_plainly(world_server.port);
+    CHECK(own >= 0);
+    dlock_client *client = world_client("");
+    CHECK(client);
+    CHECK(is_untouched(own));
+    CHECK_EQ_INT(count_leaks(world_server.port), 1); /* the library's isn't one */
+    pid_t child = harness_fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        _exit(fcntl(own, F_GETFD) == 0 ? 0 : 1);
+    int status = -1;
+    CHECK_EQ_INT(waitpid(child, &status, 0), child);
+    CHECK_EQ_INT(status, 0);
+    dlock_client_free(client);
+    CHECK(is_untouched(own));
+    close(own);
 }
 
 static void *acquire_for_ever(void *arg)

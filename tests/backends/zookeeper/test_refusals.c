@@ -69,6 +69,11 @@ TEST(a_lock_with_a_lease_of_its_own_is_refused)
     dlock_hold *hold = NULL;
     CHECK_OK(dlock_lock_acquire(lock, 30000, &hold, &err), err);
     CHECK_ERR(dlock_hold_extend(hold, 90000, &err), DLOCK_ENOTSUP, err);
+    CHECK_ERR(dlock_hold_extend(hold, 100, &err), DLOCK_ENOTSUP, err); /* it has more */
+    dlock_info *features = NULL;
+    CHECK_OK(dlock_client_features(client, &features, &err), err);
+    CHECK_STR(dlock_info_get(features, "extend"), "0");
+    dlock_info_free(features);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
     dlock_error_free(err);
     dlock_hold_free(hold);
@@ -138,18 +143,20 @@ TEST(where_no_server_answers_the_open_ends_in_time)
 TEST(with_creators_acls_nobody_else_may_touch_the_lock)
 {
     SETUP("zookeeper.acl=creator&auth.username=joe&auth.password=secret");
+    /* A parent of its own: that of the other tests goes when it is empty, and would be made anew. */
     dlock_hold *hold = NULL, *none = NULL;
     dlock_error *err = NULL;
-    CHECK_OK(dlock_acquire(client, "r/mine", 30000, &hold, &err), err);
+    CHECK_OK(dlock_acquire(client, "creators/mine", 30000, &hold, &err), err);
     dlock_client *other = world_client("auth.username=joe&auth.password=wrong");
     CHECK(other);
-    CHECK_ERR(dlock_acquire(other, "r/mine", 30000, &none, &err), DLOCK_EACCES, err);
+    CHECK_ERR(dlock_acquire(other, "creators/mine", 30000, &none, &err), DLOCK_EACCES,
+              err);
     CHECK_CONTAINS(dlock_error_text(err), "ACL");
     CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_OK);
     CHECK_OK(dlock_hold_release(hold, &err), err);
     dlock_client *same = world_client("auth.username=joe&auth.password=secret");
     CHECK(same);
-    CHECK_OK(dlock_acquire(same, "r/mine", 30000, &none, &err), err);
+    CHECK_OK(dlock_acquire(same, "creators/mine", 30000, &none, &err), err);
     dlock_hold_free(hold);
     dlock_hold_free(none);
     dlock_client_free(same);

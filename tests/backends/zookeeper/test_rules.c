@@ -2,6 +2,7 @@
 #include "harness/harness.h"
 
 #include "backends/zookeeper/plan.h"
+#include "backends/zookeeper/wire.h"
 #include "util/settings.h"
 
 #include <stdlib.h>
@@ -145,4 +146,15 @@ TEST(only_names_of_the_same_form_contend_in_a_pattern)
     CHECK(dlk_zk_has_form(&bare, "a0000000001"));
     CHECK(!dlk_zk_has_form(&bare, "a10000000001"));
     CHECK(!dlk_zk_has_form(&bare, "ab0000000001"));
+}
+
+TEST(only_what_the_leader_alone_can_say_proves_that_the_session_lives)
+{
+    CHECK(dlk_zk_is_leaders(DLK_ZK_OK));
+    CHECK(dlk_zk_is_leaders(DLK_ZK_NODE_EXISTS) && dlk_zk_is_leaders(DLK_ZK_NO_NODE));
+    CHECK(!dlk_zk_is_leaders(DLK_ZK_BUSY)); /* a follower throttles by itself */
+    CHECK(!dlk_zk_is_leaders(DLK_ZK_BAD));  /* … and says that it only reads */
+    CHECK(!dlk_zk_is_leaders(DLK_ZK_NOT_KNOWN));
+    CHECK(!dlk_zk_is_leaders(DLK_ZK_GONE) && !dlk_zk_is_leaders(DLK_ZK_CUT));
+    CHECK(!dlk_zk_is_leaders(DLK_ZK_NO_MEMORY));
 }

@@ -147,6 +147,7 @@ static bool idle(const client *c)
 }
 
 const service etcd_service = {
+    .type = &dlk_etcd_backend,
     .begin = etcd_begin,
     .end = etcd_end,
     .heal = etcd_heal,

@@ -295,17 +295,13 @@ void dlk_etcd_wire_free(dlk_etcd_wire *w)
 
 /* The simulator wakes a driver when there is something to digest, and nobody forks
  * here. */
-void dlk_etcd_wire_sleep(dlk_etcd_wire *w, uint32_t seen, int also, int64_t until)
+void dlk_etcd_wire_sleep(dlk_etcd_wire *w, const dlk_kicks *kicks, uint32_t seen,
+                         int also, int64_t until)
 {
-    (void)w, (void)seen, (void)also, (void)until;
+    (void)w, (void)kicks, (void)seen, (void)also, (void)until;
 }
 
-void dlk_etcd_wire_kick(dlk_etcd_wire *w)
-{
-    (void)w;
-}
-
-void dlk_etcd_wire_forked(dlk_etcd_wire *w)
+void dlk_etcd_wire_ring(dlk_etcd_wire *w)
 {
     (void)w;
 }

@@ -34,7 +34,8 @@ static void run_drive(event *e)
         return;
     dlk_backend *base = &c->mc->base;
     int64_t now = client_time(c);
-    AS(c, dlk_memcached_backend.arm(base); dlk_memcached_backend.sleep(base, DLK_NEVER);
+    AS(c, dlk_memcached_backend.arm(base);
+       dlk_memcached_backend.sleep(base, DLK_NEVER, 0);
        dlk_memcached_backend.process(base, now));
     tick(c);
     client_after(c);
@@ -164,6 +165,7 @@ static void check_left(void)
 }
 
 const service mc_service = {
+    .type = &dlk_memcached_backend,
     .begin = mc_begin,
     .end = mc_end,
     .heal = mc_heal,

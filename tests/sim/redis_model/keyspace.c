@@ -131,7 +131,8 @@ model_key *model_find(model *m, const dlk_arg *name)
             continue;
         if (key->ends_at == 0 || model_now_ms(m) <= key->ends_at)
             return key;
-        drop(&m->keys, i);
+        if (!m->looked_at)
+            drop(&m->keys, i);
         return NULL;
     }
     return NULL;

@@ -487,10 +487,12 @@ put_log(dlk_host *host, dlock_level level, const char *format, ...)
     (void)format;
 }
 
+static dlk_kicks kicks = {.fd = -1};
 static dlk_host host = {.answered = answered,
                         .notified = notified,
                         .link = link_is,
                         .log = put_log,
+                        .kicks = &kicks,
                         .uuid = "01234567-89ab-4cde-8f01-23456789abcd",
                         .name = "test",
                         .rand = &dice};

@@ -1,6 +1,7 @@
 /* The clients: decisions, backend, and those who want the lock. */
 #include "sim.h"
 
+#include "backends/limits.h"
 #include "backends/redlock/redlock.h"
 #include "util/error.h"
 
@@ -138,11 +139,11 @@ static void open_core(client *c)
                            .free_query = (void (*)(void *, dlk_query *))query_over,
                            .free_name = free_name,
                            .log = core_log};
-    const dlk_limits limits = {.margin = {1, 2},
-                               .timeout_ms = 500,
-                               .poll_ms = 1000,
-                               .backoff_min_ms = 20,
-                               .backoff_max_ms = 500};
+    dlk_limits limits = dlk_backend_limits(&dlk_redlock_backend.traits);
+    limits.timeout_ms = 500;
+    limits.poll_ms = 1000;
+    limits.backoff_min_ms = 20;
+    limits.backoff_max_ms = 500;
     if (!dlk_core_init(&c->core, &port, &limits, (uint64_t)sim_random(INT64_MAX)))
         abort();
 }
@@ -176,6 +177,25 @@ static void open_name(client *c)
         abort();
 }
 
+/* Nobody sleeps. */
+bool dlk_kicks_open(dlk_kicks *kicks)
+{
+    (void)kicks;
+    return true;
+}
+
+void dlk_kick(dlk_kicks *kicks)
+{
+    (void)kicks;
+}
+
+bool dlk_kicks_poll(dlk_kicks *kicks, struct pollfd *polls, size_t count, uint32_t seen,
+                    bool doze, int64_t until)
+{
+    (void)kicks, (void)polls, (void)count, (void)seen, (void)doze, (void)until;
+    return false;
+}
+
 void clients_open(void)
 {
     for (int i = 0; i < CLIENTS; i++) {
@@ -184,9 +204,11 @@ void clients_open(void)
         c->rand.state = (uint64_t)sim_random(INT64_MAX);
         snprintf(c->uuid, sizeof(c->uuid), "%08x-0000-4000-8000-000000000000",
                  (unsigned)i);
+        c->kicks = DLK_KICKS_INIT;
         c->host = (dlk_host){.answered = told_answer,
                              .link = told_link,
                              .log = told_log,
+                             .kicks = &c->kicks,
                              .uuid = c->uuid,
                              .name = "sim",
                              .rand = &c->rand};
@@ -388,7 +410,7 @@ void client_run(client *c)
         return;
     }
     type->arm(c->backend);
-    type->sleep(c->backend, s.now);
+    type->sleep(c->backend, s.now, dlk_kicks_seen(&c->kicks));
     type->process(c->backend, s.now);
     digest(c);
     dlk_core_tick(&c->core, s.now);

@@ -57,8 +57,9 @@ bool nodes_keep_nothing(void)
 
 static void lengthen(server *at, int64_t ttl_ms)
 {
-    if (at->ends < s.now + ttl_ms * MS)
-        at->ends = s.now + ttl_ms * MS;
+    int64_t lasts = ttl_ms * MS / (1000000 + s.fast) * 1000000;
+    if (at->ends < s.now + lasts)
+        at->ends = s.now + lasts;
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -79,6 +80,7 @@ static void acquire(server *at, request *r)
         at->ends = 0;
     }
     lengthen(at, r->copy.ttl_ms);
+    r->copy.lasts = true;
     r->copy.reply = DLK_YES;
     if (s.fencing)
         r->copy.token = at->counter = r->copy.token
@@ -96,6 +98,7 @@ static void carry_out(server *at, request *r)
     r->copy.reply = ours ? DLK_YES : DLK_NOT_OURS;
     if (!ours)
         return;
+    r->copy.lasts = r->copy.verb == DLK_RENEW;
     if (r->copy.verb == DLK_RENEW)
         lengthen(at, r->copy.ttl_ms);
     else if (r->copy.verb == DLK_RELEASE)
@@ -121,6 +124,7 @@ static void take_answer(void *arg)
     if (r->epoch == r->conn->epoch) {
         r->ask->reply = r->copy.reply;
         r->ask->token = r->copy.token;
+        r->ask->lasts = r->copy.lasts;
         dlk_list_remove(&r->ask->link);
         dlk_list_append(&r->conn->arrived, &r->ask->link);
         client_wake(r->conn->client, s.now);

@@ -35,6 +35,7 @@ typedef struct client {
     int index;
     dlk_core core;
     dlk_host host;
+    dlk_kicks kicks;
     dlk_rand rand;
     dlk_backend *backend;
     dlk_settings *settings;
@@ -52,7 +53,8 @@ typedef struct sim {
     bool fencing, forgets; /* … the nodes do, a minority at a time */
     int servers;
     int64_t ttl_ms, now, ends_at;
-    bool calm; /* no more faults */
+    int64_t fast; /* the nodes' clocks are, in millionths of the clients' */
+    bool calm;    /* no more faults */
     dlk_rand rand;
     server server[SERVERS];
     client client[CLIENTS];

@@ -54,7 +54,7 @@ static void park(client *c)
 {
     c->process.parked = NULL;
     AS(c, dlk_zk_backend.arm(&c->zk->base);
-       dlk_zk_backend.sleep(&c->zk->base, DLK_NEVER));
+       dlk_zk_backend.sleep(&c->zk->base, DLK_NEVER, 0));
     if (c->process.parked)
         atomic_store(&c->zk->inbox->asleep, true); /* as it believes: it isn't back yet */
     else
@@ -194,6 +194,7 @@ static void cut_news(client *c)
 }
 
 const service zk_service = {
+    .type = &dlk_zk_backend,
     .begin = zk_begin,
     .end = zk_end,
     .heal = zk_heal,

@@ -1439,6 +1439,19 @@ long long _wrap_dlock_hold_remaining_ms_cdlock(dlock_hold *_swig_go_0) {
 }
 
 
+long long _wrap_dlock_hold_ttl_ms_cdlock(dlock_hold *_swig_go_0) {
+  dlock_hold *arg1 = 0 ;
+  int64_t result;
+  long long _swig_go_result;
+
+  arg1 = (dlock_hold *)_swig_go_0;
+
+  result = (int64_t)dlock_hold_ttl_ms((struct dlock_hold const *)arg1);
+  _swig_go_result = result;
+  return _swig_go_result;
+}
+
+
 long long _wrap_dlock_hold_token_cdlock(dlock_hold *_swig_go_0) {
   dlock_hold *arg1 = 0 ;
   int64_t result;

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .. import _native as native, errors
-from .._core import Core, info_of, refuse_pickling
+from .._core import Core, info_of, logger, refuse_pickling
 from .._settings import check_text
 from ._loop import Loop
 from .election import Election
@@ -59,6 +59,8 @@ class Client:
         """
         if self._core.closed:
             return
+        if self._core.is_ours():
+            self._loop.bind()   # first: a closed client has no descriptor to hear its end by
         try:
             await self._ask(self._core.start_close())
         finally:
@@ -139,13 +141,21 @@ class Client:
             try:
                 await self.connect()
             except BaseException:
-                await self.close()
+                await self._close_at_the_end()
                 raise
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         traceback: TracebackType | None) -> None:
-        await self.close()
+        await self._close_at_the_end()
+
+    async def _close_at_the_end(self) -> None:
+        """Of a block: what closing failed with never stands in the place of what ended the block,
+        nor does it turn a block that is done into one that has failed."""
+        try:
+            await self.close()
+        except errors.DlockError as error:
+            logger.warning('at the end of %r: %s', self, error)
 
     def __reduce__(self) -> Any:
         refuse_pickling(self)

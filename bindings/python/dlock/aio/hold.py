@@ -124,6 +124,12 @@ class Hold:
         return native.hold_remaining_ms(self._native) / 1000
 
     @property
+    def ttl(self) -> float:
+        """The lease in seconds, as the service has granted it: less than was asked for where it
+        gives less, as a ZooKeeper with a shorter maxSessionTimeout does."""
+        return native.hold_ttl_ms(self._native) / 1000
+
+    @property
     def state(self) -> State:
         """``'held'``, ``'suspect'``, ``'lost'`` or ``'released'``."""
         return _STATES.get(native.hold_state(self._native), 'lost')

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import _native as native, errors
 from .._core import info_of, refuse_pickling
-from .._settings import Seconds, check_counts, check_name, check_text, make_conf, wait_ms
+from .._settings import (
+    Seconds, check_counts, check_name, check_releases, check_text, make_conf, wait_ms)
 from .hold import Hold
 
 if TYPE_CHECKING:
@@ -236,6 +237,25 @@ class Semaphore(Lock):
         check_counts(**numbers)
         self._native = client._core.new_lock(self._kind, name, {**settings, **numbers},
                                              self._fixed)
+
+
+    async def release(self, n: int = 1) -> None:
+        """Gives back what *n* acquires of this object took, this task's newest first; all of them,
+        or none when there are fewer.
+
+        :raises dlock.OverReleaseError: it holds fewer; a ValueError, and a NotHeldError
+        :raises dlock.LostError: one was lost meanwhile; the others are given back all the same
+        """
+        check_releases(n)
+        held = sum(len(holds) for holds in self._held.values())
+        if held < n:
+            raise errors.OverReleaseError(
+                f'release of {n} of {self.name!r}, of which {held} are held', lock_name=self.name)
+        holds = [self._drop() for _ in range(n)]
+        done = await asyncio.gather(*(hold.release() for hold in holds), return_exceptions=True)
+        for failed in done:
+            if failed is not None:
+                raise failed
 
 
 class MultiLock(Lock):

@@ -59,6 +59,8 @@ class _Service:
         self.mutex = threading.Lock()
         self.known: weakref.WeakValueDictionary[bytes, Hold] = weakref.WeakValueDictionary()
         self.kept: dict[bytes, Hold] = {}
+        # When the keys end, by our clock: of the grant, whichever object and thread has its token.
+        self.ends: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
 
     def add(self, hold: Hold, keep: bool) -> bytes:
         token = hold.owner.encode()
@@ -106,6 +108,13 @@ os.register_at_fork(after_in_child=_forget_parent)
 
 def _text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _name(value: object) -> str:
+    try:
+        return _text(value)
+    except UnicodeDecodeError:
+        raise errors.ConfigError(f'name: {value!r} isn\'t UTF-8') from None
 
 
 def _where(redis: Any, sleep: float) -> tuple[str, dict[str, Any]]:
@@ -223,12 +232,20 @@ class Lock:
         """Asks the server whether it is still held by this object."""
         hold = self._hold()
         if hold is None:
-            return False
+            return self._owned_elsewhere()
         try:
             self._asked(hold.verify)
         except theirs.LockError:
             return False
         return True
+
+    def _owned_elsewhere(self) -> bool:
+        """Whether the key has our token, which another process acquired."""
+        token = getattr(self.local, 'token', None)
+        if token is None:
+            return False
+        seen = self._asked(lambda: self._lock().inspect())
+        return any(holder.get('owner') == _text(token) for holder in seen.get('holders', ()))
 
     @property
     def fencing_token(self) -> int:
@@ -291,7 +308,7 @@ class Lock:
             settings: dict[str, Any] = {'ttl': LEASE_S}
             if self.timeout:
                 settings = {'ttl_ms': int(self.timeout * 1000), 'renew': 'off'}
-            self._of = service, service.client.lock(_text(self.name), **settings)
+            self._of = service, service.client.lock(_name(self.name), **settings)
             self._pid = os.getpid()
         return self._of
 
@@ -328,10 +345,10 @@ class Lock:
             assert self.timeout is not None
             margin = self.timeout / 100 + MARGIN_MS / 1000
             lease = min(hold.remaining + margin, self.timeout)
-        self.local.ends = now + lease
+        self._service().ends[hold] = now + lease
 
     def _left(self, hold: Hold) -> float:
-        ends: float = self.local.ends
+        ends = self._service().ends.get(hold, 0.0)
         return max(ends - time.monotonic(), hold.remaining, 0.0)
 
     def _check_timeout(self, verb: str) -> None:

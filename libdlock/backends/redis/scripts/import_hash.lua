@@ -2,14 +2,10 @@
 --   KEYS: 1 the lock (hash owner -> count), 2 the counter of its tokens
 --   ARGV: 1 channel, 2 owner, 3 lease in ms, the last who gave it away
 -- Answers the token as text, also when it was done before; 0 when the lock isn't the giver's.
---@include token.lua
-
-local function give(token, problem)
-    return problem and redis.error_reply(problem) or token
-end
+--@include already_mine.lua
 
 if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
-    return give(same_token())
+    return already_mine()
 end
 if redis.call('hexists', KEYS[1], ARGV[#ARGV]) == 0 then
     return 0

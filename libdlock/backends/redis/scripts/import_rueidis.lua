@@ -2,20 +2,23 @@
 --   KEYS: 1 the name, 2 the counter of its tokens, then the keys
 --   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 who gave it away
 -- Answers the token as text, also when it was done before; 0 when the lock isn't the giver's.
---@include token.lua
+--@include already_mine.lua
 --@include slots.lua
 
-local token, problem
-local theirs = count(ARGV[4])
-if #count(ARGV[2]) >= most then
-    token, problem = same_token()
-elseif #theirs < most then
-    return 0
-else
-    token, problem = next_token(redis.call('get', KEYS[2]))
-    if token then
-        drop(theirs)
-        hold(theirs, ARGV[2], ARGV[3])
-    end
+local mine = count(ARGV[2])
+if #mine >= most then
+    return already_mine(function()
+        hold(mine, ARGV[2], ARGV[3])
+    end)
 end
-return problem and redis.error_reply(problem) or token
+local theirs = count(ARGV[4])
+if #theirs < most then
+    return 0
+end
+local token, problem = next_token(redis.call('get', KEYS[2]))
+if problem then
+    return redis.error_reply(problem)
+end
+drop(theirs)
+hold(theirs, ARGV[2], ARGV[3])
+return token

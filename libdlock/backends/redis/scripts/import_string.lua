@@ -2,15 +2,11 @@
 --   KEYS: 1 the lock (string: the owner), 2 the counter of its tokens
 --   ARGV: 1 channel, 2 owner, 3 lease in ms, the last who gave it away
 -- Answers the token as text, also when it was done before; 0 when the lock isn't the giver's.
---@include token.lua
-
-local function give(token, problem)
-    return problem and redis.error_reply(problem) or token
-end
+--@include already_mine.lua
 
 local owner = redis.call('get', KEYS[1])
 if owner == ARGV[2] then
-    return give(same_token())
+    return already_mine()
 end
 if owner ~= ARGV[#ARGV] then
     return 0

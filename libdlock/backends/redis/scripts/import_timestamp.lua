@@ -2,18 +2,21 @@
 --   KEYS: 1 the lock, 2 the counter of its tokens, 3 whose it is
 --   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 's' or ms, 5 who gave it away
 -- Answers the token as text, also when it was done before; 0 when the lock isn't the giver's.
---@include token.lua
+--@include already_mine.lua
 --@include stamp.lua
 
-local token, problem
-if is_of(ARGV[2]) then
-    token, problem = same_token()
-elseif not is_of(ARGV[5]) then
-    return 0
-else
-    token, problem = next_token(redis.call('get', KEYS[2]))
-    if token then
-        write(ARGV[2], tonumber(ARGV[3]), '')
-    end
+local ours, value, since = is_of(ARGV[2])
+if ours then
+    return already_mine(function()
+        hold(value, since)
+    end)
 end
-return problem and redis.error_reply(problem) or token
+if not is_of(ARGV[5]) then
+    return 0
+end
+local token, problem = next_token(redis.call('get', KEYS[2]))
+if problem then
+    return redis.error_reply(problem)
+end
+write(ARGV[2], tonumber(ARGV[3]), '')
+return token

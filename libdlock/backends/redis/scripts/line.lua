@@ -79,6 +79,10 @@ local function whose_turn()
         return head, lapses, redis.call('lindex', KEYS[3], 1)
     end
     local since = tonumber(redis.call('hget', KEYS[5], head))
+    if since and since > now then -- the clock was set back: it would be kept for as long
+        redis.call('del', KEYS[5])
+        since = nil
+    end
     if not since then
         note_silent()
         since = now

@@ -4,6 +4,7 @@
 --@include listeners.lua
 local grace_ms = 5  -- so long ours hold back
 local rest_ms = 100 -- and so long there is no other one, when nobody came
+local most_ms = 60000 -- DLK_REDIS_MOMENT_MAX: no client believes in a longer one
 
 -- Does anybody wait who isn't in the line? All who wait listen to the channel, and of ours some
 -- still do who don't wait any more. `ourselves`: how often the one who asks listens.
@@ -20,6 +21,10 @@ end
 -- have had it since. Else somebody came, unless that was one of ours, and the mark goes.
 local function hold_back(free)
     local left = redis.call('pttl', KEYS[4])
+    if left > most_ms then -- the clock was set back: it is over, or nearly
+        redis.call('del', KEYS[4])
+        left = 0
+    end
     if free and left > rest_ms then
         return left - rest_ms
     end

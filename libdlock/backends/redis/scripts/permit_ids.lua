@@ -1,6 +1,7 @@
 -- Permits with leases, as Redisson's RPermitExpirableSemaphore has them: KEYS[2] is a sorted set of
 -- ids, 16 raw bytes each, by the end of their leases in ms. An id follows from its owner, so a
 -- request can be repeated.
+--@include lease.lua
 local never = 922337203685477 -- Redisson's score of a permit without an end
 
 local function now_ms()
@@ -25,26 +26,34 @@ local function hex_of(id)
     end))
 end
 
--- The ids that are taken and not over at @now.
+-- How many of the ids are taken and not over at @now, and how many are there at all.
 local function living(ids, now)
-    local count = 0
+    local alive, there = 0, 0
     for _, id in ipairs(ids) do
         local ends = redis.call('zscore', KEYS[2], id)
+        if ends then
+            there = there + 1
+        end
         if ends and tonumber(ends) > now then
-            count = count + 1
+            alive = alive + 1
         end
     end
-    return count
+    return alive, there
 end
 
--- Ends the leases of these, none before it would have. Redisson's form of a number has no exponent.
-local function lengthen(ids, ends)
+-- Makes the leases of these last from @now on; see lease.lua. Redisson's form of a number has no
+-- exponent.
+local function hold(ids, now, ms, most, seen)
+    local answer = 1
     for _, id in ipairs(ids) do
-        local before = redis.call('zscore', KEYS[2], id)
-        if not before or tonumber(before) < ends then
-            redis.call('zadd', KEYS[2], string.format('%.0f', ends), id)
+        local last = tonumber(redis.call('zscore', KEYS[2], id) or now)
+        local lease, ends = new_lease(last - now, ms, most, seen)
+        if lease then
+            redis.call('zadd', KEYS[2], string.format('%.0f', now + lease), id)
         end
+        answer = ends or answer
     end
+    return answer
 end
 
 -- Takes these out; answers how many there were.

@@ -24,6 +24,9 @@ local function seen_hash()
             own_token = redis.pcall('get', lease_key(owner, 1))
             own_left = lease_of(owner, hash[i + 1])
         end
+        if hash[i + 1] == '0' then -- the mark of an election: see term.lua
+            seen[2], hash[i + 1] = 'election', '1'
+        end
         if owner ~= 'mode' then
             seen[#seen + 1] = owner
             seen[#seen + 1] = type(own_token) == 'string' and #own_token > 1 and own_token or ''

@@ -1,5 +1,6 @@
 -- A lock of rueidislock: most of an odd number of keys, each with its owner as the value.
 --   KEYS: 1 the name, 2 the counter of its tokens, then the keys
+--@include lease.lua
 local slots, most = {}, math.floor((#KEYS - 2) / 2) + 1
 for i = 3, #KEYS do
     slots[i - 2] = KEYS[i]
@@ -19,13 +20,17 @@ local function count(owner)
     return mine, free
 end
 
--- Makes these the owner's for so many ms; never shortens.
-local function hold(which, owner, ms)
+-- Makes these the owner's for so many ms at least; see lease.lua.
+local function hold(which, owner, ms, at_most, seen)
+    local answer = 1
     for _, slot in ipairs(which) do
-        if redis.call('pttl', slot) < tonumber(ms) then
-            redis.call('set', slot, owner, 'PX', ms)
+        local lease, ends = new_lease(redis.call('pttl', slot), ms, at_most, seen)
+        if lease then
+            redis.call('set', slot, owner, 'PX', string.format('%.0f', lease))
         end
+        answer = ends or answer
     end
+    return answer
 end
 
 local function drop(which)

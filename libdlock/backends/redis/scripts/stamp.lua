@@ -2,6 +2,7 @@
 -- of old fleets write it. Whose it is says a key of our own beside it: "owner value", and, while
 -- it has just been taken over from one whose time was over, " since" behind that.
 --   KEYS: 1 the lock, 2 the counter of its tokens, 3 whose it is    ARGV: 4 's' for seconds, else ms
+--@include lease.lua
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -14,7 +15,7 @@ end
 -- some one more than they mean.
 local function end_of(value)
     local number = string.find(value, '^%d+%.?%d*$') and tonumber(value)
-    return number and (ARGV[4] == 's' and number * 1000 or number)
+    return number and math.min(ARGV[4] == 's' and number * 1000 or number, furthest)
 end
 
 -- Who wants to take over an old lock may see it old, be late with its GETSET, and overwrite a
@@ -29,7 +30,8 @@ local function is_of(owner)
     if who ~= owner or not value then
         return false
     end
-    if value ~= written and since ~= '' and now - tonumber(since) <= LATE_MS then
+    local ago = since ~= '' and now - tonumber(since) or -1 -- before: the clock was set back
+    if value ~= written and ago >= 0 and ago <= LATE_MS then
         redis.call('set', KEYS[1], written, 'KEEPTTL')
         value = written
     end
@@ -42,4 +44,13 @@ local function write(owner, ms, since)
     local last = math.max(end_of(stamp) - now, ms)
     redis.call('set', KEYS[3], owner .. ' ' .. stamp .. since, 'PX', last)
     redis.call('set', KEYS[1], stamp, 'PX', last)
+end
+
+-- Makes a lease that is ours last; see lease.lua.
+local function hold(value, since, most, seen)
+    local lease, ends = new_lease(end_of(value) - now, ARGV[3], most, seen)
+    if lease then
+        write(ARGV[2], lease, since ~= '' and ' ' .. since or '')
+    end
+    return ends or 1
 end

@@ -2,10 +2,19 @@
 -- it: "owner text", so that nobody clears away another's.
 --   KEYS: 1 the lock (hash owner -> count), 2 the counter of its tokens, 3 what is published
 --   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 what to publish
+-- The hash's count says that this is no mutex: that has one of 1 at least.
 -- Answers the token as text when the term is (or was already) the owner's, else the PTTL of the
 -- elected one as a number.
 
---@include token.lua
+--@include already_mine.lua
+--@include term.lua
+
+-- What is published may have been evicted, and comes back with the next renewal. Who mayn't look
+-- takes it for that.
+local function is_election()
+    local hash = redis.pcall('hgetall', KEYS[1])
+    return hash.err or hash[2] == elected
+end
 
 local left = redis.call('pttl', KEYS[1])
 if left == -2 then
@@ -14,7 +23,7 @@ if left == -2 then
         return redis.error_reply(problem)
     end
     redis.call('set', KEYS[3], ARGV[2] .. ' ' .. ARGV[4], 'PX', ARGV[3])
-    local done = redis.pcall('hset', KEYS[1], ARGV[2], 1)
+    local done = redis.pcall('hset', KEYS[1], ARGV[2], elected)
     if type(done) ~= 'table' then
         done = redis.pcall('pexpire', KEYS[1], ARGV[3])
     end
@@ -26,17 +35,9 @@ if left == -2 then
 end
 
 if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
-    local token, problem = same_token()
-    if problem then
-        return redis.error_reply(problem)
-    end
-    if left < tonumber(ARGV[3]) then
-        redis.call('pexpire', KEYS[1], ARGV[3])
-        redis.call('set', KEYS[3], ARGV[2] .. ' ' .. ARGV[4], 'PX', ARGV[3])
-    end
-    return token
+    return already_mine(hold_term)
 end
-if redis.call('exists', KEYS[3]) == 0 then
+if redis.call('exists', KEYS[3]) == 0 and not is_election() then
     return redis.error_reply('DLOCKKIND a lock is here, not an election')
 end
 return left

@@ -5,7 +5,7 @@
 -- Answers the token as text when the lock is (or was already) the owner's, else ms after which to
 -- ask again; -1 - ms when the place in the line is a new one. Asked again, a place stays what it is,
 -- and is kept from lapsing.
---@include token.lua
+--@include already_mine.lua
 --@include tell.lua
 --@include line.lua
 
@@ -13,14 +13,7 @@ local me, put_off, patience = ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
 local left = redis.call('pttl', KEYS[1])
 
 if left ~= -2 and redis.call('hexists', KEYS[1], me) == 1 then
-    local token, problem = same_token()
-    if problem then
-        return redis.error_reply(problem)
-    end
-    if left < tonumber(ARGV[3]) then
-        redis.call('pexpire', KEYS[1], ARGV[3])
-    end
-    return token
+    return already_mine()
 end
 local mode = left ~= -2 and redis.call('hget', KEYS[1], 'mode')
 if mode then

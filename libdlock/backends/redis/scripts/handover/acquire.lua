@@ -7,7 +7,7 @@
 -- rolled back, so whatever may fail comes before the lock's own key.
 
 --@include channel.lua
---@include token.lua
+--@include already_mine.lua
 --@include next_owner.lua
 --@include open_turn.lua
 
@@ -23,14 +23,7 @@ if redis.call('exists', KEYS[1], KEYS[3], KEYS[4]) > 0 then
     if left == -2 and appoint_next(ARGV[2]) then
         left = redis.call('pttl', KEYS[1])
     elseif left ~= -2 and redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
-        local token, problem = same_token()
-        if problem then
-            return redis.error_reply(problem)
-        end
-        if left < tonumber(ARGV[3]) then
-            redis.call('pexpire', KEYS[1], ARGV[3])
-        end
-        return token
+        return already_mine()
     end
     if left ~= -2 then
         local mode = redis.call('hget', KEYS[1], 'mode')

@@ -5,7 +5,7 @@
 -- holder as a number. A script that stops half-way isn't rolled back, so whatever may fail comes
 -- before the lock's own key.
 
---@include token.lua
+--@include already_mine.lua
 
 local left = redis.call('pttl', KEYS[1])
 if left == -2 then
@@ -23,14 +23,7 @@ if left == -2 then
 end
 
 if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
-    local token, problem = same_token()
-    if problem then
-        return redis.error_reply(problem)
-    end
-    if left < tonumber(ARGV[3]) then
-        redis.call('pexpire', KEYS[1], ARGV[3])
-    end
-    return token
+    return already_mine()
 end
 local mode = redis.call('hget', KEYS[1], 'mode')
 if mode then

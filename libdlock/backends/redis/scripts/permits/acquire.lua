@@ -24,12 +24,14 @@ if #dead > 0 then
 end
 
 local ids = ids_of(ARGV[2], take)
-local mine = living(ids, now)
+local mine, there = living(ids, now)
 if mine == take then
-    lengthen(ids, now + ARGV[3])
+    hold(ids, now, ARGV[3])
     return '0'
 end
-if mine > 0 then -- somebody broke a part of them: the grant begins anew
+-- The grant begins anew: somebody broke a part of them, or their lease is over, and there were too
+-- many dead to come to them.
+if there > 0 then
     free = count_free(free, remove(ids))
 end
 
@@ -56,7 +58,7 @@ if free < take then
     end
     return math.max(0, tonumber(first[2]) - now)
 end
-lengthen(ids, now + ARGV[3])
+hold(ids, now, ARGV[3])
 local done = redis.pcall('decrby', KEYS[1], take)
 if type(done) ~= 'number' then
     remove(ids)

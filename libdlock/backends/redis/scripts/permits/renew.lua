@@ -1,5 +1,6 @@
--- Lengthens the leases of permits, never shortens them. All of them have to be the owner's.
---   KEYS: 1 free permits, 2 the taken ones    ARGV: see permits.lua
+-- Makes the leases of permits last, see lease.lua. All of them have to be the owner's.
+--   KEYS: 1 free permits, 2 the taken ones    ARGV: see permits.lua, 6 and 7: see
+--   lease.lua
 --@include permits.lua
 --@include permit_ids.lua
 
@@ -7,5 +8,4 @@ local ids, now = ids_of(ARGV[2], take), now_ms()
 if living(ids, now) < take then
     return 0
 end
-lengthen(ids, now + ARGV[3])
-return 1
+return hold(ids, now, ARGV[3], ARGV[6], ARGV[7])

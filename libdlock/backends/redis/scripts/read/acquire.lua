@@ -24,7 +24,7 @@ if mode and redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
 else
     redis.call('hgetall', own_key .. '?') -- the release needs this right: better refused now
 end
-if not token or #token < 2 then
+if not is_token(token) then
     token, problem = next_token(redis.call('get', KEYS[2]))
     if problem then
         return redis.error_reply(problem)

@@ -3,14 +3,12 @@
 --   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 where they fence: 0, or the token it has elsewhere
 -- Answers a text when the lock is (or was already) the owner's: "0", or what its token could be
 -- as far as this node knows. Else the PTTL of the holder as a number, -1 where its key has no end.
+--@include lease.lua
 if not redis.call('set', KEYS[1], ARGV[2], 'NX', 'PX', ARGV[3]) then
-    local left = redis.call('pttl', KEYS[1])
     if redis.call('get', KEYS[1]) ~= ARGV[2] then
-        return left
+        return redis.call('pttl', KEYS[1])
     end
-    if left < tonumber(ARGV[3]) then
-        redis.call('pexpire', KEYS[1], ARGV[3])
-    end
+    lengthen(KEYS[1], ARGV[3])
 end
 if not ARGV[4] then
     return '0'

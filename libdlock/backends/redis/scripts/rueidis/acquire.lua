@@ -3,17 +3,14 @@
 --   ARGV: 1 channel, 2 owner, 3 lease in ms
 -- Answers the token as text when the lock is (or was already) the owner's, else the ms after which
 -- enough keys may be free, -1 where one has no end.
---@include token.lua
+--@include already_mine.lua
 --@include slots.lua
 
 local mine, free = count(ARGV[2])
 if #mine >= most then
-    local token, problem = same_token()
-    if problem then
-        return redis.error_reply(problem)
-    end
-    hold(mine, ARGV[2], ARGV[3])
-    return token
+    return already_mine(function()
+        hold(mine, ARGV[2], ARGV[3])
+    end)
 end
 if #mine + #free < most then
     local left = {}

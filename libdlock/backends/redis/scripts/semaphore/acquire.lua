@@ -6,6 +6,7 @@
 -- Answers "0" (permits have no token) when they are, or were already, the owner's, else -1: nobody
 -- knows when some come back.
 --@include permits.lua
+--@include lease.lua
 
 if redis.call('exists', KEYS[3]) == 1 then
     return redis.error_reply('DLOCKKIND permits with leases (redis.semaphore=expirable) are here')
@@ -15,11 +16,8 @@ if problem then
     return redis.error_reply(problem)
 end
 local mine = KEYS[2] .. ':' .. ARGV[2]
-local left = redis.call('pttl', mine)
-if left ~= -2 then
-    if left < tonumber(ARGV[3]) then
-        redis.call('pexpire', mine, ARGV[3])
-    end
+if redis.call('exists', mine) == 1 then
+    lengthen(mine, ARGV[3])
     return '0'
 end
 if not free then

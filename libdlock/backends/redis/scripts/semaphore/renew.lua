@@ -1,11 +1,9 @@
--- Lengthens the time for which the server knows whose the permits are, never shortens it.
---   KEYS: 1 free permits, 2 the beginning of the owners' keys    ARGV: see permits.lua
+-- Makes the time last for which the server knows whose the permits are; see lease.lua.
+--   KEYS: 1 free permits, 2 the beginning of the owners' keys
+--   ARGV: see permits.lua, the last two: see lease.lua
+--@include lease.lua
 local mine = KEYS[2] .. ':' .. ARGV[2]
-local left = redis.call('pttl', mine)
-if left == -2 or redis.call('exists', KEYS[1]) == 0 then
+if redis.call('exists', mine) == 0 or redis.call('exists', KEYS[1]) == 0 then
     return 0
 end
-if left < tonumber(ARGV[3]) then
-    redis.call('pexpire', mine, ARGV[3])
-end
-return 1
+return lengthen(mine, ARGV[3], ARGV[#ARGV - 1], ARGV[#ARGV])

@@ -4,7 +4,7 @@
 -- Answers the token as text when the lock is (or was already) the owner's, else the PTTL of the
 -- holder as a number, -1 where its key has no end.
 
---@include token.lua
+--@include already_mine.lua
 
 local function take_token()
     return next_token(redis.call('get', KEYS[2]))
@@ -25,11 +25,4 @@ local owner, left = redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1])
 if owner ~= ARGV[2] then
     return left
 end
-local token, problem = same_token()
-if problem then
-    return redis.error_reply(problem)
-end
-if left < tonumber(ARGV[3]) then
-    redis.call('pexpire', KEYS[1], ARGV[3])
-end
-return token
+return already_mine()

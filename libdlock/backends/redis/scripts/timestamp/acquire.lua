@@ -3,19 +3,14 @@
 --   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 's' for seconds, else ms
 -- Answers the token as text when the lock is (or was already) the owner's, else the ms that are
 -- left of the holder's lease as a number.
---@include token.lua
+--@include already_mine.lua
 --@include stamp.lua
 
 local ours, value, since = is_of(ARGV[2])
 if ours then
-    local token, problem = same_token()
-    if problem then
-        return redis.error_reply(problem)
-    end
-    if end_of(value) - now < tonumber(ARGV[3]) then
-        write(ARGV[2], tonumber(ARGV[3]), since ~= '' and ' ' .. since or '')
-    end
-    return token
+    return already_mine(function()
+        hold(value, since)
+    end)
 end
 value = redis.call('get', KEYS[1])
 if value then

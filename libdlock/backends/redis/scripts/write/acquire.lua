@@ -4,7 +4,7 @@
 -- Answers the token as text when the lock is (or was already) the owner's, else the PTTL of its
 -- holders as a number. Redisson's own script walks over a plain lock; ours does not.
 
---@include token.lua
+--@include already_mine.lua
 
 local left = redis.call('pttl', KEYS[1])
 local writer = ARGV[2] .. ':write'
@@ -24,14 +24,7 @@ if left == -2 then
 end
 
 if redis.call('hexists', KEYS[1], writer) == 1 then
-    local token, problem = same_token() -- while one writes nobody else gets a token
-    if problem then
-        return redis.error_reply(problem)
-    end
-    if left < tonumber(ARGV[3]) then
-        redis.call('pexpire', KEYS[1], ARGV[3])
-    end
-    return token
+    return already_mine() -- while one writes nobody else gets a token
 end
 local mode = redis.call('hget', KEYS[1], 'mode')
 if mode ~= 'read' and mode ~= 'write' then

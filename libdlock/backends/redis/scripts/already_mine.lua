@@ -1,0 +1,19 @@
+-- Of who acquires or imports what it has already, because an earlier answer was lost: the same token,
+-- and a whole lease from now on, both or an error. The client counts its lease from the request that
+-- is answered with a token; a script that had only the first of them would make it believe too long.
+--@include token.lua
+--@include lease.lua
+
+-- `hold` makes it last; without one the lock is the key.
+local function already_mine(hold)
+    local token, problem = same_token()
+    if problem then
+        return redis.error_reply(problem)
+    end
+    if hold then
+        hold()
+    else
+        lengthen(KEYS[1], ARGV[3])
+    end
+    return token
+end

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Each bug that is put back must be caught: run.py SOURCE [PART OF A NAME ...]
+
+A bug is a patch in this folder. Its lines before the first "diff --git" say, as comments:
+
+    # what it is, in a sentence
+    # caught by: NAME OF A TEST IN MESON[: NAME OF A SUBTEST]
+
+the second as often as there are tests that must catch it.
+
+The tree is copied, built without optimization, and each bug is put in, looked for by the test it
+names, and taken out again. Caught is what makes a subtest fail, the named one if one is named, or
+the whole test crash or run out of time. A bug that no longer applies fails: it has to be planted
+where its code is now, or to go with it.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / 'harness'))
+import tap  # noqa: E402  (where it is, is known only now)
+
+# What a bug looks like to Meson: "not ok", killed by a signal or by the test's own timeout.
+CAUGHT = ('FAIL', 'ERROR', 'TIMEOUT', 'INTERRUPT')
+WITHOUT = ['-Dpeers=disabled', '-Dbindings=disabled', '-Dbench=disabled', '-Dexamples=disabled']
+
+
+@dataclass
+class Bug:
+    patch: Path
+    what: str
+    test: str
+    subtest: str
+
+
+def read(patch):
+    """As many as there are tests which must catch it."""
+    head = patch.read_text(encoding='utf-8').split('diff --git')[0]
+    says = [line[1:].strip() for line in head.splitlines() if line.startswith('#')]
+    caught = [re.fullmatch(r'caught by: ([^:]+)(?:: (.+))?', line) for line in says]
+    named = [found for found in caught if found]
+    if not named or caught[0]:
+        raise AssertionError(f'{patch.name} begins with what it is and with "# caught by: TEST"')
+    return [Bug(patch, says[0], found[1].strip(), (found[2] or '').strip()) for found in named]
+
+
+def copy(source, to):
+    """The files that git knows or would take, as they are here; all where there is no git."""
+    listed = subprocess.run(['git', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
+                            cwd=source, capture_output=True, check=False)
+    if listed.returncode:
+        tap.run(['cp', '-a', f'{source}/.', to])
+        return
+    there = b'\0'.join(name for name in listed.stdout.split(b'\0')
+                       if name and os.path.lexists(os.path.join(os.fsencode(source), name)))
+    tap.run(['tar', '-C', source, '--null', '--no-recursion', '-cf', to / 'copy.tar', '-T', '-'],
+            input=there.decode(), stdin=None)
+    tap.run(['tar', '-C', to, '-xf', to / 'copy.tar'])
+
+
+def result_of(build, bug):
+    """What Meson says of the test with the bug in, and what the test printed."""
+    results = build / 'meson-logs' / 'testlog.json'
+    results.unlink(missing_ok=True)
+    only = ['--test-args', bug.subtest] if bug.subtest else []
+    ran = subprocess.run(['meson', 'test', '-C', build, '--num-processes', '1', *only, bug.test],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
+                         stderr=subprocess.STDOUT, text=True, errors='replace')
+    if not results.exists() or not results.read_text(encoding='utf-8').strip():
+        raise AssertionError(f'{bug.test} did not run:\n{ran.stdout[-2000:]}')
+    entry = json.loads(results.read_text(encoding='utf-8').splitlines()[0])
+    return entry['result'], entry.get('stdout', '')
+
+
+def caught(tree, build, bug):
+    tap.run(['git', 'apply', '--whitespace=nowarn', bug.patch], cwd=tree)
+    try:
+        result, said = result_of(build, bug)
+    finally:
+        tap.run(['git', 'apply', '--whitespace=nowarn', '-R', bug.patch], cwd=tree)
+    failed = re.findall(r'^not ok \d+ - (.+)$', said, re.MULTILINE)
+    if result not in CAUGHT or (failed and bug.subtest and bug.subtest not in failed):
+        raise AssertionError(f'{bug.what}: not caught by {bug.test} {bug.subtest}: {result}\n'
+                             + said[-2000:])
+    print(f'# {bug.what}: {result.lower()}{": " if failed else ""}{", ".join(failed[:3])}',
+          flush=True)
+
+
+def main():
+    source, parts = Path(sys.argv[1]).resolve(), sys.argv[2:]
+    patches = sorted(HERE.glob('*.patch'))
+    bugs = [bug for patch in patches if not parts or any(p in patch.name for p in parts)
+            for bug in read(patch)]
+    with tempfile.TemporaryDirectory(prefix='dlock-planted-') as folder:
+        tree = Path(folder) / 'tree'
+        tree.mkdir()
+        copy(source, tree)
+        tap.run(['git', 'init', '-q'], cwd=tree)  # git apply is told where its tree begins
+        build = tree / 'build'
+        tap.run(['meson', 'setup', '--buildtype=plain', '-Dc_args=-O1', *WITHOUT, build], cwd=tree)
+        return tap.main([(f'{bug.patch.stem}_is_caught_by_{bug.test}',
+                          lambda bug=bug: caught(tree, build, bug)) for bug in bugs])
+
+
+if __name__ == '__main__':
+    sys.exit(main())
