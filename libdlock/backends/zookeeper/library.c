@@ -13,11 +13,13 @@
 #include "backends/zookeeper/wire.h"
 
 #include "net/silence.h"
+#include "util/digits.h"
 #include "util/error.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -217,11 +219,14 @@ static void tell(dlk_zk_wire *wire, zhandle_t *handle, dlk_zk_news news, const c
 
 /* ---- the library's socket ---- */
 
-/* False when it is no socket. */
+/* False when it is no socket. By its name and not by fstat: it may be another thread's, which
+   closes it meanwhile, and whoever watches over descriptors (TSan) takes that for a race. */
 static bool mark_of(int fd, mark *ret)
 {
+    char name[sizeof("/proc/self/fd/") + DLK_DIGITS_MAX];
     struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode))
+    (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    if (stat(name, &st) != 0 || !S_ISSOCK(st.st_mode))
         return false;
     *ret = (mark){.fd = fd, .inode = st.st_ino};
     return true;
