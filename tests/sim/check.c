@@ -129,11 +129,13 @@ static given *given_to(int name, const wish *it)
 }
 
 /* A grant that is asked for again has its token again, or, where that was lost, a larger one; or the
- * first once more, where a failover has brought back what was lost before it. */
+ * first once more, where a failover since has brought back what was lost before it. */
 static void check_token(int name, const wish *it, int64_t token)
 {
     given *before = given_to(name, it);
-    if (before && (before->token == token || before->before == token))
+    if (before && before->token == token)
+        return;
+    if (before && before->before == token && s.failed_over_at >= before->at)
         return;
     if (token <= s.granted_token[name] && !tokens_may_repeat())
         violated(name, "the token %lld of %c isn't larger than %lld", (long long)token,
@@ -143,7 +145,7 @@ static void check_token(int name, const wish *it, int64_t token)
     if (!before)
         before = &s.given[name][s.given_count[name]++ % MAX_GIVEN];
     bool again = before->sender == it->sender && before->number == it->number;
-    *before = (given){it->sender, it->number, token, again ? before->token : 0};
+    *before = (given){it->sender, it->number, token, again ? before->token : 0, s.now};
 }
 
 void check_given(int name, const wish *it, int64_t token)

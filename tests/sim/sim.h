@@ -392,6 +392,7 @@ typedef struct given {
     int sender;
     uint64_t number;
     int64_t token, before; /* the last, and one that was lost and may come back */
+    int64_t at;            /* when the last was given */
 } given;
 
 /* A service behind a wire: a client's end of it, and the rest. */
