@@ -12,7 +12,7 @@ CONFIGURE = meson setup --buildtype=debugoptimized $(prefix)
 prefix = $(if $(PREFIX),--prefix=$(abspath $(PREFIX)))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test proof soak coverage bench check install clean
+.PHONY: help build demo test proof soak coverage mutants bench check install clean
 
 help:
 	@echo 'make demo      eight processes, one lock, two of them killed: watch it being handed on'
@@ -26,6 +26,10 @@ help:
 	@echo 'make soak      half a minute beside each library of others for each kind of lock, then'
 	@echo '               the nemesis for HOURS=1 with SEED=1, on file: and on Redis'
 	@echo 'make coverage  lines and branches of libdlock/ that the tests reach'
+	@echo 'make mutants   some hundred small bugs, planted one by one: which of them no test sees. Hours,'
+	@echo '               and goes on where it was; PART=part of a path (or an area: locks:),'
+	@echo '               COUNT=in each area, SEED=1, JOBS=of the compiler, MINUTES=at most'
+	@echo '               (tests/mutants/README.md)'
 	@echo 'make check     format, lint, analyzers, spelling, exported symbols, ABI'
 	@echo 'make install   into PREFIX (/usr/local), below DESTDIR if that is set'
 	@echo 'make clean     remove the build folders $(BUILD) and $(BUILD)-*'
@@ -69,6 +73,11 @@ soak:
 coverage:
 	@tools/setup coverage
 	@tools/coverage --build $(BUILD)
+
+mutants:
+	@tools/setup test
+	@tests/mutants/mutants.py --build $(BUILD) $(if $(PART),--part '$(PART)') --seed $(SEED) \
+	    $(if $(COUNT),--count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) $(if $(MINUTES),--minutes $(MINUTES))
 
 check:
 	@tools/setup check
