@@ -426,11 +426,15 @@ class Everywhere:
                 names = [new_name() for _ in range(3)]
                 both = client.multi(names)
                 async with both as held:
+                    self.assertTrue(await both.locked())
                     self.assertTrue(all(held.member_token(i) for i in range(3)))
                     for name in names:
                         self.assertTrue(await client.lock(name).locked())
                 for name in names:
                     await until_free(client.lock(name))
+                async with client.lock(names[2]):
+                    self.assertTrue(await both.locked())
+                await until_free(both)
 
         self.run_async(scene())
 

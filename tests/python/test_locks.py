@@ -98,6 +98,17 @@ class Everywhere(unittest.TestCase):
             for name in names:
                 other.lock(name).hold(timeout=0).release()
 
+    def test_several_locks_are_locked_while_anybody_holds_one(self):
+        for one, other in self.clients():
+            names = [new_name('a'), new_name('b')]
+            both = one.multi(names)
+            self.assertFalse(both.locked())
+            with both:
+                self.assertTrue(both.locked())
+            with other.lock(names[1]):
+                self.assertTrue(both.locked())
+            self.assertFalse(both.locked())
+
     def test_one_of_many_leads(self):
         for one, other in self.clients():
             name = new_name()

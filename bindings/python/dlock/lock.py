@@ -376,6 +376,10 @@ class MultiLock(Lock):
         self._native = native.multi_new([lock._native for lock in members],
                                         make_conf(settings, {}))
 
+    def locked(self) -> bool:
+        """Whether anybody holds any of them, as their services know it."""
+        return any(lock.locked() for lock in self.locks)
+
 
 def check_client(client: object) -> None:
     """Raises TypeError unless @client is a Client."""

@@ -279,6 +279,10 @@ class MultiLock(Lock):
         self._native = native.multi_new([lock._native for lock in members],
                                         make_conf(settings, {}))
 
+    async def locked(self) -> bool:
+        """Asks the servers whether anybody holds any of them."""
+        return any(await asyncio.gather(*(lock.locked() for lock in self.locks)))
+
 
 def check_client(client: object) -> None:
     """Raises TypeError unless *client* is a Client of dlock.aio."""
