@@ -111,6 +111,26 @@ class Everywhere:
 
         self.run_async(scene())
 
+    def test_a_wait_cancelled_in_the_turn_of_the_release_leaves_the_lock_to_one_other(self):
+        async def scene():
+            async with self.client() as client:
+                lock = client.lock(new_name())
+                holder = await lock.hold()
+                waits = [asyncio.create_task(lock.hold()) for _ in range(3)]
+                await until('all wait', lambda: waiting_in(client) == 3)
+                waits[0].cancel()
+                await holder.release()
+                with self.assertRaises(asyncio.CancelledError):
+                    await waits[0]
+                held = await waits[1]
+                self.assertFalse(waits[2].done())
+                await held.verify()
+                await held.release()
+                await (await waits[2]).release()
+                await until_free(lock)
+
+        self.run_async(scene())
+
     def test_cancelled_at_any_moment_nothing_stays_held(self):
         async def scene():
             served = 0

@@ -2,15 +2,33 @@
 
 They come with Debian's libpython3.11-testsuite, and with every Python built from source.
 """
+import platform
 import threading
+import types
 import unittest
 
 import dlock
 from test import lock_tests
+from theirs import Suite, Theirs, page_last
 from world import new_name, shared_redis
 
+SUITE = Suite(
+    'CPython: test.lock_tests', platform.python_version(),
+    'From Debian\'s package `libpython3.11-testsuite`. The adapter says what `locktype()`, '
+    '`condtype()` and `semtype()` make:\na lock of ours with a name of its own, or '
+    '`threading.Condition` over one. `mem:` has no semaphores.',
+    whole={
+        'EventTests': 'an event is no lock, and there is none of ours',
+        'BarrierTests': 'a barrier is no lock, and there is none of ours',
+    })
+FORKED = ('ours answers `ForkedError` in a fork\'s child, instead of forgetting who holds it; '
+          '`tests/python/test_life.py` has that')
+COUNTED = 'wants the number of free permits in the text; ours would have to ask the server for it'
+BOUNDED = ('releases what nobody has acquired, and ours is bounded: it is `OverReleaseError`, as '
+           'the `BoundedSemaphoreTests` want it')
 
-class OnMemory:
+
+class OnMemory(Theirs):
     """A client for each test, a name for each lock."""
 
     url = staticmethod(lambda: 'mem:')
@@ -26,49 +44,153 @@ class OnRedis(OnMemory):
 
 
 class LockShape:
-    # Ours answers ForkedError in a fork's child, test_life.py has that; so there is nothing that
-    # could be made anew.
-    test_at_fork_reinit = None
+    theirs = 'LockTests'
+    left_out = {'test_at_fork_reinit': FORKED}
 
     def locktype(self):
         return self.client.lock(new_name())
 
 
+class WriteShape(LockShape):
+    def locktype(self):
+        return self.client.rwlock(new_name()).write
+
+
+class SeveralShape(LockShape):
+    def locktype(self):
+        return self.client.multi([self.client.lock(new_name()) for _ in range(3)])
+
+
+class PermitShape(LockShape):
+    def locktype(self):
+        return self.client.semaphore(new_name(), 1)
+
+
 class RLockShape:
+    theirs = 'RLockTests'
+
     def locktype(self):
         return self.client.rlock(new_name())
 
 
 class ConditionShape:
-    # They measure waits of 0.1 s, which are Python's own: a busy machine takes longer.
-    test_timeout = None
-    test_waitfor_timeout = None
+    theirs = 'ConditionTests'
+
+    def setUp(self):
+        super().setUp()
+        # Where their tests make a lock to pass in, ours is made.
+        ours = types.SimpleNamespace(**vars(threading))
+        ours.Lock = lambda: self.client.lock(new_name())
+        lock_tests.threading = ours
+        self.addCleanup(setattr, lock_tests, 'threading', threading)
 
     def condtype(self, lock=None):
-        return threading.Condition(lock if lock is not None else self.client.rlock(new_name()))
+        return threading.Condition(lock or self.client.rlock(new_name()))
+
+
+class PlainConditionShape(ConditionShape):
+    left_out = {'test_acquire': 'acquires twice what a `Condition` has by itself, which has to be '
+                                'reentrant for that: it is run with an `RLock`'}
+
+    def condtype(self, lock=None):
+        return threading.Condition(lock or self.client.lock(new_name()))
+
+
+class BoundedShape:
+    theirs = 'BoundedSemaphoreTests'
+    left_out = {'test_repr': COUNTED}
+
+    def semtype(self, value=1):
+        return self.client.semaphore(new_name(), value)
+
+
+class PlainBoundedShape(BoundedShape):
+    def semtype(self, value=1):
+        return self.client.semaphore(new_name(), value, redis_semaphore='plain')
+
+
+class SemaphoreShape(BoundedShape):
+    theirs = 'SemaphoreTests'
+    left_out = {'test_repr': COUNTED, 'test_release_unacquired': BOUNDED}
 
 
 class LocksInMemory(OnMemory, LockShape, lock_tests.LockTests):
-    pass
+    ours = '`Lock`, `mem:`'
 
 
 class LocksOnRedis(OnRedis, LockShape, lock_tests.LockTests):
-    pass
+    ours = '`Lock`, `redis:`'
+
+
+class WritersOnRedis(OnRedis, WriteShape, lock_tests.LockTests):
+    ours = '`WriteLock`, `redis:`'
+
+
+class SeveralInMemory(OnMemory, SeveralShape, lock_tests.LockTests):
+    ours = '`MultiLock` of three, `mem:`'
+
+
+class SeveralOnRedis(OnRedis, SeveralShape, lock_tests.LockTests):
+    ours = '`MultiLock` of three, `redis:`'
+
+
+class PermitsOnRedis(OnRedis, PermitShape, lock_tests.LockTests):
+    ours = '`Semaphore` of one, `redis:`'
 
 
 class RLocksInMemory(OnMemory, RLockShape, lock_tests.RLockTests):
-    pass
+    ours = '`RLock`, `mem:`'
 
 
 class RLocksOnRedis(OnRedis, RLockShape, lock_tests.RLockTests):
-    pass
+    ours = '`RLock`, `redis:`'
 
 
 class ConditionsInMemory(OnMemory, ConditionShape, lock_tests.ConditionTests):
-    pass
+    ours = '`RLock`, `mem:`'
 
 
-del OnMemory, OnRedis, LockShape, RLockShape, ConditionShape
+class ConditionsOnRedis(OnRedis, ConditionShape, lock_tests.ConditionTests):
+    ours = '`RLock`, `redis:`'
+
+
+class PlainConditionsInMemory(OnMemory, PlainConditionShape, lock_tests.ConditionTests):
+    ours = '`Lock`, `mem:`'
+
+
+class PlainConditionsOnRedis(OnRedis, PlainConditionShape, lock_tests.ConditionTests):
+    ours = '`Lock`, `redis:`'
+
+
+class BoundedSemaphores(OnRedis, BoundedShape, lock_tests.BoundedSemaphoreTests):
+    ours = '`Semaphore`, `redis:`'
+
+
+class PlainBoundedSemaphores(OnRedis, PlainBoundedShape, lock_tests.BoundedSemaphoreTests):
+    ours = '`Semaphore`, `redis:`, `redis.semaphore=plain`'
+
+
+class Semaphores(OnRedis, SemaphoreShape, lock_tests.SemaphoreTests):
+    ours = '`Semaphore`, `redis:`'
+
+
+SUITE.add(LocksInMemory, LocksOnRedis, WritersOnRedis, SeveralInMemory, SeveralOnRedis,
+          PermitsOnRedis, RLocksInMemory, RLocksOnRedis, ConditionsInMemory, ConditionsOnRedis,
+          PlainConditionsInMemory, PlainConditionsOnRedis, BoundedSemaphores,
+          PlainBoundedSemaphores, Semaphores)
+
+
+class Page(unittest.TestCase):
+    def test_every_class_of_theirs_is_run_or_left_out(self):
+        self.assertEqual(SUITE.known(), Suite.classes_of(lock_tests))
+
+    def test_the_page_says_what_has_run(self):
+        SUITE.test_the_page(self)
+
+
+def load_tests(_loader, standard, _pattern):
+    return page_last(standard)
+
 
 if __name__ == '__main__':
     unittest.main()

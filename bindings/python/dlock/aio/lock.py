@@ -183,8 +183,9 @@ class Lock:
         refuse_pickling(self)
 
     def __repr__(self) -> str:
-        state = 'held' if self._held else 'not held'
-        return f'<dlock.aio.{type(self).__name__} {self.name!r} {state} at {id(self):#x}>'
+        state = 'locked' if self.owned() else 'unlocked'
+        return (f'<dlock.aio.{type(self).__name__} object at {id(self):#x} name={self.name!r} '
+                f'[{state}]>')
 
 
 class ReadLock(Lock):
