@@ -39,35 +39,43 @@ enum { KILL_WAIT_MS = 2000 };
 
 /* ---- Environment ---------------------------------------------------------------------- */
 
-enum { OURS = 4 };
+enum { OURS = 5 }; /* at most: the last is the URL */
 
-static bool is_ours(const char *entry)
+/* The first @count of ours. */
+static bool is_ours(const char *entry, size_t count)
 {
     static const char *const names[OURS] = {
-        "DLOCK_NAME=", "DLOCK_TOKEN=", "DLOCK_OWNER=", "DLOCK_TTL_MS="};
-    for (size_t i = 0; i < OURS; i++) {
+        "DLOCK_NAME=", "DLOCK_TOKEN=", "DLOCK_OWNER=", "DLOCK_TTL_MS=", "DLOCK_URL="};
+    for (size_t i = 0; i < count; i++) {
         if (strncmp(entry, names[i], strlen(names[i])) == 0)
             return true;
     }
     return false;
 }
 
-static void free_environment(char **environment)
+typedef struct child_environment {
+    char **entries; /* NULL behind the last; ours come first */
+    size_t ours;
+} child_environment;
+
+static void free_environment(child_environment *all)
 {
-    for (size_t i = 0; environment != NULL && i < OURS; i++)
-        free(environment[i]);
-    free(environment);
+    for (size_t i = 0; all->entries != NULL && i < all->ours; i++)
+        free(all->entries[i]);
+    free(all->entries);
 }
 
-/* Ours come first, so that free_environment knows what is ours; an outer dlock's are left out. */
-static char **make_environment(const dlock_hold *hold, int64_t ttl_ms)
+/* An outer dlock's are left out. @url: NULL leaves the one that is there. False without memory. */
+static bool make_environment(const dlock_hold *hold, int64_t ttl_ms, const char *url,
+                             child_environment *ret)
 {
-    size_t count = 0;
+    size_t count = 0, ours = url != NULL ? OURS : OURS - 1;
     while (environ[count] != NULL)
         count++;
-    char **made = calloc(OURS + count + 1, sizeof *made);
+    char **made = calloc(ours + count + 1, sizeof *made);
+    *ret = (child_environment){made, ours};
     if (made == NULL)
-        return NULL;
+        return false;
     if (asprintf(&made[0], "DLOCK_NAME=%s", dlock_hold_name(hold)) < 0)
         made[0] = NULL;
     if (asprintf(&made[1], "DLOCK_TOKEN=%lld", (long long)dlock_hold_token(hold)) < 0)
@@ -76,18 +84,18 @@ static char **make_environment(const dlock_hold *hold, int64_t ttl_ms)
         made[2] = NULL;
     if (asprintf(&made[3], "DLOCK_TTL_MS=%lld", (long long)ttl_ms) < 0)
         made[3] = NULL;
-    size_t next = OURS;
+    if (url != NULL && asprintf(&made[4], "DLOCK_URL=%s", url) < 0)
+        made[4] = NULL;
+    size_t next = ours;
     for (size_t i = 0; i < count; i++) {
-        if (!is_ours(environ[i]))
+        if (!is_ours(environ[i], ours))
             made[next++] = environ[i];
     }
-    for (size_t i = 0; i < OURS; i++) {
-        if (made[i] == NULL) {
-            free_environment(made);
-            return NULL;
-        }
+    for (size_t i = 0; i < ours; i++) {
+        if (made[i] == NULL)
+            return false;
     }
-    return made;
+    return true;
 }
 
 /* ---- The two processes ----------------------------------------------------------------- */
@@ -208,14 +216,18 @@ int child_prepare(const cli_call *cli, run_child *child, char **argv,
                   const dlock_hold *hold, int64_t ttl_ms)
 {
     int leash[2] = {-1, -1}, go[2] = {-1, -1};
-    int status;
     sigset_t all, before;
+    child_environment environment = {NULL, 0};
+    char *url = NULL;
     *child = (run_child){.leash = -1, .go = -1, .deadman = cli_timer_new()};
     child->tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-    char **environment = make_environment(hold, ttl_ms);
-    if (environment == NULL)
+    int status = cli_url_for_command(cli, &url);
+    if (status != 0)
+        goto out;
+    bool made = make_environment(hold, ttl_ms, url, &environment);
+    if (!made)
         errno = ENOMEM;
-    if (environment == NULL || child->deadman < 0 ||
+    if (!made || child->deadman < 0 ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, leash) != 0 ||
         pipe2(go, O_CLOEXEC) != 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
         status = cli_fail_errno(cli, argv[0]);
@@ -225,7 +237,7 @@ int child_prepare(const cli_call *cli, run_child *child, char **argv,
     child->go = go[1];
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    status = fork_both(cli, child, leash, go, argv, environment);
+    status = fork_both(cli, child, leash, go, argv, environment.entries);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 out:
     if (leash[0] >= 0)
@@ -235,7 +247,8 @@ out:
     /* The write ends are the child's, which may not have got them. */
     if (child->leash < 0 && leash[1] >= 0)
         (void)close(leash[1]);
-    free_environment(environment);
+    free_environment(&environment);
+    free(url);
     return status;
 }
 

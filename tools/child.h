@@ -21,7 +21,7 @@ typedef struct run_child {
 } run_child;
 
 /* Prepares the child, which waits: 0, or the exit status after saying what is wrong. The
- * environment gets DLOCK_NAME, _TOKEN, _OWNER, _TTL_MS. */
+ * environment gets DLOCK_NAME, _TOKEN, _OWNER, _TTL_MS, and _URL as cli_url_for_command says. */
 int child_prepare(const cli_call *cli, run_child *child, char **argv,
                   const dlock_hold *hold, int64_t ttl_ms);
 /* Lets it become the command. */

@@ -135,6 +135,12 @@ void cli_drain(cli_call *cli);
 /* The signal that is waiting in `cli->signals`, or 0. */
 int cli_signal(const cli_call *cli);
 
+/* url.c */
+
+/* The DLOCK_URL of a command that we run: 0, or the exit status. NULL: the one that is there, as it
+ * is; else without its secrets, and the caller's to free. */
+int cli_url_for_command(const cli_call *cli, char **ret_url);
+
 /* clock.c: leases run on CLOCK_BOOTTIME, so does whatever watches them. */
 int64_t cli_now_ms(void);
 /* Lets a timerfd made by cli_timer_new fire at `at_ms`; < 0 stops it. */

@@ -43,6 +43,22 @@ def the_command_sees_name_token_owner_and_ttl(w):
     tap.equal('tokens rise', 0 < tokens[0] < tokens[1], True)
 
 
+def the_command_sees_the_url_wherever_that_came_from(w):
+    def seen(*options, **more):
+        status, out, err = w.run('run', *options, 'url', '-c', 'echo "$DLOCK_URL"',
+                                 env=w.environment(**more))
+        tap.equal(f'status {err}', status, 0)
+        return out.strip()
+
+    other = w.url + '?lock.ttl_ms=8000'
+    tap.equal('DLOCK_URL', seen(), w.url)
+    tap.equal('--url', seen('--url', other), other)
+    tap.equal('--url over DLOCK_URL', seen('--url', other, DLOCK_URL='file:///elsewhere'), other)
+    bare = {k: v for k, v in w.environment().items() if k != 'DLOCK_URL'}
+    out = w.run('run', '--url', w.url, 'url', '-c', 'echo "$DLOCK_URL"', env=bare)[1]
+    tap.equal('--url alone', out.strip(), w.url)
+
+
 def the_ttl_comes_from_wherever_it_was_set(w):
     def ttl(*options, url=w.url):
         return w.run('run', *options, '--url', url, 'ttl', '-c', 'echo $DLOCK_TTL_MS')[1].strip()
@@ -240,6 +256,7 @@ if __name__ == '__main__':
         the_status_of_the_command_is_passed_through,
         a_command_that_cannot_be_executed_is_126_or_127,
         the_command_sees_name_token_owner_and_ttl,
+        the_command_sees_the_url_wherever_that_came_from,
         the_ttl_comes_from_wherever_it_was_set,
         the_owner_is_the_one_that_inspect_shows,
         standard_input_is_inherited,

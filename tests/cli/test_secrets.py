@@ -93,6 +93,65 @@ def neither_ps_nor_the_childs_environment_shows_it(w, place):
 
 
 @with_place
+def the_command_gets_the_url_without_the_secret_of_an_option(w, place):
+    at, file = f'127.0.0.1:{place.redis.port}', f'auth.password_file={place.file}'
+    mine = 'redis://locks:' + WORD + '@' + at
+    others = f'redis://other:{WORD}@192.0.2.1/?auth.sentinel_password={WORD}'
+    for variable, options, url in (
+            (w.url, ['--url', mine], f'redis://locks@{at}'),
+            (others, ['--url', mine + '/0'], f'redis://locks@{at}/0'),
+            (others, ['--url', f'redis://{at}', '--set', 'auth.username=locks', '--set', file],
+             f'redis://{at}'),
+            (others, ['--url', f'redis://locks@{at}?{file}'], f'redis://locks@{at}?{file}'),
+            (others, ['--url', f'redis://{WORD}@{at}?auth.username=locks', '--set', file], None),
+            (w.url, ['--url', f'redis://{at}?auth.username=locks&auth.password={WORD}'
+                     '&lock.data=***&client.prefix=a%3A'],
+             f'redis://{at}?auth.username=locks&lock.data=***&client.prefix=a%3A'),
+            (w.url, ['--url', f'redis://locks@{at}?auth%2Epassword={WORD}'], f'redis://locks@{at}'),
+            (mine, ['--set', file], f'redis://locks@{at}'),
+            (f'{mine}?lock.ttl_ms=9000&auth.sentinel_password={WORD}',
+             ['--set', f'auth.password={WORD}'], f'redis://locks@{at}?lock.ttl_ms=9000')):
+        status, out, err = w.run('run', *options, 'x', '--', 'env', '-0',
+                                 env=w.environment(DLOCK_URL=variable))
+        if url is None:  # the user is given twice, and one of them may be a password
+            tap.equal('refused', (status, out), (64, ''))
+            hide(options, err)
+            continue
+        tap.equal(f'{options}: {err}', status, 0)
+        hide(f'the environment with {options}', out + err)
+        seen = [line for line in out.split('\0') if line.startswith('DLOCK_URL=')]
+        tap.equal(f'with {options}', seen, ['DLOCK_URL=' + url])
+    # Perhaps a password without its colon, which an open server doesn't ask for.
+    status, out, _ = w.run('run', '--url', w.url.replace('//', f'//{WORD}@'), 'x', '-c',
+                           'echo "$DLOCK_URL"')
+    tap.equal('a user who needs no password', (status, out), (0, w.url + '\n'))
+
+
+@with_place
+def a_dlock_within_dlock_is_told_the_rest_and_brings_the_secret(w, place):
+    inner = f'{world.EXECUTABLE} run -n '
+    at = f'127.0.0.1:{place.redis.port}'
+    place.redis.command('ACL', 'SETUSER', 'default', 'off')  # who doesn't say who it is stays out
+    mine, file = f'redis://locks:{WORD}@{at}', f'--set auth.password_file={place.file}'
+    for variable, options, within, want in (
+            (mine, [], inner + 'y -- true', 0),
+            (w.url, ['--url', mine], inner + 'y -- true', 77),
+            (w.url, ['--url', mine], inner + file + ' y -- true', 0),
+            (w.url, ['--url', mine], inner + file + ' x -- true', 1),
+            (w.url, ['--url', f'redis://locks@{at}?auth.password_file={place.file}'],
+             inner + 'x -- true', 1),
+            (mine, file.split(), inner + 'y -- true', 77)):
+        status, out, err = w.run('run', *options, 'x', '-c', within,
+                                 env=w.environment(DLOCK_URL=variable))
+        tap.equal(f'{options}, {within}: {err}', status, want)
+        hide(options, out + err)
+    # What came by the environment goes on by it, as it was.
+    status, out, err = w.run('run', 'x', '-c', 'printf %s "$DLOCK_URL"',
+                             env=w.environment(DLOCK_URL=mine))
+    tap.equal(err, (status, out), (0, mine))
+
+
+@with_place
 def a_changed_password_is_read_at_the_next_connect_and_no_hold_is_lost(w, place):
     holder, held = w.hold('x', '--url', place.url + place.file, '--ttl', '60')
     with open(place.file + '.new', 'w', encoding='ascii') as file:
@@ -156,6 +215,8 @@ if __name__ == '__main__':
     world.main([
         nothing_that_is_printed_shows_the_password,
         neither_ps_nor_the_childs_environment_shows_it,
+        the_command_gets_the_url_without_the_secret_of_an_option,
+        a_dlock_within_dlock_is_told_the_rest_and_brings_the_secret,
         a_changed_password_is_read_at_the_next_connect_and_no_hold_is_lost,
         no_core_dump_has_it,
     ])
