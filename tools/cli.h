@@ -151,6 +151,8 @@ bool cli_timer_fired(int timer);
 
 /* print.c */
 
+/* A text of a server's or a user's: what isn't printable must not reach a terminal, and is a ?. */
+void cli_print(FILE *out, const char *text);
 /* One line on stderr: "dlock: run: …". */
 void cli_say(const cli_call *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

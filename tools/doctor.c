@@ -30,8 +30,10 @@ static void print_findings(const dlock_info *info)
         (void)snprintf(text, sizeof text, "findings.%d.text", i);
         if (dlock_info_get(info, id) == NULL || dlock_info_get(info, text) == NULL)
             break;
-        (void)printf("%-8s %s: %s\n", word_for(number_of(info, severity)),
-                     dlock_info_get(info, id), dlock_info_get(info, text));
+        (void)printf("%-8s %s: ", word_for(number_of(info, severity)),
+                     dlock_info_get(info, id));
+        cli_print(stdout, dlock_info_get(info, text)); /* it quotes servers */
+        (void)putchar('\n');
     }
 }
 

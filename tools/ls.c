@@ -47,8 +47,10 @@ int cli_ls(cli_call *cli, int argc, char **argv)
         return printed != 0 ? printed : status;
     }
     for (size_t i = 0; i < dlock_info_count(info); i++) {
-        if (cli_is_name(dlock_info_key(info, i)))
-            (void)puts(dlock_info_text(info, i));
+        if (!cli_is_name(dlock_info_key(info, i)))
+            continue;
+        cli_print(stdout, dlock_info_text(info, i));
+        (void)putchar('\n');
     }
     return status;
 }

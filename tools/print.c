@@ -9,11 +9,53 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Texts come from servers and users: what isn't printable must not reach a terminal. */
-static void print_line(FILE *out, const char *text)
+/* How many bytes the UTF-8 sequence at `at` has; 0 when it is none (RFC 3629). */
+static size_t utf8_size(const unsigned char *at)
 {
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++)
-        (void)fputc(*at < ' ' || *at == 0x7f ? '?' : *at, out);
+    static const struct {
+        unsigned char first, last; /* range of the first byte */
+        unsigned char low, high;   /* range of the second */
+        size_t size;
+    } forms[] = {
+        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2},
+        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
+        {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (at[0] < forms[i].first || at[0] > forms[i].last)
+            continue;
+        if (forms[i].size > 1 && (at[1] < forms[i].low || at[1] > forms[i].high))
+            return 0;
+        for (size_t j = 2; j < forms[i].size; j++) {
+            if (at[j] < 0x80 || at[j] > 0xbf)
+                return 0;
+        }
+        return forms[i].size;
+    }
+    return 0;
+}
+
+/* Terminals obey U+0080 to U+009F as they obey ESC. */
+static bool is_c1(const unsigned char *at, size_t size)
+{
+    return size == 2 && at[0] == 0xc2 && at[1] < 0xa0;
+}
+
+void cli_print(FILE *out, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at != '\0') {
+        size_t size = utf8_size(at);
+        bool low = *at < ' ' || *at == 0x7f;
+        bool lone = size == 0 && *at < 0xa0; /* … where they go by 8 bits */
+        if (low || lone || is_c1(at, size))
+            (void)fputc('?', out);
+        else
+            (void)fwrite(at, 1, size == 0 ? 1 : size, out);
+        at += size == 0 ? 1 : size;
+    }
 }
 
 /* A line is written in pieces; with --verbose the library's threads write some, too. */
@@ -39,7 +81,7 @@ void cli_say(const cli_call *cli, const char *format, ...)
     int size = vasprintf(&text, format, arguments);
     va_end(arguments);
     begin_line(cli);
-    print_line(stderr, size < 0 ? "out of memory" : text);
+    cli_print(stderr, size < 0 ? "out of memory" : text);
     end_line();
     if (size >= 0)
         free(text);
@@ -89,13 +131,13 @@ int cli_fail(const cli_call *cli, const char *what, dlock_err code,
         text = dlock_strerror(code);
     begin_line(cli);
     if (what != NULL && what[0] != '\0' && strstr(text, what) == NULL) {
-        print_line(stderr, what);
+        cli_print(stderr, what);
         (void)fputs(": ", stderr);
     }
-    print_line(stderr, text);
+    cli_print(stderr, text);
     if (backend[0] != '\0' && strstr(text, backend) == NULL) {
         (void)fputs(" [", stderr);
-        print_line(stderr, backend);
+        cli_print(stderr, backend);
         (void)fputc(']', stderr);
     }
     end_line();
@@ -108,34 +150,6 @@ int cli_fail_errno(const cli_call *cli, const char *what)
     return CLI_OTHER;
 }
 
-/* How many bytes the UTF-8 sequence at `at` has; 0 when it is none (RFC 3629). */
-static size_t utf8_size(const unsigned char *at)
-{
-    static const struct {
-        unsigned char first, last; /* range of the first byte */
-        unsigned char low, high;   /* range of the second */
-        size_t size;
-    } forms[] = {
-        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2},
-        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
-        {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        if (at[0] < forms[i].first || at[0] > forms[i].last)
-            continue;
-        if (forms[i].size > 1 && (at[1] < forms[i].low || at[1] > forms[i].high))
-            return 0;
-        for (size_t j = 2; j < forms[i].size; j++) {
-            if (at[j] < 0x80 || at[j] > 0xbf)
-                return 0;
-        }
-        return forms[i].size;
-    }
-    return 0;
-}
-
 void cli_json_text(FILE *out, const char *text)
 {
     (void)fputc('"', out);
@@ -144,8 +158,8 @@ void cli_json_text(FILE *out, const char *text)
         size_t size = utf8_size(at);
         if (size == 0)
             (void)fputs("\\ufffd", out);
-        else if (*at < ' ' || *at == 0x7f)
-            (void)fprintf(out, "\\u%04x", *at);
+        else if (*at < ' ' || *at == 0x7f || is_c1(at, size))
+            (void)fprintf(out, "\\u%04x", at[size - 1]);
         else if (*at == '"' || *at == '\\')
             (void)fprintf(out, "\\%c", *at);
         else
@@ -166,7 +180,7 @@ int cli_print_info(const cli_call *cli, dlock_info *info)
     }
     for (size_t i = 0; i < dlock_info_count(info); i++) {
         (void)printf("%-24s ", dlock_info_key(info, i));
-        print_line(stdout, dlock_info_text(info, i));
+        cli_print(stdout, dlock_info_text(info, i));
         (void)putchar('\n');
     }
     return CLI_OK;

@@ -31,8 +31,13 @@ static int show_lock(cli_call *cli, const char *name)
     DLOCK_AUTO(dlock_info) info = dlock_op_take_info(op);
     if (cli->json)
         return cli_print_info(cli, info);
-    (void)printf("%-32.32s %10s %8s  %s\n", name, text_of(info, "holders.0.remaining_ms"),
-                 text_of(info, "waiters"), text_of(info, "holders.0.owner"));
+    char start[33];
+    int wide = snprintf(start, sizeof start, "%.32s", name);
+    cli_print(stdout, start);
+    (void)printf("%*s %10s %8s  ", 32 - wide, "", text_of(info, "holders.0.remaining_ms"),
+                 text_of(info, "waiters"));
+    cli_print(stdout, text_of(info, "holders.0.owner"));
+    (void)putchar('\n');
     return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "util/clock.h"
 #include "util/hash.h"
+#include "util/text.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -349,9 +350,7 @@ void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format,
     char *line = NULL;
     if (vasprintf(&line, format, args) < 0)
         return; /* a log line that doesn't fit into memory is no reason to fail anything */
-    for (char *at = line; *at; at++)
-        if ((unsigned char)*at < 0x20)
-            *at = ' '; /* names may hold anything; a line stays one line */
+    dlk_text_one_line(line); /* names may hold anything */
     if (!engine->log) {
         dlk_event_note(engine, DLOCK_EVENT_LOG, level, DLOCK_OK, line);
         return;

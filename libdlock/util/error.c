@@ -3,6 +3,8 @@
  * freed: whoever is told ELOST or EUNKNOWN must be told so without memory, too. */
 #include "util/error.h"
 
+#include "util/text.h"
+
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,14 +33,6 @@ static bool is_bare(const dlock_error *error)
     return error == &bare[error->code];
 }
 
-/* Text comes from names, files and servers: one line must stay one line. */
-static void make_one_line(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = ' ';
-}
-
 static dlock_error *make(dlock_err code, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
@@ -53,7 +47,7 @@ static dlock_error *make(dlock_err code, const char *format, va_list args)
         free(error);
         return &bare[code];
     }
-    make_one_line(error->text);
+    dlk_text_one_line(error->text); /* it quotes names, files and servers */
     return error;
 }
 
@@ -122,7 +116,7 @@ void dlk_error_backend(dlock_error **err, const char *words)
     char *copy = strdup(words);
     if (!copy)
         return;
-    make_one_line(copy);
+    dlk_text_one_line(copy);
     free((*err)->backend);
     (*err)->backend = copy;
 }

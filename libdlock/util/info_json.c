@@ -6,6 +6,7 @@
 #include "util/info.h"
 
 #include "util/buf.h"
+#include "util/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -112,40 +113,13 @@ static bool insert(json_tree *tree, const dlk_info_entry *entry)
     return true;
 }
 
-/* The length of the UTF-8 character at @p text, 0 when it is none (also: overlong, surrogate). */
-static size_t utf8_size(const unsigned char *text, size_t left)
-{
-    static const struct {
-        unsigned char first_min, first_max, second_min, second_max;
-        size_t size;
-    } forms[] = {
-        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
-        {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    if (text[0] < 0x80)
-        return 1;
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        if (text[0] < forms[i].first_min || text[0] > forms[i].first_max)
-            continue;
-        if (left < forms[i].size || text[1] < forms[i].second_min ||
-            text[1] > forms[i].second_max)
-            return 0;
-        for (size_t j = 2; j < forms[i].size; j++)
-            if ((text[j] & 0xc0) != 0x80)
-                return 0;
-        return forms[i].size;
-    }
-    return 0;
-}
-
 static bool put(dlk_buf *out, const char *text)
 {
     return dlk_buf_append(out, text, strlen(text));
 }
 
-static bool put_ascii(dlk_buf *out, unsigned char c)
+/* A character of ASCII, or U+0080 to U+009F, which terminals obey as well. */
+static bool put_low(dlk_buf *out, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
     switch (c) {
@@ -162,7 +136,7 @@ static bool put_ascii(dlk_buf *out, unsigned char c)
     default:
         break;
     }
-    if (c >= 0x20 && c != 0x7f)
+    if (c >= 0x20 && c < 0x7f)
         return dlk_buf_append(out, &c, 1);
     char escape[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
     return dlk_buf_append(out, escape, sizeof(escape));
@@ -172,12 +146,12 @@ static bool put_string(dlk_buf *out, const char *text, size_t size)
 {
     bool ok = put(out, "\"");
     for (size_t i = 0; ok && i < size;) {
-        const unsigned char *at = (const unsigned char *)text + i;
-        size_t length = utf8_size(at, size - i);
+        const char *at = text + i;
+        size_t length = dlk_utf8_size(at, size - i);
         if (length == 0)
             ok = put(out, "\\ufffd");
-        else if (length == 1)
-            ok = put_ascii(out, *at);
+        else if (length == 1 || dlk_utf8_is_c1(at, length))
+            ok = put_low(out, (unsigned char)at[length - 1]);
         else
             ok = dlk_buf_append(out, at, length);
         i += length ? length : 1;

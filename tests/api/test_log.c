@@ -69,6 +69,17 @@ TEST(a_loss_is_a_warning_of_one_line_that_names_the_lock)
     CHECK(!world_readable(fd) && dlock_client_next_event(client) == NULL);
 }
 
+TEST(a_line_has_no_control_characters)
+{
+    BEGIN();
+    sink s;
+    DLOCK_AUTO(dlock_client) client = client_with(&s, NULL);
+    CHECK(lose_one(client, "log\x1b[2J\x7f\xc2\x9b"
+                           "2J \xc3\x9b"));
+    AWAIT(s.lines == 1);
+    CHECK_CONTAINS(s.text, "log [2J   2J \xc3\x9b");
+}
+
 TEST(the_level_says_how_much_is_heard)
 {
     BEGIN();

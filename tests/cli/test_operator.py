@@ -80,6 +80,29 @@ def ls_lists_what_is_held(w):
         w.let_go(holder)
 
 
+def what_others_wrote_does_not_steer_the_terminal(w):
+    """Names and owners may hold anything; C1 characters are obeyed as ESC is."""
+    name = 'tty/\x1b]0;x\x07\x7f\x9b2J\n\x85é'
+    shown = 'tty/?]0;x???2J??é'
+    holder, _ = w.hold(name, '--set', 'lock.data=\x9b2J\x1b')
+    unwanted = [chr(code) for code in (*range(0x20), *range(0x7f, 0xa0)) if code != 10]
+    outs = [w.run('ls', 'tty/')]
+    tap.equal('ls', outs[0][1], shown + '\n')
+    outs += [w.run('ls', '--json', 'tty/'), w.run('inspect', name),
+             w.run('inspect', '--json', name), w.run('run', '-n', '-v', name, 'true')]
+    top = w.start('top', 'tty/', stdout=subprocess.PIPE)
+    top.stdout.readline()
+    row = top.stdout.readline().decode()
+    tap.equal(f'top: {row!r}', shown in row, True)
+    top.terminate()
+    outs.append(w.finish(top))
+    for status, out, err in outs:
+        tap.equal(f'{status} {out!r} {err!r}',
+                  [c for c in unwanted if c in out + err or c in row], [])
+    tap.equal('json', json.loads(outs[1][1])['locks'][0]['name'], name)
+    w.let_go(holder)
+
+
 def keys_that_belong_to_a_lock_are_no_locks(w):
     """They aren't listed, and nobody takes, inspects or breaks them."""
     if SERVICE != 'redis':
@@ -253,6 +276,7 @@ if __name__ == '__main__':
         hold_can_be_refused,
         inspect_shows_the_holder,
         ls_lists_what_is_held,
+        what_others_wrote_does_not_steer_the_terminal,
         keys_that_belong_to_a_lock_are_no_locks,
         break_needs_force_and_the_right_owner,
         the_token_after_a_break_is_larger,

@@ -60,6 +60,20 @@ TEST(the_text_is_always_one_line)
     dlock_error_free(err);
 }
 
+/* C1, in 8 bits or as UTF-8, is obeyed by terminals as well: 0x9b begins what ESC [ does. */
+TEST(no_control_character_of_a_server_gets_into_a_text)
+{
+    static const char said[] = "x\x7f\x1b[2J\xc2\x9b"
+                               "2J\x9b"
+                               "2J\xc2\x85y \xc3\x9b \xe2\x82\xac \xe9\x80\x80 \xe9";
+    static const char kept[] = "x  [2J  2J 2J  y \xc3\x9b \xe2\x82\xac \xe9\x80\x80 \xe9";
+    dlock_error *err = dlk_error_make(DLOCK_EPROTO, "%s", said);
+    dlk_error_backend(&err, said);
+    CHECK_STR(dlock_error_text(err), kept);
+    CHECK_STR(dlock_error_backend(err), kept);
+    dlock_error_free(err);
+}
+
 TEST(lack_of_memory_needs_no_memory)
 {
     dlock_error *err = NULL;

@@ -99,10 +99,12 @@ TEST(an_empty_info_is_an_empty_object)
 TEST(json_escapes_what_it_must)
 {
     dlock_info *info = dlk_info_new();
-    dlk_info_add_text(info, "q\" b\\ n\n t\t r\r e\x1b d\x7f \xc3\xa9 \xf0\x9f\x94\x92",
-                      "v");
+    dlk_info_add_text(
+        info,
+        "q\" b\\ n\n t\t r\r e\x1b d\x7f c\xc2\x9b \xc2\xa0 \xc3\xa9 \xf0\x9f\x94\x92",
+        "v");
     CHECK_STR(dlock_info_json(info),
-              "{\"v\":\"q\\\" b\\\\ n\\n t\\t r\\r e\\u001b d\\u007f "
+              "{\"v\":\"q\\\" b\\\\ n\\n t\\t r\\r e\\u001b d\\u007f c\\u009b \xc2\xa0 "
               "\xc3\xa9 \xf0\x9f\x94\x92\"}");
     dlock_info_free(info);
 }
