@@ -52,12 +52,14 @@ static void query_over(void *world_, dlk_query *query)
 {
     (void)world_;
     (void)query;
+    w.queries_over++;
 }
 
 static void free_query(void *world_, dlk_query *query)
 {
     (void)world_;
     query->grant = NULL;
+    w.queries_freed++;
 }
 
 static void changed(void *world_, dlk_grant *grant)

@@ -16,6 +16,7 @@ typedef struct world {
     int watches;
     int states[5]; /* how often `changed` reported each dlock_state */
     int live_grants, live_holds;
+    int queries_over, queries_freed;
     int logged;
     bool found;   /* a YES says no more than that it is ours: not that it lasts */
     bool at_once; /* answer every acquire, release and renewal in the call that asks */
