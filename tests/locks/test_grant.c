@@ -43,6 +43,8 @@ TEST(a_lease_shorter_than_its_margin_is_never_valid)
     CHECK_EQ_INT(lease.ends_at, 5 * MS);
     CHECK(dlk_lease_over(&lease, 5 * MS));
     CHECK(!dlk_lease_over(&lease, 5 * MS - 1));
+    dlk_lease_start(&lease, 5 * MS, 3, (dlk_margin){1, 2}, DLK_NEVER);
+    CHECK_EQ_INT(lease.ends_at, 6 * MS); /* the first that is */
 }
 
 TEST(a_limit_ends_a_lease_and_no_renewal_passes_it)

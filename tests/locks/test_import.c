@@ -363,6 +363,8 @@ TEST(a_renewal_under_way_brings_an_exported_grant_neither_back_nor_to_a_loss)
         world_move(4000);
         CHECK(world_asked(DLK_RENEW) != NULL);
         CHECK_EQ_INT(dlk_export(&w.core, a.hold, w.now), DLOCK_OK);
+        CHECK_EQ_INT(dlk_core_next(&w.core),
+                     DLK_NEVER); /* nobody minds its lease any more */
         world_answer(DLK_RENEW, replies[i]);
         CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_RELEASED);
         world_move(20000);

@@ -216,6 +216,33 @@ TEST(tries_of_those_who_may_share_wait_for_the_first_connection_together)
     end();
 }
 
+TEST(a_try_that_is_granted_after_its_lease_is_unknown_and_given_back)
+{
+    dlk_terms brief = world_terms();
+    brief.ttl_ms = 1000;
+    world_open();
+    world_acquire_terms(&a, 1, 0, brief);
+    world_move(1000);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK(a.over);
+    CHECK_EQ_INT(a.code, DLOCK_EUNKNOWN);
+    CHECK_EQ_INT(w.core.stats.late_grants, 1);
+    CHECK_EQ_INT(w.releases, 1);
+    end();
+}
+
+TEST(a_try_behind_a_wait_without_a_link_is_unavailable)
+{
+    world_open();
+    world_cut();
+    world_acquire(&a, 1, 5000);
+    world_acquire(&b, 2, 0);
+    CHECK(b.over);
+    CHECK_EQ_INT(b.code, DLOCK_EUNAVAIL);
+    CHECK(!a.over);
+    end();
+}
+
 TEST(a_try_whose_answer_is_lost_is_unknown_and_gives_a_late_grant_back)
 {
     world_open();
@@ -232,6 +259,20 @@ typedef struct ending {
     int answered; /* 0 not, 1 "held", 2 cut, 3 refused for now */
     dlock_err expected;
 } ending;
+
+TEST(what_is_known_of_a_request_is_told_rather_than_what_is_known_of_the_link)
+{
+    world_open();
+    world_acquire(&a, 1, 0);
+    world_asked(DLK_ACQUIRE)->error = dlk_error_make(DLOCK_EUNAVAIL, "reset by peer");
+    world_cut();
+    CHECK_EQ_INT(a.code, DLOCK_EUNKNOWN);
+    CHECK_STR(a.error->text, "n: a request was sent and not answered: reset by peer");
+    world_acquire(&b, 2, 0);
+    CHECK_EQ_INT(b.code, DLOCK_EUNAVAIL);
+    CHECK_STR(b.error->text, "cut");
+    end();
+}
 
 TEST(a_wait_that_runs_out_says_what_was_known_last)
 {
@@ -282,6 +323,46 @@ static void live_through(const char *story)
 
 /* Of two waits with the same story, by time and by trying once: "nothing can come of it" is said
  * exactly when nothing is given back. */
+TEST(a_wait_that_runs_out_while_it_asks_again_says_that_it_was_held)
+{
+    static const int64_t asked_ms[] = {299, 300}; /* a tenth of the time-out */
+    for (int i = 0; i < 2; i++) {
+        world_open();
+        world_acquire(&a, 1, 2000);
+        world_held(-1);
+        w.now += (2000 - asked_ms[i]) * MS;
+        dlk_core_notified(&w.core, &w.name->key, w.now);
+        CHECK_EQ_INT(w.acquires, 2);
+        world_move(asked_ms[i]);
+        CHECK(a.over);
+        CHECK_EQ_INT(a.code, i == 0 ? DLOCK_ETIMEDOUT : DLOCK_EUNKNOWN);
+        end();
+    }
+}
+
+TEST(a_wait_that_runs_out_behind_others_who_ask_says_that_they_were_before_it)
+{
+    world_open();
+    world_acquire(&a, 1, 5000);
+    world_acquire(&b, 2, 1000);
+    world_move(1000);
+    CHECK(b.over && !a.over);
+    CHECK_EQ_INT(b.code, DLOCK_ETIMEDOUT);
+    end();
+}
+
+TEST(a_wait_that_runs_out_behind_one_without_an_answer_says_that_nobody_answers)
+{
+    world_open();
+    world_acquire(&a, 1, 5000);
+    world_acquire(&b, 2, 1000);
+    world_answer(DLK_ACQUIRE, DLK_UNKNOWN);
+    world_move(1000); /* asked again long before */
+    CHECK_EQ_INT(w.acquires, 2);
+    CHECK_EQ_INT(b.code, DLOCK_EUNAVAIL); /* what was asked was not its own */
+    end();
+}
+
 TEST(a_wait_is_unavailable_only_when_nothing_of_it_has_to_be_given_back)
 {
     static const struct {
@@ -349,10 +430,69 @@ TEST(a_link_that_is_down_for_good_fails_those_who_wait_and_those_who_come)
     dlock_error *why = dlk_error_make(DLOCK_EACCES, "wrong password");
     dlk_core_link(&w.core, false, why, w.now);
     CHECK_EQ_INT(a.code, DLOCK_EACCES);
+    CHECK_EQ_INT(w.watches, 0); /* nobody is left to be told */
     world_acquire(&b, 2, DLOCK_FOREVER);
     CHECK(b.over);
     CHECK_EQ_INT(b.code, DLOCK_EACCES);
     dlk_error_clear(&why);
+    end();
+}
+
+/* ---- what the service does by itself ---- */
+
+TEST(what_the_service_took_away_is_lost_with_its_word_and_nothing_is_given_back)
+{
+    world_open();
+    CHECK(hold_by_a());
+    dlk_core_mark_gone(&w.name->key, a.grant->number + 1); /* nobody's */
+    dlk_core_notified(&w.core, &w.name->key, w.now);
+    CHECK(lives(&a));
+    dlk_core_mark_gone(&w.name->key, a.grant->number);
+    CHECK(lives(&a));
+    dlk_core_notified(&w.core, &w.name->key, w.now);
+    CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_LOST);
+    CHECK_EQ_INT(w.states[DLOCK_LOST], 1);
+    CHECK_EQ_INT(w.releases, 0);
+    dlk_core_notified(&w.core, &w.name->key, w.now);
+    CHECK_EQ_INT(w.states[DLOCK_LOST], 1);
+    end();
+}
+
+static void open_session(void)
+{
+    world_open_with((dlk_limits){.margin = {1, 2},
+                                 .timeout_ms = 3000,
+                                 .connect_ms = 1000,
+                                 .poll_ms = 1000,
+                                 .backoff_min_ms = 50,
+                                 .backoff_max_ms = 2000,
+                                 .session = true});
+}
+
+TEST(a_session_without_its_connection_is_suspect_and_renewed_as_soon_as_it_has_one)
+{
+    open_session();
+    CHECK(hold_by_a());
+    world_cut();
+    CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_SUSPECT);
+    CHECK_EQ_INT(w.renewals, 0);
+    world_back();
+    CHECK_EQ_INT(w.renewals, 1);
+    world_answer(DLK_RENEW, DLK_YES);
+    CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_HELD);
+    end();
+}
+
+TEST(what_a_session_has_is_given_back_however_long_ago_its_lease_was)
+{
+    open_session();
+    CHECK(hold_by_a());
+    world_cut();
+    world_release(&release, a.hold);
+    world_move(60000);
+    world_back();
+    CHECK_EQ_INT(w.releases, 1);
+    world_answer(DLK_RELEASE, DLK_YES);
     end();
 }
 
@@ -637,6 +777,34 @@ TEST(a_thread_enters_again_without_a_request_and_leaves_in_any_order)
     end();
 }
 
+TEST(acquires_of_one_thread_that_wait_together_are_granted_together)
+{
+    world_open();
+    world_acquire(&a, 1, 5000);
+    world_acquire(&b, 1, 5000);
+    world_acquire(&c, 2, 5000);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK(a.over && a.code == DLOCK_OK);
+    CHECK(b.over && b.code == DLOCK_OK && b.grant == a.grant);
+    CHECK(!c.over);
+    CHECK_EQ_INT(a.grant->hold_count, 2);
+    CHECK_EQ_INT(w.acquires, 1);
+    end();
+}
+
+TEST(a_grant_has_no_more_holds_than_can_be_counted)
+{
+    world_open();
+    CHECK(hold_by_a());
+    a.grant->hold_count = INT32_MAX - 1;
+    world_acquire(&b, 1, 0);
+    CHECK_EQ_INT(b.code, DLOCK_OK);
+    world_acquire(&c, 1, 0);
+    CHECK_EQ_INT(c.code, DLOCK_EOVERFLOW);
+    a.grant->hold_count = 2;
+    end();
+}
+
 TEST(without_reentry_the_same_thread_is_told_of_its_deadlock)
 {
     world_open();
@@ -795,6 +963,24 @@ TEST(fed_renews_only_what_was_fed_since)
     end();
 }
 
+TEST(a_renewal_that_was_fed_for_and_failed_is_tried_again_without_more)
+{
+    world_open();
+    dlk_terms fed = world_terms();
+    fed.renewal = DLK_RENEW_FED;
+    world_acquire_terms(&a, 1, 0, fed);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    dlk_grant_feed(&w.core, a.grant, w.now);
+    world_move(3700);
+    world_answer(DLK_RENEW, DLK_UNKNOWN);
+    world_move(100);
+    CHECK_EQ_INT(w.renewals, 2);
+    world_answer(DLK_RENEW, DLK_YES);
+    world_move(6000);
+    CHECK_EQ_INT(w.renewals, 2); /* what was fed is used up */
+    end();
+}
+
 TEST(at_max_hold_the_grant_ends_lost_however_well_it_was_renewed)
 {
     world_open();
@@ -901,6 +1087,40 @@ TEST(a_release_is_given_up_only_when_the_lease_is_surely_over)
     world_move(12000);
     CHECK_EQ_INT(dlk_core_unconfirmed(&w.core), 1);
     world_move(2000);
+    CHECK_EQ_INT(dlk_core_unconfirmed(&w.core), 0);
+    end();
+}
+
+TEST(a_release_that_is_refused_for_good_says_so_and_is_repeated)
+{
+    world_open();
+    CHECK(hold_by_a());
+    world_release(&release, a.hold);
+    world_refuse(DLK_RELEASE, DLOCK_EUNAVAIL); /* for now */
+    CHECK(!release.over);
+    world_move(100);
+    world_refuse(DLK_RELEASE, DLOCK_EACCES);
+    CHECK(release.over);
+    CHECK_EQ_INT(release.code, DLOCK_EACCES);
+    CHECK_STR(release.error->text, "n: refused");
+    CHECK_EQ_INT(w.core.stats.releases_failed, 1);
+    world_move(200);
+    CHECK_EQ_INT(w.releases, 3);
+    end();
+}
+
+TEST(who_waits_for_a_release_when_all_ends_is_told_that_it_is_unknown)
+{
+    world_open();
+    CHECK(hold_by_a());
+    world_release(&release, a.hold);
+    world_cut();
+    dlk_core_close(&w.core, w.now);
+    CHECK(!release.over);
+    CHECK_EQ_INT(dlk_core_unconfirmed(&w.core), 1);
+    dlk_core_stop(&w.core);
+    CHECK(release.over);
+    CHECK_EQ_INT(release.code, DLOCK_EUNKNOWN);
     CHECK_EQ_INT(dlk_core_unconfirmed(&w.core), 0);
     end();
 }

@@ -4,18 +4,22 @@
 #include "world.h"
 
 static bool none_left;
+static size_t none_of; /* nor for what has this size */
 
 /* Linked in place of calloc: there is no memory for requests while `none_left`. */
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
-    return none_left && size == sizeof(dlk_ask) ? NULL : __real_calloc(count, size);
+    if ((none_left && size == sizeof(dlk_ask)) || (none_of && size == none_of))
+        return NULL;
+    return __real_calloc(count, size);
 }
 
 static void begin(void)
 {
     none_left = false;
+    none_of = 0;
     world_open();
 }
 
@@ -112,6 +116,23 @@ TEST(who_waits_for_a_lock_waits_for_memory_too)
     world_move(5000);
     world_answer(DLK_ACQUIRE, DLK_YES);
     CHECK(a.over && a.code == DLOCK_OK);
+    world_forget(&a);
+    world_close();
+}
+
+TEST(another_hold_without_memory_leaves_the_first_as_it_is)
+{
+    begin();
+    dlk_wait a, b;
+    world_acquire(&a, 1, 1000);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    none_of = sizeof(dlk_hold);
+    world_acquire(&b, 1, 1000);
+    none_of = 0;
+    CHECK(b.over && b.code == DLOCK_ENOMEM);
+    CHECK_EQ_INT(a.grant->hold_count, 1);
+    w.live_holds--; /* the one that there was no memory for */
+    world_forget(&b);
     world_forget(&a);
     world_close();
 }

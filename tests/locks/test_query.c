@@ -293,6 +293,18 @@ TEST(a_client_that_closes_ends_questions_and_takes_no_more)
     end();
 }
 
+TEST(a_question_that_nobody_will_answer_any_more_goes_with_the_client)
+{
+    world_open();
+    inspect(5000);
+    dlk_list_remove(&world_asked(DLK_INSPECT)->link); /* the backend has stopped */
+    dlk_core_close(&w.core, w.now);
+    CHECK_EQ_INT(w.queries_freed, 0);
+    dlk_core_stop(&w.core);
+    CHECK(ended(DLOCK_ECLOSED));
+    end();
+}
+
 /* ---- of a grant ---- */
 
 TEST(an_extension_lengthens_the_lease_and_is_what_is_renewed_from_then_on)

@@ -135,9 +135,11 @@ static void open_down(dlk_limits limits)
     dlk_list_init(&w.asked);
     if (!dlk_core_init(&w.core, &port, &limits, 42))
         fail("no memory");
-    w.name = calloc(1, sizeof(*w.name));
+    w.name = malloc(sizeof(*w.name));
     if (!w.name)
         fail("no memory");
+    memset(w.name, 0x5a, sizeof(*w.name)); /* only key and agreed are ours to fill */
+    w.name->agreed = 0;
     w.name->key = (dlk_key){.name = "n", .size = 1, .kind = DLOCK_MUTEX};
     if (!dlk_name_add(&w.core, w.name))
         fail("no memory");
