@@ -517,6 +517,21 @@ TEST(a_waiter_asks_again_when_notified_and_when_the_holders_lease_is_over)
     end();
 }
 
+TEST(who_waits_behind_one_that_is_refused_when_it_asks_again_asks_at_once)
+{
+    world_open();
+    world_acquire(&a, 1, DLOCK_FOREVER);
+    world_acquire(&b, 2, DLOCK_FOREVER);
+    world_held(300);
+    w.refused = DLOCK_EACCES;
+    world_move(301);
+    CHECK_EQ_INT(a.code, DLOCK_EACCES);
+    CHECK_EQ_INT(w.acquires, 3);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK(b.over && b.code == DLOCK_OK);
+    end();
+}
+
 TEST(with_every_notification_lost_a_waiter_asks_at_least_once_per_poll)
 {
     world_open();
@@ -1025,6 +1040,25 @@ TEST(a_thread_that_lost_it_must_release_that_hold_before_it_contends_anew)
 }
 
 /* ---- releasing ---- */
+
+TEST(how_long_was_waited_and_held_is_counted)
+{
+    world_open();
+    world_acquire(&a, 1, 5000);
+    world_move(400);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    world_move(1000);
+    world_release(&release, a.hold);
+    world_answer(DLK_RELEASE, DLK_YES);
+    CHECK_EQ_INT(w.core.stats.wait.count, 1);
+    CHECK_EQ_INT(w.core.stats.wait.sum, 400 * MS);
+    CHECK_EQ_INT(w.core.stats.hold.count, 1);
+    CHECK_EQ_INT(w.core.stats.hold.sum, 1000 * MS);
+    CHECK_EQ_INT(w.core.stats.grants, 1);
+    CHECK_EQ_INT(w.core.stats.releases, 1);
+    CHECK_EQ_INT(w.core.stats.releases_failed, 0);
+    end();
+}
 
 TEST(a_second_release_is_refused)
 {

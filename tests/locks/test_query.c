@@ -227,6 +227,17 @@ TEST(without_a_majority_that_is_what_the_question_ends_with)
     end();
 }
 
+TEST(what_was_said_to_an_earlier_request_is_not_said_of_the_last)
+{
+    world_open();
+    inspect(500);
+    world_refuse(DLK_INSPECT, DLOCK_EQUORUM);
+    world_move(500);
+    CHECK_EQ_INT(q.code, DLOCK_EUNKNOWN);
+    CHECK(has_error("n: no answer in time"));
+    end();
+}
+
 TEST(a_link_that_is_down_for_good_ends_questions_with_its_reason)
 {
     dlock_error *why = dlk_error_make(DLOCK_EACCES, "no password");

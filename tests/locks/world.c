@@ -30,6 +30,11 @@ static void ask(void *world_, dlk_ask *one, int64_t now)
         one->reply = DLK_YES;
         return;
     }
+    if (w.refused != DLOCK_OK) {
+        dlk_ask_refuse(one, dlk_error_make(w.refused, "refused"));
+        w.refused = DLOCK_OK;
+        return;
+    }
     dlk_list_init(&one->link);
     dlk_list_append(&w.asked, &one->link);
 }

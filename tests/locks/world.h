@@ -20,6 +20,7 @@ typedef struct world {
     int logged;
     bool found;   /* a YES says no more than that it is ours: not that it lasts */
     bool at_once; /* answer every acquire, release and renewal in the call that asks */
+    dlock_err refused; /* the next request is answered so in the call that asks */
     int64_t last_token;
     dlk_name *name;
 } world;

@@ -21,7 +21,7 @@ FUNCTION = {'c': re.compile(r'^(?!typedef|#|struct \w+ \{)\w.*?\b(\w+)\('),
             'lua': re.compile(r'^(?:local )?function (\w+)|^(end)\b')}
 # What is there for tests; what only a sanitizer would see; how much room there is.
 NOT_OURS = re.compile(r'\b(?:assert|static_assert|_Static_assert|DLK_POINT|DLK_PLANTED)\(|'
-                      r'^\s*free\(|^\s*(?:static )?\w+(?: \w+)* \w+\[\d+\];$')
+                      r'^\s*(?:dlk_info_)?free\(|^\s*(?:static )?\w+(?: \w+)* \w+\[\d+\];$')
 DROPPED_C = re.compile(r'(?:\(void\))?[\w>.()*&\[\]-]+(?:\(.*\)| [-+|&*]?= .*|\+\+|--);|'
                        r'(?:\+\+|--)[\w>.-]+;|break;|continue;')
 DROPPED_LUA = re.compile(r'[\w.]+\(.*\)|[\w.]+(?:\[[^=]*\])?(?:, [\w.]+)* = .*[^,(]|break')
