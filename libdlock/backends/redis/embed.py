@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes a C table of Lua scripts: embed.py OUTPUT.c SCRIPT.lua…
+"""Makes a C table of Lua scripts: embed.py DEPENDENCIES OUTPUT.c SCRIPT.lua…
 
 Each script becomes an entry of dlk_redis_scripts, in the order given, with its SHA-1, which is
 what EVALSHA calls it by. Behind them stands, for each renew.lua among them, what many.lua makes of
 it: the same for many locks. "--@include FILE" stands for a file of the folder scripts/, the
 first time that a script comes upon it. Comments and indentation stay out: the text travels to the
-server.
+server. DEPENDENCIES says, for ninja, all that has been read: a list by hand had gaps.
 """
 import hashlib
 import re
@@ -18,10 +18,18 @@ def plain(text):
     return '\n'.join(line for line in lines if line)
 
 
+been_read = set()
+
+
+def read(path):
+    been_read.add(path)
+    return path.read_text()
+
+
 def text_of(path, included=None):
     included = set() if included is None else included
     lines = []
-    for line in path.read_text().splitlines():
+    for line in read(path).splitlines():
         if line.startswith('--@include '):
             scripts = next(folder for folder in path.parents if folder.name == 'scripts')
             file = scripts / line.split()[1]
@@ -43,13 +51,13 @@ def entry(name, text, out, table):
 
 def many(path):
     """The text that renews many locks as this script renews one."""
-    whole = (path.parent.parent / 'many.lua').read_text()
+    whole = read(path.parent.parent / 'many.lua')
     head, tail = whole.split('--@body')
     return '\n'.join([plain(head), text_of(path), plain(tail)])
 
 
 def main():
-    output, *scripts = sys.argv[1:]
+    dependencies, output, *scripts = sys.argv[1:]
     out = ['/* Made by embed.py from the .lua files. */', '#include "backends/redis/scripts.h"', '']
     table = []
     for path in map(Path, scripts):
@@ -60,6 +68,8 @@ def main():
     out += ['', 'const dlk_redis_script dlk_redis_scripts[] = {', *table, '};',
             f'const size_t dlk_redis_script_count = {len(table)};', '']
     Path(output).write_text('\n'.join(out))
+    needs = ' '.join(str(path).replace(' ', '\\ ') for path in sorted(been_read))
+    Path(dependencies).write_text(f'{output}: {needs}\n')
 
 
 if __name__ == '__main__':
