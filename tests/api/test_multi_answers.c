@@ -64,6 +64,8 @@ dlock_op *__real_dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
 dlock_op *__wrap_dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
                                           const dlk_terms *terms, uint64_t owner,
                                           int64_t wait_ms);
+dlock_err __real_dlock_hold_check(const dlock_hold *hold);
+dlock_err __wrap_dlock_hold_check(const dlock_hold *hold);
 
 dlock_err __wrap_dlk_engine_acquire(dlk_engine *engine, dlk_name *name,
                                     const dlk_terms *terms, uint64_t owner,
@@ -81,6 +83,18 @@ dlock_op *__wrap_dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
     if (!count(name))
         return dlk_op_static(DLOCK_EOVERFLOW);
     return __real_dlk_engine_acquire_start(engine, name, terms, owner, wait_ms);
+}
+
+/* The name of the member whose lease is over when all are there, once. */
+static const char *_Atomic lapses;
+
+dlock_err __wrap_dlock_hold_check(const dlock_hold *hold)
+{
+    const char *name = atomic_load(&lapses);
+    if (!name || strcmp(dlock_hold_name(hold), name) != 0)
+        return __real_dlock_hold_check(hold);
+    atomic_store(&lapses, NULL);
+    return DLOCK_ELOST;
 }
 
 /* ---- one case ---- */
@@ -364,4 +378,45 @@ TEST(the_first_member_that_can_t_be_had_says_why_and_none_is_asked_for_ever)
     CHECK(open && running == WORKERS);
     CHECK(case_count > 1000);
     CHECK_EQ_INT(wrong, 0);
+}
+
+/* Of that many, this one's lease is over when the last comes, whichever it is. */
+static void lapse(dlock_client *client, int members, int lapsed, way how)
+{
+    char names[MEMBERS][32], what[100];
+    dlock_lock *locks[MEMBERS], *multi = NULL;
+    test_case it = {.number = 0};
+    for (int i = 0; i < members; i++)
+        locks[i] = lock_of(client, DLOCK_MUTEX, name_of(&it, i, names[i]), "lock.owner",
+                           "thread");
+    dlock_err made = dlock_multi_new(locks, (size_t)members, NULL, &multi, NULL);
+    for (int i = 0; i < members; i++)
+        dlock_lock_free(locks[i]);
+    CHECK_EQ_INT(made, DLOCK_OK);
+    bool tries = how == TRY || how == OP_TRY;
+    atomic_store(&asked[0], 0);
+    atomic_store(&lapses, names[lapsed]);
+    dlock_err code = acquire(multi, how);
+    bool looked = atomic_exchange(&lapses, NULL) == NULL;
+    dlock_lock_free(multi);
+    snprintf(what, sizeof(what), "member %d of %d, %s", lapsed, members, way_names[how]);
+    if (!looked || code != (tries ? DLOCK_ELOST : DLOCK_OK))
+        harness_note("%s", what);
+    CHECK(looked);
+    CHECK_EQ_INT(code, tries ? DLOCK_ELOST : DLOCK_OK);
+    CHECK_EQ_INT(atomic_load(&asked[0]), tries ? members : 2 * members);
+}
+
+TEST(whichever_member_s_lease_was_over_before_the_last_came_all_are_asked_for_anew)
+{
+    static const way ways[] = {TRY, FOREVER, OP_TRY, OP_FOREVER};
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=30000");
+    for (int members = 2; members <= MEMBERS; members++)
+        for (int lapsed = 0; lapsed < members; lapsed++)
+            for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+                lapse(client, members, lapsed, ways[i]);
+                if (harness_failed())
+                    return;
+            }
 }

@@ -6,15 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
+
+#define SIZE (2 * sizeof(int64_t))
 
 bool server_clock_enter(server_clock *clock)
 {
     static char path[64];
     clock->fd = memfd_create("server-clock", 0);
-    void *at = clock->fd >= 0 && ftruncate(clock->fd, sizeof(int64_t)) == 0
-                   ? mmap(NULL, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED,
-                          clock->fd, 0)
+    void *at = clock->fd >= 0 && ftruncate(clock->fd, SIZE) == 0
+                   ? mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, clock->fd, 0)
                    : MAP_FAILED;
     if (!harness_check(__FILE__, __LINE__, at != MAP_FAILED, "memory for a clock"))
         return false;
@@ -46,8 +48,15 @@ void server_clock_move(const server_clock *clock, int64_t ms)
     *clock->offset += ms * 1000000;
 }
 
+void server_clock_stop(const server_clock *clock)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    clock->offset[1] = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 void server_clock_end(server_clock *clock)
 {
-    munmap((void *)(uintptr_t)clock->offset, sizeof(int64_t));
+    munmap((void *)(uintptr_t)clock->offset, SIZE);
     close(clock->fd);
 }

@@ -9,7 +9,8 @@
 
 typedef struct server_clock {
     int fd;
-    volatile int64_t *offset; /* added to its time of day, in ns */
+    /* Added to its time of day, in ns; and behind it where that stands, 0 if it goes on. */
+    volatile int64_t *offset;
 } server_clock;
 
 /* What is started until server_clock_leave goes by this clock; false after a failed check. */
@@ -17,6 +18,8 @@ bool server_clock_enter(server_clock *clock);
 void server_clock_leave(void);
 bool server_clock_start(server_clock *clock, redis_server *server);
 void server_clock_move(const server_clock *clock, int64_t ms);
+/* From now on it stands still, wherever it is moved to, and all that is done there is done at once. */
+void server_clock_stop(const server_clock *clock);
 void server_clock_end(server_clock *clock);
 
 #endif

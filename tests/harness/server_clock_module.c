@@ -1,5 +1,6 @@
 /* Moves a server's time of day: loaded with LD_PRELOAD, it adds to the clock what the 64-bit number
- * of ns in the file DLK_CLOCK_FILE says at that moment. */
+ * of ns in the file DLK_CLOCK_FILE says at that moment; and to the second number there, if it isn't 0,
+ * in the clock's place. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,8 +18,8 @@ __attribute__((constructor)) static void map_offset(void)
 {
     const char *path = getenv("DLK_CLOCK_FILE");
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void *at =
-        fd < 0 ? MAP_FAILED : mmap(NULL, sizeof(*offset), PROT_READ, MAP_SHARED, fd, 0);
+    void *at = fd < 0 ? MAP_FAILED
+                      : mmap(NULL, 2 * sizeof(*offset), PROT_READ, MAP_SHARED, fd, 0);
     if (at != MAP_FAILED)
         offset = at;
     if (fd >= 0)
@@ -29,7 +30,8 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 {
     int rc = (int)syscall(SYS_clock_gettime, clock, ret);
     if (rc == 0 && clock == CLOCK_REALTIME && offset) {
-        int64_t now = ret->tv_sec * NS + ret->tv_nsec + *offset;
+        int64_t stands = offset[1];
+        int64_t now = (stands ? stands : ret->tv_sec * NS + ret->tv_nsec) + *offset;
         *ret = (struct timespec){.tv_sec = now / NS, .tv_nsec = now % NS};
     }
     return rc;

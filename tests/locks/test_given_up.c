@@ -206,3 +206,22 @@ TEST(our_own_next_acquire_goes_out_behind_the_release_of_a_late_grant)
     CHECK_EQ_INT(b.code, DLOCK_OK);
     end();
 }
+
+/* … and a server that has stood still until the lease was over may have read that answer's request just
+ * before it moved again, with the acquire behind it: one more, sent since, has to find nothing. */
+TEST(an_answer_that_comes_when_the_lease_is_over_needs_one_more_to_be_believed)
+{
+    for (int i = 0; i < 2; i++) {
+        give_up(both[i]);
+        world_answer(both[i], DLK_UNKNOWN);
+        CHECK(world_asked(DLK_RELEASE) != NULL);
+        world_move(world_terms().ttl_ms + w.core.limits.timeout_ms + 1);
+        world_answer(DLK_RELEASE, DLK_NOT_OURS);
+        CHECK_EQ_INT(w.live_grants, 1);
+        world_move(1000);
+        CHECK(world_asked(DLK_RELEASE) != NULL);
+        world_answer(DLK_RELEASE, DLK_NOT_OURS);
+        CHECK(is_over());
+        end();
+    }
+}

@@ -346,6 +346,29 @@ TEST(feeding_without_a_link_renews_when_it_is_back)
     end();
 }
 
+/* What was fed for is done at last, however the request for it ends, and only that. */
+TEST(a_fed_renewal_that_fails_is_tried_again_without_being_fed_again)
+{
+    for (int refused = 0; refused < 2; refused++) {
+        world_open();
+        CHECK(hold_with(fed()));
+        dlk_grant_feed(&w.core, a.grant, w.now);
+        world_move(3700);
+        CHECK_EQ_INT(w.renewals, 1);
+        if (refused)
+            world_refuse(DLK_RENEW, DLOCK_EUNAVAIL);
+        else
+            world_answer(DLK_RENEW, DLK_UNKNOWN);
+        world_move(100);
+        CHECK_EQ_INT(w.renewals, 2);
+        world_answer(DLK_RENEW, DLK_YES);
+        world_move(5500);
+        CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_SUSPECT);
+        CHECK_EQ_INT(w.renewals, 2);
+        end();
+    }
+}
+
 /* ---- the link comes back ---- */
 
 TEST(a_link_that_comes_back_finds_nothing_due_in_a_young_grant)

@@ -144,6 +144,47 @@ TEST(a_late_getset_of_one_who_lost_the_race_for_an_old_lock_is_mended)
     teardown();
 }
 
+/* So long after the take-over, by what is written of it. */
+static void age(int ms)
+{
+    redis_server_call(
+        &server,
+        "EVAL \"local who, written, since = "
+        "string.match(redis.call('get', KEYS[1]), '^(%%S+) (%%S+) (%%d+)$') "
+        "redis.call('set', KEYS[1], who .. ' ' .. written .. ' ' .. "
+        "string.format('%%.0f', since - %d), 'KEEPTTL') return 1\" 1 "
+        "dlock_owner:{L}",
+        ms);
+}
+
+/* What asks again, or makes the lease last, takes nothing over: the second runs from when that was. */
+TEST(a_request_that_finds_the_lock_ours_makes_no_take_over_younger)
+{
+    static const dlk_verb verbs[] = {DLK_ACQUIRE, DLK_RENEW, DLK_IMPORT};
+    char giver[80];
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++) {
+        if (!set_up("ms"))
+            return;
+        redis_server_call(&server, "SET L %" PRId64, server_now() - 5);
+        CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+        age(1001);
+        snprintf(giver, sizeof(giver), "%s:1", w.uuid);
+        dlk_ask again = world_make(&w, verbs[i], key, verbs[i] == DLK_IMPORT ? 2 : 1);
+        again.text = giver;
+        if (verbs[i] == DLK_IMPORT) {
+            dlk_ask first = again;
+            world_ask(&w, &first);
+            CHECK_EQ_INT(world_await(&w, &first), DLK_YES);
+        }
+        again.ttl_ms *= 2; /* so that it is surely written anew */
+        world_ask(&w, &again);
+        CHECK_EQ_INT(world_await(&w, &again), DLK_YES);
+        redis_server_call(&server, "GETSET L %" PRId64, server_now() + 60000);
+        CHECK_EQ_INT(world_do(&w, DLK_VERIFY, key, again.number, NULL), DLK_NOT_OURS);
+        teardown();
+    }
+}
+
 TEST(whoever_writes_a_stamp_later_than_that_has_it)
 {
     if (!set_up("ms"))
