@@ -266,6 +266,22 @@ TEST(a_renewal_that_succeeds_makes_the_next_failure_a_first_one)
     end();
 }
 
+TEST(a_grant_that_was_tried_for_often_makes_the_next_failure_a_first_one)
+{
+    world_open();
+    world_acquire(&a, 1, 60000);
+    for (int i = 0; i < 6; i++) {
+        world_answer(DLK_ACQUIRE, DLK_UNKNOWN);
+        world_move(3000);
+    }
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK(a.over && a.code == DLOCK_OK);
+    world_move(3700);
+    world_answer(DLK_RENEW, DLK_UNKNOWN);
+    CHECK(dlk_core_next(&w.core) - w.now <= 50 * MS * 4 / 3);
+    end();
+}
+
 TEST(a_renewal_may_be_answered_in_the_call_that_asks)
 {
     world_open();

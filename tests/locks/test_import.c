@@ -212,10 +212,14 @@ TEST(whoever_gives_up_is_told_at_once_and_the_number_is_given_back)
 {
     static const dlock_err codes[] = {DLOCK_ECANCELED, DLOCK_EUNKNOWN, DLOCK_ECLOSED};
     static const dlk_reply late[] = {DLK_YES, DLK_NOT_OURS, DLK_UNKNOWN};
+    static const char *const texts[] = {"n: the import was cancelled",
+                                        "n: sent, and not answered",
+                                        "n: the client was closed"};
     for (int how = 0; how < 3; how++)
         for (int i = 0; i < 3; i++) {
             uint64_t number = give_up(how);
             CHECK(a.over && a.code == codes[how] && a.error && !a.hold);
+            CHECK_STR(a.error->text, texts[how]);
             CHECK(given_back() == number); /* behind the request, which it undoes */
             world_answer(DLK_IMPORT, late[i]);
             CHECK(!a.hold);

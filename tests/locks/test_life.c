@@ -1,5 +1,6 @@
 /* The life of a grant from the first request to the last, with a clock that the test moves. */
 #include "harness/harness.h"
+#include "locks/inner.h"
 #include "world.h"
 
 #include "util/error.h"
@@ -529,6 +530,30 @@ TEST(who_waits_behind_one_that_is_refused_when_it_asks_again_asks_at_once)
     CHECK_EQ_INT(w.acquires, 3);
     world_answer(DLK_ACQUIRE, DLK_YES);
     CHECK(b.over && b.code == DLOCK_OK);
+    end();
+}
+
+TEST(a_holders_lease_that_is_over_now_is_waited_for_no_longer)
+{
+    world_open();
+    world_acquire(&a, 1, DLOCK_FOREVER);
+    world_held(0);
+    CHECK_EQ_INT(dlk_core_next(&w.core) - w.now, 1 * MS);
+    end();
+}
+
+TEST(retries_come_later_each_time_up_to_a_limit)
+{
+    world_open();
+    int retries = 0;
+    for (int64_t ms = 50; ms <= 1600; ms *= 2) {
+        int64_t after = dlk_retry_after(&w.core, w.now, &retries) - w.now;
+        CHECK(after >= ms * MS * 2 / 3 && after <= ms * MS * 4 / 3);
+    }
+    for (int i = 0; i < 100; i++) {
+        int64_t after = dlk_retry_after(&w.core, w.now, &retries) - w.now;
+        CHECK(after >= 2000 * MS * 2 / 3 && after <= 2000 * MS * 4 / 3);
+    }
     end();
 }
 

@@ -136,3 +136,31 @@ TEST(another_hold_without_memory_leaves_the_first_as_it_is)
     world_forget(&a);
     world_close();
 }
+
+TEST(who_waits_behind_a_try_that_there_is_no_memory_for_has_its_turn)
+{
+    begin();
+    world_close();
+    world_open_unconnected();
+    w.name->key.kind = DLOCK_SEMAPHORE;
+    none_left = true;
+    dlk_wait a, b, c;
+    world_acquire(&a, 1, 60000); /* waits for memory */
+    world_acquire(&b, 2, 0); /* a try that waits for the first connection, as a does */
+    world_acquire(&c, 3, 60000);
+    dlk_acquire_cancel(&w.core, &a, DLOCK_ECANCELED, w.now);
+    CHECK(!b.over);
+    world_move(100);
+    CHECK(b.over && b.code == DLOCK_ENOMEM);
+    none_left = false;
+    world_move(100);
+    world_back();
+    CHECK_EQ_INT(w.acquires, 1);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK(c.over && c.code == DLOCK_OK);
+    world_forget(&a);
+    world_forget(&b);
+    world_forget(&c);
+    w.name->key.kind = DLOCK_MUTEX;
+    world_close();
+}

@@ -493,6 +493,19 @@ TEST(idle_is_looked_for_when_the_holders_lease_is_over)
     end();
 }
 
+TEST(what_an_inspection_does_not_say_to_be_held_is_idle)
+{
+    world_open();
+    wait_idle(5000, false);
+    says(NULL);
+    CHECK(ended(DLOCK_OK));
+    w.queries_over = w.queries_freed = 0;
+    wait_idle(5000, false);
+    world_answer(DLK_INSPECT, DLK_YES); /* nothing at all */
+    CHECK(ended(DLOCK_OK));
+    end();
+}
+
 TEST(who_only_looks_whether_it_is_idle_has_one_answer)
 {
     world_open();
