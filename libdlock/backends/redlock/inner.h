@@ -133,6 +133,12 @@ struct dlk_redlock {
     struct pollfd polls[DLK_REDLOCK_MAX * DLK_BACKEND_POLLS + 1];
 };
 
+/* How messages call it: the same code serves redlock:// and memlock://. */
+static inline const char *dlk_redlock_name(const dlk_redlock *redlock)
+{
+    return redlock->base.type->schemes[0];
+}
+
 /* ---- redlock.c ---- */
 /* Writes what nobody else is about to write, and reads what there is. */
 void dlk_redlock_look(dlk_redlock *redlock, int64_t now);
@@ -142,6 +148,8 @@ void dlk_redlock_write_soon(dlk_redlock *redlock, int64_t now);
 /* ---- node.c ---- */
 void dlk_redlock_node_init(dlk_redlock *redlock, int index);
 dlk_nodes dlk_redlock_up(const dlk_redlock *redlock);
+/* How many of them can't be used; those that are tried for the first time don't count. */
+int dlk_redlock_count_down(const dlk_redlock *redlock);
 /* Tells the host that most nodes can be reached, when it is time for that; answers when to be
  * called again. */
 int64_t dlk_redlock_nodes_tick(dlk_redlock *redlock, int64_t now);
@@ -205,7 +213,9 @@ void dlk_rounds_free(dlk_redlock *redlock);
 void dlk_round_settle(dlk_redlock_round *round, int64_t now);
 
 /* ---- quorum.c: what too few answers come to ---- */
-dlock_error *dlk_round_error(const dlk_redlock_round *round, const char *what);
+/* @p fine: those of which that is so. */
+dlock_error *dlk_round_error(const dlk_redlock_round *round, dlk_nodes fine,
+                             const char *what);
 dlock_error *dlk_redlock_down_error(const dlk_redlock *redlock);
 
 /* ---- report.c ---- */

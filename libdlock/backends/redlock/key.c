@@ -36,13 +36,15 @@ dlock_err dlk_redlock_key_open(dlk_backend *backend, dlk_key *key, dlock_error *
     if (dlk_settings_is_set(key->settings, DLK_KEY_REDIS_LAYOUT) &&
         dlk_settings_int(key->settings, DLK_KEY_REDIS_LAYOUT) != DLK_LAYOUT_STRING)
         return dlk_error_set(err, DLOCK_ENOTSUP,
-                             "redlock: the layout is string, not redis.layout=%s",
+                             "%s: the layout is %s, not redis.layout=%s",
+                             dlk_redlock_name(redlock), redlock->base.type->traits.layout,
                              dlk_settings_word(key->settings, DLK_KEY_REDIS_LAYOUT));
     if (dlk_settings_int(key->settings, DLK_KEY_REDIS_WAIT_REPLICAS))
         return dlk_error_set(
             err, DLOCK_ENOTSUP,
-            "redlock: most of the nodes stand for one that fails, not replicas "
-            "(redis.wait_replicas)");
+            "%s: most of the nodes stand for one that fails, not replicas "
+            "(redis.wait_replicas)",
+            dlk_redlock_name(redlock));
     dlk_redlock_key *own = make(redlock, key);
     if (!own)
         return dlk_error_nomem(err);

@@ -58,7 +58,7 @@ dlk_nodes dlk_redlock_trying(const dlk_redlock *redlock)
     return trying;
 }
 
-static int count_down(const dlk_redlock *redlock)
+int dlk_redlock_count_down(const dlk_redlock *redlock)
 {
     int down = 0;
     for (int i = 0; i < redlock->count; i++)
@@ -80,7 +80,8 @@ static void went_up(dlk_redlock *redlock, dlk_redlock_node *node)
     dlk_error_clear(&node->why_down);
     redlock->owed_at = 0;
     if (again && redlock->up)
-        host->log(host, DLOCK_LOG_INFO, "redlock: %s is back", node->place);
+        host->log(host, DLOCK_LOG_INFO, "%s: %s is back", dlk_redlock_name(redlock),
+                  node->place);
     if (!redlock->up && redlock->up_at >= DLK_NEVER && has_quorum(redlock))
         redlock->up_at = dlk_clock_now() + OTHERS_GET;
 }
@@ -119,11 +120,12 @@ static void went_down(dlk_redlock *redlock, dlk_redlock_node *node,
     dlk_error_clear(&node->why_down);
     node->why_down = dlk_error_copy(error);
     if (redlock->up ? !has_quorum(redlock)
-                    : count_down(redlock) > redlock->count - redlock->quorum)
+                    : dlk_redlock_count_down(redlock) > redlock->count - redlock->quorum)
         tell_down(redlock);
     else if (!before && !redlock->stopped)
-        host->log(host, DLOCK_LOG_WARN, "redlock: of %d nodes one more is away: %s: %s",
-                  redlock->count, node->place, error ? error->text : "no reason given");
+        host->log(host, DLOCK_LOG_WARN, "%s: of %d nodes one more is away: %s: %s",
+                  dlk_redlock_name(redlock), redlock->count, node->place,
+                  error ? error->text : "no reason given");
 }
 
 static void node_link(dlk_host *host, bool up, const dlock_error *error)

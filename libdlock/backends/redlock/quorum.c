@@ -41,19 +41,20 @@ static const char *state_of(const dlk_redlock_round *round, int index)
         return ask->error->text;
     if (node->why_down)
         return node->why_down->text;
-    return "no answer";
+    return node->up || node->down ? "no answer" : "not connected yet";
 }
 
-dlock_error *dlk_round_error(const dlk_redlock_round *round, const char *what)
+dlock_error *dlk_round_error(const dlk_redlock_round *round, dlk_nodes fine,
+                             const char *what)
 {
     const dlk_redlock *redlock = round->redlock;
     char states[STATES_MAX] = "";
     size_t used = 0;
-    int fine = dlk_nodes_count(round->yes);
     for (int i = 0; i < redlock->count; i++)
         add(states, &used, redlock->nodes[i].place, state_of(round, i));
-    return dlk_error_make(DLOCK_EQUORUM, "redlock: %d of %d nodes %s, %d are needed (%s)",
-                          fine, redlock->count, what, redlock->quorum, states);
+    return dlk_error_make(DLOCK_EQUORUM, "%s: %d of %d nodes %s, %d are needed (%s)",
+                          dlk_redlock_name(redlock), dlk_nodes_count(fine),
+                          redlock->count, what, redlock->quorum, states);
 }
 
 /* What trying again doesn't mend, when that is so of too many nodes. */
@@ -83,10 +84,11 @@ dlock_error *dlk_redlock_down_error(const dlk_redlock *redlock)
         add(states, &used, node->place,
             node->up         ? "up"
             : node->why_down ? node->why_down->text
+            : node->down     ? "away"
                              : "not connected yet");
     }
     return dlk_error_make(DLOCK_EQUORUM,
-                          "redlock: %d of %d nodes can be reached, %d are needed (%s)",
-                          dlk_nodes_count(dlk_redlock_up(redlock)), redlock->count,
-                          redlock->quorum, states);
+                          "%s: %d of %d nodes can't be used, %d are needed (%s)",
+                          dlk_redlock_name(redlock), dlk_redlock_count_down(redlock),
+                          redlock->count, redlock->quorum, states);
 }

@@ -93,7 +93,8 @@ static dlock_err set_settings(dlk_redlock *redlock, const dlk_settings *settings
     if (dlk_settings_is_set(settings, DLK_KEY_REDIS_LAYOUT) &&
         dlk_settings_int(settings, DLK_KEY_REDIS_LAYOUT) != DLK_LAYOUT_STRING)
         return dlk_error_set(err, DLOCK_EINVAL,
-                             "redlock: the layout is string, not redis.layout=%s",
+                             "%s: the layout is %s, not redis.layout=%s",
+                             dlk_redlock_name(redlock), redlock->base.type->traits.layout,
                              dlk_settings_word(settings, DLK_KEY_REDIS_LAYOUT));
     redlock->settings = dlk_settings_copy(settings);
     if (!redlock->settings)
@@ -160,7 +161,8 @@ static dlock_err set_up(dlk_redlock *redlock, const dlk_uri *uri,
     if (code != DLOCK_OK)
         return code;
     if (!dlk_kicks_open(redlock->base.host->kicks))
-        return dlk_error_set(err, DLOCK_EUNAVAIL, "redlock: no descriptor is left");
+        return dlk_error_set(err, DLOCK_EUNAVAIL, "%s: no descriptor is left",
+                             dlk_redlock_name(redlock));
     redlock->count = (int)uri->host_count;
     redlock->quorum = redlock->count / 2 + 1;
     redlock->all = (dlk_nodes)((1u << redlock->count) - 1);

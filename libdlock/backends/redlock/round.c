@@ -266,9 +266,11 @@ void dlk_round_mend(dlk_redlock_round *round, int index, int64_t now)
 
 /* ---- What the engine asks ---- */
 
-static void refuse(dlk_ask *ask, dlock_err code, const char *text)
+static void refuse(const dlk_redlock *redlock, dlk_ask *ask, dlock_err code,
+                   const char *text)
 {
-    (void)dlk_ask_refuse(ask, dlk_error_make(code, "redlock: %s", text));
+    (void)dlk_ask_refuse(ask,
+                         dlk_error_make(code, "%s: %s", dlk_redlock_name(redlock), text));
 }
 
 /* By the name under which the nodes know the one of ours that is to be broken. */
@@ -296,7 +298,7 @@ static void start(dlk_redlock *redlock, dlk_ask *ask, dlk_redlock_claim *claim,
     else if (ask->verb == DLK_RELEASE)
         ask->reply = DLK_NOT_SENT; /* it is tried again */
     else
-        refuse(ask, DLOCK_ENOMEM, "out of memory");
+        refuse(redlock, ask, DLOCK_ENOMEM, "out of memory");
     if (round && !copied) {
         round->parent = NULL;
         end(round, now);
@@ -307,7 +309,7 @@ static void start_acquire(dlk_redlock *redlock, dlk_ask *ask, int64_t now)
 {
     dlk_redlock_claim *claim = dlk_claim_get(redlock, ask->key->data, ask->number);
     if (!claim) {
-        refuse(ask, DLOCK_ENOMEM, "out of memory");
+        refuse(redlock, ask, DLOCK_ENOMEM, "out of memory");
         return;
     }
     dlk_claim_extend(redlock, claim, ask->ttl_ms, now);
@@ -358,10 +360,11 @@ void dlk_redlock_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
               now);
         break;
     case DLK_REVOKE:
-        refuse(ask, DLOCK_ENOTSUP, "nobody can be told: nodes don't pass messages on");
+        refuse(redlock, ask, DLOCK_ENOTSUP,
+               "nobody can be told: nodes don't pass messages on");
         break;
     case DLK_IMPORT:
-        refuse(ask, DLOCK_ENOTSUP, "a lock can't be handed on");
+        refuse(redlock, ask, DLOCK_ENOTSUP, "a lock can't be handed on");
         break;
     }
     redlock->asking = NULL;

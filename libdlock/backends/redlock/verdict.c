@@ -26,7 +26,7 @@ static dlk_nodes awaited(dlk_redlock_round *round, int64_t now)
 
 static void refuse(dlk_redlock_round *round, const char *what)
 {
-    dlk_round_answer(round, DLK_REFUSED, dlk_round_error(round, what));
+    dlk_round_answer(round, DLK_REFUSED, dlk_round_error(round, round->yes, what));
 }
 
 /* What trying again doesn't mend, when so many nodes say it that the others are too few. */
@@ -190,7 +190,7 @@ static void settle_release(dlk_redlock_round *round)
         dlk_round_answer(round, DLK_NOT_OURS, NULL);
     else if (round->pending == 0)
         dlk_round_answer(round, DLK_UNKNOWN,
-                         dlk_round_error(round, "have given it back"));
+                         dlk_round_error(round, round->yes, "have given it back"));
 }
 
 static bool some_unknown(const dlk_redlock_round *round)
@@ -212,9 +212,11 @@ static void settle_break(dlk_redlock_round *round)
     else if (!round->yes && enough(round, round->no))
         dlk_round_answer(round, DLK_NOT_OURS, NULL);
     else if (round->pending == 0 && (round->yes || some_unknown(round)))
-        dlk_round_answer(round, DLK_UNKNOWN, dlk_round_error(round, "gave it back"));
+        dlk_round_answer(round, DLK_UNKNOWN,
+                         dlk_round_error(round, round->yes, "gave it back"));
     else if (round->pending == 0)
-        refuse(round, "could be asked");
+        dlk_round_answer(round, DLK_REFUSED,
+                         dlk_round_error(round, round->no, "could say whose it is"));
 }
 
 /* ---- reports ---- */
@@ -238,7 +240,8 @@ static void settle_report(dlk_redlock_round *round, bool (*report)(dlk_redlock_r
         dlk_round_answer(round, DLK_YES, NULL);
     } else {
         dlk_round_answer(round, DLK_REFUSED,
-                         dlk_error_make(DLOCK_ENOMEM, "redlock: out of memory"));
+                         dlk_error_make(DLOCK_ENOMEM, "%s: out of memory",
+                                        dlk_redlock_name(round->redlock)));
     }
 }
 

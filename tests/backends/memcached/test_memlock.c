@@ -164,6 +164,114 @@ TEST(closing_does_not_wait_for_ever_for_one_that_is_frozen)
     CHECK_EQ_INT(closed, DLOCK_OK);
 }
 
+/* ---- what it says ---- */
+
+typedef struct sayings {
+    pthread_mutex_t mutex;
+    char text[16384];
+} sayings;
+
+static void hear(void *user, dlock_level level, const char *line)
+{
+    sayings *all = user;
+    (void)level;
+    (void)pthread_mutex_lock(&all->mutex);
+    size_t used = strlen(all->text);
+    snprintf(all->text + used, sizeof(all->text) - used, "%s\n", line);
+    (void)pthread_mutex_unlock(&all->mutex);
+}
+
+static bool was_said(sayings *all, const char *part)
+{
+    (void)pthread_mutex_lock(&all->mutex);
+    bool said = strstr(all->text, part) != NULL;
+    (void)pthread_mutex_unlock(&all->mutex);
+    return said;
+}
+
+static void hear_error(sayings *all, dlock_err code, dlock_err expected,
+                       dlock_error *const *err)
+{
+    (void)harness_err(__FILE__, __LINE__, "what is refused", code, expected, *err);
+    hear(all, DLOCK_LOG_ERROR, dlock_error_text(*err));
+}
+
+/* What is refused whatever the nodes say. */
+static void hear_refusals(dlock_client *client, sayings *all)
+{
+    static const char *const settings[] = {"redis.wait_replicas=1",
+                                           "redis.layout=timestamp"};
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_lock) lock = NULL;
+    for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
+        DLOCK_AUTO(dlock_conf) conf = world_conf(settings[i]);
+        DLOCK_AUTO(dlock_lock) none = NULL;
+        hear_error(all, dlock_lock_new(client, DLOCK_MUTEX, "refused", conf, &none, &err),
+                   DLOCK_ENOTSUP, &err);
+    }
+    CHECK_OK(dlock_lock_new(client, DLOCK_MUTEX, "refused", NULL, &lock, &err), err);
+    hear_error(all, dlock_lock_revoke(lock, &err), DLOCK_ENOTSUP, &err);
+}
+
+TEST(it_speaks_of_itself_as_memlock)
+{
+    static sayings all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    char uri[192];
+    DLOCK_AUTO(dlock_client) client = NULL;
+    DLOCK_AUTO(dlock_client) refused = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    DLOCK_AUTO(dlock_conf) conf = dlock_conf_new();
+    if (!set_up())
+        return;
+    all.text[0] = '\0';
+    CHECK_OK(dlock_conf_set_log(conf, hear, &all), NULL);
+    CHECK_OK(dlock_conf_set(conf, "client.log_level", "debug", NULL), NULL);
+    snprintf(uri, sizeof(uri),
+             "memlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d?client.backoff_max_ms=100",
+             nodes[0].port, nodes[1].port, nodes[2].port);
+    CHECK_OK(dlock_client_open(uri, conf, &client, &err), err);
+    hear_refusals(client, &all);
+    memcached_server_kill(&nodes[0]);
+    AWAIT(visit(client, "few") == DLOCK_OK && was_said(&all, "one more is away"));
+    memcached_server_kill(&nodes[1]);
+    dlock_err code = dlock_acquire(client, "few", 0, &hold, &err);
+    for (int i = 0; i < 100 && code == DLOCK_EUNKNOWN; i++)
+        code = dlock_acquire(client, "few", 0, &hold, &err);
+    hear_error(&all, code, DLOCK_EQUORUM, &err);
+    CHECK(memcached_server_restart(&nodes[1]));
+    AWAIT(visit(client, "few") == DLOCK_OK);
+    CHECK(memcached_server_restart(&nodes[0]));
+    AWAIT(visit(client, "few") == DLOCK_OK && was_said(&all, "is back"));
+    strcat(uri, "&redis.layout=timestamp");
+    hear_error(&all, dlock_client_open(uri, NULL, &refused, &err), DLOCK_EINVAL, &err);
+    CHECK_OK(dlock_client_close(client, NULL), NULL); /* nothing more is said */
+    CHECK_CONTAINS(all.text, "memlock: of 3 nodes one more is away");
+    if (strstr(all.text, "redlock"))
+        harness_note("%.200s", strstr(all.text, "redlock"));
+    CHECK(strstr(all.text, "redlock") == NULL);
+}
+
+/* A node that takes connections and says nothing isn't known to be away. */
+TEST(only_those_that_failed_are_counted_as_away)
+{
+    char uri[192];
+    DLOCK_AUTO(dlock_client) client = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    if (!set_up())
+        return;
+    snprintf(uri, sizeof(uri),
+             "memlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:%d?client.connect_ms=60000",
+             nodes[2].port);
+    memcached_server_freeze(&nodes[2]);
+    dlock_err code = dlock_client_open(uri, NULL, &client, &err);
+    memcached_server_thaw(&nodes[2]);
+    CHECK_ERR(code, DLOCK_EQUORUM, err);
+    CHECK_CONTAINS(dlock_error_text(err),
+                   "memlock: 2 of 3 nodes can't be used, 2 are needed");
+    CHECK_CONTAINS(dlock_error_text(err), ": not connected yet)");
+}
+
 TEST(what_can_t_be_a_quorum_is_refused)
 {
     static const char *const uris[] = {"memlock://a", "memlock://a,b",

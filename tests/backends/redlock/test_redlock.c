@@ -200,6 +200,46 @@ TEST(two_of_five_frozen_are_not_waited_for_and_keep_nothing_when_they_go_on)
     world_clear(&w);
 }
 
+/* One that takes connections and says nothing isn't known to be away. */
+TEST(only_nodes_that_failed_are_counted_as_away)
+{
+    SET(3, "");
+    char uri[192];
+    dlock_client *client = NULL;
+    dlock_error *err = NULL;
+    snprintf(uri, sizeof(uri),
+             "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:%d?client.connect_ms=60000",
+             w.node[2].port);
+    redis_server_freeze(&w.node[2]);
+    dlock_err code = dlock_client_open(uri, NULL, &client, &err);
+    redis_server_thaw(&w.node[2]);
+    CHECK_ERR(code, DLOCK_EQUORUM, err);
+    CHECK_CONTAINS(dlock_error_text(err),
+                   "redlock: 2 of 3 nodes can't be used, 2 are needed");
+    CHECK_CONTAINS(dlock_error_text(err), ": not connected yet)");
+    dlock_error_free(err);
+    world_clear(&w);
+}
+
+/* What the nodes said that were asked counts, whatever it was. */
+TEST(a_break_that_too_few_answer_says_how_many_did)
+{
+    SET(3, "");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    dlock_error *err = NULL;
+    CHECK(lock);
+    for (int i = 0; i < 2; i++)
+        CHECK_STR(redis_server_call(&w.node[i], "HSET L not ours"), "1");
+    CHECK_ERR(dlock_lock_break(lock, NULL, &err), DLOCK_EQUORUM, err);
+    CHECK_CONTAINS(dlock_error_text(err), "redlock: 1 of 3 nodes could say whose it is");
+    CHECK_CONTAINS(dlock_error_text(err), "not ours)");
+    dlock_error_free(err);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
 TEST(a_majority_that_is_down_is_EQUORUM_and_says_the_state_of_each_node)
 {
     SET(3, "?client.timeout_ms=20000");
