@@ -80,6 +80,10 @@ def share(backends):
     return plan
 
 
+# Who judges afterwards what was left behind isn't what is tested, and a machine may stand still.
+PATIENTLY = 'client.timeout_ms=30000'
+
+
 class Violation(Exception):
     """Something that must not happen has happened."""
 
@@ -125,7 +129,7 @@ class Round:
                 uri = uris[backend.name][0].replace(ports[0] if ports else '-',
                                                     str(self.redis.port) if ports else '-')
                 self.leftovers[backend.name] = self.keep(
-                    Helper(self.programs.leftovers, uri.rstrip('?'), first='ready'))
+                    Helper(self.programs.leftovers, uri + PATIENTLY, first='ready'))
         self.checker = self.keep(Checker(self.programs.checker, self.directory, slack_ms))
         self.places = {}
         for name, plan in share(backends).items():
