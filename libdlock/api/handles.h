@@ -18,6 +18,18 @@ struct dlock_lock {
         *multi; /* several, or NULL; then `engine` is the first one's, and no name */
 };
 
+/* What a handle refers to beside the engine, once more, and given back: with the engine's mutex. */
+static inline void dlk_lock_ref(const dlock_lock *lock)
+{
+    dlk_name_ref(lock->name);
+    (void)dlk_label_ref(lock->terms.label);
+}
+static inline void dlk_lock_unref(const dlock_lock *lock)
+{
+    dlk_label_unref(lock->terms.label);
+    dlk_name_unref(&lock->engine->core, lock->name);
+}
+
 /* @p conf may be NULL. */
 dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
                         const dlk_settings *settings, dlock_lock *lock,

@@ -137,7 +137,7 @@ static dlock_op *start(dlk_engine *engine, const dlock_lock *lock, const char *g
         dlk_engine_digest(engine, now);
         dlk_engine_send(engine);
     }
-    dlk_name_unref(&engine->core, lock->name);
+    dlk_lock_unref(lock);
     dlk_engine_leave(engine, &stay);
     return op ? op : dlk_op_static(DLOCK_ENOMEM);
 }

@@ -101,6 +101,17 @@ static dlk_terms terms_of(dlock_kind kind, const dlk_settings *settings)
     };
 }
 
+/* Nobody else knows it yet. */
+static dlock_err add_label(dlock_lock *lock, const dlk_settings *settings,
+                           dlock_error **err)
+{
+    const char *data = dlk_settings_text(settings, DLK_KEY_LOCK_DATA);
+    if (!data[0])
+        return DLOCK_OK;
+    lock->terms.label = dlk_label_new(data);
+    return lock->terms.label ? DLOCK_OK : dlk_error_nomem(err);
+}
+
 /* Fills *lock but for its references to the engine. */
 dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
                         const dlk_settings *settings, dlock_lock *lock, dlock_error **err)
@@ -114,6 +125,12 @@ dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
         code = full_name(engine, name, &full, err);
     if (code != DLOCK_OK)
         return code;
+    lock->terms = terms_of(kind, settings);
+    code = add_label(lock, settings, err);
+    if (code != DLOCK_OK) {
+        free(full);
+        return code;
+    }
     if (dlk_engine_enter(engine, &stay)) {
         code = dlk_engine_name_get(engine, kind, full, settings, &lock->name, err);
         dlk_engine_leave(engine, &stay);
@@ -122,8 +139,9 @@ dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
             dlk_error_set(err, DLOCK_EFORKED, "the client belongs to the parent process");
     }
     free(full);
+    if (code != DLOCK_OK)
+        dlk_label_unref(lock->terms.label);
     lock->engine = engine;
-    lock->terms = terms_of(kind, settings);
     lock->owner = (int)dlk_settings_int(settings, DLK_KEY_LOCK_OWNER);
     if (has_no_thread(kind))
         lock->owner = DLK_OWNER_NONE;
@@ -176,7 +194,7 @@ static dlock_err add_member(dlk_multi *multi, size_t index, const dlock_lock *lo
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the client belongs to the parent process");
     multi->members[index] = *lock;
-    dlk_name_ref(lock->name);
+    dlk_lock_ref(lock);
     dlk_engine_leave(lock->engine, &stay);
     dlk_engine_ref(lock->engine);
     return DLOCK_OK;
@@ -221,9 +239,9 @@ dlock_err dlock_multi_new(dlock_lock *const *locks, size_t count, const dlock_co
     return dlk_error_clear(err);
 }
 
-static void let_go(dlk_engine *engine, dlk_name *name, const dlk_stay *stay)
+static void let_go(dlk_engine *engine, const dlock_lock *lock, const dlk_stay *stay)
 {
-    dlk_name_unref(&engine->core, name);
+    dlk_lock_unref(lock);
     dlk_engine_leave(engine, stay);
 }
 
@@ -237,7 +255,7 @@ void dlock_lock_free(dlock_lock *lock)
         dlk_engine_leave(engine, &stay);
         dlk_multi_unref(lock->multi);
     } else {
-        let_go(engine, lock->name, &stay);
+        let_go(engine, lock, &stay);
     }
     free(lock);
     dlk_engine_unref(engine);
@@ -300,7 +318,7 @@ dlock_err dlock_acquire(dlock_client *client, const char *name, int64_t wait_ms,
         return code;
     code = dlock_lock_acquire(&lock, wait_ms, ret_hold, err);
     if (dlk_engine_enter(client->engine, &stay))
-        let_go(client->engine, lock.name, &stay);
+        let_go(client->engine, &lock, &stay);
     return code;
 }
 

@@ -33,7 +33,7 @@ void dlk_multi_unref(dlk_multi *multi)
         dlk_member *member = &multi->members[i];
         if (!member->engine || !dlk_engine_enter(member->engine, &stay))
             continue; /* a fork's child leaks it on purpose */
-        dlk_name_unref(&member->engine->core, member->name);
+        dlk_lock_unref(member);
         dlk_engine_leave(member->engine, &stay);
         dlk_engine_unref(member->engine);
     }

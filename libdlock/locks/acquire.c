@@ -36,7 +36,8 @@ static dlk_grant *blocker(const dlk_name *name, const dlk_terms *terms)
 /* Can an attempt that was made for one go on for the other? */
 static bool same_wish(const dlk_terms *a, const dlk_terms *b)
 {
-    return a->ttl_ms == b->ttl_ms && a->shared == b->shared && a->take == b->take;
+    return a->ttl_ms == b->ttl_ms && a->shared == b->shared && a->take == b->take &&
+           dlk_label_same(a->label, b->label);
 }
 
 /* The grant, held or lost, of which this owner has not released every hold. */
@@ -542,6 +543,7 @@ void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now)
     wait->grant = NULL;
     wait->hold = NULL;
     wait->error = NULL;
+    wait->label = NULL;
     wait->began = now;
     wait->alarm = (dlk_alarm){.kind = DLK_ALARM_WAIT};
     dlk_list_init(&wait->link);
@@ -559,6 +561,7 @@ void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t
         return;
     dlk_name_ref(name);
     if (!answered_here(core, wait, now)) {
+        wait->label = dlk_label_ref(wait->terms.label);
         dlk_list_append(&name->queue, &wait->link);
         dlk_contend(core, name, now);
         if (!wait->over && wait->once && dlk_connecting(core))

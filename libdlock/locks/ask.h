@@ -100,6 +100,9 @@ struct dlk_ask {
     uint64_t next; /* release: our next contender, where key->passes; 0 = nobody */
     const char *text; /* break, import, list */
     int64_t limit;
+    /* acquire, renew, import: what the hold is to show (lock.data), where the layout has room; NULL
+     * or "": nothing. Stays until it is answered. */
+    const char *data;
     /* renew: what the lease can be at most, whichever of the requests for it were carried out; 0:
      * not known. One that is longer there is the doing of a clock that was set back. */
     int64_t most_ms;
@@ -137,6 +140,11 @@ struct dlk_ask {
     int64_t scratch;
     int hops; /* how often it was sent on to another server */
 };
+
+static inline const char *dlk_ask_data(const dlk_ask *ask)
+{
+    return ask->data ? ask->data : "";
+}
 
 static inline dlk_reply dlk_ask_refuse(dlk_ask *ask, dlock_error *error)
 {

@@ -86,6 +86,8 @@ void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *e
     assert(!wait->over);
     dlk_list_remove(&wait->link);
     dlk_alarm_unreserve(core, &wait->alarm);
+    dlk_label_unref(wait->label);
+    wait->label = NULL;
     wait->over = true;
     wait->code = code;
     wait->error = error;

@@ -23,6 +23,7 @@
 #define DLK_LOCKS_CORE_H
 
 #include "locks/ask.h"
+#include "locks/label.h"
 #include "locks/lease.h"
 #include "util/heap.h"
 #include "util/hist.h"
@@ -47,6 +48,7 @@ typedef struct dlk_terms {
     bool shared;         /* the read side */
     bool reentrant;
     bool release_async;
+    dlk_label *label; /* shown by its holds; the handle's, or referenced by the grant */
 } dlk_terms;
 
 /* A deadline of some object of ours. */
@@ -83,6 +85,7 @@ struct dlk_wait {
     bool importing;       /* waits for what a ticket promises, beside the line */
     bool behind;          /* has been told once that somebody else holds it */
     dlk_terms terms;
+    dlk_label *label; /* terms.label, referenced while it stands in the queue */
     int64_t began;
 
     bool over;

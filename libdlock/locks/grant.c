@@ -30,6 +30,7 @@ dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms)
     dlk_name_ref(name);
     grant->number = DLK_PLANTED(RELEASE_HITS_NEXT) ? 1 : ++core->last_number;
     grant->terms = *terms;
+    (void)dlk_label_ref(grant->terms.label);
     grant->refs = 1;
     grant->retry_at = DLK_NEVER;
     dlk_list_append(&name->grants, &grant->link);
@@ -43,6 +44,7 @@ void dlk_grant_destroy(dlk_core *core, dlk_grant *grant)
     if (grant->why)
         dlk_error_clear(&grant->why);
     free(grant->giver);
+    dlk_label_unref(grant->terms.label);
     dlk_name *name = grant->name;
     core->port.free_grant(core->port.world, grant);
     dlk_name_unref(core, name);
@@ -284,7 +286,10 @@ void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
     grant->token = ask->token;
     grant->owner = wait->owner;
     grant->owner_is_thread = wait->owner_is_thread;
+    dlk_label *label =
+        grant->terms.label; /* what was asked with: the same text as the wait's */
     grant->terms = wait->terms;
+    grant->terms.label = label;
     grant->terms.ttl_ms = ask->ttl_ms;
     dlk_hold *hold = grant->holds;
     grant->holds = NULL;

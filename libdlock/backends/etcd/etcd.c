@@ -137,9 +137,8 @@ static dlock_err key_fill(dlk_key *key, dlk_etcd_key *home, dlock_error **err)
 {
     home->name = strndup(key->name, key->size);
     home->size = key->size;
-    home->data = strdup(dlk_settings_text(key->settings, DLK_KEY_LOCK_DATA));
     home->permits = dlk_settings_int(key->settings, DLK_KEY_LOCK_PERMITS);
-    if (!home->name || !home->data)
+    if (!home->name)
         return dlk_error_nomem(err);
     if (key->kind == DLOCK_SEMAPHORE && home->permits == 0)
         return dlk_error_set(err, DLOCK_EINVAL,
@@ -152,7 +151,6 @@ static void free_key(dlk_etcd_key *home)
 {
     dlk_etcd_layout_free(home);
     free(home->name);
-    free(home->data);
     free(home);
 }
 

@@ -95,7 +95,6 @@ struct dlk_etcd_key {
     char *name; /* owned, with prefix */
     size_t size;
     int64_t permits;
-    char *data;              /* lock.data */
     dlk_etcd_span all;       /* its line: all keys in it */
     dlk_etcd_span writers;   /* read/write: the writers' part */
     dlk_etcd_span mutexes;   /* "<name>/" */
@@ -134,6 +133,7 @@ struct dlk_etcd_seat {
     int calls;      /* under way, and of ours that are in it: the seat must stay */
     dlk_etcd_state state, before; /* before: LEAVING's, of one that puts up the fence */
     char *key, *value;            /* base64, of the present lease */
+    char *data;                   /* what it shows; NULL: nothing */
     int64_t rev;                  /* THERE: its create revision */
     int64_t below;                /* look for who is before us below this revision */
     bool looking;                 /* a look is under way */

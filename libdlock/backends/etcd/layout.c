@@ -152,15 +152,16 @@ static char *own_value(const dlk_etcd_seat *seat, bool reads)
 {
     const dlk_etcd_key *home = seat->home;
     const dlk_host *host = seat->et->base.host;
+    const char *data = seat->data ? seat->data : "";
     char first[64] = "", *text = NULL;
     if (home->kind == DLOCK_ELECTION)
-        return dlk_base64_text(home->data);
+        return dlk_base64_text(data);
     if (home->line == DLK_ETCD_RW)
         (void)snprintf(first, sizeof(first), "%c\n", reads ? 'R' : 'W');
     if (home->line == DLK_ETCD_SEMAPHORE)
         (void)snprintf(first, sizeof(first), "%" PRId32 "\n", seat->weight);
     if (asprintf(&text, "%s%s:%" PRIu64 "\n%s\n%s", first, host->uuid, seat->number,
-                 host->name ? host->name : "", home->data) < 0)
+                 host->name ? host->name : "", data) < 0)
         return NULL;
     char *value = dlk_base64_text(text);
     free(text);

@@ -10,6 +10,7 @@
 #include "util/error.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- memory ---- */
 
@@ -26,9 +27,12 @@ dlk_etcd_seat *dlk_etcd_seat_find(const dlk_key *key, uint64_t number)
 
 dlk_etcd_seat *dlk_etcd_seat_new(dlk_etcd *et, const dlk_ask *ask)
 {
+    const char *data = dlk_ask_data(ask);
     dlk_etcd_seat *seat = calloc(1, sizeof(*seat));
-    if (!seat)
+    if (!seat || (data[0] && !(seat->data = strdup(data)))) {
+        free(seat);
         return NULL;
+    }
     seat->et = et;
     seat->home = dlk_etcd_key_of(ask->key);
     seat->home->refs++;
@@ -66,6 +70,7 @@ void dlk_etcd_seat_free(dlk_etcd_seat *seat)
     dlk_list_remove(&seat->all);
     dlk_list_remove(&seat->of_key);
     dlk_etcd_key_unref(seat->et, seat->home);
+    free(seat->data);
     free(seat);
 }
 

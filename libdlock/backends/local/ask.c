@@ -158,8 +158,7 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
     else
         dlk_turn_end(&visit, &place);
     if (outcome == DLK_GRANTED && is_election(ask))
-        dlk_table_publish(&visit, row, ask->token,
-                          dlk_settings_text(ask->key->settings, DLK_KEY_LOCK_DATA));
+        dlk_table_publish(&visit, row, ask->token, dlk_ask_data(ask));
     bool fine = dlk_local_leave(local, &visit, ask);
     if (turn && place.ticket == 0)
         drop_turn(local, turn); /* granted, or refused for good */

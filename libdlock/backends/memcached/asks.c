@@ -127,11 +127,16 @@ dlk_mc_text dlk_mc_owner(const dlk_mc *mc, uint64_t number, char to[DLK_MC_OWNER
     return (dlk_mc_text){to, (size_t)(end - to)};
 }
 
-dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask)
+dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask,
+                         char room[DLK_MC_ABOUT_MAX])
 {
-    const char *data = dlk_settings_text(ask->key->settings, DLK_KEY_LOCK_DATA);
-    const char *about =
-        data[0] || ask->key->kind == DLOCK_ELECTION ? data : mc->base.host->name;
+    const char *data = dlk_ask_data(ask), *about = mc->base.host->name;
+    if (ask->key->kind == DLOCK_ELECTION) {
+        about = data;
+    } else if (data[0]) {
+        (void)snprintf(room, DLK_MC_ABOUT_MAX, "%.128s\t%s", about, data);
+        about = room;
+    }
     return (dlk_mc_text){about, strlen(about)};
 }
 

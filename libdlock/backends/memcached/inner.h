@@ -102,6 +102,8 @@ typedef struct dlk_mc_key {
 
 /* Room for an owner: the uuid, a colon and a number. */
 #define DLK_MC_OWNER_MAX 64
+/* The longest client.name, a tab, the longest lock.data. */
+#define DLK_MC_ABOUT_MAX 1280
 
 /* ---- link.c ---- */
 void dlk_mc_link_init(dlk_mc *mc);
@@ -190,8 +192,9 @@ bool dlk_mc_send_stats(dlk_mc *mc, dlk_ask *ask);
 bool dlk_mc_again(dlk_mc *mc, dlk_ask *ask);
 
 dlk_mc_text dlk_mc_owner(const dlk_mc *mc, uint64_t number, char to[DLK_MC_OWNER_MAX]);
-/* What people are told of a holder. */
-dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask);
+/* What people are told of a holder; @p room for what has to be put together. */
+dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask,
+                         char room[DLK_MC_ABOUT_MAX]);
 /* By how many seconds the server's clock may be behind. It shows whole ones, so up to one; and it
  * is set by a timer that begins anew when it has run out, so its ticks come later and later in
  * their seconds, until one second is left out (1.6.18: one in about half an hour when idle): up to

@@ -63,8 +63,13 @@ static int64_t token_of(const dlk_mc *mc, const dlk_ask *ask, uint64_t cas)
     return key_of(ask)->form == DLK_MC_SEMAPHORE ? 0 : dlk_mc_token(mc, cas);
 }
 
+/* What a wish points to. */
+typedef struct texts {
+    char owner[DLK_MC_OWNER_MAX], about[DLK_MC_ABOUT_MAX];
+} texts;
+
 static dlk_mc_wish wish_of(const dlk_mc *mc, const dlk_ask *ask,
-                           const dlk_mc_reply *reply, char owner[DLK_MC_OWNER_MAX])
+                           const dlk_mc_reply *reply, texts *room)
 {
     int64_t clock = clock_of(ask);
     return (dlk_mc_wish){
@@ -73,8 +78,8 @@ static dlk_mc_wish wish_of(const dlk_mc *mc, const dlk_ask *ask,
         .shared = ask->shared,
         .take = ask->take,
         .permits = dlk_settings_int(ask->key->settings, DLK_KEY_LOCK_PERMITS),
-        .owner = dlk_mc_owner(mc, ask->number, owner),
-        .about = dlk_mc_about(mc, ask),
+        .owner = dlk_mc_owner(mc, ask->number, room->owner),
+        .about = dlk_mc_about(mc, ask, room->about),
         .text = ask->text,
         .now = clock,
         .until = clock + dlk_mc_seconds(ask->ttl_ms),
@@ -99,7 +104,7 @@ static void carry_out(dlk_mc *mc, dlk_ask *ask, const dlk_mc_plan *plan,
 
 static bool take_item(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
 {
-    char owner[DLK_MC_OWNER_MAX];
+    texts room;
     const dlk_mc_text value = {reply->text, reply->size};
     if (reply->kind != DLK_MC_VALUE && reply->kind != DLK_MC_GONE)
         return false;
@@ -115,7 +120,7 @@ static bool take_item(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
                                      mc->place));
         return true;
     }
-    dlk_mc_wish wish = wish_of(mc, ask, reply, owner);
+    dlk_mc_wish wish = wish_of(mc, ask, reply, &room);
     dlk_buf_clear(&mc->value);
     dlk_mc_plan plan = dlk_mc_record_plan(
         &wish, reply->kind == DLK_MC_VALUE ? &value : NULL, &mc->value);
@@ -161,10 +166,10 @@ static bool take_stored(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
  * found it over. The number is theirs then, and ours is in the line. */
 static bool take_readback(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
 {
-    char owner[DLK_MC_OWNER_MAX];
+    texts room;
     if (reply->kind != DLK_MC_VALUE && reply->kind != DLK_MC_GONE)
         return false;
-    dlk_mc_wish wish = wish_of(mc, ask, reply, owner);
+    dlk_mc_wish wish = wish_of(mc, ask, reply, &room);
     dlk_mc_record record = dlk_mc_record_of((dlk_mc_text){reply->text, reply->size});
     dlk_mc_holder holder = {.token = 0};
     bool gives = ask->verb == DLK_RELEASE || ask->verb == DLK_BREAK;

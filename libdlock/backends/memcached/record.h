@@ -11,6 +11,8 @@
  * A token is made of the number (cas) of the store that granted the lock, which the server chooses.
  * So it stands there as 0 until the next store: until then the item's number is that one.
  *
+ * <about> of the others is who holds it (client.name), and behind a tab what it shows (lock.data).
+ *
  * Anything else was put there by somebody else, and holds the name as long as it is there.
  *
  * Why an item with lines: memcached changes one item at a time, and tells nobody who holds what.

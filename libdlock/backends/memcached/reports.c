@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static void give_info(dlk_mc *mc, dlk_ask *ask, dlock_info *info)
 {
@@ -32,6 +33,16 @@ static void add_text(dlock_info *info, dlk_mc_text text, const char *what, int64
     dlk_info_add_text(info, copy, "holders.%" PRId64 ".%s", holder, what);
 }
 
+/* "<client>" or "<client><tab><data>". */
+static void add_about(dlock_info *info, dlk_mc_text about, int64_t holder)
+{
+    const char *tab = about.size ? memchr(about.data, '\t', about.size) : NULL;
+    size_t size = tab ? (size_t)(tab - about.data) : about.size;
+    add_text(info, (dlk_mc_text){about.data, size}, "client", holder);
+    if (tab)
+        add_text(info, (dlk_mc_text){tab + 1, about.size - size - 1}, "data", holder);
+}
+
 static void add_holder(dlock_info *info, const dlk_mc_holder *holder, int64_t left_ms,
                        bool election, int64_t number)
 {
@@ -41,7 +52,10 @@ static void add_holder(dlock_info *info, const dlk_mc_holder *holder, int64_t le
     if (left_ms >= 0)
         dlk_info_add_int(info, left_ms, "holders.%" PRId64 ".remaining_ms", number);
     dlk_info_add_int(info, holder->take, "holders.%" PRId64 ".count", number);
-    add_text(info, holder->about, election ? "data" : "client", number);
+    if (election)
+        add_text(info, holder->about, "data", number);
+    else
+        add_about(info, holder->about, number);
 }
 
 /* What @p reply, the item, says of its holders by @p clock, the server's. Answers how long the

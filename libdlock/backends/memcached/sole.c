@@ -50,9 +50,9 @@ static int64_t seconds_for(const dlk_ask *ask, int64_t now)
 /* @p token: what an earlier store has granted, or 0. */
 static void store(dlk_mc *mc, dlk_ask *ask, int64_t seconds, uint64_t cas, int64_t token)
 {
-    char owner[DLK_MC_OWNER_MAX];
+    char owner[DLK_MC_OWNER_MAX], about[DLK_MC_ABOUT_MAX];
     const dlk_mc_holder holder = {.owner = dlk_mc_owner(mc, ask->number, owner),
-                                  .about = dlk_mc_about(mc, ask),
+                                  .about = dlk_mc_about(mc, ask, about),
                                   .token = token};
     dlk_buf_clear(&mc->value);
     if (!dlk_mc_put_sole(&mc->value, key_of(ask)->form, &holder))

@@ -41,7 +41,7 @@ static void more_of_election(const struct dlk_redis *redis, const dlk_ask *ask,
 {
     (void)redis;
     (void)room;
-    args[0] = dlk_arg_text(dlk_settings_text(ask->key->settings, DLK_KEY_LOCK_DATA));
+    args[0] = dlk_arg_text(dlk_ask_data(ask));
 }
 
 static const dlk_redis_form redisson[] = {

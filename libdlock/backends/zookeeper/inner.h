@@ -120,6 +120,7 @@ struct dlk_zk_seat {
     int64_t since; /* the proof by which it was granted */
     dlk_zk_node nodes[DLK_ZK_STEPS];
     dlk_zk_node side; /* a downgrade's read node while it is made */
+    char *data;       /* what its nodes show; NULL: nothing */
     dlk_ask *take, *give, *keep, *verify;
 };
 

@@ -36,7 +36,7 @@ char *dlk_zk_node_data(const dlk_zk_node *node)
 {
     const dlk_zk_seat *seat = node->seat;
     const dlk_host *host = seat->zk->base.host;
-    const char *data = dlk_settings_text(seat->home->key->settings, DLK_KEY_LOCK_DATA);
+    const char *data = seat->data ? seat->data : "";
     char *text = NULL, token[24] = "";
     if (node == &seat->side)
         (void)snprintf(token, sizeof(token), " %" PRId64, seat->token);

@@ -29,9 +29,12 @@ dlk_zk_seat *dlk_zk_seat_find(const dlk_key *key, uint64_t number)
 static dlk_zk_seat *new_seat(dlk_zk *zk, const dlk_ask *ask)
 {
     dlk_zk_key *key = dlk_zk_key_of(ask->key);
+    const char *data = dlk_ask_data(ask);
     dlk_zk_seat *seat = calloc(1, sizeof(*seat));
-    if (!seat)
+    if (!seat || (data[0] && !(seat->data = strdup(data)))) {
+        free(seat);
         return NULL;
+    }
     seat->zk = zk;
     seat->home = key;
     key->refs++;
@@ -55,6 +58,7 @@ void dlk_zk_seat_free(dlk_zk_seat *seat)
     dlk_list_remove(&seat->all);
     dlk_list_remove(&seat->of_key);
     dlk_zk_key_unref(seat->home);
+    free(seat->data);
     free(seat);
 }
 
