@@ -114,6 +114,14 @@ static void silent(void)
     service_answers(0);
 }
 
+/* … and two requests are under way. */
+static void two_unanswered(void)
+{
+    silent();
+    ops[0] = dlock_lock_acquire_start(locks[0], DLOCK_FOREVER);
+    ops[1] = dlock_lock_acquire_start(locks[1], DLOCK_FOREVER);
+}
+
 static void wait_in_silence(void)
 {
     dlock_hold *hold;
@@ -454,6 +462,11 @@ const scene scenes[] = {
      .set_up = one_more_answer,
      .actors = {wait_for_the_first, start_10},
      OF_TWO},
+    {.name = "no_deadline_is_told_late_though_nobody_answers",
+     .takeover = 2,
+     .set_up = two_unanswered,
+     .actors = {start_10},
+     OF_TWO},
     {.name = "a_loss_is_told_in_time",
      .set_up = ends_in_100,
      .actors = {hear_of_the_loss, wait_110_elsewhere},
@@ -486,6 +499,11 @@ const scene scenes[] = {
      OF_TWO},
     {.name = "a_cancel_ends_the_wait",
      .set_up = with_others,
+     .actors = {wait_until_cancelled, cancel_it},
+     .at_once = true,
+     OF_TWO},
+    {.name = "a_cancel_ends_the_wait_though_nobody_answers",
+     .set_up = silent,
      .actors = {wait_until_cancelled, cancel_it},
      .at_once = true,
      OF_TWO},
@@ -524,6 +542,10 @@ const scene scenes[] = {
      .check = nothing_held_there,
      .at_once = true,
      OF_THREE},
+    {.name = "closing_ends_a_wait_though_nobody_answers",
+     .set_up = silent,
+     .actors = {wait_until_closed, close_client},
+     OF_TWO},
     {.name = "several_locks_of_two_clients_are_had_at_last",
      .set_up = of_two_clients,
      .actors = {start_both, use_others_b},
