@@ -12,15 +12,16 @@ import sys
 import tempfile
 import time
 
-# Of a hundred. What is fast gets most; the API opens clients and starts threads each time.
-SHARES = {'uri': 26, 'conf': 3, 'name': 31, 'memcached': 5, 'resp': 27, 'image': 2, 'ticket': 4,
-          'api': 2}
+# Of a thousand. What is fast gets most; the API opens clients and starts threads each time, and others
+# connect to servers.
+SHARES = {'uri': 258, 'conf': 30, 'name': 310, 'memcached': 50, 'resp': 270, 'image': 20,
+          'ticket': 40, 'api': 20, 'sentinel': 2}
 PIECE = 700_000       # executions of one process; a target with more runs in several, by seed
-SLOWEST_FIRST = ['api', 'conf', 'image', 'resp', 'uri', 'ticket', 'memcached', 'name']
+SLOWEST_FIRST = ['sentinel', 'api', 'conf', 'image', 'resp', 'uri', 'ticket', 'memcached', 'name']
 
 CORPUS, TOTAL = sys.argv[1], int(float(sys.argv[2]) * 1_000_000)
 PROGRAMS = dict(arg.split('=', 1) for arg in sys.argv[3:])
-PIECES_AT_LEAST = {'api': 4, 'image': 2, 'conf': 2}
+PIECES_AT_LEAST = {'sentinel': 2, 'api': 4, 'image': 2, 'conf': 2}
 # The short runs of `make test` look for uses after return; here it would take half of the time.
 ENV = {**os.environ, 'ASAN_OPTIONS': 'detect_stack_use_after_return=0'}
 
@@ -28,7 +29,7 @@ ENV = {**os.environ, 'ASAN_OPTIONS': 'detect_stack_use_after_return=0'}
 def pieces():
     """(target, executions, seed), the slow ones first so that none is left alone at the end."""
     for name in (name for name in SLOWEST_FIRST if name in PROGRAMS):
-        execs = TOTAL * SHARES[name] // 100
+        execs = TOTAL * SHARES[name] // 1000
         count = max(-(-execs // PIECE), PIECES_AT_LEAST.get(name, 1))
         for seed in range(count):
             yield name, -(-execs // count), seed + 1

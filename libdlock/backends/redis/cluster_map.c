@@ -186,6 +186,8 @@ static bool is_range(const dlk_resp *range)
            is_number(&items[0], 0, DLK_SLOTS - 1) &&
            is_number(&items[1], items[0].integer, DLK_SLOTS - 1) &&
            items[2].type == DLK_RESP_ARRAY && items[2].count >= 2 &&
+           (items[2].items[0].type != DLK_RESP_TEXT ||
+            dlk_resp_plain(&items[2].items[0])) &&
            is_number(&items[2].items[1], 0, UINT16_MAX);
 }
 

@@ -56,6 +56,12 @@ bool dlk_resp_begins(const dlk_resp *resp, const char *word);
 /* All digits, and in the range of a positive int64_t. */
 bool dlk_resp_decimal(const dlk_resp *resp, int64_t *ret);
 
+/* A text without a NUL inside, which would be its end to whoever takes it for a string. */
+static inline bool dlk_resp_plain(const dlk_resp *resp)
+{
+    return resp->type == DLK_RESP_TEXT && strlen(resp->text) == resp->size;
+}
+
 /* One argument of a command. */
 typedef struct dlk_arg {
     const char *data;

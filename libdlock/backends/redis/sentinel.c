@@ -302,8 +302,7 @@ static dlock_error *take_address(sentinel *one, const dlk_resp *reply)
     } else if (reply->type == DLK_RESP_NIL) {
         one->says = KNOWS_NOT;
     } else if (reply->type == DLK_RESP_ARRAY && reply->count == 2 &&
-               reply->items[0].type == DLK_RESP_TEXT &&
-               reply->items[1].type == DLK_RESP_TEXT) {
+               dlk_resp_plain(&reply->items[0]) && dlk_resp_plain(&reply->items[1])) {
         names(one, reply->items[0].text, reply->items[1].text);
     } else {
         return dlk_error_make(DLOCK_EPROTO, "redis: sentinel %s answers with nonsense",
