@@ -565,6 +565,7 @@ static bool park(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
     curl_slist_free_all(call->headers);
     call->headers = NULL;
     call->why[0] = '\0';
+    call->begun = false; /* that one was answered */
     call->sent_at = now;
     dlk_list_append(&et->parked, &call->link);
     sign_on(et, now);

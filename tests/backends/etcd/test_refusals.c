@@ -150,6 +150,52 @@ TEST(users_have_the_rights_of_their_roles_and_a_new_token_when_the_old_is_gone)
     etcd_server_stop(&server);
 }
 
+/* How often somebody has said who it is. */
+static int signed_on(const etcd_server *server)
+{
+    static const char line[] = "grpc_server_handled_total{grpc_code=\"OK\",grpc_method="
+                               "\"Authenticate\"";
+    const char *at = strstr(etcd_server_say(server, "/metrics", " "), line);
+    at = at ? strchr(at, '}') : NULL;
+    return at ? atoi(at + 1) : 0;
+}
+
+static int64_t reconnects(dlock_client *client)
+{
+    DLOCK_AUTO(dlock_info) stats = NULL;
+    const char *text = NULL;
+    if (dlock_client_stats(client, &stats, NULL) == DLOCK_OK)
+        text = dlock_info_get(stats, "reconnects");
+    return text ? atoll(text) : -1;
+}
+
+/* What was refused for it goes out once more with the new one, over the same connection. */
+TEST(a_token_that_has_expired_costs_no_connection)
+{
+    etcd_server server;
+    char uri[128];
+    dlock_client *client = NULL;
+    if (!etcd_server_available() || !etcd_server_start(&server, "--auth-token-ttl=1"))
+        return;
+    CHECK(make_users(&server));
+    snprintf(uri, sizeof(uri),
+             "etcd://locker:pa%%20ss@127.0.0.1:%d?lock.ttl_ms=60000"
+             "&client.connect_ms=30000&client.timeout_ms=30000",
+             server.port);
+    CHECK_EQ_INT(dlock_client_open(uri, NULL, &client, NULL), DLOCK_OK);
+    int before = signed_on(&server);
+    CHECK(before > 0);
+    for (int idle = 1; signed_on(&server) == before && idle < 10; idle++) {
+        for (int i = 0; i < 250 * idle; i++) /* an unused one expires, whenever that is */
+            world_nap();
+        CHECK(takes(client, "mine/a", DLOCK_OK));
+    }
+    CHECK(signed_on(&server) > before);
+    CHECK_EQ_INT(reconnects(client), 0);
+    dlock_client_free(client);
+    etcd_server_stop(&server);
+}
+
 TEST(a_user_where_there_are_none_is_refused)
 {
     BEGIN();
