@@ -33,6 +33,10 @@ void dlk_tls_describe(const dlk_stream *stream, char *text, size_t size,
                       int64_t *ret_valid_until);
 /* Whether the other side has not said a word so far. Any thread. */
 bool dlk_tls_unanswered(const dlk_stream *stream);
+/* For who has TLS by another library that uses OpenSSL, in our words: why a certificate isn't accepted
+ * (X509_V_ERR_…), and what an error of the queue comes to. NULL: we have none. */
+const char *dlk_tls_verdict(long verify);
+const char *dlk_tls_reason(unsigned long error);
 /* Whether the handshake continued an earlier session. */
 bool dlk_tls_resumed(const dlk_stream *stream);
 

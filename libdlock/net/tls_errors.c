@@ -9,6 +9,11 @@
 #include <string.h>
 #include <time.h>
 
+#define UNTRUSTED                                                                        \
+    "its certificate comes from an authority that is not trusted (tls.ca_file)"
+#define NO_TLS                                                                           \
+    "it answers without TLS: use a URI without it, or the server's port for TLS"
+
 /* Of two reasons the first counts. Whatever comes from a certificate may be anything. */
 static __attribute__((format(printf, 3, 4))) void say(dlk_tls_coat *coat, dlock_err code,
                                                       const char *format, ...)
@@ -89,6 +94,34 @@ static void judge_dates(dlk_tls_coat *coat, const X509 *certificate, int depth,
             date_of(X509_get0_notAfter(certificate), date));
 }
 
+/* For who knows no more than the number. */
+static const struct {
+    int error;
+    const char *text;
+} verdicts[] = {
+    {X509_V_ERR_CERT_HAS_EXPIRED, "its certificate has expired"},
+    {X509_V_ERR_CERT_NOT_YET_VALID, "its certificate is not valid yet"},
+    {X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
+     "its certificate is self-signed and not one that tls.ca_file trusts"},
+    {X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, UNTRUSTED},
+    {X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, UNTRUSTED},
+    {X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, UNTRUSTED},
+    {X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, UNTRUSTED},
+    {X509_V_ERR_CERT_REVOKED, "its certificate was revoked (tls.crl_file)"},
+    {X509_V_ERR_UNABLE_TO_GET_CRL,
+     "tls.crl_file has no list of the authority that issued its certificate"},
+    {X509_V_ERR_CRL_HAS_EXPIRED, "the list in tls.crl_file has expired: whether its "
+                                 "certificate was revoked is unknown"},
+};
+
+const char *dlk_tls_verdict(long verify)
+{
+    for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++)
+        if (verdicts[i].error == verify)
+            return verdicts[i].text;
+    return X509_verify_cert_error_string(verify);
+}
+
 int dlk_tls_judge(int accepted, X509_STORE_CTX *store)
 {
     const SSL *ssl =
@@ -107,15 +140,11 @@ int dlk_tls_judge(int accepted, X509_STORE_CTX *store)
         judge_dates(coat, certificate, depth, error == X509_V_ERR_CERT_NOT_YET_VALID);
         break;
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-        say(coat, DLOCK_EACCES,
-            "its certificate is self-signed and not one that tls.ca_file trusts");
-        break;
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-        say(coat, DLOCK_EACCES,
-            "its certificate comes from an authority that is not trusted (tls.ca_file)");
+        say(coat, DLOCK_EACCES, "%s", dlk_tls_verdict(error));
         break;
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
@@ -179,6 +208,18 @@ static const meaning meanings[] = {
      "the server reports an error of its own in the TLS handshake"},
 };
 
+const char *dlk_tls_reason(unsigned long error)
+{
+    if (ERR_GET_LIB(error) == ERR_LIB_SSL &&
+        ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER)
+        return NO_TLS; /* of a record: it is none */
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+        if (ERR_GET_LIB(error) == ERR_LIB_SSL &&
+            meanings[i].reason == ERR_GET_REASON(error))
+            return meanings[i].text;
+    return ERR_reason_error_string(error);
+}
+
 enum { RECORD_ALERT = 0x15, RECORD_HANDSHAKE = 0x16 };
 
 void dlk_tls_explain(dlk_tls_coat *coat)
@@ -189,8 +230,7 @@ void dlk_tls_explain(dlk_tls_coat *coat)
         say(coat, DLOCK_ENOMEM, "TLS: out of memory");
     if (atomic_load(&coat->heard) && coat->first != RECORD_ALERT &&
         coat->first != RECORD_HANDSHAKE)
-        say(coat, DLOCK_EPROTO,
-            "it answers without TLS: use a URI without it, or the server's port for TLS");
+        say(coat, DLOCK_EPROTO, NO_TLS);
     for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
         if (meanings[i].reason == reason)
             say(coat, meanings[i].code, "%s", meanings[i].text);

@@ -51,3 +51,15 @@ bool dlk_tls_resumed(const dlk_stream *stream)
     (void)stream;
     return false;
 }
+
+const char *dlk_tls_verdict(long verify)
+{
+    (void)verify;
+    return NULL;
+}
+
+const char *dlk_tls_reason(unsigned long error)
+{
+    (void)error;
+    return NULL;
+}

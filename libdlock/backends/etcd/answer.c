@@ -3,7 +3,11 @@
 
 #include "util/error.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* As long as a host's name may be, with brackets and a port. */
+#define PLACE_MAX 264
 
 /* gRPC's codes, as the gateway passes them on. */
 enum {
@@ -38,8 +42,49 @@ static const char *words_of(const dlk_etcd_call *call)
         text = dlk_json_text(unwrap(call), "error");
     if (text[0])
         return text;
-    return call->code != CURLE_OK && call->why[0] ? call->why
-                                                  : curl_easy_strerror(call->code);
+    return call->why[0] ? call->why : "no answer";
+}
+
+/* What a request is for, by its path. */
+static const char *what_of(const dlk_etcd_call *call)
+{
+    static const struct {
+        const char *path, *what;
+    } all[] = {
+        {"/v3/auth/authenticate", "sign on"},
+        {"/v3/lease/grant", "get a lease"},
+        {"/v3/lease/keepalive", "renew the lease"},
+        {"/v3/kv/range", "read keys"},
+        {"/v3/kv/txn", "use keys"},
+        {"/v3/cluster/member/list", "list members"},
+        {"/v3/maintenance/status", "ask for its state"},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        if (strcmp(all[i].path, call->path) == 0)
+            return all[i].what;
+    return "ask";
+}
+
+/* "host:port", "[address]:port". */
+static const char *place_of(const dlk_etcd *et, char text[PLACE_MAX])
+{
+    const char *host = dlk_etcd_host(et);
+    bool six = strchr(host, ':') != NULL;
+    snprintf(text, PLACE_MAX, "%s%s%s:%u", six ? "[" : "", host, six ? "]" : "",
+             et->hosts[et->host].port);
+    return text;
+}
+
+static dlock_error *no_answer(const dlk_etcd *et, const dlk_etcd_call *call,
+                              dlock_err code, const char *what)
+{
+    char place[PLACE_MAX], status[64];
+    if (call->epoch != et->epoch) /* whose it was isn't known any more */
+        return dlk_error_make(code, "etcd: can't %s: the connection was given up", what);
+    snprintf(status, sizeof(status), "it answers with status %ld", call->status);
+    bool silent = !call->status || call->json || call->why[0];
+    return dlk_error_make(code, "etcd: can't %s at %s: %s", what, place_of(et, place),
+                          silent ? words_of(call) : status);
 }
 
 bool dlk_etcd_says(const dlk_etcd_call *call, const char *words)
@@ -50,25 +95,26 @@ bool dlk_etcd_says(const dlk_etcd_call *call, const char *words)
 dlock_error *dlk_etcd_error(const dlk_etcd *et, const dlk_etcd_call *call,
                             const char *what)
 {
-    const char *host = dlk_etcd_host(et);
+    char place[PLACE_MAX];
+    what = what ? what : what_of(call);
     if (call->no_memory || call->code == CURLE_OUT_OF_MEMORY)
         return dlk_error_make(DLOCK_ENOMEM, "etcd: no memory for a request");
-    unsigned port = et->hosts[et->host].port;
+    (void)place_of(et, place);
     dlock_error *error = NULL;
     switch (call->end) {
     case DLK_ETCD_DENIED:
     case DLK_ETCD_NO_TOKEN:
         if (et->user)
-            error = dlk_error_make(DLOCK_EACCES, "etcd: user %s may not %s: %s", et->user,
-                                   what, words_of(call));
+            error = dlk_error_make(DLOCK_EACCES, "etcd: user %s may not %s at %s: %s",
+                                   et->user, what, place, words_of(call));
         else
-            error =
-                dlk_error_make(DLOCK_EACCES, "etcd: may not %s without auth.username: %s",
-                               what, words_of(call));
+            error = dlk_error_make(DLOCK_EACCES,
+                                   "etcd: may not %s at %s without auth.username: %s",
+                                   what, place, words_of(call));
         break;
     case DLK_ETCD_BUSY:
-        error = dlk_error_make(DLOCK_EUNAVAIL, "etcd: can't %s now: %s", what,
-                               words_of(call));
+        error = dlk_error_make(DLOCK_EUNAVAIL, "etcd: can't %s at %s now: %s", what,
+                               place, words_of(call));
         break;
     case DLK_ETCD_NO_LEASE:
         error = dlk_error_make(DLOCK_EUNAVAIL, "etcd: the lease has expired, or somebody "
@@ -78,23 +124,20 @@ dlock_error *dlk_etcd_error(const dlk_etcd *et, const dlk_etcd_call *call,
         if (call->status == 404 && !json_is_object(call->json))
             error = dlk_error_make(
                 DLOCK_EPROTO,
-                "etcd: %s:%u has no %s: its JSON gateway is switched off "
+                "etcd: %s has no %s: its JSON gateway is switched off "
                 "(--enable-grpc-gateway=false), or this is no etcd of 3.4 or newer",
-                host, port, call->path);
+                place, call->path);
         else if (call->code != CURLE_OK)
-            error = dlk_error_make(DLOCK_EPROTO, "etcd: %s:%u: %s", host, port,
-                                   words_of(call));
+            error = no_answer(et, call, DLOCK_EPROTO, what);
         else
-            error = dlk_error_make(DLOCK_EPROTO, "etcd: %s:%u won't %s: status %ld, %s",
-                                   host, port, what, call->status,
+            error = dlk_error_make(DLOCK_EPROTO, "etcd: can't %s at %s: status %ld, %s",
+                                   what, place, call->status,
                                    json_is_object(call->json) ? words_of(call)
                                                               : "which isn't etcd's");
         break;
     case DLK_ETCD_OK:
     case DLK_ETCD_CUT:
-        error = dlk_error_make(DLOCK_EUNAVAIL, "etcd: %s:%u: %s", host, port,
-                               call->epoch == et->epoch ? words_of(call)
-                                                        : "the connection was given up");
+        error = no_answer(et, call, DLOCK_EUNAVAIL, what);
         break;
     }
     return error;

@@ -204,7 +204,8 @@ int64_t dlk_etcd_session_tick(dlk_etcd *et, int64_t now);
 dlk_etcd_end dlk_etcd_judge(const dlk_etcd *et, dlk_etcd_call *call);
 /* Whether the server's words contain these. */
 bool dlk_etcd_says(const dlk_etcd_call *call, const char *words);
-/* Why a call that has ended did so, and whose it was, in words; never NULL. */
+/* Why a call that has ended did so, in words: who, @p what it was asked for (NULL: as its path says),
+ * and what happened; never NULL. */
 dlock_error *dlk_etcd_error(const dlk_etcd *et, const dlk_etcd_call *call,
                             const char *what);
 static inline const char *dlk_etcd_host(const dlk_etcd *et)

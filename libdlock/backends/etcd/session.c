@@ -548,7 +548,9 @@ static void looked_up(dlk_etcd *et, int64_t now)
     if (there)
         dial(et, &found, now);
     else
-        fail(et, dlk_error_make(DLOCK_EUNAVAIL, "etcd: %s: %s", dlk_etcd_host(et), why),
+        fail(et,
+             dlk_error_make(DLOCK_EUNAVAIL, "etcd: can't find %s: %s", dlk_etcd_host(et),
+                            why),
              now);
 }
 
@@ -565,7 +567,7 @@ static bool park(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
     curl_slist_free_all(call->headers);
     call->headers = NULL;
     call->why[0] = '\0';
-    call->begun = false; /* that one was answered */
+    call->begun = call->cut = false; /* that one was answered */
     call->sent_at = now;
     dlk_list_append(&et->parked, &call->link);
     sign_on(et, now);
@@ -602,7 +604,7 @@ void dlk_etcd_receive(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
     if (call->end == DLK_ETCD_NO_TOKEN)
         forget_token(et); /* not even with a new one */
     bool cut = call->end == DLK_ETCD_CUT && call->epoch == et->epoch;
-    dlock_error *why = cut ? dlk_etcd_error(et, call, "answer") : NULL;
+    dlock_error *why = cut ? dlk_etcd_error(et, call, NULL) : NULL;
     if (cut && et->phase >= DLK_ETCD_GREETING)
         fail(et, why, now);
     else

@@ -93,8 +93,10 @@ static int on_send(void *user, char *ip, char *local_ip, int port, int local_por
 {
     dlk_etcd_call *call = user;
     (void)ip, (void)local_ip, (void)port, (void)local_port;
-    if (call->begun)
+    if (call->begun) {
+        call->cut = true;
         return CURL_PREREQFUNC_ABORT;
+    }
     call->begun = true;
     return CURL_PREREQFUNC_OK;
 }
@@ -200,6 +202,9 @@ static void put(dlk_etcd_wire *wire, dlk_etcd_call *call)
 static void end(dlk_etcd_wire *wire, dlk_etcd_call *call, CURLcode code)
 {
     call->code = code;
+    if (call->easy) /* which outlives the call's buffer */
+        (void)curl_easy_setopt(call->easy, CURLOPT_ERRORBUFFER, NULL);
+    dlk_etcd_explain(wire, call);
     if (call->easy) {
         (void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &call->status);
         (void)curl_multi_remove_handle(wire->multi, call->easy);

@@ -62,10 +62,11 @@ struct dlk_etcd_call {
     struct curl_slist *headers; /* its own, with its token */
     CURLcode code;
     long status;
-    bool fired;     /* a watch has seen something */
-    bool no_memory; /* … for the answer */
-    bool begun;     /* the request may have been sent */
-    char why[CURL_ERROR_SIZE];
+    bool fired;                /* a watch has seen something */
+    bool no_memory;            /* … for the answer */
+    bool begun;                /* the request may have been sent … */
+    bool cut;                  /* … and the connection was cut behind it */
+    char why[CURL_ERROR_SIZE]; /* libcurl's words; from its end on ours (failure.c) */
     dlk_buf answer;
     size_t looked; /* a watch: so much of it has no end of a line */
     json_t *json;  /* or NULL */
@@ -120,6 +121,8 @@ void dlk_etcd_wire_drop(dlk_etcd_wire *wire, dlk_etcd_call *call);
 /* Takes out what is over. */
 void dlk_etcd_wire_take(dlk_etcd_wire *wire, dlk_list *ret);
 void dlk_etcd_call_free(dlk_etcd_call *call);
+/* failure.c: puts into call->why what became of it, while its handle is there. */
+void dlk_etcd_explain(const dlk_etcd_wire *wire, dlk_etcd_call *call);
 /* libcurl's: a piece of the answer has come. Here for the tests. */
 size_t dlk_etcd_call_hears(char *data, size_t one, size_t size, void *user);
 
