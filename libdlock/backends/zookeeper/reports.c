@@ -394,6 +394,24 @@ static void find_first(dlk_zk_report *report, char **children, size_t count)
     report->waiters -= (int64_t)report->count;
 }
 
+/* The first leases, as many as there are permits: one behind them is there before it counts, and
+ * whoever made it waits, or is about to take it back. */
+static void find_leases(dlk_zk_report *report, char **children, size_t count)
+{
+    const dlk_zk_rule *rule = rule_of(report);
+    int64_t permits = report->home->permits;
+    for (size_t i = 0; i < count && (int64_t)i < permits && i < HOLDERS_MAX; i++) {
+        size_t first = i;
+        for (size_t j = i + 1; j < count; j++)
+            if (dlk_zk_before(rule, children[j], children[first]))
+                first = j;
+        char *child = children[first];
+        children[first] = children[i];
+        children[i] = child;
+        add_holder(report, child);
+    }
+}
+
 static void on_children(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_report *report = call->owner;
@@ -415,8 +433,7 @@ static void on_children(dlk_zk_call *call, int64_t now)
         read_holders(report, now);
         return;
     }
-    for (size_t i = 0; i < call->child_count; i++)
-        add_holder(report, call->children[i]);
+    find_leases(report, call->children, call->child_count);
     const dlk_zk_request queue = {.verb = DLK_ZK_CHILDREN,
                                   .path = report->home->parents[0]};
     if (plan->steps < 2 || !dlk_zk_report_send(report, &queue, on_queue, NULL, now))

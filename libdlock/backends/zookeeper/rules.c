@@ -110,9 +110,9 @@ static const char *key_of(const dlk_zk_rule *rule, const char *name)
         name = behind_mark(name, "__READ__");
         return behind_mark(name, "__WRIT__");
     case DLK_SORT_OTHER: /* a pattern's, which ends with the digits */
+    case DLK_SORT_LEASE: /* whose order counts for nobody but who looks at them */
         return digits ? digits : name;
     case DLK_SORT_LOCK:
-    case DLK_SORT_LEASE:
     case DLK_SORT_KLOCK:
     case DLK_SORT_KREAD:
     case DLK_SORT_BRIDGE:
