@@ -19,11 +19,9 @@ import dlock
 import redis
 from dlock.compat.redis import Lock, close
 from redis import exceptions
-from theirs import others
+from theirs import fetched, others
 from world import new_name, shared_redis
 
-TOP = Path(os.environ['DLK_TOP'])
-FOLDER = Path(os.environ['DLK_FOLDER'])
 THEIRS = 'from redis.lock import Lock\n'
 TRIES = 8
 OURS = 'from dlock.compat.redis import Lock\n'
@@ -41,22 +39,10 @@ LEFT_OUT = {
 }
 
 
-def sdist():
-    """Their sources, fetched once."""
-    name = f'redis-{redis.__version__}'
-    found = FOLDER / 'redis-py' / f'{name}.tar.gz'
-    if not found.exists():
-        subprocess.run([TOP / 'tools' / 'fetch', sys.executable, '-m', 'pip', '--quiet',
-                        '--disable-pip-version-check', 'download', '--no-deps',
-                        '--no-binary=redis', '--dest', found.parent,
-                        f'redis=={redis.__version__}'],
-                       stdin=subprocess.DEVNULL, check=True)
-    return found, name
-
-
 def results(folder, names=()):
     """Each test of theirs with its result; of all, or of those with these names."""
-    archive, name = sdist()
+    name = f'redis-{redis.__version__}'
+    archive = fetched('redis', redis.__version__, 'tar.gz')
     with tarfile.open(archive) as tar:
         tar.extractall(folder, [member for member in tar.getmembers()
                                 if member.name.startswith(f'{name}/tests/')])
