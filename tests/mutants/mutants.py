@@ -4,8 +4,8 @@
 The tree is copied into the build folder, and built there. For each area of areas.toml its changes
 (changes.py) are taken in an order that the seed alone decides, until so many lie in lines that the
 area's tests reach; each is put in, what depends on it is built anew, and the tests run, the quickest
-first, up to the first that fails or takes too long. When none does, the program is made to end at
-that line instead: if they don't see that, either, the line is unreached, and doesn't count.
+first, up to the first that fails or takes too long. Before that the program is made to end at that
+line: if they don't see even that, the line is unreached, and doesn't count.
 
 Left out, too: what the compiler refuses, with its warnings, or makes the same code of; and what
 equivalent.txt says changes nothing, with the reason. Each entry there has to be a change that may
@@ -220,12 +220,13 @@ def asked(tests, change, text, names):
             return 'refused', ''
         if new_code and new_code == code:
             return 'same', ''
-        by = tests.seen_by(names)
-        if by is not None:
-            return ('caught', by) if by else ('refused', '')
         place.write_text(trapped(text, change), encoding='utf-8')
+        reached = tests.seen_by(names)
+        if reached is None:
+            return 'unreached', ''
+        place.write_text(changed(text, change), encoding='utf-8')
         by = tests.seen_by(names)
-        return ('unreached', '') if by is None else ('survived', by)
+        return ('survived', reached) if by is None else ('caught', by) if by else ('refused', '')
     finally:
         place.write_text(text, encoding='utf-8')
 
