@@ -32,6 +32,7 @@ from changes import Change, changed, changes, trapped
 
 HERE = Path(__file__).resolve().parent
 SETUP = ['meson', 'setup', '--buildtype=debugoptimized', '-Dwerror=true']
+LONG = {'proof', 'proof-asan', 'soak'}     # the same as others, for minutes
 PATIENCE = 5        # times what a test takes, and
 PATIENCE_S = 20.0   # this much more, is too long
 
@@ -109,7 +110,8 @@ class Tests:
                                check=True, capture_output=True)
         known = json.loads(shown.stdout)
         files = {target['id']: target['filename'] for target in known['targets']}
-        self.all = {test['name']: test for test in known['tests']}
+        self.all = {test['name']: test for test in known['tests']
+                    if not {suite.split(':')[-1] for suite in test['suite']} & LONG}
         for test in self.all.values():
             test['needs'] = [os.path.relpath(file, self.build)
                              for target in test['depends'] for file in files[target]]
@@ -206,12 +208,19 @@ class Tests:
         return None
 
 
+def likely(file, names, first, before):
+    """The tests in their order, those before all others that have seen a bug of the same file, that
+    areas.toml says or that are called like the file or its folder."""
+    parts = {Path(file).stem, Path(file).parent.name}
+    said = {name for part, name in first.items() if part in parts}
+    return sorted(names, key=lambda name: (
+        name not in before, name not in said,
+        not parts & set(name.replace('_', '-').split('-'))))
+
+
 def asked(tests, change, text, names):
     """What becomes of one change: the outcome, and which test saw it."""
     place = tests.tree / change.file
-    # Tests that are called like the file, or its folder, know most of it.
-    parts = {part for part in (place.stem, place.parent.name)}
-    names = sorted(names, key=lambda name: not parts & set(name.replace('_', '-').split('-')))
     try:
         code = tests.code_of(change.file)
         place.write_text(changed(text, change), encoding='utf-8')
@@ -240,6 +249,10 @@ class Results:
             entry = json.loads(line)
             if entry['outcome'] in ('caught', 'same', 'refused') or entry['tree'] == state:
                 self.kept[entry['change']] = entry
+
+    def seers_of(self, file):
+        return {entry['by'] for entry in self.kept.values()
+                if entry['outcome'] == 'caught' and entry['change'].startswith(file + ':')}
 
     def add(self, change, outcome, by, seconds):
         entry = {'change': str(change), 'outcome': outcome, 'by': by, 'tree': self.state,
@@ -270,7 +283,8 @@ def area(name, plan, args, tests, results, reasons):
                 break
             names = names if names is not None else tests.order(plan['tests'])
             began = time.monotonic()
-            outcome, by = asked(tests, change, texts[change.file], names)
+            order = likely(change.file, names, plan.get('first', {}), results.seers_of(change.file))
+            outcome, by = asked(tests, change, texts[change.file], order)
             results.add(change, outcome, by, time.monotonic() - began)
             entry = results.kept[str(change)]
             print(f'# {outcome:9} {entry["seconds"]:6.1f} s  {change.file}:{change.line + 1}  '
