@@ -108,7 +108,8 @@ class BoundedSemaphore(Shape, dlock.aio.Semaphore):
         self.adopt(World.watch.semaphore(name, self.total))
 
     def free(self):
-        return self._watch.inspect().get('permits', self.total)   # unknown before its first use
+        holders = self._watch.inspect().get('holders', ())
+        return self.total - sum(holder.get('count', 1) for holder in holders)
 
     @property
     def _value(self):
