@@ -96,12 +96,12 @@ class Tap:
         return True
 
 
-def go_test(tap, arguments):
+def go_test(tap, folder, arguments, env):
     """Runs it once; returns whether Go was content, and what it said of itself."""
     tap.begin()
     argv = [golang.where(), 'test', '-json', '-count=1', *arguments]
     with tempfile.TemporaryFile('w+') as errors, \
-         subprocess.Popen(argv, cwd=sys.argv[1], env=golang.environment(), text=True,
+         subprocess.Popen(argv, cwd=folder, env=golang.environment(**env), text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=errors) as child:
         for line in child.stdout:
@@ -114,17 +114,22 @@ def go_test(tap, arguments):
         return child.returncode == 0, errors.read()
 
 
-def main():
-    tap = Tap(Watch())
-    golang.fetch(sys.argv[1])
-    *flags, packages = sys.argv[2:]
-    good, wrong = go_test(tap, [*flags, packages])
+def run_all(tap, folder, flags, packages, **env):
+    """Runs it, and again what was void."""
+    good, wrong = go_test(tap, folder, [*flags, packages], env)
     while tap.void:
         again = '|'.join(sorted(test for _, test in tap.void))
-        good, wrong = go_test(tap, [*flags, f'-run=^({again})$', packages])
+        good, wrong = go_test(tap, folder, [*flags, f'-run=^({again})$', packages], env)
     # What has been told already isn't told again.
     if not (good or tap.failures > 0 or tap.late) or tap.number == 0:
         tap.line(False, 'go test runs', [wrong or 'no tests'])
+
+
+def main():
+    tap = Tap(Watch())
+    folder, *flags, packages = sys.argv[1:]
+    golang.fetch(folder)
+    run_all(tap, folder, flags, packages)
     print(f'1..{tap.number}')
     return 1 if tap.failures else 0
 

@@ -8,11 +8,9 @@ swig that makes the generated part.
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import golang
@@ -20,7 +18,6 @@ import tap
 
 BUILD = Path(os.environ['DLK_BUILD'])
 PATH = 'github.com/libdlock/libdlock/bindings/go'
-LIMIT_S = 60
 
 PROGRAM = '''package main
 
@@ -113,25 +110,6 @@ def says(text, *words):
             raise AssertionError(f'no {word!r} in: {text}')
 
 
-def started_redis(work):
-    """At a socket in a temporary folder: that needs no free port."""
-    path = f'{work}/redis'
-    server = subprocess.Popen(
-        ['redis-server', '--port', '0', '--unixsocket', path, '--save', '', '--appendonly', 'no',
-         '--dir', work], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        try:
-            with socket.socket(socket.AF_UNIX) as link:
-                link.connect(path)
-                link.sendall(b'PING\r\n')
-                if link.recv(5) == b'+PONG':
-                    return server, f'redis+unix://{path}'
-        except OSError:
-            time.sleep(0.02)
-    raise AssertionError('redis-server does not answer')
-
-
 def main():
     with tempfile.TemporaryDirectory(prefix='dlock-go-') as folder:
         work = Path(folder)
@@ -139,7 +117,7 @@ def main():
 
         def the_readmes_ten_lines_build_outside_and_run_on_each_service():
             program = world.build()
-            server, redis = started_redis(work)
+            server, redis = golang.started_redis(work)
             try:
                 for url in ('mem:', f'file://{work}/table', redis):
                     tap.equal(url, tap.run([program], env={**world.environment(),

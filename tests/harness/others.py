@@ -67,22 +67,22 @@ class Suite:
                 for part in self.parts]
         if self.whole or any(part.left_out for part in self.parts):
             out += ['', '| left out | of those on | because |', '|---|---|---|']
-        out += [f'| `{name}` | {self.places(name, ours)} | {why} |'
-                for (name, why), ours in self.left_out().items()]
-        out += [f'| all of `{name}` | all | {why} |' for name, why in self.whole.items()]
+        out += [f'| `{theirs}{":" if "." in theirs else "."}{name}` | {self.places(theirs, ours)} '
+                f'| {why} |' for (theirs, name, why), ours in self.left_out().items()]
+        out += [f'| all of {code(name)} | all | {why} |' for name, why in self.whole.items()]
         out += ['', 'Passed:', '', *self.passed()]
         return '\n'.join(out)
 
     def left_out(self):
-        """(name, why) of each, in their order, with the locks of ours that it is about."""
+        """(theirs, name, why) of each, in their order, with the locks of ours that it is about."""
         found = {}
         for part in self.parts:
             for name, why in part.left_out.items():
-                found.setdefault((f'{part.theirs}.{name}', why), []).append(part.ours)
+                found.setdefault((part.theirs, name, why), []).append(part.ours)
         return found
 
-    def places(self, name, ours):
-        run = [part.ours for part in self.parts if f'{part.theirs}.' == name[:len(part.theirs) + 1]]
+    def places(self, theirs, ours):
+        run = [part.ours for part in self.parts if part.theirs == theirs]
         return 'all' if run == ours else '; '.join(ours)
 
     def passed(self):
@@ -98,10 +98,14 @@ class Suite:
 
     def wrong(self):
         """What there is to say against the lists that leave out."""
-        reasons = {**self.whole}
+        reasons = [*self.whole.items()]
         for part in self.parts:
-            reasons |= part.left_out
-        return [f'{name}: no reason' for name, why in reasons.items() if len(why) < REASON_MIN]
+            reasons += part.left_out.items()
+        return [f'{name}: no reason' for name, why in reasons if len(why) < REASON_MIN]
+
+
+def code(names):
+    return ', '.join(f'`{name}`' for name in names.split(', '))
 
 
 def split(text):
@@ -115,6 +119,12 @@ def join(rows, sections):
     titles = sorted(sections, key=str.lower)
     return '\n'.join([INTRO, HEAD + '\n'.join(rows[title] for title in titles), '',
                       *(sections[title].rstrip() + '\n' for title in titles)])
+
+
+def page_version(title):
+    """The version of a suite that the page is of."""
+    found, _ = split(PAGE.read_text(encoding='utf-8') if PAGE.exists() else '')
+    return found[title]['version'] if title in found else None
 
 
 def settle(suite):
