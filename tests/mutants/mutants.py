@@ -5,7 +5,8 @@ The tree is copied into the build folder, and built there. For each area of area
 (changes.py) are taken in an order that the seed alone decides, until so many lie in lines that the
 area's tests reach; each is put in, what depends on it is built anew, and the tests run, the quickest
 first, up to the first that fails or takes too long. Before that the program is made to end at that
-line: if they don't see even that, the line is unreached, and doesn't count.
+line, which says where to begin: those that don't see even that don't reach it, and if none does, the
+line is unreached, and doesn't count.
 
 Left out, too: what the compiler refuses, with its warnings, or makes the same code of; and what
 equivalent.txt says changes nothing, with the reason. Each entry there has to be a change that may
@@ -91,6 +92,10 @@ def sync(source, tree):
     return there.hexdigest()
 
 
+def suites(test):
+    return {suite.split(':')[-1] for suite in test['suite']}
+
+
 class Tests:
     """The programs of the copy: built and run one by one."""
 
@@ -113,7 +118,7 @@ class Tests:
         known = json.loads(shown.stdout)
         files = {target['id']: target['filename'] for target in known['targets']}
         self.all = {test['name']: test for test in known['tests']
-                    if not {suite.split(':')[-1] for suite in test['suite']} & LONG}
+                    if not suites(test) & LONG}
         for test in self.all.values():
             test['needs'] = [os.path.relpath(file, self.build)
                              for target in test['depends'] for file in files[target]]
@@ -195,19 +200,19 @@ class Tests:
         return sorted((name for name in wanted if self.times[name] is not None),
                       key=self.times.get)
 
-    def seen_by(self, names):
-        """The first test that fails, or None; '' when it doesn't build."""
+    def seen_by(self, names, twice=True):
+        """The first test that fails, None, or '' when it doesn't build; and whether it took too long."""
         for name in names:
             if self.make(self.all[name]['needs']):
-                return ''
+                return '', False
             limit = PATIENCE * self.times[name] + PATIENCE_S
             ended, _ = self.run(name, limit)
             # What has its own clocks and servers may fail for other reasons, but hardly twice.
-            if ended == 'failed' and 'unit' not in {s.split(':')[-1] for s in self.all[name]['suite']}:
+            if ended == 'failed' and twice and 'unit' not in suites(self.all[name]):
                 ended, _ = self.run(name, limit)
             if ended != 'passed':
-                return name if ended == 'failed' else f'{name}, which took too long'
-        return None
+                return name, ended == 'too long'
+        return None, False
 
 
 def likely(file, names, first, before):
@@ -232,12 +237,15 @@ def asked(tests, change, text, names):
         if new_code and new_code == code:
             return 'same', ''
         place.write_text(trapped(text, change), encoding='utf-8')
-        reached = tests.seen_by(names)
+        reached, _ = tests.seen_by(names, twice=False)
         if reached is None:
             return 'unreached', ''
         place.write_text(changed(text, change), encoding='utf-8')
-        by = tests.seen_by(names)
-        return ('survived', reached) if by is None else ('caught', by) if by else ('refused', '')
+        # Those before it didn't get there.
+        by, late = tests.seen_by(names[names.index(reached):] if reached else names)
+        if by is None:
+            return 'survived', reached
+        return ('caught', by + ', which took too long' * late) if by else ('refused', '')
     finally:
         place.write_text(text, encoding='utf-8')
 
