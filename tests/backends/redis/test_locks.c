@@ -253,6 +253,27 @@ TEST(an_election_whose_data_was_evicted_has_its_elected_one_still)
     teardown();
 }
 
+/* In time: by the poll they would hear of it, too. */
+TEST(who_waits_to_be_elected_is_told_of_the_end_of_a_term)
+{
+    SETUP();
+    dlk_key *election = world_key_of(&w, DLOCK_ELECTION, "E");
+    CHECK(election != NULL);
+    world_watch(&w, election, true);
+    AWAIT(&w, w.notices == 1); /* subscribed */
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, election, 1, NULL), DLK_YES);
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, election, 1, NULL), DLK_YES);
+    AWAIT(&w, w.notices == 2); /* resigned */
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, election, 2, NULL), DLK_YES);
+    CHECK_EQ_INT(world_do(&w, DLK_BREAK, election, 0, NULL), DLK_YES);
+    AWAIT(&w, w.notices == 3); /* deposed */
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, election, 2, NULL), DLK_NOT_OURS);
+    CHECK(w.noticed == election);
+    world_watch(&w, election, false);
+    world_forget(&w, election);
+    teardown();
+}
+
 TEST(a_mutex_is_no_election_whatever_was_evicted)
 {
     SETUP();
