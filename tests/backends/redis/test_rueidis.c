@@ -85,6 +85,24 @@ TEST(who_has_most_keys_excludes_and_who_has_few_does_not)
     teardown();
 }
 
+TEST(a_renewal_makes_each_key_last_as_long_as_the_lease_and_no_longer)
+{
+    if (!set_up("2"))
+        return;
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    redis_server_call(&server, "PEXPIRE rueidislock:0:L 3000");
+    redis_server_call(&server, "PEXPIRE rueidislock:1:L 3000");
+    dlk_ask renew = world_make(&w, DLK_RENEW, key, 1);
+    renew.most_ms = 60000;
+    world_ask(&w, &renew);
+    CHECK_EQ_INT(world_await(&w, &renew), DLK_YES);
+    for (int i = 0; i < 3; i++) {
+        int64_t left = atoll(redis_server_call(&server, "PTTL rueidislock:%d:L", i));
+        CHECK(left > 3000 && left <= renew.ttl_ms);
+    }
+    teardown();
+}
+
 TEST(whoever_has_lost_most_keys_has_lost_the_lock)
 {
     if (!set_up("2"))
