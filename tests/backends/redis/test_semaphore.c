@@ -410,6 +410,20 @@ TEST(more_permits_than_there_are_is_no_endless_wait)
     teardown();
 }
 
+/* Redisson's reducePermits leaves less than none. */
+TEST(as_many_permits_as_redisson_can_count_are_counted_on_both_sides_of_none)
+{
+    if (!set_up("0", "plain"))
+        return;
+    redis_server_call(&server, "SET S -2147483648");
+    CHECK_EQ_INT(acquire(1), DLK_HELD);
+    CHECK_EQ_INT(free_permits(), INT32_MIN);
+    redis_server_call(&server, "SET S 2147483647");
+    CHECK_EQ_INT(acquire(1), DLK_YES);
+    CHECK_EQ_INT(free_permits(), INT32_MAX - 1);
+    teardown();
+}
+
 TEST(what_is_no_semaphore_is_refused_and_stays)
 {
     static const struct {
