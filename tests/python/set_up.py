@@ -5,6 +5,7 @@
                     without a network
     FOLDER/venv     what requirements.txt pins, and the wheel
     FOLDER/fresh    the wheel alone, as a user has it: not even pip
+    FOLDER/theirs   releases of others whose own tests are run
 
 Nothing is done while the sources are as they were the last time.
 """
@@ -14,6 +15,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import fetched
 
 HERE = Path(__file__).resolve().parent
 LEFT_OUT = shutil.ignore_patterns('.git', 'build*', '.cache', '__pycache__')
@@ -40,7 +43,7 @@ def fingerprint(top):
                                      'README.md')]
     for folder in ('libdlock', 'bindings/python', 'bindings/swig', 'pkgconfig'):
         names += sorted(filter(is_source, (top / folder).rglob('*')))
-    names += [HERE / 'requirements.txt', Path(__file__).resolve()]
+    names += [HERE / 'requirements.txt', HERE / 'fetched.py', Path(__file__).resolve()]
     text = hashlib.sha256(sys.version.encode())
     for name in names:
         text.update(f'{name}\0'.encode() + name.read_bytes())
@@ -78,6 +81,9 @@ def make_all(top, folder):
     pip = [python, '-m', 'pip', '--disable-pip-version-check', '--quiet']
     run([top / 'tools' / 'fetch', *pip, 'install', '--only-binary=:all:', '-r',
          HERE / 'requirements.txt'])
+    for name in fetched.RELEASES:
+        if not fetched.found(folder, name):
+            run(fetched.fetching(top, folder, python, name))
     env = {**os.environ, 'PATH': f'{tools}:{os.environ["PATH"]}'}
     for name in ('CC', 'CXX', 'CFLAGS', 'LDFLAGS'):
         env.pop(name, None)

@@ -5,18 +5,22 @@ is one of ours: its clients make our locks where kazoo's make kazoo's.
 """
 import atexit
 import itertools
+import os
 import re
 import sys
 import threading
 import time
 import types
 import unittest
+from pathlib import Path
 
-from theirs import Suite, Theirs, fetched, page_last
+import fetched
+from theirs import Suite, Theirs, page_last
 from world import LIMIT_S, new_name, shared_redis, wait_until
 
-VERSION = '2.11.0'   # that of the tests of interoperation, too
-sys.path.insert(0, str(fetched('kazoo', VERSION, 'whl')))   # before dlock looks for kazoo
+FOLDER = Path(os.environ['DLK_FOLDER'])
+VERSION, _ = fetched.RELEASES['kazoo']
+sys.path.insert(0, str(fetched.found(FOLDER, 'kazoo')))   # before dlock looks for kazoo
 
 import dlock  # noqa: E402
 import kazoo.client  # noqa: E402
@@ -161,7 +165,7 @@ SUITE = Suite(
                            'tests of its own, `tests/backends/zookeeper/test_rules.c`'})
 LINE = ('wants to see in the line on the server those who wait in one client; there a client has one '
         'place for each lock. It is run with a client for each')
-NAMES = ('wants the identifiers of those who hold and wait, which only ZooKeeper has')
+NAMES = ('wants the identifiers of those who hold and wait, which a Redis doesn\'t keep')
 SESSION = 'ends ZooKeeper\'s session, and there is none; it is run on ZooKeeper'
 NODE_DATA = ('writes into the node in which kazoo keeps the number of leases; ours keeps it in no node')
 EPHEMERAL = {

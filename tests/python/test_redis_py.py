@@ -16,12 +16,14 @@ import xml.etree.ElementTree as xml
 from pathlib import Path
 
 import dlock
+import fetched
 import redis
 from dlock.compat.redis import Lock, close
 from redis import exceptions
-from theirs import fetched, others
+from theirs import others
 from world import new_name, shared_redis
 
+FOLDER = Path(os.environ['DLK_FOLDER'])
 THEIRS = 'from redis.lock import Lock\n'
 TRIES = 8
 OURS = 'from dlock.compat.redis import Lock\n'
@@ -42,8 +44,7 @@ LEFT_OUT = {
 def results(folder, names=()):
     """Each test of theirs with its result; of all, or of those with these names."""
     name = f'redis-{redis.__version__}'
-    archive = fetched('redis', redis.__version__, 'tar.gz')
-    with tarfile.open(archive) as tar:
+    with tarfile.open(fetched.found(FOLDER, 'redis')) as tar:
         tar.extractall(folder, [member for member in tar.getmembers()
                                 if member.name.startswith(f'{name}/tests/')])
     file = folder / name / 'tests' / 'test_lock.py'

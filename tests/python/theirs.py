@@ -4,32 +4,12 @@ tests/harness/others.py writes.
 A class of theirs is adapted by a subclass that has Theirs first among its bases, and made known to
 its suite by suite.add(class). The last test of a program is the page.
 """
-import os
-import subprocess
 import sys
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'harness'))
 import others  # noqa: E402
-
-
-TOP, FOLDER = Path(os.environ['DLK_TOP']), Path(os.environ['DLK_FOLDER'])
-
-
-def fetched(name, version, ending):
-    """A release from the Python index, fetched once: its sdist (tar.gz), or its wheel (whl)."""
-    folder = FOLDER / 'theirs'
-    kind = '--only-binary=:all:' if ending == 'whl' else f'--no-binary={name}'
-
-    def there():
-        return next(folder.glob(f'{name}-{version}*.{ending}'), None)
-
-    if not there():
-        subprocess.run([TOP / 'tools' / 'fetch', sys.executable, '-m', 'pip', '--quiet',
-                        '--disable-pip-version-check', 'download', '--no-deps', kind, '--dest',
-                        folder, f'{name}=={version}'], stdin=subprocess.DEVNULL, check=True)
-    return there()
 
 
 class Theirs:

@@ -13,7 +13,9 @@ different:
 - ``is_acquired`` is False again when the lock was lost; kazoo's stays True. ``release()`` is False
   then.
 - ``ephemeral=False`` is refused: a lock that its holder's death doesn't end has no holder.
-- ``contenders()`` knows the identifiers of the holders; those of the waiters are empty texts.
+- ``contenders()`` knows the identifiers of the holders, where the service keeps them (Redis
+  doesn't); those of the waiters are empty texts. What kazoo's own ``contenders()`` reads from a
+  node of ours has the identifier behind two lines of our own.
 - ``Semaphore`` needs a service that has semaphores; ``zookeeper_layout='kazoo'`` hasn't in this
   version: NotSupportedError.
 - ``extra_lock_patterns`` must be empty: which nodes count, ``zookeeper_layout`` says.
