@@ -116,6 +116,8 @@ struct dlk_zk_seat {
     int step;  /* the node that we work on */
     bool shared, granted, leaving, new_place;
     bool sided; /* its side node was made, or may have been */
+    bool looks; /* for both of them: the answer is under way */
+    bool both;  /* … they were there at once: nobody came in between */
     int64_t token;
     int64_t since; /* the proof by which it was granted */
     dlk_zk_node nodes[DLK_ZK_STEPS];

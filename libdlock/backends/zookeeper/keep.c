@@ -172,6 +172,33 @@ static void delete_write(dlk_zk_seat *seat, int64_t now)
         answer(seat, &seat->keep, DLK_NOT_SENT);
 }
 
+/* A delete whose answer is lost leaves no trace of who deleted the node. So this is looked at before:
+ * whoever deletes it from now on, the read node stands in its place. A server that has told us of the
+ * one has nothing older to tell of the other. */
+static void on_both_seen(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_seat *seat = call->owner;
+    seat->looks = false;
+    if (seat->leaving) {
+        answer(seat, &seat->keep, DLK_NOT_OURS);
+    } else if (unanswered(call)) {
+        answer(seat, &seat->keep, DLK_UNKNOWN);
+    } else if (call->end == DLK_ZK_NO_NODE) {
+        gone(seat, now); /* others may have been in before the read node was there */
+    } else {
+        seat->both = true;
+        delete_write(seat, now);
+    }
+}
+
+static void see_both(dlk_zk_seat *seat, int64_t now)
+{
+    const dlk_zk_request request = {.verb = DLK_ZK_EXISTS, .path = seat->nodes[0].path};
+    seat->looks = dlk_zk_seat_send(seat, &request, on_both_seen, NULL, 0, now);
+    if (!seat->looks)
+        answer(seat, &seat->keep, DLK_NOT_SENT);
+}
+
 static void on_side_created(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_seat *seat = call->owner;
@@ -181,8 +208,10 @@ static void on_side_created(dlk_zk_call *call, int64_t now)
     seat->side.state = seat->sided ? DLK_NODE_THERE : DLK_NODE_NONE;
     if (seat->leaving)
         dlk_zk_node_leave(&seat->side, now);
-    else if (there)
+    else if (there && seat->both)
         delete_write(seat, now);
+    else if (there)
+        see_both(seat, now);
     else if (unsure)
         answer(seat, &seat->keep, DLK_UNKNOWN);
     else if (seat->keep) {
@@ -219,7 +248,7 @@ static bool name_side(dlk_zk_seat *seat)
 static void turn(dlk_zk_seat *seat, int64_t now)
 {
     /* A try that nobody waits for any more is still under way: its answer is this one's, too. */
-    if (seat->side.state == DLK_NODE_CREATING ||
+    if (seat->side.state == DLK_NODE_CREATING || seat->looks ||
         seat->nodes[0].state == DLK_NODE_DELETING)
         return;
     if (!name_side(seat)) {
