@@ -410,6 +410,7 @@ TEST(the_dead_lose_their_places_long_before_these_lapse)
     AWAIT(&w[1], w[1].notices == 1);
     int64_t freed = dlk_clock_now();
     CHECK_EQ_INT(give(0), DLK_YES);
+    AWAIT(&w[1], w[1].notices == 2); /* the first who listens is to look after it */
     CHECK(score("dead:0") > now_ms() + 3000); /* it may be about to listen */
     world_spin(&w[1], 1100);
     CHECK(asked_after(1, false) >= 0);
