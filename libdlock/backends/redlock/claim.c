@@ -65,18 +65,23 @@ static void drop(dlk_redlock *redlock, dlk_redlock_claim *claim)
     while (*at != claim)
         at = &(*at)->next;
     *at = claim->next;
+    /* Forgotten, but no less late: a release of it that is carried out only now must not meet what
+     * is acquired under the same number again. Claims by an alias need no note: none comes twice. */
+    if (claim->late && claim->wire < DLK_REDLOCK_ALIASES &&
+        claim->wire > redlock->last_late)
+        redlock->last_late = claim->wire;
     redlock->claim_count--;
     dlk_redlock_key_unref(redlock, claim->key);
     free(claim);
 }
 
-/* An older attempt of the same number is still on its way out. */
+/* An older attempt of the same number is still on its way out, or may have left requests behind. */
 static bool is_taken(dlk_redlock *redlock, uint64_t wire)
 {
     const dlk_redlock_claim *claim = *bucket_of(redlock, wire);
     while (claim && claim->wire != wire)
         claim = claim->next;
-    return claim != NULL;
+    return claim != NULL || wire <= redlock->last_late;
 }
 
 dlk_redlock_claim *dlk_claim_get(dlk_redlock *redlock, dlk_redlock_key *key,
@@ -141,7 +146,7 @@ void dlk_claim_given(dlk_redlock *redlock, dlk_redlock_claim *claim, bool everyw
      * several times, a while apart, won't come any more. */
     claim->confirmed = (unsigned char)(everywhere ? claim->confirmed + 1 : 0);
     if (claim->confirmed >= CONFIRMATIONS)
-        claim->there = claim->late = 0;
+        claim->there = 0;
     if (claim->there)
         dlk_claim_put_off(redlock, claim, now);
 }
@@ -192,7 +197,7 @@ static void sweep(dlk_redlock *redlock, int64_t now)
             first = claim->until < first ? claim->until : first;
             continue;
         }
-        claim->there = claim->late = 0;
+        claim->there = 0;
         claim->giving = true;
         if (claim->rounds == 0)
             drop(redlock, claim);
