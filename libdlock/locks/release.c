@@ -83,10 +83,11 @@ static void give_done(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int6
     dlk_grant_schedule(core, grant);
 }
 
-/* A place in a line has no lease: only the service can take it away. */
+/* A place in a line has no lease: only the service can take it away. An acquire that got no answer
+ * may have been given one as well. */
 static bool may_be_in_line(const dlk_grant *grant)
 {
-    return grant->name->key.queues && grant->was_behind &&
+    return grant->name->key.queues && (grant->was_behind || grant->ambiguous) &&
            atomic_load_explicit(&grant->state, memory_order_relaxed) == 0;
 }
 

@@ -697,6 +697,36 @@ TEST(a_wait_cancelled_during_a_cut_is_given_back_when_the_link_is_up_again)
     end();
 }
 
+/* Of the acquire that got no answer nobody knows whether it got a place in the line, and that has no
+ * lease: with nobody behind it, it would stay for ever. */
+TEST(a_place_that_may_be_there_is_given_back_after_any_outage)
+{
+    for (int cut_again = 0; cut_again < 2; cut_again++) {
+        world_open();
+        w.name->key.queues = true;
+        world_acquire(&a, 1, DLOCK_FOREVER);
+        int64_t forgotten = world_terms().ttl_ms + w.core.limits.timeout_ms + 1;
+        if (cut_again) /* as of a process that was stopped: what it sends is lost once more */
+            world_move(forgotten);
+        else
+            world_cut();
+        dlk_acquire_cancel(&w.core, &a, DLOCK_ECANCELED, w.now);
+        if (cut_again)
+            world_cut();
+        CHECK(world_asked(DLK_RELEASE) == NULL);
+        world_move(forgotten);
+        CHECK_EQ_INT(w.live_grants, 1);
+        world_back();
+        CHECK(world_asked(DLK_RELEASE) != NULL);
+        world_answer(DLK_RELEASE, DLK_NOT_OURS);
+        world_move(1000);
+        CHECK(world_asked(DLK_RELEASE) != NULL); /* the acquire may have come after the first */
+        world_answer(DLK_RELEASE, DLK_YES);
+        CHECK_EQ_INT(w.live_grants, 0);
+        end();
+    }
+}
+
 TEST(only_prompt_answers_in_a_row_confirm_a_release_behind_a_lost_acquire)
 {
     world_open();
