@@ -14,6 +14,7 @@ static dlk_query q;
 
 static void start(dlk_query query, int64_t wait_ms)
 {
+    dlk_error_clear(&q.error); /* of one before, which is over */
     q = query;
     dlk_query_start(&w.core, &q, dlk_clock_after(w.now, wait_ms), w.now);
 }
