@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every target under libFuzzer, for so many seconds each and as many side by side as there are cores.
+"""Every target under libFuzzer, for so many seconds each, as many side by side as there are cores.
 What it finds that reaches more is kept in GROWN, and is where the next run goes on.
 
     libfuzzer.py CORPUS GROWN SECONDS NAME=PROGRAM...

@@ -720,7 +720,8 @@ TEST(a_place_that_may_be_there_is_given_back_after_any_outage)
         CHECK(world_asked(DLK_RELEASE) != NULL);
         world_answer(DLK_RELEASE, DLK_NOT_OURS);
         world_move(1000);
-        CHECK(world_asked(DLK_RELEASE) != NULL); /* the acquire may have come after the first */
+        /* The acquire may have come after the first. */
+        CHECK(world_asked(DLK_RELEASE) != NULL);
         world_answer(DLK_RELEASE, DLK_YES);
         CHECK_EQ_INT(w.live_grants, 0);
         end();

@@ -121,7 +121,8 @@ struct dlk_redlock {
     dlk_redlock_claim *claims[DLK_REDLOCK_BUCKETS];
     size_t claim_count;
     uint64_t last_alias;
-    uint64_t last_late; /* up to it, a number that no claim has may have requests under way */
+    /* Up to it, a number that no claim has may have requests under way. */
+    uint64_t last_late;
     int64_t look_at;  /* when to read what nobody waits for */
     int64_t owed_at;  /* when to look after the claims that are given back */
     int64_t sweep_at; /* when the first claim may have come to its end */

@@ -112,7 +112,8 @@ TEST(a_semaphore_gives_as_many_leases_as_it_has_permits)
     CHECK_STR(world_inspect(s1, "waiters"), "1");
     CHECK_STR(world_inspect(s1, "holders.0.owner"), dlock_hold_owner(a));
     CHECK_STR(world_inspect(s1, "holders.1.owner"), dlock_hold_owner(b));
-    CHECK_STR(world_inspect(s1, "holders.2.owner"), ""); /* but for its node, it has none */
+    /* But for its node, it has none. */
+    CHECK_STR(world_inspect(s1, "holders.2.owner"), "");
     CHECK_EQ_INT(dlock_hold_release(a, NULL), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_wait(op, 30000), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
