@@ -189,7 +189,8 @@ dlock_err dlk_engine_start(dlk_engine *engine, int64_t now, dlock_error **err)
 {
     if (engine->life != DLK_LIFE_NEW)
         return DLOCK_OK; /* a closed one is told apart by the core */
-    if (!dlk_thread_start(&engine->thread, "dlock", dlk_engine_run, engine))
+    engine->role = (dlk_thread_role){"dlock", dlk_engine_run, engine};
+    if (!dlk_thread_start(&engine->thread, &engine->role))
         return dlk_error_set(err, DLOCK_EUNAVAIL, "the system refuses to start a thread");
     engine->thread_runs = true;
     engine->volleys = dlk_thread_has_cores();

@@ -233,6 +233,7 @@ struct dlk_engine {
     dlk_futex gongs[DLK_GONGS]; /* no mutex: each stroke counts one up */
 
     pthread_t thread;
+    dlk_thread_role role;
     bool thread_runs, thread_asleep;
     bool kick_driver;
     dlk_futex bell;    /* no mutex: the engine's thread sleeps on it, or … */

@@ -21,6 +21,7 @@ struct dlk_lookup {
     _Atomic bool ended; /* set after the result, read before it */
     int fd;
     int code; /* of getaddrinfo */
+    dlk_thread_role role;
     dlk_addresses result;
     char port[6];
     char host[];
@@ -110,7 +111,8 @@ dlk_lookup *dlk_lookup_start(const char *host, uint16_t port)
         return NULL;
     }
     pthread_t thread;
-    if (!dlk_thread_start(&thread, "dlock-lookup", look_up, lookup)) {
+    lookup->role = (dlk_thread_role){"dlock-lookup", look_up, lookup};
+    if (!dlk_thread_start(&thread, &lookup->role)) {
         dlk_fd_close(lookup->fd);
         free(lookup);
         return NULL;

@@ -25,21 +25,14 @@ uint64_t dlk_thread_number(void)
     return own_number;
 }
 
-typedef struct beginning {
-    void *(*run)(void *);
-    void *arg;
-    const char *name;
-} beginning;
-
 /* The thread names itself: naming it from outside goes through /proc/self/task, and having been
  * looked up there makes the end of the process milliseconds slower. */
 static void *begin(void *arg)
 {
-    beginning copy = *(beginning *)arg;
-    free(arg);
+    const dlk_thread_role *role = arg;
     (void)pthread_setname_np(pthread_self(),
-                             copy.name); /* for who looks with a debugger */
-    return copy.run(copy.arg);
+                             role->name); /* for who looks with a debugger */
+    return role->run(role->arg);
 }
 
 bool dlk_thread_has_cores(void)
@@ -48,22 +41,15 @@ bool dlk_thread_has_cores(void)
     return sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) > 1;
 }
 
-bool dlk_thread_start(pthread_t *thread, const char *name, void *(*run)(void *),
-                      void *arg)
+bool dlk_thread_start(pthread_t *thread, const dlk_thread_role *role)
 {
     sigset_t all, before;
-    beginning *start = malloc(sizeof(*start));
     sigfillset(&all);
-    if (!start || pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
-        free(start);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return false;
-    }
-    *start = (beginning){.run = run, .arg = arg, .name = name};
-    int rc = pthread_create(thread, NULL, begin, start);
+    int rc = pthread_create(thread, NULL, begin, (void *)(uintptr_t)role);
     (void)pthread_sigmask(SIG_SETMASK, &before,
                           NULL); /* restoring a valid mask can't fail */
-    if (rc != 0)
-        free(start);
     return rc == 0;
 }
 

@@ -11,9 +11,16 @@
 /* Given at a thread's first call, never 0, never given again in this process. */
 uint64_t dlk_thread_number(void);
 
-/* Starts a thread that takes no signals; false when the system refuses. */
-bool dlk_thread_start(pthread_t *thread, const char *name, void *(*run)(void *),
-                      void *arg);
+/* What a new thread is and does. */
+typedef struct dlk_thread_role {
+    const char *name; /* at most 15 characters */
+    void *(*run)(void *);
+    void *arg;
+} dlk_thread_role;
+
+/* Starts a thread that takes no signals; false when the system refuses. @p role has to last until
+ * it runs: it lies in what the thread works on, so that a fork in between leaves nothing behind. */
+bool dlk_thread_start(pthread_t *thread, const dlk_thread_role *role);
 
 /* Whether the calling thread may run on more than one core. */
 bool dlk_thread_has_cores(void);

@@ -51,15 +51,15 @@ int sim_eventfd_write(int fd);
 bool sim_thread_start(void *watch);
 #define dlk_process_open(pid, started, pidfd)                                            \
     ((void)(started), sim_process_open(pid, pidfd))
-#define dlk_process_state(pid)                   sim_process_state(pid)
-#define dlk_process_started(pid)                 ((uint64_t)(pid))
-#define poll(set, count, timeout)                ((void)(timeout), sim_poll(set, count))
-#define eventfd(value, flags)                    sim_eventfd()
-#define eventfd_write(fd, value)                 sim_eventfd_write(fd)
-#define eventfd_read(fd, value)                  ((void)(value), 0)
-#define dlk_thread_start(thread, name, run, arg) ((void)(run), sim_thread_start(arg))
-#define pthread_join(thread, ret)                0
-#define close(fd)                                ((void)(fd), 0)
+#define dlk_process_state(pid)         sim_process_state(pid)
+#define dlk_process_started(pid)       ((uint64_t)(pid))
+#define poll(set, count, timeout)      ((void)(timeout), sim_poll(set, count))
+#define eventfd(value, flags)          sim_eventfd()
+#define eventfd_write(fd, value)       sim_eventfd_write(fd)
+#define eventfd_read(fd, value)        ((void)(value), 0)
+#define dlk_thread_start(thread, role) sim_thread_start((role)->arg)
+#define pthread_join(thread, ret)      0
+#define close(fd)                      ((void)(fd), 0)
 #undef DLK_FD
 #define DLK_FD(make)     (make)
 #define dlk_fd_close(fd) ((void)(fd))

@@ -543,8 +543,8 @@ void dlk_etcd_wire_part(dlk_etcd_wire *wire, dlk_etcd_call *call)
     while ((link = dlk_list_take_first(&wire->going)))
         end(wire, DLK_LIST_ITEM(link, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
     (void)pthread_mutex_unlock(&wire->io);
-    wire->parting =
-        call && dlk_thread_start(&wire->farewell, "dlock-etcd", say_farewell, wire);
+    wire->role = (dlk_thread_role){"dlock-etcd", say_farewell, wire};
+    wire->parting = call && dlk_thread_start(&wire->farewell, &wire->role);
 }
 
 void dlk_etcd_wire_free(dlk_etcd_wire *wire)

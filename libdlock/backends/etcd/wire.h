@@ -14,6 +14,7 @@
 #include "util/buf.h"
 #include "util/list.h"
 #include "util/settings.h"
+#include "util/thread.h"
 
 #include <curl/curl.h>
 #include <jansson.h>
@@ -103,6 +104,7 @@ typedef struct dlk_etcd_wire {
     int bell; /* an eventfd: the sleeper is to look */
     _Atomic int64_t bytes_sent, bytes_received;
     pthread_t farewell;
+    dlk_thread_role role;
     bool parting;
 } dlk_etcd_wire;
 

@@ -180,7 +180,8 @@ bool dlk_watch_start(dlk_watch *watch, dlk_table *table, uint64_t self)
     atomic_store(&watch->seen, atomic_load(&table->head->registry) - 1);
     if (watch->wake < 0)
         return false;
-    watch->running = dlk_thread_start(&watch->thread, "dlock-watch", run, watch);
+    watch->role = (dlk_thread_role){"dlock-watch", run, watch};
+    watch->running = dlk_thread_start(&watch->thread, &watch->role);
     return watch->running;
 }
 

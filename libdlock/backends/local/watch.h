@@ -4,6 +4,7 @@
 #define DLK_BACKENDS_LOCAL_WATCH_H
 
 #include "backends/local/table.h"
+#include "util/thread.h"
 
 #include <poll.h>
 
@@ -17,6 +18,7 @@ typedef struct dlk_watch {
     bool blind;            /* some can't be polled: they are looked at now and then */
     bool unburied;         /* some is dead, but the table couldn't be entered */
     pthread_t thread;
+    dlk_thread_role role;
     bool running;
     _Atomic bool stop;
     _Atomic uint32_t seen; /* head->registry when we looked last */

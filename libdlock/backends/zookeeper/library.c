@@ -55,6 +55,7 @@ struct dlk_zk_wire {
 
     dlk_list sent; /* dlk_zk_call.sent; under the inbox's mutex */
     pthread_t opener;
+    dlk_thread_role opener_role, closer_role;
     mark *others; /* the sockets that there were before the library was asked for one */
     size_t other_count;
     bool knows_others;
@@ -490,8 +491,9 @@ static dlk_zk_wire *library_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
     dlk_list_append(&wires, &wire->wires);
     unlock_wires();
     (void)pthread_mutex_init(&wire->mutex, NULL); /* a default one can't fail on Linux */
+    wire->opener_role = (dlk_thread_role){"dlock-zk", open_handle, wire};
     if (!wire->hosts || (setup->auth && !wire->auth) ||
-        !dlk_thread_start(&wire->opener, "dlock-zk", open_handle, wire)) {
+        !dlk_thread_start(&wire->opener, &wire->opener_role)) {
         free_wire(wire);
         return NULL;
     }
@@ -601,7 +603,8 @@ static void library_close(dlk_zk_wire *wire)
     (void)pthread_mutex_lock(&wire->mutex);
     wire->closing = true;
     (void)pthread_mutex_unlock(&wire->mutex);
-    if (dlk_thread_start(&closer, "dlock-zk", close_handle, wire))
+    wire->closer_role = (dlk_thread_role){"dlock-zk", close_handle, wire};
+    if (dlk_thread_start(&closer, &wire->closer_role))
         (void)pthread_detach(closer); /* the backend waits for dlk_zk_inbox_left */
     else
         (void)close_handle(wire); /* without a thread it has to be done here */
