@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* More requests than these wait here; each has a connection of its own while it is under way. */
@@ -413,8 +414,11 @@ static bool await_news(dlk_etcd_wire *wire, int also, int ms)
 
 void dlk_etcd_wire_ring(dlk_etcd_wire *wire)
 {
+    int saved = errno;
     const uint64_t one = 1;
-    (void)!write(wire->bell, &one, sizeof(one)); /* full is rung as well */
+    /* Not libc's function, which is a cancellation point. Full is rung as well. */
+    (void)syscall(SYS_write, wire->bell, &one, sizeof(one));
+    errno = saved;
 }
 
 void dlk_etcd_wire_sleep(dlk_etcd_wire *wire, const dlk_kicks *kicks, uint32_t seen,
