@@ -120,6 +120,8 @@ static bool hand_on(actor *a)
     const dlk_grant *grant = a->hold->grant;
     uint64_t number = grant->number;
     int64_t now = client_time(c), rest = grant->lease.ends_at - now;
+    /* The server's lease may have begun just now, by a renewal that was long under way. */
+    int64_t whole = grant->terms.ttl_ms * MS;
     if (!s.config.hands_on || s.now > s.config.duration || a->again ||
         !chance(&a->rand, 600) || dlk_export(&c->core, a->hold, now) != DLOCK_OK)
         return false;
@@ -127,7 +129,8 @@ static bool hand_on(actor *a)
                    (unsigned long long)number); /* fits */
     left->shared = grant->terms.shared;
     left->take = grant->terms.take;
-    orphans_may_last(a->name, 2 * rest + SEC); /* nobody's until it is taken over */
+    /* Nobody's until it is taken over. */
+    orphans_may_last(a->name, (rest > whole ? 2 * rest : 2 * whole) + SEC);
     tell(c->index, a->name, "caller %d hands %c on, #%llu", a->index, 'a' + a->name,
          (unsigned long long)number);
     forget(a);
@@ -168,6 +171,14 @@ static bool take_over(actor *a)
     return true;
 }
 
+/* Who only tries has its answer with one request; of a semaphore after those who tried before,
+ * because fewer permits than they wanted may be free. Readers ask one after the other, too, and a
+ * request may take its time for each of them. */
+static int64_t time_of_try(void)
+{
+    return (kind_counts() || kind_has_sides() ? MAX_ACTORS : 1) * 3000 * MS;
+}
+
 static void ask_for_it(actor *a)
 {
     client *c = a->client;
@@ -181,12 +192,7 @@ static void ask_for_it(actor *a)
     a->mood = MOOD_WAITING;
     a->hold = a->again = NULL;
     a->asked_at = s.now;
-    /* Who only tries has its answer with one request; of a semaphore after those who tried before,
-     * because fewer permits than they wanted may be free. On ZooKeeper and memcached readers ask one
-     * after the other, too, and a request may take its time for each of them. */
-    bool in_turn = kind_counts() || ((c->session_ms || c->mc) && kind_has_sides());
-    int64_t tried = (in_turn ? MAX_ACTORS : 1) * 3000 * MS;
-    a->deadline = once ? now + tried : dlk_clock_after(now, wait_ms);
+    a->deadline = once ? now + time_of_try() : dlk_clock_after(now, wait_ms);
     bool thread = chance(&a->rand, 600);
     if (kind_counts() || kind_of_client(c) == DLOCK_ELECTION)
         thread = false; /* there each acquire is an owner of its own */
@@ -264,9 +270,11 @@ static void look_at_result(event *e)
                                   : between(&a->rand, 0, 20 * MS));
 }
 
-static bool may_be_late(const client *c)
+/* Who tries may have been about to ask when its process was stopped, and has its request's time then. */
+static bool may_be_late(const client *c, const actor *a)
 {
-    return c->dead || client_stopped(c) || c->upset_at > s.now - 500 * MS ||
+    int64_t shaken = s.now - 500 * MS - (a->wait.once ? time_of_try() : 0);
+    return c->dead || client_stopped(c) || c->upset_at > shaken ||
            s.table.stopped_until > s.now - 500 * MS;
 }
 
@@ -291,7 +299,7 @@ void actor_over(client *c, dlk_wait *wait)
              (long long)(a->hold->grant->token % 1000000));
         check_told(a);
     }
-    if (a->mood == MOOD_WAITING && a->deadline < DLK_NEVER && !may_be_late(c) &&
+    if (a->mood == MOOD_WAITING && a->deadline < DLK_NEVER && !may_be_late(c, a) &&
         client_time(c) > a->deadline + 50 * MS)
         violated(a->name, "a wait of client %d ended %.0f ms after its time", c->index,
                  (double)(client_time(c) - a->deadline) / (double)MS);

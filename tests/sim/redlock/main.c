@@ -70,8 +70,8 @@ static void strike(void *arg)
         s.faults++;
         if (s.forgets && sim_happens(2))
             *at = (server){.frozen_until = at->frozen_until, .down = at->down};
-        else if (sim_happens(2))
-            at->frozen_until = until;
+        else if (sim_happens(2) && at->frozen_until <= s.now)
+            at->frozen_until = until; /* and no other: requests wait for it, in order */
     }
     if (sim_happens(3)) {
         server *at = &s.server[sim_random(s.servers)];
@@ -88,10 +88,8 @@ static void calm_down(void *arg)
 {
     (void)arg;
     s.calm = true;
-    for (int i = 0; i < s.servers; i++) {
-        s.server[i].down = false;
-        s.server[i].frozen_until = 0;
-    }
+    for (int i = 0; i < s.servers; i++)
+        s.server[i].down = false; /* the frozen thaw, with what waits there */
     for (int i = 0; i < CLIENTS; i++) {
         s.client[i].stopped_until = 0;
         client_wake(&s.client[i], s.now);

@@ -175,7 +175,9 @@ static bool meets_fault(request *r)
         return true;
     default: /* it sits in some buffer while a new connection is made */
         break_up(c);
-        sim_at(s.now + sim_random(1500 * MS), arrive, r);
+        /* Longer than a short lease, too: what was given back may lie there again then, but nobody
+         * loses by it. With a long one it would lie for so long that the run ends before. */
+        sim_at(s.now + sim_random(s.ttl_ms > 2000 ? 1500 * MS : 6 * SEC), arrive, r);
         return true;
     }
 }

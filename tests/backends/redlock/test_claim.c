@@ -1,0 +1,82 @@
+/* Claims alone: what a repetition of a number goes by, when requests of the older attempt may yet
+ * be carried out. */
+#include "harness/harness.h"
+
+#include "backends/redlock/inner.h"
+#include "util/clock.h"
+
+#define NUMBER 22
+#define TTL_MS 2000
+
+static dlk_redlock redlock;
+static dlk_redlock_key key;
+
+/* One whose key lies nowhere known, and whose release by node 1 was lost track of. */
+static dlk_redlock_claim *late_claim(void)
+{
+    redlock = (dlk_redlock){.timeout_ns = 500 * DLK_NS_PER_MS,
+                            .owed_at = DLK_NEVER,
+                            .sweep_at = DLK_NEVER,
+                            .last_alias = DLK_REDLOCK_ALIASES};
+    key.refs = 1;
+    dlk_redlock_claim *claim = dlk_claim_get(&redlock, &key, NUMBER);
+    if (!claim)
+        return NULL;
+    dlk_claim_extend(&redlock, claim, TTL_MS, 0);
+    claim->giving = true;
+    claim->there = claim->late = dlk_node_bit(1);
+    return claim;
+}
+
+static uint64_t wire_of(uint64_t number)
+{
+    const dlk_redlock_claim *claim = dlk_claim_get(&redlock, &key, number);
+    return claim ? claim->wire : 0;
+}
+
+TEST(a_repetition_behind_the_end_of_the_leases_is_out_of_the_reach_of_a_late_release)
+{
+    CHECK(late_claim());
+    (void)dlk_claims_tick(&redlock, 60 * DLK_NS_PER_SEC);
+    CHECK(redlock.claim_count == 0);
+    CHECK(wire_of(NUMBER) > DLK_REDLOCK_ALIASES);
+    CHECK(wire_of(NUMBER + 1) == NUMBER + 1);
+    dlk_claims_free(&redlock);
+}
+
+TEST(a_repetition_behind_confirmed_releases_is_out_of_the_reach_of_a_late_one)
+{
+    dlk_redlock_claim *claim = late_claim();
+    CHECK(claim);
+    for (int64_t at = 0; redlock.claim_count; at += DLK_NS_PER_SEC) {
+        CHECK(at < 60 * DLK_NS_PER_SEC);
+        claim->rounds++;
+        claim->releases++;
+        dlk_claim_given(&redlock, claim, true, at);
+        dlk_claim_let_go(&redlock, claim);
+    }
+    CHECK(wire_of(NUMBER) > DLK_REDLOCK_ALIASES);
+    dlk_claims_free(&redlock);
+}
+
+TEST(a_repetition_while_a_round_still_keeps_the_old_claim_is_out_of_reach_too)
+{
+    dlk_redlock_claim *claim = late_claim();
+    CHECK(claim);
+    claim->rounds++; /* so it outlives its leases */
+    (void)dlk_claims_tick(&redlock, 60 * DLK_NS_PER_SEC);
+    CHECK(redlock.claim_count == 1);
+    CHECK(wire_of(NUMBER) > DLK_REDLOCK_ALIASES);
+    dlk_claims_free(&redlock);
+}
+
+TEST(a_number_of_which_nothing_is_late_is_repeated_as_it_is)
+{
+    dlk_redlock_claim *claim = late_claim();
+    CHECK(claim);
+    claim->late = 0;
+    (void)dlk_claims_tick(&redlock, 60 * DLK_NS_PER_SEC);
+    CHECK(redlock.claim_count == 0);
+    CHECK(wire_of(NUMBER) == NUMBER);
+    dlk_claims_free(&redlock);
+}
