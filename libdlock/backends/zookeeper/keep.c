@@ -78,6 +78,14 @@ static bool get_own(dlk_zk_seat *seat, dlk_zk_done *done, int64_t now)
     return prize->path && dlk_zk_seat_send(seat, &request, done, prize, 0, now);
 }
 
+/* On its way to the read side: the write node is about to go, or may have gone, at our own asking, which
+ * would be taken for a loss. Whoever tells the turn again finds out. */
+static bool turns(dlk_zk_seat *seat)
+{
+    const dlk_zk_node *prize = dlk_zk_seat_prize(seat);
+    return prize->state != DLK_NODE_THERE || prize->asked_delete;
+}
+
 static void on_looked_after(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_seat *seat = call->owner;
@@ -92,12 +100,10 @@ static void on_looked_after(dlk_zk_call *call, int64_t now)
     hear_revoke(seat, call);
 }
 
-/* Not while a write node goes for the read node's sake: that it has gone would be taken for a loss. */
 void dlk_zk_look_after(dlk_zk_seat *seat, int64_t now)
 {
-    const dlk_zk_node *prize = dlk_zk_seat_prize(seat);
-    if (seat->granted && !seat->leaving && prize->state == DLK_NODE_THERE &&
-        !prize->own_armed)
+    if (seat->granted && !seat->leaving && !turns(seat) &&
+        !dlk_zk_seat_prize(seat)->own_armed)
         (void)get_own(seat, on_looked_after, now); /* without, the next renewal looks */
 }
 
@@ -339,8 +345,8 @@ void dlk_zk_verify(dlk_zk *zk, dlk_ask *ask, int64_t now)
         dlk_flight_answer(&zk->flight, ask, DLK_NOT_OURS);
         return;
     }
-    /* Two at a time, or on its way to the read side: it goes by what is known. */
-    if (seat->verify || dlk_zk_seat_prize(seat)->state != DLK_NODE_THERE) {
+    /* Two at a time, or in between: it goes by what is known. */
+    if (seat->verify || turns(seat)) {
         dlk_flight_answer(&zk->flight, ask, DLK_NOT_SENT);
         return;
     }

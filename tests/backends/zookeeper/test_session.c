@@ -1,4 +1,4 @@
-/* What a session is used for, by our own clock, behind a wire of the test's: it hears what is sent,
+/* What a session is used for, by our own clock, and what is believed of what it lost, behind a wire of the test's: it hears what is sent,
  * answers when the test says, and brings the library's news in the order that the test wants. No server,
  * no thread; each call is told what time it is. */
 #include "harness/harness.h"
@@ -27,7 +27,8 @@ struct dlk_zk_wire {
 static struct {
     dlk_zk_wire *wire; /* the one that is open */
     int opened, closed, requests;
-    char *node; /* the one that was made last */
+    char *node;                          /* the one that was made last */
+    dlk_zk_end ends[DLK_ZK_UNWATCH + 1]; /* of requests to come, by their verbs */
 } there;
 
 static dlk_zk_wire *wire_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
@@ -60,11 +61,11 @@ static void fill_children(const char *folder, dlk_zk_call *call)
 
 static void fill(const dlk_zk_request *request, dlk_zk_call *call)
 {
-    call->end = DLK_ZK_OK;
+    call->end = there.ends[request->verb];
     call->stat = (dlk_zk_stat){.czxid = 1, .ephemeral_owner = SESSION};
     if (request->verb == DLK_ZK_CHILDREN)
         fill_children(request->path, call);
-    if (request->verb != DLK_ZK_CREATE)
+    if (request->verb != DLK_ZK_CREATE || call->end != DLK_ZK_OK)
         return;
     free(there.node);
     if (asprintf(&there.node, "%s%s", request->path,
@@ -174,12 +175,17 @@ static void tick(void)
     (void)w.backend->type->tick(w.backend, w.now);
 }
 
-static void bring(dlk_zk_news news, int64_t session)
+static void bring_of(dlk_zk_news news, int64_t session, const char *path)
 {
-    dlk_zk_item *item = dlk_zk_item_new(news, there.wire->epoch, NULL);
+    dlk_zk_item *item = dlk_zk_item_new(news, there.wire->epoch, path);
     item->session = session;
     item->timeout_ms = SESSION_MS;
     dlk_zk_inbox_put(there.wire->inbox, item);
+}
+
+static void bring(dlk_zk_news news, int64_t session)
+{
+    bring_of(news, session, NULL);
 }
 
 /* Everything that was asked is answered, and what is asked then. */
@@ -193,11 +199,12 @@ static void serve(void)
     }
 }
 
-static dlk_reply ask(dlk_verb verb)
+static dlk_reply ask_side(dlk_verb verb, bool shared)
 {
     dlk_ask one = {.verb = verb,
                    .key = &w.key,
                    .number = 1,
+                   .shared = shared,
                    .take = 1,
                    .ttl_ms = SESSION_MS,
                    .since = w.now,
@@ -208,7 +215,12 @@ static dlk_reply ask(dlk_verb verb)
     return one.reply;
 }
 
-static bool open_it(void)
+static dlk_reply ask(dlk_verb verb)
+{
+    return ask_side(verb, false);
+}
+
+static bool open_it(dlock_kind kind)
 {
     dlock_error *err = NULL;
     dlk_uri *uri = NULL;
@@ -230,7 +242,7 @@ static bool open_it(void)
                         .uuid = "00000000-0000-4000-8000-000000000000",
                         .name = "test",
                         .rand = &w.rand};
-    w.key = (dlk_key){.name = "n", .size = 1, .kind = DLOCK_MUTEX};
+    w.key = (dlk_key){.name = "n", .size = 1, .kind = kind};
     dlock_err code = dlk_uri_parse("zookeeper://there:2181", &uri, &err);
     if (code == DLOCK_OK)
         code = dlk_settings_for_client(none, none, &w.settings, &err);
@@ -247,15 +259,20 @@ static bool open_it(void)
 }
 
 /* Connected, and proved to live at this moment. */
-static bool begin(void)
+static bool begin_with(dlock_kind kind)
 {
-    if (!open_it())
+    if (!open_it(kind))
         return false;
     w.backend->type->start(w.backend, w.now);
     bring(DLK_ZK_CONNECTED, SESSION);
     process();
     serve();
     return harness_check(__FILE__, __LINE__, w.up, "it is up");
+}
+
+static bool begin(void)
+{
+    return begin_with(DLOCK_MUTEX);
 }
 
 static void end(void)
@@ -351,5 +368,40 @@ TEST(a_session_that_is_over_while_nobody_answers_is_ended_by_the_tick)
     tick();
     CHECK_EQ_INT(there.closed, 1);
     CHECK_EQ_INT(w.lost, 1);
+    end();
+}
+
+/* ---- what got no answer ---- */
+
+/* Of a writer that becomes a reader: the delete of its write node was done, and its answer lost. The server
+ * tells that the node has gone, and that is our own doing. */
+TEST(a_turn_whose_last_answer_was_lost_is_no_loss)
+{
+    CHECK(begin_with(DLOCK_WRITE));
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+    char *node = strdup(there.node);
+    CHECK_EQ_INT(ask(DLK_RENEW), DLK_YES); /* and looks after its node from now on */
+    there.ends[DLK_ZK_DELETE] = DLK_ZK_CUT;
+    CHECK_EQ_INT(ask_side(DLK_RENEW, true), DLK_UNKNOWN);
+    there.ends[DLK_ZK_DELETE] = there.ends[DLK_ZK_GET] = DLK_ZK_NO_NODE;
+    bring(DLK_ZK_DISCONNECTED, 0);
+    bring(DLK_ZK_CONNECTED, SESSION);
+    process();
+    serve();
+    bring_of(DLK_ZK_CHANGED, 0, node);
+    process();
+    serve();
+    CHECK_EQ_INT(w.lost, 0);
+    CHECK_EQ_INT(ask_side(DLK_VERIFY, true),
+                 DLK_NOT_SENT); /* one node has gone, or the other */
+    there.ends[DLK_ZK_CREATE] = DLK_ZK_NODE_EXISTS;
+    CHECK_EQ_INT(ask_side(DLK_RENEW, true), DLK_YES);
+    there.ends[DLK_ZK_GET] = DLK_ZK_OK;
+    CHECK_EQ_INT(ask_side(DLK_RENEW, true), DLK_YES);
+    CHECK_EQ_INT(ask_side(DLK_VERIFY, true), DLK_YES);
+    CHECK_EQ_INT(w.lost, 0);
+    there.ends[DLK_ZK_DELETE] = DLK_ZK_OK;
+    CHECK_EQ_INT(ask_side(DLK_RELEASE, true), DLK_YES);
+    free(node);
     end();
 }
