@@ -213,11 +213,15 @@ void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int
         dlk_grant_drop(core, grant);
         return;
     }
-    if (ask->reply == DLK_NOT_OURS) {
+    bool overtaken = dlk_ask_is_overtaken(ask, grant);
+    if (ask->reply == DLK_NOT_OURS && !overtaken) {
         dlk_grant_lose(core, grant, true, now);
         return;
     }
-    if (ask->reply == DLK_YES) {
+    if (overtaken) {
+        grant->fed |= grant->spent;
+        grant->renew_at = now;
+    } else if (ask->reply == DLK_YES) {
         grant->turning = grant->turning && !ask->shared;
         dlk_grant_renewed(core, grant, ask, now);
     } else {

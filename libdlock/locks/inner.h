@@ -69,6 +69,15 @@ static inline bool dlk_connecting(const dlk_core *core)
     return !core->up && !core->down;
 }
 
+/* It was asked of the writer, and the grant has turned, or is turning, into a reader's since. The turn
+ * may have been done first, though it was asked later: a node of a cluster sends a request on, a script
+ * that the server doesn't know is asked for again. So that there is no writer any more says nothing; the
+ * reader has to be asked about, which stands for both. */
+static inline bool dlk_ask_is_overtaken(const dlk_ask *ask, const dlk_grant *grant)
+{
+    return ask->reply == DLK_NOT_OURS && !ask->shared && grant->terms.shared;
+}
+
 /* An answer is there: its spans of time, which come from outside, are cut to what the clock has. */
 void dlk_ask_trim(dlk_ask *ask);
 /* When to ask again at the latest: at @p at, or when what is left of the holder's lease is over. */

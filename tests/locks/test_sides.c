@@ -500,6 +500,92 @@ TEST(a_close_during_a_turn_gives_the_lock_back)
     end();
 }
 
+/* ---- requests that the turn overtakes ---- */
+
+/* A node of a cluster sends them on, or a script is asked for again with its text: others of the same
+ * grant, asked later, are done first. */
+static dlk_query query;
+
+static void ask_about_a(dlk_verb verb)
+{
+    query = (dlk_query){.ask = {.verb = verb, .ttl_ms = 20000}, .grant = a.grant};
+    dlk_query_start(&w.core, &query, dlk_clock_after(w.now, 5000), w.now);
+}
+
+/* Of two such requests the one of that side. */
+static void answer_side(bool shared, dlk_verb verb, dlk_reply reply)
+{
+    dlk_list skipped;
+    dlk_list_init(&skipped);
+    while (world_asked(verb) && world_asked(verb)->shared != shared) {
+        dlk_list *link = &world_asked(verb)->link;
+        dlk_list_remove(link);
+        dlk_list_append(&skipped, link);
+    }
+    world_answer(verb, reply);
+    dlk_list_splice(&skipped, &w.asked);
+    dlk_list_splice(&w.asked, &skipped);
+}
+
+TEST(what_was_asked_of_the_writer_and_is_done_after_the_turn_is_asked_of_the_reader)
+{
+    static const dlk_verb verbs[] = {DLK_RENEW, DLK_VERIFY};
+    for (int i = 0; i < 4; i++) {
+        dlk_verb verb = verbs[i / 2];
+        bool told_before = i % 2 == 0;
+        begin();
+        write_by_a();
+        ask_about_a(verb);
+        CHECK(!world_asked(verb)->shared);
+        downgrade(a.hold);
+        if (told_before)
+            answer_side(true, DLK_RENEW, DLK_YES);
+        answer_side(false, verb, DLK_NOT_OURS);
+        CHECK(has(&a) && !query.over);
+        if (!told_before)
+            answer_side(true, DLK_RENEW, DLK_YES);
+        CHECK(world_asked(verb) && world_asked(verb)->shared);
+        world_answer(verb, DLK_YES);
+        CHECK(query.over && query.code == DLOCK_OK && has(&a));
+        CHECK(dlk_list_empty(&w.asked));
+        end();
+    }
+}
+
+TEST(what_is_asked_of_the_reader_then_may_be_lost_all_the_same)
+{
+    begin();
+    write_by_a();
+    ask_about_a(DLK_VERIFY);
+    downgrade(a.hold);
+    answer_side(false, DLK_VERIFY, DLK_NOT_OURS);
+    answer_side(true, DLK_VERIFY, DLK_NOT_OURS);
+    CHECK(query.over && query.code == DLOCK_ELOST);
+    CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_LOST);
+    dlk_error_clear(&query.error);
+    end();
+}
+
+/* What extends it has turned it. */
+TEST(a_writers_renewal_that_a_readers_extension_overtakes_is_no_loss)
+{
+    begin();
+    write_by_a();
+    world_move(4000);
+    CHECK(world_asked(DLK_RENEW) && !world_asked(DLK_RENEW)->shared);
+    downgrade(a.hold);
+    ask_about_a(DLK_RENEW);
+    answer_side(true, DLK_RENEW, DLK_YES);
+    CHECK(query.over && query.code == DLOCK_OK);
+    world_answer(DLK_RENEW, DLK_NOT_OURS);
+    CHECK(has(&a));
+    world_move(0);
+    CHECK(world_asked(DLK_RENEW) && world_asked(DLK_RENEW)->shared);
+    world_answer(DLK_RENEW, DLK_YES);
+    CHECK(has(&a) && !a.grant->turning);
+    end();
+}
+
 /* ---- leases ---- */
 
 TEST(a_reader_renews_as_often_as_others_can_cut_its_lease)

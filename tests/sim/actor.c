@@ -330,6 +330,20 @@ static void let_go(actor *a)
     client_after(c);
 }
 
+/* Where a lock may be gone without a word, careful ones ask before they rely on it; others extend. */
+static void ask_about(actor *a, dlk_verb verb)
+{
+    client *c = a->client;
+    int64_t now = client_time(c);
+    dlk_query *query = calloc(1, sizeof(*query));
+    if (!query)
+        abort();
+    query->grant = a->hold->grant;
+    query->ask.verb = verb;
+    query->ask.ttl_ms = query->grant->terms.ttl_ms;
+    dlk_query_start(&c->core, query, dlk_clock_after(now, 3000), now);
+}
+
 /* A writer goes on as a reader: it gives back its write hold and keeps a read hold of the same
  * grant, or makes of the one the other. */
 static void turn(actor *a)
@@ -337,6 +351,8 @@ static void turn(actor *a)
     client *c = a->client;
     int64_t now = client_time(c);
     dlk_grant *grant = a->hold->grant;
+    if (kind_moves()) /* the turn may overtake it */
+        ask_about(a, chance(&a->rand, 500) ? DLK_RENEW : DLK_VERIFY);
     tell(c->index, a->name, "caller %d goes on as a reader of %c", a->index,
          'a' + a->name);
     if (a->again) {
@@ -360,19 +376,6 @@ static bool may_turn(const actor *a)
            (!a->again || a->again->shared);
 }
 
-/* Where a lock may be gone without a word, careful ones ask before they rely on it. */
-static void verify(actor *a)
-{
-    client *c = a->client;
-    int64_t now = client_time(c);
-    dlk_query *query = calloc(1, sizeof(*query));
-    if (!query)
-        abort();
-    query->grant = a->hold->grant;
-    query->ask.verb = DLK_VERIFY;
-    dlk_query_start(&c->core, query, dlk_clock_after(now, 3000), now);
-}
-
 static void work(actor *a)
 {
     client *c = a->client;
@@ -385,7 +388,7 @@ static void work(actor *a)
         return;
     }
     if (s.config.mode == MODE_MEMCACHED && chance(&a->rand, 200))
-        verify(a);
+        ask_about(a, DLK_VERIFY);
     begin_write(a);
     client_after(c);
     if (may_turn(a) && chance(&a->rand, 150))

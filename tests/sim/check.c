@@ -188,6 +188,23 @@ void check_backed(const actor *me)
              c->index, 'a' + me->name, (unsigned long long)grant->number);
 }
 
+/* Before its time it is lost by the service's word alone, and then the service knows nothing of it. But
+ * where somebody takes a writer's node from it while it becomes a reader, the reader's is there yet. */
+void check_lost(const client *c, const dlk_grant *grant)
+{
+    holder all[MAX_HELD];
+    int name = grant->name->key.name[0] - 'a';
+    bool two_nodes = has_sessions() && kind_has_sides() &&
+                     (s.config.faults & FAULT_BIT(FAULT_BREAK)) != 0;
+    if (is_local() || two_nodes || dlk_lease_over(&grant->lease, client_time(c)))
+        return;
+    int count = service_holders(name, all);
+    for (int i = 0; i < count; i++)
+        if (is_its(c, grant, all[i].client, all[i].number, all[i].token))
+            violated(name, "client %d is told that its %c, #%llu, is lost, and has it",
+                     c->index, 'a' + name, (unsigned long long)grant->number);
+}
+
 /* ---- liveness ---- */
 
 /* Long enough ago for the slowest poll to have mended what it broke. */

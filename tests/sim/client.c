@@ -238,6 +238,8 @@ static void port_changed(void *world, dlk_grant *grant)
          state == DLOCK_LOST      ? "LOST"
          : state == DLOCK_SUSPECT ? "SUSPECT"
                                   : "HELD again");
+    if (state == DLOCK_LOST)
+        check_lost(c, grant);
 }
 
 static dlk_hold *port_new_hold(void *world)

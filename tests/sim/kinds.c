@@ -39,6 +39,7 @@ const kind_info kinds[KIND_COUNT] = {
                          DLOCK_MUTEX,
                          {"lock.fair", "true", "redis.fair_wait_ms", "20000"},
                          0},
+    [KIND_MOVED_RW] = {"moved-rw", DLOCK_WRITE, {NULL}, 0},
     [KIND_CURATOR] = {"curator", DLOCK_MUTEX, {NULL}, 0},
     [KIND_CURATOR_RW] = {"curator-rw", DLOCK_WRITE, {NULL}, 0},
     [KIND_CURATOR_PERMITS] = {"curator-permits", DLOCK_SEMAPHORE, {NULL}, 0},
@@ -149,7 +150,7 @@ bool kind_is_fair(void)
 
 bool kind_moves(void)
 {
-    return s.config.kind == KIND_MOVED || s.config.kind == KIND_MOVED_FAIR;
+    return s.config.kind >= KIND_MOVED && s.config.kind <= KIND_MOVED_RW;
 }
 
 bool kind_forgets(void)
@@ -289,6 +290,7 @@ static int holders_in(model *m, int name, holder ret[MAX_HELD])
     case KIND_REPLICATED:
     case KIND_MOVED:
     case KIND_MOVED_FAIR:
+    case KIND_MOVED_RW:
     case KIND_RW:
     case KIND_FAIR:
     case KIND_ELECTION:

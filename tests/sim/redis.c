@@ -163,8 +163,7 @@ static void run_detour(event *e)
 
 static bool takes_detour(client *c, dlk_ask *ask)
 {
-    if (!kind_moves() || !ask->grant || !c->connected || s.ending ||
-        !chance(&c->rand, 60))
+    if (!kind_moves() || !ask->key || !c->connected || s.ending || !chance(&c->rand, 60))
         return false;
     detour *d = calloc(1, sizeof(*d));
     if (!d)

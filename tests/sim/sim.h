@@ -80,6 +80,7 @@ typedef enum kind {
     KIND_REPLICATED, /* a mutex that a replica has, too; it has rows of its own */
     KIND_MOVED, /* … in a cluster whose slots move: some requests are sent on; the same */
     KIND_MOVED_FAIR,
+    KIND_MOVED_RW,
     /* from here on ZooKeeper's */
     KIND_CURATOR,
     KIND_CURATOR_RW,
@@ -659,6 +660,7 @@ bool client_is_well(const client *client);
 void check_told(const actor *me);
 /* It is about to rely on it: the service says so, too. */
 void check_backed(const actor *me);
+void check_lost(const client *c, const dlk_grant *grant);
 void state_lost(int name, int64_t orphans_for);
 /* What was given back may lie there again for so long. */
 void orphans_may_last(int name, int64_t ns);
