@@ -104,6 +104,13 @@ typedef struct dlk_traits {
 
 #define DLK_BACKEND_POLLS 8
 
+/* What is given back, and nobody waits for. */
+typedef enum dlk_unsettled {
+    DLK_SETTLED,
+    DLK_UNSETTLED_HARMLESS, /* it keeps nobody out, as on one of three nodes */
+    DLK_UNSETTLED_BLOCKING, /* until it is done, nobody else can have it */
+} dlk_unsettled;
+
 struct dlk_backend_type {
     const char *name;           /* folder name: "local", "redis" */
     const char *const *schemes; /* URI schemes it serves, NULL at the end */
@@ -121,8 +128,8 @@ struct dlk_backend_type {
      * answered UNKNOWN or NOT_SENT now. No driver is inside. `ask` answers NOT_SENT from now on. */
     void (*stop)(dlk_backend *backend);
     /* Whether something is being given back that nobody waits for, and that takes requests which
-     * aren't written yet: closing waits for that, as for releases. NULL: never. */
-    bool (*gives)(const dlk_backend *backend);
+     * aren't written yet, or answers: closing waits for that, as for releases. NULL: never. */
+    dlk_unsettled (*unsettled)(const dlk_backend *backend);
     void (*free)(
         dlk_backend *backend); /* after stop; joins what threads it has. No mutex held. */
     /* In a fork's child, called from the atfork handler: closes what was inherited and is none of

@@ -76,11 +76,6 @@ static bool expects(const dlk_engine *engine)
            (engine->pending_ops > 0 && !dlk_engine_is_left(engine));
 }
 
-static bool still_gives(const dlk_engine *engine)
-{
-    return type_of(engine)->gives && type_of(engine)->gives(engine->backend);
-}
-
 /* Whether the engine's thread has to drive, were nobody else to. */
 static bool engine_must_drive(const dlk_engine *engine, int64_t now)
 {
@@ -91,7 +86,7 @@ static bool engine_must_drive(const dlk_engine *engine, int64_t now)
         atomic_load_explicit(&engine->news, memory_order_relaxed))
         return true;
     if (engine->life == DLK_LIFE_CLOSING)
-        return engine->in_flight > 0 || still_gives(engine);
+        return engine->in_flight > 0 || dlk_engine_unsettled(engine) != DLK_SETTLED;
     return engine->look_at <= now && expects(engine);
 }
 
@@ -446,7 +441,8 @@ static bool may_finish(dlk_engine *engine, int64_t now)
 {
     if (engine->life != DLK_LIFE_CLOSING || engine->driven)
         return false;
-    return (dlk_core_unconfirmed(&engine->core) == 0 && !still_gives(engine)) ||
+    return (dlk_core_unconfirmed(&engine->core) == 0 &&
+            dlk_engine_unsettled(engine) == DLK_SETTLED) ||
            now >= engine->close_until;
 }
 

@@ -220,7 +220,8 @@ static void finish_closers(dlk_engine *engine)
 
 void dlk_engine_now_closed(dlk_engine *engine)
 {
-    if (dlk_core_unconfirmed(&engine->core) > 0)
+    if (dlk_core_unconfirmed(&engine->core) > 0 ||
+        dlk_engine_unsettled(engine) == DLK_UNSETTLED_BLOCKING)
         engine->close_code = DLOCK_EUNKNOWN;
     engine->core.up = false; /* no answer may lead to another request */
     engine->backend->type->stop(engine->backend);

@@ -292,6 +292,12 @@ void dlk_engine_begin_close(dlk_engine *engine, int64_t now);
 /* Joins the thread of a closed engine. No mutex held. */
 void dlk_engine_join(dlk_engine *engine);
 void dlk_engine_now_closed(dlk_engine *engine);
+/* What the backend gives back that no grant is about any more. */
+static inline dlk_unsettled dlk_engine_unsettled(const dlk_engine *engine)
+{
+    const dlk_backend_type *type = engine->backend->type;
+    return type->unsettled ? type->unsettled(engine->backend) : DLK_SETTLED;
+}
 
 /* ---- drive.c: mutex, waiting, driving ---- */
 /* False in a fork's child. */

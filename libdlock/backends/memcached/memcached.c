@@ -235,13 +235,13 @@ static void mc_flush(dlk_backend *backend)
 }
 
 /* A release may have to read first whose the item is. */
-static bool mc_gives(const dlk_backend *backend)
+static dlk_unsettled mc_unsettled(const dlk_backend *backend)
 {
     const dlk_mc *mc = (const dlk_mc *)backend;
     DLK_LIST_FOR(it, &mc->flight.asks)
     if (DLK_LIST_ITEM(it, dlk_ask, link)->verb == DLK_RELEASE)
-        return true;
-    return false;
+        return DLK_UNSETTLED_BLOCKING;
+    return DLK_SETTLED;
 }
 
 static void mc_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
@@ -274,7 +274,7 @@ const dlk_backend_type dlk_memcached_backend = {
     .open = mc_open,
     .start = mc_start,
     .stop = mc_stop,
-    .gives = mc_gives,
+    .unsettled = mc_unsettled,
     .free = mc_free,
     .key_open = dlk_mc_key_open,
     .key_close = dlk_mc_key_close,

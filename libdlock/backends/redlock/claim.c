@@ -146,7 +146,7 @@ void dlk_claim_given(dlk_redlock *redlock, dlk_redlock_claim *claim, bool everyw
      * several times, a while apart, won't come any more. */
     claim->confirmed = (unsigned char)(everywhere ? claim->confirmed + 1 : 0);
     if (claim->confirmed >= CONFIRMATIONS)
-        claim->there = 0;
+        claim->there = claim->owed = 0;
     if (claim->there)
         dlk_claim_put_off(redlock, claim, now);
 }
@@ -197,7 +197,7 @@ static void sweep(dlk_redlock *redlock, int64_t now)
             first = claim->until < first ? claim->until : first;
             continue;
         }
-        claim->there = 0;
+        claim->there = claim->owed = 0;
         claim->giving = true;
         if (claim->rounds == 0)
             drop(redlock, claim);
@@ -232,6 +232,15 @@ int64_t dlk_claims_tick(dlk_redlock *redlock, int64_t now)
     if (now >= redlock->owed_at)
         give_back_owed(redlock, now);
     return redlock->owed_at < redlock->sweep_at ? redlock->owed_at : redlock->sweep_at;
+}
+
+bool dlk_claims_block(dlk_redlock *redlock)
+{
+    int harmless = redlock->count - redlock->quorum;
+    EACH_CLAIM(redlock, claim)
+    if (claim->giving && dlk_nodes_count(claim->owed) > harmless)
+        return true;
+    return false;
 }
 
 void dlk_claims_free(dlk_redlock *redlock)

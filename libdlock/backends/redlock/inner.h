@@ -65,7 +65,9 @@ typedef struct dlk_redlock_claim {
     uint64_t wire;                  /* what the nodes know it by */
     dlk_nodes there;                /* where the key may lie … */
     dlk_nodes late; /* … and where an unanswered request may yet be carried out */
-    bool giving;    /* to lie nowhere any more */
+    /* Where no answer since the last acquire says that it doesn't lie there. */
+    dlk_nodes owed;
+    bool giving;             /* to lie nowhere any more */
     unsigned char confirmed; /* so many releases in a row were answered everywhere */
     int rounds;              /* that are about it … */
     int releases;            /* … and those of them that give it back */
@@ -189,6 +191,8 @@ uint64_t dlk_claim_wire_of(const dlk_redlock *redlock, const char *owner);
 uint64_t dlk_claim_number_of(const dlk_redlock *redlock, const char *owner);
 /* Gives back what is due; answers when to be called again. */
 int64_t dlk_claims_tick(dlk_redlock *redlock, int64_t now);
+/* Whether something that is given up may lie on so many nodes that nobody else can have it. */
+bool dlk_claims_block(dlk_redlock *redlock);
 void dlk_claims_free(dlk_redlock *redlock);
 
 /* ---- round.c ---- */

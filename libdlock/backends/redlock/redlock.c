@@ -204,7 +204,7 @@ static void redlock_start(dlk_backend *backend, int64_t now)
 }
 
 /* What is still to be given back has been asked for: the nodes write it before they go. Where it
- * takes more than that, `gives` has been waited for. */
+ * takes more than that, `unsettled` has been waited for. */
 static void redlock_stop(dlk_backend *backend)
 {
     dlk_redlock *redlock = self(backend);
@@ -214,16 +214,17 @@ static void redlock_stop(dlk_backend *backend)
     dlk_redlock_count(redlock);
 }
 
-/* By then most of them have given it back. */
-static bool redlock_gives(const dlk_backend *backend)
+/* By then most of them have given it back: what an attempt that failed has undone, too, of which the engine
+ * knows nothing. */
+static dlk_unsettled redlock_unsettled(const dlk_backend *backend)
 {
-    const dlk_redlock *redlock = (const dlk_redlock *)backend;
-    for (int i = 0; i < redlock->count; i++) {
-        const dlk_backend *node = redlock->nodes[i].backend;
-        if (node->type->gives && node->type->gives(node))
-            return true;
-    }
-    return false;
+    dlk_redlock *redlock = (dlk_redlock *)(uintptr_t)backend;
+    if (dlk_claims_block(redlock))
+        return DLK_UNSETTLED_BLOCKING;
+    EACH_NODE(redlock, node)
+    if (node->backend->type->unsettled && node->backend->type->unsettled(node->backend))
+        return DLK_UNSETTLED_HARMLESS;
+    return DLK_SETTLED;
 }
 
 /* ---- The driver's steps ---- */
@@ -384,10 +385,11 @@ static const char *const memlock_schemes[] = {"memlock", NULL};
 
 #define FUNCTIONS                                                                        \
     .open = redlock_open, .start = redlock_start, .stop = redlock_stop,                  \
-    .gives = redlock_gives, .free = redlock_free, .key_open = dlk_redlock_key_open,      \
-    .key_close = dlk_redlock_key_close, .ask = dlk_redlock_ask, .watch = redlock_watch,  \
-    .tick = redlock_tick, .arm = redlock_arm, .sleep = redlock_sleep,                    \
-    .process = redlock_process, .flush = redlock_flush
+    .unsettled = redlock_unsettled, .free = redlock_free,                                \
+    .key_open = dlk_redlock_key_open, .key_close = dlk_redlock_key_close,                \
+    .ask = dlk_redlock_ask, .watch = redlock_watch, .tick = redlock_tick,                \
+    .arm = redlock_arm, .sleep = redlock_sleep, .process = redlock_process,              \
+    .flush = redlock_flush
 
 const dlk_backend_type dlk_redlock_backend = {
     .name = "redlock",

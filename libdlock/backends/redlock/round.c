@@ -139,6 +139,10 @@ static void note_claim(dlk_redlock_claim *claim, const dlk_ask *ask, int index)
         lost_track(claim, bit);
     else if (says_gone(ask) && claim->taking[index] == 0 && !(claim->late & bit))
         claim->there &= (dlk_nodes)~bit;
+    if (says_gone(ask) && claim->taking[index] == 0)
+        claim->owed &= (dlk_nodes)~bit;
+    else if (takes && (ask->reply == DLK_YES || ask->reply == DLK_UNKNOWN))
+        claim->owed |= bit;
 }
 
 static void take(dlk_redlock_round *round, int index)
@@ -222,6 +226,7 @@ void dlk_round_ask_node(dlk_redlock_round *round, int index, dlk_verb verb, int6
         return;
     round->claim->taking[index]++;
     round->claim->there |= bit;
+    round->claim->owed |= bit;
 }
 
 static void begin(dlk_redlock_round *round, dlk_nodes nodes, int64_t now)

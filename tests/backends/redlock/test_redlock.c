@@ -313,6 +313,50 @@ TEST(nodes_that_answer_after_the_deadline_grant_nothing_and_keep_nothing)
 
 /* ---- while it is held ---- */
 
+/* Of so many frozen nodes the first. */
+static void freeze(int count)
+{
+    for (int i = 0; i < count; i++)
+        redis_server_freeze(&w.node[i]);
+}
+
+static void thaw(int count)
+{
+    for (int i = 0; i < count; i++)
+        redis_server_thaw(&w.node[i]);
+}
+
+TEST(a_client_that_closes_says_whether_a_majority_has_given_back_what_it_gave_up)
+{
+    static const struct {
+        int frozen;
+        bool back; /* and gone on before it closes */
+        const char *query;
+        dlock_err closes;
+    } cases[] = {
+        {5, false, "?client.timeout_ms=500&client.close_ms=300", DLOCK_EUNKNOWN},
+        {3, false, "?client.timeout_ms=500&client.close_ms=300", DLOCK_EUNKNOWN},
+        {5, true, "?client.timeout_ms=500&client.close_ms=60000", DLOCK_OK},
+        {2, false, "?client.timeout_ms=5000&client.close_ms=60000", DLOCK_OK},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        SET(5, cases[i].query);
+        harness_note("%d frozen%s", cases[i].frozen, cases[i].back ? " for a while" : "");
+        DLOCK_AUTO(dlock_error) err = NULL;
+        DLOCK_AUTO(dlock_client) client = world_open(&w);
+        DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__);
+        DLOCK_AUTO(dlock_hold) hold = NULL;
+        freeze(cases[i].frozen);
+        dlock_err code = dlock_lock_acquire(lock, 0, &hold, NULL);
+        CHECK_EQ_INT(code == DLOCK_OK, cases[i].frozen == 2);
+        if (cases[i].back)
+            thaw(cases[i].frozen);
+        CHECK_ERR(dlock_client_close(client, &err), cases[i].closes, err);
+        thaw(cases[i].frozen);
+        world_clear(&w);
+    }
+}
+
 TEST(a_held_lock_is_put_back_where_nodes_have_forgotten_it)
 {
     SET(5, "?lock.ttl_ms=9000");
