@@ -26,7 +26,8 @@ static inline bool dlk_flight_is_empty(const dlk_flight *flight)
  * next as well, may leave a lock to nobody. */
 bool dlk_flight_may_come_late(const dlk_flight *flight);
 /* The same where each ask is one request, carried out in the order of sending: then what an acquire may
- * get late is given back by its own release behind it. */
+ * get late is given back by its own release behind it. So a backend sends a release that undoes
+ * (dlk_ask.undoes) with all that it takes: nobody would be there to send anything after it. */
 bool dlk_flight_undoes_itself(const dlk_flight *flight);
 
 /* The one that was sent first, or NULL. */

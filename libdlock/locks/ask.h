@@ -98,6 +98,7 @@ struct dlk_ask {
     bool once;     /* acquire: nobody will wait, so a place in a line isn't wanted */
     int32_t take;  /* a semaphore's permits; else 1 */
     uint64_t next; /* release: our next contender, where key->passes; 0 = nobody */
+    bool undoes;   /* release: an acquire of this number is under way, unanswered */
     const char *text; /* break, import, list */
     int64_t limit;
     /* acquire, renew, import: what the hold is to show (lock.data), where the layout has room; NULL

@@ -171,6 +171,7 @@ void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now)
         grant->got_late = grant->got_more = false; /* this one comes after it */
         grant->retry_at = DLK_NEVER;
         DLK_POINT("release.ask");
+        ask->undoes = grant->taking;
         name_heir(core, grant, ask, now);
         if (!dlk_ask_go(core, ask, now))
             dlk_grant_schedule(core, grant);

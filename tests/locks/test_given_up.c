@@ -23,7 +23,8 @@ static void give_up(dlk_verb verb)
 
 static bool is_asked_for_both(dlk_verb verb)
 {
-    return a.over && world_asked(verb) && world_asked(DLK_RELEASE);
+    return a.over && world_asked(verb) && world_asked(DLK_RELEASE) &&
+           world_asked(DLK_RELEASE)->undoes;
 }
 
 static void end(void)
@@ -54,6 +55,7 @@ TEST(a_grant_that_comes_after_its_release_was_confirmed_is_given_back)
         CHECK_EQ_INT(dlk_core_unconfirmed(&w.core), 1); /* closing waits for it */
         world_answer(both[i], DLK_YES);
         CHECK(world_asked(DLK_RELEASE) != NULL);
+        CHECK(!world_asked(DLK_RELEASE)->undoes);
         world_answer(DLK_RELEASE, DLK_YES);
         CHECK_EQ_INT(dlk_core_unconfirmed(&w.core), 0);
         CHECK(is_over());

@@ -167,7 +167,11 @@ static bool put(dlk_redis *redis, dlk_ask *ask)
         return dlk_redis_list_begin(redis, ask);
     if (ask->verb == DLK_DOCTOR)
         return dlk_redis_doctor_begin(redis, ask);
-    return dlk_redis_ask_put(redis, ask, false);
+    /* Should the acquire before it be done late, after we have gone, nobody hears that its script isn't
+     * known there. */
+    if (ask->undoes)
+        ask->scratch = DLK_REDIS_WITH_TEXT;
+    return dlk_redis_ask_put(redis, ask, ask->undoes);
 }
 
 /* What the subscriber has to know, so that no message is missed between a request and the watch

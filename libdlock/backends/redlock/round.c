@@ -211,6 +211,8 @@ void dlk_round_ask_node(dlk_redlock_round *round, int index, dlk_verb verb, int6
                      .most_ms = parent ? parent->most_ms : 0,
                      .overlong = round->claim ? round->claim->overlong[index] : 0,
                      .since = now,
+                     .undoes = verb == DLK_RELEASE && round->claim &&
+                               round->claim->taking[index] > 0,
                      .token = round->telling || round->mends ? round->token : 0,
                      .wait_ms = -1};
     round->asked |= bit;

@@ -349,6 +349,48 @@ TEST(an_unknown_script_is_sent_once_with_its_text)
     close_all();
 }
 
+static _Atomic int by_text, by_digest;
+
+/* … and says nothing to either. */
+static const char *counts_scripts(const void *user, int connection, int number,
+                                  char **words, int count)
+{
+    const char *greeting = scripted_greeting(words, count);
+    (void)user, (void)connection, (void)number;
+    if (greeting)
+        return greeting;
+    by_text += strcmp(words[0], "EVAL") == 0;
+    by_digest += strcmp(words[0], "EVALSHA") == 0;
+    return SCRIPTED_SILENCE;
+}
+
+/* We may have gone when both are done. */
+TEST(what_undoes_an_unanswered_acquire_brings_its_script_along)
+{
+    by_text = by_digest = 0;
+    CHECK(scripted_start(&server, counts_scripts, NULL));
+    CHECK(open_world("20000"));
+    AWAIT(&w, w.up);
+    key = world_key(&w, "L");
+    int digests = by_digest; /* a probe of the greeting's */
+    dlk_ask take = world_make(&w, DLK_ACQUIRE, key, 1);
+    dlk_ask give = world_make(&w, DLK_RELEASE, key, 1);
+    dlk_ask other = world_make(&w, DLK_RELEASE, key, 2);
+    give.undoes = true;
+    world_ask(&w, &take);
+    world_ask(&w, &give);
+    AWAIT(&w, by_text == 1);
+    CHECK_EQ_INT(by_digest, digests + 1);
+    world_ask(&w, &other);
+    AWAIT(&w, by_digest == digests + 2);
+    CHECK_EQ_INT(by_text, 1);
+    world_forget(&w, key);
+    close_all(); /* answers them */
+    dlock_error_free(take.error);
+    dlock_error_free(give.error);
+    dlock_error_free(other.error);
+}
+
 TEST(silence_is_noticed_by_the_deadline_of_the_request)
 {
     CHECK(scripted_start(&server, after_greeting, SCRIPTED_SILENCE));
