@@ -2,6 +2,7 @@
 #include "backends/flight.h"
 
 #include "util/clock.h"
+#include "util/hash.h"
 
 #include <assert.h>
 
@@ -31,28 +32,37 @@ static bool only_looks(const dlk_ask *ask)
            ask->verb == DLK_DOCTOR;
 }
 
-/* Whether what this one gets is given back by one that was sent after it. */
-static bool is_undone(const dlk_flight *flight, const dlk_ask *ask)
+#define BUCKETS 1024 /* a client may stop with tens of thousands under way */
+
+static size_t bucket_of(const dlk_ask *ask, uint64_t number)
 {
-    bool behind = false;
-    DLK_LIST_FOR(it, &flight->asks)
-    {
-        const dlk_ask *other = DLK_LIST_ITEM(it, dlk_ask, link);
-        if (behind && only_frees(other) && other->key == ask->key &&
-            other->number == ask->number)
-            return true;
-        behind |= other == ask;
-    }
-    return false;
+    uint64_t hash = dlk_hash(DLK_HASH_BEGIN, &number, sizeof(number));
+    return dlk_hash(hash, &ask->key, sizeof(ask->key)) % BUCKETS;
 }
 
+/* Whether what this one gets is given back by one of these. */
+static bool is_undone(const dlk_ask *ask, dlk_ask *const *releases)
+{
+    uint64_t number = ask->verb == DLK_RELEASE ? ask->next : ask->number;
+    const dlk_ask *one = releases[bucket_of(ask, number)];
+    while (one && (one->key != ask->key || one->number != number))
+        one = one->chain;
+    return one != NULL;
+}
+
+/* From the last to the first, so that the releases behind each have been seen. */
 bool dlk_flight_undoes_itself(const dlk_flight *flight)
 {
-    DLK_LIST_FOR(it, &flight->asks)
-    {
-        const dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
-        if (!only_frees(ask) && !only_looks(ask) && !is_undone(flight, ask))
+    dlk_ask *releases[BUCKETS] = {NULL};
+    for (dlk_list *it = flight->asks.prev; it != &flight->asks; it = it->prev) {
+        dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
+        if (only_frees(ask)) {
+            dlk_ask **bucket = &releases[bucket_of(ask, ask->number)];
+            ask->chain = *bucket;
+            *bucket = ask;
+        } else if (!only_looks(ask) && !is_undone(ask, releases)) {
             return false;
+        }
     }
     return true;
 }

@@ -139,7 +139,8 @@ struct dlk_ask {
     dlk_list link;
     uint64_t sequence;
     int64_t scratch;
-    int hops; /* how often it was sent on to another server */
+    int hops;       /* how often it was sent on to another server */
+    dlk_ask *chain; /* flight.c's, while it counts */
 };
 
 static inline const char *dlk_ask_data(const dlk_ask *ask)
