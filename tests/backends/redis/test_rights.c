@@ -194,6 +194,81 @@ TEST(a_right_that_is_taken_away_later_leaves_no_lock_behind)
     redis_server_stop(&server);
 }
 
+/* Asks for it until it stands in the line: that waits for the client's subscription. */
+static void line_up(dlk_key *key, uint64_t number)
+{
+    world_watch(&w, key, true);
+    AWAIT(&w,
+          world_do(&w, DLK_ACQUIRE, key, number, NULL) == DLK_HELD &&
+              strcmp(redis_server_call(&server, "LLEN dlock_queue:{app:L}"), "1") == 0);
+}
+
+/* Whatever is missing, who is refused stands in no line, for nobody would wait in that place. */
+static void is_refused_without_a_place(dlk_key *key, const char *user, const char *right)
+{
+    redis_server_call(&server, "ACL SETUSER %s -%s", user, right);
+    dlk_reply reply = world_do(&w, DLK_ACQUIRE, key, 2, NULL);
+    redis_server_call(&server, "ACL SETUSER %s +%s", user, right);
+    if (reply != DLK_REFUSED)
+        harness_note("without %s", right);
+    CHECK_EQ_INT(reply, DLK_REFUSED);
+    CHECK_EQ_INT(w.code, DLOCK_EACCES);
+}
+
+TEST(a_right_that_is_taken_away_later_leaves_no_place_behind)
+{
+    static const char *const rights[] = {"pexpire", "rpush"};
+    if (!start_with_acl())
+        return;
+    CHECK(open_as("dlock", "secret"));
+    AWAIT(&w, w.up);
+    dlk_key *key = world_key(&w, "app:L");
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    line_up(key, 2);
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 2, NULL), DLK_YES);
+    for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
+        is_refused_without_a_place(key, "dlock", rights[i]);
+        CHECK_STR(redis_server_call(&server, "EXISTS dlock_queue:{app:L}"), "0");
+    }
+    line_up(key, 2);
+    CHECK(atoll(redis_server_call(&server, "PTTL dlock_queue:{app:L}")) > 0);
+    world_watch(&w, key, false);
+    world_forget(&w, key);
+    world_close(&w);
+    redis_server_stop(&server);
+}
+
+TEST(a_right_that_is_taken_away_later_leaves_a_fair_line_whole)
+{
+    static const char *const rights[] = {"zadd", "rpush", "zscore", "lindex"};
+    if (!start_with_acl())
+        return;
+    CHECK(open_as("fair", "secret"));
+    AWAIT(&w, w.up);
+    dlk_key *key = world_key(&w, "app:L");
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
+        is_refused_without_a_place(key, "fair", rights[i]);
+        CHECK_STR(redis_server_call(&server, "EXISTS redisson_lock_timeout:{app:L}"),
+                  "0");
+    }
+    /* Behind what was left of it in the list, which has no time there, is the first place. */
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 3, NULL), DLK_HELD);
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 3, NULL), DLK_YES);
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 3, NULL), DLK_YES);
+    /* A line that can't be given an end is none. */
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 2, NULL), DLK_HELD);
+    redis_server_call(&server, "DEL app:L");
+    redis_server_call(&server, "ACL SETUSER fair -pexpire");
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 3, NULL), DLK_REFUSED);
+    CHECK_STR(redis_server_call(&server, "EXISTS dlock_silent:{app:L}"), "0");
+    world_forget(&w, key);
+    world_close(&w);
+    redis_server_stop(&server);
+}
+
 TEST(a_wrong_password_is_told_at_once_and_shows_nowhere)
 {
     if (!start_with_acl())

@@ -10,10 +10,12 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local far, near = 1000, 30 -- so many members are looked at at once and now and then
 local silence = 3000       -- who is neither listening nor asking for so long is gone
 
+-- Wherever this ends for want of a right: who has no place in the list has none in the zset either,
+-- or it would take itself for waiting and never be the head. The other way round prune mends it.
 local function drop_head(head)
-    redis.call('lpop', KEYS[3])
     redis.call('zrem', KEYS[4], head)
     redis.call('hdel', KEYS[5], head)
+    redis.call('lpop', KEYS[3])
 end
 
 -- Whoever stood before it is gone, so its place lapses sooner by what that had put it off; but never
@@ -51,6 +53,7 @@ local function note_silent()
     for i, owner in ipairs(line) do
         channels[i] = ARGV[1] .. ':' .. owner
     end
+    redis.call('pexpire', KEYS[5], 4 * silence) -- if it is refused, then before anything is noted
     local heard = listeners(channels)
     for i, owner in ipairs(line) do
         if heard[2 * i] == 0 then
@@ -120,7 +123,7 @@ local function leave_line(owner)
         end
         behind = behind or member == owner
     end
-    redis.call('lrem', KEYS[3], 0, owner)
     redis.call('zrem', KEYS[4], owner)
     redis.call('hdel', KEYS[5], owner)
+    redis.call('lrem', KEYS[3], 0, owner)
 end

@@ -67,9 +67,13 @@ local function line_up(owner)
     if type(place) == 'table' then -- a server before 6.0.6
         redis.call('lrem', KEYS[3], 0, owner)
     end
+    -- First what may be refused: a place that nobody waits in is kept free for a claim each time.
+    local there = redis.call('pexpire', KEYS[3], life)
     if type(place) ~= 'number' then
         redis.call('rpush', KEYS[3], owner)
     end
-    redis.call('pexpire', KEYS[3], life)
+    if there == 0 then
+        redis.call('pexpire', KEYS[3], life)
+    end
     return true
 end

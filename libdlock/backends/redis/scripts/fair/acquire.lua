@@ -63,8 +63,8 @@ if not place then
     local last = redis.call('lindex', KEYS[3], -1)
     local from = last and tonumber(redis.call('zscore', KEYS[4], last)) or 0
     from = math.max(from, now + math.max(left, 0))
-    redis.call('zadd', KEYS[4], from + put_off, me)
     redis.call('rpush', KEYS[3], me)
+    redis.call('zadd', KEYS[4], from + put_off, me)
 elseif place < now + put_off * 3 / 4 then
     redis.call('zadd', KEYS[4], now + put_off, me)
 end
