@@ -1,7 +1,8 @@
 /* Error replies of Redis and of our scripts (DLOCK…); see the header.
  *
- * Scripts report a missing right as "ERR The user executing the script can't run this command…",
- * not as NOPERM, and without naming the command: the probe at the greeting does that. */
+ * Scripts report a missing right as "ERR The user executing the script can't run this command…", newer
+ * servers as "ERR ACL failure in script: User x has no permissions to run the 'hset' command", not as
+ * NOPERM. Which ones are missing is what rights.h is for. */
 #include "backends/redis/errors.h"
 
 #include "util/error.h"
@@ -51,6 +52,12 @@ static const meaning phrases[] = {
     {"can't access at least one of the keys", DLOCK_EACCES,
      "the user's ACL lacks the right to a key that the scripts use"},
     {"can't publish to the channel", DLOCK_EACCES,
+     "the user's ACL lacks the right to the channel"},
+    {"no permissions to run the", DLOCK_EACCES,
+     "the user's ACL lacks the right to a command that the scripts call"},
+    {"o permissions to access a key", DLOCK_EACCES,
+     "the user's ACL lacks the right to a key that the scripts use"},
+    {"o permissions to access a channel", DLOCK_EACCES,
      "the user's ACL lacks the right to the channel"},
     {"invalid password", DLOCK_EACCES, "the password is wrong"},
     {"without any password configured", DLOCK_EACCES,

@@ -240,6 +240,13 @@ TEST(each_error_of_redis_has_its_meaning)
          "x, on "
          "@user_script:1.",
          DLOCK_EACCES},
+        {"ERR ACL failure in script: User locks has no permissions to run the 'hset' "
+         "command script: x, on @user_script:1.",
+         DLOCK_EACCES},
+        {"ERR ACL failure in script: No permissions to access a key script: x",
+         DLOCK_EACCES},
+        {"ERR ACL failure in script: No permissions to access a channel script: x",
+         DLOCK_EACCES},
         {"ERR invalid password", DLOCK_EACCES},
         {"WRONGTYPE Operation against a key holding the wrong kind of value",
          DLOCK_ECONFLICT},

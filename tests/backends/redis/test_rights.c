@@ -1,12 +1,15 @@
 /* Users and their rights: the minimal ACL suffices, whatever it lacks is named before the first
  * lock is taken, and no password shows anywhere. */
+#include "backends/redis/scripts.h"
 #include "harness/redis_server.h"
+#include "harness/server.h"
 #include "util/error.h"
 #include "world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static redis_server server;
@@ -266,6 +269,49 @@ TEST(a_right_that_is_taken_away_later_leaves_a_fair_line_whole)
     CHECK_STR(redis_server_call(&server, "EXISTS dlock_silent:{app:L}"), "0");
     world_forget(&w, key);
     world_close(&w);
+    redis_server_stop(&server);
+}
+
+/* The probe as it answers where every call fails with these words. */
+static bool probed(const char *error, char *answer, size_t size)
+{
+    static const char call[] = "redis.pcall(unpack(call))";
+    const dlk_redis_script *probe = &dlk_redis_scripts[DLK_SCRIPT_PROBE];
+    const char *at = strstr(probe->text, call);
+    char text[8192], request[9000];
+    int fd = server_dial(server.port, 20);
+    if (!at || fd < 0)
+        return false;
+    snprintf(text, sizeof(text), "%.*s{ err = \"%s\" }%s", (int)(at - probe->text),
+             probe->text, error, at + strlen(call));
+    snprintf(request, sizeof(request),
+             "*7\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n0\r\n$1\r\nk\r\n$0\r\n\r\n$4\r\n"
+             "hash\r\n$4\r\nline\r\n",
+             strlen(text), text);
+    ssize_t length = (ssize_t)strlen(request), got = -1;
+    if (send(fd, request, (size_t)length, MSG_NOSIGNAL) == length)
+        got = recv(fd, answer, size - 1, 0);
+    answer[got > 0 ? got : 0] = '\0';
+    close(fd);
+    return got > 0;
+}
+
+TEST(the_words_of_newer_servers_are_known_as_well)
+{
+    static const char *const errors[] = {
+        "ERR The user executing the script can't run this command or subcommand",
+        "ERR ACL failure in script: User locks has no permissions to run the 'x' "
+        "command"};
+    char answer[1024];
+    if (!start_with_acl())
+        return;
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        CHECK(probed(errors[i], answer, sizeof(answer)));
+        CHECK_CONTAINS(answer, "hexists");
+        CHECK_CONTAINS(answer, "lpos");
+    }
+    CHECK(probed("ERR value is not an integer", answer, sizeof(answer)));
+    CHECK_STR(answer, "*2\r\n:0\r\n:0\r\n");
     redis_server_stop(&server);
 }
 

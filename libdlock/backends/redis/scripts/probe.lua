@@ -5,6 +5,7 @@
 -- the number of arguments and before anything is done, so each call here either has arguments
 -- that the command itself refuses, or changes nothing.
 --@include channel.lua
+--@include denial.lua
 local calls = {
     { 'time' },
     { 'get', ARGV[1] },
@@ -38,7 +39,7 @@ local answer = { 0, 0 }
 for _, call in ipairs(calls) do
     local result = redis.pcall(unpack(call))
     if type(result) == 'table' and result.err then
-        if string.find(result.err, "can't run this command", 1, true) then
+        if denial(result) == '+' then
             answer[#answer + 1] = call[1]
         end
     elseif call[1] == 'time' then
