@@ -283,13 +283,17 @@ static void send_again(dlk_redis *redis, dlk_ask *ask, int64_t how)
                              dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
 }
 
+static bool is_script(const dlk_ask *ask)
+{
+    return ask->verb != DLK_LIST && ask->verb != DLK_DOCTOR && ask->verb != DLK_REDIS_MAP;
+}
+
 /* An error reply: nothing was done. */
 void dlk_redis_ask_take_error(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
     if (redis->place_in_cluster && dlk_cluster_redirects(redis, ask, reply))
         return;
-    bool script = ask->verb != DLK_LIST && ask->verb != DLK_DOCTOR;
-    if (script && dlk_resp_begins(reply, "NOSCRIPT") &&
+    if (is_script(ask) && dlk_resp_begins(reply, "NOSCRIPT") &&
         ask->scratch != DLK_REDIS_WITH_TEXT) {
         send_again(redis, ask, DLK_REDIS_WITH_TEXT);
         return;

@@ -270,6 +270,44 @@ TEST(a_map_that_gives_a_slot_to_more_than_one_is_none)
     }
 }
 
+typedef struct mapper {
+    char map[160];
+    _Atomic int asked;
+} mapper;
+
+/* A map with a node that is away, so that it is asked for again; then an error that scripts have. */
+static const char *with_script_error(const void *user, int connection, int number,
+                                     char **words, int count)
+{
+    mapper *it = (mapper *)(uintptr_t)user;
+    bool slots = count > 1 && strcmp(words[1], "SLOTS") == 0;
+    if (slots && it->asked++ > 0)
+        return "-NOSCRIPT No matching script.\r\n";
+    return with_map(it->map, connection, number, words, count);
+}
+
+/* It has no key, by which a script would be sent again. */
+TEST(an_error_that_only_scripts_have_may_answer_the_map)
+{
+    static mapper it;
+    char uri[96];
+    dlock_client *client = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    CHECK(scripted_start(&server, with_script_error, &it));
+    snprintf(it.map, sizeof(it.map),
+             "*2\r\n*3\r\n:0\r\n:9\r\n*2\r\n$9\r\n127.0.0.1\r\n:1\r\n"
+             "*3\r\n:10\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n",
+             server.port);
+    snprintf(uri, sizeof(uri), "redis+cluster://127.0.0.1:%d?client.connect_ms=20000",
+             server.port);
+    CHECK_ERR(dlock_client_open(uri, NULL, &client, &err), DLOCK_OK, err);
+    for (int i = 0; i < 3000 && it.asked < 3; i++)
+        usleep(10000); /* its engine asks */
+    CHECK(it.asked >= 3);
+    dlock_client_free(client);
+    scripted_stop(&server);
+}
+
 TEST(errors_for_an_answer_refuse_the_request_and_keep_the_connection)
 {
     static const struct {
