@@ -41,6 +41,8 @@ const char *const fuzz_words[] = {"\r\n",
                                   "-WRONGTYPE x\r\n",
                                   "-DLOCKKIND x\r\n",
                                   "-READONLY x\r\n",
+                                  "-NOPERM x\r\n",
+                                  "$1\r\n+\r\n",
                                   "-LOADING x\r\n",
                                   "$7\r\nmessage\r\n",
                                   "$9\r\nsubscribe\r\n",
@@ -138,10 +140,21 @@ on_log(dlk_host *host, dlock_level level, const char *format, ...)
 
 /* ---- what an answer means ---- */
 
+static bool takes(const dlk_ask *it)
+{
+    return it->verb == DLK_ACQUIRE || it->verb == DLK_IMPORT;
+}
+
+/* It was refused for want of a right, and now it is asked which one is missing. */
+static bool asks_for_rights(const dlk_ask *it)
+{
+    return takes(it) && it->scratch == DLK_REDIS_RIGHTS;
+}
+
 /* Sent once more it would come behind its own release, and take the lock for nobody. */
 static bool is_given_back(const dlk_ask *it)
 {
-    if (it->verb != DLK_ACQUIRE && it->verb != DLK_IMPORT)
+    if (!takes(it))
         return false;
     DLK_LIST_FOR(other, &world.redis->flight.asks)
     {
@@ -161,9 +174,13 @@ static dlk_reply meaning(const dlk_ask *it, const dlk_resp *reply, bool *nonsens
     bool holds =
         it->verb == DLK_RENEW || it->verb == DLK_RELEASE || it->verb == DLK_VERIFY;
     *nonsense = false;
+    if (asks_for_rights(it))
+        return DLK_REFUSED; /* whatever is said */
     if (reply->type == DLK_RESP_ERROR) {
         if (script && dlk_resp_begins(reply, "NOSCRIPT") && it->scratch == 0)
             return is_given_back(it) ? DLK_NOT_SENT : DLK_PENDING;
+        if (takes(it) && dlk_redis_error_code(reply) == DLOCK_EACCES)
+            return DLK_PENDING;
         return holds && dlk_redis_error_code(reply) == DLOCK_ECONFLICT ? DLK_NOT_OURS
                                                                        : DLK_REFUSED;
     }
@@ -199,8 +216,9 @@ static void check_answer(const dlk_ask *it, const dlk_resp *reply, dlk_reply exp
 {
     FUZZ_CHECK(it->reply == expected, "answered %d, not %d", it->reply, expected);
     if (expected == DLK_REFUSED)
-        FUZZ_CHECK(it->error &&
-                       dlock_error_code(it->error) == dlk_redis_error_code(reply),
+        FUZZ_CHECK(it->error && dlock_error_code(it->error) ==
+                                    (asks_for_rights(it) ? DLOCK_EACCES
+                                                         : dlk_redis_error_code(reply)),
                    "refused without saying why");
     if (it->verb == DLK_ACQUIRE && expected == DLK_HELD)
         FUZZ_CHECK(it->wait_ms == dlk_span_ms(reply->integer), "how long it is held");

@@ -17,6 +17,7 @@
 #include "backends/redis/layout.h"
 #include "backends/redis/replicas.h"
 #include "backends/redis/reports.h"
+#include "backends/redis/rights.h"
 #include "backends/redis/scripts.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -136,6 +137,39 @@ bool dlk_redis_ask_put(dlk_redis *redis, const dlk_ask *ask, bool with_text)
     return put_script(redis, ask, form, dlk_redis_script_of(form, id), id, with_text);
 }
 
+/* ---- Rights ----
+ *
+ * Those of the client's mutex were looked at when it connected. Those of another kind are before the
+ * first lock of that kind on this connection: it is asked for when none is missing, so that nothing
+ * ends half-way. What the server refuses all the same, as for the lock's name, is looked at then. */
+
+static const dlk_redis_form *form_of(const dlk_ask *ask)
+{
+    return ((const dlk_redis_key *)ask->key->data)->forms[ask->shared];
+}
+
+static bool takes(const dlk_ask *ask)
+{
+    return ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT;
+}
+
+static bool asks_for_rights(const dlk_ask *ask)
+{
+    return takes(ask) && ask->scratch == DLK_REDIS_RIGHTS;
+}
+
+static bool is_new_kind(const dlk_redis *redis, const dlk_ask *ask)
+{
+    return takes(ask) && form_of(ask) != redis->mutex &&
+           !(redis->checked & 1U << form_of(ask)->id);
+}
+
+static bool put_rights(dlk_redis *redis, dlk_ask *ask)
+{
+    ask->scratch = DLK_REDIS_RIGHTS;
+    return dlk_redis_rights_put_one(redis, form_of(ask), ask->key);
+}
+
 /* A lock that may well be free is asked for by a SET, which costs the server half of a script. */
 static bool begins_by_set(const dlk_ask *ask)
 {
@@ -161,6 +195,8 @@ static bool put_set(dlk_redis *redis, dlk_ask *ask)
 
 static bool put(dlk_redis *redis, dlk_ask *ask)
 {
+    if (is_new_kind(redis, ask))
+        return put_rights(redis, ask);
     if (begins_by_set(ask))
         return put_set(redis, ask);
     if (ask->verb == DLK_LIST)
@@ -210,6 +246,9 @@ void dlk_redis_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
             ask, dlk_error_make(DLOCK_ENOTSUP,
                                 "redis: with redis.layout=%s names can't be listed",
                                 redis->layout->name));
+    } else if (ask->verb == DLK_ACQUIRE && redis->lacks_line &&
+               ((const dlk_redis_key *)ask->key->data)->hands_over) {
+        (void)dlk_ask_refuse(ask, dlk_error_copy(redis->lacks_line));
     } else if (ask->verb == DLK_REVOKE && ask->key->kind == DLOCK_SEMAPHORE) {
         (void)dlk_ask_refuse(
             ask, dlk_error_make(DLOCK_ENOTSUP,
@@ -283,6 +322,35 @@ static void send_again(dlk_redis *redis, dlk_ask *ask, int64_t how)
                              dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
 }
 
+/* For want of a right, which isn't known yet: then that is asked for first. */
+static void refuse(dlk_redis *redis, dlk_ask *ask, dlock_error *error)
+{
+    if (error && error->code == DLOCK_EACCES && takes(ask) && put_rights(redis, ask)) {
+        ask->error = error;
+        dlk_list_remove(&ask->link);
+        dlk_redis_ask_sent(redis, ask);
+    } else {
+        dlk_redis_ask_refuse(redis, ask, error);
+    }
+}
+
+/* Which rights are missing. A server that doesn't know the question says so, and none is. */
+static void take_rights(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+{
+    dlock_error *lack = dlk_redis_rights_judge_one(redis, form_of(ask), ask->key, reply);
+    if (lack && ask->error)
+        dlk_error_backend(&lack, dlock_error_backend(ask->error));
+    if (lack) {
+        dlk_error_clear(&ask->error);
+        dlk_redis_ask_refuse(redis, ask, lack);
+    } else if (ask->error) {
+        dlk_redis_ask_answer(redis, ask, DLK_REFUSED);
+    } else {
+        redis->checked |= 1U << form_of(ask)->id;
+        send_again(redis, ask, 0);
+    }
+}
+
 static bool is_script(const dlk_ask *ask)
 {
     return ask->verb != DLK_LIST && ask->verb != DLK_DOCTOR && ask->verb != DLK_REDIS_MAP;
@@ -308,7 +376,7 @@ void dlk_redis_ask_take_error(dlk_redis *redis, dlk_ask *ask, const dlk_resp *re
     if (dlk_redis_error_demoted(reply) && !redis->commands.doom)
         redis->commands.doom = dlk_redis_error(reply, verbs[ask->verb]);
     dlk_redis_reports_drop(ask);
-    dlk_redis_ask_refuse(redis, ask, dlk_redis_error(reply, verbs[ask->verb]));
+    refuse(redis, ask, dlk_redis_error(reply, verbs[ask->verb]));
 }
 
 /* It is done, once the replicas that the settings ask for have it, too. Whatever a script has said
@@ -434,7 +502,9 @@ dlock_error *dlk_redis_asks_reply(dlk_redis *redis, const dlk_resp *reply, int64
     bool fine = true;
     if (redis->place_in_cluster && dlk_cluster_asked(ask))
         return NULL; /* that to ASKING: what was asked for follows */
-    if (dlk_redis_replicas_asked(ask))
+    if (asks_for_rights(ask))
+        take_rights(redis, ask, reply);
+    else if (dlk_redis_replicas_asked(ask))
         fine = dlk_redis_replicas_reply(redis, ask, reply);
     else if (dlk_redis_batch_begins(ask))
         fine = dlk_redis_batch_reply(redis, ask, reply);
@@ -477,6 +547,13 @@ void dlk_redis_asks_fail(dlk_redis *redis, const dlock_error *error)
     while ((first = dlk_list_first(&lost))) {
         dlk_ask *ask = DLK_LIST_ITEM(first, dlk_ask, link);
         dlk_redis_reports_drop(ask);
+        if (asks_for_rights(ask)) { /* it is refused, or nothing but that was asked */
+            bool refused = ask->error != NULL;
+            if (!refused)
+                ask->error = dlk_error_copy(error);
+            dlk_redis_ask_answer(redis, ask, refused ? DLK_REFUSED : DLK_NOT_SENT);
+            continue;
+        }
         ask->error = dlk_error_copy(error);
         ask->spent = dlk_redis_replicas_undoing(ask);
         /* What was not written in full can't have been done. */

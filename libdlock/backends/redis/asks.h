@@ -12,6 +12,8 @@
 #define DLK_REDIS_WITH_TEXT 1
 #define DLK_REDIS_BY_SET    2
 #define DLK_REDIS_ASKING    0x40
+/* Not yet, or not any more: which of the rights that it needs are missing? */
+#define DLK_REDIS_RIGHTS 0x100
 
 /* A cluster's own request: who has which slots? */
 #define DLK_REDIS_MAP ((dlk_verb)(DLK_DOCTOR + 1))

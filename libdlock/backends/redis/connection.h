@@ -44,7 +44,7 @@ typedef struct dlk_redis_hooks {
     void (*down)(dlk_redis_connection *connection, const dlock_error *error, int64_t now);
 } dlk_redis_hooks;
 
-#define DLK_GREETING_MAX 16
+#define DLK_GREETING_MAX 20
 
 struct dlk_redis_connection {
     dlk_redis *redis;

@@ -232,11 +232,12 @@ static bool judge_probe(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
                         int64_t now)
 {
     char missing[128];
+    bool but_fair;
     if (reply->type == DLK_RESP_ERROR) {
         find(ask, "rights", UNSAFE, "the scripts can't run: %s", reply->text);
         return true;
     }
-    if (!dlk_redis_missing_rights(reply, missing, sizeof(missing)))
+    if (!dlk_redis_missing_rights(reply, missing, sizeof(missing), &but_fair))
         return false;
     if (missing[0]) {
         find(ask, "rights", UNSAFE, "the user lacks rights that locks need: %s", missing);

@@ -6,6 +6,7 @@
 #include "backends/redis/errors.h"
 #include "backends/redis/internal.h"
 #include "backends/redis/layout.h"
+#include "backends/redis/rights.h"
 #include "backends/redis/scripts.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -23,6 +24,7 @@ enum {
     STEP_LOAD,
     STEP_PROBE,
     STEP_PROBE_SHA,
+    STEP_RIGHTS,
     STEP_INFO,
     STEP_ROLE,
     STEP_SHARDS,
@@ -49,6 +51,7 @@ static bool say_password(dlk_redis_connection *connection, const char *user,
     /* Room for the whole greeting at once: growing would leave a copy in freed memory. */
     size_t size = strlen(user) + strlen(password) + 1024;
     size += dlk_redis_scripts[DLK_SCRIPT_PROBE].size * 2 + 256;
+    size += DLK_REDIS_RIGHTS_ROOM;
     const dlk_redis_form *mutex = connection->redis->mutex;
     for (int i = 0; i < DLK_SCRIPT_COUNT; i++)
         size += dlk_redis_script_of(mutex, (dlk_redis_script_id)i)->size + 128;
@@ -109,7 +112,9 @@ bool dlk_redis_put_probe(dlk_redis *redis, dlk_buf *out, bool by_sha)
         dlk_arg_text(redis->probe_key),
         dlk_arg_text(redis->probe_channel),
         dlk_arg_text(redis->layout->type ? redis->layout->type : "string"),
-        dlk_arg_text(redis->mutex->hands_over ? "line" : ""),
+        dlk_arg_text(redis->mutex->hands_over ? "line"
+                     : redis->mutex->fair     ? "fair"
+                                              : ""),
     };
     return dlk_resp_command(out, args, sizeof(args) / sizeof(args[0]));
 }
@@ -151,6 +156,19 @@ static bool say_probe(dlk_redis_connection *connection, unsigned char step)
     return true;
 }
 
+/* What the probe can't try. Fair locks alone have a call whose lack shows only when somebody has died in
+ * the line. */
+static bool say_rights(dlk_redis_connection *connection)
+{
+    dlk_redis *redis = connection->redis;
+    if (!redis->mutex->fair)
+        return true;
+    if (!dlk_redis_rights_put_one(redis, redis->mutex, NULL))
+        return false;
+    connection->steps[connection->step_count++] = STEP_RIGHTS;
+    return true;
+}
+
 /* Is it what sentinels, or other nodes of a cluster, say it is? */
 static bool say_topology(dlk_redis_connection *connection)
 {
@@ -172,22 +190,27 @@ dlock_error *dlk_redis_greet_commands(dlk_redis_connection *connection)
     const dlk_arg info[] = {dlk_arg_text("INFO"), dlk_arg_text("memory")};
     if (say_topology(connection) && say_select(connection) && say_scripts(connection) &&
         say_probe(connection, STEP_PROBE) && say_probe(connection, STEP_PROBE_SHA) &&
-        say(connection, STEP_INFO, info, 2))
+        say_rights(connection) && say(connection, STEP_INFO, info, 2))
         return NULL;
     return dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
 }
 
 /* ---- The replies ---- */
 
-bool dlk_redis_missing_rights(const dlk_resp *reply, char *text, size_t size)
+bool dlk_redis_missing_rights(const dlk_resp *reply, char *text, size_t size,
+                              bool *ret_but_fair)
 {
     text[0] = '\0';
+    *ret_but_fair = false;
     if (reply->type != DLK_RESP_ARRAY || reply->count < 2 ||
         reply->items[0].type != DLK_RESP_INTEGER ||
         reply->items[1].type != DLK_RESP_INTEGER)
         return false;
     size_t used = 0;
     for (size_t i = 2; i < reply->count; i++) {
+        *ret_but_fair = i == reply->count - 1 && reply->items[i].type == DLK_RESP_INTEGER;
+        if (*ret_but_fair)
+            break;
         if (reply->items[i].type != DLK_RESP_TEXT)
             return false;
         int put = snprintf(text + used, size - used, "%s+%s", used ? " " : "",
@@ -209,22 +232,34 @@ int64_t dlk_redis_clock_offset(const dlk_resp *reply, int64_t now)
            now / 1000;
 }
 
+/* Who may use fair locks alone isn't refused, as a lock's own conf may ask for one: whoever asks for
+ * another is. */
+static void note_line(dlk_redis *redis, const char *missing)
+{
+    dlk_host *host = redis->base.host;
+    dlk_error_clear(&redis->lacks_line);
+    if (!missing[0])
+        return;
+    redis->lacks_line =
+        dlk_redis_lack_error(redis, "locks that aren't fair (lock.fair)", missing);
+    if (!redis->warned_line && redis->lacks_line)
+        host->log(host, DLOCK_LOG_WARN, "%s", redis->lacks_line->text);
+    redis->warned_line = true;
+}
+
 static dlock_error *judge_probe(dlk_redis_connection *connection, const dlk_resp *reply,
                                 int64_t now)
 {
     dlk_redis *redis = connection->redis;
     char missing[256];
-    if (!dlk_redis_missing_rights(reply, missing, sizeof(missing)))
+    bool but_fair;
+    if (!dlk_redis_missing_rights(reply, missing, sizeof(missing), &but_fair))
         return dlk_error_make(DLOCK_EPROTO,
                               "redis: %s answers the start-up check with nonsense",
                               redis->place);
-    if (missing[0]) {
-        const char *user = dlk_settings_text(redis->settings, DLK_KEY_AUTH_USERNAME);
-        return dlk_error_make(
-            DLOCK_EACCES,
-            "redis: user %s at %s lacks rights that locks need: %s (ACL SETUSER)",
-            user[0] ? user : "default", redis->place, missing);
-    }
+    if (missing[0] && !but_fair)
+        return dlk_redis_lack_error(redis, "locks", missing);
+    note_line(redis, missing);
     if (!redis->knows_clock) {
         redis->knows_clock = true;
         redis->clock_offset = dlk_redis_clock_offset(reply, now);
@@ -330,6 +365,9 @@ dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp 
         return judge_refusal(step, reply);
     if (step == STEP_PROBE)
         return judge_probe(connection, reply, now);
+    if (step == STEP_RIGHTS)
+        return dlk_redis_rights_judge_one(connection->redis, connection->redis->mutex,
+                                          NULL, reply);
     if (step == STEP_ROLE)
         return judge_role(connection, reply);
     if (step == STEP_SLOTS)

@@ -14,9 +14,10 @@ dlock_error *dlk_redis_greet_sentinel(dlk_redis_connection *connection);
 dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp *reply,
                                int64_t now);
 
-/* The rights that a probe's answer complains of: "+hset +time"; "" when none is missing. False
- * when the answer makes no sense. */
-bool dlk_redis_missing_rights(const dlk_resp *reply, char *text, size_t size);
+/* The rights that a probe's answer complains of: "+hset +time"; "" when none is missing. @p
+ * ret_but_fair: fair locks can do without them. False when the answer makes no sense. */
+bool dlk_redis_missing_rights(const dlk_resp *reply, char *text, size_t size,
+                              bool *ret_but_fair);
 /* How far the server's clock is ahead of @p now, in us; of an answer that made sense. */
 int64_t dlk_redis_clock_offset(const dlk_resp *reply, int64_t now);
 /* Appends the command that runs the probe. */

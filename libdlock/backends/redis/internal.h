@@ -44,13 +44,17 @@ struct dlk_redis {
     dlk_list renewals;     /* asks that go out with the next burst */
     dlk_flight flight;     /* those that are sent */
     dlock_error *why_down; /* while the link is down */
+    dlock_error
+        *lacks_line; /* why none but fair locks can be had, though the link is up */
+    uint32_t
+        checked; /* forms whose rights were looked at on this connection, a bit each */
     bool stopped, was_up;
     bool poll_only;            /* redis.wait=poll: no subscriber */
     bool notify;               /* redis.notify */
     dlk_redis_publish publish; /* how releases are told */
     int64_t replicas_missed;   /* when WAIT last found too few of them, or 0 */
     int64_t retry_ms;
-    bool warned_publish, warned_eviction, warned_blind;
+    bool warned_publish, warned_eviction, warned_blind, warned_line;
     bool lacks_load, lacks_name, lacks_role, lacks_switch,
         lacks_shards; /* rights that are welcome, seen at a greeting */
     bool knows_clock;

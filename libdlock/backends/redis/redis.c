@@ -42,6 +42,7 @@ static void be_ready(dlk_redis_connection *connection, int64_t now)
 {
     dlk_redis *redis = connection->redis;
     dlk_error_clear(&redis->why_down);
+    redis->checked = 0;
     if (redis->was_up)
         redis->base.host->reconnects++;
     redis->was_up = true;
@@ -87,6 +88,7 @@ static void redis_free(dlk_backend *backend)
     dlk_tls_free(redis->tls);
     dlk_settings_free(redis->settings);
     dlk_error_clear(&redis->why_down);
+    dlk_error_clear(&redis->lacks_line);
     free(redis->host);
     free(redis->place);
     free(redis->probe_key);

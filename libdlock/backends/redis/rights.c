@@ -7,9 +7,11 @@
  */
 #include "backends/redis/rights.h"
 
+#include "backends/redis/asks.h"
 #include "backends/redis/internal.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
+#include "util/error.h"
 #include "util/settings.h"
 
 #include <inttypes.h>
@@ -84,6 +86,10 @@ static kind kind_of(const dlk_redis *redis, const dlk_redis_form *form)
     kind is = {.id = "rights", .needs = "locks", .form = form};
     if (form == redis->mutex)
         return is;
+    if (form->kind == DLOCK_MUTEX && !form->fair) { /* a lock's own settings want it so */
+        is.needs = redis->mutex->fair ? "locks that aren't fair (lock.fair)" : is.needs;
+        return is;
+    }
     if (form->fair)
         return (kind){"rights.fair", "fair locks (lock.fair)", form, false};
     if (form->kind == DLOCK_SEMAPHORE)
@@ -143,16 +149,16 @@ static bool has_prefix(const dlk_redis *redis)
 }
 
 /* The keys that make a lock of rueidislock's. */
-static int64_t slot_count(const dlk_redis *redis)
+static int64_t slot_count(const dlk_settings *settings)
 {
-    return 2 * dlk_settings_int(redis->settings, DLK_KEY_REDIS_RUEIDIS_MAJORITY) - 1;
+    return 2 * dlk_settings_int(settings, DLK_KEY_REDIS_RUEIDIS_MAJORITY) - 1;
 }
 
-static char *slot_of(const dlk_redis *redis, int64_t slot)
+static char *slot_of(const dlk_settings *settings, const char *name, int64_t slot)
 {
-    const char *prefix = dlk_settings_text(redis->settings, DLK_KEY_REDIS_RUEIDIS_PREFIX);
+    const char *prefix = dlk_settings_text(settings, DLK_KEY_REDIS_RUEIDIS_PREFIX);
     char *text = NULL;
-    int size = asprintf(&text, "%s:%" PRId64 ":%s", prefix, slot, redis->probe_key);
+    int size = asprintf(&text, "%s:%" PRId64 ":%s", prefix, slot, name);
     return size < 0 ? NULL : text;
 }
 
@@ -165,18 +171,34 @@ static int derived_count(const dlk_redis_form *form)
     return most - 1;
 }
 
+/* What a reader keeps beside the lock, as lease_key.lua has it: only there an owner is part of a
+ * key, so that a right may be for "{app:*}:*:rwlock_timeout:*". */
+static char *lease_key(const dlk_redis *redis, const char *name)
+{
+    char owner[DLK_REDIS_OWNER_MAX], part[DLK_REDIS_OWNER_MAX + 32];
+    size_t size = dlk_redis_put_owner(redis, 0, owner);
+    snprintf(part, sizeof(part), ":%.*s:rwlock_timeout:1", (int)size, owner);
+    return dlk_redis_derive(part, name);
+}
+
+/* Those that one kind has beside the lock's own. */
+static void list_more_keys(const dlk_redis *redis, const kind *of, size_t at,
+                           const dlk_settings *settings, const char *name, names *to)
+{
+    const dlk_redis_form *form = of->form;
+    for (int k = 0; !of->operating && k < derived_count(form); k++)
+        add_name(to, at, dlk_redis_derive(form->derived[k], name));
+    for (int64_t slot = 0; form->slots && slot < slot_count(settings); slot++)
+        add_name(to, at, slot_of(settings, name, slot));
+    if (form->shared)
+        add_name(to, at, lease_key(redis, name));
+}
+
 static void list_keys(const dlk_redis *redis, const kind *kinds, size_t count, names *to)
 {
     add_name(to, 0, strdup(redis->probe_key));
-    for (size_t i = 0; has_prefix(redis) && i < count; i++) {
-        const dlk_redis_form *form = kinds[i].form;
-        for (int k = 0; !kinds[i].operating && k < derived_count(form); k++)
-            add_name(to, i, dlk_redis_derive(form->derived[k], redis->probe_key));
-        for (int64_t slot = 0; form->slots && slot < slot_count(redis); slot++)
-            add_name(to, i, slot_of(redis, slot));
-        if (form->shared) /* what each reader keeps beside the lock */
-            add_name(to, i, dlk_redis_derive(":rwlock_timeout", redis->probe_key));
-    }
+    for (size_t i = 0; has_prefix(redis) && i < count; i++)
+        list_more_keys(redis, &kinds[i], i, redis->settings, redis->probe_key, to);
 }
 
 static void list_channels(const dlk_redis *redis, const kind *kinds, size_t count,
@@ -194,26 +216,33 @@ static void list_channels(const dlk_redis *redis, const kind *kinds, size_t coun
 
 /* ---- Asking ---- */
 
+static bool put(dlk_redis *redis, const char *calls, const names *keys,
+                const names *channels)
+{
+    dlk_arg args[5 + 2 * NAMES_MAX];
+    char number[64];
+    size_t used = 0;
+    args[used++] = dlk_arg_text("EVAL");
+    args[used++] = (dlk_arg){script, sizeof(script) - 1};
+    args[used++] = dlk_arg_text("0");
+    args[used++] = dlk_arg_text(calls);
+    args[used++] = dlk_arg_number((int64_t)keys->count, number);
+    for (size_t i = 0; i < keys->count; i++)
+        args[used++] = dlk_arg_text(keys->text[i]);
+    for (size_t i = 0; i < channels->count; i++)
+        args[used++] = dlk_arg_text(channels->text[i]);
+    return !keys->failed && !channels->failed &&
+           dlk_resp_command(&redis->commands.stream.out, args, used);
+}
+
 bool dlk_redis_rights_put(dlk_redis *redis)
 {
     kind kinds[KINDS_MAX];
     names keys = {.count = 0}, channels = {.count = 0};
-    size_t count = list_kinds(redis, kinds), used = 0;
+    size_t count = list_kinds(redis, kinds);
     list_keys(redis, kinds, count, &keys);
     list_channels(redis, kinds, count, &channels);
-    dlk_arg args[5 + 2 * NAMES_MAX];
-    char number[64];
-    args[used++] = dlk_arg_text("EVAL");
-    args[used++] = (dlk_arg){script, sizeof(script) - 1};
-    args[used++] = dlk_arg_text("0");
-    args[used++] = dlk_arg_text(CALLS);
-    args[used++] = dlk_arg_number((int64_t)keys.count, number);
-    for (size_t i = 0; i < keys.count; i++)
-        args[used++] = dlk_arg_text(keys.text[i]);
-    for (size_t i = 0; i < channels.count; i++)
-        args[used++] = dlk_arg_text(channels.text[i]);
-    bool fine = !keys.failed && !channels.failed &&
-                dlk_resp_command(&redis->commands.stream.out, args, used);
+    bool fine = put(redis, CALLS, &keys, &channels);
     free_names(&keys);
     free_names(&channels);
     return fine;
@@ -322,19 +351,34 @@ static bool has_mutex(const names *list, size_t at)
     return false;
 }
 
-/* The probe's name stands for all below the prefix. */
+/* A key or channel made of the name @p of, which stands for all below the prefix, and the key of
+ * one reader for those of all. */
+static void add_lack_of(const dlk_redis *redis, char lack[DLK_LACK_MAX], char sign,
+                        const char *name, const char *of)
+{
+    size_t below = strlen(dlk_settings_text(redis->settings, DLK_KEY_CLIENT_PREFIX));
+    const char *at = strstr(name, of);
+    const char *owner = strstr(name, redis->owner);
+    size_t size = at ? (size_t)(at - name) + below : strlen(name);
+    if (below)
+        add_lack(lack, sign, name, size, "*");
+    else if (owner)
+        add_lack(lack, sign, name, (size_t)(owner - name), "*");
+    else
+        add_lack(lack, sign, name, strlen(name), "");
+}
+
 static size_t judge_names(const dlk_redis *redis, const names *list, size_t at, char sign,
                           const dlk_resp *items, char lack[DLK_LACK_MAX])
 {
     const char *prefix = dlk_settings_text(redis->settings, DLK_KEY_CLIENT_PREFIX);
     size_t granted = 0;
     for (size_t i = 0; i < list->count && prefix[0]; i++) {
-        const char *name = list->text[i], *probe = strstr(name, redis->probe_key);
-        size_t size = probe ? (size_t)(probe - name) + strlen(prefix) : strlen(name);
+        const char *name = list->text[i];
         if (list->of[i] != at || !name[0])
             continue;
         if (items[i].text[0] == sign)
-            add_lack(lack, sign, name, size, "*");
+            add_lack_of(redis, lack, sign, name, redis->probe_key);
         else if (!has_mutex(list, i))
             granted++;
     }
@@ -391,4 +435,76 @@ dlock_err dlk_redis_rights_judge(const dlk_redis *redis, const dlk_resp *reply,
     free_names(&keys);
     free_names(&channels);
     return code;
+}
+
+/* ---- One kind, before its first lock ---- */
+
+/* The calls that it can't do without. */
+static size_t list_calls(const dlk_redis *redis, const kind *of, char text[sizeof(CALLS)])
+{
+    size_t count = 0, used = 0;
+    text[0] = '\0';
+    for (const char *line = CALLS; *line; line = strchr(line, '\n') + 1) {
+        const word command = {line, strcspn(line, " \n")};
+        if (is_wish(command) || !kind_calls(redis, of, command))
+            continue;
+        size_t size = strcspn(line, "\n") + 1;
+        memcpy(text + used, line, size);
+        text[used += size] = '\0';
+        count++;
+    }
+    return count;
+}
+
+/* Of a lock: it, and what is made of its name. Without one names aren't tried. */
+static void list_own_names(const kind *of, const dlk_key *key, const dlk_redis *redis,
+                           names *to)
+{
+    add_name(to, 0, strdup(key ? key->name : redis->probe_key));
+    if (key)
+        list_more_keys(redis, of, 0, key->settings, key->name, to);
+}
+
+bool dlk_redis_rights_put_one(dlk_redis *redis, const dlk_redis_form *form,
+                              const dlk_key *key)
+{
+    const kind of = kind_of(redis, form);
+    names keys = {.count = 0}, none = {.count = 0};
+    char text[sizeof(CALLS)];
+    (void)list_calls(redis, &of, text);
+    list_own_names(&of, key, redis, &keys);
+    bool fine = put(redis, text, &keys, &none);
+    free_names(&keys);
+    return fine;
+}
+
+dlock_error *dlk_redis_rights_judge_one(const dlk_redis *redis,
+                                        const dlk_redis_form *form, const dlk_key *key,
+                                        const dlk_resp *reply)
+{
+    const kind of = kind_of(redis, form);
+    names keys = {.count = 0};
+    char text[sizeof(CALLS)], lack[DLK_LACK_MAX] = "";
+    size_t count = list_calls(redis, &of, text), item = 0;
+    list_own_names(&of, key, redis, &keys);
+    if (!keys.failed && makes_sense(reply, count + keys.count)) {
+        for (const char *line = text; *line; line = strchr(line, '\n') + 1, item++)
+            if (reply->items[item].text[0] == '+')
+                add_lack(lack, '+', line, strcspn(line, " \n"), "");
+        for (size_t i = 0; key && i < keys.count; i++)
+            if (reply->items[item + i].text[0] == '~')
+                add_lack_of(redis, lack, '~', keys.text[i], key->name);
+    }
+    free_names(&keys);
+    return lack[0] ? dlk_redis_lack_error(redis, of.needs, lack) : NULL;
+}
+
+dlock_error *dlk_redis_lack_error(const dlk_redis *redis, const char *needs,
+                                  const char *lack)
+{
+    const char *user = dlk_settings_text(redis->settings, DLK_KEY_AUTH_USERNAME);
+    return dlk_error_make(DLOCK_EACCES,
+                          "redis: user %s at %s lacks rights that %s need: %s (ACL "
+                          "SETUSER)",
+                          user[0] ? user : "default", redis->place, needs, lack);
 }
