@@ -1,6 +1,7 @@
-/* The ACL files that the documentation hands out: each suffices for what it is for, and each of its
- * rights is needed: without it the doctor, or the client when it is opened, names it, and no lock is
- * left behind that would never end. */
+/* The ACL files that the documentation hands out, and the rights that its page tells: they suffice for
+ * what they are for, with nothing in the server's ACL LOG, and each right of a file is needed:
+ * without it the doctor, or the client when it is opened, names it, and no lock is left behind that
+ * would never end. */
 #include "harness/harness.h"
 #include "harness/redis_server.h"
 #include "harness/redis_topology.h"
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef enum where { ALONE, SENTINELS, CLUSTER, NODES } where;
 
@@ -236,6 +238,163 @@ static bool no_orphan(const file *is)
     return fine;
 }
 
+/* ---- Nothing was refused ---- */
+
+/* One kind of lock, as a lock's own conf may want it. */
+typedef struct use_of {
+    dlock_kind kind;
+    const char *key, *value;
+} use_of;
+
+static dlock_lock *make_lock(dlock_client *client, const use_of *of, const char *name)
+{
+    DLOCK_AUTO(dlock_conf) conf = dlock_conf_new();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    dlock_lock *lock = NULL;
+    dlock_err code = of->key ? dlock_conf_set(conf, of->key, of->value, &err) : DLOCK_OK;
+    if (code == DLOCK_OK)
+        code = dlock_lock_new(client, of->kind, name, conf, &lock, &err);
+    (void)harness_err(__FILE__, __LINE__, name, code, DLOCK_OK, err);
+    return lock;
+}
+
+static int64_t commands(dlock_client *client)
+{
+    DLOCK_AUTO(dlock_info) stats = NULL;
+    if (dlock_client_stats(client, &stats, NULL) != DLOCK_OK)
+        return 0;
+    return strtoll(dlock_info_get(stats, "commands"), NULL, 10);
+}
+
+/* @p next waits for what @p first holds, and then has it: both mayn't, as with readers. */
+static bool hand_on(dlock_client *client, dlock_lock *next, dlock_hold **held)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    int64_t before = commands(client);
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(next, 60000);
+    for (int i = 0; i < 1000 && commands(client) == before; i++)
+        nanosleep(&moment, NULL); /* until it has asked; if sooner, it doesn't wait */
+    dlock_err code = dlock_hold_extend(*held, 60000, &err);
+    if (code == DLOCK_OK)
+        code = dlock_hold_release(*held, &err);
+    dlock_hold_free(*held);
+    *held = NULL;
+    if (code == DLOCK_OK)
+        code = dlock_op_wait(op, DLOCK_FOREVER);
+    if (code == DLOCK_OK)
+        *held = dlock_op_take_hold(op);
+    return harness_err(__FILE__, __LINE__, "hand_on", code, DLOCK_OK,
+                       err ? err : dlock_op_error(op));
+}
+
+/* Two clients in turns, so often that each way to hand a lock on has been gone. */
+static void take_turns(dlock_client *clients[2], const use_of *of, const char *name)
+{
+    DLOCK_AUTO(dlock_lock) one = make_lock(clients[0], of, name);
+    DLOCK_AUTO(dlock_lock) other = make_lock(clients[1], of, name);
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    CHECK(!harness_failed());
+    CHECK_OK(dlock_lock_acquire(one, 0, &hold, &err), err);
+    for (int i = 0; i < 12; i++)
+        CHECK(hand_on(clients[i % 2 ? 0 : 1], i % 2 ? one : other, &hold));
+    CHECK_OK(dlock_hold_verify(hold, &err), err);
+    CHECK_OK(dlock_hold_release(hold, &err), err);
+}
+
+static bool is_log_empty(servers all, const char *whose)
+{
+    for (int i = 0; i < all.count; i++)
+        if (!harness_str(__FILE__, __LINE__, whose,
+                         redis_server_call(all.item[i], "ACL LOG"), ""))
+            return false;
+    return true;
+}
+
+static void stays_quiet(const file *is, const use_of *uses, int count)
+{
+    dlock_client *clients[2] = {NULL, NULL};
+    DLOCK_AUTO(dlock_error) err = NULL;
+    CHECK(order(data_servers(is), "ACL LOG RESET"));
+    if (is->where == SENTINELS)
+        CHECK(order(sentinels(), "ACL LOG RESET"));
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(open_it(is, &clients[i], &err), err);
+    for (int k = 0; k < count && !harness_failed(); k++) {
+        char name[16];
+        snprintf(name, sizeof(name), "turns-%d", k);
+        take_turns(clients, &uses[k], name);
+    }
+    for (int i = 0; i < 2; i++)
+        dlock_client_free(clients[i]);
+    CHECK(is_log_empty(data_servers(is), is->name));
+    if (is->where == SENTINELS)
+        CHECK(is_log_empty(sentinels(), "the sentinels"));
+}
+
+/* ---- The page ---- */
+
+/* Its part from @p begin on to @p end. */
+static bool read_page(const char *begin, const char *end, char *text, size_t size)
+{
+    static char page[65536];
+    FILE *in = fopen(getenv("REDIS_RIGHTS_PAGE"), "re");
+    page[in ? fread(page, 1, sizeof(page) - 1, in) : 0] = '\0';
+    if (in)
+        fclose(in);
+    const char *from = strstr(page, begin);
+    const char *to = from ? strstr(from + strlen(begin), end) : NULL;
+    snprintf(text, size, "%.*s", to ? (int)(to - from) : 0, from ? from : "");
+    return harness_check(__FILE__, __LINE__, to && (size_t)(to - from) < size, begin);
+}
+
+/* Adds the rights among these words: in a row of the table they stand in code, with \| for |. */
+static void add_rights(rights *all, const char *text)
+{
+    char *to = all->text;
+    for (int i = 0; i < all->count; i++)
+        if (all->word[i] + strlen(all->word[i]) + 1 > to)
+            to = all->word[i] + strlen(all->word[i]) + 1;
+    while (*text && all->count < RIGHTS_MAX) {
+        size_t size = strcspn(text, " \n`;,");
+        if (strchr("+~&-", text[0]) || strncmp(text, "reset", 5) == 0 ||
+            strcmp(text, "on") == 0) {
+            all->word[all->count++] = to;
+            for (size_t i = 0; i < size; i++)
+                if (text[i] != '\\')
+                    *to++ = text[i];
+            *to++ = '\0';
+        }
+        text += size;
+        text += strspn(text, " \n`;,");
+    }
+}
+
+/* What the page's command gives, and its row for @p more, if any. */
+static bool rights_of_page(const char *more, rights *ret)
+{
+    char text[2048], row[300];
+    *ret = (rights){.count = 2}; /* as in a file: who it is */
+    ret->word[0] = ret->word[1] = ret->text;
+    if (!read_page("ACL SETUSER locks on >PASSWORD", "```", text, sizeof(text)))
+        return false;
+    static const char *const who[] = {"on", ">secret"};
+    char *to = ret->text + 1;
+    for (size_t i = 0; i < 2; i++) {
+        ret->word[ret->count++] = strcpy(to, who[i]);
+        to += strlen(who[i]) + 1;
+    }
+    add_rights(ret, text + strlen("ACL SETUSER locks on >PASSWORD"));
+    if (!more)
+        return true;
+    snprintf(row, sizeof(row), "\n| %s |", more);
+    if (!read_page(row, " |\n", text, sizeof(text)))
+        return false;
+    add_rights(ret, text + strlen(row));
+    return true;
+}
+
 /* ---- The tests ---- */
 
 /* All it is for works, and the doctor has nothing to say. */
@@ -262,6 +421,12 @@ static void suffices(const file *is, const rights *all)
     dlock_info_free(info);
     dlock_client_free(client);
     CHECK(no_orphan(is));
+    use_of uses[5];
+    for (int k = 0; k < kinds_of(is); k++)
+        uses[k] = kinds[k].kind == DLOCK_SEMAPHORE
+                      ? (use_of){DLOCK_SEMAPHORE, "lock.permits", "1"}
+                      : (use_of){.kind = kinds[k].kind};
+    stays_quiet(is, uses, kinds_of(is));
 }
 
 /* All that is said to who wants to know what is wrong. */
@@ -363,4 +528,35 @@ TEST(each_right_is_enough_and_needed_in_a_cluster)
 TEST(each_right_is_enough_and_needed_on_the_nodes_of_a_redlock)
 {
     test_files(NODES);
+}
+
+TEST(the_rights_on_the_page_are_enough_and_leave_nothing_in_the_ACL_LOG)
+{
+    static const struct {
+        const char *row, *settings;
+        use_of use;
+    } cases[] = {
+        {NULL, "", {.kind = DLOCK_MUTEX}},
+        {NULL, "", {.kind = DLOCK_ELECTION}},
+        {NULL, "redis.layout=string", {.kind = DLOCK_MUTEX}},
+        {"`lock.fair=true`", "lock.fair=true", {.kind = DLOCK_MUTEX}},
+        {"`lock.fair=true`", "", {DLOCK_MUTEX, "lock.fair", "true"}},
+        {"read/write locks", "", {.kind = DLOCK_WRITE}},
+        {"read/write locks", "", {.kind = DLOCK_READ}},
+        {"semaphores", "", {DLOCK_SEMAPHORE, "lock.permits", "1"}},
+        {"semaphores", "redis.semaphore=plain", {DLOCK_SEMAPHORE, "lock.permits", "1"}},
+    };
+    if (!redis_server_available())
+        return;
+    CHECK(redis_server_start(&server, NULL));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        rights all;
+        const file is = {.name = cases[i].row ? cases[i].row : "the snippet",
+                         .settings = cases[i].settings};
+        CHECK(rights_of_page(cases[i].row, &all) && give(&is, &all, -1));
+        stays_quiet(&is, &cases[i].use, 1);
+        CHECK(!harness_failed());
+        empty(&is);
+    }
+    redis_server_stop(&server);
 }
