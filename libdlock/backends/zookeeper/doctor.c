@@ -21,18 +21,17 @@ find(dlk_zk_report *report, const char *id, int64_t severity, const char *format
     (void)vsnprintf(text, sizeof(text), format, args); /* what doesn't fit is cut off */
     va_end(args);
     int64_t number = report->findings++;
-    dlk_info_add_text(report->ask->info, id, "findings.%" PRId64 ".id", number);
-    dlk_info_add_int(report->ask->info, severity, "findings.%" PRId64 ".severity",
-                     number);
-    dlk_info_add_text(report->ask->info, text, "findings.%" PRId64 ".text", number);
+    dlk_info_add_text(report->info, id, "findings.%" PRId64 ".id", number);
+    dlk_info_add_int(report->info, severity, "findings.%" PRId64 ".severity", number);
+    dlk_info_add_text(report->info, text, "findings.%" PRId64 ".text", number);
     if (severity > report->worst)
         report->worst = severity;
 }
 
 static void finish(dlk_zk_report *report)
 {
-    dlock_info *info = report->ask->info;
-    report->ask->info = NULL;
+    dlock_info *info = report->info;
+    report->info = NULL;
     dlk_info_add_int(info, report->worst, "verdict");
     dlk_zk_report_info(report, info);
 }
@@ -120,7 +119,7 @@ static void on_probe(dlk_zk_call *call, int64_t now)
 void dlk_zk_doctor_begin(dlk_zk_report *report, int64_t now)
 {
     char *path = NULL;
-    report->ask->info = dlk_info_new();
+    report->info = dlk_info_new();
     judge_session(report);
     if (asprintf(&path, "%s/dlock-doctor-%s", report->zk->chroot,
                  report->zk->base.host->uuid) < 0)

@@ -137,6 +137,8 @@ static void on_write_deleted(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_seat *seat = call->owner;
     dlk_zk_node *node = &seat->nodes[0], *side = &seat->side;
+    if (node->state != DLK_NODE_DELETING)
+        return; /* it was seen to be gone, by somebody's hand, and is forgotten */
     node->state = DLK_NODE_THERE;
     if (call->end == DLK_ZK_NO_NODE && !node->asked_delete) {
         gone(seat, now); /* somebody has deleted it before us, and others may be in */

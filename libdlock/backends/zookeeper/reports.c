@@ -29,6 +29,7 @@ static void free_report(dlk_zk_report *report)
     free(report->folders);
     free(report->found);
     dlk_error_clear(&report->why);
+    dlk_info_free(report->info);
     dlk_list_remove(&report->link);
     if (report->home)
         dlk_zk_key_unref(report->home);

@@ -32,7 +32,8 @@ struct dlk_zk_report {
     size_t folder_count, folder_capacity, looked;
     size_t left_out; /* folders that aren't looked into, or couldn't be */
 
-    int64_t findings, worst; /* doctor */
+    dlock_info *info; /* doctor: until it is told */
+    int64_t findings, worst;
     bool probed;
 };
 
