@@ -496,13 +496,15 @@ static dlk_etcd_verdict not_joined(const dlk_etcd_seat *seat, const dlk_etcd_cal
     if (!kv)
         return conflict(seat, place);
     place->rev = place->below = dlk_json_int(kv, "create_revision");
-    return DLK_ETCD_FURTHER;
+    return place->rev > 0 ? DLK_ETCD_FURTHER : DLK_ETCD_UNCLEAR;
 }
 
 dlk_etcd_verdict dlk_etcd_layout_joined(const dlk_etcd_seat *seat,
                                         const dlk_etcd_call *call, dlk_etcd_place *place)
 {
     *place = (dlk_etcd_place){0};
+    if (call->revision <= 0) /* that would be our key's, and our token */
+        return DLK_ETCD_UNCLEAR;
     if (!dlk_json_true(call->json, "succeeded"))
         return not_joined(seat, call, place);
     place->rev = call->revision;
