@@ -2,14 +2,11 @@
 --   KEYS: 1 the lock, 2 the counter of its tokens, 3 whose it is
 --   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 's' or ms, 5 who gave it away
 -- Answers the token as text, also when it was done before; 0 when the lock isn't the giver's.
---@include already_mine.lua
---@include stamp.lua
+--@include stamp_mine.lua
 
-local ours, value, since = is_of(ARGV[2])
-if ours then
-    return already_mine(function()
-        hold(value, since)
-    end)
+local mine = mine_already()
+if mine then
+    return mine
 end
 if not is_of(ARGV[5]) then
     return 0

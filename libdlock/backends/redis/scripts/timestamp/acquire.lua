@@ -3,16 +3,13 @@
 --   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 's' for seconds, else ms
 -- Answers the token as text when the lock is (or was already) the owner's, else the ms that are
 -- left of the holder's lease as a number.
---@include already_mine.lua
---@include stamp.lua
+--@include stamp_mine.lua
 
-local ours, value, since = is_of(ARGV[2])
-if ours then
-    return already_mine(function()
-        hold(value, since)
-    end)
+local mine = mine_already()
+if mine then
+    return mine
 end
-value = redis.call('get', KEYS[1])
+local value = redis.call('get', KEYS[1])
 if value then
     local last = end_of(value)
     if not last then
