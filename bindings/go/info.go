@@ -22,6 +22,14 @@ func (i Info) Int(key string) int64 {
 	return number
 }
 
+// What isn't told is otherwise.
+func (i Info) intOr(key string, otherwise int) int {
+	if _, ok := i[key]; !ok {
+		return otherwise
+	}
+	return int(i.Int(key))
+}
+
 func (i Info) milliseconds(key string) time.Duration {
 	return time.Duration(i.Int(key)) * time.Millisecond
 }
@@ -44,8 +52,12 @@ type Inspection struct {
 	Kind    string
 	Layout  string
 	Holders []Holder
-	// Waiters is how many wait, as far as the service knows.
+	// Waiters is how many wait: of this client all, of others those in the service's line, where it
+	// has one and each client is one at most.
 	Waiters int
+	// Permits is how many permits a semaphore has, PermitsFree how many of them nobody has; -1 where
+	// that isn't known, and of other locks.
+	Permits, PermitsFree int
 	// Info is everything that was told.
 	Info Info
 }
@@ -62,7 +74,8 @@ type Holder struct {
 
 func inspection(info Info) Inspection {
 	found := Inspection{Held: info["held"] == "1", Kind: info["kind"], Layout: info["layout"],
-		Waiters: int(info.Int("waiters")), Info: info}
+		Waiters: int(info.Int("waiters")), Permits: info.intOr("permits", -1),
+		PermitsFree: info.intOr("permits_free", -1), Info: info}
 	for n := 0; ; n++ {
 		at := "holders." + strconv.Itoa(n) + "."
 		owner, ok := info[at+"owner"]

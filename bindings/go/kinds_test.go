@@ -52,6 +52,18 @@ func TestASemaphoreHasAsManyHoldersAsPermits(t *testing.T) {
 	}
 	_, err := three.TryLock(bg(t))
 	is(t, err, dlock.ErrBusy)
+	permits := func(lock interface {
+		Inspect(context.Context) (dlock.Inspection, error)
+	}, all, free int) {
+		t.Helper()
+		seen, err := lock.Inspect(bg(t))
+		if err != nil || seen.Permits != all || seen.PermitsFree != free {
+			t.Errorf("%d permits, %d of them free, %v", seen.Permits, seen.PermitsFree, err)
+		}
+	}
+	permits(three, 3, 0)
+	permits(client.Semaphore("empty", 7), 7, 7)
+	permits(client.Mutex("no pool"), -1, -1)
 	_, err = client.Semaphore("pool", 4).TryLock(bg(t))
 	is(t, err, dlock.ErrConflict)
 	_, err = client.Semaphore("nowhere", 0).TryLock(bg(t))

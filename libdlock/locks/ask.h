@@ -57,9 +57,11 @@ typedef enum dlk_verb {
     /* Makes the lock of the owner `text` that of `number`, with a token of its own, for ttl_ms. Safe
      * to repeat, as an acquire is. */
     DLK_IMPORT,
-    DLK_INSPECT, /* makes `info`: held, kind, holders.N.…, waiters, layout */
-    DLK_LIST,    /* makes `info`: names that begin with `text`, at most `limit` */
-    DLK_DOCTOR,  /* makes `info`: verdict, findings.N.{id,severity,text} */
+    /* makes `info`: held, kind, holders.N.…, waiters but for this client's own, permits, permits_free,
+     * layout; as dlock_lock_inspect() has it */
+    DLK_INSPECT,
+    DLK_LIST,   /* makes `info`: names that begin with `text`, at most `limit` */
+    DLK_DOCTOR, /* makes `info`: verdict, findings.N.{id,severity,text} */
 } dlk_verb;
 
 /* How it can be answered. */

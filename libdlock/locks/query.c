@@ -133,6 +133,21 @@ void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now)
 
 /* ---- answers ---- */
 
+/* Backends leave those of their own client out: of all who want a name here only the first is known
+ * there, if anybody is. */
+static void count_own_waiters(dlk_core *core, const dlk_query *query)
+{
+    const dlk_key *key = &query->name->key;
+    dlk_name *name = NULL;
+    int64_t own = 0;
+    while ((name = dlk_name_find(core, key->kind, key->name, key->size, name))) {
+        DLK_LIST_FOR(it, &name->queue)
+        own += !DLK_LIST_ITEM(it, dlk_wait, link)->once; /* a try doesn't wait */
+    }
+    if (own > 0)
+        dlk_info_raise(query->info, own, "waiters");
+}
+
 static void answered_yes(dlk_core *core, dlk_query *query, int64_t now)
 {
     dlk_ask *ask = &query->ask;
@@ -143,6 +158,14 @@ static void answered_yes(dlk_core *core, dlk_query *query, int64_t now)
     }
     query->info = ask->info;
     ask->info = NULL;
+    if (ask->verb == DLK_INSPECT)
+        count_own_waiters(core, query);
+    if (query->info && dlk_info_failed(query->info)) {
+        dlk_info_free(query->info);
+        query->info = NULL;
+        end_with(core, query, DLOCK_ENOMEM, "no memory for the answer");
+        return;
+    }
     dlk_query_end(core, query, DLOCK_OK, NULL);
 }
 

@@ -2,6 +2,7 @@
 #include "util/info.h"
 
 #include "util/error.h"
+#include "util/number.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -78,6 +79,31 @@ void dlk_info_add_int(dlock_info *info, int64_t value, const char *key_format, .
     add(info, (dlk_info_entry){.text = strdup(text), .number = value, .is_number = true},
         key_format, args);
     va_end(args);
+}
+
+void dlk_info_raise(dlock_info *info, int64_t by, const char *key)
+{
+    dlk_info_entry *entry = NULL;
+    for (size_t i = 0; info && i < info->count && !entry; i++)
+        if (strcmp(info->entries[i].key, key) == 0)
+            entry = &info->entries[i];
+    if (!entry) {
+        dlk_info_add_int(info, by, "%s", key);
+        return;
+    }
+    char text[24];
+    int64_t sum = dlk_number_sum(entry->number, by);
+    snprintf(text, sizeof(text), "%" PRId64, sum);
+    char *copy = strdup(text);
+    if (!copy) {
+        info->failed = true;
+        return;
+    }
+    free(entry->text);
+    entry->text = copy;
+    entry->number = sum;
+    free(info->json);
+    info->json = NULL;
 }
 
 bool dlk_info_failed(const dlock_info *info)

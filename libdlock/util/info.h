@@ -34,6 +34,9 @@ void dlk_info_add_text(dlock_info *info, const char *value, const char *key_form
 void dlk_info_add_int(dlock_info *info, int64_t value, const char *key_format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Adds to the number under this key, which may have been unknown. */
+void dlk_info_raise(dlock_info *info, int64_t by, const char *key);
+
 bool dlk_info_failed(const dlock_info *info);
 
 /* Hands a finished list to the caller: DLOCK_OK and *ret, or DLOCK_ENOMEM and it is freed. */

@@ -1,4 +1,5 @@
-/* What inspect says, the same whatever the service: each hold's own data. */
+/* What inspect says, the same whatever the service: each hold's own data, the permits of a semaphore,
+ * who waits. */
 #include "world.h"
 
 #include <stdio.h>
@@ -168,4 +169,180 @@ TEST(another_hold_of_the_same_grant_shows_what_the_first_did)
     CHECK_EQ_INT(dlock_hold_token(first), dlock_hold_token(again));
     CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_OK);
     CHECK_STR(data_of(two, "holders.0.data"), shows_data(DLOCK_MUTEX) ? "one" : "");
+}
+
+/* ---- permits ---- */
+
+/* How many there are, and how many of them nobody has. */
+static void check_permits(int line, dlock_lock *lock, int64_t all, int64_t free)
+{
+    (void)harness_eq_int(__FILE__, line, "permits", world_seen(lock, "permits"), all);
+    (void)harness_eq_int(__FILE__, line, "permits_free", world_seen(lock, "permits_free"),
+                         free);
+}
+#define CHECK_PERMITS(lock, all, free)                                                   \
+    do {                                                                                 \
+        check_permits(__LINE__, (lock), (all), (free));                                  \
+        if (harness_failed())                                                            \
+            return;                                                                      \
+    } while (0)
+
+static void permits_of(const char *name, const char *form)
+{
+    char settings[100], more[130];
+    snprintf(settings, sizeof(settings), "lock.permits=3 %s", form);
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) looker = make(other, DLOCK_SEMAPHORE, name, settings);
+    DLOCK_AUTO(dlock_lock) one = make(client, DLOCK_SEMAPHORE, name, settings);
+    bool many = !world_is("zookeeper"); /* there it is one at a time */
+    snprintf(more, sizeof(more), "%s lock.take=%d", settings, many ? 2 : 1);
+    DLOCK_AUTO(dlock_lock) two = make(client, DLOCK_SEMAPHORE, name, more);
+    CHECK_PERMITS(looker, 3, 3); /* nobody has asked for any yet */
+    DLOCK_AUTO(dlock_hold) first = world_take(one);
+    CHECK_PERMITS(looker, 3, 2);
+    DLOCK_AUTO(dlock_hold) second = world_take(two);
+    DLOCK_AUTO(dlock_hold) third = many ? NULL : world_take(one);
+    CHECK_PERMITS(looker, 3, 0);
+    /* Who waits has none, whatever he has there already. */
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(one, DLOCK_FOREVER);
+    AWAIT(world_stat(client, "waits") == 1);
+    CHECK_PERMITS(looker, 3, 0);
+    DLOCK_AUTO(dlock_info) info = NULL;
+    CHECK_EQ_INT(dlock_lock_inspect(looker, &info, NULL), DLOCK_OK);
+    CHECK(!dlock_info_get(info, "holders.3.owner"));
+    dlock_op_cancel(op);
+    CHECK_EQ_INT(dlock_hold_release(second, NULL), DLOCK_OK);
+    if (third)
+        CHECK_EQ_INT(dlock_hold_release(third, NULL), DLOCK_OK);
+    AWAIT(world_seen(looker, "permits_free") == 2);
+    CHECK_PERMITS(looker, 3, 2);
+    CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_OK);
+    AWAIT(world_seen(looker, "permits_free") == 3);
+    CHECK_PERMITS(looker, 3, 3);
+    CHECK_EQ_INT(world_seen(looker, "held"), 0);
+}
+
+TEST(permits_are_how_many_there_are_and_permits_free_how_many_nobody_has)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    if (!has_kind(client, "semaphore"))
+        LEAVE_OUT("no semaphores");
+    permits_of(__func__, "");
+    if (world_is("redis") && !harness_failed())
+        permits_of("a plain semaphore", "redis.semaphore=plain");
+}
+
+TEST(a_lock_that_is_no_semaphore_has_no_permits)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = make(client, DLOCK_MUTEX, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CHECK_EQ_INT(world_seen(lock, "permits"), -1);
+    CHECK_EQ_INT(world_seen(lock, "permits_free"), -1);
+}
+
+/* ---- waiters ---- */
+
+/* Where those who wait stand in a line at the service, which says how long it is. */
+static bool tells_the_line(dlock_kind kind)
+{
+    if (world_is_one_redis())
+        return kind == DLOCK_MUTEX && world_is_fair();
+    return world_is("mem") || world_is("file") || world_is("zookeeper") ||
+           world_is("etcd");
+}
+
+static const struct {
+    dlock_kind kind;
+    const char *name, *settings;
+} waited[] = {{DLOCK_MUTEX, "mutex", NULL},
+              {DLOCK_WRITE, "write", NULL},
+              {DLOCK_READ, "read", NULL}, /* for a writer */
+              {DLOCK_ELECTION, "election", NULL},
+              {DLOCK_SEMAPHORE, "semaphore", "lock.permits=1"}};
+#define WAITED (sizeof(waited) / sizeof(*waited))
+#define OWN    3
+
+static void cancel_all(dlock_op *(*ops)[OWN])
+{
+    for (int i = 0; i < OWN; i++)
+        dlock_op_free((*ops)[i]);
+}
+
+/* @p mine: the one who holds it asks; else a third. */
+static void count_waiters(const char *name, size_t kind, bool mine)
+{
+    const char *settings = waited[kind].settings;
+    dlock_kind wants = waited[kind].kind;
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_client) third = world_client(NULL);
+    DLOCK_AUTO(dlock_lock)
+    held = make(mine ? client : third, wants == DLOCK_READ ? DLOCK_WRITE : wants, name,
+                settings);
+    DLOCK_AUTO(dlock_lock) own = make(client, wants, name, settings);
+    DLOCK_AUTO(dlock_lock) theirs = make(other, wants, name, settings);
+    dlock_op *ops[OWN] __attribute__((cleanup(cancel_all))) = {NULL};
+    DLOCK_AUTO(dlock_hold) hold = world_take(held);
+    for (int i = 0; i < OWN; i++) {
+        ops[i] = dlock_lock_acquire_start(own, DLOCK_FOREVER);
+        AWAIT(world_seen(own, "waiters") == i + 1);
+    }
+    int line = tells_the_line(wants);
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
+    AWAIT(world_seen(own, "waiters") == OWN + line);
+    CHECK_EQ_INT(dlock_op_result(op), DLOCK_EPENDING);
+    for (int i = OWN; i-- > 0;) {
+        dlock_op_cancel(ops[i]);
+        CHECK_EQ_INT(dlock_op_wait(ops[i], world_limit_ms()), DLOCK_OK);
+        int64_t left = i + line;
+        AWAIT(world_seen(own, "waiters") == (left || line ? left : -1));
+    }
+    CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
+    AWAIT(world_seen(own, "waiters") == (line ? 0 : -1)); /* who holds it waits no more */
+}
+
+TEST(waiters_counts_those_of_the_client_that_asks)
+{
+    BEGIN();
+    for (size_t i = 0; i < 2 * WAITED; i++) {
+        char name[100];
+        DLOCK_AUTO(dlock_client) client = world_client(NULL);
+        if (!has_kind(client, waited[i / 2].name))
+            continue;
+        snprintf(name, sizeof(name), "%s/%s/%d", __func__, waited[i / 2].name,
+                 (int)(i % 2));
+        count_waiters(name, i / 2, i % 2);
+        if (harness_failed())
+            return;
+    }
+}
+
+TEST(waiters_counts_the_candidates_of_one_client_that_publish_different_things)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    if (!has_kind(client, "election"))
+        LEAVE_OUT("no elections");
+    DLOCK_AUTO(dlock_lock) held = make(other, DLOCK_ELECTION, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) a = make(client, DLOCK_ELECTION, __func__, "lock.data=a");
+    DLOCK_AUTO(dlock_lock) b = make(client, DLOCK_ELECTION, __func__, "lock.data=b");
+    DLOCK_AUTO(dlock_hold) hold = world_take(held);
+    DLOCK_AUTO(dlock_op) one = dlock_lock_acquire_start(a, DLOCK_FOREVER);
+    DLOCK_AUTO(dlock_op) two = dlock_lock_acquire_start(b, DLOCK_FOREVER);
+    AWAIT(world_stat(client, "waits") == 2);
+    CHECK_EQ_INT(world_seen(a, "waiters"), 2);
+    CHECK_EQ_INT(world_seen(b, "waiters"), 2);
+    bool tells = tells_the_line(DLOCK_ELECTION);
+    int64_t line = !world_is("etcd"); /* there a client has one key */
+    if (tells)
+        AWAIT(world_seen(held, "waiters") == 1 + line);
+    else
+        CHECK_EQ_INT(world_seen(held, "waiters"), -1);
 }

@@ -171,7 +171,8 @@ TEST(a_broken_permit_is_lost_and_the_others_are_not)
     DLOCK_AUTO(dlock_info) info = NULL;
     CHECK_EQ_INT(dlock_lock_inspect(lock, &info, NULL), DLOCK_OK);
     CHECK_STR(dlock_info_get(info, "kind"), "semaphore");
-    CHECK_STR(dlock_info_get(info, "permits"), "1");
+    CHECK_STR(dlock_info_get(info, "permits"), "2");
+    CHECK_STR(dlock_info_get(info, "permits_free"), "1");
     const char *id = dlock_info_get(info, "holders.0.owner");
     CHECK(id && strlen(id) == 32);
     DLOCK_AUTO(dlock_hold) second = world_take(lock);
@@ -293,7 +294,7 @@ TEST(never_are_more_inside_than_there_are_permits)
         CHECK(atomic_load(&shared->most) > 1); /* and not one by one either */
         DLOCK_AUTO(dlock_client) client = world_client(NULL);
         DLOCK_AUTO(dlock_lock) lock = semaphore(client, name, form, "lock.permits=3");
-        CHECK_EQ_INT(world_seen(lock, "permits"), 3);
+        CHECK_EQ_INT(world_seen(lock, "permits_free"), 3);
     }
     munmap(shared, sizeof(*shared));
 }
@@ -352,7 +353,9 @@ TEST(what_the_server_knows_better_is_a_final_answer_and_leaves_nothing)
     CHECK_ERR(dlock_lock_acquire(none, DLOCK_FOREVER, &got, &err), DLOCK_EINVAL, err);
     CHECK_CONTAINS(dlock_error_text(err), "set lock.permits");
     CHECK_EQ_INT(world_seen(none, "held"), 0);
-    CHECK_EQ_INT(world_seen(three, "permits"), 2);
+    CHECK_EQ_INT(world_seen(none, "permits"), -1); /* nobody says how many */
+    CHECK_EQ_INT(world_seen(five, "permits"), 3);  /* it is kept there */
+    CHECK_EQ_INT(world_seen(five, "permits_free"), 2);
     DLOCK_AUTO(dlock_lock) mutex = world_lock(other, __func__, NULL);
     CHECK_ERR(dlock_lock_acquire(mutex, DLOCK_FOREVER, &got, &err), DLOCK_ECONFLICT, err);
     DLOCK_AUTO(dlock_lock) theirs = world_lock(client, "a mutex here", NULL);

@@ -42,13 +42,14 @@ def inspect_names_the_permits_and_break_takes_one(w):
     status, out, err = w.run('inspect', '--json', '--permits', '2', 'shown')
     tap.equal(f'inspect {err}', status, 0)
     seen = json.loads(out)
-    tap.equal('kind and free', (seen['kind'], seen['permits']), ('semaphore', 1))
+    tap.equal('kind, all and free', (seen['kind'], seen['permits'], seen['permits_free']),
+              ('semaphore', 2, 1))
     permit = seen['holders'][0]['owner']
     tap.equal('an id', len(permit), 32)
     status, _, err = w.run('break', '--force', '--owner', permit, '--permits', '2', 'shown')
     tap.equal(f'break {err}', status, 0)
     status, out, _ = w.run('inspect', '--json', '--permits', '2', 'shown')
-    tap.equal('free again', json.loads(out)['permits'], 2)
+    tap.equal('free again', json.loads(out)['permits_free'], 2)
     holder.kill()
 
 

@@ -95,6 +95,42 @@ TEST(an_answer_ends_the_question_with_what_was_asked_for)
     end();
 }
 
+static const char *text_of(const dlock_info *info, const char *key)
+{
+    for (size_t i = 0; info && i < info->count; i++)
+        if (strcmp(info->entries[i].key, key) == 0)
+            return info->entries[i].text;
+    return NULL;
+}
+
+/* The backend has left them out. */
+TEST(an_inspection_counts_those_who_wait_here)
+{
+    static dlk_wait waits[2];
+    world_open();
+    CHECK(hold());
+    for (uint64_t i = 0; i < 2; i++)
+        world_acquire(&waits[i], 2 + i, 5000);
+    for (int known = 0; known < 2; known++) {
+        inspect(5000);
+        dlock_info *info = dlk_info_new();
+        if (known)
+            dlk_info_add_int(info, 3, "waiters");
+        dlk_info_add_int(info, 1, "held");
+        world_asked(DLK_INSPECT)->info = info;
+        world_answer(DLK_INSPECT, DLK_YES);
+        CHECK(ended(DLOCK_OK));
+        CHECK_STR(text_of(q.info, "waiters"), known ? "5" : "2");
+        dlk_info_free(q.info);
+        q = (dlk_query){0};
+        w.queries_over = w.queries_freed = 0;
+    }
+    dlk_core_close(&w.core, w.now);
+    for (int i = 0; i < 2; i++)
+        world_forget(&waits[i]);
+    end();
+}
+
 TEST(a_question_is_not_asked_for_longer_than_it_may_wait)
 {
     world_open();

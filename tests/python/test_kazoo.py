@@ -72,6 +72,20 @@ class Locks:
         self.assertTrue(waiting.is_acquired)
         waiting.release()
 
+    def test_who_waits_is_among_the_contenders(self):
+        lock, waiting = self.lock(), [self.lock() for _ in range(2)]
+        lock.acquire()
+        threads = [threading.Thread(target=other.acquire) for other in waiting]
+        for thread in threads:
+            thread.start()
+        wait_until('three contend', lambda: len(lock.contenders()) == 3)
+        for other in waiting:
+            other.cancel()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(lock.contenders()), 1)
+        lock.release()
+
     def test_after_a_break_it_is_not_acquired_any_more(self):
         lock = self.lock()
         lock.acquire()
@@ -146,6 +160,15 @@ class ZooKeeper(Sides, unittest.TestCase):
     def test_who_contends_is_known_by_its_identifier(self):
         with self.lock('me') as lock:
             self.assertEqual(lock.contenders(), ['me'])
+        with self.lock('you') as other:   # though there is the other's handle still
+            self.assertEqual(lock.contenders(), ['you'])
+            self.assertEqual(other.contenders(), ['you'])
+
+    def test_the_holders_of_leases_are_known_by_their_identifiers(self):
+        with dlock.Client(self.url, ttl=15) as client:   # over Curator's nodes
+            leases = [Semaphore(client, self.path, f'sem{i}', max_leases=2) for i in (1, 2)]
+            with leases[0], leases[1]:
+                self.assertEqual(sorted(leases[0].lease_holders()), ['sem1', 'sem2'])
 
     def test_its_semaphore_is_not_there_yet(self):
         with self.assertRaises(NotImplementedError):

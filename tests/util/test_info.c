@@ -55,6 +55,22 @@ TEST(dotted_keys_nest_and_numbers_make_arrays)
     dlock_info_free(info);
 }
 
+TEST(a_number_is_raised_where_it_stands_or_begins_there)
+{
+    dlock_info *info = dlk_info_new();
+    dlk_info_add_int(info, 3, "waiters");
+    dlk_info_add_text(info, "x", "layout");
+    CHECK_STR(dlock_info_json(info), "{\"waiters\":3,\"layout\":\"x\"}");
+    dlk_info_raise(info, 2, "waiters");
+    dlk_info_raise(info, 4, "others");
+    CHECK_STR(dlock_info_json(info), "{\"waiters\":5,\"layout\":\"x\",\"others\":4}");
+    CHECK_STR(dlock_info_get(info, "waiters"), "5");
+    dlk_info_raise(info, INT64_MAX, "waiters"); /* what a server says may be anything */
+    CHECK_EQ_INT(dlock_info_int(info, 0), INT64_MAX);
+    dlk_info_raise(NULL, 1, "waiters");
+    dlock_info_free(info);
+}
+
 TEST(keys_that_come_back_to_a_parent_still_nest)
 {
     dlock_info *info = dlk_info_new();

@@ -223,17 +223,25 @@ static void break_one(dlk_etcd_report *report, const json_t *kv, const entry *it
                                dlk_etcd_layout_delete(key, item->rev), on_broken, now);
 }
 
-static void tell_rest(dlk_etcd_report *report, int64_t holders, int64_t waiters,
-                      bool reads)
+/* What a whole line comes to. */
+typedef struct line {
+    int64_t before, taken;          /* of what was gone through, whoever has it */
+    int64_t holders, held, waiters; /* held: the permits of the holders */
+    bool all_read, still, reads;    /* still: the next one may hold it as well */
+} line;
+
+static void tell_rest(dlk_etcd_report *report, const line *seen)
 {
     static const char *const kinds[] = {"",      "mutex",     "read",
                                         "write", "semaphore", "election"};
     const dlk_etcd_key *home = report->home;
-    dlk_info_add_int(report->info, holders > 0, "held");
-    dlk_info_add_text(report->info, reads ? "read" : kinds[home->kind], "kind");
-    dlk_info_add_int(report->info, waiters, "waiters");
-    if (home->kind == DLOCK_SEMAPHORE)
+    dlk_info_add_int(report->info, seen->holders > 0, "held");
+    dlk_info_add_text(report->info, seen->reads ? "read" : kinds[home->kind], "kind");
+    dlk_info_add_int(report->info, seen->waiters, "waiters");
+    if (home->kind == DLOCK_SEMAPHORE) {
         dlk_info_add_int(report->info, home->permits, "permits");
+        dlk_info_add_int(report->info, home->permits - seen->held, "permits_free");
+    }
     dlk_info_add_text(report->info, "concurrency", "layout");
 }
 
@@ -256,11 +264,17 @@ static void watch_idle(dlk_etcd_report *report, const dlk_etcd_call *call, int64
                                           on_changed, home, now);
 }
 
+/* Of this client's waiters the core knows. */
+static bool is_own(const dlk_etcd_report *report, const json_t *kv)
+{
+    return dlk_json_int(kv, "lease") == report->et->lease;
+}
+
 static void go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)
 {
     const dlk_etcd_key *home = report->home;
-    int64_t before = 0, taken = 0, holders = 0, waiters = 0;
-    bool all_read = true, still = true, reads = false, breaks = report->info == NULL;
+    line seen = {.all_read = true, .still = true};
+    bool breaks = report->info == NULL;
     for (size_t i = 0; i < json_array_size(kvs); i++) {
         const json_t *kv = json_array_get(kvs, i);
         char own[DLK_UUID_SIZE + 24];
@@ -269,22 +283,23 @@ static void go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)
             !read_entry(home, kv, &item)) /* no memory: it may not be seen */
             continue;
         name_own(report, kv, &item, own, sizeof(own));
-        still =
-            still && holders < HOLDERS_MAX && holds(home, &item, before, taken, all_read);
-        if (still && breaks)
+        seen.still =
+            seen.still && holds(home, &item, seen.before, seen.taken, seen.all_read);
+        if (seen.still && breaks)
             break_one(report, kv, &item, now);
-        else if (still)
-            add_holder(report->info, home, &item, holders);
-        reads |= still && item.reads;
-        all_read &= item.reads;
-        before++;
-        taken += item.weight;
-        holders += still;
-        waiters += !still;
+        else if (seen.still && seen.holders < HOLDERS_MAX)
+            add_holder(report->info, home, &item, seen.holders);
+        seen.reads |= seen.still && item.reads;
+        seen.all_read &= item.reads;
+        seen.before++;
+        seen.taken += item.weight;
+        seen.held += seen.still ? item.weight : 0;
+        seen.holders += seen.still;
+        seen.waiters += !seen.still && !is_own(report, kv);
         free(item.text);
     }
     if (!breaks)
-        tell_rest(report, holders, waiters, reads);
+        tell_rest(report, &seen);
 }
 
 static void on_line(dlk_etcd_call *call, int64_t now)

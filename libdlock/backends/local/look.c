@@ -33,7 +33,8 @@ typedef struct view {
 } view;
 
 /* Copies what is to be told, so that no memory is asked for inside the mutex. */
-static void look(dlk_visit *visit, uint32_t ref, int64_t now, view *seen)
+static void look(const dlk_local *local, dlk_visit *visit, uint32_t ref, int64_t now,
+                 view *seen)
 {
     const dlk_table *table = visit->table;
     const dlk_row *row = dlk_row_at(table, ref);
@@ -52,7 +53,8 @@ static void look(dlk_visit *visit, uint32_t ref, int64_t now, view *seen)
             visit->damaged = true;
             return;
         }
-        seen->waiters += dlk_member_of(table, DLK_GET(seat->owner)) != NULL;
+        uint64_t owner = DLK_GET(seat->owner);
+        seen->waiters += owner != local->owner && dlk_member_of(table, owner) != NULL;
     }
 }
 
@@ -70,7 +72,7 @@ void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now)
     notice_deaths(local);
     if (!dlk_local_enter(local, &visit, ask, now))
         return;
-    look(&visit, dlk_local_row(&visit, ask->key), now, &seen);
+    look(local, &visit, dlk_local_row(&visit, ask->key), now, &seen);
     if (!dlk_local_leave(local, &visit, ask))
         return;
     ask->info = dlk_info_new();

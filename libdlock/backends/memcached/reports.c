@@ -62,7 +62,7 @@ static void add_holder(dlock_info *info, const dlk_mc_holder *holder, int64_t le
  * first of them has, < 0: unknown. */
 static int64_t add_holders(dlock_info *info, const dlk_mc_reply *reply, int64_t clock,
                            int64_t token, dlk_mc_record record, int64_t *ret_count,
-                           bool *ret_shared)
+                           int64_t *ret_taken, bool *ret_shared)
 {
     dlk_mc_holder holder;
     int64_t first = -1;
@@ -72,6 +72,7 @@ static int64_t add_holders(dlock_info *info, const dlk_mc_reply *reply, int64_t 
         if (holder.until && left <= 0)
             continue;
         *ret_shared = holder.shared;
+        *ret_taken = dlk_number_sum(*ret_taken, holder.take);
         if (holder.token == 0 && record.form != DLK_MC_SEMAPHORE &&
             record.form != DLK_MC_FOREIGN)
             holder.token = token;
@@ -84,6 +85,18 @@ static int64_t add_holders(dlock_info *info, const dlk_mc_reply *reply, int64_t 
     return dlk_span_of_seconds(first);
 }
 
+/* Who holds some says how many there are; when nobody does, it is as whoever comes wants it. */
+static void add_permits(dlock_info *info, const dlk_ask *ask, int64_t permits,
+                        int64_t taken)
+{
+    if (permits == 0)
+        permits = dlk_settings_int(ask->key->settings, DLK_KEY_LOCK_PERMITS);
+    if (permits == 0)
+        return;
+    dlk_info_add_int(info, permits, "permits");
+    dlk_info_add_int(info, permits > taken ? permits - taken : 0, "permits_free");
+}
+
 void dlk_mc_inspected(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply, int64_t clock)
 {
     const dlk_mc_key *key = ask->key->data;
@@ -92,17 +105,17 @@ void dlk_mc_inspected(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply, int64
     bool foreign = there && record.form == DLK_MC_FOREIGN;
     dlk_mc_form form = there && !foreign ? record.form : key->form;
     dlock_info *info = dlk_info_new();
-    int64_t count = 0, left_ms = -1;
+    int64_t count = 0, taken = 0, left_ms = -1;
     if (there)
         left_ms = add_holders(info, reply, clock, dlk_mc_token(mc, reply->cas), record,
-                              &count, &shared);
+                              &count, &taken, &shared);
     bool held = count > 0 || foreign;
     dlk_info_add_int(info, held, "held");
     dlk_info_add_text(
         info, form == DLK_MC_READ_WRITE && shared ? "read" : dlk_mc_form_name(form),
         "kind");
-    if (held && record.form == DLK_MC_SEMAPHORE)
-        dlk_info_add_int(info, record.permits, "permits");
+    if (form == DLK_MC_SEMAPHORE)
+        add_permits(info, ask, count > 0 ? record.permits : 0, taken);
     dlk_info_add_text(info, mc->base.type->traits.layout, "layout");
     int64_t retry_ms = dlk_rand_jitter(mc->base.host->rand, mc->retry_ms, 33);
     if (held)

@@ -37,14 +37,14 @@ static bool give_info(dlk_redis *redis, dlk_ask *ask, dlock_info *info)
 /* ---- Inspect ---- */
 
 /* What stands at these places of the answer; see layout.h. */
-enum { HELD, KIND, WAITERS, PERMITS, DATA, HOLDERS };
+enum { HELD, KIND, WAITERS, PERMITS, PERMITS_FREE, DATA, HOLDERS };
 enum { OWNER, TOKEN, LEFT, HOLD_COUNT, HOLDER_SIZE };
 
 static bool plausible(const dlk_resp *reply)
 {
     static const dlk_resp_type head[] = {DLK_RESP_INTEGER, DLK_RESP_TEXT,
                                          DLK_RESP_INTEGER, DLK_RESP_INTEGER,
-                                         DLK_RESP_TEXT};
+                                         DLK_RESP_INTEGER, DLK_RESP_TEXT};
     if (reply->type != DLK_RESP_ARRAY || reply->count < HOLDERS ||
         (reply->count - HOLDERS) % HOLDER_SIZE != 0)
         return false;
@@ -109,6 +109,8 @@ bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
         dlk_info_add_int(info, seen[WAITERS].integer, "waiters");
     if (seen[PERMITS].integer >= 0)
         dlk_info_add_int(info, seen[PERMITS].integer, "permits");
+    if (seen[PERMITS_FREE].integer >= 0)
+        dlk_info_add_int(info, seen[PERMITS_FREE].integer, "permits_free");
     dlk_info_add_text(info, dlk_settings_word(ask->key->settings, DLK_KEY_REDIS_LAYOUT),
                       "layout");
     if (seen[HELD].integer != 0)

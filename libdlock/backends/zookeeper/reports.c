@@ -162,6 +162,24 @@ static bool contends(const dlk_zk_report *report, const char *child)
     return dlk_zk_contends(rule_of(report), child);
 }
 
+/* Is it a node of this client's, of whichever handle? Of its waiters the core knows. */
+static bool is_own(const dlk_zk_report *report, const char *folder, const char *child)
+{
+    DLK_LIST_FOR(it, &report->zk->seats)
+    {
+        const dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, all);
+        for (int i = 0; i < seat->plan->steps; i++) {
+            const dlk_zk_node *node = &seat->nodes[i];
+            if (strcmp(node->parent, folder) != 0)
+                continue;
+            if (node->path ? strcmp(dlk_zk_base_name(node->path), child) == 0
+                           : node->uuid[0] && strstr(child, node->uuid))
+                return true;
+        }
+    }
+    return false;
+}
+
 static bool is_reader(const dlk_zk_report *report, const char *child)
 {
     const dlk_zk_form *form = report->home->forms[1];
@@ -257,8 +275,10 @@ static void tell(dlk_zk_report *report)
         add_data(info, report, item, i);
     }
     dlk_info_add_int(info, report->waiters, "waiters");
-    if (home->kind == DLOCK_SEMAPHORE)
+    if (home->kind == DLOCK_SEMAPHORE) {
         dlk_info_add_int(info, home->permits, "permits");
+        dlk_info_add_int(info, report->left, "permits_free");
+    }
     dlk_info_add_text(
         info, dlk_settings_word(home->key->settings, DLK_KEY_ZOOKEEPER_LAYOUT), "layout");
     report->ask->wait_ms = -1;
@@ -359,7 +379,8 @@ static void read_holders(dlk_zk_report *report, int64_t now)
 static void on_queue(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_report *report = call->owner;
-    report->waiters = (int64_t)call->child_count;
+    for (size_t i = 0; i < call->child_count; i++)
+        report->waiters += !is_own(report, report->home->parents[0], call->children[i]);
     read_holders(report, now);
 }
 
@@ -377,7 +398,6 @@ static void find_first(dlk_zk_report *report, char **children, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (!contends(report, children[i]))
             continue;
-        report->waiters++;
         if (!first || dlk_zk_before(rule, children[i], first))
             first = children[i];
         if (!is_reader(report, children[i]) &&
@@ -387,12 +407,33 @@ static void find_first(dlk_zk_report *report, char **children, size_t count)
     if (!first)
         return;
     bool many = report->home->kind == DLOCK_WRITE && is_reader(report, first);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (!contends(report, children[i]))
+            continue;
         if (children[i] == first ||
-            (many && is_reader(report, children[i]) && contends(report, children[i]) &&
+            (many && is_reader(report, children[i]) &&
              (!writer || dlk_zk_before(rule, children[i], writer))))
             add_holder(report, children[i]);
-    report->waiters -= (int64_t)report->count;
+        else
+            report->waiters += !is_own(report, folder_of(report), children[i]);
+    }
+}
+
+/* A bridge stands in kazoo's line first. Its head has, or will have at once, a node in the other one
+ * as well, or is kazoo's own holder. */
+static void find_bridges(dlk_zk_report *report, char **children, size_t count)
+{
+    const dlk_zk_rule *rule = report->home->plans[0]->step[0].rule;
+    const char *first = NULL;
+    if (!rule->bridge)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (dlk_zk_contends(rule, children[i]) &&
+            (!first || dlk_zk_before(rule, children[i], first)))
+            first = children[i];
+    for (size_t i = 0; i < count; i++)
+        report->waiters += dlk_zk_contends(rule, children[i]) && children[i] != first &&
+                           !is_own(report, folder_of(report), children[i]);
 }
 
 /* The first leases, as many as there are permits: one behind them is there before it counts, and
@@ -400,7 +441,8 @@ static void find_first(dlk_zk_report *report, char **children, size_t count)
 static void find_leases(dlk_zk_report *report, char **children, size_t count)
 {
     const dlk_zk_rule *rule = rule_of(report);
-    int64_t permits = report->home->permits;
+    int64_t permits = report->home->permits, there = (int64_t)count;
+    report->left = there < permits ? permits - there : 0;
     for (size_t i = 0; i < count && (int64_t)i < permits && i < HOLDERS_MAX; i++) {
         size_t first = i;
         for (size_t j = i + 1; j < count; j++)
@@ -424,13 +466,15 @@ static void on_children(dlk_zk_call *call, int64_t now)
         return;
     }
     if (rule_of(report)->plain) { /* the line beside it, of ours */
-        report->waiters = (int64_t)call->child_count;
+        for (size_t i = 0; i < call->child_count; i++)
+            report->waiters += !is_own(report, folder_of(report), call->children[i]);
         (void)dlk_zk_report_find(report, strdup(report->home->base));
         read_holders(report, now);
         return;
     }
     if (!rule_of(report)->counts) {
         find_first(report, call->children, call->child_count);
+        find_bridges(report, call->children, call->child_count);
         read_holders(report, now);
         return;
     }

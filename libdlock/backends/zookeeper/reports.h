@@ -25,8 +25,9 @@ struct dlk_zk_report {
     dlock_error *why; /* it can't be done */
     dlk_zk_finding *found;
     size_t count, capacity;
-    int64_t waiters;
-    size_t acted; /* holders that were broken, or told */
+    int64_t waiters; /* of other clients */
+    int64_t left;    /* a semaphore's permits that nobody has */
+    size_t acted;    /* holders that were broken, or told */
 
     char **folders; /* list: still to be looked into */
     size_t folder_count, folder_capacity, looked;

@@ -265,6 +265,7 @@ TEST(the_permits_of_the_dead_come_back_with_one_message)
     int ear = listen_in();
     check_seen("held", "0");
     check_seen("permits", "3");
+    check_seen("permits_free", "3");
     CHECK_EQ_INT(free_permits(), 0); /* looking changes nothing */
     CHECK_EQ_INT(acquire(4), DLK_YES);
     CHECK_EQ_INT(free_permits(), 2);
@@ -477,7 +478,8 @@ TEST(fewer_than_none_are_free_after_a_peer_made_it_smaller)
     CHECK_EQ_INT(ask_for(DLK_ACQUIRE, 1, 2), DLK_YES);
     redis_server_call(&server, "DECRBY S 1"); /* Redisson's setPermits(1) */
     CHECK_EQ_INT(acquire(2), DLK_HELD);
-    check_seen("permits", "");
+    check_seen("permits", "1");
+    check_seen("permits_free", "0");
     CHECK_EQ_INT(ask_for(DLK_RELEASE, 1, 2), DLK_YES);
     CHECK_EQ_INT(acquire(2), DLK_YES);
     CHECK_EQ_INT(acquire(3), DLK_HELD);
@@ -521,7 +523,7 @@ TEST(inspect_names_permits_and_break_takes_those_that_are_named)
     if (!set_up("4", "expirable"))
         return;
     char id[41], owner[64];
-    check_seen("permits", "");
+    check_seen("permits", "4"); /* as who comes would make it */
     check_seen("held", "0");
     CHECK_EQ_INT(break_it(NULL), DLK_NOT_OURS);
     CHECK_EQ_INT(ask_for(DLK_ACQUIRE, 1, 2), DLK_YES);
@@ -529,7 +531,8 @@ TEST(inspect_names_permits_and_break_takes_those_that_are_named)
     CHECK_EQ_INT(acquire(3), DLK_YES);
     check_seen("kind", "semaphore");
     check_seen("held", "1");
-    check_seen("permits", "0");
+    check_seen("permits", "4");
+    check_seen("permits_free", "0");
     check_seen("holders.3.count", "1");
     id_of(2, 1, id);
     int ear = listen_in();
@@ -591,7 +594,8 @@ TEST(the_rights_that_the_page_names_are_enough)
         CHECK_EQ_INT(acquire(3), DLK_HELD);
         CHECK_EQ_INT(ask_for(DLK_RENEW, 1, 1), DLK_YES);
         CHECK_EQ_INT(ask_for(DLK_VERIFY, 1, 1), DLK_YES);
-        check_seen("permits", "0");
+        check_seen("permits", "2");
+        check_seen("permits_free", "0");
         for (uint64_t n = 1; n <= 2; n++)
             CHECK_EQ_INT(ask_for(DLK_RELEASE, n, 1), DLK_YES);
         CHECK_EQ_INT(number_of("GET app:S"), 2);
@@ -644,7 +648,8 @@ TEST(a_plain_semaphore_is_redissons_number_and_a_key_of_ours)
     CHECK_EQ_INT(number_of("PTTL S"), -1);
     int64_t left = atoll(redis_server_call(&server, "PTTL " MARK "%s:7", w.uuid));
     CHECK(left > 0 && left <= 10000);
-    check_seen("permits", "2");
+    check_seen("permits", "3");
+    check_seen("permits_free", "2");
     check_seen("held", "1");
     check_seen("holders.0.owner", "");
     CHECK_EQ_INT(ask_for(DLK_RELEASE, 7, 1), DLK_YES);

@@ -1,5 +1,5 @@
--- What inspect answers of a lock that is a hash: held, kind, waiters, permits, data (-1 and '' are
--- "no such thing"), then owner, token, ms left and count of each holder.
+-- What inspect answers of a lock that is a hash: held, kind, waiters, permits, those of them that are
+-- free, data (-1 and '' are "no such thing"), then owner, token, ms left and count of each holder.
 --@include lease_key.lua
 local function seen_hash()
     local left = redis.call('pttl', KEYS[1])
@@ -14,7 +14,7 @@ local function seen_hash()
     if type(token) ~= 'string' then
         token = ''
     end
-    local seen = { #hash > 0 and 1 or 0, mode or 'mutex', -1, -1, '' }
+    local seen = { #hash > 0 and 1 or 0, mode or 'mutex', -1, -1, -1, '' }
     for i = 1, math.min(#hash, 128), 2 do
         local owner, own_token, own_left = hash[i], token, left
         if mode then

@@ -5,6 +5,6 @@ local seen = seen_hash()
 local data = redis.pcall('get', KEYS[3])
 if seen[2] == 'election' or seen[2] == 'mutex' and (seen[1] == 0 or type(data) == 'string') then
     seen[2] = 'election'
-    seen[5] = type(data) == 'string' and string.match(data, '^%S+ (.*)$') or ''
+    seen[6] = type(data) == 'string' and string.match(data, '^%S+ (.*)$') or ''
 end
 return seen

@@ -4,7 +4,7 @@
 
 local who, left = holder()
 if not who then
-    return { 0, 'mutex', -1, -1, '' }
+    return { 0, 'mutex', -1, -1, -1, '' }
 end
 local token = redis.pcall('get', KEYS[2])
-return { 1, 'mutex', -1, -1, '', readable(who), type(token) == 'string' and token or '', left, 1 }
+return { 1, 'mutex', -1, -1, -1, '', readable(who), type(token) == 'string' and token or '', left, 1 }

@@ -4,8 +4,8 @@
 
 local who, value = holder()
 if not who then
-    return { 0, 'mutex', -1, -1, '' }
+    return { 0, 'mutex', -1, -1, -1, '' }
 end
 local token = redis.pcall('get', KEYS[2])
 token = who ~= value and type(token) == 'string' and token or ''
-return { 1, 'mutex', -1, -1, '', who, token, math.ceil(end_of(value) - now), 1 }
+return { 1, 'mutex', -1, -1, -1, '', who, token, math.ceil(end_of(value) - now), 1 }
