@@ -80,10 +80,11 @@ class Lock:
         """
         return cast(Hold, self._acquire(wait_ms(True, timeout), True))
 
-    def _acquire(self, ms: int, must: bool) -> Hold | None:
+    def _acquire(self, ms: int, must: bool,
+                 awaited: Callable[[native.Op], int] = wait) -> Hold | None:
         op = native.lock_acquire_start(self._native, ms)
         try:
-            code = wait(op)
+            code = awaited(op)
             handle = native.op_take_hold(op)
             if handle is not None:
                 hold = Hold(handle, self.client, self._ref, self._raise_on_loss)

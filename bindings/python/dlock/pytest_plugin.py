@@ -18,12 +18,13 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from . import _native as native, errors
+from ._core import wait
 from .client import Client
 from .hold import Hold
 from .lock import Lock
@@ -42,11 +43,12 @@ _numbers = itertools.count(1)
 class _CutLock(Lock):
     """A lock whose client can be cut off, and whose holds are known to the kit."""
 
-    def _acquire(self, ms: int, must: bool) -> Hold | None:
+    def _acquire(self, ms: int, must: bool,
+                 awaited: Callable[[native.Op], int] = wait) -> Hold | None:
         client = self.client
         assert isinstance(client, MemoryClient)
         client.check_link()
-        hold = super()._acquire(ms, must)
+        hold = super()._acquire(ms, must, awaited)
         if hold is not None:
             client.kit.holds.add(hold)
         return hold

@@ -11,9 +11,10 @@ is deliberately different:
 
 - Without ``timeout`` the key has a lease of 30 s that is renewed, where redis-py's key stays for
   ever when its process dies.
-- What a process holds is given back when the process ends, or at ``close()``; while it runs, a lock
-  with a ``timeout`` whose object is forgotten stays for that time, as redis-py's does; one without
-  is given back when the object is collected.
+- What a process holds is given back when the process ends, or at ``close()``, but for what somebody
+  else may have by now: a lock with a ``timeout`` whose ``local.token`` was read. While the process
+  runs, a lock with a ``timeout`` whose object is forgotten stays for that time, as redis-py's does;
+  one without is given back when the object is collected.
 - ``token`` of ``acquire()`` must be None: it is libdlock that names owners, so that a name can't
   come twice. ``local.token`` of the lock is that name.
 - ``timeout`` is at least 0.1 s.
@@ -28,12 +29,16 @@ import os
 import threading
 import time
 import weakref
-from types import SimpleNamespace, TracebackType
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
 from typing import Any, NoReturn
 
 from redis import exceptions as theirs
 
-from .. import errors
+from .. import _native as native, errors
+from .._core import SLICE_MS, wait
+from .._settings import wait_ms
 from ..client import Client
 from ..hold import Hold
 from ..lock import Lock as OurLock
@@ -43,6 +48,20 @@ __all__ = ['Lock', 'close']
 LEASE_S = 30.0
 MARGIN_MS = 2
 PRUNED_AT = 64   # grants whose time may be over
+
+# Lengthens the lease of whoever has this token; never shortens it. A key without an end has all the
+# time there is. ARGV: the token, milliseconds, '1' for from now on and not from the present end on.
+EXTEND = '''
+if redis.call('get', KEYS[1]) ~= ARGV[1] then
+    return 0
+end
+local left = redis.call('pttl', KEYS[1])
+local wanted = tonumber(ARGV[2]) + (ARGV[3] == '1' and 0 or left)
+if left >= 0 and wanted > left then
+    redis.call('pexpire', KEYS[1], wanted)
+end
+return 1
+'''
 
 _log = logging.getLogger('dlock')
 
@@ -58,6 +77,7 @@ class _Service:
         self.client = Client(url, **settings)
         self.mutex = threading.Lock()
         self.known: weakref.WeakValueDictionary[bytes, Hold] = weakref.WeakValueDictionary()
+        self.latest: weakref.WeakValueDictionary[str, Hold] = weakref.WeakValueDictionary()
         self.kept: dict[bytes, Hold] = {}
         # When the keys end, by our clock: of the grant, whichever object and thread has its token.
         self.ends: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
@@ -65,7 +85,7 @@ class _Service:
     def add(self, hold: Hold, keep: bool) -> bytes:
         token = hold.owner.encode()
         with self.mutex:
-            self.known[token] = hold
+            self.known[token] = self.latest[hold.name] = hold
             if keep:
                 if len(self.kept) >= PRUNED_AT:
                     self.kept = {old: grant for old, grant in self.kept.items()
@@ -74,13 +94,33 @@ class _Service:
         return token
 
     def find(self, token: bytes) -> Hold | None:
+        """What we still look after; what was handed out we don't."""
         with self.mutex:
-            return self.known.get(token)
+            hold = self.known.get(token)
+        return None if hold is None or hold.state == 'released' else hold
+
+    def holder(self, name: str) -> Hold | None:
+        """Who of this process has the lock, and so keeps its others waiting."""
+        with self.mutex:
+            hold = self.latest.get(name)
+        return hold if hold is not None and hold.state in ('held', 'suspect') else None
+
+    def hand_out(self, hold: Hold) -> None:
+        """Somebody else may have its token: it isn't ours any more to give back, and its end isn't
+        known here."""
+        try:
+            hold.export()
+        except errors.DlockError:
+            return   # lost, released, closed
+        with self.mutex:
+            self.kept.pop(hold.owner.encode(), None)
 
     def take(self, token: bytes) -> Hold | None:
+        hold = self.find(token)
         with self.mutex:
             self.kept.pop(token, None)
-            return self.known.pop(token, None)
+            self.known.pop(token, None)
+        return hold
 
 
 _services: dict[tuple[Any, ...], _Service] = {}
@@ -104,6 +144,69 @@ def _forget_parent() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_parent)
+
+
+def _wait(op: native.Op, sleep: float, service: _Service, name: str) -> int:
+    """As dlock's own wait, but that whoever of this process has the lock is looked at now and then.
+    Who hears so that it was lost lets others here go on."""
+    look: native.Op | None = None
+    every = max(int(sleep * 1000), 1)
+    if threading.current_thread() is threading.main_thread():
+        every = min(every, SLICE_MS)   # signal handlers run between two of them
+    next_look = time.monotonic() + sleep
+    try:
+        while native.op_wait(op, every) == native.EPENDING:
+            if time.monotonic() < next_look:
+                continue
+            next_look = time.monotonic() + sleep
+            if look is None or native.op_result(look) != native.EPENDING:
+                holder = service.holder(name)
+                look = None if holder is None else native.hold_verify_start(holder._native)
+    except BaseException:
+        native.op_cancel(op)
+        wait(op)
+        native.op_take_hold(op)   # and drop it
+        raise
+    return wait(op)
+
+
+class _Own:
+    """The ``local`` of a lock: what was acquired by way of it.
+
+    redis-py's is read, and written, by whoever hands a token on to another object or process. From
+    then on a lock with a ``timeout`` lives in its key alone, as redis-py's do: others may extend
+    it, and it may outlive this process.
+    """
+
+    hold: Hold | None = None
+    _token: bytes | str | None = None
+    _hand_out: Callable[[], None] | None = None
+
+    @property
+    def token(self) -> bytes | str | None:
+        hand_out, self._hand_out = self._hand_out, None
+        if hand_out is not None:
+            hand_out()
+        return self._token
+
+    @token.setter
+    def token(self, token: bytes | str | None) -> None:
+        self._token = token
+
+    def peek(self) -> bytes | None:
+        """The token for our own use."""
+        token = self._token
+        return token.encode() if isinstance(token, str) else token
+
+    def take(self, token: bytes, hold: Hold, hand_out: Callable[[], None] | None) -> None:
+        self._token, self.hold, self._hand_out = token, hold, hand_out
+
+    def drop(self) -> None:
+        self._token = self.hold = self._hand_out = None
+
+
+class _OwnOfThread(_Own, threading.local):
+    """The same, of each thread."""
 
 
 def _text(value: object) -> str:
@@ -180,8 +283,7 @@ class Lock:
         self.blocking_timeout = blocking_timeout
         self.thread_local = bool(thread_local)
         self.raise_on_release_error = raise_on_release_error
-        self.local: Any = threading.local() if self.thread_local else SimpleNamespace()
-        self.local.token = None
+        self.local: _Own = _OwnOfThread() if self.thread_local else _Own()
         self._of: tuple[_Service, OurLock] | None = None
         self._pid = 0
 
@@ -218,11 +320,11 @@ class Lock:
             wait = -1
         elif sleep > wait:
             wait = 0  # redis-py wouldn't wait for a look that comes too late
-        return self._take(wait)
+        return self._take(wait, sleep)
 
     def do_acquire(self, token: str) -> bool:
         """Tries once."""
-        return self._take(0)
+        return self._take(0, self.sleep)
 
     def locked(self) -> bool:
         """Asks the server whether anybody holds it."""
@@ -241,7 +343,7 @@ class Lock:
 
     def _owned_elsewhere(self) -> bool:
         """Whether the key has our token, which another process acquired."""
-        token = getattr(self.local, 'token', None)
+        token = self.local.peek()
         if token is None:
             return False
         seen = self._asked(lambda: self._lock().inspect())
@@ -250,15 +352,16 @@ class Lock:
     @property
     def fencing_token(self) -> int:
         """The fencing token of what this object holds; 0 when it holds nothing."""
-        hold = self._hold()
+        token = self.local.peek()
+        hold = None if token is None else self._service().known.get(token)
         return 0 if hold is None else hold.token
 
     def release(self) -> None:
         """Releases what this object (this thread by it, with ``thread_local``) acquired."""
-        token = getattr(self.local, 'token', None)
+        token = self.local.peek()
         if token is None:
             raise self._error('Cannot release a lock that\'s not owned or is already unlocked.')
-        self.local.token = self.local.hold = None
+        self.local.drop()
         self.do_release(token)
 
     def do_release(self, expected_token: bytes | str) -> None:
@@ -277,10 +380,20 @@ class Lock:
 
     def do_extend(self, additional_time: float, replace_ttl: bool) -> bool:
         """Extends without the checks of extend()."""
-        hold = self._need_hold('extend')
+        hold = self._hold()
+        if hold is None:
+            return self._extend_key(additional_time, replace_ttl)
         left = 0.0 if replace_ttl else self._left(hold)
         self._asked(lambda: hold.extend(left + additional_time))
         self._ends(hold, left + additional_time)
+        return True
+
+    def _extend_key(self, additional_time: float, replace_ttl: bool) -> bool:
+        """Of what another process acquired, or one of this process has handed out."""
+        if not self.redis.eval(EXTEND, 1, self.name, self.local.peek(),
+                               int(additional_time * 1000), int(replace_ttl)):
+            raise theirs.LockNotOwnedError('Cannot extend a lock that\'s no longer owned',
+                                           lock_name=self.name)
         return True
 
     def reacquire(self) -> bool:
@@ -312,31 +425,36 @@ class Lock:
             self._pid = os.getpid()
         return self._of
 
-    def _take(self, wait: float) -> bool:
+    def _take(self, wait: float, sleep: float) -> bool:
         service, lock = self._bound()
-        try:
-            hold = lock.hold(wait)
-        except errors.AcquireTimeout:
+        hold = self._asked(lambda: self._acquired(wait, sleep))
+        if hold is None:
             return False
-        except errors.DlockError as why:
-            self._translate(why)
-        self.local.token = service.add(hold, bool(self.timeout))
-        self.local.hold = hold
+        token = service.add(hold, bool(self.timeout))
+        self.local.take(token, hold, partial(service.hand_out, hold) if self.timeout else None)
         if self.timeout:
             self._ends(hold, None)
         return True
 
-    def _hold(self) -> Hold | None:
-        token = getattr(self.local, 'token', None)
-        if token is None:
-            return None
-        return self._service().find(token if isinstance(token, bytes) else token.encode())
+    def _acquired(self, wait: float, sleep: float) -> Hold | None:
+        """Waits, and asks every *sleep* seconds whether the key is still that of the one here who
+        holds the lock: others here wait for him, whatever somebody did to the key."""
+        service, lock = self._bound()
+        ms = wait_ms(True, wait)
+        if ms != 0:
+            return lock._acquire(ms, False, lambda op: _wait(op, sleep, service, lock.name))
+        hold, holder = lock._acquire(0, False), service.holder(lock.name)
+        if hold is not None or holder is None:
+            return hold
+        try:
+            holder.verify()
+        except errors.DlockError:
+            return lock._acquire(0, False)
+        return None
 
-    def _need_hold(self, verb: str) -> Hold:
-        hold = self._hold()
-        if hold is None:
-            raise self._error(f'Cannot {verb} a lock that another process acquired')
-        return hold
+    def _hold(self) -> Hold | None:
+        token = self.local.peek()
+        return None if token is None else self._service().find(token)
 
     def _ends(self, hold: Hold, lease: float | None) -> None:
         """Notes when the key ends on the server, which is a little after our hold is certain."""
@@ -352,7 +470,7 @@ class Lock:
         return max(ends - time.monotonic(), hold.remaining, 0.0)
 
     def _check_timeout(self, verb: str) -> None:
-        if getattr(self.local, 'token', None) is None:
+        if self.local.peek() is None:
             raise self._error(f'Cannot {verb} an unlocked lock')
         if self.timeout is None:
             raise self._error(f'Cannot {verb} a lock with no timeout')
