@@ -2,7 +2,6 @@
  * our name service into the place of the real ones (meson.build). */
 #include "peers.h"
 
-#include "backends/registry.h"
 #include "util/clock.h"
 
 #include <arpa/inet.h>
@@ -15,29 +14,46 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BEGIN INT64_C(1000000000000)
+#define NAMED 128
 
 struct peers_world peers;
 
 static struct {
-    dlk_kicks kicks;
-    dlk_rand rand;
-    pthread_mutex_t mutex;
-    dlk_settings *settings;
-    dlk_key keys[PEER_KEYS];
     dlk_resp_reader *readers[PEERS]; /* made once */
     struct {
-        dlk_ask ask;
-        int answers;
-    } asks[PEER_ASKS];
-    int asked;
-} world = {.kicks = {.fd = -1}, .mutex = PTHREAD_MUTEX_INITIALIZER};
+        char host[64];
+        long port;
+    } named[NAMED];
+    int named_count;
+} world;
 
 /* ---- what the client finds in the place of a network ---- */
 
 int __wrap_connect(int fd, const struct sockaddr *to, socklen_t size);
 int64_t __wrap_dlk_clock_now(void);
 void *__wrap_dlk_lookup_start(const char *host, uint16_t port);
+
+void peers_name(const char *host, long port)
+{
+    struct in6_addr six;
+    if (world.named_count == NAMED) {
+        peers.shifted = true; /* nobody could tell any more */
+        return;
+    }
+    char *text = world.named[world.named_count].host;
+    world.named[world.named_count++].port = port;
+    (void)snprintf(text, sizeof(world.named[0].host), "%s", host);
+    if (inet_pton(AF_INET6, text, &six) == 1) /* in its only form */
+        (void)inet_ntop(AF_INET6, &six, text, sizeof(world.named[0].host));
+}
+
+static bool is_named(const char *host, long port)
+{
+    for (int i = 0; i < world.named_count; i++)
+        if (world.named[i].port == port && strcmp(world.named[i].host, host) == 0)
+            return true;
+    return false;
+}
 
 static peer *free_peer(void)
 {
@@ -70,13 +86,14 @@ int __wrap_connect(int fd, const struct sockaddr *to, socklen_t size)
         abort();
     if (!dlk_resp_reset(at->reader))
         abort();
-    target_connected(at);
+    FUZZ_CHECK(peers.shifted || is_named(at->host, at->port), "nobody has named %s:%u",
+               at->host, at->port);
     return 0;
 }
 
 int64_t __wrap_dlk_clock_now(void)
 {
-    return peers.now;
+    return client.now;
 }
 
 /* Nobody knows names here: as without a thread to ask with. */
@@ -86,50 +103,10 @@ void *__wrap_dlk_lookup_start(const char *host, uint16_t port)
     return NULL;
 }
 
-/* ---- what the client tells ---- */
-
-static void on_answered(dlk_host *host, dlk_ask *ask)
+void target_answered(const dlk_ask *ask)
 {
-    (void)host;
-    size_t i = 0;
-    while (i < PEER_ASKS && &world.asks[i].ask != ask)
-        i++;
-    FUZZ_CHECK(i < PEER_ASKS, "an ask that isn't ours");
-    FUZZ_CHECK(++world.asks[i].answers == 1 && ask->reply != DLK_PENDING,
-               "a request is answered %d times, %d", world.asks[i].answers, ask->reply);
-    FUZZ_CHECK((ask->verb != DLK_ACQUIRE || ask->reply != DLK_YES) || peers.granted > 0,
+    FUZZ_CHECK(ask->verb != DLK_ACQUIRE || ask->reply != DLK_YES || peers.granted > 0,
                "nobody has granted it");
-}
-
-static void on_notified(dlk_host *host, dlk_key *key)
-{
-    (void)host, (void)key;
-}
-
-static void on_revoked(dlk_host *host, uint64_t number)
-{
-    (void)host, (void)number;
-}
-
-static void on_link(dlk_host *host, bool up, const dlock_error *error)
-{
-    (void)host;
-    peers.up = up;
-    FUZZ_CHECK(up == !error && (up || dlock_error_text(error)[0]),
-               "it is up, or there is a reason");
-    if (up)
-        target_up();
-}
-
-__attribute__((format(printf, 3, 4))) static void
-on_log(dlk_host *host, dlock_level level, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    (void)host, (void)level;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args); /* that it can be formatted */
-    va_end(args);
 }
 
 /* ---- what a Redis says ---- */
@@ -148,7 +125,7 @@ void peers_put(dlk_buf *out, const char *format, ...)
 
 fuzz_bytes peers_line(void)
 {
-    fuzz_bytes line = fuzz_take_until(&peers.bytes, '\n');
+    fuzz_bytes line = fuzz_take_until(&client.bytes, '\n');
     line.left = line.left < 200 ? line.left : 200;
     return line;
 }
@@ -216,14 +193,14 @@ static void answer(peer *of, const dlk_resp *command)
                   strcmp(command->items[2].text, "0") != 0;
     bool special = script || strcmp(word, "SENTINEL") == 0 || strcmp(word, "ROLE") == 0 ||
                    strcmp(word, "CLUSTER") == 0;
-    uint8_t how = special || peers.odd ? fuzz_byte(&peers.bytes) : 0;
+    uint8_t how = special || peers.odd ? fuzz_byte(&client.bytes) : 0;
     dlk_buf out = {0};
     peers.shifted |= how >= 0xe8;
     if (how == 0xff) {
         hang_up(of);
     } else if (how >= 0xf0) {
         peers.granted += script; /* it may say anything */
-        replies_make(&out, &peers.bytes, 1);
+        replies_make(&out, &client.bytes, 1);
     } else if (how < 0xe8 && !target_answers(of, command, how, &out)) {
         say_usual(command, how, &out);
     }
@@ -269,46 +246,25 @@ peer *peers_some(uint8_t which)
 
 void peers_round(void)
 {
-    const dlk_backend_type *type = peers.backend->type;
+    const dlk_backend_type *type = client.backend->type;
     for (int i = 0; i < PEERS; i++)
         serve(&peers.peers[i]);
-    (void)type->tick(peers.backend, peers.now);
-    type->arm(peers.backend);
-    type->sleep(peers.backend, peers.now, dlk_kicks_seen(&world.kicks));
-    type->process(peers.backend, peers.now);
-}
-
-void peers_ask(dlk_verb verb, uint8_t how)
-{
-    if (world.asked == PEER_ASKS)
-        return;
-    dlk_ask *it = &world.asks[world.asked].ask;
-    *it = (dlk_ask){.verb = verb,
-                    .key = verb == DLK_LIST || verb == DLK_DOCTOR
-                               ? NULL
-                               : &world.keys[how % PEER_KEYS],
-                    .number = 1 + (how >> 2) % 4,
-                    .ttl_ms = 30000,
-                    .take = 1,
-                    .limit = 5,
-                    .text = verb == DLK_IMPORT ? "somebody:1" : NULL,
-                    .deadline = peers.now + DLK_NS_PER_SEC * (1 + how % 4),
-                    .since = peers.now};
-    int number = world.asked++;
-    peers.backend->type->ask(peers.backend, it, peers.now);
-    world.asks[number].answers += it->reply != DLK_PENDING;
+    (void)type->tick(client.backend, client.now);
+    type->arm(client.backend);
+    type->sleep(client.backend, client.now, dlk_kicks_seen(client_kicks()));
+    type->process(client.backend, client.now);
 }
 
 static void pass(int64_t ms)
 {
-    peers.now += ms * DLK_NS_PER_MS;
+    client.now += ms * DLK_NS_PER_MS;
     peers_round();
 }
 
 static void say_something(peer *to, uint8_t raw)
 {
     dlk_buf out = {0};
-    fuzz_bytes some = fuzz_take(&peers.bytes, fuzz_byte(&peers.bytes) % 64);
+    fuzz_bytes some = fuzz_take(&client.bytes, fuzz_byte(&client.bytes) % 64);
     if (!raw)
         replies_make(&out, &some, 4);
     else if (some.left && !dlk_buf_append(&out, some.at, some.left))
@@ -321,8 +277,8 @@ static void say_something(peer *to, uint8_t raw)
 
 void peers_go(void (*act)(uint8_t how))
 {
-    for (int steps = 0; peers.bytes.left > 0 && steps < 64; steps++) {
-        uint8_t what = fuzz_byte(&peers.bytes), how = what >> 3;
+    for (int steps = 0; client.bytes.left > 0 && steps < 64; steps++) {
+        uint8_t what = fuzz_byte(&client.bytes), how = what >> 3;
         peer *some = peers_some(how);
         switch (what % 8) {
         case 3:
@@ -342,7 +298,7 @@ void peers_go(void (*act)(uint8_t how))
         case 7:
             peers.refuses = how == 31;
             if (how < 31)
-                peers_ask((dlk_verb)(1 + how % DLK_DOCTOR), fuzz_byte(&peers.bytes));
+                client_ask(how, fuzz_byte(&client.bytes));
             break;
         default:
             peers_round();
@@ -354,80 +310,38 @@ void peers_go(void (*act)(uint8_t how))
 
 void peers_settle(void)
 {
-    peers.bytes.left = 0;
+    client.bytes.left = 0;
     peers.odd = peers.refuses = false;
-    for (int i = 0; i < 200 && !(peers.up && i >= 3); i++)
+    for (int i = 0; i < 200 && !(client.up && i >= 3); i++)
         pass(500);
-    FUZZ_CHECK(peers.up, "all answer as they should, and the link is down");
+    FUZZ_CHECK(client.up, "all answer as they should, and the link is down");
 }
 
 /* ---- from the beginning to the end ---- */
 
-static const dlk_host host = {.answered = on_answered,
-                              .notified = on_notified,
-                              .revoked = on_revoked,
-                              .link = on_link,
-                              .log = on_log,
-                              .mutex = &world.mutex,
-                              .kicks = &world.kicks,
-                              .uuid = "11111111-2222-4333-8444-555555555555",
-                              .name = "fuzz",
-                              .rand = &world.rand};
-
-static void open_backend(const char *text)
-{
-    dlk_settings *settings = dlk_settings_new();
-    dlk_uri *uri = NULL;
-    if (!settings || dlk_uri_parse(text, &uri, NULL) != DLOCK_OK ||
-        dlk_uri_apply(uri, settings, NULL) != DLOCK_OK ||
-        dlk_registry_find(uri->scheme)
-                ->open(&peers.host, uri, settings, &peers.backend, NULL) != DLOCK_OK)
-        abort();
-    dlk_uri_free(uri);
-    for (int i = 0; i < PEER_KEYS; i++) {
-        static const char *const names[PEER_KEYS] = {"a", "b", "{b}"};
-        world.keys[i] =
-            (dlk_key){.name = names[i], .size = strlen(names[i]), .kind = DLOCK_MUTEX};
-        world.keys[i].settings = world.settings = settings;
-        if (peers.backend->type->key_open(peers.backend, &world.keys[i], NULL) !=
-            DLOCK_OK)
-            abort();
-    }
-}
-
 void peers_open(const char *uri, fuzz_bytes bytes)
 {
-    peers = (struct peers_world){.now = BEGIN, .host = host, .bytes = bytes};
+    static const client_key keys[CLIENT_KEYS] = {
+        {"a", DLOCK_MUTEX}, {"b", DLOCK_MUTEX}, {"{b}", DLOCK_WRITE}};
+    peers = (struct peers_world){0};
     for (int i = 0; i < PEERS; i++) {
         if (!world.readers[i] && !(world.readers[i] = dlk_resp_new()))
             abort();
         peers.peers[i] = (peer){.fd = -1, .reader = world.readers[i]};
     }
-    world.rand.state = 1;
-    world.asked = 0;
-    memset(world.asks, 0, sizeof(world.asks));
-    open_backend(uri);
-    peers.backend->type->start(peers.backend, peers.now);
+    world.named_count = 0;
+    dlk_uri *seeds = NULL;
+    if (dlk_uri_parse(uri, &seeds, NULL) != DLOCK_OK)
+        abort();
+    for (size_t i = 0; i < seeds->host_count; i++)
+        peers_name(seeds->hosts[i].host, seeds->hosts[i].port);
+    dlk_uri_free(seeds);
+    client_open(uri, keys, bytes);
 }
 
 void peers_close(void)
 {
-    const dlk_backend_type *type = peers.backend->type;
-    type->stop(peers.backend);
-    for (int i = 0; i < world.asked; i++) {
-        dlk_ask *it = &world.asks[i].ask;
-        FUZZ_CHECK(world.asks[i].answers == 1, "a request has %d answers",
-                   world.asks[i].answers);
-        FUZZ_CHECK(it->reply == DLK_YES || !it->info, "an info without success");
-        if (it->info)
-            fuzz_check_json(dlock_info_json(it->info));
-        dlock_error_free(it->error);
-        dlock_info_free(it->info);
-    }
-    for (int i = 0; i < PEER_KEYS; i++)
-        type->key_close(peers.backend, &world.keys[i]);
-    type->free(peers.backend);
-    dlk_settings_free(world.settings);
+    client_close();
     for (int i = 0; i < PEERS; i++)
         if (peers.peers[i].fd >= 0)
             hang_up(&peers.peers[i]);

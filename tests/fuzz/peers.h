@@ -3,11 +3,10 @@
 #ifndef TESTS_FUZZ_PEERS_H
 #define TESTS_FUZZ_PEERS_H
 
+#include "client.h"
 #include "replies.h"
 
-#include "backends/backend.h"
-
-enum { PEERS = 48, PEER_ASKS = 6, PEER_KEYS = 3 };
+enum { PEERS = 48 };
 
 /* A connection of the client's, from the other end. */
 typedef struct peer {
@@ -18,16 +17,11 @@ typedef struct peer {
 } peer;
 
 extern struct peers_world {
-    dlk_backend *backend;
-    dlk_host host;
-    int64_t now;
-    fuzz_bytes bytes; /* of the input, what is left */
-    bool odd;         /* the answer to each command is the input's choice */
-    bool refuses;     /* connections */
+    bool odd;     /* the answer to each command is the input's choice */
+    bool refuses; /* connections */
     bool
         shifted; /* something was said for nothing, or not said: answers may be others' */
     peer peers[PEERS];
-    bool up;
     int granted; /* answers to scripts that may be taken for a grant */
 } peers;
 
@@ -35,13 +29,12 @@ extern struct peers_world {
 
 /* Its own answer, if it has one: @p how is the input's, 0 the usual. */
 bool target_answers(peer *of, const dlk_resp *command, uint8_t how, dlk_buf *out);
-void target_connected(const peer *to);
-/* The link has come up. */
-void target_up(void);
 
 /* ---- what is done with them ---- */
 
 void peers_open(const char *uri, fuzz_bytes bytes);
+/* Somebody has said that there is a server; the client has to have heard of those it connects to. */
+void peers_name(const char *host, long port);
 /* Goes through the input: a round is a step of the driver's. @p act: what isn't the servers'. */
 void peers_go(void (*act)(uint8_t how));
 /* All answer as they should from now on, and time passes: the link has to be up then. */
@@ -53,7 +46,6 @@ void peers_say(peer *to, const dlk_buf *what);
 /* The commands that have come; then the client's driver, once. */
 void peers_round(void);
 peer *peers_some(uint8_t which); /* or NULL */
-void peers_ask(dlk_verb verb, uint8_t how);
 /* Of the input, up to a line's end, which isn't told. */
 fuzz_bytes peers_line(void);
 __attribute__((format(printf, 2, 3))) void peers_put(dlk_buf *out, const char *format,

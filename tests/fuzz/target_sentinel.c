@@ -3,8 +3,6 @@
  * master, and when all say the same once more it is there. */
 #include "peers.h"
 
-#include <arpa/inet.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,14 +20,8 @@ const char *const fuzz_words[] = {"+switch-master",
                                   "\xf5",
                                   NULL};
 
-enum { SENTINELS = 3, NAMED = 64 };
+enum { SENTINELS = 3 };
 
-/* What they have named, whoever of them did. */
-static struct {
-    char host[64];
-    long port;
-} named[NAMED];
-static int named_count;
 static int role; /* how the last server that was asked called itself: 1 a master, 2 not */
 
 static bool is_sentinel(const peer *of)
@@ -42,14 +34,7 @@ static void name(dlk_buf *out, const char *host, const char *port)
 {
     peers_put(out, "*2\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(host), host, strlen(port),
               port);
-    struct in6_addr six;
-    if (named_count == NAMED)
-        return;
-    named[named_count].port = strtol(port, NULL, 10);
-    (void)snprintf(named[named_count].host, sizeof(named[0].host), "%s", host);
-    if (inet_pton(AF_INET6, host, &six) == 1) /* in its only form */
-        (void)inet_ntop(AF_INET6, &six, named[named_count].host, sizeof(named[0].host));
-    named_count++;
+    peers_name(host, strtol(port, NULL, 10));
 }
 
 static void name_of_input(dlk_buf *out)
@@ -94,14 +79,6 @@ bool target_answers(peer *of, const dlk_resp *command, uint8_t how, dlk_buf *out
     return role == 2;
 }
 
-void target_connected(const peer *to)
-{
-    bool known = is_sentinel(to);
-    for (int i = 0; !known && i < named_count; i++)
-        known = named[i].port == to->port && strcmp(named[i].host, to->host) == 0;
-    FUZZ_CHECK(known || peers.shifted, "nobody has named %s:%u", to->host, to->port);
-}
-
 void target_up(void)
 {
     FUZZ_CHECK(role != 2 || peers.shifted, "it isn't a master");
@@ -126,7 +103,7 @@ static void push(uint8_t how)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fuzz_bytes bytes = {data, size};
-    named_count = role = 0;
+    role = 0;
     uint8_t odd = fuzz_byte(&bytes);
     peers_open("redis+sentinel://10.0.0.1:1,10.0.0.2:2,10.0.0.3:3/svc", bytes);
     peers.odd = odd & 1;
