@@ -38,6 +38,7 @@ typedef struct fault {
     int64_t from, until; /* until: NEVER while it lasts */
     int id;
     harm does;
+    bool stops; /* it stops a process */
 } fault;
 
 /* Sums for the table. */
@@ -52,6 +53,8 @@ typedef struct tally {
 typedef struct backend {
     char name[24];
     int64_t ttl, poll; /* ns */
+    int64_t claim;     /* a free lock is kept so long for whom it was handed to; ns */
+    int clients;       /* of a process */
     bool fifo;         /* it promises an order */
     bool deaths; /* it sees that a holder has died, and needn't wait for the lease */
     fault *faults;
@@ -176,6 +179,7 @@ typedef struct event {
     int fault_backend; /* -1: all */
     int fault_id;
     harm does;
+    bool stops;
     history_record record;
 } event;
 

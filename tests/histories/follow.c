@@ -276,8 +276,11 @@ static void begin_fault(backend *b, const event *e)
             exit(2);
         }
     }
-    b->faults[b->fault_count++] =
-        (fault){.from = e->time, .until = NEVER, .id = e->fault_id, .does = e->does};
+    b->faults[b->fault_count++] = (fault){.from = e->time,
+                                          .until = NEVER,
+                                          .id = e->fault_id,
+                                          .does = e->does,
+                                          .stops = e->stops};
     if (e->does == HARM_ONE)
         b->shaken_at = e->time;
     else

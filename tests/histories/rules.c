@@ -243,14 +243,26 @@ void rule_patience(checker *c, op *o, int64_t at)
     o->wait = NEVER;
 }
 
+/* Each client of a process that was stopped meanwhile may have been told that it is next: then the
+ * lock is kept for it, and somebody has to look after that. */
+static int64_t kept_for_the_stopped(const backend *b, int64_t since, int64_t at)
+{
+    int stopped = 0;
+    for (size_t i = 0; i < b->fault_count; i++)
+        stopped +=
+            b->faults[i].stops && b->faults[i].from <= at && b->faults[i].until >= since;
+    return b->claim ? stopped * b->clients * (b->claim + b->poll + b->poll / 4) : 0;
+}
+
 /* How long a lock may be free while somebody waits: until somebody has looked. After a disturbance
  * there may be a grant that nobody has heard of, which ends with its lease. */
-static int64_t longest_vacancy(const checker *c, const backend *b, int64_t since)
+static int64_t longest_vacancy(const checker *c, const backend *b, int64_t since,
+                               int64_t at)
 {
     int64_t looked = b->poll + b->poll / 4 + c->slack;
     int64_t shaken = later(b->shaken_at, later(b->clear_from, b->ran_from));
     bool quiet = shaken + 2 * b->ttl < since;
-    return quiet ? looked : looked + b->ttl;
+    return (quiet ? looked : looked + b->ttl) + kept_for_the_stopped(b, since, at);
 }
 
 /* A free lock is given to who waits. */
@@ -268,7 +280,7 @@ void rule_liveness(checker *c, op *o, int64_t at)
     since = later(since, later(b->clear_from, b->ran_from));
     if (since < at && at - since > o->peer->longest_free_wait)
         o->peer->longest_free_wait = at - since;
-    if (since >= at || at - since <= longest_vacancy(c, b, since))
+    if (since >= at || at - since <= longest_vacancy(c, b, since, at))
         return;
     suspect(c, o->peer, true, NULL, at,
             "lock %u: worker %u waits since %.6f, and the lock is free since %.6f",

@@ -49,14 +49,17 @@ static peer *find_peer(checker *c, uint32_t id)
 static bool read_backend(checker *c, const char *rest)
 {
     backend b = {0};
-    int64_t ttl_ms, poll_ms;
+    int64_t ttl_ms, poll_ms, claim_ms;
     int fifo, deaths;
     if (c->backend_count == CHECKER_BACKENDS ||
-        sscanf(rest, "%23s ttl_ms=%" SCNd64 " poll_ms=%" SCNd64 " fifo=%d deaths=%d",
-               b.name, &ttl_ms, &poll_ms, &fifo, &deaths) != 5)
+        sscanf(rest,
+               "%23s ttl_ms=%" SCNd64 " poll_ms=%" SCNd64 " claim_ms=%" SCNd64
+               " clients=%d fifo=%d deaths=%d",
+               b.name, &ttl_ms, &poll_ms, &claim_ms, &b.clients, &fifo, &deaths) != 7)
         return false;
     b.ttl = ttl_ms * MS;
     b.poll = poll_ms * MS;
+    b.claim = claim_ms * MS;
     b.fifo = fifo != 0;
     b.deaths = deaths != 0;
     c->backends[c->backend_count++] = b;
@@ -112,6 +115,7 @@ static bool read_fault(checker *c, int64_t time, const char *rest)
         e.does++;
     if (strcmp(harms, names[e.does]) != 0)
         return false;
+    e.stops = strcmp(kind, "stop") == 0;
     add_event(c, e);
     return true;
 }

@@ -40,8 +40,9 @@ static void begin(const char *promises)
         if (!tale.log || !history_create(&tale.histories[i], path, 1000))
             exit(2);
     }
-    fprintf(tale.log, "%lld backend some ttl_ms=2000 poll_ms=500 %s\n", (long long)AT(0),
-            promises);
+    fprintf(tale.log,
+            "%lld backend some ttl_ms=2000 poll_ms=500 claim_ms=500 clients=2 %s\n",
+            (long long)AT(0), promises);
     tell(0, "worker 1 some 1");
     tell(0, "worker 2 some 2");
 }
@@ -462,6 +463,30 @@ TEST(a_lock_that_its_killed_holder_keeps_for_longer_than_its_lease_is_refused)
     granted(2, 2, 6000, 11);
     leave(2, 2, 6010, DLOCK_OK);
     CHECK_CONTAINS(end(7000), "the lock is free since");
+}
+
+/* A grant of the stopped one's that it hasn't heard of, and then a claim for each of its clients: 2 s and
+ * twice 0.5 s, each until the next look, which is 0.625 s later at most, and 1 s for the machine. */
+static const char *wait_behind_who_is_stopped(const char *what, int64_t until)
+{
+    begin("fifo=0 deaths=0");
+    tell(5000, what);
+    stay_shortly(1, 1, 5100, 10);
+    ask(2, 2, 5200);
+    for (int64_t ms = 5300; ms <= until; ms += 100)
+        pulse(2, ms, 0);
+    granted(2, 2, until, 11);
+    leave(2, 2, until + 10, DLOCK_OK);
+    return end(until + 100);
+}
+
+TEST(who_is_stopped_may_have_a_turn_with_each_of_its_clients)
+{
+    CHECK_STR(wait_behind_who_is_stopped("fault 0 some stop none", 11000), "");
+    CHECK_CONTAINS(wait_behind_who_is_stopped("fault 0 some stop none", 11200),
+                   "the lock is free since");
+    CHECK_CONTAINS(wait_behind_who_is_stopped("fault 0 some reset none", 11000),
+                   "the lock is free since");
 }
 
 TEST(a_service_that_is_away_excuses_a_wait)

@@ -34,17 +34,18 @@ FIRST_MEMORY_LOCK = 64
 class Backend:
     """A lock service as the workers use it."""
 
-    def __init__(self, name, ttl_ms, poll_ms, promises, locks=6, base=0):
+    def __init__(self, name, ttl_ms, poll_ms, promises, locks=6, base=0, claim_ms=0):
         self.name, self.ttl_ms, self.poll_ms, self.promises = name, ttl_ms, poll_ms, promises
-        self.locks, self.base = locks, base
+        self.locks, self.base, self.claim_ms = locks, base, claim_ms
 
     def first_lock(self, _number):
         return self.base
 
     @property
     def settings(self):
+        claim = f'&redis.claim_ms={self.claim_ms}' if self.claim_ms else ''
         return (f'lock.ttl_ms={self.ttl_ms}&client.poll_ms={self.poll_ms}&client.timeout_ms=800'
-                '&client.connect_ms=1500&client.backoff_max_ms=400&client.close_ms=4000')
+                f'&client.connect_ms=1500&client.backoff_max_ms=400&client.close_ms=4000{claim}')
 
 
 class Memory(Backend):
@@ -56,7 +57,7 @@ class Memory(Backend):
 
 BACKENDS = {
     'file': Backend('file', 2000, 500, 'fifo=1 deaths=1', base=0),
-    'redis': Backend('redis', 3000, 500, 'fifo=0 deaths=0', base=16),
+    'redis': Backend('redis', 3000, 500, 'fifo=0 deaths=0', base=16, claim_ms=500),
     'mem': Memory('mem', 1000, 500, 'fifo=1 deaths=1', locks=4),
 }
 
@@ -122,9 +123,12 @@ class Round:
                 'redis': [f'redis://127.0.0.1:{port}/?' for port in ports]}
         self.resource = self.keep(Resource(self.programs.resource, self.directory))
         self.leftovers = {}
+        plans = share(backends)
         for backend in self.backends:
             self.log('backend', backend.name, f'ttl_ms={backend.ttl_ms}',
-                     f'poll_ms={backend.poll_ms}', backend.promises)
+                     f'poll_ms={backend.poll_ms}', f'claim_ms={backend.claim_ms}',
+                     f'clients={max(clients for clients, _ in plans[backend.name])}',
+                     backend.promises)
             if backend.name != 'mem':
                 uri = uris[backend.name][0].replace(ports[0] if ports else '-',
                                                     str(self.redis.port) if ports else '-')
@@ -132,7 +136,7 @@ class Round:
                     Helper(self.programs.leftovers, uri + PATIENTLY, first='ready'))
         self.checker = self.keep(Checker(self.programs.checker, self.directory, slack_ms))
         self.places = {}
-        for name, plan in share(backends).items():
+        for name, plan in plans.items():
             backend = BACKENDS[name]
             self.places[name] = [
                 Place(backend, uris[name][i % len(uris[name])] + backend.settings, clients,
