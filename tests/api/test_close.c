@@ -256,3 +256,22 @@ TEST(a_close_that_nobody_answers_ends_in_close_ms_and_says_unknown)
     CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_EUNKNOWN);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ENOTHELD);
 }
+
+TEST(a_close_that_is_cancelled_goes_on_by_itself)
+{
+    BEGIN();
+    if (!world_is("redis"))
+        LEAVE_OUT("the table always answers");
+    DLOCK_AUTO(dlock_client) client = world_client("client.close_ms=60000");
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    redis_server_freeze(world_redis());
+    DLOCK_AUTO(dlock_op) op = dlock_client_close_start(client);
+    CHECK_EQ_INT(dlock_op_result(op), DLOCK_EPENDING);
+    dlock_op_cancel(op);
+    dlock_err code = dlock_op_wait(op, world_limit_ms());
+    redis_server_thaw(world_redis());
+    CHECK_EQ_INT(code, DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECANCELED);
+    AWAIT(world_try(__func__) == DLOCK_OK);
+}

@@ -180,11 +180,12 @@ TEST(a_free_withdraws_what_was_not_fetched)
     AWAIT(dlock_op_result(op) == DLOCK_OK);
     CHECK(world_readable(fd));
     dlock_op_free(op);
-    dlock_hold_free(hold);
     op = NULL;
+    CHECK(world_readable(fd)); /* the loss is still there */
+    dlock_hold_free(hold);
     hold = NULL;
-    CHECK(dlock_client_next_event(client) == NULL);
     CHECK(!world_readable(fd));
+    CHECK(dlock_client_next_event(client) == NULL);
 }
 
 TEST(log_lines_are_events_from_the_first_look_at_the_descriptor_on)
@@ -287,6 +288,23 @@ TEST(closed_is_the_last_event_after_those_of_the_waits_it_ended)
     CHECK_EQ_INT(dlock_client_event_fd(client), -1);
     CHECK(!world_readable(copy));
     close(copy);
+}
+
+TEST(closed_is_the_last_event_after_log_lines_too)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    int fd = dlock_client_event_fd(client);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CHECK(world_lose(__func__, hold));
+    AWAIT(world_readable(fd));
+    CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_OK);
+    DLOCK_AUTO(dlock_event) line = dlock_client_next_event(client);
+    CHECK_EQ_INT(dlock_event_what(line), DLOCK_EVENT_LOG);
+    DLOCK_AUTO(dlock_event) closed = world_event(client, DLOCK_EVENT_CLOSED);
+    CHECK(closed != NULL);
+    CHECK(dlock_client_next_event(client) == NULL);
 }
 
 TEST(the_queue_works_without_the_descriptor)

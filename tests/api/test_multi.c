@@ -127,6 +127,47 @@ TEST(a_lost_member_is_the_loss_of_all)
     CHECK(all_free());
 }
 
+static bool is_announced(dlock_client *client, dlock_hold *hold, dlock_state state)
+{
+    while (!harness_failed() && dlock_hold_state(hold) != state &&
+           dlock_hold_state(hold) != DLOCK_LOST)
+        world_nap();
+    if (dlock_hold_state(hold) == DLOCK_LOST)
+        return false;
+    DLOCK_AUTO(dlock_event)
+    event =
+        world_event(client, state == DLOCK_HELD ? DLOCK_EVENT_HELD : DLOCK_EVENT_SUSPECT);
+    return harness_eq_int(__FILE__, __LINE__, "the tag", (int64_t)dlock_event_tag(event),
+                          TAG);
+}
+
+/* The first or the last in the order of taking isn't fed, time and again. */
+static void follows(const char *test, int64_t ttl_ms)
+{
+    for (int first = 0; first < 2; first++) {
+        name_them(test);
+        DLOCK_AUTO(dlock_client) fed = world_client_of(ttl_ms, "lock.renew=fed");
+        DLOCK_AUTO(dlock_client) other = world_client("lock.ttl_ms=60000");
+        DLOCK_AUTO(dlock_lock) multi = first ? both(other, fed) : both(fed, other);
+        DLOCK_AUTO(dlock_hold) hold = world_take(multi);
+        CHECK_EQ_INT(dlock_hold_notify(hold, TAG), DLOCK_OK);
+        for (int i = 0; i < 2; i++) {
+            dlock_client *told = first ? other : fed;
+            if (!is_announced(told, hold, DLOCK_SUSPECT) ||
+                dlock_hold_feed(hold) != DLOCK_OK ||
+                !is_announced(told, hold, DLOCK_HELD))
+                TOO_SLOW();
+        }
+        CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+    }
+}
+
+TEST(a_member_that_is_not_renewed_makes_it_suspect_each_time)
+{
+    BEGIN();
+    WITH_LEASE_FROM(1000, follows);
+}
+
 TEST(freeing_the_hold_gives_all_back)
 {
     BEGIN();
@@ -227,25 +268,53 @@ TEST(a_hold_that_nobody_took_is_given_back_with_the_op)
     AWAIT(all_free());
 }
 
+/* The op is the first member's client's, whichever of them it waits in. */
 TEST(closing_either_client_ends_the_wait)
 {
     BEGIN();
     name_them(__func__);
+    static const struct {
+        int held;
+        bool closes_first;
+    } cases[] = {{1, true}, {0, true}, {0, false}};
     DLOCK_AUTO(dlock_client) rival = world_client(NULL);
-    DLOCK_AUTO(dlock_hold) theirs = NULL;
-    CHECK_EQ_INT(dlock_acquire(rival, names[1], 0, &theirs, NULL), DLOCK_OK);
-    for (int closed = 0; closed < 2; closed++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         DLOCK_AUTO(dlock_client) one = world_client(NULL);
         DLOCK_AUTO(dlock_client) other = world_client(NULL);
         DLOCK_AUTO(dlock_lock) multi = both(one, other);
+        DLOCK_AUTO(dlock_hold) theirs = NULL;
+        CHECK_EQ_INT(dlock_acquire(rival, names[cases[i].held], 0, &theirs, NULL),
+                     DLOCK_OK);
         DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(multi, DLOCK_FOREVER);
-        AWAIT(world_try(names[0]) == DLOCK_EBUSY);
-        /* `other` has the member that is held, `one` the one that is waited for. */
-        CHECK_EQ_INT(dlock_client_close(one, NULL), DLOCK_OK);
+        AWAIT(world_try(names[0]) == DLOCK_EBUSY); /* taken in that order */
+        CHECK_EQ_INT(dlock_client_close(cases[i].closes_first ? one : other, NULL),
+                     DLOCK_OK);
         CHECK_EQ_INT(dlock_op_result(wait_for_op(op)), DLOCK_ECLOSED);
-        AWAIT(world_try(names[0]) == DLOCK_OK);
+        CHECK_EQ_INT(dlock_hold_release(theirs, NULL), DLOCK_OK);
+        AWAIT(all_free());
     }
-    CHECK_EQ_INT(dlock_hold_release(theirs, NULL), DLOCK_OK);
+}
+
+/* What is asked of each member. */
+TEST(that_one_of_them_is_lost_counts_for_more_than_another_failure)
+{
+    BEGIN();
+    name_them(__func__);
+    static const struct {
+        int lost, closed; /* the lock's and its client's number; -1: none */
+        dlock_err says;
+    } cases[] = {{-1, 1, DLOCK_ENOTHELD}, {0, 1, DLOCK_ELOST}, {1, 0, DLOCK_ELOST}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        DLOCK_AUTO(dlock_client) one = world_client(NULL);
+        DLOCK_AUTO(dlock_client) other = world_client(NULL);
+        DLOCK_AUTO(dlock_lock) multi = both(one, other); /* names[1] is one's */
+        DLOCK_AUTO(dlock_hold) hold = world_take(multi);
+        CHECK_EQ_INT(dlock_client_close(cases[i].closed ? one : other, NULL), DLOCK_OK);
+        if (cases[i].lost >= 0)
+            CHECK_EQ_INT(world_evict(names[cases[i].lost]), DLOCK_OK);
+        DLOCK_AUTO(dlock_op) op = wait_for_op(dlock_hold_release_start(hold));
+        CHECK_EQ_INT(dlock_op_result(op), cases[i].says);
+    }
 }
 
 /* ---- A member's own answer ---- */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MEMBERS = 3, WORKERS = 12, TIMED_MS = 20, LEASE_MS = 100, LATE_MS = 250 };
 enum { ENOUGH = 100 }; /* asks of one wait: it spins, and is ended */
@@ -85,8 +86,10 @@ dlock_op *__wrap_dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
     return __real_dlk_engine_acquire_start(engine, name, terms, owner, wait_ms);
 }
 
-/* The name of the member whose lease is over when all are there, once. */
+/* The name of the member whose lease is over when all are there, once, and how long it takes to find
+ * that out. */
 static const char *_Atomic lapses;
+static atomic_int lapse_us;
 
 dlock_err __wrap_dlock_hold_check(const dlock_hold *hold)
 {
@@ -94,6 +97,7 @@ dlock_err __wrap_dlock_hold_check(const dlock_hold *hold)
     if (!name || strcmp(dlock_hold_name(hold), name) != 0)
         return __real_dlock_hold_check(hold);
     atomic_store(&lapses, NULL);
+    usleep((useconds_t)atomic_load(&lapse_us));
     return DLOCK_ELOST;
 }
 
@@ -393,18 +397,29 @@ static void lapse(dlock_client *client, int members, int lapsed, way how)
     for (int i = 0; i < members; i++)
         dlock_lock_free(locks[i]);
     CHECK_EQ_INT(made, DLOCK_OK);
-    bool tries = how == TRY || how == OP_TRY;
+    bool once = how != FOREVER && how != OP_FOREVER;
     atomic_store(&asked[0], 0);
     atomic_store(&lapses, names[lapsed]);
     dlock_err code = acquire(multi, how);
     bool looked = atomic_exchange(&lapses, NULL) == NULL;
     dlock_lock_free(multi);
     snprintf(what, sizeof(what), "member %d of %d, %s", lapsed, members, way_names[how]);
-    if (!looked || code != (tries ? DLOCK_ELOST : DLOCK_OK))
+    if (!looked || code != (once ? DLOCK_ELOST : DLOCK_OK))
         harness_note("%s", what);
     CHECK(looked);
-    CHECK_EQ_INT(code, tries ? DLOCK_ELOST : DLOCK_OK);
-    CHECK_EQ_INT(atomic_load(&asked[0]), tries ? members : 2 * members);
+    CHECK_EQ_INT(code, once ? DLOCK_ELOST : DLOCK_OK);
+    CHECK_EQ_INT(atomic_load(&asked[0]), once ? members : 2 * members);
+}
+
+TEST(a_lease_that_was_over_when_the_time_is_up_ends_the_wait)
+{
+    static const way ways[] = {TIMED, OP_TIMED};
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=30000");
+    atomic_store(&lapse_us, 2 * TIMED_MS * 1000);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++)
+        lapse(client, 2, 1, ways[i]);
+    atomic_store(&lapse_us, 0);
 }
 
 TEST(whichever_member_s_lease_was_over_before_the_last_came_all_are_asked_for_anew)

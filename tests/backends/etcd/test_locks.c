@@ -441,6 +441,19 @@ TEST(an_election_publishes_the_leaders_data_as_gos_does)
     CHECK_STR(world_said(lock, "holders.0.data"), "node-7");
 }
 
+TEST(who_says_no_name_is_told_by_the_end_of_the_key)
+{
+    BEGIN();
+    CLIENT(client, "");
+    LOCK(lock, client, DLOCK_MUTEX, "locks/strangers", NULL);
+    /* "locks/strangers/00c0ffee", as Go's Mutex makes it */
+    CHECK_CONTAINS(etcd_server_say(&world_server, "/v3/kv/put",
+                                   "{\"key\":\"bG9ja3Mvc3RyYW5nZXJzLzAwYzBmZmVl\"}"),
+                   "revision");
+    CHECK_STR(world_said(lock, "holders.0.owner"), "00c0ffee");
+    CHECK_OK(dlock_lock_break(lock, NULL, NULL), NULL);
+}
+
 /* ---- the doctor ---- */
 
 TEST(the_doctor_tells_lease_server_members_and_rights)

@@ -1,11 +1,13 @@
 /* What a table decides: who gets a lock, who waits behind whom, what a lease and a token are.
  * Time is what the tests say it is. */
+#include "backends/local/memory.h"
 #include "client.h"
 #include "harness/harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define MS  DLK_NS_PER_MS
 #define TTL 1000 /* ms */
@@ -46,6 +48,19 @@ static answer acquire(fake *client, dlk_key *key, uint64_t number, int64_t now)
 static dlk_reply release(fake *client, dlk_key *key, uint64_t number, int64_t now)
 {
     return client_ask(client, DLK_RELEASE, key, number, 0, now).reply;
+}
+
+static int64_t wall_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+TEST(the_first_token_of_a_table_is_the_time_so_that_the_next_table_goes_on_from_there)
+{
+    int64_t before = wall_us(), first = dlk_table_first_token();
+    CHECK(before <= first && first <= wall_us());
 }
 
 TEST(a_free_lock_is_granted_with_a_token)

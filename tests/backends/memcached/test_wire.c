@@ -320,3 +320,25 @@ TEST(what_people_are_told_can_t_make_a_line)
     CHECK_EQ_INT(carry_out(item, wish), DLK_YES);
     CHECK_STR(item, "read/write\nw:1 r 1 1031 0 a w:2 w 1 9999 0 x \n");
 }
+
+static bool is_shown(const char *value, size_t size)
+{
+    dlk_mc_record record = dlk_mc_record_of((dlk_mc_text){value, size});
+    dlk_mc_holder holder;
+    bool shown = dlk_mc_next_holder(&record, &holder);
+    return shown && holder.owner.size == size &&
+           memcmp(holder.owner.data, value, size) == 0;
+}
+
+TEST(a_strangers_value_is_its_owner_if_that_is_a_short_word)
+{
+    char value[130];
+    memset(value, 'x', sizeof(value));
+    CHECK(!is_shown(value, 0));
+    CHECK(is_shown(value, 128));
+    CHECK(!is_shown(value, 129));
+    for (int c = 0; c < 256; c++) {
+        value[2] = (char)c;
+        CHECK_EQ_INT(is_shown(value, 3), c > ' ' && c <= '~');
+    }
+}
