@@ -112,6 +112,24 @@ class KazooTestCase(unittest.TestCase):
 
 
 class Events(Theirs):
+    """Their tests wait until a thread of theirs says, still under the lock, that it has it no
+    more. If the next one has it before they look, which kazoo is too slow for, they would wait for
+    ever: so here they see the one change before the other."""
+
+    name, ended = None, False
+
+    @property
+    def active_thread(self):
+        if threading.current_thread() is not threading.main_thread() or not self.ended:
+            return self.name
+        self.ended = False
+        return None
+
+    @active_thread.setter
+    def active_thread(self, name):
+        by_tester = threading.current_thread() is threading.main_thread()
+        self.name, self.ended = name, not by_tester and (self.ended or not name)
+
     def make_event(self):
         self.events.append(threading.Event())
         return self.events[-1]
