@@ -573,7 +573,7 @@ void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t
     dlk_name_unref(core, name);
 }
 
-/* Which failure a wait that ran out of time has; design.md "What a wait ends with". */
+/* Which failure a wait that ran out of time has, as dlock_lock_acquire() tells them apart. */
 static dlock_err timeout_code(dlk_core *core, const dlk_wait *wait, int64_t now)
 {
     const dlk_name *name = wait->name;

@@ -1,4 +1,4 @@
-/* Sums about one lease; design.md §3 "Validity" says which. */
+/* Sums about one lease; docs/design/0017-leases.md says from when it counts. */
 #include "locks/lease.h"
 
 #include "util/clock.h"

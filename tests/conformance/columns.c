@@ -1,4 +1,4 @@
-/* The columns: a backend, a kind of lock, a layout and a binding that exist together. main.c looks
+/* The columns: a backend, a kind of lock, a layout and a binding that exist together. grid.c looks
  * whether the library has more than stand here. */
 #include "grid.h"
 

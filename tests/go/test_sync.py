@@ -22,14 +22,16 @@ LIMIT = '-timeout=240s'
 TITLE = 'Go: package sync'
 
 ABOUT = '''
-Read from the Go that runs them, `src/sync` below its GOROOT, at the time of the test. Their `. "sync"` is a package in
-which `Mutex` and `RWMutex` are ours by way of `dlock.SyncLocker`, each with a name of its own, `Cond` is Go's over these,
-and `Runtime_Semacquire` takes a permit of a `dlock.Semaphore`. They run in full, under the race detector; their
-benchmarks aren't run. `mem:` has neither read/write locks nor semaphores.'''
+Read from the Go that runs them, `src/sync` below its GOROOT, at the time of the test. Their
+`. "sync"` is a package in which `Mutex` and `RWMutex` are ours by way of `dlock.SyncLocker`, each
+with a name of its own, `Cond` is Go's over these, and `Runtime_Semacquire` takes a permit of a
+`dlock.Semaphore`. They run in full, under the race detector; their benchmarks aren't run. `mem:`
+has neither read/write locks nor semaphores.'''
 WHOLE = {
     'example_pool_test.go, pool_test.go': 'a pool is no lock, and there is none of ours',
     'example_test.go': 'shows once and wait group, which aren\'t locks',
-    'map_bench_test.go, map_reference_test.go, map_test.go': 'a map is no lock, and has none of ours',
+    'map_bench_test.go, map_reference_test.go, map_test.go':
+        'a map is no lock, and has none of ours',
     'once_test.go, oncefunc_test.go': 'what is done once within a process is no lock',
     'runtime_sema_test.go': 'has benchmarks and no tests',
     'export_test.go': 'has no tests; what of it theirs need, the adapter has',

@@ -19,17 +19,19 @@ WIDTH = 118
 INTRO = '''\
 # What others' tests say of our locks
 
-Lock libraries come with tests of what their users count on. `make test` runs those of others on locks of
-ours, unedited, through an adapter that gives our calls the names of theirs: whole files, fetched from where
-they are published or read where they are installed, none of it copied into this project. What can't be so with
-ours is left out, by name and with its reason; whatever else one of their files has is run.
+Lock libraries come with tests of what their users count on. `make test` runs those of others on
+locks of ours, unedited, through an adapter that gives our calls the names of theirs: whole files,
+fetched from where they are published or read where they are installed, none of it copied into this
+project. What can't be so with ours is left out, by name and with its reason; whatever else one of
+their files has is run.
 
 Written by the tests that run them; a test fails when its section isn't what it has run:
-`DLK_WRITE_PAGE=1 meson test -C build --suite python --suite go` brings the page up to date. A test counts
-once for each kind of lock and each service that it has run on.
+`DLK_WRITE_PAGE=1 meson test -C build --suite python --suite go` brings the page up to date. A test
+counts once for each kind of lock and each service that it has run on.
 '''
 HEAD = '| suite | version | passed | left out |\n|---|---|---|---|\n'
-ROW = re.compile(r'^\| \[(?P<title>.+)\]\(#.+\) \| (?P<version>.+?) \| \d+ \| \d+ \|$', re.MULTILINE)
+ROW = re.compile(r'^\| \[(?P<title>.+)\]\(#.+\) \| (?P<version>.+?) \| \d+ \| \d+ \|$',
+                 re.MULTILINE)
 
 
 @dataclass

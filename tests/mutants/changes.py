@@ -1,4 +1,4 @@
-"""The small bugs: what may be changed in a line of C or Lua, and how a line says that it is reached.
+"""The small bugs: what may be changed in a line of C or Lua, and how it says that it is reached.
 
 Lines are looked at one by one, without their comments and strings. A line may be told by its file,
 the function it is in and its text alone; those that can't, as they stand twice, are left alone.
@@ -29,7 +29,8 @@ IF_C = re.compile(r'((?:\} else )?if \()(.*)(\)(?: \{)?)')
 IF_LUA = re.compile(r'((?:else)?if )(.*)( then)')
 # Turned round by another change already: a single comparison, or what begins with a "not".
 TURNED = re.compile(r'(?:(?!&&|\|\|).)*(?: == | != )(?:(?!&&|\|\|).)*|!(?:(?!&&|\|\|).)*|'
-                    r'(?:(?! and | or ).)*(?: == | ~= )(?:(?! and | or ).)*|not (?:(?! and | or ).)*')
+                    r'(?:(?! and | or ).)*(?: == | ~= )(?:(?! and | or ).)*|'
+                    r'not (?:(?! and | or ).)*')
 TERNARY = re.compile(r'\? ([\w>.()-]+) : ([\w>.()-]+?)(?=[;,)]|\)+;|$)')
 
 
@@ -148,7 +149,8 @@ def trapped(text, change):
             (r'((?:\} else )?(?:\} )?(?:if|while|switch) \()(.*)', rf'\1{trap}, \2'),
             (r'return (.*)', rf'return {trap}, \1'),
             (r'(break;|continue;)', rf'{{ {trap}; \1 }}'),
-            (r'((?:for \(|(?:const )?(?!return\b)\w+(?: \w+)* \**\w+(?:;| = |\[)).*)', rf'{trap}; \1'),
+            (r'((?:for \(|(?:const )?(?!return\b)\w+(?: \w+)* \**\w+(?:;| = |\[)).*)',
+             rf'{trap}; \1'),
             (r'(.*)', rf'{trap}, \1')):
         if re.fullmatch(pattern, line[here:]):
             lines[at] = line[:here] + re.sub(pattern, instead, line[here:], count=1)

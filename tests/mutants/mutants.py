@@ -3,10 +3,10 @@
 
 The tree is copied into the build folder, and built there. For each area of areas.toml its changes
 (changes.py) are taken in an order that the seed alone decides, until so many lie in lines that the
-area's tests reach; each is put in, what depends on it is built anew, and the tests run, the quickest
-first, up to the first that fails or takes too long. Before that the program is made to end at that
-line, which says where to begin: those that don't see even that don't reach it, and if none does, the
-line is unreached, and doesn't count.
+area's tests reach; each is put in, what depends on it is built anew, and the tests run, the
+quickest first, up to the first that fails or takes too long. Before that the program is made to end
+at that line, which says where to begin: those that don't see even that don't reach it, and if none
+does, the line is unreached, and doesn't count.
 
 Left out, too: what the compiler refuses, with its warnings, or makes the same code of; and what
 equivalent.txt says changes nothing, with the reason. Each entry there has to be a change that may
@@ -57,8 +57,10 @@ def equivalent(path, source):
         lines = [line for line in entry.splitlines() if not line.startswith('#')]
         if not lines:
             continue
-        if len(lines) < 4 or lines[1][:2] != '- ' or lines[2][:1] != '+' or ': ' not in lines[0] + ' ':
-            raise Stale(f'{path.name}: "FILE: FUNCTION", "- LINE", "+ LINE" and a reason, not:\n{entry}')
+        if (len(lines) < 4 or lines[1][:2] != '- ' or lines[2][:1] != '+' or
+                ': ' not in lines[0] + ' '):
+            raise Stale(f'{path.name}: "FILE: FUNCTION", "- LINE", "+ LINE" and a reason, not:\n'
+                        f'{entry}')
         file, _, function = lines[0].partition(':')
         change = Change(file, function.strip(), lines[1][2:], lines[2][2:])
         if file not in known:
@@ -154,7 +156,7 @@ class Tests:
         """How it ended, 'passed', 'failed' or 'too long', and after how many seconds."""
         test = self.all[name]
         argv = test['cmd']
-        if name.startswith('sim'):      # it says that it has failed, and then looks for the shortest way
+        if name.startswith('sim'):  # it says that it has failed, and then seeks the shortest way
             argv = ['stdbuf', '-oL', *argv]
         began = time.monotonic()
         child = subprocess.Popen(argv, cwd=test['workdir'] or self.build, stdin=subprocess.DEVNULL,
@@ -201,7 +203,7 @@ class Tests:
                       key=self.times.get)
 
     def seen_by(self, names, twice=True):
-        """The first test that fails, None, or '' when it doesn't build; and whether it took too long."""
+        """The first test that fails, None, or '' when it doesn't build; and if it took too long."""
         for name in names:
             if self.make(self.all[name]['needs']):
                 return '', False

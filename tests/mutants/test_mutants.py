@@ -118,7 +118,8 @@ def the_list_of_this_tree_applies():
 
 
 def a_script_is_changed_and_trapped():
-    text = "-- a > b\nif KEYS[1] == 'x == 1' then\n    tell(ARGV[1])\nend\nreturn {\n    1 + n,\n}\n"
+    text = ("-- a > b\nif KEYS[1] == 'x == 1' then\n    tell(ARGV[1])\nend\n"
+            "return {\n    1 + n,\n}\n")
     news = [change.new for change in changes('x.lua', text)]
     tap.equal('changes', news, ["if KEYS[1] ~= 'x == 1' then", "if KEYS[2] == 'x == 1' then",
                                 'tell(ARGV[2])', '',

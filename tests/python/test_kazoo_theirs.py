@@ -173,19 +173,21 @@ from kazoo.tests import test_lock as theirs_tests  # noqa: E402
 
 SUITE = Suite(
     'kazoo: kazoo/tests/test_lock.py', VERSION,
-    'From kazoo\'s wheel in the Python index. Their base class, which starts a ZooKeeper and connects to '
-    'it, is one of ours:\n`client.Lock()` makes a `dlock.compat.kazoo.Lock`, and so on. `Lock`, '
-    '`ReadLock` and `WriteLock` are run with\n`zookeeper.layout=kazoo`, where those who stand in line are '
-    'read from their nodes by kazoo\'s own `contenders()` (of what\nour nodes say, the `lock.data`), and '
-    'with a client for each lock as well as with one for all; `Semaphore` with\n'
-    '`zookeeper.layout=curator`, because `kazoo` has no semaphores. On a Redis nobody has an identifier.',
+    'From kazoo\'s wheel in the Python index. Their base class, which starts a ZooKeeper and '
+    'connects to it, is one of ours:\n`client.Lock()` makes a `dlock.compat.kazoo.Lock`, and so '
+    'on. `Lock`, `ReadLock` and `WriteLock` are run with\n`zookeeper.layout=kazoo`, where those '
+    'who stand in line are read from their nodes by kazoo\'s own `contenders()` (of what\nour '
+    'nodes say, the `lock.data`), and with a client for each lock as well as with one for all; '
+    '`Semaphore` with\n`zookeeper.layout=curator`, because `kazoo` has no semaphores. On a Redis '
+    'nobody has an identifier.',
     whole={'TestSequence': 'looks into kazoo\'s own reading of the names of nodes; ours has '
                            'tests of its own, `tests/backends/zookeeper/test_rules.c`'})
-LINE = ('wants to see in the line on the server those who wait in one client; there a client has one '
-        'place for each lock. It is run with a client for each')
+LINE = ('wants to see in the line on the server those who wait in one client; there a client has '
+        'one place for each lock. It is run with a client for each')
 NAMES = ('wants the identifiers of those who hold and wait, which a Redis doesn\'t keep')
 SESSION = 'ends ZooKeeper\'s session, and there is none; it is run on ZooKeeper'
-NODE_DATA = ('writes into the node in which kazoo keeps the number of leases; ours keeps it in no node')
+NODE_DATA = ('writes into the node in which kazoo keeps the number of leases; ours keeps it in '
+             'no node')
 EPHEMERAL = {
     'test_lock_ephemeral': 'wants a lock that outlives its holder\'s session (`ephemeral=False`), '
                            'which ours refuses'}

@@ -1,7 +1,7 @@
 """redis-py's own tests of its lock, run with dlock.compat.redis.Lock: unedited but for the import.
 
-The file comes from redis-py's sdist on PyPI, the version that requirements.txt pins. All of it is run;
-what LEFT_OUT says can't pass has to fail, or it is left out for nothing.
+The file comes from redis-py's sdist on PyPI, the version that requirements.txt pins. All of it is
+run; what LEFT_OUT says can't pass has to fail, or it is left out for nothing.
 """
 import multiprocessing
 import os
@@ -28,15 +28,15 @@ FOLDER = Path(os.environ['DLK_FOLDER'])
 THEIRS = 'from redis.lock import Lock\n'
 TRIES = 8
 OURS = 'from dlock.compat.redis import Lock\n'
-CLOCK = ('replaces the clock of redis-py\'s module by one of its own and counts redis-py\'s looks at '
-         'the key. Ours waits by the real clock, and elsewhere')
+CLOCK = ('replaces the clock of redis-py\'s module by one of its own and counts redis-py\'s looks '
+         'at the key. Ours waits by the real clock, and elsewhere')
 TOKEN = ('wants `acquire(token=…)` to write that text. libdlock names owners itself: an owner that '
          'came twice could release another\'s lock')
 LEFT_OUT = {
     'test_blocking_timeout': CLOCK,
     'test_context_manager_blocking_timeout': CLOCK,
-    'test_lock': 'wants the key of a lock without `timeout` to stay for ever (`TTL` −1). Ours has a '
-                 'lease of 30 s that is renewed, so that a dead process blocks nobody for longer',
+    'test_lock': 'wants the key of a lock without `timeout` to stay for ever (`TTL` −1). Ours has '
+                 'a lease of 30 s that is renewed, so that a dead process blocks nobody for longer',
     'test_lock_token': TOKEN,
     'test_lock_token_thread_local_false': TOKEN,
 }
@@ -93,7 +93,8 @@ class TheirTests(unittest.TestCase):
             'dlock.compat.redis import Lock`\nthere; the server is a real one. What is left out is '
             'run, too: it has to fail. [How ours differs](redis-py.md), and why.',
             whole={'tests/test_asyncio/test_lock.py':
-                   '`dlock.compat.redis` has no lock for asyncio; `dlock.aio` has, in our own shape'})
+                   '`dlock.compat.redis` has no lock for asyncio; `dlock.aio` has, in our own '
+                   'shape'})
         for each in sorted({of_class for of_class, _ in seen}):
             names = [name for of_class, name in seen if of_class == each]
             suite.parts.append(others.Part(

@@ -1,5 +1,5 @@
 /* The backend for a single Redis server: redis://[user:password@]host[:port][/db] and
- * redis+unix:///path. Locks have the layout of Redisson's RLock and RFencedLock. */
+ * redis+unix:///path. How locks lie there says redis.layout; layout.h has what each needs. */
 #ifndef DLK_BACKENDS_REDIS_REDIS_H
 #define DLK_BACKENDS_REDIS_REDIS_H
 

@@ -739,7 +739,8 @@ DLOCK_API DLOCK_CHECKED dlock_err dlock_acquire(dlock_client *client, const char
  * same grant. Who the owner is, `lock.owner` says; by default the calling thread.
  * On DLOCK_EUNKNOWN the lock may be granted all the same, to a request without an answer or to a
  * place in the service's line: the engine gives it back as soon as the backend answers; until then
- * it blocks others for one TTL at most. After any failure you hold nothing. An absent server is retried to the deadline. Signals don't end the wait.
+ * it blocks others for one TTL at most. After any failure you hold nothing. An absent server is
+ * retried to the deadline. Signals don't end the wait.
  *
  * @param wait_ms   0 tries once, DLOCK_FOREVER waits without limit
  * @param ret_hold  yours: dlock_hold_free()
