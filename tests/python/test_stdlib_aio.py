@@ -113,11 +113,15 @@ class BoundedSemaphore(Shape, dlock.aio.Semaphore):
 
     @property
     def _value(self):
-        """What is free when those have been served who wait."""
+        """What is free when the releases that are under way have arrived, and those have been
+        served who wait."""
         end = time.monotonic() + LIMIT_S
-        while (free := self.free()) and self._waiters and time.monotonic() < end:
+        while True:
+            free, waiting = self.free(), len(self._waiters)
+            released = self.total - free <= self.held() + waiting
+            if released and not (free and waiting) or time.monotonic() > end:
+                return free
             time.sleep(0.001)
-        return free
 
     def locked(self):
         return self._value == 0
