@@ -25,10 +25,10 @@ typedef struct bench_options {
     int count;     /* held: so many locks */
     int hold_ms;
     int look_every; /* handover: inspect the queue at each so many hand-overs */
-    const char
-        *page; /* the file of the page, NULL: one for this program and its children */
-    int base;  /* on the page a worker is known as base + its number + 1 */
-    bool cue;  /* say "ready" when it is, and wait for a line */
+    /* the file of the page, NULL: one for this program and its children */
+    const char *page;
+    int base; /* on the page a worker is known as base + its number + 1 */
+    bool cue; /* say "ready" when it is, and wait for a line */
     bool timed;
     int cores[BENCH_CORES_MAX]; /* worker i runs on cores[i % core_count] */
     int core_count;

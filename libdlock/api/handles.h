@@ -14,8 +14,8 @@ struct dlock_lock {
     dlk_name *name;     /* referenced */
     dlk_terms terms;
     int owner; /* DLK_OWNER_… */
-    struct dlk_multi
-        *multi; /* several, or NULL; then `engine` is the first one's, and no name */
+    /* several, or NULL; then `engine` is the first one's, and no name */
+    struct dlk_multi *multi;
 };
 
 /* What a handle refers to beside the engine, once more, and given back: with the engine's mutex. */

@@ -23,9 +23,9 @@ typedef struct dlk_multi dlk_multi;
 struct dlk_multi {
     _Atomic int refs;
     size_t count;
-    unsigned char
-        order[DLK_MULTI_MAX]; /* the places of `members` in the order of taking */
-    char *name;               /* all names, with '+' between them */
+    /* the places of `members` in the order of taking */
+    unsigned char order[DLK_MULTI_MAX];
+    char *name; /* all names, with '+' between them */
     dlk_member members[];
 };
 

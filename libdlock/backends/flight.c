@@ -20,9 +20,9 @@ static bool only_frees(const dlk_ask *ask)
 
 bool dlk_flight_may_come_late(const dlk_flight *flight)
 {
-    DLK_LIST_FOR(it, &flight->asks)
-    if (!only_frees(DLK_LIST_ITEM(it, dlk_ask, link)))
-        return false;
+    DLK_LIST_FOR (it, &flight->asks)
+        if (!only_frees(DLK_LIST_ITEM(it, dlk_ask, link)))
+            return false;
     return true;
 }
 
@@ -133,8 +133,7 @@ int64_t dlk_flight_due(dlk_flight *flight, int64_t now)
     if (now < flight->deadline)
         return flight->deadline;
     flight->deadline = DLK_NEVER;
-    DLK_LIST_FOR(it, &flight->asks)
-    {
+    DLK_LIST_FOR (it, &flight->asks) {
         const dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
         if (ask->deadline < flight->deadline)
             flight->deadline = ask->deadline;
@@ -148,8 +147,7 @@ void dlk_flight_expire(dlk_flight *flight, int64_t now, dlk_backend *backend,
     if (now < flight->deadline)
         return;
     flight->deadline = DLK_NEVER;
-    DLK_LIST_FOR(it, &flight->asks)
-    {
+    DLK_LIST_FOR (it, &flight->asks) {
         dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
         if (now >= ask->deadline)
             give_up(backend, ask);

@@ -32,8 +32,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     atomic_fetch_add(&dlk_fork_generation, 1);
-    DLK_LIST_FOR(it, &registry)
-    {
+    DLK_LIST_FOR (it, &registry) {
         dlk_engine *engine = DLK_LIST_ITEM(it, dlk_engine, registered);
         if (engine->backend->type->forked)
             engine->backend->type->forked(engine->backend);

@@ -102,8 +102,8 @@ struct dlock_hold {
     dlk_hold hold; /* `next` of one that its owner has freed is in engine->freed */
     dlk_engine *engine;
     struct dlk_hold_more *more; /* or NULL */
-    struct dlk_multi_hold
-        *multi; /* of a multi-lock, or NULL: then there is no hold.grant */
+    /* of a multi-lock, or NULL: then there is no hold.grant */
+    struct dlk_multi_hold *multi;
 };
 
 /* What few holds need, made when it is asked for: events, the owner's name, a ticket. */

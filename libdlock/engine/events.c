@@ -79,8 +79,7 @@ void dlk_event_listen(dlk_engine *engine, dlk_hold_more *more)
 
 void dlk_event_revoked(dlk_engine *engine, uint64_t number)
 {
-    DLK_LIST_FOR(it, &engine->core.grants)
-    {
+    DLK_LIST_FOR (it, &engine->core.grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         if (grant->number != number || !dlk_grant_lives(grant))
             continue;
@@ -202,8 +201,7 @@ static void from_overflow(dlk_engine *engine, dlock_event *event)
 static dlk_slot *choose(dlk_engine *engine)
 {
     dlk_slot *closed = NULL;
-    DLK_LIST_FOR(it, &engine->events)
-    {
+    DLK_LIST_FOR (it, &engine->events) {
         dlk_slot *slot = DLK_LIST_ITEM(it, dlk_slot, link);
         if (slot->kind != DLK_SLOT_NOTE ||
             DLK_LIST_ITEM(slot, dlk_note, slot)->what != DLOCK_EVENT_CLOSED)

@@ -102,8 +102,8 @@ void dlk_op_finish(dlk_engine *engine, dlock_op *op, dlock_err code, dlock_error
     if (code == DLOCK_OK)
         dlk_error_clear(&op->error);
     engine->pending_ops--;
-    DLK_LIST_FOR(it, &op->sleepers)
-    dlk_engine_wake(engine, DLK_LIST_ITEM(it, dlk_sleeper, mates));
+    DLK_LIST_FOR (it, &op->sleepers)
+        dlk_engine_wake(engine, DLK_LIST_ITEM(it, dlk_sleeper, mates));
     if (op->slot.armed) {
         engine->attended--;
         dlk_event_push(engine, &op->slot);

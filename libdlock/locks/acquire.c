@@ -24,8 +24,7 @@ static dlk_grant *blocker(const dlk_name *name, const dlk_terms *terms)
 {
     if (name->key.kind == DLOCK_SEMAPHORE)
         return NULL;
-    DLK_LIST_FOR(it, &name->grants)
-    {
+    DLK_LIST_FOR (it, &name->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (dlk_grant_lives(grant) && !(grant->terms.shared && terms->shared))
             return grant;
@@ -43,8 +42,7 @@ static bool same_wish(const dlk_terms *a, const dlk_terms *b)
 /* The grant, held or lost, of which this owner has not released every hold. */
 static dlk_grant *owned(const dlk_name *name, uint64_t owner)
 {
-    DLK_LIST_FOR(it, &name->grants)
-    {
+    DLK_LIST_FOR (it, &name->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (grant->hold_count > 0 && grant->owner_is_thread && grant->owner == owner)
             return grant;
@@ -55,8 +53,7 @@ static dlk_grant *owned(const dlk_name *name, uint64_t owner)
 /* A grant that has to go back first, and can't just now. */
 static const dlk_grant *unsent_release(const dlk_name *name)
 {
-    DLK_LIST_FOR(it, &name->grants)
-    {
+    DLK_LIST_FOR (it, &name->grants) {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (grant->giving == DLK_GIVE_WANTED)
             return grant;
@@ -278,8 +275,7 @@ void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
 
 static void grant_others_of(dlk_core *core, dlk_grant *grant)
 {
-    DLK_LIST_FOR(it, &grant->name->queue)
-    {
+    DLK_LIST_FOR (it, &grant->name->queue) {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
         if (wait->owner_is_thread && wait->owner == grant->owner)
             enter_again(core, wait, grant);
@@ -317,8 +313,7 @@ static void granted(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_
 static void end_tries(dlk_core *core, dlk_name *name, int32_t take)
 {
     bool wait_before = false;
-    DLK_LIST_FOR(it, &name->queue)
-    {
+    DLK_LIST_FOR (it, &name->queue) {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
         if (!wait->once)
             wait_before = true;
@@ -363,8 +358,7 @@ static bool end_unreached_tries(dlk_core *core, dlk_grant *grant)
     if (dlk_connecting(core))
         return false;
     dlk_wait *head = head_of(grant->name);
-    DLK_LIST_FOR(it, &grant->name->queue)
-    {
+    DLK_LIST_FOR (it, &grant->name->queue) {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
         if (!wait->once)
             continue;
@@ -448,8 +442,7 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t
 /* The first connection is there. Tries have waited for it, and now for an answer. */
 void dlk_trying_connected(dlk_core *core, dlk_grant *grant, int64_t now)
 {
-    DLK_LIST_FOR(it, &grant->name->queue)
-    {
+    DLK_LIST_FOR (it, &grant->name->queue) {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
         if (wait->once)
             dlk_alarm_set(core, &wait->alarm, DLK_NEVER);
@@ -490,9 +483,9 @@ static bool turn_comes(const dlk_core *core, const dlk_name *name, const dlk_wai
         return false;
     if (!name->trying->taking && !dlk_connecting(core))
         return false;
-    DLK_LIST_FOR(it, &name->queue)
-    if (!is_shared(name, &DLK_LIST_ITEM(it, dlk_wait, link)->terms))
-        return false;
+    DLK_LIST_FOR (it, &name->queue)
+        if (!is_shared(name, &DLK_LIST_ITEM(it, dlk_wait, link)->terms))
+            return false;
     return true;
 }
 

@@ -94,13 +94,13 @@ struct dlk_ask {
     /* With YES to acquire or renew a service whose leases are its session's says here what that
      * has come to. */
     int64_t ttl_ms;
-    int64_t
-        deadline;  /* boot clock, ns: unanswered by then, the backend answers UNKNOWN */
-    bool shared;   /* of the read side */
-    bool once;     /* acquire: nobody will wait, so a place in a line isn't wanted */
-    int32_t take;  /* a semaphore's permits; else 1 */
-    uint64_t next; /* release: our next contender, where key->passes; 0 = nobody */
-    bool undoes;   /* release: an acquire of this number is under way, unanswered */
+    /* boot clock, ns: unanswered by then, the backend answers UNKNOWN */
+    int64_t deadline;
+    bool shared;      /* of the read side */
+    bool once;        /* acquire: nobody will wait, so a place in a line isn't wanted */
+    int32_t take;     /* a semaphore's permits; else 1 */
+    uint64_t next;    /* release: our next contender, where key->passes; 0 = nobody */
+    bool undoes;      /* release: an acquire of this number is under way, unanswered */
     const char *text; /* break, import, list */
     int64_t limit;
     /* acquire, renew, import: what the hold is to show (lock.data), where the layout has room; NULL
@@ -133,8 +133,8 @@ struct dlk_ask {
     /* UNKNOWN to acquire or import: it was to be undone, and that may yet be carried out, so
      * `number` mustn't be asked for again. */
     bool spent;
-    dlock_error *
-        error; /* REFUSED always; NOT_SENT and UNKNOWN where more is known. Engine frees. */
+    /* REFUSED always; NOT_SENT and UNKNOWN where more is known. Engine frees. */
+    dlock_error *error;
     dlock_info *info; /* engine frees or hands on */
 
     /* backend's own while PENDING */

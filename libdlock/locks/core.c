@@ -106,8 +106,7 @@ void dlk_core_answered(dlk_core *core, dlk_ask *ask, int64_t now)
 
 void dlk_core_mark_gone(dlk_key *key, uint64_t number)
 {
-    DLK_LIST_FOR(it, &DLK_LIST_ITEM(key, dlk_name, key)->grants)
-    {
+    DLK_LIST_FOR (it, &DLK_LIST_ITEM(key, dlk_name, key)->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         grant->gone |= grant->number == number;
     }
@@ -115,8 +114,7 @@ void dlk_core_mark_gone(dlk_key *key, uint64_t number)
 
 static void lose_gone(dlk_core *core, dlk_name *name, int64_t now)
 {
-    DLK_LIST_FOR(it, &name->grants)
-    {
+    DLK_LIST_FOR (it, &name->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (grant->gone && dlk_grant_lives(grant))
             dlk_grant_lose(core, grant, true, now);
@@ -126,8 +124,7 @@ static void lose_gone(dlk_core *core, dlk_name *name, int64_t now)
 
 static void tell_idlers(dlk_core *core, const dlk_name *name, int64_t now)
 {
-    DLK_LIST_FOR(it, &core->queries)
-    {
+    DLK_LIST_FOR (it, &core->queries) {
         dlk_query *query = DLK_LIST_ITEM(it, dlk_query, all);
         if (query->name != name || !query->idles)
             continue;
@@ -169,8 +166,7 @@ void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now)
  * hold; then what we want. */
 static void link_up(dlk_core *core, bool first, int64_t now)
 {
-    DLK_LIST_FOR(it, &core->grants)
-    {
+    DLK_LIST_FOR (it, &core->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         /* A confirmation that came due while there was no link waits for the end of the lease, if
          * for anything. */
@@ -179,8 +175,7 @@ static void link_up(dlk_core *core, bool first, int64_t now)
              grant->retry_at >= grant->lease.forgotten_at))
             dlk_give_send(core, grant, now);
     }
-    DLK_LIST_FOR(it, &core->grants)
-    {
+    DLK_LIST_FOR (it, &core->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         if (!dlk_grant_lives(grant))
             continue;
@@ -188,8 +183,7 @@ static void link_up(dlk_core *core, bool first, int64_t now)
             grant->renew_at = now;
         dlk_grant_alarm(core, grant, now);
     }
-    DLK_LIST_FOR(it, &core->grants)
-    {
+    DLK_LIST_FOR (it, &core->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         dlk_name *name = grant->name;
         dlk_name_ref(name);
@@ -202,14 +196,13 @@ static void link_up(dlk_core *core, bool first, int64_t now)
         dlk_contend(core, name, now);
         dlk_name_unref(core, name);
     }
-    DLK_LIST_FOR(it, &core->queries)
-    dlk_query_send(core, DLK_LIST_ITEM(it, dlk_query, all), now);
+    DLK_LIST_FOR (it, &core->queries)
+        dlk_query_send(core, DLK_LIST_ITEM(it, dlk_query, all), now);
 }
 
 static void link_down(dlk_core *core, const dlock_error *why, int64_t now)
 {
-    DLK_LIST_FOR(it, &core->grants)
-    {
+    DLK_LIST_FOR (it, &core->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         if (grant->name->trying == grant)
             dlk_trying_link_down(core, grant, why, now);
@@ -218,8 +211,7 @@ static void link_down(dlk_core *core, const dlock_error *why, int64_t now)
         else if (core->limits.session)
             dlk_grant_doubt(core, grant);
     }
-    DLK_LIST_FOR(it, &core->queries)
-    {
+    DLK_LIST_FOR (it, &core->queries) {
         dlk_query *query = DLK_LIST_ITEM(it, dlk_query, all);
         if (!query->over && !query->busy && (query->connect || !dlk_passes(why->code)))
             dlk_query_fail(core, query, dlk_error_copy(why));
@@ -279,23 +271,21 @@ void dlk_core_close(dlk_core *core, int64_t now)
             next = name->next;
             close_name(core, name, now);
         }
-    DLK_LIST_FOR(it, &core->grants)
-    {
+    DLK_LIST_FOR (it, &core->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         if (dlk_importer(grant))
             dlk_import_cancel(core, grant->waiter, DLOCK_ECLOSED, now);
         else
             close_grant(core, grant, now);
     }
-    DLK_LIST_FOR(it, &core->queries)
-    dlk_query_cancel(core, DLK_LIST_ITEM(it, dlk_query, all), DLOCK_ECLOSED, now);
+    DLK_LIST_FOR (it, &core->queries)
+        dlk_query_cancel(core, DLK_LIST_ITEM(it, dlk_query, all), DLOCK_ECLOSED, now);
 }
 
 size_t dlk_core_unconfirmed(const dlk_core *core)
 {
     size_t count = 0;
-    DLK_LIST_FOR(it, &core->grants)
-    {
+    DLK_LIST_FOR (it, &core->grants) {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         /* An acquire under way may yet get what has been given back before. */
         count += grant->giving == DLK_GIVE_WANTED || grant->giving == DLK_GIVE_SENT ||
@@ -307,8 +297,7 @@ size_t dlk_core_unconfirmed(const dlk_core *core)
 void dlk_core_stop(dlk_core *core)
 {
     core->up = false;
-    DLK_LIST_FOR(it, &core->grants)
-    {
+    DLK_LIST_FOR (it, &core->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         if (grant->waiter)
             dlk_release_detach(core, grant->waiter, DLOCK_EUNKNOWN, 0);
@@ -316,8 +305,7 @@ void dlk_core_stop(dlk_core *core)
         grant->giving = DLK_GIVE_DONE;
         dlk_grant_drop(core, grant);
     }
-    DLK_LIST_FOR(it, &core->queries)
-    {
+    DLK_LIST_FOR (it, &core->queries) {
         dlk_query *query = DLK_LIST_ITEM(it, dlk_query, all);
         query->busy = false;
         dlk_query_cancel(core, query, DLOCK_ECLOSED, 0);

@@ -130,9 +130,9 @@ struct dlk_grant {
     dlk_lease lease;
     int64_t token;
     int64_t since; /* when it was asked for last; once granted, when that was */
-    dlk_hold
-        *holds; /* those not released yet, the last one first; until it is granted: the
-                      * one that was made with it */
+    /* those not released yet, the last one first; until it is granted: the one that was
+     * made with it */
+    dlk_hold *holds;
     int32_t hold_count;
     int32_t write_holds; /* those of them that aren't shared */
 
@@ -154,9 +154,9 @@ struct dlk_grant {
     bool heard; /* notified while a request was under way: its "held" may be old news */
     bool was_unknown; /* the last request that went out got no answer */
     bool ambiguous;   /* some acquire of ours got no answer: it may be done yet */
-    bool
-        turning; /* from the write to the read side, and the server hasn't confirmed it */
-    bool gone;   /* the service has taken it away, and it isn't lost yet */
+    /* from the write to the read side, and the server hasn't confirmed it */
+    bool turning;
+    bool gone; /* the service has taken it away, and it isn't lost yet */
     bool fed;
     bool spent;        /* … and the renewal under way, or the last one, was for that */
     bool given_before; /* a release went out that got no answer */
@@ -186,8 +186,8 @@ struct dlk_query {
     bool idle;        /* wait_idle: inspect until it is free */
     bool idles;       /* … and counted in name->idlers */
     bool once;        /* wait_idle with wait_ms 0 */
-    bool
-        connect; /* asks nothing: over when the link is up, or a try to connect has failed */
+    /* asks nothing: over when the link is up, or a try to connect has failed */
+    bool connect;
     bool busy;  /* ask is under way */
     bool sent;  /* some request of it went out since the last failure */
     bool held;  /* wait_idle: the last answer */

@@ -49,9 +49,9 @@ static bool in_use(const dlk_name *name)
 {
     if (name->trying || !dlk_list_empty(&name->queue))
         return true;
-    DLK_LIST_FOR(it, &name->grants)
-    if (dlk_grant_lives(DLK_LIST_ITEM(it, dlk_grant, link)))
-        return true;
+    DLK_LIST_FOR (it, &name->grants)
+        if (dlk_grant_lives(DLK_LIST_ITEM(it, dlk_grant, link)))
+            return true;
     return false;
 }
 

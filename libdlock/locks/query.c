@@ -141,8 +141,8 @@ static void count_own_waiters(dlk_core *core, const dlk_query *query)
     dlk_name *name = NULL;
     int64_t own = 0;
     while ((name = dlk_name_find(core, key->kind, key->name, key->size, name))) {
-        DLK_LIST_FOR(it, &name->queue)
-        own += !DLK_LIST_ITEM(it, dlk_wait, link)->once; /* a try doesn't wait */
+        DLK_LIST_FOR (it, &name->queue)
+            own += !DLK_LIST_ITEM(it, dlk_wait, link)->once; /* a try doesn't wait */
     }
     if (own > 0)
         dlk_info_raise(query->info, own, "waiters");

@@ -54,15 +54,15 @@ struct dlk_coat {
 
 typedef struct dlk_stream {
     _Atomic int fd; /* -1: none. Atomic for whoever polls it without the mutex */
-    dlk_coat *
-        coat; /* NULL: plain. Set between opening and the first byte, kept till the end */
+    /* NULL: plain. Set between opening and the first byte, kept till the end */
+    dlk_coat *coat;
     dlk_buf out;
     int64_t taken; /* bytes that went from `out` to `sending` since the opening */
     bool armed;    /* the driver is between arm and process */
     bool rest;     /* whoever had `sending` last left something in it */
     bool closing;
-    bool
-        secret; /* `out` holds a password: it is wiped once it is sent; dlk_stream_hide */
+    /* `out` holds a password: it is wiped once it is sent; dlk_stream_hide */
+    bool secret;
 
     _Atomic bool busy;  /* somebody has `sending` */
     _Atomic bool again; /* somebody found it busy: look at `out` once more */
@@ -72,8 +72,8 @@ typedef struct dlk_stream {
     int64_t sent;                  /* bytes written since the opening */
     uint8_t spin_rest, spin_pause; /* dlk_stream_wait's: see there */
 
-    _Atomic int
-        failure; /* errno of a failed read or write, or DLK_STREAM_EOF: dlk_stream_why */
+    /* errno of a failed read or write, or DLK_STREAM_EOF: dlk_stream_why */
+    _Atomic int failure;
     size_t in_size;
     char in[DLK_STREAM_IN];
 } dlk_stream;

@@ -275,8 +275,7 @@ SSL_CTX *dlk_tls_context(dlk_tls *tls, dlock_error **err)
 
 static kept *find(dlk_tls *tls, const char *place)
 {
-    DLK_LIST_FOR(it, &tls->sessions)
-    {
+    DLK_LIST_FOR (it, &tls->sessions) {
         kept *found = DLK_LIST_ITEM(it, kept, link);
         if (strcmp(found->place, place) == 0)
             return found;

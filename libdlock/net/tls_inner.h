@@ -17,8 +17,8 @@ struct dlk_tls {
     SSL_CTX *context;                 /* written with the mutex as well */
     struct stat files[DLK_TLS_FILES]; /* as they were when the context was made */
 
-    pthread_mutex_t
-        mutex; /* guards what follows: sessions come while nobody has the client's */
+    /* guards what follows: sessions come while nobody has the client's */
+    pthread_mutex_t mutex;
     dlk_list sessions; /* the one used last first */
     size_t session_count;
 };

@@ -9,8 +9,8 @@
 
 typedef struct dlk_hist {
     int64_t count, sum, max; /* sum and max in ns */
-    int64_t
-        bucket[DLK_HIST_BUCKETS]; /* [i]: durations in [2^i, 2^(i+1)) ns; [0] has 0 too */
+    /* [i]: durations in [2^i, 2^(i+1)) ns; [0] has 0 too */
+    int64_t bucket[DLK_HIST_BUCKETS];
 } dlk_hist;
 
 static inline void dlk_hist_add(dlk_hist *hist, int64_t ns)

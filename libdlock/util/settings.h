@@ -129,8 +129,8 @@ typedef struct dlk_key_spec {
     bool zero;                 /* int: 0 is fine too */
     bool printable;            /* text: ASCII from space to tilde */
     const char *range_shown;   /* as default_shown */
-    const char
-        *words[DLK_KEY_WORDS]; /* enum: the words; octal: the modes that are allowed */
+    /* enum: the words; octal: the modes that are allowed */
+    const char *words[DLK_KEY_WORDS];
     const char *backends;
     const char *doc; /* one sentence */
     const char *since;

@@ -30,8 +30,8 @@ typedef struct dlk_uri {
     dlk_uri_parameter *parameters;
     size_t parameter_count;
     char *masked;
-    bool
-        ambiguous; /* an @ where none should be: perhaps a password that wasn't encoded */
+    /* an @ where none should be: perhaps a password that wasn't encoded */
+    bool ambiguous;
 } dlk_uri;
 
 dlock_err dlk_uri_parse(const char *text, dlk_uri **ret, dlock_error **err);

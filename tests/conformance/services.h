@@ -28,8 +28,8 @@ typedef struct service {
     const char *lacks[ABILITIES]; /* why not; NULL: it can */
     bool quorum;                  /* most of several servers */
     bool no_tokens;               /* grants can't fence */
-    int64_t
-        rounds_up_ms; /* leases last longer there than was asked for, by as much at most */
+    /* leases last longer there than was asked for, by as much at most */
+    int64_t rounds_up_ms;
 
     /* CAN_WIRE: the first words of the requests that take, give back and renew; and of the one whose
      * answer says that the lock was free. */

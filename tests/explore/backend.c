@@ -296,8 +296,7 @@ static bool laid_wires(const dlk_backend *backend, int *fds, size_t *ret_count)
 
 static void notify(fake *one, const char *name)
 {
-    DLK_LIST_FOR(it, &one->keys)
-    {
+    DLK_LIST_FOR (it, &one->keys) {
         const key *k = DLK_LIST_ITEM(it, key, link);
         if (strcmp(k->key->name, name) == 0)
             one->base.host->notified(one->base.host, k->key);
@@ -310,8 +309,7 @@ static void take_answer(fake *one, const answer *came)
         notify(one, came->name);
         return;
     }
-    DLK_LIST_FOR(it, &one->flight.asks)
-    {
+    DLK_LIST_FOR (it, &one->flight.asks) {
         dlk_ask *asked = DLK_LIST_ITEM(it, dlk_ask, link);
         if (asked->sequence != came->sequence)
             continue;

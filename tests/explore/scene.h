@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 typedef struct scene {
-    const char
-        *name;    /* what it promises, for the test; the option --scenario takes a part */
+    /* what it promises, for the test; the option --scenario takes a part */
+    const char *name;
     int takeover; /* in the place of DLK_TAKEOVER */
     void (*set_up)(void);
     void (*actors[3])(void);

@@ -25,8 +25,8 @@ struct stay {
 };
 
 struct resource {
-    pthread_mutex_t
-        mutex; /* held for a few instructions; robust, as holders get killed */
+    /* held for a few instructions; robust, as holders get killed */
+    pthread_mutex_t mutex;
     int64_t highest, value, accepted, refused, lost_updates;
     _Atomic int64_t count;
     stay stays[STAYS];

@@ -125,9 +125,9 @@ typedef struct crowd {
     _Atomic int64_t grants[PROCESSES][THREADS];
     _Atomic bool go, over;
     _Atomic int process;
-    bool
-        plain_last; /* the last process is as Redisson: it knows no line, and takes its time */
-    int locks;      /* how many there are to be had; each thread changes between them */
+    /* the last process is as Redisson: it knows no line, and takes its time */
+    bool plain_last;
+    int locks; /* how many there are to be had; each thread changes between them */
 } crowd;
 
 typedef struct member {

@@ -66,8 +66,8 @@ static void come_back(dlk_etcd_call *call, CURLcode code)
 
 static void give_up(dlk_list *calls)
 {
-    DLK_LIST_FOR(it, calls)
-    come_back(DLK_LIST_ITEM(it, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
+    DLK_LIST_FOR (it, calls)
+        come_back(DLK_LIST_ITEM(it, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
 }
 
 dlock_err __wrap_dlk_etcd_wire_init(dlk_etcd_wire *w, const dlk_settings *settings,
@@ -292,8 +292,7 @@ bool gateway_answer(uint8_t which, uint8_t how)
 {
     dlk_etcd_call *call = NULL;
     CURLcode code = CURLE_OK;
-    DLK_LIST_FOR(it, &gateway.wire->going)
-    {
+    DLK_LIST_FOR (it, &gateway.wire->going) {
         call = DLK_LIST_ITEM(it, dlk_etcd_call, link);
         if (which-- == 0)
             break;

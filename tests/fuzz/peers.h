@@ -19,8 +19,8 @@ typedef struct peer {
 extern struct peers_world {
     bool odd;     /* the answer to each command is the input's choice */
     bool refuses; /* connections */
-    bool
-        shifted; /* something was said for nothing, or not said: answers may be others' */
+    /* something was said for nothing, or not said: answers may be others' */
+    bool shifted;
     peer peers[PEERS];
     int granted; /* answers to scripts that may be taken for a grant */
 } peers;

@@ -73,8 +73,8 @@ static struct {
     dlk_host host; /* first: what the backend is given */
     dlk_kicks kicks;
     dlk_redis *redis;
-    dlk_redis_hooks
-        hooks[2]; /* ours around the backend's, of the commands and the messages */
+    /* ours around the backend's, of the commands and the messages */
+    dlk_redis_hooks hooks[2];
     const dlk_redis_hooks *theirs[2];
     dlk_key keys[KEYS];
     dlk_rand rand;
@@ -156,8 +156,7 @@ static bool is_given_back(const dlk_ask *it)
 {
     if (!takes(it))
         return false;
-    DLK_LIST_FOR(other, &world.redis->flight.asks)
-    {
+    DLK_LIST_FOR (other, &world.redis->flight.asks) {
         const dlk_ask *behind = DLK_LIST_ITEM(other, dlk_ask, link);
         if (behind->verb == DLK_RELEASE && behind->key == it->key &&
             behind->number == it->number && behind->sequence > it->sequence)
@@ -496,8 +495,8 @@ static void to_greeting(uint64_t slices)
 static size_t length_of(const dlk_list *list)
 {
     size_t length = 0;
-    DLK_LIST_FOR(it, list)
-    length++;
+    DLK_LIST_FOR (it, list)
+        length++;
     return length;
 }
 

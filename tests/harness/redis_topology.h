@@ -52,8 +52,8 @@ bool redis_trio_fail_over(redis_trio *trio);
 #define CLUSTER_SLOTS 16384
 
 typedef struct redis_cluster {
-    redis_server
-        node[CLUSTER_NODES]; /* masters, then as many replicas, in the same order */
+    /* masters, then as many replicas, in the same order */
+    redis_server node[CLUSTER_NODES];
     int masters, count;
     char uri[160]; /* redis+cluster://… of the masters */
     char id[CLUSTER_NODES][41];

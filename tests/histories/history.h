@@ -48,8 +48,8 @@ typedef struct history_record {
     uint8_t event;   /* history_event */
     uint8_t code;    /* dlock_err, or accepted/refused */
     uint8_t kind;    /* dlock_kind */
-    uint8_t
-        take; /* permits taken; the side of the resource (page, server) in LOOK, WRITE */
+    /* permits taken; the side of the resource (page, server) in LOOK, WRITE */
+    uint8_t take;
     uint16_t permits; /* a semaphore's size */
     uint16_t ready;   /* written last */
 } history_record;

@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 typedef struct cell {
-    pthread_mutex_t
-        mutex; /* robust: its holders get killed; held for a few instructions */
+    /* robust: its holders get killed; held for a few instructions */
+    pthread_mutex_t mutex;
     oracle_register copies[2];
-    _Atomic uint32_t
-        active; /* which of them counts: one store makes a change, or none of it */
+    /* which of them counts: one store makes a change, or none of it */
+    _Atomic uint32_t active;
 } cell;
 
 struct oracle_page {

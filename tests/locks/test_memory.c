@@ -26,8 +26,8 @@ static void begin(void)
 static int asked(dlk_verb verb)
 {
     int count = 0;
-    DLK_LIST_FOR(it, &w.asked)
-    count += DLK_LIST_ITEM(it, dlk_ask, link)->verb == verb;
+    DLK_LIST_FOR (it, &w.asked)
+        count += DLK_LIST_ITEM(it, dlk_ask, link)->verb == verb;
     return count;
 }
 

@@ -209,9 +209,9 @@ void world_move(int64_t ms)
 
 dlk_ask *world_asked(dlk_verb verb)
 {
-    DLK_LIST_FOR(it, &w.asked)
-    if (DLK_LIST_ITEM(it, dlk_ask, link)->verb == verb)
-        return DLK_LIST_ITEM(it, dlk_ask, link);
+    DLK_LIST_FOR (it, &w.asked)
+        if (DLK_LIST_ITEM(it, dlk_ask, link)->verb == verb)
+            return DLK_LIST_ITEM(it, dlk_ask, link);
     return NULL;
 }
 

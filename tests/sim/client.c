@@ -145,17 +145,16 @@ void client_after(client *c)
 
 bool client_has_grant(const client *c, uint64_t number)
 {
-    DLK_LIST_FOR(it, &c->core.grants)
-    if (DLK_LIST_ITEM(it, dlk_grant, all)->number == number)
-        return true;
+    DLK_LIST_FOR (it, &c->core.grants)
+        if (DLK_LIST_ITEM(it, dlk_grant, all)->number == number)
+            return true;
     return false;
 }
 
 /* Of who holds without a number: its grants that have this token. */
 static bool has_token(const client *c, int name, int64_t token)
 {
-    DLK_LIST_FOR(it, &c->names[name]->grants)
-    {
+    DLK_LIST_FOR (it, &c->names[name]->grants) {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (dlk_grant_state(grant) != 0 && grant->token == token)
             return true;
@@ -165,8 +164,7 @@ static bool has_token(const client *c, int name, int64_t token)
 
 bool client_holds(const client *c, int name, int64_t token)
 {
-    DLK_LIST_FOR(it, &c->names[name]->grants)
-    {
+    DLK_LIST_FOR (it, &c->names[name]->grants) {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (dlk_grant_lives(grant) && grant->token == token)
             return true;
@@ -178,9 +176,9 @@ bool client_knows(const client *c, int name, const holder *h)
 {
     if (h->number)
         return client_has_grant(c, h->number);
-    DLK_LIST_FOR(it, &c->names[name]->grants)
-    if (DLK_LIST_ITEM(it, dlk_grant, link)->token == 0)
-        return true; /* it may be about this one */
+    DLK_LIST_FOR (it, &c->names[name]->grants)
+        if (DLK_LIST_ITEM(it, dlk_grant, link)->token == 0)
+            return true; /* it may be about this one */
     return has_token(c, name, h->token);
 }
 

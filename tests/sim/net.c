@@ -56,8 +56,7 @@ static void put(dlk_buf *to, const void *data, size_t size)
  * nothing overtakes there, whatever delays it. */
 static const message *ahead_of(const message *m)
 {
-    DLK_LIST_FOR(it, &s.limbo)
-    {
+    DLK_LIST_FOR (it, &s.limbo) {
         const message *other = DLK_LIST_ITEM(it, message, link);
         if (other == m)
             return NULL;
@@ -155,8 +154,7 @@ static void hurry(const wire *w)
 {
     int64_t latest = s.now > s.server.frozen_until ? s.now : s.server.frozen_until;
     latest += 900 * MS;
-    DLK_LIST_FOR(it, &s.limbo)
-    {
+    DLK_LIST_FOR (it, &s.limbo) {
         message *m = DLK_LIST_ITEM(it, message, link);
         if (m->wire == w && m->event.run == arrive && m->event.timer.place &&
             m->event.at > latest)
@@ -229,8 +227,7 @@ bool net_is_quiet(const client *c)
 
 void net_orphan(void)
 {
-    DLK_LIST_FOR(it, &s.wires)
-    {
+    DLK_LIST_FOR (it, &s.wires) {
         wire *w = DLK_LIST_ITEM(it, wire, all);
         w->orphaned |= w->state != WIRE_DIALLING;
     }
@@ -395,8 +392,7 @@ int64_t net_listeners(void *world, const dlk_arg *channel)
 {
     int64_t count = 0;
     (void)world;
-    DLK_LIST_FOR(it, &s.wires)
-    {
+    DLK_LIST_FOR (it, &s.wires) {
         const wire *w = DLK_LIST_ITEM(it, wire, all);
         count += is_heard(w) && channel_at(w, channel) < w->channel_count;
     }
@@ -406,8 +402,7 @@ int64_t net_listeners(void *world, const dlk_arg *channel)
 int64_t net_publish(void *world, const dlk_arg *channel, const dlk_arg *text)
 {
     lines_told(channel, text);
-    DLK_LIST_FOR(it, &s.wires)
-    {
+    DLK_LIST_FOR (it, &s.wires) {
         wire *w = DLK_LIST_ITEM(it, wire, all);
         if (channel_at(w, channel) < w->channel_count)
             send_news(w, channel, text);
@@ -604,8 +599,7 @@ static const dlk_ask *ask_of(const client *c, const wire *w)
         return NULL;
     const dlk_list *flight =
         s.config.mode == MODE_REDIS ? &c->redis->flight.asks : mc_flight(c);
-    DLK_LIST_FOR(it, flight)
-    {
+    DLK_LIST_FOR (it, flight) {
         const dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
         if ((int64_t)ask->sequence == w->position)
             return ask;

@@ -377,8 +377,8 @@ struct client {
     /* mem, file; of the others: what the backend has told and nobody has digested, next_tick */
     bool connected;
     process process;
-    fault
-        strike; /* at a named point of the request under way; zookeeper: at one of the next */
+    /* at a named point of the request under way; zookeeper: at one of the next */
+    fault strike;
     step strike_at;
     int points_left;
     /* Counted by table.turns: its last acquire, grant, and place in the line. */

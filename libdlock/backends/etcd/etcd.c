@@ -21,8 +21,8 @@ static void et_free(dlk_backend *backend)
 {
     dlk_etcd *et = dlk_etcd_of(backend);
     dlk_etcd_wire_free(&et->wire);
-    DLK_LIST_FOR(it, &et->seats)
-    dlk_etcd_seat_free(DLK_LIST_ITEM(it, dlk_etcd_seat, all));
+    DLK_LIST_FOR (it, &et->seats)
+        dlk_etcd_seat_free(DLK_LIST_ITEM(it, dlk_etcd_seat, all));
     dlk_etcd_reports_free(et);
     dlk_lookup_drop(et->lookup);
     for (size_t i = 0; et->hosts && i < et->host_count; i++)

@@ -31,8 +31,7 @@ static void look(dlk_etcd_seat *seat, int64_t now);
  * could yet stand before what we ask for. */
 bool dlk_etcd_seat_has_to_wait(const dlk_etcd_seat *seat)
 {
-    DLK_LIST_FOR(it, &seat->home->seats)
-    {
+    DLK_LIST_FOR (it, &seat->home->seats) {
         const dlk_etcd_seat *other = DLK_LIST_ITEM(it, dlk_etcd_seat, of_key);
         if (other != seat && other->state != DLK_SEAT_NONE &&
             (other->leaving || seat->home->line == DLK_ETCD_MUTEX))
@@ -43,8 +42,7 @@ bool dlk_etcd_seat_has_to_wait(const dlk_etcd_seat *seat)
 
 static dlk_etcd_seat *next_to_join(const dlk_etcd_key *home)
 {
-    DLK_LIST_FOR(it, &home->seats)
-    {
+    DLK_LIST_FOR (it, &home->seats) {
         dlk_etcd_seat *seat = DLK_LIST_ITEM(it, dlk_etcd_seat, of_key);
         if (seat->awaits_slot && !dlk_etcd_seat_has_to_wait(seat))
             return seat;

@@ -86,8 +86,7 @@ void dlk_etcd_report_failed(dlk_etcd_report *report, const dlk_etcd_call *call,
 
 void dlk_etcd_report_drop(dlk_etcd *et, const dlk_ask *ask)
 {
-    DLK_LIST_FOR(it, &et->reports)
-    {
+    DLK_LIST_FOR (it, &et->reports) {
         dlk_etcd_report *report = DLK_LIST_ITEM(it, dlk_etcd_report, link);
         if (report->ask == ask)
             report->ask = NULL;
@@ -96,14 +95,15 @@ void dlk_etcd_report_drop(dlk_etcd *et, const dlk_ask *ask)
 
 void dlk_etcd_reports_stop(dlk_etcd *et)
 {
-    DLK_LIST_FOR(it, &et->reports)
-    dlk_etcd_report_answer(DLK_LIST_ITEM(it, dlk_etcd_report, link), DLK_UNKNOWN, NULL);
+    DLK_LIST_FOR (it, &et->reports)
+        dlk_etcd_report_answer(DLK_LIST_ITEM(it, dlk_etcd_report, link), DLK_UNKNOWN,
+                               NULL);
 }
 
 void dlk_etcd_reports_free(dlk_etcd *et)
 {
-    DLK_LIST_FOR(it, &et->reports)
-    free_report(DLK_LIST_ITEM(it, dlk_etcd_report, link));
+    DLK_LIST_FOR (it, &et->reports)
+        free_report(DLK_LIST_ITEM(it, dlk_etcd_report, link));
 }
 
 /* ---- who holds it ---- */
@@ -160,8 +160,7 @@ static bool read_entry(const dlk_etcd_key *home, const json_t *kv, entry *ret)
 static void name_own(const dlk_etcd_report *report, const json_t *kv, entry *item,
                      char *room, size_t size)
 {
-    DLK_LIST_FOR(it, &report->home->seats)
-    {
+    DLK_LIST_FOR (it, &report->home->seats) {
         const dlk_etcd_seat *seat = DLK_LIST_ITEM(it, dlk_etcd_seat, of_key);
         if (!seat->key || strcmp(seat->key, dlk_json_text(kv, "key")) != 0)
             continue;
@@ -363,8 +362,7 @@ void dlk_etcd_report_begin(dlk_etcd *et, dlk_ask *ask, int64_t now)
 
 static bool in_line(const dlk_etcd_key *home)
 {
-    DLK_LIST_FOR(it, &home->seats)
-    {
+    DLK_LIST_FOR (it, &home->seats) {
         const dlk_etcd_seat *seat = DLK_LIST_ITEM(it, dlk_etcd_seat, of_key);
         if (!seat->granted && !seat->leaving)
             return true;

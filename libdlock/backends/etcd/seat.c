@@ -16,8 +16,7 @@
 
 dlk_etcd_seat *dlk_etcd_seat_find(const dlk_key *key, uint64_t number)
 {
-    DLK_LIST_FOR(it, &dlk_etcd_key_of(key)->seats)
-    {
+    DLK_LIST_FOR (it, &dlk_etcd_key_of(key)->seats) {
         dlk_etcd_seat *seat = DLK_LIST_ITEM(it, dlk_etcd_seat, of_key);
         if (seat->number == number)
             return seat;

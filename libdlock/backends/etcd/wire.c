@@ -314,8 +314,8 @@ static void close_all(dlk_etcd_wire *wire)
 static size_t going_count(const dlk_etcd_wire *wire)
 {
     size_t count = 0;
-    DLK_LIST_FOR(it, &wire->going)
-    count++;
+    DLK_LIST_FOR (it, &wire->going)
+        count++;
     return count;
 }
 
@@ -323,8 +323,7 @@ static void end_unwanted(dlk_etcd_wire *wire)
 {
     dlk_list unwanted, *link;
     dlk_list_init(&unwanted);
-    DLK_LIST_FOR(it, &wire->going)
-    {
+    DLK_LIST_FOR (it, &wire->going) {
         if (!atomic_load(&DLK_LIST_ITEM(it, dlk_etcd_call, link)->unwanted))
             continue;
         dlk_list_remove(it);

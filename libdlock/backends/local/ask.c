@@ -17,8 +17,7 @@ static dlk_local_key *data_of(const dlk_key *key)
 
 static dlk_local_turn *find_turn(const dlk_ask *ask)
 {
-    DLK_LIST_FOR(it, &data_of(ask->key)->turns)
-    {
+    DLK_LIST_FOR (it, &data_of(ask->key)->turns) {
         dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, of_key);
         if (turn->number == ask->number)
             return turn;

@@ -298,8 +298,7 @@ void dlk_local_process(dlk_backend *backend, int64_t now)
     local->seen = atomic_load(me ? &me->bell : &local->own_bell);
     dlk_list news, *node;
     dlk_list_init(&news);
-    DLK_LIST_FOR(it, &local->turns)
-    {
+    DLK_LIST_FOR (it, &local->turns) {
         dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, all);
         if (turn->told || !has_news(local, turn))
             continue;

@@ -61,8 +61,8 @@ typedef struct dlk_head {
         pthread_mutex_t mutex;
         char room[DLK_TABLE_MUTEX];
     };
-    _Atomic uint32_t
-        inside; /* process that has the mutex, 0 when it is just coming or going */
+    /* process that has the mutex, 0 when it is just coming or going */
+    _Atomic uint32_t inside;
     _Atomic uint32_t registry; /* counts the comings and goings of members */
     _Atomic int64_t last_token;
     _Atomic uint64_t last_ticket;
@@ -105,8 +105,8 @@ typedef struct dlk_record {
 typedef struct dlk_row {
     alignas(
         64) _Atomic uint64_t word; /* commits; the low bit is the record that counts */
-    _Atomic uint64_t
-        title; /* generation << 16 | size of the name; size 0: no name, free */
+    /* generation << 16 | size of the name; size 0: no name, free */
+    _Atomic uint64_t title;
     dlk_stored_record record[2];
     _Atomic uint32_t hash;        /* derived */
     _Atomic uint32_t next;        /* derived: in the bucket, or of the free ones */

@@ -41,8 +41,7 @@ static void watch_forks(void)
 
 static dlk_home *find_home(const char *name)
 {
-    DLK_LIST_FOR(it, &homes)
-    {
+    DLK_LIST_FOR (it, &homes) {
         dlk_home *home = DLK_LIST_ITEM(it, dlk_home, link);
         if (home->generation == atomic_load(&dlk_fork_generation) &&
             strcmp(home->name, name) == 0)

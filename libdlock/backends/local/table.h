@@ -51,8 +51,8 @@ dlock_err dlk_table_make_mutex(dlk_table *table);
 typedef struct dlk_visit {
     dlk_table *table;
     bool damaged;
-    bool
-        ring_granted; /* everybody who has been granted something, not only who is listed */
+    /* everybody who has been granted something, not only who is listed */
+    bool ring_granted;
     unsigned ring_count;
     uint32_t ring[6]; /* refs of members */
 } dlk_visit;

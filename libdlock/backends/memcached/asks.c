@@ -185,8 +185,7 @@ static void withdraw(dlk_mc *mc, const dlk_ask *release)
 {
     if (key_of(release)->taking == 0)
         return;
-    DLK_LIST_FOR(it, &mc->flight.asks)
-    {
+    DLK_LIST_FOR (it, &mc->flight.asks) {
         dlk_ask *other = DLK_LIST_ITEM(it, dlk_ask, link);
         if (takes(other) && other->key == release->key &&
             other->number == release->number)

@@ -238,9 +238,9 @@ static void mc_flush(dlk_backend *backend)
 static dlk_unsettled mc_unsettled(const dlk_backend *backend)
 {
     const dlk_mc *mc = (const dlk_mc *)backend;
-    DLK_LIST_FOR(it, &mc->flight.asks)
-    if (DLK_LIST_ITEM(it, dlk_ask, link)->verb == DLK_RELEASE)
-        return DLK_UNSETTLED_BLOCKING;
+    DLK_LIST_FOR (it, &mc->flight.asks)
+        if (DLK_LIST_ITEM(it, dlk_ask, link)->verb == DLK_RELEASE)
+            return DLK_UNSETTLED_BLOCKING;
     return DLK_SETTLED;
 }
 

@@ -92,8 +92,8 @@ typedef struct dlk_mc_plan {
     dlk_reply reply;
     bool empty;
     int64_t last; /* the item may go when this second has come */
-    int64_t
-        wait_ms; /* HELD: until the first of those in the way ends; < 0: nobody knows */
+    /* HELD: until the first of those in the way ends; < 0: nobody knows */
+    int64_t wait_ms;
     const char *why; /* REFUSED … */
     dlock_err code;  /* … with this */
 } dlk_mc_plan;

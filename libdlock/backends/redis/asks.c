@@ -293,8 +293,7 @@ static void warn_publish(dlk_redis *redis, const dlk_ask *ask)
  * after that. */
 static bool given_back_behind(const dlk_redis *redis, const dlk_ask *ask, uint64_t number)
 {
-    DLK_LIST_FOR(it, &redis->flight.asks)
-    {
+    DLK_LIST_FOR (it, &redis->flight.asks) {
         const dlk_ask *other = DLK_LIST_ITEM(it, dlk_ask, link);
         if (other != ask && other->verb == DLK_RELEASE && other->key == ask->key &&
             other->number == number)

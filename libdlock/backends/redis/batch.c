@@ -62,8 +62,7 @@ static size_t collect(dlk_list *from, dlk_list *ret)
     const dlk_redis_form *form = form_of(first);
     bool alone = form->slots || dlk_redis_replicas_wanted(first);
     size_t count = 0, most = alone ? 1 : DLK_REDIS_BATCH;
-    DLK_LIST_FOR(it, from)
-    {
+    DLK_LIST_FOR (it, from) {
         const dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
         if (form_of(ask) != form || slot_of(ask) != slot_of(first) ||
             (form->shared && is_behind(from, ask)))
@@ -134,8 +133,7 @@ static bool put_many(dlk_redis *redis, const dlk_list *asks, size_t count, bool 
     size_t keys = form->keys[DLK_SCRIPT_RENEW], args = 1 + argument_count(form);
     size_t size = dlk_redis_script_room(script, with_text) + 2 * DLK_RESP_OVERHEAD;
     part one;
-    DLK_LIST_FOR(it, asks)
-    {
+    DLK_LIST_FOR (it, asks) {
         fill(&one, redis, ask_of(it));
         size += room_of(&one, ask_of(it));
     }
@@ -144,12 +142,11 @@ static bool put_many(dlk_redis *redis, const dlk_list *asks, size_t count, bool 
     if (!to)
         return false;
     to = dlk_redis_put_script(to, script, with_text, count * keys, 2 + count * args);
-    DLK_LIST_FOR(it, asks)
-    to = dlk_redis_put_keys(to, ask_of(it)->key, form, DLK_SCRIPT_RENEW);
+    DLK_LIST_FOR (it, asks)
+        to = dlk_redis_put_keys(to, ask_of(it)->key, form, DLK_SCRIPT_RENEW);
     to = dlk_resp_bulk_number(to, keys);
     to = dlk_resp_bulk_number(to, args);
-    DLK_LIST_FOR(it, asks)
-    {
+    DLK_LIST_FOR (it, asks) {
         fill(&one, redis, ask_of(it));
         to = put_arguments(to, redis, &one, ask_of(it));
     }

@@ -48,8 +48,7 @@ static void grow(dlk_redis_subscriber *subscriber)
     free(subscriber->buckets);
     subscriber->buckets = buckets;
     subscriber->bucket_count = count;
-    DLK_LIST_FOR(it, &subscriber->all)
-    {
+    DLK_LIST_FOR (it, &subscriber->all) {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
         dlk_redis_channel **slot = slot_of(subscriber, channel->hash);
         channel->next = *slot;
@@ -203,8 +202,7 @@ void dlk_redis_channel_become_idle(dlk_redis_subscriber *subscriber,
 int64_t dlk_redis_channels_leave_old(dlk_redis *redis, int64_t now)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
-    DLK_LIST_FOR(it, &subscriber->idle)
-    {
+    DLK_LIST_FOR (it, &subscriber->idle) {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, idle);
         if (now < channel->idle_since + DLK_CHANNEL_IDLE_NS)
             return channel->idle_since + DLK_CHANNEL_IDLE_NS;

@@ -121,8 +121,7 @@ void dlk_cluster_serve_waiting(dlk_cluster_node *node, const dlock_error *error,
 int64_t dlk_cluster_waiting_tick(dlk_cluster_node *node, int64_t now)
 {
     int64_t next = DLK_NEVER;
-    DLK_LIST_FOR(it, &node->waiting)
-    {
+    DLK_LIST_FOR (it, &node->waiting) {
         dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
         if (now < ask->deadline) {
             next = ask->deadline < next ? ask->deadline : next;

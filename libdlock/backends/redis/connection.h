@@ -50,8 +50,8 @@ struct dlk_redis_connection {
     dlk_redis *redis;
     const dlk_redis_hooks *hooks;
     dlk_redis_phase phase;
-    dlk_addresses
-        to; /* where to dial; empty: look the host up each time. Set by the owner */
+    /* where to dial; empty: look the host up each time. Set by the owner */
+    dlk_addresses to;
     const char *host; /* set by the owner; NULL: the host, port and place of `redis` */
     uint16_t port;
     const char *place;

@@ -33,8 +33,8 @@ struct dlk_redis {
     int64_t timeout_ns, connect_ns;
     dlk_backoff backoff;
     const struct dlk_redis_layout *layout; /* the client's; a lock may have another */
-    const struct dlk_redis_form
-        *mutex; /* of that: what is loaded and checked beforehand */
+    /* of that: what is loaded and checked beforehand */
+    const struct dlk_redis_form *mutex;
     char *probe_key, *probe_channel;
     char owner[DLK_UUID_SIZE]; /* "<uuid>:", without the end */
     size_t owner_size;
@@ -44,10 +44,10 @@ struct dlk_redis {
     dlk_list renewals;     /* asks that go out with the next burst */
     dlk_flight flight;     /* those that are sent */
     dlock_error *why_down; /* while the link is down */
-    dlock_error
-        *lacks_line; /* why none but fair locks can be had, though the link is up */
-    uint32_t
-        checked; /* forms whose rights were looked at on this connection, a bit each */
+    /* why none but fair locks can be had, though the link is up */
+    dlock_error *lacks_line;
+    /* forms whose rights were looked at on this connection, a bit each */
+    uint32_t checked;
     bool stopped, was_up;
     bool poll_only;            /* redis.wait=poll: no subscriber */
     bool notify;               /* redis.notify */
@@ -58,14 +58,14 @@ struct dlk_redis {
     bool lacks_load, lacks_name, lacks_role, lacks_switch,
         lacks_shards; /* rights that are welcome, seen at a greeting */
     bool knows_clock;
-    int64_t
-        clock_offset; /* server's wall clock less our boot clock, us, at the first greeting */
+    /* server's wall clock less our boot clock, us, at the first greeting */
+    int64_t clock_offset;
 
     /* The driver's sleep: `polls` is frozen by arm. */
     struct pollfd polls[3]; /* commands, messages, and room for dlk_kicks_poll */
     bool news;              /* there is something to be told at once: arm's */
-    bool
-        expects; /* an answer that is sure to come soon, and nothing else: arm's as well */
+    /* an answer that is sure to come soon, and nothing else: arm's as well */
+    bool expects;
 };
 
 /* Makes the driver arm anew. Any thread, with or without the mutex, in signal handlers. */

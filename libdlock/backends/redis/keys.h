@@ -9,8 +9,8 @@
 
 typedef struct dlk_redis_key {
     dlk_key *key;
-    const dlk_redis_form
-        *forms[2]; /* by dlk_ask.shared: a read/write lock has two sides */
+    /* by dlk_ask.shared: a read/write lock has two sides */
+    const dlk_redis_form *forms[2];
     /* Where it hands over; of a fair lock only the contender: who is in the line, and told alone on
      * a channel of its own, or 0. */
     dlk_redis_turns turns;

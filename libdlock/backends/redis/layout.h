@@ -62,9 +62,9 @@ typedef struct dlk_redis_form {
     bool shared;     /* the read side */
     bool fair;       /* for lock.fair=true */
     bool plain;      /* for redis.semaphore=plain */
-    bool
-        notifies; /* tells of a release always; else only where redis.notify asks for it */
-    bool queues;  /* dlk_key.queues; each contender has a channel of its own */
+    /* tells of a release always; else only where redis.notify asks for it */
+    bool notifies;
+    bool queues;     /* dlk_key.queues; each contender has a channel of its own */
     bool hands_over; /* the server decides who is next: handover.h */
     bool tokens;     /* grants have one */
     bool by_clocks; /* those of all who use it decide who has it: it can't be relied on */

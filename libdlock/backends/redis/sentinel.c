@@ -50,8 +50,8 @@ struct dlk_sentinels {
     dlk_redis *redis;
     char *service;
     size_t count;
-    int64_t
-        decide_at; /* with what has been said until then; DLK_NEVER: nobody said anything */
+    /* with what has been said until then; DLK_NEVER: nobody said anything */
+    int64_t decide_at;
     int64_t check_at;
     bool checking; /* they were asked though a master is known */
     struct pollfd polls[3 + DLK_SENTINELS_MAX]; /* the backend's two first */

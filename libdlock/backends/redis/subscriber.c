@@ -160,11 +160,9 @@ dlk_redis_key *dlk_redis_subscriber_astray(const dlk_redis *redis,
                                            bool (*belongs)(const dlk_redis *,
                                                            const dlk_redis_key *))
 {
-    DLK_LIST_FOR(it, &redis->subscriber.all)
-    {
+    DLK_LIST_FOR (it, &redis->subscriber.all) {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
-        DLK_LIST_FOR(watcher, &channel->watchers)
-        {
+        DLK_LIST_FOR (watcher, &channel->watchers) {
             dlk_redis_key *key = DLK_LIST_ITEM(watcher, dlk_redis_key, watcher);
             if (!belongs(redis, key))
                 return key;
@@ -175,8 +173,8 @@ dlk_redis_key *dlk_redis_subscriber_astray(const dlk_redis *redis,
 
 void dlk_redis_subscriber_settle(dlk_redis *redis, int64_t now)
 {
-    DLK_LIST_FOR(it, &redis->subscriber.all)
-    dlk_redis_channel_settle(redis, DLK_LIST_ITEM(it, dlk_redis_channel, all), now);
+    DLK_LIST_FOR (it, &redis->subscriber.all)
+        dlk_redis_channel_settle(redis, DLK_LIST_ITEM(it, dlk_redis_channel, all), now);
 }
 
 bool dlk_redis_subscriber_hears(const dlk_redis_key *key)
@@ -252,8 +250,7 @@ static void notify(dlk_redis *redis, dlk_redis_channel *channel)
     if (channel->first)
         channel = channel->first;
     channel->last = ++redis->subscriber.messages;
-    DLK_LIST_FOR(it, &channel->watchers)
-    {
+    DLK_LIST_FOR (it, &channel->watchers) {
         dlk_redis_key *key = DLK_LIST_ITEM(it, dlk_redis_key, watcher);
         dlk_redis_handover_heard(&key->turns);
         be_told(redis, key);
@@ -279,8 +276,7 @@ static void take_own(dlk_redis *redis, const dlk_resp *message)
     if (!channel)
         return;
     channel->last = ++redis->subscriber.messages;
-    DLK_LIST_FOR(it, &channel->watchers)
-    {
+    DLK_LIST_FOR (it, &channel->watchers) {
         dlk_redis_key *key = DLK_LIST_ITEM(it, dlk_redis_key, watcher);
         if (dlk_redis_handover_told(&key->turns, number, turn))
             be_told(redis, key);
@@ -320,8 +316,8 @@ static bool is_taken_away(dlk_redis *redis, const dlk_resp *reply)
     if (channel->state == DLK_CHANNEL_ON)
         channel->state = DLK_CHANNEL_OFF; /* else its command will be refused */
     dlk_cluster_moved(redis->place_in_cluster);
-    DLK_LIST_FOR(it, &channel->watchers)
-    be_told(redis, DLK_LIST_ITEM(it, dlk_redis_key, watcher));
+    DLK_LIST_FOR (it, &channel->watchers)
+        be_told(redis, DLK_LIST_ITEM(it, dlk_redis_key, watcher));
     tell(redis);
     return true;
 }
@@ -417,8 +413,7 @@ static void be_ready(dlk_redis_connection *connection, int64_t now)
 /* Who stands in a fair lock's line and isn't heard there is taken for dead, unless it asks. */
 static void ask_instead(dlk_redis *redis, dlk_redis_channel *channel)
 {
-    DLK_LIST_FOR(it, &channel->watchers)
-    {
+    DLK_LIST_FOR (it, &channel->watchers) {
         dlk_redis_key *key = DLK_LIST_ITEM(it, dlk_redis_key, watcher);
         if (key->forms[0]->queues)
             be_told(redis, key);
@@ -434,8 +429,7 @@ static void be_down(dlk_redis_connection *connection, const dlock_error *error,
     dlk_redis *redis = redis_of(connection);
     redis->base.host->log(redis->base.host, DLOCK_LOG_INFO, "no messages for now: %s",
                           error->text);
-    DLK_LIST_FOR(it, &redis->subscriber.all)
-    {
+    DLK_LIST_FOR (it, &redis->subscriber.all) {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
         dlk_list_remove(&channel->outstanding);
         channel->state = DLK_CHANNEL_OFF;
@@ -469,11 +463,9 @@ void dlk_redis_subscriber_stop(dlk_redis *redis)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
     dlk_redis_connection_stop(&subscriber->connection);
-    DLK_LIST_FOR(it, &subscriber->all)
-    {
+    DLK_LIST_FOR (it, &subscriber->all) {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
-        DLK_LIST_FOR(watcher, &channel->watchers)
-        {
+        DLK_LIST_FOR (watcher, &channel->watchers) {
             dlk_redis_key *key = DLK_LIST_ITEM(watcher, dlk_redis_key, watcher);
             dlk_list_remove(&key->watcher);
             dlk_list_remove(&key->to_tell);
@@ -521,8 +513,7 @@ void dlk_redis_subscriber_process(dlk_redis *redis, int64_t now)
 /* Asks anew for a subscription that stands; the answer is a sign of life. */
 static void check(dlk_redis *redis)
 {
-    DLK_LIST_FOR(it, &redis->subscriber.all)
-    {
+    DLK_LIST_FOR (it, &redis->subscriber.all) {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
         bool own = channel == redis->subscriber.own && redis->subscriber.listening;
         if (channel->state != DLK_CHANNEL_ON ||

@@ -24,8 +24,8 @@ typedef struct dlk_redis_subscriber {
     dlk_list all;  /* every channel */
     dlk_list idle; /* those that nobody watches, the longest so first */
     size_t idle_count;
-    dlk_list
-        outstanding;  /* those with an unanswered command, in the order of the answers */
+    /* those with an unanswered command, in the order of the answers */
+    dlk_list outstanding;
     dlk_list to_tell; /* dlk_redis_key.to_tell: watched, and the host has to hear of it */
     dlk_redis_channel *own; /* the client's, kept once it was needed; or NULL */
     bool listening;         /* … and somebody may be told there who waits for nothing */

@@ -35,9 +35,9 @@ dlk_redlock_claim *dlk_claim_find(dlk_redlock *redlock, uint64_t number)
     dlk_redlock_claim *claim = search(redlock, number, number);
     if (claim || redlock->last_alias == DLK_REDLOCK_ALIASES)
         return claim;
-    EACH_CLAIM(redlock, other)
-    if (other->number == number)
-        return other;
+    EACH_CLAIM (redlock, other)
+        if (other->number == number)
+            return other;
     return NULL;
 }
 
@@ -170,9 +170,9 @@ uint64_t dlk_claim_wire_of(const dlk_redlock *redlock, const char *owner)
 {
     uint64_t number = number_in(redlock, owner);
     if (number)
-        EACH_CLAIM(redlock, claim)
-    if (claim->number == number)
-        return claim->wire;
+        EACH_CLAIM (redlock, claim)
+            if (claim->number == number)
+                return claim->wire;
     return 0;
 }
 
@@ -180,9 +180,9 @@ uint64_t dlk_claim_number_of(const dlk_redlock *redlock, const char *owner)
 {
     uint64_t wire = number_in(redlock, owner);
     if (wire)
-        EACH_CLAIM(redlock, claim)
-    if (claim->wire == wire)
-        return claim->number;
+        EACH_CLAIM (redlock, claim)
+            if (claim->wire == wire)
+                return claim->number;
     return 0;
 }
 
@@ -191,8 +191,7 @@ uint64_t dlk_claim_number_of(const dlk_redlock *redlock, const char *owner)
 static void sweep(dlk_redlock *redlock, int64_t now)
 {
     int64_t first = DLK_NEVER;
-    EACH_CLAIM(redlock, claim)
-    {
+    EACH_CLAIM (redlock, claim) {
         if (now < claim->until) {
             first = claim->until < first ? claim->until : first;
             continue;
@@ -210,8 +209,7 @@ static void give_back_owed(dlk_redlock *redlock, int64_t now)
 {
     dlk_nodes up = dlk_redlock_up(redlock);
     redlock->owed_at = DLK_NEVER;
-    EACH_CLAIM(redlock, claim)
-    {
+    EACH_CLAIM (redlock, claim) {
         if (!claim->giving || claim->releases > 0)
             continue;
         if (now >= claim->retry_at && (claim->there & up))
@@ -237,14 +235,14 @@ int64_t dlk_claims_tick(dlk_redlock *redlock, int64_t now)
 bool dlk_claims_block(dlk_redlock *redlock)
 {
     int harmless = redlock->count - redlock->quorum;
-    EACH_CLAIM(redlock, claim)
-    if (claim->giving && dlk_nodes_count(claim->owed) > harmless)
-        return true;
+    EACH_CLAIM (redlock, claim)
+        if (claim->giving && dlk_nodes_count(claim->owed) > harmless)
+            return true;
     return false;
 }
 
 void dlk_claims_free(dlk_redlock *redlock)
 {
-    EACH_CLAIM(redlock, claim)
-    drop(redlock, claim);
+    EACH_CLAIM (redlock, claim)
+        drop(redlock, claim);
 }

@@ -79,8 +79,8 @@ typedef struct dlk_redlock_claim {
 } dlk_redlock_claim;
 
 typedef struct dlk_redlock_round {
-    dlk_list
-        link; /* in redlock->rounds while `parent` waits, else in ->loose or ->spare */
+    /* in redlock->rounds while `parent` waits, else in ->loose or ->spare */
+    dlk_list link;
     dlk_redlock *redlock;
     dlk_redlock_key *key;     /* referenced; NULL for list and doctor */
     dlk_redlock_claim *claim; /* or NULL */
@@ -115,8 +115,8 @@ struct dlk_redlock {
     dlk_redlock_node nodes[DLK_REDLOCK_MAX];
 
     bool up; /* as the host was told */
-    int64_t
-        up_at; /* most nodes can be reached: when the host is told, whatever the others do */
+    /* most nodes can be reached: when the host is told, whatever the others do */
+    int64_t up_at;
     bool stopped;
     dlk_list rounds, loose, spare;
     int spare_count;

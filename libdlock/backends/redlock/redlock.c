@@ -39,8 +39,7 @@ static void redlock_free(dlk_backend *backend)
     dlk_redlock *redlock = self(backend);
     dlk_rounds_free(redlock);
     dlk_claims_free(redlock);
-    EACH_NODE(redlock, node)
-    {
+    EACH_NODE (redlock, node) {
         if (node->backend)
             node->backend->type->free(node->backend);
         dlk_error_clear(&node->why_down);
@@ -199,8 +198,8 @@ static dlock_err redlock_open(dlk_host *host, const dlk_uri *uri,
 
 static void redlock_start(dlk_backend *backend, int64_t now)
 {
-    EACH_NODE(self(backend), node)
-    node->backend->type->start(node->backend, now);
+    EACH_NODE (self(backend), node)
+        node->backend->type->start(node->backend, now);
 }
 
 /* What is still to be given back has been asked for: the nodes write it before they go. Where it
@@ -209,8 +208,8 @@ static void redlock_stop(dlk_backend *backend)
 {
     dlk_redlock *redlock = self(backend);
     redlock->stopped = true;
-    EACH_NODE(redlock, node)
-    node->backend->type->stop(node->backend);
+    EACH_NODE (redlock, node)
+        node->backend->type->stop(node->backend);
     dlk_redlock_count(redlock);
 }
 
@@ -221,9 +220,10 @@ static dlk_unsettled redlock_unsettled(const dlk_backend *backend)
     dlk_redlock *redlock = (dlk_redlock *)(uintptr_t)backend;
     if (dlk_claims_block(redlock))
         return DLK_UNSETTLED_BLOCKING;
-    EACH_NODE(redlock, node)
-    if (node->backend->type->unsettled && node->backend->type->unsettled(node->backend))
-        return DLK_UNSETTLED_HARMLESS;
+    EACH_NODE (redlock, node)
+        if (node->backend->type->unsettled &&
+            node->backend->type->unsettled(node->backend))
+            return DLK_UNSETTLED_HARMLESS;
     return DLK_SETTLED;
 }
 
@@ -231,8 +231,7 @@ static dlk_unsettled redlock_unsettled(const dlk_backend *backend)
 
 static void arm_nodes(dlk_redlock *redlock)
 {
-    EACH_NODE(redlock, node)
-    {
+    EACH_NODE (redlock, node) {
         node->host.by_caller =
             false; /* who waits for one of them alone would miss others */
         node->backend->type->arm(node->backend);
@@ -264,8 +263,8 @@ static void pull_nodes(dlk_redlock *redlock)
 
 static void process_nodes(dlk_redlock *redlock, int64_t now)
 {
-    EACH_NODE(redlock, node)
-    node->backend->type->process(node->backend, now);
+    EACH_NODE (redlock, node)
+        node->backend->type->process(node->backend, now);
     dlk_redlock_count(redlock);
 }
 
@@ -332,8 +331,8 @@ static int64_t redlock_tick(dlk_backend *backend, int64_t now)
     dlk_redlock *redlock = self(backend);
     int64_t next = DLK_NEVER;
     read_loose(redlock, now);
-    EACH_NODE(redlock, node)
-    next = earlier(next, node->backend->type->tick(node->backend, now));
+    EACH_NODE (redlock, node)
+        next = earlier(next, node->backend->type->tick(node->backend, now));
     next = earlier(next, dlk_redlock_nodes_tick(redlock, now));
     next = earlier(next, dlk_rounds_tick(redlock, now));
     next = earlier(next, dlk_claims_tick(redlock, now));
@@ -355,8 +354,8 @@ static void redlock_flush(dlk_backend *backend)
 {
     dlk_redlock *redlock = self(backend);
     redlock->unsent = false;
-    EACH_NODE(redlock, node)
-    node->backend->type->flush(node->backend);
+    EACH_NODE (redlock, node)
+        node->backend->type->flush(node->backend);
 }
 
 /* Who waits asks again: nobody tells of a release. */

@@ -386,8 +386,7 @@ void dlk_redlock_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
 void dlk_rounds_node_known(dlk_redlock *redlock, int index, int64_t now)
 {
     dlk_nodes bit = dlk_node_bit(index);
-    DLK_LIST_FOR(it, &redlock->rounds)
-    {
+    DLK_LIST_FOR (it, &redlock->rounds) {
         dlk_redlock_round *round = DLK_LIST_ITEM(it, dlk_redlock_round, link);
         bool unasked = round->verb == DLK_DOCTOR && !(round->asked & bit);
         bool unsent = redlock->nodes[index].up && (round->bad & bit) &&
@@ -403,8 +402,7 @@ void dlk_rounds_node_known(dlk_redlock *redlock, int index, int64_t now)
 int64_t dlk_rounds_tick(dlk_redlock *redlock, int64_t now)
 {
     int64_t next = DLK_NEVER;
-    DLK_LIST_FOR(it, &redlock->rounds)
-    {
+    DLK_LIST_FOR (it, &redlock->rounds) {
         dlk_redlock_round *round = DLK_LIST_ITEM(it, dlk_redlock_round, link);
         if (now >= round->decide_at)
             settle(round, now);

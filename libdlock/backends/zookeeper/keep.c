@@ -113,8 +113,8 @@ void dlk_zk_listen(dlk_backend *backend, int64_t now)
     if (zk->listens)
         return;
     zk->listens = true;
-    DLK_LIST_FOR(it, &zk->seats)
-    dlk_zk_look_after(DLK_LIST_ITEM(it, dlk_zk_seat, all), now);
+    DLK_LIST_FOR (it, &zk->seats)
+        dlk_zk_look_after(DLK_LIST_ITEM(it, dlk_zk_seat, all), now);
 }
 
 /* ---- from the write to the read side ---- */

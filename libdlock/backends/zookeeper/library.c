@@ -65,8 +65,8 @@ struct dlk_zk_wire {
     _Atomic ino_t inode;
     dlk_list wires; /* of this process, and: */
     struct sockaddr_storage peer;
-    socklen_t
-        peer_size; /* 0: its socket is found, or gone; all under the mutex of `wires` */
+    /* 0: its socket is found, or gone; all under the mutex of `wires` */
+    socklen_t peer_size;
 };
 
 /* ---- what the library says ---- */
@@ -363,8 +363,7 @@ static void look_for_socket(dlk_zk_wire *wire, zhandle_t *handle)
     if (!zookeeper_get_connected_host(handle, (struct sockaddr *)&wire->peer,
                                       &wire->peer_size))
         wire->peer_size = 0;
-    DLK_LIST_FOR(it, &wires)
-    {
+    DLK_LIST_FOR (it, &wires) {
         dlk_zk_wire *other = DLK_LIST_ITEM(it, dlk_zk_wire, wires);
         if (count < SOCKETS_MAX && wire->peer_size > 0 &&
             other->peer_size == wire->peer_size &&

@@ -22,8 +22,7 @@ static void on_swept(dlk_zk_call *call, int64_t now)
 
 void dlk_zk_litter_sweep(dlk_zk *zk, int64_t now)
 {
-    DLK_LIST_FOR(it, &zk->litter)
-    {
+    DLK_LIST_FOR (it, &zk->litter) {
         dlk_zk_litter *litter = DLK_LIST_ITEM(it, dlk_zk_litter, link);
         const dlk_zk_request request = {.verb = DLK_ZK_DELETE, .path = litter->path};
         if (!litter->sent)

@@ -62,8 +62,7 @@ void dlk_zk_node_refuse(dlk_zk_node *node, dlock_error *why, int64_t now)
 
 static bool watched_by_others(const dlk_zk_node *node)
 {
-    DLK_LIST_FOR(it, &node->seat->zk->seats)
-    {
+    DLK_LIST_FOR (it, &node->seat->zk->seats) {
         const dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, all);
         for (int i = 0; i < DLK_ZK_STEPS; i++) {
             const dlk_zk_node *other = &seat->nodes[i];

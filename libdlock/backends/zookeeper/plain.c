@@ -18,8 +18,7 @@
 static bool is_another_seats(const dlk_zk_node *node, int64_t czxid)
 {
     bool before = true;
-    DLK_LIST_FOR(it, &node->seat->home->seats)
-    {
+    DLK_LIST_FOR (it, &node->seat->home->seats) {
         dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, of_key);
         const dlk_zk_node *other = dlk_zk_seat_prize(seat);
         bool unsure =

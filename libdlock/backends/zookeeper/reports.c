@@ -118,8 +118,7 @@ dlk_zk_finding *dlk_zk_report_find(dlk_zk_report *report, char *path)
 
 void dlk_zk_report_drop(dlk_zk *zk, const dlk_ask *ask)
 {
-    DLK_LIST_FOR(it, &zk->reports)
-    {
+    DLK_LIST_FOR (it, &zk->reports) {
         dlk_zk_report *report = DLK_LIST_ITEM(it, dlk_zk_report, link);
         if (report->ask == ask)
             report->ask = NULL;
@@ -128,14 +127,14 @@ void dlk_zk_report_drop(dlk_zk *zk, const dlk_ask *ask)
 
 void dlk_zk_reports_stop(dlk_zk *zk)
 {
-    DLK_LIST_FOR(it, &zk->reports)
-    dlk_zk_report_answer(DLK_LIST_ITEM(it, dlk_zk_report, link), DLK_UNKNOWN);
+    DLK_LIST_FOR (it, &zk->reports)
+        dlk_zk_report_answer(DLK_LIST_ITEM(it, dlk_zk_report, link), DLK_UNKNOWN);
 }
 
 void dlk_zk_reports_free(dlk_zk *zk)
 {
-    DLK_LIST_FOR(it, &zk->reports)
-    free_report(DLK_LIST_ITEM(it, dlk_zk_report, link));
+    DLK_LIST_FOR (it, &zk->reports)
+        free_report(DLK_LIST_ITEM(it, dlk_zk_report, link));
 }
 
 /* ---- who holds it ---- */
@@ -165,8 +164,7 @@ static bool contends(const dlk_zk_report *report, const char *child)
 /* Is it a node of this client's, of whichever handle? Of its waiters the core knows. */
 static bool is_own(const dlk_zk_report *report, const char *folder, const char *child)
 {
-    DLK_LIST_FOR(it, &report->zk->seats)
-    {
+    DLK_LIST_FOR (it, &report->zk->seats) {
         const dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, all);
         for (int i = 0; i < seat->plan->steps; i++) {
             const dlk_zk_node *node = &seat->nodes[i];
@@ -210,7 +208,7 @@ static char *owner_of(const dlk_zk_report *report, const dlk_zk_finding *item)
     char *text = NULL;
     if (size > 0)
         return strndup(data, size);
-    DLK_LIST_FOR(it, &report->home->seats) /* elections publish something else */
+    DLK_LIST_FOR (it, &report->home->seats) /* elections publish something else */
     {
         const dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, of_key);
         const char *path = seat->nodes[seat->plan->steps - 1].path;
@@ -523,8 +521,7 @@ void dlk_zk_report_begin(dlk_zk *zk, dlk_ask *ask, int64_t now)
 
 static bool in_line(const dlk_zk_key *home)
 {
-    DLK_LIST_FOR(it, &home->seats)
-    {
+    DLK_LIST_FOR (it, &home->seats) {
         const dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, of_key);
         if (!seat->granted && !seat->leaving)
             return true;
@@ -544,8 +541,7 @@ void dlk_zk_idle_watch(dlk_zk *zk, dlk_zk_key *home, bool on)
 
 void dlk_zk_idle_changed(dlk_zk *zk, const char *path)
 {
-    DLK_LIST_FOR(it, &zk->idle)
-    {
+    DLK_LIST_FOR (it, &zk->idle) {
         dlk_zk_key *home = DLK_LIST_ITEM(it, dlk_zk_key, idle);
         const dlk_zk_plan *plan = home->plans[0];
         if (strcmp(home->parents[plan->steps - 1], path) == 0 && !in_line(home))

@@ -69,8 +69,8 @@ typedef enum dlk_zk_verdict {
 
 typedef struct dlk_zk_look {
     const dlk_zk_rule *rule;
-    const dlk_zk_form
-        *forms[2];        /* pattern: only children of these count, and none is foreign */
+    /* pattern: only children of these count, and none is foreign */
+    const dlk_zk_form *forms[2];
     const char *own;      /* name of our node */
     const char *also_own; /* of another of ours in the same place, or NULL */
     int64_t permits;      /* counts */

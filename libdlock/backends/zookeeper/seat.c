@@ -17,8 +17,7 @@
 
 dlk_zk_seat *dlk_zk_seat_find(const dlk_key *key, uint64_t number)
 {
-    DLK_LIST_FOR(it, &dlk_zk_key_of(key)->seats)
-    {
+    DLK_LIST_FOR (it, &dlk_zk_key_of(key)->seats) {
         dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, of_key);
         if (seat->number == number)
             return seat;
@@ -331,8 +330,7 @@ static void forget(dlk_zk_seat *seat, const void *why, int64_t now)
 void dlk_zk_seats_forget(dlk_zk *zk, const dlock_error *why)
 {
     for_all(zk, forget, why, 0);
-    DLK_LIST_FOR(it, &zk->litter)
-    {
+    DLK_LIST_FOR (it, &zk->litter) {
         dlk_zk_litter *litter = DLK_LIST_ITEM(it, dlk_zk_litter, link);
         if (litter->sent)
             continue; /* its answer is on the way */

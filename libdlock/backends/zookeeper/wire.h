@@ -49,8 +49,8 @@ typedef struct dlk_zk_request {
     const char *data; /* never NULL where data is sent: others choke on null data */
     size_t size;
     dlk_zk_mode mode;
-    bool
-        watch; /* tell once when the node (CHILDREN: its children) changes or goes, if it is there */
+    /* tell once when the node (CHILDREN: its children) changes or goes, if it is there */
+    bool watch;
 } dlk_zk_request;
 
 /* How a request ended. */
@@ -130,8 +130,8 @@ typedef struct dlk_zk_call {
     void (*then)(struct dlk_zk_call *call, int64_t now); /* likewise */
     int64_t sent_at;
     bool quiet; /* another one is right behind it: no need to wake anybody for this one */
-    bool
-        asked; /* belongs to what the engine has asked: it looks for the answer by itself */
+    /* belongs to what the engine has asked: it looks for the answer by itself */
+    bool asked;
     bool by_write; /* it went through the leader, so it proves that the session lives */
     dlk_zk_wire *wire;
 
@@ -151,8 +151,8 @@ typedef struct dlk_zk_inbox {
     dlk_list items;      /* under the mutex */
     dlk_futex bell;      /* rises with each item and each kick */
     _Atomic bool asleep; /* the driver sleeps on it */
-    _Atomic bool
-        lost; /* there was no memory for some news: nothing is known of the session */
+    /* there was no memory for some news: nothing is known of the session */
+    _Atomic bool lost;
     /* Nobody is asleep there, and news came that nobody may be waiting for. NULL when the backend is
      * gone; under the mutex. */
     void (*unheard)(void *user);

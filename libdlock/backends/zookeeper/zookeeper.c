@@ -31,8 +31,8 @@ static void zk_free(dlk_backend *backend)
     dlk_zk *zk = dlk_zk_of(backend);
     if (zk->inbox)
         dlk_zk_inbox_abandon(zk->inbox, dlk_clock_after(dlk_clock_now(), zk->close_ms));
-    DLK_LIST_FOR(it, &zk->seats)
-    dlk_zk_seat_free(DLK_LIST_ITEM(it, dlk_zk_seat, all));
+    DLK_LIST_FOR (it, &zk->seats)
+        dlk_zk_seat_free(DLK_LIST_ITEM(it, dlk_zk_seat, all));
     dlk_zk_reports_free(zk);
     dlk_list *link;
     while ((link = dlk_list_take_first(&zk->litter)))

@@ -91,8 +91,8 @@ static struct {
     dlk_table view;
     char *_Atomic memory; /* NULL: there is nothing to write in */
     _Atomic bool over;
-    bool
-        present; /* it has the table open, as far as the others can see, and dies in it */
+    /* it has the table open, as far as the others can see, and dies in it */
+    bool present;
     _Atomic uint64_t writes, deaths;
     char path[256];
 } hostile;

@@ -42,8 +42,7 @@ static bool they_add(const char *name)
 TEST(a_lock_is_one_item_that_names_its_owner)
 {
     BEGIN();
-    EACH_PROTOCOL(protocol)
-    {
+    EACH_PROTOCOL (protocol) {
         DLOCK_AUTO(dlock_client) client = client_of(protocol, LEASE_MS);
         DLOCK_AUTO(dlock_lock) lock = world_lock(client, "owner", NULL);
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
@@ -82,8 +81,7 @@ TEST(meta_classic_and_strangers_exclude_each_other)
 TEST(who_waits_gets_what_a_stranger_deletes)
 {
     BEGIN();
-    EACH_PROTOCOL(protocol)
-    {
+    EACH_PROTOCOL (protocol) {
         DLOCK_AUTO(dlock_client) client = client_of(protocol, LEASE_MS);
         DLOCK_AUTO(dlock_lock) lock = world_lock(client, "awaited", NULL);
         WAITER(waiter);
@@ -127,17 +125,17 @@ TEST(what_the_server_forgets_is_lost_with_the_next_renewal)
 {
     static void (*const ways[])(void) = {flush, restart, delete_it};
     BEGIN();
-    EACH_PROTOCOL(protocol)
-    for (size_t way = 0; way < 3 && !harness_failed(); way++) {
-        DLOCK_AUTO(dlock_client) client = client_of(protocol, RENEWED_MS);
-        DLOCK_AUTO(dlock_hold) hold = NULL;
-        CHECK_OK(dlock_acquire(client, "forgotten", 0, &hold, NULL), NULL);
-        CHECK_OK(dlock_hold_verify(hold, NULL), NULL);
-        ways[way]();
-        CHECK(is_lost(hold));
-        CHECK_STR(item("forgotten"), "(nil)"); /* a renewal makes nothing anew */
-        CHECK_ERR(dlock_hold_release(hold, NULL), DLOCK_ELOST, NULL);
-    }
+    EACH_PROTOCOL (protocol)
+        for (size_t way = 0; way < 3 && !harness_failed(); way++) {
+            DLOCK_AUTO(dlock_client) client = client_of(protocol, RENEWED_MS);
+            DLOCK_AUTO(dlock_hold) hold = NULL;
+            CHECK_OK(dlock_acquire(client, "forgotten", 0, &hold, NULL), NULL);
+            CHECK_OK(dlock_hold_verify(hold, NULL), NULL);
+            ways[way]();
+            CHECK(is_lost(hold));
+            CHECK_STR(item("forgotten"), "(nil)"); /* a renewal makes nothing anew */
+            CHECK_ERR(dlock_hold_release(hold, NULL), DLOCK_ELOST, NULL);
+        }
 }
 
 /* Until the item is gone, by others of its size. */
@@ -177,8 +175,7 @@ TEST(what_the_server_evicts_is_lost_with_the_next_renewal)
 TEST(a_renewal_leaves_a_strangers_lease_alone)
 {
     BEGIN();
-    EACH_PROTOCOL(protocol)
-    {
+    EACH_PROTOCOL (protocol) {
         DLOCK_AUTO(dlock_client) client = client_of(protocol, LEASE_MS);
         DLOCK_AUTO(dlock_hold) hold = NULL;
         CHECK_OK(dlock_acquire(client, "stranger", 0, &hold, NULL), NULL);
@@ -195,8 +192,7 @@ TEST(a_renewal_leaves_a_strangers_lease_alone)
 TEST(a_stale_release_never_frees_anothers_lock)
 {
     BEGIN();
-    EACH_PROTOCOL(protocol)
-    {
+    EACH_PROTOCOL (protocol) {
         DLOCK_AUTO(dlock_client) stale = client_of(protocol, LEASE_MS);
         DLOCK_AUTO(dlock_client) other = client_of(protocol, LEASE_MS);
         DLOCK_AUTO(dlock_hold) old = NULL;
@@ -228,8 +224,7 @@ TEST(the_plain_delete_of_others_frees_anothers_lock)
 TEST(a_number_of_before_a_restart_isn_t_trusted)
 {
     BEGIN();
-    EACH_PROTOCOL(protocol)
-    {
+    EACH_PROTOCOL (protocol) {
         restart();
         DLOCK_AUTO(dlock_client) client = client_of(protocol, LEASE_MS);
         DLOCK_AUTO(dlock_lock) lock = world_lock(client, "number", NULL);
@@ -250,8 +245,7 @@ TEST(a_number_of_before_a_restart_isn_t_trusted)
 TEST(who_was_forgotten_isn_t_kept_by_a_late_acquire_of_its_own)
 {
     BEGIN();
-    EACH_PROTOCOL(protocol)
-    {
+    EACH_PROTOCOL (protocol) {
         for (int extends = 0; extends < 2; extends++) {
             DLOCK_AUTO(dlock_client) client = client_of(protocol, LEASE_MS);
             DLOCK_AUTO(dlock_hold) hold = NULL;
@@ -296,8 +290,7 @@ TEST(tokens_rise_over_restarts_and_are_called_best_effort)
 TEST(nobody_gets_it_before_its_validity_is_over)
 {
     BEGIN();
-    EACH_PROTOCOL(protocol)
-    {
+    EACH_PROTOCOL (protocol) {
         DLOCK_AUTO(dlock_client) client = client_of(protocol, 1000);
         DLOCK_AUTO(dlock_lock) lock = world_lock(client, "lease", "lock.renew=off");
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
@@ -317,8 +310,7 @@ TEST(nobody_gets_it_before_its_validity_is_over)
 TEST(an_extension_never_makes_the_item_end_sooner)
 {
     BEGIN();
-    EACH_PROTOCOL(protocol)
-    {
+    EACH_PROTOCOL (protocol) {
         DLOCK_AUTO(dlock_client) client = client_of(protocol, LEASE_MS);
         DLOCK_AUTO(dlock_hold) hold = NULL;
         CHECK_OK(dlock_acquire(client, "extended", 0, &hold, NULL), NULL);
@@ -340,8 +332,7 @@ TEST(an_extension_never_makes_the_item_end_sooner)
 TEST(an_item_that_somebody_made_last_for_more_than_30_days_stays_ours)
 {
     BEGIN();
-    EACH_PROTOCOL(protocol)
-    {
+    EACH_PROTOCOL (protocol) {
         char settings[128];
         snprintf(settings, sizeof(settings),
                  "memcached.protocol=%s client.timeout_ms=300", protocol);

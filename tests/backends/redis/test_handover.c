@@ -473,8 +473,8 @@ TEST(a_message_for_whom_nobody_waits_any_more_tells_nobody)
     int before = B->w.notices;
     static const struct {
         bool ours;
-        const char
-            *rest; /* '~' stands for a space, which separates the words of a call */
+        /* '~' stands for a space, which separates the words of a call */
+        const char *rest;
     } said[] = {{true, ":4~1~" CHANNEL},
                 {true, ":5~1~elsewhere"},
                 {true, ":5~1"},

@@ -172,8 +172,7 @@ static void check_asked_again(dlk_ask first, uint64_t number)
 
 TEST(an_acquire_that_is_asked_again_has_its_whole_lease)
 {
-    EACH_FORM(is)
-    {
+    EACH_FORM (is) {
         if (!set_up(is))
             return;
         check_asked_again(ask_of(DLK_ACQUIRE, 1), 1);
@@ -184,8 +183,7 @@ TEST(an_acquire_that_is_asked_again_has_its_whole_lease)
 
 TEST(a_renewal_that_is_asked_again_has_its_whole_lease)
 {
-    EACH_FORM(is)
-    {
+    EACH_FORM (is) {
         if (!set_up(is))
             return;
         dlk_ask take = ask_of(DLK_ACQUIRE, 1);
@@ -200,8 +198,7 @@ TEST(a_renewal_that_is_asked_again_has_its_whole_lease)
 TEST(an_import_that_is_asked_again_has_its_whole_lease)
 {
     char giver[80];
-    EACH_FORM(is)
-    {
+    EACH_FORM (is) {
         if (!is->hands_on)
             continue;
         if (!set_up(is))
@@ -246,8 +243,7 @@ static int64_t overlong(void)
 
 TEST(a_lease_that_a_clock_set_back_has_made_long_is_cut_by_its_holder)
 {
-    EACH_FORM(is)
-    {
+    EACH_FORM (is) {
         if (!set_up(is))
             return;
         int64_t seen = overlong();
@@ -265,8 +261,7 @@ TEST(a_lease_that_a_clock_set_back_has_made_long_is_cut_by_its_holder)
 TEST(a_renewal_that_comes_late_cuts_no_lease_that_was_asked_for_since)
 {
     static const int64_t since[] = {60000, HOUR_MS};
-    EACH_FORM(is)
-    {
+    EACH_FORM (is) {
         for (size_t i = 0; i < sizeof(since) / sizeof(*since); i++) {
             if (!set_up(is))
                 return;
@@ -284,8 +279,7 @@ TEST(a_renewal_that_comes_late_cuts_no_lease_that_was_asked_for_since)
 /* Doubles say less of it than Redis does. */
 TEST(a_lease_of_any_length_is_cut_and_costs_no_connection)
 {
-    EACH_FORM(is)
-    {
+    EACH_FORM (is) {
         const char *hashes[] = {"handover", "mutex", "fair",
                                 "string",   "write", "election"};
         bool at_name = false;
@@ -311,8 +305,7 @@ TEST(a_lease_of_any_length_is_cut_and_costs_no_connection)
 /* Nobody knows what it can be: no request of ours has said. */
 TEST(who_doesnt_know_what_a_lease_can_be_leaves_it_as_it_is)
 {
-    EACH_FORM(is)
-    {
+    EACH_FORM (is) {
         if (!set_up(is))
             return;
         int64_t seen = overlong();

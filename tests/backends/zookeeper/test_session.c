@@ -85,8 +85,7 @@ static bool wire_send(dlk_zk_wire *wire, const dlk_zk_request *request, dlk_zk_c
 
 static void wire_close(dlk_zk_wire *wire)
 {
-    DLK_LIST_FOR(it, &wire->sent)
-    {
+    DLK_LIST_FOR (it, &wire->sent) {
         dlk_zk_call *call = DLK_LIST_ITEM(it, dlk_zk_call, sent);
         call->end = DLK_ZK_CUT;
         dlk_zk_inbox_put(wire->inbox, &call->item);

@@ -88,8 +88,7 @@ static int64_t leader_time(void)
 
 etcd_lease *etcd_lease_find(int64_t id)
 {
-    DLK_LIST_FOR(it, &etcd_all.leases)
-    {
+    DLK_LIST_FOR (it, &etcd_all.leases) {
         etcd_lease *lease = DLK_LIST_ITEM(it, etcd_lease, link);
         if (lease->id == id)
             return lease;
@@ -149,8 +148,7 @@ static void end_expired(void)
 {
     if (!has_leader())
         return;
-    DLK_LIST_FOR(it, &etcd_all.leases)
-    {
+    DLK_LIST_FOR (it, &etcd_all.leases) {
         etcd_lease *lease = DLK_LIST_ITEM(it, etcd_lease, link);
         if (!lease->over && has_expired(lease))
             etcd_lease_end(lease, "has expired");
@@ -180,8 +178,7 @@ static void elect(void)
         etcd_all.members[able[i]].term = etcd_all.term;
         etcd_all.members[able[i]].leads = able[i] == etcd_all.leader;
     }
-    DLK_LIST_FOR(it, &etcd_all.leases)
-    {
+    DLK_LIST_FOR (it, &etcd_all.leases) {
         etcd_lease *lease = DLK_LIST_ITEM(it, etcd_lease, link);
         lease->ended_before = lease->ends_at;
         begin_anew(lease);

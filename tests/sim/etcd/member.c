@@ -300,8 +300,7 @@ static void begin_watch(etcd_packet *p)
 
 void etcd_members_changed(const dlk_bytes *key, bool put, int64_t revision)
 {
-    DLK_LIST_FOR(it, &etcd_limbo)
-    {
+    DLK_LIST_FOR (it, &etcd_limbo) {
         etcd_packet *p = DLK_LIST_ITEM(it, etcd_packet, all);
         if (p->armed && !p->deaf && revision >= p->start && (p->puts || !put) &&
             etcd_span_has(&p->span, key))
@@ -350,8 +349,7 @@ void etcd_arrive(event *e)
 
 void etcd_member_cut(int index, const char *why)
 {
-    DLK_LIST_FOR(it, &etcd_limbo)
-    {
+    DLK_LIST_FOR (it, &etcd_limbo) {
         etcd_packet *p = DLK_LIST_ITEM(it, etcd_packet, all);
         if (p->member != index || !p->arrived)
             continue;

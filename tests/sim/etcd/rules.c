@@ -97,8 +97,7 @@ void etcd_rules_put(etcd_key *key)
 static int line_of(int name, const etcd_key *ret[MAX_HELD])
 {
     int count = 0;
-    DLK_LIST_FOR(it, etcd_store_keys())
-    {
+    DLK_LIST_FOR (it, etcd_store_keys()) {
         const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
         if (key->name == name && count < MAX_HELD)
             ret[count++] = key;
@@ -286,8 +285,7 @@ static void check_leases(int name)
         if (!lease || lease->revoked || c->dead)
             continue;
         int64_t lasts = (int64_t)((double)lease->ends_at / s.server.rate) + MS;
-        DLK_LIST_FOR(it, &c->names[name]->grants)
-        {
+        DLK_LIST_FOR (it, &c->names[name]->grants) {
             const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
             if (!dlk_grant_lives(grant) ||
                 true_time(c, dlk_lease_end(&grant->lease)) <= lasts)
@@ -310,8 +308,7 @@ void etcd_watchdog(int name)
 
 void etcd_check_rest(void)
 {
-    DLK_LIST_FOR(it, etcd_store_keys())
-    {
+    DLK_LIST_FOR (it, etcd_store_keys()) {
         const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
         if (!is_fence(&key->key)) /* that goes with its lease */
             violated(ALL_NAMES, "the key of revision %lld is left behind",

@@ -76,8 +76,7 @@ bool etcd_span_has(const etcd_span *span, const dlk_bytes *key)
 
 static etcd_key *find(const etcd_span *span)
 {
-    DLK_LIST_FOR(it, &store.keys)
-    {
+    DLK_LIST_FOR (it, &store.keys) {
         etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
         if (etcd_span_has(span, &key->key))
             return key;
@@ -256,8 +255,7 @@ static bool holds(const json_t *compare)
     bool fine = true, some = false;
     int64_t wanted = dlk_json_int(compare, targets[target][1]);
     (void)etcd_span_read(compare, &span);
-    DLK_LIST_FOR(it, &store.keys)
-    {
+    DLK_LIST_FOR (it, &store.keys) {
         const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
         if (!etcd_span_has(&span, &key->key))
             continue;
@@ -356,8 +354,7 @@ void etcd_store_end_lease(int64_t lease)
 {
     int64_t revision = store.revision + 1;
     bool some = false;
-    DLK_LIST_FOR(it, &store.keys)
-    {
+    DLK_LIST_FOR (it, &store.keys) {
         etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
         if (key->lease != lease)
             continue;
@@ -373,8 +370,7 @@ void etcd_store_end_lease(int64_t lease)
 void etcd_store_compact(void)
 {
     store.compacted = store.revision;
-    DLK_LIST_FOR(it, &store.history)
-    {
+    DLK_LIST_FOR (it, &store.history) {
         change *one = DLK_LIST_ITEM(it, change, link);
         if (one->revision < store.compacted)
             forget(one);
@@ -411,8 +407,8 @@ void etcd_store_begin(void)
 
 void etcd_store_end(void)
 {
-    DLK_LIST_FOR(it, &store.keys)
-    free_key(DLK_LIST_ITEM(it, etcd_key, link));
-    DLK_LIST_FOR(it, &store.history)
-    forget(DLK_LIST_ITEM(it, change, link));
+    DLK_LIST_FOR (it, &store.keys)
+        free_key(DLK_LIST_ITEM(it, etcd_key, link));
+    DLK_LIST_FOR (it, &store.history)
+        forget(DLK_LIST_ITEM(it, change, link));
 }

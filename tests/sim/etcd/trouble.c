@@ -92,8 +92,7 @@ static void lost_everywhere(void)
 static bool revoke(const client *c)
 {
     bool done = false;
-    DLK_LIST_FOR(it, &etcd_all.leases)
-    {
+    DLK_LIST_FOR (it, &etcd_all.leases) {
         etcd_lease *lease = DLK_LIST_ITEM(it, etcd_lease, link);
         if (lease->over || lease->client != c->index ||
             lease->generation != c->generation)
@@ -111,8 +110,7 @@ static bool delete_one(dlk_rand *dice, int name)
 {
     const etcd_key *found[MAX_HELD];
     int count = 0;
-    DLK_LIST_FOR(it, etcd_store_keys())
-    {
+    DLK_LIST_FOR (it, etcd_store_keys()) {
         const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
         if (key->name == name && count < MAX_HELD)
             found[count++] = key;

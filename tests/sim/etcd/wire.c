@@ -198,16 +198,15 @@ static void let_go(etcd_packet *p)
 
 static void end_all(dlk_etcd_wire *w, const client *c)
 {
-    DLK_LIST_FOR(it, &etcd_limbo)
-    {
+    DLK_LIST_FOR (it, &etcd_limbo) {
         etcd_packet *p = DLK_LIST_ITEM(it, etcd_packet, all);
         if (!p->call || !is_of(p, c))
             continue;
         put(w, p->call, CURLE_ABORTED_BY_CALLBACK);
         let_go(p);
     }
-    DLK_LIST_FOR(it, &w->outbox)
-    put(w, DLK_LIST_ITEM(it, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
+    DLK_LIST_FOR (it, &w->outbox)
+        put(w, DLK_LIST_ITEM(it, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
 }
 
 void dlk_etcd_wire_go(dlk_etcd_wire *w, dlk_etcd_way *way)
@@ -229,8 +228,7 @@ void dlk_etcd_wire_go(dlk_etcd_wire *w, dlk_etcd_way *way)
 
 void dlk_etcd_wire_drop(dlk_etcd_wire *w, dlk_etcd_call *call)
 {
-    DLK_LIST_FOR(it, &etcd_limbo)
-    {
+    DLK_LIST_FOR (it, &etcd_limbo) {
         etcd_packet *p = DLK_LIST_ITEM(it, etcd_packet, all);
         if (p->call == call)
             let_go(p);
@@ -317,8 +315,7 @@ void etcd_wires_begin(void)
 
 static void cut_some(const client *c, bool watches_only)
 {
-    DLK_LIST_FOR(it, &etcd_limbo)
-    {
+    DLK_LIST_FOR (it, &etcd_limbo) {
         etcd_packet *p = DLK_LIST_ITEM(it, etcd_packet, all);
         if (!p->call || !is_of(p, c) || (watches_only && !p->watch))
             continue;
@@ -354,8 +351,7 @@ bool etcd_is_quiet(const client *c)
 
 bool etcd_hears(const client *c)
 {
-    DLK_LIST_FOR(it, &etcd_limbo)
-    {
+    DLK_LIST_FOR (it, &etcd_limbo) {
         const etcd_packet *p = DLK_LIST_ITEM(it, etcd_packet, all);
         if (p->watch && p->deaf && p->call && is_of(p, c))
             return false;
@@ -366,8 +362,7 @@ bool etcd_hears(const client *c)
 /* The kernel closes what the process had; its lease lives on for a while. */
 void etcd_died(client *c)
 {
-    DLK_LIST_FOR(it, &etcd_limbo)
-    {
+    DLK_LIST_FOR (it, &etcd_limbo) {
         etcd_packet *p = DLK_LIST_ITEM(it, etcd_packet, all);
         if (!p->call || !is_of(p, c))
             continue;
@@ -380,8 +375,7 @@ void etcd_died(client *c)
 bool etcd_spurious(client *c, int name)
 {
     (void)name;
-    DLK_LIST_FOR(it, &etcd_limbo)
-    {
+    DLK_LIST_FOR (it, &etcd_limbo) {
         etcd_packet *p = DLK_LIST_ITEM(it, etcd_packet, all);
         if (!p->armed || p->deaf || !p->call || !is_of(p, c))
             continue;

@@ -55,8 +55,8 @@ typedef struct model {
     int64_t (*publish)(void *world, const dlk_arg *channel, const dlk_arg *text);
     int64_t (*listeners)(void *world, const dlk_arg *channel);
     void *world;
-    const dlk_arg
-        *given; /* the keys that the running script was given; none: any will do */
+    /* the keys that the running script was given; none: any will do */
+    const dlk_arg *given;
     size_t given_count;
 } model;
 

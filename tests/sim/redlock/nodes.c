@@ -247,8 +247,7 @@ static void process(dlk_backend *base, int64_t now)
 static int64_t earliest_deadline(const conn *c)
 {
     int64_t first = DLK_NEVER;
-    DLK_LIST_FOR(it, &c->pending)
-    {
+    DLK_LIST_FOR (it, &c->pending) {
         const dlk_ask *one = DLK_LIST_ITEM(it, dlk_ask, link);
         first = one->deadline < first ? one->deadline : first;
     }

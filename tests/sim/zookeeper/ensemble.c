@@ -211,8 +211,7 @@ bool zk_delete(const char *path)
 
 zk_session *zk_session_find(int64_t id)
 {
-    DLK_LIST_FOR(it, &zk_ens.sessions)
-    {
+    DLK_LIST_FOR (it, &zk_ens.sessions) {
         zk_session *session = DLK_LIST_ITEM(it, zk_session, link);
         if (session->id == id)
             return session;
@@ -257,8 +256,7 @@ static bool is_over(const zk_session *session)
 
 static void end_sessions(void)
 {
-    DLK_LIST_FOR(it, &zk_ens.sessions)
-    {
+    DLK_LIST_FOR (it, &zk_ens.sessions) {
         zk_session *session = DLK_LIST_ITEM(it, zk_session, link);
         if (!session->over && is_over(session))
             zk_session_end(session);
@@ -271,8 +269,7 @@ static void report_sessions(int index)
     if (!zk_reaches_leader(index) || zk_stands_still(index) ||
         s.now < zk_ens.servers[index].down_until)
         return;
-    DLK_LIST_FOR(it, &zk_ens.sessions)
-    {
+    DLK_LIST_FOR (it, &zk_ens.sessions) {
         zk_session *session = DLK_LIST_ITEM(it, zk_session, link);
         if (session->touched & bit)
             session->heard = s.now;
@@ -294,8 +291,7 @@ void zk_touch(zk_session *session, int index)
 static void sweep_containers(void)
 {
     const zk_tree *tree = zk_leader_tree();
-    DLK_LIST_FOR(it, &tree->nodes)
-    {
+    DLK_LIST_FOR (it, &tree->nodes) {
         const zk_node *node = DLK_LIST_ITEM(it, zk_node, link);
         if (!node->container || node->made == 0 || zk_tree_count(tree, node->path) > 0 ||
             !chance(&s.rand, 50))

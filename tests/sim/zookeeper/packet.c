@@ -56,8 +56,7 @@ void zk_packet_travel(zk_packet *p, zk_way way, int64_t at, void (*next)(event *
 /* Nothing overtakes on one connection, whatever delays it. */
 bool zk_packet_stays_behind(zk_packet *p)
 {
-    DLK_LIST_FOR(it, &zk_net.limbo)
-    {
+    DLK_LIST_FOR (it, &zk_net.limbo) {
         const zk_packet *other = DLK_LIST_ITEM(it, zk_packet, all);
         if (other == p)
             return false;
@@ -135,8 +134,7 @@ void zk_packet_strike_on_way(zk_packet *of, int64_t until)
 
 zk_watch *zk_watch_find(const dlk_list *in, const char *path, bool of_children)
 {
-    DLK_LIST_FOR(it, in)
-    {
+    DLK_LIST_FOR (it, in) {
         zk_watch *watch = DLK_LIST_ITEM(it, zk_watch, link);
         if (watch->of_children == of_children && strcmp(watch->path, path) == 0)
             return watch;

@@ -9,8 +9,8 @@ typedef enum zk_way { WAY_THERE, WAY_ON, WAY_BACK } zk_way;
 typedef enum zk_where { ON_WAY, BEFORE, BEHIND, ON_WAY_BACK } zk_where;
 
 typedef struct zk_packet {
-    dlk_list
-        all; /* in zk_net.limbo; those that travel the same way in the order of sending */
+    /* in zk_net.limbo; those that travel the same way in the order of sending */
+    dlk_list all;
     dlk_list lane; /* in a wire's unsent or pipeline */
     event event;
     dlk_zk_wire *wire;

@@ -121,10 +121,10 @@ static int by_place(const void *a, const void *b)
 static int line_of(int name, contender ret[MAX_HELD])
 {
     int count = 0, kept = 0;
-    DLK_LIST_FOR(it, &zk_leader_tree()->nodes)
-    if (count < MAX_HELD &&
-        stands_in_line(DLK_LIST_ITEM(it, zk_node, link), name, &ret[count]))
-        count++;
+    DLK_LIST_FOR (it, &zk_leader_tree()->nodes)
+        if (count < MAX_HELD &&
+            stands_in_line(DLK_LIST_ITEM(it, zk_node, link), name, &ret[count]))
+            count++;
     qsort(ret, (size_t)count, sizeof(*ret), by_place);
     for (int i = 0; i < count; i++)
         if (kept == 0 || ret[i].place != ret[kept - 1].place)
@@ -227,8 +227,7 @@ static bool is_side_of(const zk_node *node, const zk_node *other)
 static void mark_side(zk_node *node)
 {
     node->token = 0;
-    DLK_LIST_FOR(it, &zk_leader_tree()->nodes)
-    {
+    DLK_LIST_FOR (it, &zk_leader_tree()->nodes) {
         const zk_node *other = DLK_LIST_ITEM(it, zk_node, link);
         if (!is_side_of(node, other))
             continue;
@@ -251,8 +250,7 @@ void zk_rules_made(zk_node *node, bool numbered)
     else if (sscanf(node->data, "%8x-0000-4000-8000-%12x:%llu", &index, &generation,
                     &number) == 3)
         node->number = number;
-    DLK_LIST_FOR(it, &zk_leader_tree()->nodes)
-    {
+    DLK_LIST_FOR (it, &zk_leader_tree()->nodes) {
         const zk_node *other = DLK_LIST_ITEM(it, zk_node, link);
         if (other != node && node->number && !node->side && !other->side &&
             other->number == node->number && other->owner == node->owner &&
@@ -302,8 +300,7 @@ static bool is_known(const client *c, int name, const zk_node *node)
 static void check_orphans(int name)
 {
     const zk_node *orphan = NULL;
-    DLK_LIST_FOR(it, &zk_leader_tree()->nodes)
-    {
+    DLK_LIST_FOR (it, &zk_leader_tree()->nodes) {
         const zk_node *node = DLK_LIST_ITEM(it, zk_node, link);
         int index = node->owner ? zk_wires_client(node->owner) : NOBODY;
         if (index == NOBODY || zk_rules_name_of(node->path) != name)
@@ -340,8 +337,7 @@ static void check_heard(int name)
 
 bool zk_attends(int name)
 {
-    DLK_LIST_FOR(it, &zk_leader_tree()->nodes)
-    {
+    DLK_LIST_FOR (it, &zk_leader_tree()->nodes) {
         const zk_node *node = DLK_LIST_ITEM(it, zk_node, link);
         if (!node->owner || zk_rules_name_of(node->path) != name)
             continue;
@@ -360,8 +356,7 @@ void zk_watchdog(int name)
 
 void zk_check_rest(void)
 {
-    DLK_LIST_FOR(it, &zk_leader_tree()->nodes)
-    {
+    DLK_LIST_FOR (it, &zk_leader_tree()->nodes) {
         const zk_node *node = DLK_LIST_ITEM(it, zk_node, link);
         if (node->owner)
             violated(ALL_NAMES, "the node %s is left behind", node->path);

@@ -52,8 +52,7 @@ static void send_watch(dlk_zk_wire *w, const char *path, bool of_children, bool 
 
 void zk_wires_fire(int index, const char *path, bool of_children, bool gone)
 {
-    DLK_LIST_FOR(it, &zk_net.wires)
-    {
+    DLK_LIST_FOR (it, &zk_net.wires) {
         dlk_zk_wire *w = DLK_LIST_ITEM(it, dlk_zk_wire, all);
         if (!w->up || w->server != index ||
             !zk_watch_remove(&w->armed, path, of_children))
@@ -68,8 +67,7 @@ void zk_wires_fire(int index, const char *path, bool of_children, bool gone)
 void zk_serve_set_watches(dlk_zk_wire *w)
 {
     const zk_tree *tree = &zk_server_at(w->server)->tree;
-    DLK_LIST_FOR(it, &w->watches)
-    {
+    DLK_LIST_FOR (it, &w->watches) {
         const zk_watch *watch = DLK_LIST_ITEM(it, zk_watch, link);
         const zk_node *node = zk_tree_find(tree, watch->path);
         int64_t changed = node ? watch->of_children ? node->pzxid : node->mzxid : 0;
@@ -150,8 +148,7 @@ static void pump(dlk_zk_wire *w)
 
 void zk_wires_pump(int index)
 {
-    DLK_LIST_FOR(it, &zk_net.wires)
-    {
+    DLK_LIST_FOR (it, &zk_net.wires) {
         dlk_zk_wire *w = DLK_LIST_ITEM(it, dlk_zk_wire, all);
         if (w->up && w->server == index)
             pump(w);

@@ -23,8 +23,7 @@ void zk_effect_free(zk_effect *effect)
 
 static zk_node *find(const zk_tree *tree, const char *path, size_t size)
 {
-    DLK_LIST_FOR(it, &tree->nodes)
-    {
+    DLK_LIST_FOR (it, &tree->nodes) {
         zk_node *node = DLK_LIST_ITEM(it, zk_node, link);
         if (strncmp(node->path, path, size) == 0 && node->path[size] == '\0')
             return node;
@@ -58,8 +57,8 @@ bool zk_tree_is_child(const zk_node *node, const char *parent)
 int32_t zk_tree_count(const zk_tree *tree, const char *parent)
 {
     int32_t count = 0;
-    DLK_LIST_FOR(it, &tree->nodes)
-    count += zk_tree_is_child(DLK_LIST_ITEM(it, zk_node, link), parent);
+    DLK_LIST_FOR (it, &tree->nodes)
+        count += zk_tree_is_child(DLK_LIST_ITEM(it, zk_node, link), parent);
     return count;
 }
 
@@ -133,8 +132,7 @@ static void set(zk_tree *tree, zk_node *node, const zk_txn *txn)
 
 static void end_session(zk_tree *tree, const zk_txn *txn)
 {
-    DLK_LIST_FOR(it, &tree->nodes)
-    {
+    DLK_LIST_FOR (it, &tree->nodes) {
         zk_node *node = DLK_LIST_ITEM(it, zk_node, link);
         if (node->owner == txn->owner)
             delete_node(tree, node, txn->zxid);
@@ -169,8 +167,7 @@ typedef struct gathered {
 
 static void gather(const zk_tree *tree, const char *parent, gathered *all)
 {
-    DLK_LIST_FOR(it, &tree->nodes)
-    {
+    DLK_LIST_FOR (it, &tree->nodes) {
         const zk_node *node = DLK_LIST_ITEM(it, zk_node, link);
         if (!zk_tree_is_child(node, parent))
             continue;

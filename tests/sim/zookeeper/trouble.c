@@ -13,8 +13,7 @@
 /* What the rules know of a node isn't the servers', and moves with the lead. */
 static void move_marks(const zk_tree *from, const zk_tree *to)
 {
-    DLK_LIST_FOR(it, &to->nodes)
-    {
+    DLK_LIST_FOR (it, &to->nodes) {
         zk_node *node = DLK_LIST_ITEM(it, zk_node, link);
         const zk_node *before = zk_tree_find(from, node->path);
         node->number = before->number;
@@ -31,8 +30,8 @@ static void run_election(event *e)
         move_marks(&zk_ens.servers[old].tree, &zk_ens.servers[next].tree);
     zk_ens.leader = zk_ens.latest = next;
     zk_ens.zxid = ((zk_ens.zxid >> 32) + 1) << 32;
-    DLK_LIST_FOR(it, &zk_ens.sessions)
-    DLK_LIST_ITEM(it, zk_session, link)->heard = s.now;
+    DLK_LIST_FOR (it, &zk_ens.sessions)
+        DLK_LIST_ITEM(it, zk_session, link)->heard = s.now;
     tell(SERVER, ALL_NAMES, "server %d leads", next);
 }
 
@@ -136,8 +135,7 @@ static bool expire(const client *c)
     bool done = false;
     for (int n = 0; n < s.config.names; n++)
         state_lost(n, 0);
-    DLK_LIST_FOR(it, &zk_ens.sessions)
-    {
+    DLK_LIST_FOR (it, &zk_ens.sessions) {
         zk_session *session = DLK_LIST_ITEM(it, zk_session, link);
         if (session->over || session->client != c->index ||
             session->generation != c->generation)
@@ -168,8 +166,7 @@ static bool break_one(dlk_rand *dice, int name)
     const zk_tree *tree = zk_leader_tree();
     const char *found[MAX_HELD];
     int count = 0;
-    DLK_LIST_FOR(it, &tree->nodes)
-    {
+    DLK_LIST_FOR (it, &tree->nodes) {
         const zk_node *node = DLK_LIST_ITEM(it, zk_node, link);
         if (count < MAX_HELD && may_break(node, name))
             found[count++] = node->path;

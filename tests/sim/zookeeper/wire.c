@@ -11,8 +11,7 @@
 
 static dlk_zk_wire *wire_of(const client *c)
 {
-    DLK_LIST_FOR(it, &zk_net.wires)
-    {
+    DLK_LIST_FOR (it, &zk_net.wires) {
         dlk_zk_wire *w = DLK_LIST_ITEM(it, dlk_zk_wire, all);
         if (w->owner == c && zk_wire_lives(w))
             return w;
@@ -49,8 +48,7 @@ static void put_answer(dlk_zk_wire *w, dlk_zk_call *call, zk_effect *effect)
 /* No answer will come any more. */
 static void bring_back(dlk_zk_wire *w, dlk_zk_end end)
 {
-    DLK_LIST_FOR(it, &zk_net.limbo)
-    {
+    DLK_LIST_FOR (it, &zk_net.limbo) {
         zk_packet *p = DLK_LIST_ITEM(it, zk_packet, all);
         if (p->wire == w)
             p->call = NULL;
@@ -328,8 +326,7 @@ const dlk_zk_wire_type dlk_zk_library = {
 
 void zk_wires_cut(int index, const char *why)
 {
-    DLK_LIST_FOR(it, &zk_net.wires)
-    {
+    DLK_LIST_FOR (it, &zk_net.wires) {
         dlk_zk_wire *w = DLK_LIST_ITEM(it, dlk_zk_wire, all);
         if (w->server == index)
             zk_wire_cut(w, why);
@@ -338,8 +335,7 @@ void zk_wires_cut(int index, const char *why)
 
 void zk_wires_expel(int index, int64_t session)
 {
-    DLK_LIST_FOR(it, &zk_net.wires)
-    {
+    DLK_LIST_FOR (it, &zk_net.wires) {
         dlk_zk_wire *w = DLK_LIST_ITEM(it, dlk_zk_wire, all);
         if (w->server == index && w->session == session)
             zk_wire_cut(w, "its session is over");
@@ -348,8 +344,7 @@ void zk_wires_expel(int index, int64_t session)
 
 void zk_wires_drop_forwarded(int index)
 {
-    DLK_LIST_FOR(it, &zk_net.limbo)
-    {
+    DLK_LIST_FOR (it, &zk_net.limbo) {
         zk_packet *p = DLK_LIST_ITEM(it, zk_packet, all);
         if (p->way == WAY_ON && p->server == index && p->event.timer.place)
             zk_packet_drop(p);
@@ -386,8 +381,7 @@ bool zk_is_well(const client *c)
 
 int zk_wires_client(int64_t session)
 {
-    DLK_LIST_FOR(it, &zk_net.wires)
-    {
+    DLK_LIST_FOR (it, &zk_net.wires) {
         const dlk_zk_wire *w = DLK_LIST_ITEM(it, dlk_zk_wire, all);
         if (w->session == session && session && zk_wire_lives(w))
             return w->owner->index;
@@ -398,8 +392,7 @@ int zk_wires_client(int64_t session)
 /* The kernel closes what the process had; its session lives on for a while. */
 void zk_died(client *c)
 {
-    DLK_LIST_FOR(it, &zk_net.wires)
-    {
+    DLK_LIST_FOR (it, &zk_net.wires) {
         dlk_zk_wire *w = DLK_LIST_ITEM(it, dlk_zk_wire, all);
         if (w->owner == c && w->generation == c->generation)
             zk_wire_cut(w, "its process is dead");
@@ -427,8 +420,7 @@ bool zk_spurious(client *c, int name)
 /* What the library does by itself. */
 void zk_wires_tick(void)
 {
-    DLK_LIST_FOR(it, &zk_net.wires)
-    {
+    DLK_LIST_FOR (it, &zk_net.wires) {
         dlk_zk_wire *w = DLK_LIST_ITEM(it, dlk_zk_wire, all);
         if (!w->up || !zk_wire_lives(w) || client_stopped(w->owner))
             continue;
