@@ -193,7 +193,8 @@ ROW(P8, a_threads_end,
     }
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(world_try("L"), DLOCK_OK);
+    /* Where there is a line, the places of those who were refused may just be on their way out. */
+    AWAIT(world_try("L") == DLOCK_OK);
 }
 
 /* ---- Renewal and validity ---- */
