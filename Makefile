@@ -5,19 +5,21 @@
 #   make install PREFIX=/opt/dlock   DESTDIR=/tmp/stage make install
 
 BUILD ?= build
-PREFIX ?=
+PREFIX ?= /usr/local
 HOURS ?= 1
 SEED ?= 1
-CONFIGURE = meson setup --buildtype=debugoptimized $(prefix)
-prefix = $(if $(PREFIX),--prefix=$(abspath $(PREFIX)))
+CONFIGURE = meson setup --buildtype=debugoptimized
+RELEASE = $(BUILD)-release
+prefix = --prefix=$(abspath $(PREFIX))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test proof soak coverage mutants bench check install clean
+.PHONY: help build demo test test-more test-all proof soak coverage mutants bench check install clean
 
 help:
 	@echo 'make demo      eight processes, one lock, two of them killed: watch it being handed on'
-	@echo 'make test      gcc, clang, sanitizers, install, symbols and ABI: the whole suite;'
-	@echo '               IN_TURN=1: one build after the other, for a machine with little to spare'
+	@echo 'make test      the whole suite once, with gcc: servers, bindings, peers, install, ABI'
+	@echo 'make test-all  the same, and then test-more: clang, the sanitizers, bugs put back. For both,'
+	@echo '               IN_TURN=1: nothing is built beside tests, for a machine with little to spare'
 	@echo 'make bench     ratios against Redisson, redis-py, redsync, redislock, rueidislock, Curator,'
 	@echo '               go-zookeeper, kazoo, raw Redis and ZooKeeper, flock(2), a futex ring, a mutex;'
 	@echo '               ONLY=part of a name, QUICK=1'
@@ -34,23 +36,34 @@ help:
 	@echo 'make install   into PREFIX (/usr/local), below DESTDIR if that is set'
 	@echo 'make clean     remove the build folders $(BUILD) and $(BUILD)-*'
 
-# The plain build: all of it, or what is named. Tests and benchmarks have folders of their own.
-define build
+# To work on: everything, with what debuggers need. Tests and benchmarks have folders of their own.
+build:
 	@tools/setup demo
 	@test -f $(BUILD)/build.ninja || $(CONFIGURE) $(BUILD)
-	@ninja -C $(BUILD) --quiet $(1)
+	@ninja -C $(BUILD) --quiet
+
+# To use: the library and the command, or what is named of that.
+define release
+	@tools/setup demo
+	@test -f $(RELEASE)/build.ninja || meson setup --buildtype=release $(prefix) \
+	    -Dtests=disabled -Dexamples=disabled -Dbench=disabled $(RELEASE) >/dev/null
+	@ninja -C $(RELEASE) --quiet $(1)
 endef
 
-build:
-	$(call build)
-
 demo:
-	$(call build,tools/dlock-demo)
-	@$(BUILD)/tools/dlock-demo
+	$(call release,tools/dlock-demo)
+	@$(RELEASE)/tools/dlock-demo
 
 test:
 	@tools/setup test
 	@tools/test --build $(BUILD) $(if $(IN_TURN),--in-turn)
+
+test-more:
+	@tools/setup test
+	@tools/test --build $(BUILD) --more $(if $(IN_TURN),--in-turn)
+
+test-all: test
+	@$(MAKE) --no-print-directory test-more
 
 bench:
 	@tools/setup bench
@@ -84,9 +97,9 @@ check:
 	@tools/check --build $(BUILD)
 
 install:
-	$(call build)
-	$(if $(PREFIX),@meson configure $(BUILD) $(prefix))
-	@meson install -C $(BUILD)
+	$(call release)
+	@meson configure $(RELEASE) $(prefix)
+	@meson install -C $(RELEASE)
 
 clean:
 	rm -rf -- $(BUILD) $(BUILD)-*
