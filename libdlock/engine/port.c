@@ -179,27 +179,16 @@ static void free_name(void *world, dlk_name *name)
 /* What the server sees of a name: handles of one client that use it at a time must agree on it. */
 static uint64_t agreed_of(const dlk_settings *settings)
 {
-    static const dlk_key_id seen[] = {
-        DLK_KEY_LOCK_FAIR,
-        DLK_KEY_LOCK_PERMITS,
-        DLK_KEY_REDIS_LAYOUT,
-        DLK_KEY_REDIS_TIMESTAMP_FORMAT,
-        DLK_KEY_REDIS_RUEIDIS_MAJORITY,
-        DLK_KEY_REDIS_RUEIDIS_PREFIX,
-        DLK_KEY_REDIS_SEMAPHORE,
-        DLK_KEY_REDIS_WAIT_REPLICAS,
-        DLK_KEY_ZOOKEEPER_LAYOUT,
-        DLK_KEY_ZOOKEEPER_NODE,
-        DLK_KEY_ZOOKEEPER_ELECTION,
-    };
     uint64_t hash = DLK_HASH_BEGIN;
-    for (size_t i = 0; i < sizeof(seen) / sizeof(*seen); i++) {
+    for (dlk_key_id id = 0; id < DLK_KEY_COUNT; id++) {
         int64_t number = 0;
         const char *text = "";
-        if (dlk_settings_spec(seen[i])->type == DLK_TYPE_TEXT)
-            text = dlk_settings_text(settings, seen[i]);
+        if (!dlk_settings_spec(id)->shapes)
+            continue;
+        if (dlk_settings_spec(id)->type == DLK_TYPE_TEXT)
+            text = dlk_settings_text(settings, id);
         else
-            number = dlk_settings_int(settings, seen[i]);
+            number = dlk_settings_int(settings, id);
         hash = dlk_hash(dlk_hash(hash, &number, sizeof(number)), text, strlen(text) + 1);
     }
     return hash;

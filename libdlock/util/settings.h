@@ -128,6 +128,7 @@ typedef struct dlk_key_spec {
     int64_t min, max;          /* int: range; text: max is the length, 0 = any */
     bool zero;                 /* int: 0 is fine too */
     bool printable;            /* text: ASCII from space to tilde */
+    bool shapes;               /* the lock: what the service sees of it depends on this */
     const char *range_shown;   /* as default_shown */
     /* enum: the words; octal: the modes that are allowed */
     const char *words[DLK_KEY_WORDS];

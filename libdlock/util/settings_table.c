@@ -46,14 +46,14 @@ static const dlk_key_spec table[DLK_KEY_COUNT] = {
              "(async; failures are counted and logged).",
          V01},
     [DLK_KEY_LOCK_FAIR] =
-        {"lock.fair", DLK_TYPE_BOOL, DLK_SCOPE_LOCK, .backends = "all",
+        {"lock.fair", DLK_TYPE_BOOL, DLK_SCOPE_LOCK, .shapes = true, .backends = "all",
          .doc =
              "First come, first served. mem, file, zookeeper and etcd always are; redis "
              "with layout redisson when asked; elsewhere true is DLOCK_ENOTSUP.",
          V01},
     [DLK_KEY_LOCK_PERMITS] =
-        {"lock.permits", DLK_TYPE_INT, DLK_SCOPE_LOCK, .min = 1, .max = INT_MAX_,
-         .zero = true, .default_shown = "0 = must exist",
+        {"lock.permits", DLK_TYPE_INT, DLK_SCOPE_LOCK, .shapes = true, .min = 1,
+         .max = INT_MAX_, .zero = true, .default_shown = "0 = must exist",
          .backends = "those with semaphores",
          .doc = "The size of a semaphore, which the first acquire makes. 0 "
                 "takes it as it is.",
@@ -204,7 +204,7 @@ static const dlk_key_spec table[DLK_KEY_COUNT] = {
          .doc = "The number of the database; the URI's path in redis:// and rediss://.",
          V01},
     [DLK_KEY_REDIS_LAYOUT] =
-        {"redis.layout", DLK_TYPE_ENUM, DLK_SCOPE_LOCK,
+        {"redis.layout", DLK_TYPE_ENUM, DLK_SCOPE_LOCK, .shapes = true,
          .words = {"redisson", "string", "timestamp", "rueidis"},
          .backends = "redis (redlock: string)",
          .doc = "Whose keys and scripts we share: Redisson's, SET NX PX with "
@@ -242,7 +242,7 @@ static const dlk_key_spec table[DLK_KEY_COUNT] = {
              "lease.",
          V01},
     [DLK_KEY_REDIS_SEMAPHORE] = {"redis.semaphore", DLK_TYPE_ENUM, DLK_SCOPE_LOCK,
-                                 .words = {"expirable", "plain"},
+                                 .shapes = true, .words = {"expirable", "plain"},
                                  .backends = "redis (redisson)",
                                  .doc = "Which of Redisson's semaphores: "
                                         "RPermitExpirableSemaphore, or RSemaphore, where "
@@ -253,20 +253,23 @@ static const dlk_key_spec table[DLK_KEY_COUNT] = {
          .backends = "redis (fair)",
          .doc = "After how long a silent waiter loses its place in the line.", V01},
     [DLK_KEY_REDIS_WAIT_REPLICAS] =
-        {"redis.wait_replicas", DLK_TYPE_INT, DLK_SCOPE_LOCK, .max = 16,
+        {"redis.wait_replicas", DLK_TYPE_INT, DLK_SCOPE_LOCK, .shapes = true, .max = 16,
          .backends = "redis, redis+sentinel, redis+cluster",
          .doc = "How many replicas must have a grant before it counts.", V01},
     [DLK_KEY_REDIS_TIMESTAMP_FORMAT] = {"redis.timestamp_format", DLK_TYPE_ENUM,
-                                        DLK_SCOPE_LOCK, .words = {"ms", "s"},
+                                        DLK_SCOPE_LOCK, .shapes = true,
+                                        .words = {"ms", "s"},
                                         .backends = "redis (timestamp)",
                                         .doc = "The unit of the time stamps.", V01},
     [DLK_KEY_REDIS_RUEIDIS_MAJORITY] = {"redis.rueidis_majority", DLK_TYPE_INT,
-                                        DLK_SCOPE_LOCK, .number = 2, .min = 1, .max = 16,
+                                        DLK_SCOPE_LOCK, .shapes = true, .number = 2,
+                                        .min = 1, .max = 16,
                                         .backends = "redis (rueidis)",
                                         .doc = "KeyMajority, as the others have it.",
                                         V01},
     [DLK_KEY_REDIS_RUEIDIS_PREFIX] = {"redis.rueidis_prefix", DLK_TYPE_TEXT,
-                                      DLK_SCOPE_LOCK, .text = "rueidislock", .max = 512,
+                                      DLK_SCOPE_LOCK, .shapes = true,
+                                      .text = "rueidislock", .max = 512,
                                       .backends = "redis (rueidis)",
                                       .doc = "KeyPrefix, as the others have it.", V01},
 
@@ -277,7 +280,7 @@ static const dlk_key_spec table[DLK_KEY_COUNT] = {
          V01},
 
     [DLK_KEY_ZOOKEEPER_LAYOUT] =
-        {"zookeeper.layout", DLK_TYPE_ENUM, DLK_SCOPE_LOCK,
+        {"zookeeper.layout", DLK_TYPE_ENUM, DLK_SCOPE_LOCK, .shapes = true,
          .words = {"curator", "kazoo", "bridge", "exclusive", "pattern"},
          .backends = "zookeeper",
          .doc =
@@ -285,14 +288,15 @@ static const dlk_key_spec table[DLK_KEY_COUNT] = {
              "or those of zookeeper.node.",
          V01},
     [DLK_KEY_ZOOKEEPER_NODE] = {"zookeeper.node", DLK_TYPE_TEXT, DLK_SCOPE_LOCK,
-                                .max = 1024, .range_shown = "has {name}, ends with {seq}",
+                                .shapes = true, .max = 1024,
+                                .range_shown = "has {name}, ends with {seq}",
                                 .backends = "zookeeper (pattern)",
                                 .doc = "The node's path below the chroot, in which "
                                        "{name}, {session}, {uuid}, {side} "
                                        "(W or R) and {seq} stand for what they say.",
                                 V01},
     [DLK_KEY_ZOOKEEPER_ELECTION] = {"zookeeper.election", DLK_TYPE_ENUM, DLK_SCOPE_LOCK,
-                                    .words = {"latch", "selector"},
+                                    .shapes = true, .words = {"latch", "selector"},
                                     .backends = "zookeeper",
                                     .doc = "Which of Curator's elections.", V01},
     [DLK_KEY_ZOOKEEPER_ACL] = {"zookeeper.acl", DLK_TYPE_ENUM,
