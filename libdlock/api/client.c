@@ -3,6 +3,7 @@
 #include "api/handles.h"
 #include "backends/registry.h"
 #include "util/clock.h"
+#include "util/kind.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -241,10 +242,9 @@ static bool has_kind(const dlock_client *client, dlock_kind kind)
 
 static void add_kinds(dlock_info *info, const dlock_client *client)
 {
-    static const char *const kinds[] = {"",      "mutex",     "read",
-                                        "write", "semaphore", "election"};
-    for (int i = DLOCK_MUTEX; i <= DLOCK_ELECTION; i++)
-        dlk_info_add_int(info, has_kind(client, (dlock_kind)i), "kinds.%s", kinds[i]);
+    for (int i = DLOCK_MUTEX; i < DLK_KIND_COUNT; i++)
+        dlk_info_add_int(info, has_kind(client, (dlock_kind)i), "kinds.%s",
+                         dlk_kind_of(i)->name);
 }
 
 dlock_err dlock_client_features(const dlock_client *client, dlock_info **ret_info,

@@ -2,6 +2,7 @@
 #include "api/conf.h"
 #include "api/multi.h"
 #include "util/clock.h"
+#include "util/kind.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,14 +14,13 @@
 
 static dlock_err check_kind(const dlk_engine *engine, dlock_kind kind, dlock_error **err)
 {
-    static const char *const kinds[] = {"",      "mutex",     "read",
-                                        "write", "semaphore", "election"};
-    if ((int)kind < DLOCK_MUTEX || (int)kind > DLOCK_ELECTION)
+    const dlk_kind_traits *known = dlk_kind_of((int)kind);
+    if (!known)
         return dlk_error_set(err, DLOCK_EINVAL, "%d is no kind of lock", (int)kind);
     const dlk_backend_type *type = engine->backend->type;
     if (!type->traits.kinds[kind])
         return dlk_error_set(err, DLOCK_ENOTSUP, "%s: has no %s locks in this version",
-                             type->schemes[0], kinds[kind]);
+                             type->schemes[0], known->name);
     return DLOCK_OK;
 }
 
@@ -45,12 +45,6 @@ static dlock_err full_name(const dlk_engine *engine, const char *name, char **re
     return DLOCK_OK;
 }
 
-/* Every acquire is an owner of its own. */
-static bool has_no_thread(dlock_kind kind)
-{
-    return kind == DLOCK_SEMAPHORE || kind == DLOCK_ELECTION;
-}
-
 static dlock_err check_settings(const dlk_engine *engine, dlock_kind kind,
                                 const dlk_settings *settings, dlock_error **err)
 {
@@ -60,11 +54,12 @@ static dlock_err check_settings(const dlk_engine *engine, dlock_kind kind,
         return dlk_error_set(err, DLOCK_ENOTSUP,
                              "lock.fair isn't supported by %s: in this version",
                              engine->backend->type->schemes[0]);
-    if (has_no_thread(kind) && dlk_settings_is_set(settings, DLK_KEY_LOCK_OWNER) &&
+    const dlk_kind_traits *known = dlk_kind_of((int)kind);
+    if (known->apart && dlk_settings_is_set(settings, DLK_KEY_LOCK_OWNER) &&
         dlk_settings_int(settings, DLK_KEY_LOCK_OWNER) != DLK_OWNER_NONE)
         return dlk_error_set(err, DLOCK_EINVAL,
                              "lock.owner is always none for semaphores and elections");
-    if (kind == DLOCK_SEMAPHORE &&
+    if (!known->fences &&
         dlk_settings_int(settings, DLK_KEY_CLIENT_REQUIRE) >= DLK_REQUIRE_FENCING)
         return dlk_error_set(err, DLOCK_ENOTSUP,
                              "client.require=%s, but a semaphore can't fence: of its "
@@ -90,7 +85,7 @@ static dlk_terms terms_of(dlock_kind kind, const dlk_settings *settings)
 {
     bool permits = kind == DLOCK_SEMAPHORE;
     return (dlk_terms){
-        .shared = kind == DLOCK_READ,
+        .shared = dlk_kind_of((int)kind)->shared,
         .take = permits ? (int32_t)dlk_settings_int(settings, DLK_KEY_LOCK_TAKE) : 1,
         .ttl_ms = dlk_settings_int(settings, DLK_KEY_LOCK_TTL_MS),
         .max_hold_ms = dlk_settings_int(settings, DLK_KEY_LOCK_MAX_HOLD_MS),
@@ -143,7 +138,7 @@ dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
         dlk_label_unref(lock->terms.label);
     lock->engine = engine;
     lock->owner = (int)dlk_settings_int(settings, DLK_KEY_LOCK_OWNER);
-    if (has_no_thread(kind))
+    if (dlk_kind_of((int)kind)->apart)
         lock->owner = DLK_OWNER_NONE;
     return code;
 }

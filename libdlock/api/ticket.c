@@ -3,9 +3,11 @@
 
 #include "util/error.h"
 #include "util/hash.h"
+#include "util/kind.h"
 #include "util/number.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,8 +115,8 @@ static bool take_apart(const char *text, dlk_ticket *ret)
     if (strncmp(at, "dlock1.", 7) != 0 || !is_whole(text))
         return false;
     at += 7;
-    if (!(part = field(&at, &size)) || !number(part, size, &kind) || kind < DLOCK_MUTEX ||
-        kind > DLOCK_ELECTION)
+    if (!(part = field(&at, &size)) || !number(part, size, &kind) || kind > INT_MAX ||
+        !dlk_kind_of((int)kind))
         return false;
     ret->kind = (dlock_kind)kind;
     if (!(part = field(&at, &size)) ||

@@ -27,6 +27,7 @@
 #include "net/kicks.h"
 #include "util/error.h"
 #include "util/info.h"
+#include "util/kind.h"
 #include "util/list.h"
 #include "util/rand.h"
 #include "util/settings.h"
@@ -99,7 +100,7 @@ typedef struct dlk_traits {
     bool hands_on;      /* grants of some kinds can be exported and imported */
     int margin_percent; /* taken off every lease, of the ttl … */
     int64_t margin_ms;  /* … and as a constant */
-    bool kinds[DLOCK_ELECTION + 1];
+    bool kinds[DLK_KIND_COUNT];
 } dlk_traits;
 
 #define DLK_BACKEND_POLLS 8

@@ -4,6 +4,7 @@
 
 #include "util/error.h"
 #include "util/info.h"
+#include "util/kind.h"
 #include "util/number.h"
 
 #include <stdio.h>
@@ -231,11 +232,11 @@ typedef struct line {
 
 static void tell_rest(dlk_etcd_report *report, const line *seen)
 {
-    static const char *const kinds[] = {"",      "mutex",     "read",
-                                        "write", "semaphore", "election"};
     const dlk_etcd_key *home = report->home;
     dlk_info_add_int(report->info, seen->holders > 0, "held");
-    dlk_info_add_text(report->info, seen->reads ? "read" : kinds[home->kind], "kind");
+    dlk_info_add_text(report->info,
+                      dlk_kind_of(seen->reads ? DLOCK_READ : (int)home->kind)->name,
+                      "kind");
     dlk_info_add_int(report->info, seen->waiters, "waiters");
     if (home->kind == DLOCK_SEMAPHORE) {
         dlk_info_add_int(report->info, home->permits, "permits");

@@ -2,6 +2,7 @@
 #include "backends/local/inner.h"
 
 #include "util/clock.h"
+#include "util/kind.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -79,7 +80,8 @@ void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now)
     dlk_info_add_int(ask->info, seen.held, "held");
     bool election =
         seen.held ? seen.record.kind == DLOCK_ELECTION : ask->key->kind == DLOCK_ELECTION;
-    dlk_info_add_text(ask->info, election ? "election" : "mutex", "kind");
+    dlk_info_add_text(ask->info,
+                      dlk_kind_of(election ? DLOCK_ELECTION : DLOCK_MUTEX)->name, "kind");
     if (seen.held) {
         dlk_info_add_text(ask->info, seen.owner, "holders.0.owner");
         dlk_info_add_int(ask->info, seen.record.token, "holders.0.token");

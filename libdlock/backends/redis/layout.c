@@ -4,6 +4,7 @@
 #include "backends/redis/fair.h"
 #include "backends/redis/handover.h"
 #include "util/error.h"
+#include "util/kind.h"
 #include "util/point.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -267,8 +268,6 @@ const dlk_redis_form *dlk_redis_form_of(const dlk_redis_layout *layout,
                                         const dlk_settings *settings, dlock_kind kind,
                                         bool shared, dlock_error **err)
 {
-    static const char *const kinds[] = {
-        "", "mutexes", "read/write locks", "read/write locks", "semaphores", "elections"};
     bool fair = dlk_settings_int(settings, DLK_KEY_LOCK_FAIR) != 0;
     bool plain = kind == DLOCK_SEMAPHORE &&
                  dlk_settings_int(settings, DLK_KEY_REDIS_SEMAPHORE) == DLK_REDIS_PLAIN;
@@ -286,6 +285,6 @@ const dlk_redis_form *dlk_redis_form_of(const dlk_redis_layout *layout,
             return form;
     }
     dlk_error_set(err, DLOCK_ENOTSUP, "redis: redis.layout=%s has no %s%s", layout->name,
-                  fair ? "fair " : "", kinds[kind]);
+                  fair ? "fair " : "", dlk_kind_of((int)kind)->plural);
     return NULL;
 }

@@ -3,6 +3,7 @@
 #include "backends/zookeeper/plan.h"
 
 #include "util/error.h"
+#include "util/kind.h"
 #include "util/settings.h"
 
 #define LOCK   DLK_ZK_BIT(DLK_SORT_LOCK)
@@ -161,8 +162,6 @@ static const struct {
 const dlk_zk_plan *dlk_zk_plan_of(const dlk_settings *settings, dlock_kind kind,
                                   bool shared, dlock_error **err)
 {
-    static const char *const kinds[] = {
-        "", "mutexes", "read/write locks", "read/write locks", "semaphores", "elections"};
     int64_t layout = dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_LAYOUT);
     bool selector = kind == DLOCK_ELECTION && layout == DLK_ZK_CURATOR &&
                     dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_ELECTION) == 1;
@@ -171,6 +170,6 @@ const dlk_zk_plan *dlk_zk_plan_of(const dlk_settings *settings, dlock_kind kind,
             return plan;
     dlk_error_set(err, DLOCK_ENOTSUP,
                   "zookeeper: zookeeper.layout=%s has no %s in this version",
-                  layouts[layout].name, kinds[kind]);
+                  layouts[layout].name, dlk_kind_of((int)kind)->plural);
     return NULL;
 }

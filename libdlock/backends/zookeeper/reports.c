@@ -4,6 +4,7 @@
 
 #include "util/error.h"
 #include "util/info.h"
+#include "util/kind.h"
 #include "util/number.h"
 
 #include <ctype.h>
@@ -255,14 +256,13 @@ static void add_data(dlock_info *info, const dlk_zk_report *report,
 
 static void tell(dlk_zk_report *report)
 {
-    static const char *const kinds[] = {"",      "mutex",     "read",
-                                        "write", "semaphore", "election"};
     const dlk_zk_key *home = report->home;
     bool reads = home->kind == DLOCK_WRITE && report->count > 0 &&
                  is_reader(report, dlk_zk_base_name(report->found[0].path));
     dlock_info *info = dlk_info_new();
     dlk_info_add_int(info, report->count > 0, "held");
-    dlk_info_add_text(info, reads ? "read" : kinds[home->kind], "kind");
+    dlk_info_add_text(info, dlk_kind_of(reads ? DLOCK_READ : (int)home->kind)->name,
+                      "kind");
     for (size_t i = 0; i < report->count; i++) {
         const dlk_zk_finding *item = &report->found[i];
         dlk_info_add_text(info, item->owner, "holders.%zu.owner", i);
