@@ -259,8 +259,11 @@ void dlk_query_answered(dlk_core *core, dlk_query *query, int64_t now)
     } else if (reply == DLK_YES) {
         answered_yes(core, query, now);
     } else if (query->grant && dlk_ask_is_overtaken(&query->ask, query->grant)) {
-        dlk_query_send(core, query, now);
-        return;
+        query->sent = true;
+        if (now < query->deadline) {
+            dlk_query_send(core, query, now);
+            return;
+        }
     } else if (reply == DLK_NOT_OURS) {
         answered_not_ours(core, query, now);
     } else {

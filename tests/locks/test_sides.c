@@ -586,6 +586,22 @@ TEST(a_writers_renewal_that_a_readers_extension_overtakes_is_no_loss)
     end();
 }
 
+TEST(whose_time_is_over_is_not_asked_of_the_reader_any_more)
+{
+    begin();
+    write_by_a();
+    ask_about_a(DLK_VERIFY);
+    downgrade(a.hold);
+    answer_side(true, DLK_RENEW, DLK_YES);
+    query.deadline = w.now; /* the answer comes right before the alarm */
+    world_answer(DLK_VERIFY, DLK_NOT_OURS);
+    CHECK(!world_asked(DLK_VERIFY));
+    world_move(0);
+    CHECK(query.over && query.code == DLOCK_EUNKNOWN);
+    CHECK(has(&a));
+    end();
+}
+
 /* ---- leases ---- */
 
 TEST(a_reader_renews_as_often_as_others_can_cut_its_lease)

@@ -140,8 +140,9 @@ bool dlk_redis_ask_put(dlk_redis *redis, const dlk_ask *ask, bool with_text)
 /* ---- Rights ----
  *
  * Those of the client's mutex were looked at when it connected. Those of another kind are before the
- * first lock of that kind on this connection: it is asked for when none is missing, so that nothing
- * ends half-way. What the server refuses all the same, as for the lock's name, is looked at then. */
+ * first lock of that kind: it is asked for when none is missing, so that nothing ends half-way. What
+ * the server refuses all the same, for the lock's name or because of a right that is gone since, is
+ * looked at then. */
 
 static const dlk_redis_form *form_of(const dlk_ask *ask)
 {

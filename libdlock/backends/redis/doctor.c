@@ -282,9 +282,8 @@ static void tell_lack(void *to, const dlk_redis_lack *lack)
              lack->needs, lack->names, lack->wishes[0] ? " " : "", lack->wishes);
     } else {
         find(ask, lack->id, UNSAFE,
-             "%s fail half-way, and may stay taken until their leases end: the user "
-             "lacks %s",
-             lack->needs, lack->names);
+             "%s are refused, the first time as well: the user lacks %s", lack->needs,
+             lack->names);
     }
 }
 

@@ -46,7 +46,8 @@ struct dlk_redis {
     dlock_error *why_down; /* while the link is down */
     /* why none but fair locks can be had, though the link is up */
     dlock_error *lacks_line;
-    /* forms whose rights were looked at on this connection, a bit each */
+    /* forms whose rights were looked at, a bit each; after a reconnect, when all names are asked for
+     * at once, not anew */
     uint32_t checked;
     bool stopped, was_up;
     bool poll_only;            /* redis.wait=poll: no subscriber */

@@ -42,7 +42,6 @@ static void be_ready(dlk_redis_connection *connection, int64_t now)
 {
     dlk_redis *redis = connection->redis;
     dlk_error_clear(&redis->why_down);
-    redis->checked = 0;
     if (redis->was_up)
         redis->base.host->reconnects++;
     redis->was_up = true;

@@ -232,11 +232,20 @@ int64_t dlk_claims_tick(dlk_redlock *redlock, int64_t now)
     return redlock->owed_at < redlock->sweep_at ? redlock->owed_at : redlock->sweep_at;
 }
 
+/* Where something of it may lie, or be on its way. */
+static int nodes_of(const dlk_redlock *redlock, const dlk_redlock_claim *claim)
+{
+    int count = 0;
+    for (int i = 0; i < redlock->count; i++)
+        count += claim->taking[i] > 0 || claim->owed & dlk_node_bit(i);
+    return count;
+}
+
 bool dlk_claims_block(dlk_redlock *redlock)
 {
     int harmless = redlock->count - redlock->quorum;
     EACH_CLAIM (redlock, claim)
-        if (claim->giving && dlk_nodes_count(claim->owed) > harmless)
+        if (claim->giving && nodes_of(redlock, claim) > harmless)
             return true;
     return false;
 }

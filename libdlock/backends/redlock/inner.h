@@ -65,7 +65,8 @@ typedef struct dlk_redlock_claim {
     uint64_t wire;                  /* what the nodes know it by */
     dlk_nodes there;                /* where the key may lie … */
     dlk_nodes late; /* … and where an unanswered request may yet be carried out */
-    /* Where no answer since the last acquire says that it doesn't lie there. */
+    /* Where an acquire was granted, or got no answer, and none since says that nothing lies there; those
+     * under way are counted below. */
     dlk_nodes owed;
     bool giving;             /* to lie nowhere any more */
     unsigned char confirmed; /* so many releases in a row were answered everywhere */

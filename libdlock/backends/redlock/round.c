@@ -228,7 +228,6 @@ void dlk_round_ask_node(dlk_redlock_round *round, int index, dlk_verb verb, int6
         return;
     round->claim->taking[index]++;
     round->claim->there |= bit;
-    round->claim->owed |= bit;
 }
 
 static void begin(dlk_redlock_round *round, dlk_nodes nodes, int64_t now)

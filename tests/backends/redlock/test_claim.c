@@ -80,3 +80,22 @@ TEST(a_number_of_which_nothing_is_late_is_repeated_as_it_is)
     CHECK(wire_of(NUMBER) == NUMBER);
     dlk_claims_free(&redlock);
 }
+
+/* Of three nodes two have to know nothing of it before nobody is kept out. */
+TEST(closing_waits_for_what_may_be_at_most_nodes_and_for_no_acquire_that_never_left)
+{
+    dlk_redlock_claim *claim = late_claim();
+    CHECK(claim);
+    redlock.count = 3;
+    redlock.quorum = 2;
+    claim->there = (dlk_nodes)(dlk_node_bit(0) | dlk_node_bit(1));
+    claim->taking[0] = claim->taking[1] = 1;
+    CHECK(dlk_claims_block(&redlock));
+    claim->taking[0] = 0; /* it was not sent: nothing is owed for it */
+    CHECK(!dlk_claims_block(&redlock));
+    claim->owed = dlk_node_bit(2); /* it got no answer there */
+    CHECK(dlk_claims_block(&redlock));
+    claim->giving = false; /* it is wanted */
+    CHECK(!dlk_claims_block(&redlock));
+    dlk_claims_free(&redlock);
+}
