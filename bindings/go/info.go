@@ -53,7 +53,7 @@ type Inspection struct {
 	Layout  string
 	Holders []Holder
 	// Waiters is how many wait: of this client all, of others those in the service's line, where it
-	// has one and each client is one at most.
+	// has one, and where those of one client that wait with the same conf are one.
 	Waiters int
 	// Permits is how many permits a semaphore has, PermitsFree how many of them nobody has; -1 where
 	// that isn't known, and of other locks.

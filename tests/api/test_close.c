@@ -262,7 +262,8 @@ TEST(a_close_that_is_cancelled_goes_on_by_itself)
     BEGIN();
     if (!world_is("redis"))
         LEAVE_OUT("the table always answers");
-    DLOCK_AUTO(dlock_client) client = world_client("client.close_ms=60000");
+    DLOCK_AUTO(dlock_client)
+    client = world_client_of(3600000, "client.close_ms=60000");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     redis_server_freeze(world_redis());

@@ -47,6 +47,8 @@ def run(piece):
 
 
 def main():
+    if set(PROGRAMS) != set(SHARES) or set(PROGRAMS) != set(SLOWEST_FIRST):
+        raise SystemExit(f'Not the targets that have a share: {sorted(PROGRAMS)}')
     began, done, failed, reported = time.monotonic(), 0, False, 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for (name, execs, seed), result in pool.map(run, list(pieces())):
@@ -61,7 +63,7 @@ def main():
                 failed = True
                 print(*(f'# {line}' for line in result.stderr.splitlines()[-60:]), sep='\n')
     seconds = time.monotonic() - began
-    print(f'# fuzz: {done} executions over {len(SHARES)} targets in {seconds:.0f} s')
+    print(f'# fuzz: {done} executions over {len(PROGRAMS)} targets in {seconds:.0f} s')
     print(f'1..{reported}')
     return failed
 

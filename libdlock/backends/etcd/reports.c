@@ -267,7 +267,7 @@ static void watch_idle(dlk_etcd_report *report, const dlk_etcd_call *call, int64
 /* Of this client's waiters the core knows. */
 static bool is_own(const dlk_etcd_report *report, const json_t *kv)
 {
-    return dlk_json_int(kv, "lease") == report->et->lease;
+    return report->et->lease != 0 && dlk_json_int(kv, "lease") == report->et->lease;
 }
 
 static void go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)

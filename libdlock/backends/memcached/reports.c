@@ -114,7 +114,7 @@ void dlk_mc_inspected(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply, int64
     dlk_info_add_text(
         info, form == DLK_MC_READ_WRITE && shared ? "read" : dlk_mc_form_name(form),
         "kind");
-    if (form == DLK_MC_SEMAPHORE)
+    if (form == DLK_MC_SEMAPHORE && !foreign)
         add_permits(info, ask, count > 0 ? record.permits : 0, taken);
     dlk_info_add_text(info, mc->base.type->traits.layout, "layout");
     int64_t retry_ms = dlk_rand_jitter(mc->base.host->rand, mc->retry_ms, 33);

@@ -92,7 +92,8 @@ static void look_at_servers(dlk_zk_report *report, int64_t now)
 static void on_probe_gone(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_report *report = call->owner;
-    if (call->end == DLK_ZK_OK)
+    if (call->end == DLK_ZK_OK ||
+        call->end == DLK_ZK_NO_NODE) /* another doctor's delete */
         find(report, "rights", FINE, "nodes can be made, listed and deleted");
     else
         find(report, "rights", UNSAFE,
@@ -101,14 +102,28 @@ static void on_probe_gone(dlk_zk_call *call, int64_t now)
     look_at_servers(report, now);
 }
 
+/* A node of this client's own; NULL without memory. */
+static char *probe_path(const dlk_zk_report *report)
+{
+    char *path = NULL;
+    int size = asprintf(&path, "%s/dlock-doctor-%s", report->zk->chroot,
+                        report->zk->base.host->uuid);
+    return size < 0 ? NULL : path;
+}
+
+/* It may be there already: made for another doctor, or by a request that got no answer. */
 static void on_probe(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_report *report = call->owner;
-    const dlk_zk_request request = {.verb = DLK_ZK_DELETE, .path = call->item.text};
-    if (call->end == DLK_ZK_OK && call->item.text &&
-        dlk_zk_report_send(report, &request, on_probe_gone, NULL, now))
+    char *path = probe_path(report);
+    const dlk_zk_request request = {.verb = DLK_ZK_DELETE, .path = path};
+    bool made = call->end == DLK_ZK_OK || call->end == DLK_ZK_NODE_EXISTS;
+    bool sent =
+        made && path && dlk_zk_report_send(report, &request, on_probe_gone, NULL, now);
+    free(path);
+    if (sent)
         return;
-    if (call->end != DLK_ZK_OK)
+    if (!made)
         find(report, "rights", UNSAFE, "no node can be made in %s: %s",
              report->zk->chroot[0] ? report->zk->chroot : "/",
              call->end == DLK_ZK_NO_AUTH ? "its ACL forbids it"
@@ -118,12 +133,9 @@ static void on_probe(dlk_zk_call *call, int64_t now)
 
 void dlk_zk_doctor_begin(dlk_zk_report *report, int64_t now)
 {
-    char *path = NULL;
+    char *path = probe_path(report);
     report->info = dlk_info_new();
     judge_session(report);
-    if (asprintf(&path, "%s/dlock-doctor-%s", report->zk->chroot,
-                 report->zk->base.host->uuid) < 0)
-        path = NULL;
     const dlk_zk_request request = {
         .verb = DLK_ZK_CREATE, .path = path, .data = "", .mode = DLK_ZK_EPHEMERAL};
     if (!path || !dlk_zk_report_send(report, &request, on_probe, NULL, now))

@@ -162,19 +162,24 @@ static bool contends(const dlk_zk_report *report, const char *child)
     return dlk_zk_contends(rule_of(report), child);
 }
 
+static bool is_node(const dlk_zk_node *node, const char *folder, const char *child)
+{
+    if (!node->parent || strcmp(node->parent, folder) != 0)
+        return false;
+    return node->path ? strcmp(dlk_zk_base_name(node->path), child) == 0
+                      : node->uuid[0] && strstr(child, node->uuid);
+}
+
 /* Is it a node of this client's, of whichever handle? Of its waiters the core knows. */
 static bool is_own(const dlk_zk_report *report, const char *folder, const char *child)
 {
     DLK_LIST_FOR (it, &report->zk->seats) {
         const dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, all);
-        for (int i = 0; i < seat->plan->steps; i++) {
-            const dlk_zk_node *node = &seat->nodes[i];
-            if (strcmp(node->parent, folder) != 0)
-                continue;
-            if (node->path ? strcmp(dlk_zk_base_name(node->path), child) == 0
-                           : node->uuid[0] && strstr(child, node->uuid))
+        if (seat->sided && is_node(&seat->side, folder, child))
+            return true;
+        for (int i = 0; i < seat->plan->steps; i++)
+            if (is_node(&seat->nodes[i], folder, child))
                 return true;
-        }
     }
     return false;
 }

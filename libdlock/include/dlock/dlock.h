@@ -804,7 +804,8 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_lock_wait_idle_start(dlock_lock *lock,
  * @param ret_info  held, kind, holders.N.{owner,token,remaining_ms,count,data}, waiters, layout,
  *                  and host and pid where the layout carries them; what is absent is unknown.
  *                  waiters: those of this client, and of others those in the service's line, where
- *                  each client is one at most; absent: none of ours, and there is no line.
+ *                  those of one client that wait with the same conf are one; absent: none of ours,
+ *                  and there is no line.
  *                  Of a semaphore permits, how many there are (where the service doesn't keep
  *                  that: as lock.permits says), and permits_free, how many of them nobody has.
  *                  clock_back_ms: the server's clock was set back by so much, and a lease from
