@@ -59,6 +59,14 @@ bool dlk_address_numeric(const char *host, uint16_t port, dlk_addresses *ret)
     return true;
 }
 
+char *dlk_address_place(const char *host, uint16_t port)
+{
+    char *text = NULL;
+    bool ipv6 = strchr(host, ':') != NULL;
+    int size = asprintf(&text, "%s%s%s:%u", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
+    return size < 0 ? NULL : text;
+}
+
 bool dlk_address_same(const dlk_address *a, const dlk_address *b)
 {
     return a->size == b->size && memcmp(&a->is, &b->is, a->size) == 0;

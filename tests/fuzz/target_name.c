@@ -133,7 +133,7 @@ static void check_commands(const char *name, dlk_resp_reader *reader)
     const dlk_redis_form *form = data->forms[0];
     const dlk_ask ask = {
         .verb = DLK_ACQUIRE, .key = &key, .number = 7, .ttl_ms = 1000, .take = 1};
-    dlk_buf *whole = &redis.commands.stream.out;
+    dlk_buf *whole = &redis.commands.link.stream.out;
     size_t keys = form->keys[DLK_SCRIPT_ACQUIRE];
     if (!dlk_redis_ask_put(&redis, &ask, false) || !dlk_resp_reset(reader) ||
         !dlk_resp_feed(reader, dlk_buf_head(whole), dlk_buf_size(whole)))

@@ -74,8 +74,7 @@ static struct {
     dlk_kicks kicks;
     dlk_redis *redis;
     /* ours around the backend's, of the commands and the messages */
-    dlk_redis_hooks hooks[2];
-    const dlk_redis_hooks *theirs[2];
+    dlk_redis_take *theirs;
     dlk_key keys[KEYS];
     dlk_rand rand;
     slot slots[ASKS];
@@ -120,7 +119,7 @@ static void on_link(dlk_host *host, bool up, const dlock_error *error)
     FUZZ_CHECK(up == !error, "a link is up, or there is a reason");
     world.down_code = dlock_error_code(error);
     /* Whatever a server makes of AUTH, it doesn't bring the password into a message of ours. */
-    if (!up && world.redis->commands.step == 1)
+    if (!up && world.redis->commands.link.step == 1)
         FUZZ_CHECK(!strstr(dlock_error_text(error), PASSWORD) &&
                        !strstr(dlock_error_backend(error), PASSWORD),
                    "the password is in '%s' [%s]", dlock_error_text(error),
@@ -230,7 +229,7 @@ static void check_answer(const dlk_ask *it, const dlk_resp *reply, dlk_reply exp
 static dlock_error *judge_report(dlk_redis_connection *connection, dlk_ask *it,
                                  const dlk_resp *reply, int64_t now)
 {
-    dlock_error *error = world.theirs[0]->reply(connection, reply, now);
+    dlock_error *error = world.theirs(connection, reply, now);
     FUZZ_CHECK(!error || it->reply == DLK_PENDING, "nonsense that answers");
     if (it->reply == DLK_YES && it->verb != DLK_REVOKE) {
         FUZZ_CHECK(it->info && !it->error, "a report without a report");
@@ -254,7 +253,7 @@ static dlock_error *judge(dlk_redis_connection *connection, const dlk_resp *repl
     bool nonsense = !it;
     dlk_reply expected = it ? meaning(it, reply, &nonsense) : DLK_PENDING;
     int answered = world.answered;
-    dlock_error *error = world.theirs[0]->reply(connection, reply, now);
+    dlock_error *error = world.theirs(connection, reply, now);
     FUZZ_CHECK((error != NULL) == nonsense,
                "nonsense, or what isn't, is taken for the other");
     FUZZ_CHECK(!error || dlock_error_code(error) == DLOCK_EPROTO, "nonsense is EPROTO");
@@ -266,15 +265,6 @@ static dlock_error *judge(dlk_redis_connection *connection, const dlk_resp *repl
 }
 
 /* ---- set-up ---- */
-
-static void wrap(int which, dlk_redis_connection *connection)
-{
-    world.theirs[which] = connection->hooks;
-    world.hooks[which] = *connection->hooks;
-    if (which == 0)
-        world.hooks[which].reply = judge;
-    connection->hooks = &world.hooks[which];
-}
 
 static void make_world(void)
 {
@@ -298,10 +288,10 @@ static void make_world(void)
         abort();
     world.redis = (dlk_redis *)backend;
     /* As if it had just been dialled: greetings come after that. */
-    world.redis->commands.dial.addresses = world.redis->commands.to;
-    world.redis->commands.dial.next = 1;
-    wrap(0, &world.redis->commands);
-    wrap(1, &world.redis->subscriber.connection);
+    world.redis->commands.link.dial.addresses = world.redis->commands.link.to;
+    world.redis->commands.link.dial.next = 1;
+    world.theirs = world.redis->commands.take;
+    world.redis->commands.take = judge;
     for (int i = 0; i < KEYS; i++) {
         world.keys[i] =
             (dlk_key){.name = names[i], .size = strlen(names[i]), .kind = DLOCK_MUTEX};
@@ -314,27 +304,27 @@ static void make_world(void)
     dlk_settings_free(settings);
 }
 
-static void connect_again(dlk_redis_connection *connection, dlk_redis_phase phase)
+static void connect_again(dlk_redis_connection *connection, dlk_link_phase phase)
 {
-    dlk_stream *stream = &connection->stream;
+    dlk_stream *stream = &connection->link.stream;
     dlk_buf_clear(&stream->out);
     stream->taken = stream->sent = 0;
     stream->in_size = 0;
     stream->secret = false;
     stream->armed = true; /* a driver seems to be asleep, so nobody writes to a socket */
-    connection->step = connection->step_count = 0;
-    connection->counted = 0;
-    connection->phase = phase;
+    connection->link.step = connection->step_count = 0;
+    connection->link.counted = 0;
+    connection->link.phase = phase;
     if (!dlk_resp_reset(connection->reader))
         abort();
 }
 
-static void set_up(dlk_redis_phase commands, dlk_redis_phase messages)
+static void set_up(dlk_link_phase commands, dlk_link_phase messages)
 {
     dlk_redis *redis = world.redis;
     connect_again(&redis->commands, commands);
     connect_again(&redis->subscriber.connection, messages);
-    redis->subscriber.connection.to.count = 0;
+    redis->subscriber.connection.link.to.count = 0;
     redis->subscriber.warned = redis->warned_publish = redis->warned_eviction = false;
     redis->subscriber.heard_at = NOW;
     redis->subscriber.listened_ns = redis->subscriber.listening_since = 0;
@@ -367,7 +357,7 @@ static void ask(uint8_t verb, uint8_t how)
     if (it->verb == DLK_IMPORT && !it->text)
         it->text = "somebody:1"; /* nobody imports from nobody */
     dlk_redis_ask(&world.redis->base, it, NOW);
-    bool ready = world.redis->commands.phase == DLK_PHASE_READY;
+    bool ready = world.redis->commands.link.phase == DLK_LINK_READY;
     FUZZ_CHECK(it->reply == (ready ? DLK_PENDING : DLK_NOT_SENT),
                "asked, and answered %d", it->reply);
     if (!ready)
@@ -377,7 +367,7 @@ static void ask(uint8_t verb, uint8_t how)
 /* Commands are arrays of texts, of which the first is a word. */
 static void check_written(const dlk_redis_connection *connection)
 {
-    const dlk_buf *out = &connection->stream.out;
+    const dlk_buf *out = &connection->link.stream.out;
     const dlk_resp *reply;
     dlk_resp_got got;
     if (!dlk_resp_reset(world.reader))
@@ -400,13 +390,13 @@ static void digest(dlk_redis_connection *connection, uint64_t slices)
     dlk_rand dice = {.state = slices};
     const char *data = dlk_buf_head(&world.stream);
     size_t size = dlk_buf_size(&world.stream);
-    while (size > 0 && (connection->phase == DLK_PHASE_READY ||
-                        connection->phase == DLK_PHASE_GREETING)) {
+    while (size > 0 && (connection->link.phase == DLK_LINK_READY ||
+                        connection->link.phase == DLK_LINK_GREETING)) {
         size_t piece = slices ? (size_t)(dlk_rand_next(&dice) % 40 + 1) : DLK_STREAM_IN;
         piece = piece < size ? piece : size;
-        memcpy(connection->stream.in, data, piece);
-        connection->stream.in_size = piece;
-        dlk_redis_connection_process(connection, NOW);
+        memcpy(connection->link.stream.in, data, piece);
+        connection->link.stream.in_size = piece;
+        dlk_link_process(&connection->link, NOW);
         data += piece;
         size -= piece;
     }
@@ -414,9 +404,10 @@ static void digest(dlk_redis_connection *connection, uint64_t slices)
 
 static void end(dlk_redis_connection *connection)
 {
-    if (connection->phase != DLK_PHASE_READY && connection->phase != DLK_PHASE_GREETING)
+    if (connection->link.phase != DLK_LINK_READY &&
+        connection->link.phase != DLK_LINK_GREETING)
         return;
-    dlk_redis_connection_drop(connection, dlk_error_make(DLOCK_EUNAVAIL, "the end"), NOW);
+    dlk_link_drop(&connection->link, dlk_error_make(DLOCK_EUNAVAIL, "the end"), NOW);
 }
 
 /* ---- the four roles ---- */
@@ -448,25 +439,26 @@ static void to_reader(uint64_t slices)
 static void to_asks(fuzz_bytes *head, uint64_t slices)
 {
     dlk_redis_connection *connection = &world.redis->commands;
-    set_up(DLK_PHASE_READY, DLK_PHASE_OFF);
+    set_up(DLK_LINK_READY, DLK_LINK_OFF);
     int count = fuzz_byte(head) % 5;
     uint8_t sent = fuzz_byte(head);
     for (int i = 0; i < count; i++) {
         uint8_t verb = fuzz_byte(head);
         ask(verb, fuzz_byte(head));
     }
-    connection->stream.sent = (int64_t)dlk_buf_size(&connection->stream.out) * sent / 255;
+    connection->link.stream.sent =
+        (int64_t)dlk_buf_size(&connection->link.stream.out) * sent / 255;
     check_written(connection);
     digest(connection, slices);
     check_written(connection);
-    bool failed = connection->phase != DLK_PHASE_READY;
+    bool failed = connection->link.phase != DLK_LINK_READY;
     FUZZ_CHECK(failed == (world.downs == 1), "the link is down %d times", world.downs);
     end(connection);
     for (int i = 0; i < world.used; i++) {
         dlk_ask *it = &world.slots[i].ask;
         FUZZ_CHECK(world.slots[i].answers == 1, "a request is left without an answer");
         if (it->reply == DLK_UNKNOWN)
-            FUZZ_CHECK(it->sequence <= (uint64_t)connection->stream.sent,
+            FUZZ_CHECK(it->sequence <= (uint64_t)connection->link.stream.sent,
                        "unknown, but it wasn't sent");
         if (it->reply != DLK_YES)
             FUZZ_CHECK(!it->info, "an info without success");
@@ -478,8 +470,8 @@ static void to_asks(fuzz_bytes *head, uint64_t slices)
 static void to_greeting(uint64_t slices)
 {
     dlk_redis_connection *connection = &world.redis->commands;
-    set_up(DLK_PHASE_GREETING, DLK_PHASE_OFF);
-    dlock_error *error = connection->hooks->greet(connection);
+    set_up(DLK_LINK_GREETING, DLK_LINK_OFF);
+    dlock_error *error = connection->link.ops->greet(&connection->link, NOW);
     FUZZ_CHECK(!error && connection->step_count > 5, "a greeting of %zu steps",
                connection->step_count);
     check_written(connection);
@@ -487,7 +479,7 @@ static void to_greeting(uint64_t slices)
     FUZZ_CHECK(world.ups <= 1 && world.downs <= 1, "up %d, down %d times", world.ups,
                world.downs);
     if (world.ups)
-        FUZZ_CHECK(connection->step == connection->step_count,
+        FUZZ_CHECK(connection->link.step == connection->step_count,
                    "ready before the last step");
     end(connection);
 }
@@ -504,11 +496,11 @@ static void to_subscriber(fuzz_bytes *head, uint64_t slices)
 {
     dlk_redis *redis = world.redis;
     dlk_redis_subscriber *subscriber = &redis->subscriber;
-    set_up(DLK_PHASE_READY, DLK_PHASE_READY);
+    set_up(DLK_LINK_READY, DLK_LINK_READY);
     int64_t now = NOW;
     /* Once it is down it would dial again. */
     for (int steps = fuzz_byte(head) % 12;
-         steps > 0 && subscriber->connection.phase == DLK_PHASE_READY; steps--) {
+         steps > 0 && subscriber->connection.link.phase == DLK_LINK_READY; steps--) {
         uint8_t what = fuzz_byte(head);
         if (what % 4 == 3) { /* time passes, and the next part of the stream comes */
             now += (int64_t)(what >> 2) * DLK_NS_PER_SEC / 4;
@@ -531,7 +523,7 @@ static void to_subscriber(fuzz_bytes *head, uint64_t slices)
     FUZZ_CHECK(subscriber->channel_count == 0, "channels are left");
     for (int i = 0; i < KEYS; i++)
         FUZZ_CHECK(!((dlk_redis_key *)world.keys[i].data)->at, "a key is still watched");
-    world.redis->commands.phase = DLK_PHASE_OFF;
+    world.redis->commands.link.phase = DLK_LINK_OFF;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

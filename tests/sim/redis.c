@@ -111,8 +111,8 @@ static int64_t redis_after(client *c)
         AS(c, dlk_redis_backend.flush(&c->redis->base));
     /* The driver writes what isn't for others to write: a greeting. */
     if (!dlk_list_empty(&c->redis->subscriber.to_tell) ||
-        dlk_buf_size(&c->redis->commands.stream.out) > 0 ||
-        dlk_buf_size(&c->redis->subscriber.connection.stream.out) > 0)
+        dlk_buf_size(&c->redis->commands.link.stream.out) > 0 ||
+        dlk_buf_size(&c->redis->subscriber.connection.link.stream.out) > 0)
         redis_wake(c);
     return c->redis->flight.deadline;
 }

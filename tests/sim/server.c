@@ -78,7 +78,7 @@ static void begin_operator(void)
         abort();
     dlk_uri_free(uri);
     operator.redis =(dlk_redis *) backend;
-    operator.redis->commands.phase = DLK_PHASE_READY;
+    operator.redis->commands.link.phase = DLK_LINK_READY;
     for (int n = 0; n < s.config.names; n++) {
         operator.keys[n] =(dlk_key){.name = texts[n],
                                     .size = 1,
@@ -94,7 +94,7 @@ static void end_operator(void)
     dlk_backend *backend = &operator.redis->base;
     for (int n = 0; n < s.config.names; n++)
         dlk_redis_backend.key_close(backend, &operator.keys[n]);
-    operator.redis->commands.phase = DLK_PHASE_OFF;
+    operator.redis->commands.link.phase = DLK_LINK_OFF;
     dlk_redis_backend.stop(backend);
     dlk_redis_backend.free(backend);
     dlk_settings_free(operator.settings);
@@ -230,7 +230,7 @@ void server_wipe(void)
 bool server_break(int name)
 {
     dlk_ask ask = {.verb = DLK_BREAK, .key = &operator.keys[name], .take = 1};
-    dlk_buf *out = &operator.redis->commands.stream.out, answer = {0};
+    dlk_buf *out = &operator.redis->commands.link.stream.out, answer = {0};
     dlk_arg args[NET_ARGS];
     size_t count;
     int64_t done;

@@ -19,7 +19,7 @@ void dlk_dial_begin(dlk_dial *dial, int64_t deadline)
     dial->next = 1; /* the only address */
     dial->error = ETIMEDOUT;
     dial->until = dial->deadline = deadline;
-    bool messages = c->redis && dial == &c->redis->subscriber.connection.dial;
+    bool messages = c->redis && dial == &c->redis->subscriber.connection.link.dial;
     dial->fd = net_dial(s.running, messages)->fd;
 }
 

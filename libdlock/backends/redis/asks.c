@@ -44,7 +44,7 @@ static const char *const verbs[] = {
 void dlk_redis_ask_sent(dlk_redis *redis, dlk_ask *ask)
 {
     redis->base.host->commands++;
-    ask->sequence = (uint64_t)dlk_stream_end(&redis->commands.stream);
+    ask->sequence = (uint64_t)dlk_stream_end(&redis->commands.link.stream);
     dlk_flight_await(&redis->flight, ask);
 }
 
@@ -107,7 +107,7 @@ static bool put_script(dlk_redis *redis, const dlk_ask *ask, const dlk_redis_for
                   dlk_redis_keys_room(key, form, id) + dlk_redis_channel_room(key);
     for (size_t i = 0; i < count; i++)
         size += args[i].size + DLK_RESP_OVERHEAD;
-    dlk_buf *out = &redis->commands.stream.out;
+    dlk_buf *out = &redis->commands.link.stream.out;
     char *from = dlk_buf_room(out, size), *to = from;
     if (!to)
         return false;
@@ -190,7 +190,7 @@ static bool put_set(dlk_redis *redis, dlk_ask *ask)
         dlk_arg_number(ask->ttl_ms, ttl),
     };
     ask->scratch = DLK_REDIS_BY_SET;
-    return dlk_resp_command(&redis->commands.stream.out, args,
+    return dlk_resp_command(&redis->commands.link.stream.out, args,
                             sizeof(args) / sizeof(*args));
 }
 
@@ -233,7 +233,7 @@ void dlk_redis_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
     ask->scratch = 0;
     dlk_redis_fair_asks(redis, ask, now);
     note_asking(redis, ask);
-    if (redis->commands.phase != DLK_PHASE_READY) {
+    if (redis->commands.link.phase != DLK_LINK_READY) {
         dlk_flight_not_sent(ask, redis->why_down);
     } else if (ask->verb == DLK_LIST && redis->layout->prefix_tells &&
                (!ask->text || !ask->text[0])) {
@@ -373,8 +373,8 @@ void dlk_redis_ask_take_error(dlk_redis *redis, dlk_ask *ask, const dlk_resp *re
         return;
     }
     /* The host's name may lead to the new master by now. */
-    if (dlk_redis_error_demoted(reply) && !redis->commands.doom)
-        redis->commands.doom = dlk_redis_error(reply, verbs[ask->verb]);
+    if (dlk_redis_error_demoted(reply) && !redis->commands.link.doom)
+        redis->commands.link.doom = dlk_redis_error(reply, verbs[ask->verb]);
     dlk_redis_reports_drop(ask);
     refuse(redis, ask, dlk_redis_error(reply, verbs[ask->verb]));
 }
@@ -530,7 +530,7 @@ dlock_error *dlk_redis_asks_reply(dlk_redis *redis, const dlk_resp *reply, int64
         fine = dlk_redis_ask_take_flag(redis, ask, reply);
     if (fine) {
         if (reply->type != DLK_RESP_ERROR)
-            dlk_backoff_reset(&redis->commands.backoff);
+            dlk_backoff_reset(&redis->commands.link.backoff);
         return NULL;
     }
     return dlk_error_make(DLOCK_EPROTO, "redis: %s answers '%s' with nonsense",
@@ -558,7 +558,7 @@ void dlk_redis_asks_fail(dlk_redis *redis, const dlock_error *error)
         ask->spent = dlk_redis_replicas_undoing(ask);
         /* What was not written in full can't have been done. */
         bool unsent =
-            dlk_stream_unsent(&redis->commands.stream, (int64_t)ask->sequence) &&
+            dlk_stream_unsent(&redis->commands.link.stream, (int64_t)ask->sequence) &&
             !dlk_redis_replicas_asked(ask);
         dlk_redis_ask_answer(redis, ask, unsent ? DLK_NOT_SENT : DLK_UNKNOWN);
     }
@@ -569,8 +569,8 @@ int64_t dlk_redis_asks_tick(dlk_redis *redis, int64_t now)
     int64_t due = dlk_flight_due(&redis->flight, now);
     if (now < due)
         return due;
-    dlk_redis_connection_drop(
-        &redis->commands,
+    dlk_link_drop(
+        &redis->commands.link,
         dlk_error_make(DLOCK_EUNAVAIL, "redis: %s did not answer in time", redis->place),
         now);
     return DLK_NEVER;

@@ -137,7 +137,7 @@ static bool put_many(dlk_redis *redis, const dlk_list *asks, size_t count, bool 
         fill(&one, redis, ask_of(it));
         size += room_of(&one, ask_of(it));
     }
-    dlk_buf *out = &redis->commands.stream.out;
+    dlk_buf *out = &redis->commands.link.stream.out;
     char *from = dlk_buf_room(out, size), *to = from;
     if (!to)
         return false;

@@ -135,7 +135,7 @@ static void say(dlk_redis *redis, dlk_redis_channel *channel, const char *comman
     const dlk_arg args[] = {dlk_arg_text(channel->sharded ? command : command + 1),
                             {channel->name, channel->size}};
     DLK_POINT(next == DLK_CHANNEL_TURNING_ON ? "subscribe.ask" : "unsubscribe.ask");
-    if (!dlk_resp_command(&subscriber->connection.stream.out, args, 2))
+    if (!dlk_resp_command(&subscriber->connection.link.stream.out, args, 2))
         return; /* no memory: its waiters poll */
     redis->base.host->commands++;
     channel->state = next;
@@ -146,7 +146,7 @@ static void say(dlk_redis *redis, dlk_redis_channel *channel, const char *comman
 
 bool dlk_redis_subscriber_is_ready(const dlk_redis_subscriber *subscriber)
 {
-    return subscriber->connection.phase == DLK_PHASE_READY;
+    return subscriber->connection.link.phase == DLK_LINK_READY;
 }
 
 static bool is_wanted(const dlk_redis_subscriber *subscriber,

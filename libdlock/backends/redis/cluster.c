@@ -30,25 +30,25 @@ static dlk_cluster_node *of_host(dlk_host *host)
     return DLK_LIST_ITEM(host, dlk_cluster_node, host);
 }
 
-static dlk_redis_phase phase_of(const dlk_cluster_node *node)
+static dlk_link_phase phase_of(const dlk_cluster_node *node)
 {
-    return node->redis->commands.phase;
+    return node->redis->commands.link.phase;
 }
 
 bool dlk_cluster_is_coming(const dlk_cluster_node *node)
 {
-    dlk_redis_phase phase = phase_of(node);
-    return phase == DLK_PHASE_LOOKUP || phase == DLK_PHASE_DIAL ||
-           phase == DLK_PHASE_GREETING;
+    dlk_link_phase phase = phase_of(node);
+    return phase == DLK_LINK_LOOKUP || phase == DLK_LINK_DIAL ||
+           phase == DLK_LINK_GREETING;
 }
 
 void dlk_cluster_begin(dlk_cluster_node *node, int64_t now)
 {
     dlk_redis *redis = node->redis;
-    if (phase_of(node) == DLK_PHASE_OFF && !node->cluster->stopped &&
-        dlk_stream_reap(&redis->commands.stream) &&
-        dlk_stream_reap(&redis->subscriber.connection.stream))
-        dlk_redis_connection_start(&redis->commands, now);
+    if (phase_of(node) == DLK_LINK_OFF && !node->cluster->stopped &&
+        dlk_stream_reap(&redis->commands.link.stream) &&
+        dlk_stream_reap(&redis->subscriber.connection.link.stream))
+        dlk_link_start(&redis->commands.link, now);
 }
 
 /* ---- The link ---- */
@@ -72,7 +72,7 @@ static bool is_hopeless(const dlk_cluster *cluster)
     for (size_t i = 0; i < cluster->count; i++) {
         const dlk_cluster_node *node = cluster->nodes[i];
         if (matters(node) && (!node->tried || dlk_cluster_is_coming(node) ||
-                              (node->in_map && phase_of(node) == DLK_PHASE_READY)))
+                              (node->in_map && phase_of(node) == DLK_LINK_READY)))
             return false;
     }
     return true;
@@ -81,7 +81,7 @@ static bool is_hopeless(const dlk_cluster *cluster)
 static bool is_there(const dlk_cluster *cluster)
 {
     for (size_t i = 0; i < cluster->count; i++)
-        if (cluster->nodes[i]->in_map && phase_of(cluster->nodes[i]) == DLK_PHASE_READY)
+        if (cluster->nodes[i]->in_map && phase_of(cluster->nodes[i]) == DLK_LINK_READY)
             return true;
     return false;
 }
@@ -320,7 +320,7 @@ static void cluster_listen(dlk_backend *backend, int64_t now)
     dlk_cluster *cluster = self(backend);
     cluster->listening = true;
     for (size_t i = 0; i < cluster->count; i++)
-        if (phase_of(cluster->nodes[i]) == DLK_PHASE_READY)
+        if (phase_of(cluster->nodes[i]) == DLK_LINK_READY)
             dlk_redis_listen(&cluster->nodes[i]->redis->base, now);
 }
 
@@ -334,7 +334,7 @@ static void tend(dlk_cluster_node *node, int64_t now)
         dlk_cluster_begin(node, now);
         return;
     }
-    if (phase_of(node) == DLK_PHASE_OFF || !cluster->up ||
+    if (phase_of(node) == DLK_LINK_OFF || !cluster->up ||
         !dlk_flight_is_empty(&node->redis->flight) || !dlk_list_empty(&node->waiting))
         return;
     dlock_error *why = dlk_error_make(DLOCK_EUNAVAIL, "redis+cluster: %s has no slots",

@@ -54,7 +54,7 @@ static void refuse_away(dlk_ask *ask, const dlk_cluster_node *node)
 
 static void send_to(dlk_cluster_node *node, dlk_ask *ask, int64_t now)
 {
-    if (node->redis->commands.phase == DLK_PHASE_READY) {
+    if (node->redis->commands.link.phase == DLK_LINK_READY) {
         dlk_cluster_follow(node, ask->key, now);
         dlk_redis_ask(&node->redis->base, ask, now);
         if (ask->reply == DLK_NOT_SENT)
@@ -193,8 +193,8 @@ static bool send_asking(dlk_cluster_node *node, dlk_ask *ask)
 {
     const dlk_arg asking = dlk_arg_text("ASKING");
     dlk_redis *redis = node->redis;
-    if (redis->commands.phase != DLK_PHASE_READY ||
-        !dlk_resp_command(&redis->commands.stream.out, &asking, 1) ||
+    if (redis->commands.link.phase != DLK_LINK_READY ||
+        !dlk_resp_command(&redis->commands.link.stream.out, &asking, 1) ||
         !dlk_redis_ask_put(redis, ask, true))
         return false;
     ask->scratch = DLK_REDIS_WITH_TEXT | DLK_REDIS_ASKING;

@@ -68,28 +68,11 @@ static bool is_at(const dlk_cluster_node *node, const char *host, uint16_t port)
 /* One that has been out of use for long. */
 static bool is_spare(const dlk_cluster_node *node)
 {
-    return !node->in_map && !node->seed && node->redis->commands.phase == DLK_PHASE_OFF &&
+    return !node->in_map && !node->seed &&
+           node->redis->commands.link.phase == DLK_LINK_OFF &&
            dlk_flight_is_empty(&node->redis->flight) && dlk_list_empty(&node->waiting) &&
-           dlk_stream_reap(&node->redis->commands.stream) &&
-           dlk_stream_reap(&node->redis->subscriber.connection.stream);
-}
-
-static bool move_to(dlk_redis *redis, const char *host, uint16_t port)
-{
-    char *copy = strdup(host), *place = dlk_redis_format_place(host, port);
-    if (!copy || !place) {
-        free(copy);
-        free(place);
-        return false;
-    }
-    free(redis->host);
-    free(redis->place);
-    redis->host = copy;
-    redis->place = place;
-    redis->port = port;
-    redis->commands.to.count = 0;
-    (void)dlk_address_numeric(host, port, &redis->commands.to); /* or a name */
-    return true;
+           dlk_stream_reap(&node->redis->commands.link.stream) &&
+           dlk_stream_reap(&node->redis->subscriber.connection.link.stream);
 }
 
 static bool grow(dlk_cluster *cluster)
@@ -146,7 +129,7 @@ dlk_cluster_node *dlk_cluster_node_at(dlk_cluster *cluster, const char *host,
         if (is_spare(cluster->nodes[i]))
             spare = cluster->nodes[i];
     }
-    if (spare && move_to(spare->redis, host, port)) {
+    if (spare && dlk_redis_aim(spare->redis, host, port)) {
         spare->tried = false;
         return spare;
     }
@@ -319,7 +302,7 @@ static bool ask_for_it(dlk_cluster_node *node, int64_t now)
     dlk_cluster *cluster = node->cluster;
     dlk_redis *redis = node->redis;
     const dlk_arg args[] = {dlk_arg_text("CLUSTER"), dlk_arg_text("SLOTS")};
-    if (!dlk_resp_command(&redis->commands.stream.out, args, 2))
+    if (!dlk_resp_command(&redis->commands.link.stream.out, args, 2))
         return false;
     cluster->refresh =
         (dlk_ask){.verb = DLK_REDIS_MAP, .deadline = now + cluster->timeout_ns};
@@ -337,7 +320,7 @@ static bool is_away(const dlk_cluster *cluster)
 {
     for (size_t i = 0; i < cluster->count; i++)
         if (cluster->nodes[i]->in_map &&
-            cluster->nodes[i]->redis->commands.phase != DLK_PHASE_READY)
+            cluster->nodes[i]->redis->commands.link.phase != DLK_LINK_READY)
             return true;
     return false;
 }
@@ -354,7 +337,7 @@ int64_t dlk_cluster_refresh(dlk_cluster *cluster, int64_t now)
     for (size_t i = 0; i < cluster->count; i++) {
         cluster->last_asked = (cluster->last_asked + 1) % cluster->count;
         dlk_cluster_node *node = cluster->nodes[cluster->last_asked];
-        if (node->redis->commands.phase == DLK_PHASE_READY && ask_for_it(node, now))
+        if (node->redis->commands.link.phase == DLK_LINK_READY && ask_for_it(node, now))
             return DLK_NEVER;
     }
     cluster->refresh_at = now + AWAY_NS;

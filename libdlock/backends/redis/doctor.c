@@ -56,7 +56,7 @@ bool dlk_redis_doctor_begin(dlk_redis *redis, dlk_ask *ask)
     const dlk_arg info = dlk_arg_text("INFO");
     ask->scratch = WANT_INFO;
     ask->info = dlk_info_new();
-    if (ask->info && dlk_resp_command(&redis->commands.stream.out, &info, 1))
+    if (ask->info && dlk_resp_command(&redis->commands.link.stream.out, &info, 1))
         return true;
     dlk_info_free(ask->info);
     ask->info = NULL;
@@ -333,7 +333,7 @@ static bool put_subscriptions(dlk_redis *redis)
              redis->probe_channel[0] ? redis->probe_channel : "dlock_client");
     for (int i = 0; i < count_subscriptions(redis); i++) {
         const dlk_arg args[] = {dlk_arg_text(subscriptions[i]), dlk_arg_text(channel)};
-        if (!dlk_resp_command(&redis->commands.stream.out, args, 2))
+        if (!dlk_resp_command(&redis->commands.link.stream.out, args, 2))
             return false;
     }
     return true;
@@ -360,7 +360,7 @@ static bool judge_subscription(const dlk_redis *redis, dlk_ask *ask,
 
 static bool is_local(const dlk_redis *redis)
 {
-    const dlk_address *at = dlk_dial_address(&redis->commands.dial);
+    const dlk_address *at = dlk_dial_address(&redis->commands.link.dial);
     if (at->is.any.sa_family == AF_INET)
         return ntohl(at->is.in.sin_addr.s_addr) >> 24 == 127;
     return at->is.any.sa_family == AF_UNIX || IN6_IS_ADDR_LOOPBACK(&at->is.in6.sin6_addr);
@@ -370,7 +370,7 @@ static void judge_transport(dlk_redis *redis, dlk_ask *ask)
 {
     char text[128], date[32];
     int64_t until;
-    if (!redis->tls) {
+    if (!redis->links.tls) {
         if (is_local(redis))
             find(ask, "transport", FINE, "plain, on this machine");
         else
@@ -379,13 +379,13 @@ static void judge_transport(dlk_redis *redis, dlk_ask *ask)
                  "(rediss://)");
         return;
     }
-    dlk_tls_describe(&redis->commands.stream, text, sizeof(text), &until);
+    dlk_tls_describe(&redis->commands.link.stream, text, sizeof(text), &until);
     time_t when = (time_t)until;
     struct tm is;
     if (until < 0 || !gmtime_r(&when, &is) ||
         !strftime(date, sizeof(date), "%Y-%m-%d", &is))
         snprintf(date, sizeof(date), "an unknown day");
-    if (dlk_tls_blind(redis->tls))
+    if (dlk_tls_blind(redis->links.tls))
         find(
             ask, "transport", UNSAFE,
             "%s, but nobody checks who answers (tls.verify=insecure_none): whoever is on "
@@ -406,7 +406,7 @@ static bool put_next(dlk_redis *redis, const dlk_ask *ask)
 {
     switch (step_of(ask)) {
     case WANT_PROBE:
-        return dlk_redis_put_probe(redis, &redis->commands.stream.out, false);
+        return dlk_redis_put_probe(redis, &redis->commands.link.stream.out, false);
     case WANT_RIGHTS:
         return dlk_redis_rights_put(redis);
     default:

@@ -34,7 +34,7 @@ enum {
 static bool say(dlk_redis_connection *connection, unsigned char step, const dlk_arg *args,
                 size_t count)
 {
-    if (!dlk_resp_command(&connection->stream.out, args, count))
+    if (!dlk_resp_command(&connection->link.stream.out, args, count))
         return false;
     connection->steps[connection->step_count++] = step;
     return true;
@@ -55,7 +55,7 @@ static bool say_password(dlk_redis_connection *connection, const char *user,
     const dlk_redis_form *mutex = connection->redis->mutex;
     for (int i = 0; i < DLK_SCRIPT_COUNT; i++)
         size += dlk_redis_script_of(mutex, (dlk_redis_script_id)i)->size + 128;
-    return dlk_stream_hide(&connection->stream, size) &&
+    return dlk_stream_hide(&connection->link.stream, size) &&
            say(connection, STEP_AUTH, args, count);
 }
 
@@ -87,7 +87,7 @@ static dlock_error *say_who(dlk_redis_connection *connection, dlk_key_id user,
     return fine ? NULL : dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
 }
 
-dlock_error *dlk_redis_greet_messages(dlk_redis_connection *connection)
+static dlock_error *say_messages(dlk_redis_connection *connection)
 {
     dlock_error *error =
         say_who(connection, DLK_KEY_AUTH_USERNAME, DLK_KEY_AUTH_PASSWORD);
@@ -96,7 +96,7 @@ dlock_error *dlk_redis_greet_messages(dlk_redis_connection *connection)
     return dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
 }
 
-dlock_error *dlk_redis_greet_sentinel(dlk_redis_connection *connection)
+static dlock_error *say_sentinel(dlk_redis_connection *connection)
 {
     return say_who(connection, DLK_KEY_AUTH_SENTINEL_USERNAME,
                    DLK_KEY_AUTH_SENTINEL_PASSWORD);
@@ -149,7 +149,7 @@ static bool say_scripts(dlk_redis_connection *connection)
 
 static bool say_probe(dlk_redis_connection *connection, unsigned char step)
 {
-    if (!dlk_redis_put_probe(connection->redis, &connection->stream.out,
+    if (!dlk_redis_put_probe(connection->redis, &connection->link.stream.out,
                              step == STEP_PROBE_SHA))
         return false;
     connection->steps[connection->step_count++] = step;
@@ -182,9 +182,9 @@ static bool say_topology(dlk_redis_connection *connection)
                                         say(connection, STEP_SLOTS, slots, 2));
 }
 
-dlock_error *dlk_redis_greet_commands(dlk_redis_connection *connection)
+static dlock_error *say_commands(dlk_redis_connection *connection)
 {
-    dlock_error *error = dlk_redis_greet_messages(connection);
+    dlock_error *error = say_messages(connection);
     if (error)
         return error;
     const dlk_arg info[] = {dlk_arg_text("INFO"), dlk_arg_text("memory")};
@@ -193,6 +193,21 @@ dlock_error *dlk_redis_greet_commands(dlk_redis_connection *connection)
         say_rights(connection) && say(connection, STEP_INFO, info, 2))
         return NULL;
     return dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
+}
+
+dlock_error *dlk_redis_greet_commands(dlk_link *link, int64_t now)
+{
+    return dlk_redis_connection_greet(link, now, say_commands);
+}
+
+dlock_error *dlk_redis_greet_messages(dlk_link *link, int64_t now)
+{
+    return dlk_redis_connection_greet(link, now, say_messages);
+}
+
+dlock_error *dlk_redis_greet_sentinel(dlk_link *link, int64_t now)
+{
+    return dlk_redis_connection_greet(link, now, say_sentinel);
 }
 
 /* ---- The replies ---- */
@@ -318,7 +333,7 @@ static dlock_error *judge_role(dlk_redis_connection *connection, const dlk_resp 
     return dlk_error_make(DLOCK_EUNAVAIL,
                           "redis: the sentinels say that %s is the master, but it is not "
                           "(ROLE)",
-                          dlk_redis_place_of(connection));
+                          connection->link.place);
 }
 
 static dlock_error *judge_refusal(unsigned char step, const dlk_resp *reply)
@@ -352,7 +367,7 @@ static dlock_error *judge_refusal(unsigned char step, const dlk_resp *reply)
 dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp *reply,
                                int64_t now)
 {
-    unsigned char step = connection->steps[connection->step++];
+    unsigned char step = connection->steps[connection->link.step++];
     if (step == STEP_SHARDS)
         dlk_cluster_take_shards(connection->redis, reply);
     if (reply->type == DLK_RESP_ERROR && dlk_resp_begins(reply, "NOPERM")) {

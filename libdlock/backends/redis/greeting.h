@@ -5,10 +5,10 @@
 
 #include "backends/redis/connection.h"
 
-/* Hooks: append the greeting of a connection for commands, or for messages. */
-dlock_error *dlk_redis_greet_commands(dlk_redis_connection *connection);
-dlock_error *dlk_redis_greet_messages(dlk_redis_connection *connection);
-dlock_error *dlk_redis_greet_sentinel(dlk_redis_connection *connection);
+/* Operations: append the greeting of a connection for commands, for messages, or to a sentinel. */
+dlock_error *dlk_redis_greet_commands(dlk_link *link, int64_t now);
+dlock_error *dlk_redis_greet_messages(dlk_link *link, int64_t now);
+dlock_error *dlk_redis_greet_sentinel(dlk_link *link, int64_t now);
 
 /* Judges the reply to the present step and goes on to the next one. */
 dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp *reply,

@@ -26,12 +26,11 @@ struct dlk_redis {
     dlk_settings *settings;
     char *host; /* NULL for a Unix socket. Of a master that sentinels name, the latest */
     uint16_t port;
-    char *place;                               /* for messages: "host:port" or the path */
-    dlk_tls *tls;                              /* below all connections, or NULL */
+    char *place; /* for messages: "host:port" or the path */
+    dlk_link_common links;
     struct dlk_sentinels *sentinels;           /* who know where the master is, or NULL */
     struct dlk_cluster_node *place_in_cluster; /* NULL: it isn't in one */
-    int64_t timeout_ns, connect_ns;
-    dlk_backoff backoff;
+    int64_t timeout_ns;
     const struct dlk_redis_layout *layout; /* the client's; a lock may have another */
     /* of that: what is loaded and checked beforehand */
     const struct dlk_redis_form *mutex;
@@ -55,7 +54,7 @@ struct dlk_redis {
     dlk_redis_publish publish; /* how releases are told */
     int64_t replicas_missed;   /* when WAIT last found too few of them, or 0 */
     int64_t retry_ms;
-    bool warned_publish, warned_eviction, warned_blind, warned_line;
+    bool warned_publish, warned_eviction, warned_line;
     bool lacks_load, lacks_name, lacks_role, lacks_switch,
         lacks_shards; /* rights that are welcome, seen at a greeting */
     bool knows_clock;
@@ -71,8 +70,9 @@ struct dlk_redis {
 
 /* Makes the driver arm anew. Any thread, with or without the mutex, in signal handlers. */
 void dlk_redis_wake(dlk_redis *redis);
-/* "host:port", or "[host]:port"; NULL without memory. */
-char *dlk_redis_format_place(const char *host, uint16_t port);
+/* From the next try on commands go to this server, and the connection for messages is said to. False
+ * without memory. */
+bool dlk_redis_aim(dlk_redis *redis, const char *host, uint16_t port);
 
 /* ---- For a cluster, whose nodes are each one of these ---- */
 

@@ -38,9 +38,9 @@ static dlk_redis *self(dlk_backend *backend)
 
 /* ---- The connection for commands ---- */
 
-static void be_ready(dlk_redis_connection *connection, int64_t now)
+static void be_ready(dlk_link *link, int64_t now)
 {
-    dlk_redis *redis = connection->redis;
+    dlk_redis *redis = dlk_redis_connection_of(link)->redis;
     dlk_error_clear(&redis->why_down);
     if (redis->was_up)
         redis->base.host->reconnects++;
@@ -49,11 +49,10 @@ static void be_ready(dlk_redis_connection *connection, int64_t now)
     redis->base.host->link(redis->base.host, true, NULL);
 }
 
-static void be_down(dlk_redis_connection *connection, const dlock_error *error,
-                    int64_t now)
+static void be_down(dlk_link *link, const dlock_error *error, int64_t now)
 {
     (void)now;
-    dlk_redis *redis = connection->redis;
+    dlk_redis *redis = dlk_redis_connection_of(link)->redis;
     dlk_error_clear(&redis->why_down);
     redis->why_down = dlk_error_copy(error);
     dlk_redis_asks_fail(redis, error);
@@ -66,15 +65,21 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
     return dlk_redis_asks_reply(connection->redis, reply, now);
 }
 
-static const dlk_redis_hooks hooks = {.greet = dlk_redis_greet_commands,
-                                      .ready = be_ready,
-                                      .reply = take_reply,
-                                      .down = be_down};
-static const dlk_redis_hooks seeking_hooks = {.greet = dlk_redis_greet_commands,
-                                              .seek = dlk_sentinels_seek,
-                                              .ready = be_ready,
-                                              .reply = take_reply,
-                                              .down = be_down};
+/* A reset could take a release back that stands behind an acquire: a server that fails to answer the
+ * one doesn't read the other any more. */
+static bool is_harmless(const dlk_link *link)
+{
+    const dlk_redis *redis = ((const dlk_redis_connection *)link)->redis;
+    return dlk_flight_undoes_itself(&redis->flight) &&
+           dlk_buf_size(&link->stream.out) == 0;
+}
+
+#define COMMANDS                                                                         \
+    DLK_REDIS_LINK, .greet = dlk_redis_greet_commands, .ready = be_ready,                \
+                    .down = be_down, .harmless = is_harmless
+
+static const dlk_link_ops ops = {COMMANDS};
+static const dlk_link_ops seeking_ops = {COMMANDS, .seek = dlk_sentinels_seek};
 
 /* ---- Open, free ---- */
 
@@ -84,7 +89,7 @@ static void redis_free(dlk_backend *backend)
     dlk_redis_connection_free(&redis->commands);
     dlk_redis_subscriber_free(redis);
     dlk_sentinels_free(redis->sentinels);
-    dlk_tls_free(redis->tls);
+    dlk_tls_free(redis->links.tls);
     dlk_settings_free(redis->settings);
     dlk_error_clear(&redis->why_down);
     dlk_error_clear(&redis->lacks_line);
@@ -95,42 +100,59 @@ static void redis_free(dlk_backend *backend)
     free(redis);
 }
 
-char *dlk_redis_format_place(const char *host, uint16_t port)
+static void aim_links(dlk_redis *redis)
 {
-    char *text = NULL;
-    bool ipv6 = strchr(host, ':') != NULL;
-    int size = asprintf(&text, "%s%s%s:%u", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
-    return size < 0 ? NULL : text;
+    dlk_link_aim(&redis->commands.link, redis->host, redis->port, redis->place);
+    dlk_link_aim(&redis->subscriber.connection.link, redis->host, redis->port,
+                 redis->place);
+}
+
+bool dlk_redis_aim(dlk_redis *redis, const char *host, uint16_t port)
+{
+    char *copy = strdup(host), *place = dlk_address_place(host, port);
+    if (!copy || !place) {
+        free(copy);
+        free(place);
+        return false;
+    }
+    free(redis->host);
+    free(redis->place);
+    redis->host = copy;
+    redis->place = place;
+    redis->port = port;
+    aim_links(redis);
+    redis->commands.link.to.count = 0;
+    (void)dlk_address_numeric(copy, port, &redis->commands.link.to); /* or a name */
+    return true;
 }
 
 /* Where the URI leads to. */
 static dlock_err set_address(dlk_redis *redis, const dlk_uri *uri, dlock_error **err)
 {
     if (strcmp(uri->scheme, "redis+unix") == 0) {
-        if (!dlk_address_unix(uri->path, &redis->commands.to))
+        if (!dlk_address_unix(uri->path, &redis->commands.link.to))
             return dlk_error_set(
                 err, DLOCK_EINVAL,
                 "redis+unix: the path of the socket must have 1 to 107 bytes");
         redis->place = strdup(uri->path);
+        aim_links(redis);
         return redis->place ? DLOCK_OK : dlk_error_nomem(err);
     }
     if (by_sentinels(uri)) {
-        redis->commands.hooks = &seeking_hooks;
-        return dlk_sentinels_make(redis, uri, err);
+        redis->commands.link.ops = &seeking_ops;
+        dlock_err code = dlk_sentinels_make(redis, uri, err);
+        aim_links(redis);
+        return code;
     }
     if (uri->host_count != 1)
         return dlk_error_set(
             err, DLOCK_EINVAL,
             "redis: one host is expected, as in redis://host:6379, not %zu",
             uri->host_count);
-    redis->port = uri->hosts[0].port ? uri->hosts[0].port : DLK_REDIS_PORT;
-    redis->host = strdup(uri->hosts[0].host);
-    redis->place = dlk_redis_format_place(uri->hosts[0].host, redis->port);
-    if (!redis->host || !redis->place)
-        return dlk_error_nomem(err);
-    (void)dlk_address_numeric(redis->host, redis->port,
-                              &redis->commands.to); /* or a name */
-    return DLOCK_OK;
+    const dlk_uri_host *at = &uri->hosts[0];
+    return dlk_redis_aim(redis, at->host, at->port ? at->port : DLK_REDIS_PORT)
+               ? DLOCK_OK
+               : dlk_error_nomem(err);
 }
 
 /* A name that nobody uses, for checking rights; where names have a prefix, below that. */
@@ -152,14 +174,26 @@ static int64_t ns_of(const dlk_settings *settings, dlk_key_id id)
     return dlk_settings_int(settings, id) * DLK_NS_PER_MS;
 }
 
+static void set_links(dlk_redis *redis, const dlk_settings *settings)
+{
+    dlk_host *host = redis->base.host;
+    redis->links = (dlk_link_common){.service = "redis",
+                                     .plain = "redis://",
+                                     .hint = ": does it expect TLS (rediss://)?",
+                                     .kicks = host->kicks,
+                                     .rand = host->rand,
+                                     .bytes_sent = &host->bytes_sent,
+                                     .bytes_received = &host->bytes_received,
+                                     .wiring = &host->wiring};
+    dlk_link_settings(&redis->links, settings);
+}
+
 static dlock_err set_up(dlk_redis *redis, const dlk_uri *uri,
                         const dlk_settings *settings, dlock_error **err)
 {
     redis->settings = dlk_settings_copy(settings);
     redis->timeout_ns = ns_of(settings, DLK_KEY_CLIENT_TIMEOUT_MS);
-    redis->connect_ns = ns_of(settings, DLK_KEY_CLIENT_CONNECT_MS);
-    redis->backoff.min_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MIN_MS);
-    redis->backoff.max_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MAX_MS);
+    set_links(redis, settings);
     redis->notify = dlk_settings_int(settings, DLK_KEY_REDIS_NOTIFY);
     redis->retry_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_RETRY_MS);
     redis->poll_only =
@@ -168,14 +202,14 @@ static dlock_err set_up(dlk_redis *redis, const dlk_uri *uri,
     assert(redis->owner_size <= sizeof(redis->owner));
     memcpy(redis->owner, redis->base.host->uuid, redis->owner_size - 1);
     redis->owner[redis->owner_size - 1] = ':';
-    bool fine = dlk_redis_connection_init(&redis->commands, redis, &hooks);
+    bool fine = dlk_redis_connection_init(&redis->commands, redis, &ops, take_reply);
     fine = dlk_redis_subscriber_init(redis) && fine;
     if (!redis->settings || !fine || !set_probe(redis))
         return dlk_error_nomem(err);
     if (!dlk_kicks_open(redis->base.host->kicks))
         return dlk_error_set(err, DLOCK_EUNAVAIL, "redis: no descriptor is left");
     if (strncmp(uri->scheme, "rediss", 6) == 0) {
-        dlock_err code = dlk_tls_new(settings, &redis->tls, err);
+        dlock_err code = dlk_tls_new(settings, &redis->links.tls, err);
         if (code != DLOCK_OK)
             return code;
     }
@@ -229,17 +263,7 @@ dlock_err dlk_redis_open_node(dlk_host *host, const dlk_uri *uri,
 
 static void redis_start(dlk_backend *backend, int64_t now)
 {
-    dlk_redis_connection_start(&self(backend)->commands, now);
-}
-
-/* Writes what is still waiting, as far as that needs no waiting. */
-static void last_words(dlk_redis_connection *connection)
-{
-    if (connection->phase != DLK_PHASE_READY)
-        return;
-    dlk_stream_arm(&connection->stream);
-    (void)dlk_stream_push(&connection->stream);
-    dlk_stream_disarm(&connection->stream);
+    dlk_link_start(&self(backend)->commands.link, now);
 }
 
 static void redis_stop(dlk_backend *backend)
@@ -247,7 +271,7 @@ static void redis_stop(dlk_backend *backend)
     dlk_redis *redis = self(backend);
     redis->stopped = true;
     dlk_redis_batch_put(redis);
-    last_words(&redis->commands);
+    dlk_link_last_words(&redis->commands.link);
     if (redis->sentinels)
         dlk_sentinels_stop(redis->sentinels);
     dlock_error *why = dlk_error_make(DLOCK_EUNAVAIL, "redis: the connection is closed");
@@ -258,7 +282,7 @@ static void redis_stop(dlk_backend *backend)
 void dlk_redis_rest(dlk_redis *redis, const dlock_error *why)
 {
     dlk_redis_subscriber_stop(redis);
-    dlk_redis_connection_stop(&redis->commands);
+    dlk_link_stop(&redis->commands.link);
     dlk_error_clear(&redis->why_down);
     redis->why_down = dlk_error_copy(why);
     dlk_redis_asks_fail(redis, why);
@@ -268,7 +292,7 @@ static int64_t redis_tick(dlk_backend *backend, int64_t now)
 {
     dlk_redis *redis = self(backend);
     int64_t answers = dlk_redis_asks_tick(redis, now);
-    int64_t commands = dlk_redis_connection_tick(&redis->commands, now);
+    int64_t commands = dlk_link_tick(&redis->commands.link, now);
     int64_t messages = dlk_redis_subscriber_tick(redis, now);
     int64_t next = answers < commands ? answers : commands;
     next = next < messages ? next : messages;
@@ -280,7 +304,7 @@ static int64_t redis_tick(dlk_backend *backend, int64_t now)
 
 bool dlk_redis_expects(const dlk_redis *redis)
 {
-    return redis->polls[1].fd < 0 && redis->commands.phase == DLK_PHASE_READY &&
+    return redis->polls[1].fd < 0 && redis->commands.link.phase == DLK_LINK_READY &&
            !dlk_flight_is_empty(&redis->flight);
 }
 
@@ -288,8 +312,8 @@ static void redis_arm(dlk_backend *backend)
 {
     dlk_redis *redis = self(backend);
     dlk_redis_batch_put(redis);
-    dlk_redis_connection_arm(&redis->commands, &redis->polls[0]);
-    dlk_redis_connection_arm(&redis->subscriber.connection, &redis->polls[1]);
+    dlk_link_arm(&redis->commands.link, &redis->polls[0]);
+    dlk_link_arm(&redis->subscriber.connection.link, &redis->polls[1]);
     dlk_redis_subscriber_arm(redis);
     if (redis->sentinels)
         dlk_sentinels_arm(redis->sentinels);
@@ -303,15 +327,14 @@ bool dlk_redis_expect_answer(dlk_redis *redis, int64_t until, uint32_t seen)
 {
     return until - dlk_clock_now() >= 4 * DLK_STREAM_WAIT_MS * DLK_NS_PER_MS &&
            dlk_kicks_seen(redis->base.host->kicks) == seen &&
-           dlk_stream_wait(&redis->commands.stream);
+           dlk_stream_wait(&redis->commands.link.stream);
 }
 
 static bool push_all(dlk_redis *redis)
 {
     struct pollfd *polls = redis->polls;
-    polls[0].events = dlk_redis_connection_push(&redis->commands, polls[0].events);
-    polls[1].events =
-        dlk_redis_connection_push(&redis->subscriber.connection, polls[1].events);
+    polls[0].events = dlk_link_push(&redis->commands.link, polls[0].events);
+    polls[1].events = dlk_link_push(&redis->subscriber.connection.link, polls[1].events);
     return polls[0].events && polls[1].events && !redis->news;
 }
 
@@ -319,9 +342,9 @@ static void pull_all(dlk_redis *redis)
 {
     const struct pollfd *polls = redis->polls;
     if (polls[0].revents)
-        dlk_redis_connection_pull(&redis->commands);
+        dlk_link_pull(&redis->commands.link);
     if (polls[1].revents)
-        dlk_redis_connection_pull(&redis->subscriber.connection);
+        dlk_link_pull(&redis->subscriber.connection.link);
 }
 
 static void redis_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
@@ -364,11 +387,11 @@ static bool redis_wires(const dlk_backend *backend, int *fds, size_t *ret_count)
 {
     const dlk_redis *redis = (const dlk_redis *)backend;
     *ret_count = 0;
-    if (redis->tls || redis->sentinels)
+    if (redis->links.tls || redis->sentinels)
         return false;
-    if (redis->commands.phase == DLK_PHASE_READY &&
-        redis->subscriber.connection.phase == DLK_PHASE_OFF)
-        fds[(*ret_count)++] = atomic_load(&redis->commands.stream.fd);
+    if (redis->commands.link.phase == DLK_LINK_READY &&
+        redis->subscriber.connection.link.phase == DLK_LINK_OFF)
+        fds[(*ret_count)++] = atomic_load(&redis->commands.link.stream.fd);
     return true;
 }
 
@@ -376,18 +399,18 @@ static bool redis_look(dlk_backend *backend)
 {
     dlk_redis *redis = self(backend);
     bool written = push_all(redis);
-    dlk_redis_connection_pull(&redis->commands);
-    dlk_redis_connection_pull(&redis->subscriber.connection);
-    return written && !dlk_stream_is_full(&redis->commands.stream) &&
-           !dlk_stream_is_full(&redis->subscriber.connection.stream);
+    dlk_link_pull(&redis->commands.link);
+    dlk_link_pull(&redis->subscriber.connection.link);
+    return written && !dlk_stream_is_full(&redis->commands.link.stream) &&
+           !dlk_stream_is_full(&redis->subscriber.connection.link.stream);
 }
 
 static void redis_process(dlk_backend *backend, int64_t now)
 {
     dlk_redis *redis = self(backend);
-    dlk_redis_connection_process(&redis->commands, now);
-    dlk_redis_connection_process(&redis->subscriber.connection, now);
-    redis->base.host->rest = redis->commands.stream.rest;
+    dlk_link_process(&redis->commands.link, now);
+    dlk_link_process(&redis->subscriber.connection.link, now);
+    redis->base.host->rest = redis->commands.link.stream.rest;
     dlk_redis_subscriber_process(redis, now);
     if (redis->sentinels)
         dlk_sentinels_process(redis, now);
@@ -404,10 +427,10 @@ static void redis_flush(dlk_backend *backend)
     pthread_mutex_t *mutex = redis->base.host->mutex;
     bool done = true;
     dlk_redis_batch_put(redis);
-    if (redis->commands.phase == DLK_PHASE_READY)
-        done = dlk_stream_flush(&redis->commands.stream, mutex);
-    if (redis->subscriber.connection.phase == DLK_PHASE_READY)
-        done = dlk_stream_flush(&redis->subscriber.connection.stream, mutex) && done;
+    if (redis->commands.link.phase == DLK_LINK_READY)
+        done = dlk_stream_flush(&redis->commands.link.stream, mutex);
+    if (redis->subscriber.connection.link.phase == DLK_LINK_READY)
+        done = dlk_stream_flush(&redis->subscriber.connection.link.stream, mutex) && done;
     if (redis->sentinels)
         done = dlk_sentinels_flush(redis) && done;
     if (!done) { /* what is left has to wait for the socket: poll for it */

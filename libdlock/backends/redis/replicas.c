@@ -44,7 +44,7 @@ void dlk_redis_replicas_wait(dlk_redis *redis, dlk_ask *ask)
     char count[DLK_DIGITS_MAX], ms[DLK_DIGITS_MAX];
     const dlk_arg args[] = {dlk_arg_text("WAIT"), dlk_arg_number(wanted(ask), count),
                             dlk_arg_number(wait_ms(redis), ms)};
-    if (!dlk_resp_command(&redis->commands.stream.out, args, 3)) {
+    if (!dlk_resp_command(&redis->commands.link.stream.out, args, 3)) {
         give_up(redis, ask);
         return;
     }

@@ -137,7 +137,7 @@ static bool tell_holders(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
         args[count++] =
             (dlk_arg){reply->items[i + OWNER].text, reply->items[i + OWNER].size};
     dlk_list_remove(&ask->link);
-    if (dlk_resp_command(&redis->commands.stream.out, args, count)) {
+    if (dlk_resp_command(&redis->commands.link.stream.out, args, count)) {
         ask->scratch = TOLD;
         dlk_redis_ask_sent(redis, ask);
         return true;
@@ -235,7 +235,7 @@ static bool put_scan(dlk_redis *redis, listing *list)
         dlk_arg_text("TYPE"),  dlk_arg_text(redis->layout->type),
     };
     list->scanning = true;
-    return dlk_resp_command(&redis->commands.stream.out, args, 8);
+    return dlk_resp_command(&redis->commands.link.stream.out, args, 8);
 }
 
 bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask)
@@ -267,7 +267,7 @@ static bool put_names(dlk_redis *redis, listing *list, const dlk_resp *names)
     for (size_t i = 0; i < count; i++)
         args[i + 3] = (dlk_arg){names->items[i].text, names->items[i].size};
     list->scanning = false;
-    bool fine = dlk_resp_command(&redis->commands.stream.out, args, count + 3);
+    bool fine = dlk_resp_command(&redis->commands.link.stream.out, args, count + 3);
     free(args);
     return fine;
 }

@@ -232,7 +232,7 @@ static bool put(dlk_redis *redis, const char *calls, const names *keys,
     for (size_t i = 0; i < channels->count; i++)
         args[used++] = dlk_arg_text(channels->text[i]);
     return !keys->failed && !channels->failed &&
-           dlk_resp_command(&redis->commands.stream.out, args, used);
+           dlk_resp_command(&redis->commands.link.stream.out, args, used);
 }
 
 bool dlk_redis_rights_put(dlk_redis *redis)

@@ -58,9 +58,9 @@ struct dlk_sentinels {
     sentinel item[DLK_SENTINELS_MAX];
 };
 
-static sentinel *of(dlk_redis_connection *connection)
+static sentinel *of(dlk_link *link)
 {
-    return DLK_LIST_ITEM(connection, sentinel, connection);
+    return DLK_LIST_ITEM(dlk_redis_connection_of(link), sentinel, connection);
 }
 
 /* ---- Asking ---- */
@@ -68,7 +68,7 @@ static sentinel *of(dlk_redis_connection *connection)
 static bool say(sentinel *one, const char *a, const char *b, const char *c)
 {
     const dlk_arg args[] = {dlk_arg_text(a), dlk_arg_text(b), dlk_arg_text(c ? c : "")};
-    if (!dlk_resp_command(&one->connection.stream.out, args, c ? 3 : 2))
+    if (!dlk_resp_command(&one->connection.link.stream.out, args, c ? 3 : 2))
         return false;
     one->to_come++;
     return true;
@@ -82,8 +82,8 @@ static void ask(sentinel *one, int64_t now)
     if (!say(one, "UNSUBSCRIBE", CHANNEL, NULL) ||
         !say(one, "SENTINEL", "get-master-addr-by-name", redis->sentinels->service) ||
         !say(one, "SUBSCRIBE", CHANNEL, NULL)) {
-        dlk_redis_connection_drop(
-            &one->connection, dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"), now);
+        dlk_link_drop(&one->connection.link,
+                      dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"), now);
         return;
     }
     one->answer_until = now + redis->timeout_ns;
@@ -104,19 +104,19 @@ static void ask_all(dlk_sentinels *all, int64_t now)
         hush(&all->item[i]);
     for (size_t i = 0; i < all->count; i++) {
         sentinel *one = &all->item[i];
-        if (one->connection.phase == DLK_PHASE_READY)
+        if (one->connection.link.phase == DLK_LINK_READY)
             ask(one, now);
-        else if (one->connection.phase == DLK_PHASE_RESTING)
-            one->connection.retry_at = now;
-        else if (one->connection.phase == DLK_PHASE_OFF &&
-                 dlk_stream_reap(&one->connection.stream))
-            dlk_redis_connection_start(&one->connection, now);
+        else if (one->connection.link.phase == DLK_LINK_RESTING)
+            one->connection.link.retry_at = now;
+        else if (one->connection.link.phase == DLK_LINK_OFF &&
+                 dlk_stream_reap(&one->connection.link.stream))
+            dlk_link_start(&one->connection.link, now);
     }
 }
 
-void dlk_sentinels_seek(dlk_redis_connection *master, int64_t now)
+void dlk_sentinels_seek(dlk_link *master, int64_t now)
 {
-    dlk_sentinels *all = master->redis->sentinels;
+    dlk_sentinels *all = dlk_redis_connection_of(master)->redis->sentinels;
     all->checking = false;
     ask_all(all, now);
 }
@@ -192,23 +192,11 @@ static dlock_error *nobody_knows(const dlk_sentinels *all)
 
 static void go_to(dlk_redis *redis, const sentinel *chosen, int64_t now)
 {
-    char *host = strdup(chosen->master);
-    char *place = dlk_redis_format_place(chosen->master, chosen->port);
-    if (!host || !place) {
-        free(host);
-        free(place);
-        dlk_redis_connection_drop(
-            &redis->commands, dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"), now);
-        return;
-    }
-    free(redis->host);
-    free(redis->place);
-    redis->host = host;
-    redis->place = place;
-    redis->port = chosen->port;
-    redis->commands.to.count = 0;
-    (void)dlk_address_numeric(host, redis->port, &redis->commands.to); /* or a name */
-    dlk_redis_connection_dial(&redis->commands, now);
+    dlk_link *master = &redis->commands.link;
+    if (dlk_redis_aim(redis, chosen->master, chosen->port))
+        dlk_link_dial(master, now);
+    else
+        dlk_link_drop(master, dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"), now);
 }
 
 static bool is_master(const dlk_redis *redis, const sentinel *chosen)
@@ -220,26 +208,26 @@ static bool is_master(const dlk_redis *redis, const sentinel *chosen)
 /* There is a master already: is it still? */
 static void compare(dlk_redis *redis, const sentinel *chosen, int64_t now)
 {
-    dlk_redis_phase phase = redis->commands.phase;
+    dlk_link_phase phase = redis->commands.link.phase;
     redis->sentinels->checking = false;
-    if (is_master(redis, chosen) || phase == DLK_PHASE_OFF || phase == DLK_PHASE_RESTING)
+    if (is_master(redis, chosen) || phase == DLK_LINK_OFF || phase == DLK_LINK_RESTING)
         return;
-    dlk_backoff_reset(&redis->commands.backoff);
-    dlk_redis_connection_drop(
-        &redis->commands,
+    dlk_backoff_reset(&redis->commands.link.backoff);
+    dlk_link_drop(
+        &redis->commands.link,
         dlk_error_make(DLOCK_EUNAVAIL,
                        "redis+sentinel: %s is no longer the master of '%s', %s:%u is",
                        redis->place, redis->sentinels->service, chosen->master,
                        chosen->port),
         now);
-    redis->commands.retry_at = now;
+    redis->commands.link.retry_at = now;
 }
 
 /* Looks at what has been said so far. */
 static void decide(dlk_redis *redis, int64_t now)
 {
     dlk_sentinels *all = redis->sentinels;
-    bool seeking = dlk_redis_connection_seeks(&redis->commands);
+    bool seeking = dlk_link_seeks(&redis->commands.link);
     size_t votes, voters = count(all, NAMES);
     const sentinel *chosen = most_named(all, &votes);
     if (!seeking && !all->checking)
@@ -256,8 +244,8 @@ static void decide(dlk_redis *redis, int64_t now)
         else
             compare(redis, chosen, now);
     } else if (seeking && (voters > 0 || count(all, SILENT) == 0)) {
-        dlk_redis_connection_drop(
-            &redis->commands, voters > 0 ? disagreement(all) : nobody_knows(all), now);
+        dlk_link_drop(&redis->commands.link,
+                      voters > 0 ? disagreement(all) : nobody_knows(all), now);
     } else if (all->checking) {
         all->checking = false;
         all->check_at = now + AGAIN_NS;
@@ -315,7 +303,7 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
                                int64_t now)
 {
     dlk_redis *redis = connection->redis;
-    sentinel *one = of(connection);
+    sentinel *one = of(&connection->link);
     if (reply->type == DLK_RESP_ARRAY && reply->count == 3 &&
         dlk_resp_begins(&reply->items[0], "message")) {
         take_switch(redis, &reply->items[2], now);
@@ -324,7 +312,7 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
     if (one->to_come == 0)
         return dlk_error_make(DLOCK_EPROTO,
                               "redis: sentinel %s answers what nobody asked", one->place);
-    dlk_backoff_reset(&connection->backoff);
+    dlk_backoff_reset(&connection->link.backoff);
     one->to_come--;
     if (one->to_come != 1 && dlk_resp_begins(reply, "NOPERM"))
         redis->lacks_switch = true;
@@ -336,19 +324,18 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
     return error;
 }
 
-static void be_ready(dlk_redis_connection *connection, int64_t now)
+static void be_ready(dlk_link *link, int64_t now)
 {
-    dlk_sentinels *all = connection->redis->sentinels;
-    ask(of(connection), now);
-    if (!dlk_redis_connection_seeks(&connection->redis->commands))
-        all->checking = true; /* what it said while it was away was lost */
+    dlk_redis *redis = dlk_redis_connection_of(link)->redis;
+    ask(of(link), now);
+    if (!dlk_link_seeks(&redis->commands.link))
+        redis->sentinels->checking = true; /* what it said while it was away was lost */
 }
 
-static void be_down(dlk_redis_connection *connection, const dlock_error *error,
-                    int64_t now)
+static void be_down(dlk_link *link, const dlock_error *error, int64_t now)
 {
-    dlk_redis *redis = connection->redis;
-    sentinel *one = of(connection);
+    dlk_redis *redis = dlk_redis_connection_of(link)->redis;
+    sentinel *one = of(link);
     one->to_come = 0;
     one->says = FAILED;
     dlk_error_clear(&one->why);
@@ -360,25 +347,21 @@ static void be_down(dlk_redis_connection *connection, const dlock_error *error,
 
 /* ---- Life ---- */
 
-static const dlk_redis_hooks hooks = {.greet = dlk_redis_greet_sentinel,
-                                      .ready = be_ready,
-                                      .reply = take_reply,
-                                      .down = be_down};
+static const dlk_link_ops ops = {DLK_REDIS_LINK, .greet = dlk_redis_greet_sentinel,
+                                 .ready = be_ready, .down = be_down};
 
 static dlock_err add(dlk_sentinels *all, const dlk_uri_host *host, dlock_error **err)
 {
     sentinel *one = &all->item[all->count];
     uint16_t port = host->port ? host->port : DEFAULT_PORT;
-    bool fine = dlk_redis_connection_init(&one->connection, all->redis, &hooks);
+    bool fine = dlk_redis_connection_init(&one->connection, all->redis, &ops, take_reply);
     all->count++;
     one->host = strdup(host->host);
-    one->place = dlk_redis_format_place(host->host, port);
+    one->place = dlk_address_place(host->host, port);
     if (!fine || !one->host || !one->place)
         return dlk_error_nomem(err);
-    one->connection.host = one->host;
-    one->connection.port = port;
-    one->connection.place = one->place;
-    (void)dlk_address_numeric(one->host, port, &one->connection.to); /* or a name */
+    dlk_link_aim(&one->connection.link, one->host, port, one->place);
+    (void)dlk_address_numeric(one->host, port, &one->connection.link.to); /* or a name */
     for (size_t i = 0; i + 1 < all->count; i++)
         if (strcmp(all->item[i].place, one->place) == 0)
             return dlk_error_set(err, DLOCK_EINVAL,
@@ -433,7 +416,7 @@ void dlk_sentinels_free(dlk_sentinels *all)
 void dlk_sentinels_stop(dlk_sentinels *all)
 {
     for (size_t i = 0; i < all->count; i++)
-        dlk_redis_connection_stop(&all->item[i].connection);
+        dlk_link_stop(&all->item[i].connection.link);
 }
 
 /* ---- The driver's steps, and time ---- */
@@ -445,19 +428,18 @@ static int64_t earlier(int64_t a, int64_t b)
 
 static bool is_overdue(const sentinel *one, int64_t now)
 {
-    return one->connection.phase == DLK_PHASE_READY && one->to_come > 0 &&
+    return one->connection.link.phase == DLK_LINK_READY && one->to_come > 0 &&
            now >= one->answer_until;
 }
 
 static int64_t tick_one(sentinel *one, int64_t now)
 {
     if (is_overdue(one, now))
-        dlk_redis_connection_drop(&one->connection,
-                                  dlk_error_make(DLOCK_EUNAVAIL,
-                                                 "redis: %s did not answer in time",
-                                                 one->place),
-                                  now);
-    int64_t next = dlk_redis_connection_tick(&one->connection, now);
+        dlk_link_drop(&one->connection.link,
+                      dlk_error_make(DLOCK_EUNAVAIL, "redis: %s did not answer in time",
+                                     one->place),
+                      now);
+    int64_t next = dlk_link_tick(&one->connection.link, now);
     return one->to_come > 0 ? earlier(next, one->answer_until) : next;
 }
 
@@ -465,9 +447,9 @@ int64_t dlk_sentinels_tick(dlk_redis *redis, int64_t now)
 {
     dlk_sentinels *all = redis->sentinels;
     int64_t next = DLK_NEVER;
-    if (redis->stopped || redis->commands.phase == DLK_PHASE_OFF)
+    if (redis->stopped || redis->commands.link.phase == DLK_LINK_OFF)
         return next;
-    if (now >= all->check_at && !dlk_redis_connection_seeks(&redis->commands)) {
+    if (now >= all->check_at && !dlk_link_seeks(&redis->commands.link)) {
         all->checking = true;
         ask_all(all, now);
     }
@@ -481,7 +463,7 @@ int64_t dlk_sentinels_tick(dlk_redis *redis, int64_t now)
 void dlk_sentinels_arm(dlk_sentinels *all)
 {
     for (size_t i = 0; i < all->count; i++)
-        dlk_redis_connection_arm(&all->item[i].connection, &all->polls[2 + i]);
+        dlk_link_arm(&all->item[i].connection.link, &all->polls[2 + i]);
 }
 
 bool dlk_sentinels_push(dlk_sentinels *all)
@@ -490,7 +472,7 @@ bool dlk_sentinels_push(dlk_sentinels *all)
     for (size_t i = 0; i < all->count; i++) {
         struct pollfd *poll = &all->polls[2 + i];
         poll->revents = 0;
-        poll->events = dlk_redis_connection_push(&all->item[i].connection, poll->events);
+        poll->events = dlk_link_push(&all->item[i].connection.link, poll->events);
         doze = doze && poll->events;
     }
     return doze;
@@ -510,14 +492,14 @@ void dlk_sentinels_pull(dlk_sentinels *all)
 {
     for (size_t i = 0; i < all->count; i++)
         if (all->polls[2 + i].revents)
-            dlk_redis_connection_pull(&all->item[i].connection);
+            dlk_link_pull(&all->item[i].connection.link);
 }
 
 void dlk_sentinels_process(dlk_redis *redis, int64_t now)
 {
     dlk_sentinels *all = redis->sentinels;
     for (size_t i = 0; i < all->count; i++)
-        dlk_redis_connection_process(&all->item[i].connection, now);
+        dlk_link_process(&all->item[i].connection.link, now);
 }
 
 bool dlk_sentinels_flush(dlk_redis *redis)
@@ -525,8 +507,8 @@ bool dlk_sentinels_flush(dlk_redis *redis)
     dlk_sentinels *all = redis->sentinels;
     bool done = true;
     for (size_t i = 0; i < all->count; i++)
-        if (all->item[i].connection.phase == DLK_PHASE_READY)
-            done = dlk_stream_flush(&all->item[i].connection.stream,
+        if (all->item[i].connection.link.phase == DLK_LINK_READY)
+            done = dlk_stream_flush(&all->item[i].connection.link.stream,
                                     redis->base.host->mutex) &&
                    done;
     return done;

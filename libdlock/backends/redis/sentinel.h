@@ -21,8 +21,8 @@ dlock_err dlk_sentinels_make(dlk_redis *redis, const dlk_uri *uri, dlock_error *
 void dlk_sentinels_free(dlk_sentinels *all); /* NULL is fine */
 void dlk_sentinels_stop(dlk_sentinels *all);
 
-/* The hook of the connection to the master. */
-void dlk_sentinels_seek(dlk_redis_connection *master, int64_t now);
+/* The operation of the link to the master. */
+void dlk_sentinels_seek(dlk_link *master, int64_t now);
 
 /* Together with those of the backend. Push answers whether the driver may sleep; poll sleeps, on
  * redis->polls too. */

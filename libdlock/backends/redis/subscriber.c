@@ -28,19 +28,14 @@
  * that the connection lives. (PING would be a further right.) */
 #define HEARTBEAT_NS (10 * DLK_NS_PER_SEC)
 
-static dlk_redis *redis_of(dlk_redis_connection *connection)
-{
-    return connection->redis;
-}
-
 /* ---- What the engine calls ---- */
 
 static void wake_up(dlk_redis *redis, int64_t now)
 {
     dlk_redis_connection *connection = &redis->subscriber.connection;
-    if (connection->phase == DLK_PHASE_OFF && connection->to.count > 0 &&
-        !redis->stopped && dlk_stream_reap(&connection->stream))
-        dlk_redis_connection_start(connection, now);
+    if (connection->link.phase == DLK_LINK_OFF && connection->link.to.count > 0 &&
+        !redis->stopped && dlk_stream_reap(&connection->link.stream))
+        dlk_link_start(&connection->link, now);
 }
 
 /* The client's own channel, which is subscribed to before any other. */
@@ -209,20 +204,21 @@ void dlk_redis_subscriber_follow(dlk_redis *redis, int64_t now)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
     dlk_redis_connection *connection = &subscriber->connection;
-    const dlk_address *there = dlk_dial_address(&redis->commands.dial);
-    if (connection->to.count == 0 || !dlk_address_same(&connection->to.item[0], there)) {
-        connection->to.item[0] = *there;
-        connection->to.count = 1;
-        if (connection->phase !=
-            DLK_PHASE_OFF) /* it hears what is said at another server */
-            dlk_redis_connection_drop(
-                connection, dlk_error_make(DLOCK_EUNAVAIL, "redis: the server has moved"),
-                now);
+    const dlk_address *there = dlk_dial_address(&redis->commands.link.dial);
+    if (connection->link.to.count == 0 ||
+        !dlk_address_same(&connection->link.to.item[0], there)) {
+        connection->link.to.item[0] = *there;
+        connection->link.to.count = 1;
+        if (connection->link.phase !=
+            DLK_LINK_OFF) /* it hears what is said at another server */
+            dlk_link_drop(&connection->link,
+                          dlk_error_make(DLOCK_EUNAVAIL, "redis: the server has moved"),
+                          now);
     }
     /* The server is there again: no need to rest any longer. */
-    dlk_backoff_reset(&connection->backoff);
-    if (connection->phase == DLK_PHASE_RESTING)
-        connection->retry_at = now;
+    dlk_backoff_reset(&connection->link.backoff);
+    if (connection->link.phase == DLK_LINK_RESTING)
+        connection->link.retry_at = now;
     if (!dlk_list_empty(&subscriber->all))
         wake_up(redis, now);
 }
@@ -363,7 +359,7 @@ static dlock_error *take_answer(dlk_redis *redis, const dlk_resp *reply, int64_t
     else if (refused)
         warn_refused(redis, reply);
     else
-        dlk_backoff_reset(&subscriber->connection.backoff);
+        dlk_backoff_reset(&subscriber->connection.link.backoff);
     if (refused)
         channel->state = turned_on ? DLK_CHANNEL_REFUSED
                                    : DLK_CHANNEL_ON; /* may not leave: then it stays */
@@ -381,7 +377,7 @@ static dlock_error *take_answer(dlk_redis *redis, const dlk_resp *reply, int64_t
 static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp *reply,
                                int64_t now)
 {
-    dlk_redis *redis = redis_of(connection);
+    dlk_redis *redis = connection->redis;
     redis->subscriber.heard_at = now;
     if (reply->type == DLK_RESP_ERROR)
         return take_answer(redis, reply, now);
@@ -403,9 +399,9 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
     return NULL;
 }
 
-static void be_ready(dlk_redis_connection *connection, int64_t now)
+static void be_ready(dlk_link *link, int64_t now)
 {
-    dlk_redis *redis = redis_of(connection);
+    dlk_redis *redis = dlk_redis_connection_of(link)->redis;
     redis->subscriber.heard_at = now;
     dlk_redis_subscriber_settle(redis, now);
 }
@@ -423,10 +419,9 @@ static void ask_instead(dlk_redis *redis, dlk_redis_channel *channel)
 }
 
 /* Every subscription went with the connection. */
-static void be_down(dlk_redis_connection *connection, const dlock_error *error,
-                    int64_t now)
+static void be_down(dlk_link *link, const dlock_error *error, int64_t now)
 {
-    dlk_redis *redis = redis_of(connection);
+    dlk_redis *redis = dlk_redis_connection_of(link)->redis;
     redis->base.host->log(redis->base.host, DLOCK_LOG_INFO, "no messages for now: %s",
                           error->text);
     DLK_LIST_FOR (it, &redis->subscriber.all) {
@@ -441,10 +436,9 @@ static void be_down(dlk_redis_connection *connection, const dlock_error *error,
 
 /* ---- Life ---- */
 
-static const dlk_redis_hooks hooks = {.greet = dlk_redis_greet_messages,
-                                      .ready = be_ready,
-                                      .reply = take_reply,
-                                      .down = be_down};
+/* Nobody waits for a subscription, so any end is harmless. */
+static const dlk_link_ops ops = {DLK_REDIS_LINK, .greet = dlk_redis_greet_messages,
+                                 .ready = be_ready, .down = be_down};
 
 bool dlk_redis_subscriber_init(dlk_redis *redis)
 {
@@ -455,14 +449,14 @@ bool dlk_redis_subscriber_init(dlk_redis *redis)
     dlk_list_init(&subscriber->to_tell);
     subscriber->bucket_count = 64;
     subscriber->buckets = calloc(subscriber->bucket_count, sizeof(dlk_redis_channel *));
-    return dlk_redis_connection_init(&subscriber->connection, redis, &hooks) &&
+    return dlk_redis_connection_init(&subscriber->connection, redis, &ops, take_reply) &&
            subscriber->buckets;
 }
 
 void dlk_redis_subscriber_stop(dlk_redis *redis)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
-    dlk_redis_connection_stop(&subscriber->connection);
+    dlk_link_stop(&subscriber->connection.link);
     DLK_LIST_FOR (it, &subscriber->all) {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
         DLK_LIST_FOR (watcher, &channel->watchers) {
@@ -502,12 +496,11 @@ void dlk_redis_subscriber_process(dlk_redis *redis, int64_t now)
     if (dlk_redis_subscriber_is_ready(subscriber) &&
         !dlk_list_empty(&subscriber->outstanding) &&
         subscriber->listened_ns >= redis->timeout_ns)
-        dlk_redis_connection_drop(
-            &subscriber->connection,
-            dlk_error_make(DLOCK_EUNAVAIL,
-                           "redis: %s did not confirm a subscription in time",
-                           redis->place),
-            now);
+        dlk_link_drop(&subscriber->connection.link,
+                      dlk_error_make(DLOCK_EUNAVAIL,
+                                     "redis: %s did not confirm a subscription in time",
+                                     redis->place),
+                      now);
 }
 
 /* Asks anew for a subscription that stands; the answer is a sign of life. */
@@ -542,11 +535,11 @@ int64_t dlk_redis_subscriber_tick(dlk_redis *redis, int64_t now)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
     if (subscriber->channel_count == 0 &&
-        subscriber->connection.phase == DLK_PHASE_RESTING)
-        dlk_redis_connection_stop(&subscriber->connection); /* until somebody watches */
+        subscriber->connection.link.phase == DLK_LINK_RESTING)
+        dlk_link_stop(&subscriber->connection.link); /* until somebody watches */
     if (subscriber->listening || subscriber->own)
         listen_to_own(redis, now);
-    int64_t next = dlk_redis_connection_tick(&subscriber->connection, now);
+    int64_t next = dlk_link_tick(&subscriber->connection.link, now);
     if (!dlk_redis_subscriber_is_ready(subscriber) || subscriber->channel_count == 0)
         return next;
     int64_t idle = dlk_redis_channels_leave_old(redis, now);
@@ -555,7 +548,7 @@ int64_t dlk_redis_subscriber_tick(dlk_redis *redis, int64_t now)
         if (dlk_list_empty(&subscriber->outstanding))
             check(redis);
     }
-    send_now(redis, &subscriber->connection.stream);
+    send_now(redis, &subscriber->connection.link.stream);
     int64_t beat = subscriber->heard_at + HEARTBEAT_NS;
     next = idle < next ? idle : next;
     return beat < next ? beat : next;

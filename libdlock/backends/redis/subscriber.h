@@ -58,7 +58,7 @@ struct dlk_redis_key *dlk_redis_subscriber_astray(
 void dlk_redis_subscriber_settle(dlk_redis *redis, int64_t now);
 /* Would a watched key hear of a release? */
 bool dlk_redis_subscriber_hears(const struct dlk_redis_key *key);
-/* The commands are connected, to the address that `commands.dial` has. */
+/* The commands are connected, to the address that `commands.link.dial` has. */
 void dlk_redis_subscriber_follow(dlk_redis *redis, int64_t now);
 void dlk_redis_subscriber_stop(dlk_redis *redis);
 /* The driver's steps, around those of the connection. */

@@ -107,8 +107,8 @@ TEST(each_version_from_1_2_on_is_spoken)
         redis_server_call(&server, "CONFIG SET tls-protocols %s", versions[i]);
         CHECK(
             world_connect(&w, uri_of("127.0.0.1"), "tls.ca_file", path("ca.pem"), NULL));
-        dlk_tls_describe(&((dlk_redis *)w.backend)->commands.stream, text, sizeof(text),
-                         &until);
+        dlk_tls_describe(&((dlk_redis *)w.backend)->commands.link.stream, text,
+                         sizeof(text), &until);
         CHECK_CONTAINS(text, versions[i]);
         CHECK(until > 0);
         CHECK(locks());
@@ -138,7 +138,7 @@ TEST(a_server_that_asks_for_a_certificate_gets_ours)
 
 static bool resumed(void)
 {
-    return dlk_tls_resumed(&((dlk_redis *)w.backend)->commands.stream);
+    return dlk_tls_resumed(&((dlk_redis *)w.backend)->commands.link.stream);
 }
 
 TEST(a_reconnect_resumes_the_session_until_a_file_changes)

@@ -508,13 +508,13 @@ static bool open_maker(dlk_settings *settings, bool node)
     dlk_uri_free(uri);
     maker = (dlk_redis *)backend;
     if (fine)
-        maker->commands.phase = DLK_PHASE_READY;
+        maker->commands.link.phase = DLK_LINK_READY;
     return fine;
 }
 
 static void close_maker(void)
 {
-    maker->commands.phase = DLK_PHASE_OFF;
+    maker->commands.link.phase = DLK_LINK_OFF;
     dlk_redis_backend.stop(&maker->base);
     dlk_redis_backend.free(&maker->base);
 }
@@ -531,7 +531,7 @@ static void vary(const dlk_ask *ask, dlk_arg *args, size_t count)
 /* The command that an ask becomes, sent to both. */
 static bool step_ask(dlk_ask *ask)
 {
-    dlk_buf *out = &maker->commands.stream.out;
+    dlk_buf *out = &maker->commands.link.stream.out;
     dlk_resp_reader *reader = dlk_resp_new();
     const dlk_resp *command;
     /* Renewals wait for others to go with, as one of another owner may. */
