@@ -9,6 +9,7 @@
 #include "backends/redis/redis.h"
 #endif
 #include "backends/redlock/inner.h"
+#include "net/address.h"
 #include "util/clock.h"
 
 #include <stdio.h>
@@ -106,16 +107,6 @@ static dlock_err set_settings(dlk_redlock *redlock, const dlk_settings *settings
     return dlk_settings_set_id(redlock->settings, DLK_KEY_REDIS_LAYOUT, "string", err);
 }
 
-static char *format_place(const dlk_uri *uri, size_t index)
-{
-    char *text = NULL;
-    const char *host = uri->hosts[index].host;
-    bool ipv6 = strchr(host, ':') != NULL;
-    int size = asprintf(&text, "%s%s%s:%u", ipv6 ? "[" : "", host, ipv6 ? "]" : "",
-                        port_of(uri, index));
-    return size < 0 ? NULL : text;
-}
-
 /* @p uri names this node alone. */
 static dlock_err open_server(dlk_redlock *redlock, dlk_redlock_node *node,
                              const dlk_uri *uri, bool memlock, dlock_error **err)
@@ -144,7 +135,7 @@ static dlock_err open_node(dlk_redlock *redlock, const dlk_uri *uri, int index,
                                                           : redis;
     alone.hosts = &uri->hosts[index];
     alone.host_count = 1;
-    node->place = format_place(uri, (size_t)index);
+    node->place = dlk_address_place(uri->hosts[index].host, port_of(uri, (size_t)index));
     if (!node->place)
         return dlk_error_nomem(err);
     dlk_redlock_node_init(redlock, index);
