@@ -214,7 +214,7 @@ void dlk_mc_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
     dlock_error *error = why_not(ask);
     if (error) {
         (void)dlk_ask_refuse(ask, error);
-    } else if (mc->link.phase != DLK_MC_READY) {
+    } else if (mc->link.phase != DLK_LINK_READY) {
         dlk_flight_not_sent(ask, mc->why_down);
     } else if (ask->verb == DLK_DOCTOR) {
         (void)dlk_mc_send_stats(mc, ask);
@@ -331,8 +331,8 @@ int64_t dlk_mc_asks_tick(dlk_mc *mc, int64_t now)
     int64_t due = dlk_flight_due(&mc->flight, now);
     if (now < due)
         return due;
-    dlk_mc_link_drop(
-        mc,
+    dlk_link_drop(
+        &mc->link,
         dlk_error_make(DLOCK_EUNAVAIL, "memcached: %s did not answer in time", mc->place),
         now);
     return DLK_NEVER;

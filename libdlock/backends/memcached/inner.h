@@ -13,42 +13,12 @@
 #include "backends/flight.h"
 #include "backends/memcached/record.h"
 #include "backends/memcached/wire.h"
-#include "net/address.h"
-#include "net/backoff.h"
-#include "net/dial.h"
-#include "net/stream.h"
+#include "net/link.h"
 
 #include <poll.h>
 #include <stdatomic.h>
 
 typedef struct dlk_mc dlk_mc;
-
-typedef enum dlk_mc_phase {
-    DLK_MC_OFF,
-    DLK_MC_LOOKUP,
-    DLK_MC_DIAL,
-    DLK_MC_GREETING,
-    DLK_MC_READY,
-    DLK_MC_RESTING, /* until `retry_at` */
-} dlk_mc_phase;
-
-/* The connection: looks the host up, dials, greets, is ready; after any failure it rests for a
- * jittered while and begins again, until it is stopped. */
-typedef struct dlk_mc_link {
-    dlk_mc_phase phase;
-    dlk_addresses to; /* where to dial; empty: look the host up each time */
-    dlk_lookup *lookup;
-    dlk_dial dial;
-    dlk_stream stream;
-    dlk_buf rest; /* of a reply that isn't complete */
-    dlk_backoff backoff;
-    int64_t attempt_until; /* lookup, dial and greeting together */
-    int64_t retry_at;
-    int step;          /* of the greeting */
-    dlock_error *doom; /* end the connection after this reply */
-    bool frozen;       /* the stream takes part in the driver's sleep */
-    int64_t counted;   /* bytes sent that the statistics know of */
-} dlk_mc_link;
 
 /* What the greeting has shown of the server. */
 typedef struct dlk_mc_server {
@@ -70,11 +40,13 @@ struct dlk_mc {
     char *host;
     uint16_t port;
     char *place; /* for messages: "host:port" */
-    int64_t timeout_ns, connect_ns, retry_ms;
+    int64_t timeout_ns, retry_ms;
     char owner[DLK_UUID_SIZE]; /* "<uuid>:", without the end */
     size_t owner_size;
 
-    dlk_mc_link link;
+    dlk_link_common links;
+    dlk_link link;
+    dlk_buf rest; /* of a reply that isn't complete */
     dlk_mc_server server;
     uint64_t epoch; /* of the connection: what an older one said is read again */
     dlk_flight flight;
@@ -107,19 +79,6 @@ typedef struct dlk_mc_key {
 
 /* ---- link.c ---- */
 void dlk_mc_link_init(dlk_mc *mc);
-void dlk_mc_link_free(dlk_mc_link *link);
-void dlk_mc_link_start(dlk_mc *mc, int64_t now);
-void dlk_mc_link_stop(dlk_mc *mc);
-/* Ends it for the reason @p error, which it takes over, and tries again later. */
-void dlk_mc_link_drop(dlk_mc *mc, dlock_error *error, int64_t now);
-/* Time-outs and the next try. Returns when to call it again. */
-int64_t dlk_mc_link_tick(dlk_mc *mc, int64_t now);
-/* The driver's steps. Arm fills in what to poll; push writes and says what to poll for (0: don't
- * sleep). Only arm and process have the mutex. */
-void dlk_mc_link_arm(dlk_mc *mc, struct pollfd *poll);
-short dlk_mc_link_push(dlk_mc *mc, short events);
-void dlk_mc_link_pull(dlk_mc *mc);
-void dlk_mc_link_process(dlk_mc *mc, int64_t now);
 
 /* ---- greeting.c ---- */
 bool dlk_mc_greet(dlk_mc *mc);
@@ -128,9 +87,7 @@ dlock_error *dlk_mc_greeted(dlk_mc *mc, const dlk_mc_reply *reply, bool *ret_ove
 /* A line of statistics; those that don't matter are passed over. */
 void dlk_mc_note_stat(dlk_mc_server *server, const dlk_mc_reply *reply);
 
-/* ---- memcached.c: what the connection tells ---- */
-void dlk_mc_up(dlk_mc *mc, int64_t now);
-void dlk_mc_down(dlk_mc *mc, const dlock_error *error);
+/* ---- memcached.c ---- */
 /* Makes the driver arm anew. Any thread, with or without the mutex, in signal handlers. */
 void dlk_mc_wake(dlk_mc *mc);
 

@@ -25,47 +25,19 @@ static dlk_mc *self(dlk_backend *backend)
     return (dlk_mc *)backend;
 }
 
-/* ---- what the connection tells ---- */
-
-void dlk_mc_up(dlk_mc *mc, int64_t now)
-{
-    (void)now;
-    dlk_error_clear(&mc->why_down);
-    mc->epoch++;
-    if (mc->was_up)
-        mc->base.host->reconnects++;
-    mc->was_up = true;
-    mc->base.host->link(mc->base.host, true, NULL);
-}
-
-void dlk_mc_down(dlk_mc *mc, const dlock_error *error)
-{
-    dlk_error_clear(&mc->why_down);
-    mc->why_down = dlk_error_copy(error);
-    dlk_mc_asks_fail(mc, error);
-    mc->base.host->link(mc->base.host, false, error);
-}
-
 /* ---- open, free ---- */
 
 static void mc_free(dlk_backend *backend)
 {
     dlk_mc *mc = self(backend);
-    dlk_mc_link_free(&mc->link);
+    dlk_link_free(&mc->link);
+    dlk_buf_free(&mc->rest);
     dlk_settings_free(mc->settings);
     dlk_error_clear(&mc->why_down);
     dlk_buf_free(&mc->value);
     free(mc->host);
     free(mc->place);
     free(mc);
-}
-
-static char *format_place(const char *host, uint16_t port)
-{
-    char *text = NULL;
-    bool ipv6 = strchr(host, ':') != NULL;
-    int size = asprintf(&text, "%s%s%s:%u", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
-    return size < 0 ? NULL : text;
 }
 
 static dlock_err set_address(dlk_mc *mc, const dlk_uri *uri, dlock_error **err)
@@ -85,9 +57,10 @@ static dlock_err set_address(dlk_mc *mc, const dlk_uri *uri, dlock_error **err)
                              "server on a network of its own");
     mc->port = uri->hosts[0].port ? uri->hosts[0].port : DEFAULT_PORT;
     mc->host = strdup(uri->hosts[0].host);
-    mc->place = format_place(uri->hosts[0].host, mc->port);
+    mc->place = dlk_address_place(uri->hosts[0].host, mc->port);
     if (!mc->host || !mc->place)
         return dlk_error_nomem(err);
+    dlk_link_aim(&mc->link, mc->host, mc->port, mc->place);
     (void)dlk_address_numeric(mc->host, mc->port, &mc->link.to); /* or a name */
     return DLOCK_OK;
 }
@@ -104,7 +77,6 @@ static dlock_err set_up(dlk_mc *mc, const dlk_uri *uri, const dlk_settings *sett
     if (!mc->settings)
         return dlk_error_nomem(err);
     mc->timeout_ns = ns_of(settings, DLK_KEY_CLIENT_TIMEOUT_MS);
-    mc->connect_ns = ns_of(settings, DLK_KEY_CLIENT_CONNECT_MS);
     mc->retry_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_RETRY_MS);
     mc->owner_size = strlen(mc->base.host->uuid) + 1;
     assert(mc->owner_size <= sizeof(mc->owner));
@@ -138,19 +110,15 @@ static dlock_err mc_open(dlk_host *host, const dlk_uri *uri, const dlk_settings 
 
 static void mc_start(dlk_backend *backend, int64_t now)
 {
-    dlk_mc_link_start(self(backend), now);
+    dlk_link_start(&self(backend)->link, now);
 }
 
 static void mc_stop(dlk_backend *backend)
 {
     dlk_mc *mc = self(backend);
     mc->stopped = true;
-    if (mc->link.phase == DLK_MC_READY) { /* what still waits, if that needs no waiting */
-        dlk_stream_arm(&mc->link.stream);
-        (void)dlk_stream_push(&mc->link.stream);
-        dlk_stream_disarm(&mc->link.stream);
-    }
-    dlk_mc_link_stop(mc);
+    dlk_link_last_words(&mc->link);
+    dlk_link_stop(&mc->link);
     dlk_error_clear(&mc->why_down);
     mc->why_down = dlk_error_make(DLOCK_EUNAVAIL, "memcached: the connection is closed");
     dlk_mc_asks_fail(mc, mc->why_down);
@@ -161,15 +129,15 @@ static void mc_stop(dlk_backend *backend)
 static int64_t mc_tick(dlk_backend *backend, int64_t now)
 {
     int64_t answers = dlk_mc_asks_tick(self(backend), now);
-    int64_t link = dlk_mc_link_tick(self(backend), now);
+    int64_t link = dlk_link_tick(&self(backend)->link, now);
     return answers < link ? answers : link;
 }
 
 static void mc_arm(dlk_backend *backend)
 {
     dlk_mc *mc = self(backend);
-    dlk_mc_link_arm(mc, &mc->polls[0]);
-    mc->expects = mc->base.host->by_caller && mc->link.phase == DLK_MC_READY &&
+    dlk_link_arm(&mc->link, &mc->polls[0]);
+    mc->expects = mc->base.host->by_caller && mc->link.phase == DLK_LINK_READY &&
                   !dlk_flight_is_empty(&mc->flight);
 }
 
@@ -186,7 +154,7 @@ static bool expect_answer(dlk_mc *mc, int64_t until, uint32_t seen)
 /* False: there is something to digest at once. */
 static bool push(dlk_mc *mc)
 {
-    mc->polls[0].events = dlk_mc_link_push(mc, mc->polls[0].events);
+    mc->polls[0].events = dlk_link_push(&mc->link, mc->polls[0].events);
     return mc->polls[0].events != 0;
 }
 
@@ -198,7 +166,7 @@ static void mc_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
         return;
     if (dlk_kicks_poll(mc->base.host->kicks, mc->polls, 1, seen, doze, until) &&
         mc->polls[0].revents)
-        dlk_mc_link_pull(mc);
+        dlk_link_pull(&mc->link);
 }
 
 static size_t mc_push(dlk_backend *backend, struct pollfd *polls, bool *ret_doze)
@@ -213,12 +181,12 @@ static size_t mc_push(dlk_backend *backend, struct pollfd *polls, bool *ret_doze
 static void mc_pull(dlk_backend *backend, const struct pollfd *polls)
 {
     if (polls->revents)
-        dlk_mc_link_pull(self(backend));
+        dlk_link_pull(&self(backend)->link);
 }
 
 static void mc_process(dlk_backend *backend, int64_t now)
 {
-    dlk_mc_link_process(self(backend), now);
+    dlk_link_process(&self(backend)->link, now);
 }
 
 void dlk_mc_wake(dlk_mc *mc)
@@ -229,7 +197,7 @@ void dlk_mc_wake(dlk_mc *mc)
 static void mc_flush(dlk_backend *backend)
 {
     dlk_mc *mc = self(backend);
-    if (mc->link.phase == DLK_MC_READY &&
+    if (mc->link.phase == DLK_LINK_READY &&
         !dlk_stream_flush(&mc->link.stream, mc->base.host->mutex))
         dlk_mc_wake(mc); /* what is left has to wait for the socket: poll for it */
 }
