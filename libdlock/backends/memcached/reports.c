@@ -212,10 +212,20 @@ static void judge_server(const dlk_mc *mc, dlk_ask *ask)
          "dlock_hold_verify until then");
 }
 
+static void judge_transport(dlk_mc *mc, dlk_ask *ask)
+{
+    char text[320];
+    int severity = dlk_link_judge(
+        &mc->link, "plain: whoever is on the way can forge grants (memcacheds://)", text,
+        sizeof(text));
+    find(ask, "transport", severity, "%s", text);
+}
+
 static void finish(dlk_mc *mc, dlk_ask *ask)
 {
     dlock_info *info = ask->info;
     judge_server(mc, ask);
+    judge_transport(mc, ask);
     dlk_info_add_int(info, (ask->scratch & WORST_MASK) >> WORST_SHIFT, "verdict");
     give_info(mc, ask, info);
 }

@@ -356,48 +356,15 @@ static bool judge_subscription(const dlk_redis *redis, dlk_ask *ask,
 
 /* ---- Who can listen ---- */
 
-#define EXPIRES_SOON_S (14 * 24 * 60 * 60)
-
-static bool is_local(const dlk_redis *redis)
-{
-    const dlk_address *at = dlk_dial_address(&redis->commands.link.dial);
-    if (at->is.any.sa_family == AF_INET)
-        return ntohl(at->is.in.sin_addr.s_addr) >> 24 == 127;
-    return at->is.any.sa_family == AF_UNIX || IN6_IS_ADDR_LOOPBACK(&at->is.in6.sin6_addr);
-}
-
 static void judge_transport(dlk_redis *redis, dlk_ask *ask)
 {
-    char text[128], date[32];
-    int64_t until;
-    if (!redis->links.tls) {
-        if (is_local(redis))
-            find(ask, "transport", FINE, "plain, on this machine");
-        else
-            find(ask, "transport", WARNING,
-                 "plain: whoever is on the way can read the password and forge grants "
-                 "(rediss://)");
-        return;
-    }
-    dlk_tls_describe(&redis->commands.link.stream, text, sizeof(text), &until);
-    time_t when = (time_t)until;
-    struct tm is;
-    if (until < 0 || !gmtime_r(&when, &is) ||
-        !strftime(date, sizeof(date), "%Y-%m-%d", &is))
-        snprintf(date, sizeof(date), "an unknown day");
-    if (dlk_tls_blind(redis->links.tls))
-        find(
-            ask, "transport", UNSAFE,
-            "%s, but nobody checks who answers (tls.verify=insecure_none): whoever is on "
-            "the way can forge grants",
-            text);
-    else if (until >= 0 && until - time(NULL) < EXPIRES_SOON_S)
-        find(ask, "transport", WARNING,
-             "%s; the server's certificate expires on %s: no lock can be had then", text,
-             date);
-    else
-        find(ask, "transport", FINE, "%s; the server's certificate is valid until %s",
-             text, date);
+    char text[320];
+    int severity =
+        dlk_link_judge(&redis->commands.link,
+                       "plain: whoever is on the way can read the password and forge "
+                       "grants (rediss://)",
+                       text, sizeof(text));
+    find(ask, "transport", severity, "%s", text);
 }
 
 /* ---- One after the other ---- */
