@@ -171,6 +171,16 @@ static bool make_memcached(void)
 {
     const char *layout = getenv("DLK_TEST_LAYOUT");
     const char *more = layout ? strchr(layout, '&') : NULL; /* it has one only */
+    if (getenv("DLK_TEST_TLS")) {
+        if (!certificates_make(&world.certificates) ||
+            !memcached_server_start_tls(world_memcached(), world.certificates.dir,
+                                        "server", NULL))
+            return false;
+        snprintf(world.uri, sizeof(world.uri), "memcacheds://localhost:%d?tls.ca_file=%s",
+                 world_memcached()->tls_port,
+                 certificates_path(&world.certificates, "ca.pem"));
+        return true;
+    }
     if (!memcached_server_start(world_memcached(), NULL))
         return false;
     snprintf(world.uri, sizeof(world.uri), "memcached://127.0.0.1:%d?%s",

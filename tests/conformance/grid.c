@@ -254,8 +254,10 @@ static int check_coverage(void)
         {"redlocks", "redlock", "redlocks://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"},
         {"zookeeper", "zookeeper", "zookeeper://127.0.0.1:1"},
         {"memcached", "memcached", "memcached://127.0.0.1:1"},
+        {"memcacheds", "memcached", "memcacheds://127.0.0.1:1"},
         /* The same items on most of several: tests/backends/memcached/test_memlock.c. */
         {"memlock", "memcached", "memlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"},
+        {"memlocks", "memcached", "memlocks://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"},
         {"etcd", "etcd", "etcd://127.0.0.1:1"},
         {"etcds", "etcd", "etcds://127.0.0.1:1"},
     };

@@ -395,8 +395,18 @@ ROW(N16, no_rights, "no password, a wrong one, a right that is missing or taken 
 
 ROW(N17, tls, "TLS: expired, wrong name, unknown authority, or none at all")
 {
-    if (!world_is_one_redis())
-        CANNOT("TLS is for Redis so far; nothing falls back from it to plain");
+    if (world_is("memcached") || world_is("memlock")) {
+        grid_shown_by("backends/memcached/test_tls.c",
+                      "bad_certificates_are_refused_with_the_reason");
+        return;
+    }
+    if (world_is("etcd")) {
+        grid_shown_by("backends/etcd/test_refusals.c",
+                      "a_server_is_known_by_its_certificate_and_name");
+        return;
+    }
+    if (!world_is_one_redis() && !world_is("redlock"))
+        CANNOT("there is no TLS, so nothing falls back from it to plain");
     grid_shown_by("backends/redis/test_tls.c",
                   "bad_certificates_and_old_versions_are_refused_with_the_reason");
 }

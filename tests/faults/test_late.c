@@ -144,6 +144,18 @@ static bool with_memcached(void)
     return port != 0;
 }
 
+static bool with_memcached_tls(void)
+{
+    begin_site(200);
+    if (!memcached_server_available() || !certificates_make(&made) ||
+        !memcached_server_start_tls(&memory, made.dir, "server", NULL))
+        return false;
+    int port = put_relay(memory.tls_port);
+    snprintf(at.uri, sizeof(at.uri), "memcacheds://127.0.0.1:%d?tls.ca_file=%s&", port,
+             certificates_path(&made, "ca.pem"));
+    return port != 0;
+}
+
 static bool with_etcd(void)
 {
     begin_site(900);
@@ -311,5 +323,6 @@ COMES_BACK_NOT(redlock)
 COMES_BACK_NOT(cluster)
 COMES_BACK_NOT(sentinels)
 COMES_BACK_NOT(memcached)
+COMES_BACK_NOT(memcached_tls)
 COMES_BACK_NOT(etcd)
 COMES_BACK_NOT(etcd_tls)

@@ -137,9 +137,12 @@ static void become(const void *one)
     const memcached_server *server = one;
     /* As root it wants to be told who to be. Another user's would outlive us: the signal below is
      * dropped when the user changes. */
-    char line[256], *argv[OPTIONS_MAX] = {NULL}, *save = NULL;
+    char line[1024], tls[64] = "", *argv[OPTIONS_MAX] = {NULL}, *save = NULL;
     size_t count = 0;
-    snprintf(line, sizeof(line), "memcached -l 127.0.0.1 -U 0 -p %d %s %s", server->port,
+    if (server->tls_port) /* the test's own connection stays plain */
+        snprintf(tls, sizeof(tls), "-Z -l 127.0.0.1:%d -l notls:", server->tls_port);
+    snprintf(line, sizeof(line), "memcached %s127.0.0.1:%d -p %d -U 0 %s %s",
+             tls[0] ? tls : "-l ", server->port, server->port,
              geteuid() == 0 ? "-u root" : "", server->options);
     for (char *word = strtok_r(line, " ", &save); word && count + 1 < OPTIONS_MAX;
          word = strtok_r(NULL, " ", &save))
@@ -158,16 +161,32 @@ static bool is_up(void *one)
 
 static const server_kind kind = {"the memcached", become, is_up};
 
-bool memcached_server_start(memcached_server *server, const char *options)
+static bool start(memcached_server *server, bool tls)
 {
-    *server = (memcached_server){.control = -1};
-    snprintf(server->options, sizeof(server->options), "%s", options ? options : "");
     for (int i = 0; i < 5; i++) {
         server->port = server_free_port(0);
+        server->tls_port = tls ? server_free_port(0) : 0;
         if (server_start(&kind, &server->pid, server))
             return true;
     }
     return harness_check(__FILE__, __LINE__, false, "a memcached that answers stats");
+}
+
+bool memcached_server_start(memcached_server *server, const char *options)
+{
+    *server = (memcached_server){.control = -1};
+    snprintf(server->options, sizeof(server->options), "%s", options ? options : "");
+    return start(server, false);
+}
+
+bool memcached_server_start_tls(memcached_server *server, const char *dir,
+                                const char *name, const char *options)
+{
+    *server = (memcached_server){.control = -1};
+    snprintf(server->options, sizeof(server->options),
+             "-o ssl_chain_cert=%s/%s.pem,ssl_key=%s/%s.key %s", dir, name, dir, name,
+             options ? options : "");
+    return start(server, true);
 }
 
 void memcached_server_kill(memcached_server *server)
@@ -186,6 +205,7 @@ void memcached_server_stop(memcached_server *server)
 {
     memcached_server_kill(server); /* it has nothing to save */
     server_let_go(server->port);
+    server_let_go(server->tls_port);
 }
 
 void memcached_server_freeze(memcached_server *server)

@@ -9,7 +9,8 @@
 typedef struct memcached_server {
     pid_t pid;
     int port;
-    char options[128]; /* further ones, separated by spaces */
+    int tls_port;      /* 0: it doesn't speak TLS */
+    char options[400]; /* further ones, separated by spaces */
     int control;       /* the test's own connection, -1 = none */
 } memcached_server;
 
@@ -18,6 +19,10 @@ bool memcached_server_available(void);
 
 /* @p options: as "-M -m 2", or NULL. False after a failed check. */
 bool memcached_server_start(memcached_server *server, const char *options);
+/* The same, which on `tls_port` speaks TLS as well: with the certificate @p name of those in the
+ * directory @p dir (harness/certificates.h). */
+bool memcached_server_start_tls(memcached_server *server, const char *dir,
+                                const char *name, const char *options);
 /* Ends it; harmless when it isn't running. */
 void memcached_server_stop(memcached_server *server);
 /* SIGKILL, and again from nothing on the same port. */

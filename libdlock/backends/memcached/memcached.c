@@ -31,6 +31,7 @@ static void mc_free(dlk_backend *backend)
 {
     dlk_mc *mc = self(backend);
     dlk_link_free(&mc->link);
+    dlk_tls_free(mc->links.tls);
     dlk_buf_free(&mc->rest);
     dlk_settings_free(mc->settings);
     dlk_error_clear(&mc->why_down);
@@ -85,6 +86,11 @@ static dlock_err set_up(dlk_mc *mc, const dlk_uri *uri, const dlk_settings *sett
     dlk_mc_link_init(mc);
     if (!dlk_kicks_open(mc->base.host->kicks))
         return dlk_error_set(err, DLOCK_EUNAVAIL, "memcached: no descriptor is left");
+    if (strcmp(uri->scheme, "memcacheds") == 0) {
+        dlock_err code = dlk_tls_new(settings, &mc->links.tls, err);
+        if (code != DLOCK_OK)
+            return code;
+    }
     return set_address(mc, uri, err);
 }
 
@@ -220,7 +226,7 @@ static void mc_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
     (void)now;
 }
 
-static const char *const schemes[] = {"memcached", NULL};
+static const char *const schemes[] = {"memcached", "memcacheds", NULL};
 
 const dlk_backend_type dlk_memcached_backend = {
     .name = "memcached",

@@ -53,7 +53,7 @@ static void redlock_free(dlk_backend *backend)
 /* The nodes are memcacheds; else Redises. */
 static bool is_memlock(const dlk_uri *uri)
 {
-    return strcmp(uri->scheme, "memlock") == 0;
+    return strcmp(uri->scheme, "memlock") == 0 || strcmp(uri->scheme, "memlocks") == 0;
 }
 
 static uint16_t port_of(const dlk_uri *uri, size_t index)
@@ -127,12 +127,13 @@ static dlock_err open_server(dlk_redlock *redlock, dlk_redlock_node *node,
 static dlock_err open_node(dlk_redlock *redlock, const dlk_uri *uri, int index,
                            dlock_error **err)
 {
-    char redis[] = "redis", rediss[] = "rediss", memcached[] = "memcached";
+    char scheme[sizeof("memcacheds")];
+    bool tls = uri->scheme[strlen(uri->scheme) - 1] == 's'; /* redlocks, memlocks */
     dlk_redlock_node *node = &redlock->nodes[index];
     dlk_uri alone = *uri;
-    alone.scheme = is_memlock(uri)                        ? memcached
-                   : strcmp(uri->scheme, "redlocks") == 0 ? rediss
-                                                          : redis;
+    snprintf(scheme, sizeof(scheme), "%s%s", is_memlock(uri) ? "memcached" : "redis",
+             tls ? "s" : "");
+    alone.scheme = scheme;
     alone.hosts = &uri->hosts[index];
     alone.host_count = 1;
     node->place = dlk_address_place(uri->hosts[index].host, port_of(uri, (size_t)index));
@@ -367,7 +368,7 @@ static void adapt(const dlk_settings *settings, dlk_traits *traits)
 }
 
 static const char *const schemes[] = {"redlock", "redlocks", NULL};
-static const char *const memlock_schemes[] = {"memlock", NULL};
+static const char *const memlock_schemes[] = {"memlock", "memlocks", NULL};
 
 #define TRAITS                                                                           \
     .class = DLK_REQUIRE_EFFICIENCY, .margin_percent = 1, .margin_ms = 2,                \

@@ -6,7 +6,7 @@
 #include "backends/backend.h"
 
 extern const dlk_backend_type dlk_redlock_backend;
-/* memlock://a,b,c: the same of memcacheds. */
+/* memlock://a,b,c, memlocks://a,b,c: the same of memcacheds. */
 extern const dlk_backend_type dlk_memlock_backend;
 
 #endif
