@@ -11,7 +11,7 @@
 typedef struct dlk_redis dlk_redis;
 typedef struct dlk_redis_connection dlk_redis_connection;
 
-/* The first members of each connection's dlk_link_ops, beside greet, ready and down. */
+/* What is the same in each connection's dlk_link_ops. */
 #define DLK_REDIS_LINK .feed = dlk_redis_feed, .warn = dlk_redis_warn
 
 /* A reply that isn't of the greeting. An error ends the connection: what came makes no sense. */
