@@ -18,12 +18,7 @@ struct dlock_lock {
     struct dlk_multi *multi;
 };
 
-/* What a handle refers to beside the engine, once more, and given back: with the engine's mutex. */
-static inline void dlk_lock_ref(const dlock_lock *lock)
-{
-    dlk_name_ref(lock->name);
-    (void)dlk_label_ref(lock->terms.label);
-}
+/* What a handle refers to beside the engine is given back: with the engine's mutex. */
 static inline void dlk_lock_unref(const dlock_lock *lock)
 {
     dlk_label_unref(lock->terms.label);

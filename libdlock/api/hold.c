@@ -1,5 +1,6 @@
 /* Holds: what a grant gives, asked without any I/O, and its end. */
-#include "api/multi.h"
+#include "api/handles.h"
+#include "multi/multi.h"
 #include "util/clock.h"
 
 static const dlk_grant *grant_of(const dlock_hold *hold)
@@ -69,22 +70,11 @@ int64_t dlock_hold_remaining_ms(const dlock_hold *hold)
     return hold && check(hold, &left) == DLOCK_OK ? left / DLK_NS_PER_MS : 0;
 }
 
-static int64_t shortest_of(const dlock_hold *hold)
-{
-    int64_t shortest = INT64_MAX;
-    const dlock_hold *member;
-    for (size_t i = 0; (member = dlk_multi_member(hold, i)); i++) {
-        int64_t ttl_ms = dlock_hold_ttl_ms(member);
-        shortest = ttl_ms < shortest ? ttl_ms : shortest;
-    }
-    return shortest;
-}
-
 int64_t dlock_hold_ttl_ms(const dlock_hold *hold)
 {
     dlk_stay stay;
     if (hold && hold->multi)
-        return shortest_of(hold);
+        return dlk_multi_ttl_ms(hold);
     if (!hold || !dlk_engine_enter(hold->engine, &stay))
         return 0;
     int64_t ttl_ms = grant_of(hold)->terms.ttl_ms; /* an extension changes it */
@@ -148,11 +138,8 @@ dlock_err dlock_hold_feed(dlock_hold *hold)
     dlock_err code = check(hold, &left);
     if (code != DLOCK_OK)
         return code;
-    if (hold->multi) {
-        for (size_t i = 0; i < dlk_multi_count(hold) && code == DLOCK_OK; i++)
-            code = dlock_hold_feed(dlk_multi_member(hold, i));
-        return code;
-    }
+    if (hold->multi)
+        return dlk_multi_feed(hold);
     if (!dlk_engine_enter(hold->engine, &stay))
         return DLOCK_EFORKED;
     int64_t now = dlk_clock_now();
@@ -327,29 +314,13 @@ dlock_err dlock_hold_release(dlock_hold *hold, dlock_error **err)
     return dlk_engine_release(hold, err);
 }
 
-static dlock_op *release_member(dlock_hold *member, int64_t unused)
-{
-    (void)unused;
-    return dlock_hold_release_start(member);
-}
-
-static dlock_op *release_multi(dlock_hold *hold)
-{
-    if (dlk_engine_forked(hold->engine))
-        return dlk_op_static(DLOCK_EFORKED);
-    if (!dlk_multi_begin_release(hold))
-        return dlk_op_answered(hold->engine, DLOCK_ENOTHELD,
-                               "this hold was released before");
-    return dlk_multi_each(hold, release_member, 0);
-}
-
 dlock_op *dlock_hold_release_start(dlock_hold *hold)
 {
     dlk_stay stay;
     if (!hold)
         return dlk_op_static(DLOCK_EINVAL);
     if (hold->multi)
-        return release_multi(hold);
+        return dlk_multi_release_start(hold);
     dlk_engine *engine = hold->engine;
     if (!dlk_engine_enter(engine, &stay))
         return dlk_op_static(DLOCK_EFORKED);

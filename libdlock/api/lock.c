@@ -1,6 +1,7 @@
 /* Locks: a kind, a name and settings, and what can be asked of the name. */
 #include "api/conf.h"
-#include "api/multi.h"
+#include "api/handles.h"
+#include "multi/multi.h"
 #include "util/clock.h"
 #include "util/kind.h"
 
@@ -173,11 +174,10 @@ dlock_err dlock_lock_new(dlock_client *client, dlock_kind kind, const char *name
     return dlk_error_clear(err);
 }
 
-/* A copy of the handle, with references of its own: the caller may free his. */
+/* Of the caller's handle, who may free it. */
 static dlock_err add_member(dlk_multi *multi, size_t index, const dlock_lock *lock,
                             dlock_error **err)
 {
-    dlk_stay stay;
     if (!lock)
         return dlk_error_set(err, DLOCK_EINVAL, "member %zu of the multi-lock is NULL",
                              index);
@@ -185,22 +185,22 @@ static dlock_err add_member(dlk_multi *multi, size_t index, const dlock_lock *lo
         return dlk_error_set(err, DLOCK_EINVAL,
                              "member %zu of the multi-lock is a multi-lock itself",
                              index);
-    if (!dlk_engine_enter(lock->engine, &stay))
+    dlk_member member = {.engine = lock->engine,
+                         .name = lock->name,
+                         .terms = lock->terms,
+                         .owner = lock->owner};
+    if (!dlk_multi_add(multi, index, &member))
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the client belongs to the parent process");
-    multi->members[index] = *lock;
-    dlk_lock_ref(lock);
-    dlk_engine_leave(lock->engine, &stay);
-    dlk_engine_ref(lock->engine);
     return DLOCK_OK;
 }
 
-static dlock_err check_multi_conf(const dlock_lock *first, const dlock_conf *conf,
+static dlock_err check_multi_conf(const dlk_engine *first, const dlock_conf *conf,
                                   dlock_error **err)
 {
     dlk_settings *settings = NULL;
-    dlock_err code = dlk_settings_for_lock(first->engine->settings,
-                                           conf ? conf->settings : NULL, &settings, err);
+    dlock_err code = dlk_settings_for_lock(first->settings, conf ? conf->settings : NULL,
+                                           &settings, err);
     dlk_settings_free(settings);
     return code;
 }
@@ -219,7 +219,7 @@ dlock_err dlock_multi_new(dlock_lock *const *locks, size_t count, const dlock_co
     for (size_t i = 0; i < count && code == DLOCK_OK; i++)
         code = add_member(multi, i, locks[i], err);
     if (code == DLOCK_OK)
-        code = check_multi_conf(&multi->members[0], conf, err);
+        code = check_multi_conf(multi->members[0].engine, conf, err);
     if (code == DLOCK_OK)
         code = dlk_multi_finish(multi, err);
     if (code != DLOCK_OK) {

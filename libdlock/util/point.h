@@ -33,7 +33,6 @@ enum dlk_bug {
     DLK_BUG_WALL_CLOCK,       /* validity runs on the time of day */
     DLK_BUG_RENEWAL_OUTLIVES, /* renewing goes on when a release has failed */
     DLK_BUG_TOKEN_AFTER_WIPE, /* tokens start again when the server has lost its state */
-    DLK_BUG_MULTI_KEEPS_MEMBER, /* a multi-lock that fails doesn't give back its first member */
     DLK_BUG_PLACE_IS_KEPT,      /* who gives up waiting stays in the service's line */
     DLK_BUG_HANDOVER_UNCLAIMED, /* who is told that it is next takes that for the lock */
     DLK_BUG_READERS_UNMARKED,   /* a reader's own timeout key is as good as not there */

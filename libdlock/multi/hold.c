@@ -1,5 +1,6 @@
 /* The hold of a multi-lock: what its members say, put together. */
-#include "api/multi_inner.h"
+#include "multi/inner.h"
+#include "multi/sum.h"
 
 #include "util/clock.h"
 
@@ -11,7 +12,7 @@ typedef struct dlk_member_watch {
     struct dlk_multi_hold *of;
 } dlk_member_watch;
 
-typedef struct dlk_multi_hold {
+struct dlk_multi_hold {
     dlock_hold hold; /* what the caller has; belongs to the first member's engine */
     dlk_hold_more more;
     dlk_multi *multi;
@@ -21,7 +22,7 @@ typedef struct dlk_multi_hold {
     dlock_state reported; /* the same */
     dlk_member_watch watches[DLK_MULTI_MAX];
     dlock_hold *members[DLK_MULTI_MAX];
-} dlk_multi_hold;
+};
 
 static void unref(dlk_multi_hold *whole)
 {
@@ -33,7 +34,7 @@ static void unref(dlk_multi_hold *whole)
     dlk_engine_unref(engine);
 }
 
-dlock_hold *dlk_multi_hold_new(dlk_multi *multi, dlock_hold *const *holds)
+dlk_multi_hold *dlk_multi_hold_new(dlk_multi *multi)
 {
     dlk_multi_hold *whole = calloc(1, sizeof(*whole));
     if (!whole)
@@ -47,9 +48,28 @@ dlock_hold *dlk_multi_hold_new(dlk_multi *multi, dlock_hold *const *holds)
     whole->hold.multi = whole;
     dlk_hold_more_init(&whole->more, &whole->hold);
     whole->more.multi_name = multi->name;
-    for (size_t i = 0; i < multi->count; i++)
-        whole->members[i] = holds[i];
+    return whole;
+}
+
+dlock_hold **dlk_multi_hold_place(dlk_multi_hold *whole, size_t index)
+{
+    return &whole->members[index];
+}
+
+void dlk_multi_hold_drop_member(dlk_multi_hold *whole, size_t index)
+{
+    dlock_hold_free(whole->members[index]);
+    whole->members[index] = NULL;
+}
+
+dlock_hold *dlk_multi_hold_give(dlk_multi_hold *whole)
+{
     return &whole->hold;
+}
+
+void dlk_multi_hold_discard(dlk_multi_hold *whole)
+{
+    unref(whole);
 }
 
 dlk_multi *dlk_multi_of(const dlock_hold *hold)
@@ -57,59 +77,63 @@ dlk_multi *dlk_multi_of(const dlock_hold *hold)
     return hold->multi->multi;
 }
 
-size_t dlk_multi_count(const dlock_hold *hold)
-{
-    return hold->multi->multi->count;
-}
-
 dlock_hold *dlk_multi_member(const dlock_hold *hold, size_t index)
 {
-    return index < dlk_multi_count(hold) ? hold->multi->members[index] : NULL;
+    return index < hold->multi->multi->count ? hold->multi->members[index] : NULL;
 }
 
 /* ---- asked without I/O ---- */
 
-/* The worst of what the members answer. */
-static dlock_err worse(dlock_err a, dlock_err b)
-{
-    static const dlock_err order[] = {DLOCK_EFORKED, DLOCK_ELOST, DLOCK_ENOTHELD};
-    for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++)
-        if (a == order[i] || b == order[i])
-            return order[i];
-    return a != DLOCK_OK ? a : b;
-}
-
 dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns)
 {
     const dlk_multi_hold *whole = hold->multi;
-    dlock_err code = DLOCK_OK;
+    int64_t left_ms[DLK_MULTI_MAX];
+    dlock_err worst = DLOCK_OK;
     *left_ns = 0;
     if (dlk_engine_forked(hold->engine))
         return DLOCK_EFORKED;
     if (atomic_load_explicit(&whole->released, memory_order_acquire))
         return DLOCK_ENOTHELD;
-    int64_t least = DLK_NEVER;
     for (size_t i = 0; i < whole->multi->count; i++) {
-        code = worse(code, dlock_hold_check(whole->members[i]));
-        int64_t left = dlock_hold_remaining_ms(whole->members[i]) * DLK_NS_PER_MS;
-        least = left < least ? left : least;
+        dlock_err code = dlock_hold_check(whole->members[i]);
+        if (dlk_sum_worse(worst, code))
+            worst = code;
+        left_ms[i] = dlock_hold_remaining_ms(whole->members[i]);
     }
-    if (code == DLOCK_OK)
-        *left_ns = least;
-    return code;
+    if (worst == DLOCK_OK)
+        *left_ns = dlk_sum_least(left_ms, whole->multi->count) * DLK_NS_PER_MS;
+    return worst;
 }
 
 dlock_state dlk_multi_state(const dlock_hold *hold)
 {
     const dlk_multi_hold *whole = hold->multi;
+    dlock_state states[DLK_MULTI_MAX];
     int64_t left;
     dlock_err code = dlk_multi_check(hold, &left);
     if (code != DLOCK_OK)
         return code == DLOCK_ENOTHELD ? DLOCK_RELEASED : DLOCK_LOST;
     for (size_t i = 0; i < whole->multi->count; i++)
-        if (dlock_hold_state(whole->members[i]) == DLOCK_SUSPECT)
-            return DLOCK_SUSPECT;
-    return DLOCK_HELD;
+        states[i] = dlock_hold_state(whole->members[i]);
+    return dlk_sum_state(states, whole->multi->count);
+}
+
+int64_t dlk_multi_ttl_ms(const dlock_hold *hold)
+{
+    const dlk_multi_hold *whole = hold->multi;
+    int64_t ttls[DLK_MULTI_MAX];
+    for (size_t i = 0; i < whole->multi->count; i++)
+        ttls[i] = dlock_hold_ttl_ms(whole->members[i]);
+    return dlk_sum_least(ttls, whole->multi->count);
+}
+
+dlock_err dlk_multi_feed(dlock_hold *hold)
+{
+    const dlk_multi_hold *whole = hold->multi;
+    dlock_err code = DLOCK_OK;
+    for (size_t i = 0; i < whole->multi->count && code == DLOCK_OK; i++)
+        code = dlock_hold_feed(whole->members[i]);
+    return code;
 }
 
 /* ---- events ---- */
@@ -123,36 +147,29 @@ static void keep(dlk_hold_watch *watch)
 /* The members' states as they are, without what checking them would do. */
 static dlock_state state_now(const dlk_multi_hold *whole)
 {
-    dlock_state worst = DLOCK_HELD;
-    for (size_t i = 0; i < whole->multi->count; i++) {
-        dlock_state state = dlk_grant_state(whole->members[i]->hold.grant);
-        if (state == DLOCK_LOST)
-            return DLOCK_LOST;
-        if (state == DLOCK_SUSPECT)
-            worst = DLOCK_SUSPECT;
-    }
-    return worst;
+    dlock_state states[DLK_MULTI_MAX];
+    for (size_t i = 0; i < whole->multi->count; i++)
+        states[i] = dlk_grant_state(whole->members[i]->hold.grant);
+    return dlk_sum_state(states, whole->multi->count);
 }
 
 static void report(dlk_multi_hold *whole, bool revoked)
 {
     dlk_engine *engine = whole->hold.engine;
     dlk_hold_more *more = &whole->more;
-    dlock_state state = state_now(whole);
-    if (revoked && more->slot.armed && whole->reported != DLOCK_LOST) {
-        more->revoke_news = true;
-        dlk_event_push(engine, &more->slot);
-    }
-    if (state == whole->reported || whole->reported == DLOCK_LOST)
-        return;
-    whole->reported = state;
+    dlk_sum_news news = dlk_sum_tell(whole->reported, state_now(whole), revoked);
+    whole->reported = news.state;
     if (!more->slot.armed)
         return;
-    if (state == DLOCK_LOST)
+    if (news.revoked)
+        more->revoke_news = true;
+    if (news.changed && news.state == DLOCK_LOST)
         more->lost_news = true;
-    else
-        more->state_news = state == DLOCK_HELD ? DLOCK_EVENT_HELD : DLOCK_EVENT_SUSPECT;
-    dlk_event_push(engine, &more->slot);
+    else if (news.changed)
+        more->state_news =
+            news.state == DLOCK_HELD ? DLOCK_EVENT_HELD : DLOCK_EVENT_SUSPECT;
+    if (news.revoked || news.changed)
+        dlk_event_push(engine, &more->slot);
 }
 
 static void member_changed(dlk_job *job)
@@ -251,9 +268,10 @@ dlock_err dlk_multi_notify(dlock_hold *hold, uint64_t tag)
 
 /* ---- the end ---- */
 
-bool dlk_multi_begin_release(dlock_hold *hold)
+/* True for the first who releases it. */
+static bool begin_release(dlk_multi_hold *whole)
 {
-    return !atomic_exchange_explicit(&hold->multi->released, true, memory_order_acq_rel);
+    return !atomic_exchange_explicit(&whole->released, true, memory_order_acq_rel);
 }
 
 dlock_err dlk_multi_release(dlock_hold *hold, dlock_error **err)
@@ -263,20 +281,36 @@ dlock_err dlk_multi_release(dlock_hold *hold, dlock_error **err)
     if (dlk_engine_forked(hold->engine))
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the hold belongs to the parent process");
-    if (!dlk_multi_begin_release(hold))
+    if (!begin_release(whole))
         return dlk_error_set(err, DLOCK_ENOTHELD, "this hold was released before");
     for (size_t i = whole->multi->count; i-- > 0;) {
         dlock_error *error = NULL;
         dlock_err code =
             dlk_engine_release(whole->members[whole->multi->order[i]], &error);
-        if (code != DLOCK_OK && worse(worst, code) != worst) {
-            worst = worse(worst, code);
+        if (dlk_sum_worse(worst, code)) {
+            worst = code;
             dlk_error_give(err, error);
         } else {
             dlk_error_clear(&error);
         }
     }
     return worst == DLOCK_OK ? dlk_error_clear(err) : worst;
+}
+
+static dlock_op *release_member(dlock_hold *member, int64_t unused)
+{
+    (void)unused;
+    return dlock_hold_release_start(member);
+}
+
+dlock_op *dlk_multi_release_start(dlock_hold *hold)
+{
+    if (dlk_engine_forked(hold->engine))
+        return dlk_op_static(DLOCK_EFORKED);
+    if (!begin_release(hold->multi))
+        return dlk_op_answered(hold->engine, DLOCK_ENOTHELD,
+                               "this hold was released before");
+    return dlk_multi_each(hold, release_member, 0);
 }
 
 void dlk_multi_free(dlock_hold *hold)
@@ -289,6 +323,7 @@ void dlk_multi_free(dlock_hold *hold)
         dlk_event_withdraw(hold->engine, &whole->more.slot);
         dlk_engine_leave(hold->engine, &stay);
     }
-    dlk_multi_undo(whole->multi, whole->members);
+    for (size_t i = whole->multi->count; i-- > 0;)
+        dlk_multi_hold_drop_member(whole, whole->multi->order[i]);
     unref(whole);
 }

@@ -1,37 +1,42 @@
 /*
  * Several locks, of several clients perhaps, as one: all or nothing.
  *
- * The members are taken one after the other, by name: whoever wants the same ones takes them in
- * the same order, so two can't wait for each other. What was taken is given back, last first, when
- * one can't be had. A multi-lock belongs to the client of its first member: that one's engine has
- * its operations and events; its mutex guards what is marked so below.
+ * taking.h decides which member is asked when, and sum.h what the members come to together; both
+ * are pure. The other files carry that out on the members' engines. A multi-lock belongs to the
+ * client of its first member: that one's engine has its operations and events; its mutex guards
+ * what is marked so below.
  *
  * A member's engine never enters another one: it leaves a job behind (engine.h), which runs when
  * its mutex has been let go.
  */
-#ifndef DLK_API_MULTI_H
-#define DLK_API_MULTI_H
+#ifndef DLK_MULTI_MULTI_H
+#define DLK_MULTI_MULTI_H
 
-#include "api/handles.h"
+#include "engine/engine.h"
+#include "multi/taking.h"
 
-#define DLK_MULTI_MAX 64
-
-typedef dlock_lock
-    dlk_member; /* a copy of the caller's handle, with references of its own */
+/* What the caller's handle of it says, with references of its own. */
+typedef struct dlk_member {
+    dlk_engine *engine;
+    dlk_name *name;
+    dlk_terms terms;
+    int owner; /* DLK_OWNER_… */
+} dlk_member;
 
 typedef struct dlk_multi dlk_multi;
 struct dlk_multi {
     _Atomic int refs;
     size_t count;
-    /* the places of `members` in the order of taking */
-    unsigned char order[DLK_MULTI_MAX];
-    char *name; /* all names, with '+' between them */
+    uint8_t order[DLK_MULTI_MAX]; /* the places of `members` in the order of taking */
+    char *name;                   /* all names, with '+' between them */
     dlk_member members[];
 };
 
 /* Without members yet; NULL without memory. */
 dlk_multi *dlk_multi_new(size_t count);
 void dlk_multi_unref(dlk_multi *multi);
+/* References what @p member says. False in a fork's child. */
+bool dlk_multi_add(dlk_multi *multi, size_t index, const dlk_member *member);
 /* The members are there: finds their order and the name. EINVAL for one that is there twice. */
 dlock_err dlk_multi_finish(dlk_multi *multi, dlock_error **err);
 
@@ -42,16 +47,16 @@ dlock_op *dlk_multi_acquire_start(dlk_multi *multi, int64_t wait_ms);
 /* ---- its hold: hold->multi ---- */
 dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns);
 dlock_state dlk_multi_state(const dlock_hold *hold);
+int64_t dlk_multi_ttl_ms(const dlock_hold *hold);
 /* NULL where there is none. */
 dlock_hold *dlk_multi_member(const dlock_hold *hold, size_t index);
-size_t dlk_multi_count(const dlock_hold *hold);
+dlock_err dlk_multi_feed(dlock_hold *hold);
 dlock_err dlk_multi_notify(dlock_hold *hold, uint64_t tag);
 dlock_err dlk_multi_release(dlock_hold *hold, dlock_error **err);
+dlock_op *dlk_multi_release_start(dlock_hold *hold);
 void dlk_multi_free(dlock_hold *hold);
 /* Starts the same for each member; the op is over when all are, with the worst of their codes. */
 typedef dlock_op *dlk_multi_start(dlock_hold *member, int64_t argument);
 dlock_op *dlk_multi_each(dlock_hold *hold, dlk_multi_start *start, int64_t argument);
-/* True for the first who releases it. */
-bool dlk_multi_begin_release(dlock_hold *hold);
 
 #endif

@@ -1,0 +1,43 @@
+/* What the files of the multi-lock share among themselves. */
+#ifndef DLK_MULTI_INNER_H
+#define DLK_MULTI_INNER_H
+
+#include "multi/multi.h"
+
+#include "util/error.h"
+
+void dlk_multi_ref(dlk_multi *multi);
+
+/* ---- op.c: what the caller has while it goes on ---- */
+typedef struct dlk_multi_op {
+    dlk_engine *engine; /* referenced: of the first member */
+    dlk_multi *multi;   /* referenced */
+    dlock_op *op;       /* what the caller has */
+} dlk_multi_op;
+
+/* Cancelled, or the client closes: it tells the caller (dlk_multi_op_end_early). Mutex held. */
+typedef void dlk_multi_end(dlk_engine *engine, dlock_op *op, dlock_err code);
+
+/* Makes the op of @p whole, which may be called off from here on. False: *ret_op says why not. */
+bool dlk_multi_op_begin(dlk_multi_op *whole, dlk_multi *multi, dlk_multi_end *end_early,
+                        dlock_op **ret_op);
+void dlk_multi_op_end_early(dlk_engine *engine, dlock_op *op, dlock_err code);
+/* Tells the caller, who hasn't been told yet. @p error is taken over. Mutex held. */
+void dlk_multi_op_finish(dlk_multi_op *whole, dlock_err code, dlock_error *error);
+/* Nothing of it is under way any more, and the caller has been told. */
+void dlk_multi_op_close(dlk_multi_op *whole);
+
+/* ---- hold.c ---- */
+typedef struct dlk_multi_hold dlk_multi_hold;
+/* Without members yet; NULL without memory. */
+dlk_multi_hold *dlk_multi_hold_new(dlk_multi *multi);
+/* The place of a member's hold, NULL while there is none. */
+dlock_hold **dlk_multi_hold_place(dlk_multi_hold *whole, size_t index);
+void dlk_multi_hold_drop_member(dlk_multi_hold *whole, size_t index);
+/* All members are there: what the caller gets. */
+dlock_hold *dlk_multi_hold_give(dlk_multi_hold *whole);
+/* It has got no members, or none any more. */
+void dlk_multi_hold_discard(dlk_multi_hold *whole);
+dlk_multi *dlk_multi_of(const dlock_hold *hold);
+
+#endif
