@@ -4,14 +4,16 @@
 A bug is a patch in this folder. Its lines before the first "diff --git" say, as comments:
 
     # what it is, in a sentence
-    # caught by: NAME OF A TEST IN MESON[: NAME OF A SUBTEST]
+    # caught by: NAME OF A TEST IN MESON[: NAME OF A SUBTEST | : ARGUMENTS]
+    # saying: WHAT THE TEST HAS TO PRINT ABOUT IT
 
-the second as often as there are tests that must catch it.
+the second as often as there are tests that must catch it, the third seldom. Arguments begin with
+"--" or a digit; the test's program gets them behind its own.
 
 The tree is copied, built without optimization, and each bug is put in, looked for by the test it
-names, and taken out again. Caught is what makes a subtest fail, the named one if one is named, or
-the whole test crash or run out of time. A bug that no longer applies fails: it has to be planted
-where its code is now, or to go with it.
+names, and taken out again; of all else nothing is built. Caught is what makes a subtest fail, the
+named one if one is named, or the whole test crash or run out of time. A bug that no longer applies
+fails: it has to be planted where its code is now, or to go with it.
 """
 import json
 import os
@@ -19,6 +21,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +39,11 @@ class Bug:
     patch: Path
     what: str
     test: str
-    subtest: str
+    only: str     # of its subtests, or arguments
+    saying: str
+
+    def subtest(self):
+        return '' if re.match(r'--|\d', self.only) else self.only
 
 
 def read(patch):
@@ -47,7 +54,9 @@ def read(patch):
     named = [found for found in caught if found]
     if not named or caught[0]:
         raise AssertionError(f'{patch.name} begins with what it is and with "# caught by: TEST"')
-    return [Bug(patch, says[0], found[1].strip(), (found[2] or '').strip()) for found in named]
+    saying = [line.removeprefix('saying: ') for line in says if line.startswith('saying: ')]
+    return [Bug(patch, says[0], found[1].strip(), (found[2] or '').strip(), ''.join(saying))
+            for found in named]
 
 
 def copy(source, to):
@@ -68,7 +77,7 @@ def result_of(build, bug):
     """What Meson says of the test with the bug in, and what the test printed."""
     results = build / 'meson-logs' / 'testlog.json'
     results.unlink(missing_ok=True)
-    only = ['--test-args', bug.subtest] if bug.subtest else []
+    only = ['--test-args', bug.only] if bug.only else []
     ran = subprocess.run(['meson', 'test', '-C', build, '--num-processes', '1', *only, bug.test],
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
                          stderr=subprocess.STDOUT, text=True, errors='replace')
@@ -79,17 +88,21 @@ def result_of(build, bug):
 
 
 def caught(tree, build, bug):
+    began = time.monotonic()
     tap.run(['git', 'apply', '--whitespace=nowarn', bug.patch], cwd=tree)
     try:
         result, said = result_of(build, bug)
     finally:
         tap.run(['git', 'apply', '--whitespace=nowarn', '-R', bug.patch], cwd=tree)
     failed = re.findall(r'^not ok \d+ - (.+)$', said, re.MULTILINE)
-    if result not in CAUGHT or (failed and bug.subtest and bug.subtest not in failed):
-        raise AssertionError(f'{bug.what}: not caught by {bug.test} {bug.subtest}: {result}\n'
+    if result not in CAUGHT or (failed and bug.subtest() and bug.subtest() not in failed):
+        raise AssertionError(f'{bug.what}: not caught by {bug.test} {bug.only}: {result}\n'
                              + said[-2000:])
-    print(f'# {bug.what}: {result.lower()}{": " if failed else ""}{", ".join(failed[:3])}',
-          flush=True)
+    if bug.saying not in said:
+        raise AssertionError(f'{bug.what}: caught, but nowhere is said "{bug.saying}":\n'
+                             + said[-2000:])
+    print(f'# {bug.what}: {result.lower()}{": " if failed else ""}{", ".join(failed[:3])}'
+          f' ({time.monotonic() - began:.0f} s)', flush=True)
 
 
 def main():
