@@ -87,7 +87,7 @@ static void end_with(dlk_core *core, dlk_wait *wait, dlock_err code, const char 
 /* A request of the attempt may be granted yet. */
 static bool may_be_granted(const dlk_grant *grant)
 {
-    return (grant->taking || grant->ambiguous) && !DLK_PLANTED(CANCEL_FORGETS);
+    return grant->taking || grant->ambiguous;
 }
 
 /* Something of the attempt may be at the server, or on the way there: so it has to be given back, and
@@ -95,7 +95,7 @@ static bool may_be_granted(const dlk_grant *grant)
 static bool may_be_there(const dlk_grant *grant)
 {
     bool in_line = grant->name->key.queues && grant->was_behind;
-    return may_be_granted(grant) || (in_line && !DLK_PLANTED(PLACE_IS_KEPT));
+    return may_be_granted(grant) || in_line;
 }
 
 /* How a wait ends whose attempt gets no further: what was asked for others isn't its own. */
@@ -252,8 +252,6 @@ void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     if (grant->taking)
         return;
-    if (DLK_PLANTED(RETRY_WITH_NEW_OWNER) && grant->was_unknown)
-        grant->number = ++core->last_number;
     int64_t timeout = core->limits.timeout_ms;
     dlk_ask *ask =
         dlk_ask_new(core, DLK_ACQUIRE, grant, dlk_clock_after(now, timeout), now);
@@ -289,7 +287,7 @@ static void granted(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_
     DLK_POINT("acquire.granted");
     if (head) /* the attempt may have been made for another, with another limit */
         grant->terms.max_hold_ms = head->terms.max_hold_ms;
-    dlk_grant_lease(core, grant, ask, now);
+    dlk_grant_lease(core, grant, ask);
     if (!head || dlk_lease_over(&grant->lease, now)) {
         core->stats.late_grants++;
         grant->ambiguous = true; /* it is ours, and unwanted */

@@ -139,21 +139,10 @@ void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now)
     dlk_name_ref(name);
     lose_gone(core, name, now);
     dlk_grant *trying = name->trying;
-    bool unasked =
-        DLK_PLANTED(GRANT_WITHOUT_RECHECK) ||
-        (DLK_PLANTED(HANDOVER_UNCLAIMED) && key->passes && trying && trying->was_behind);
-    if (unasked && trying && !trying->taking) {
-        dlk_ask answer = {.reply = DLK_YES,
-                          .lasts = true,
-                          .since = now,
-                          .ttl_ms = trying->terms.ttl_ms};
-        trying->retry_at = DLK_NEVER;
-        dlk_trying_answered(core, trying, &answer, now);
-    } else if (trying && trying->taking) {
-        trying->heard = !DLK_PLANTED(LOST_WAKE_UP);
-    } else if (trying && trying->standing == DLK_STANDS_BEHIND) {
+    if (trying && trying->taking)
+        trying->heard = true;
+    else if (trying && trying->standing == DLK_STANDS_BEHIND)
         dlk_trying_send(core, trying, now);
-    }
     dlk_contend(core, name, now);
     if (name->idlers > 0)
         tell_idlers(core, name, now);

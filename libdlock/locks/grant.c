@@ -28,7 +28,7 @@ dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms)
     grant->alarm.kind = DLK_ALARM_GRANT;
     grant->name = name;
     dlk_name_ref(name);
-    grant->number = DLK_PLANTED(RELEASE_HITS_NEXT) ? 1 : ++core->last_number;
+    grant->number = ++core->last_number;
     grant->terms = *terms;
     (void)dlk_label_ref(grant->terms.label);
     grant->refs = 1;
@@ -53,8 +53,6 @@ void dlk_grant_destroy(dlk_core *core, dlk_grant *grant)
 void dlk_grant_drop(dlk_core *core, dlk_grant *grant)
 {
     bool giving = grant->giving != DLK_GIVE_NOT && grant->giving != DLK_GIVE_DONE;
-    if (DLK_PLANTED(RENEWAL_OUTLIVES) && dlk_grant_lives(grant))
-        return;
     assert(!dlk_list_empty(&grant->link) && grant->name->trying != grant);
     assert(!dlk_grant_lives(grant));
     if (grant->hold_count > 0 || grant->taking || grant->keeping || giving)
@@ -260,15 +258,12 @@ void dlk_grant_asked(const dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_lease_asked(&grant->lease, now, grant->terms.ttl_ms, core->limits.timeout_ms);
 }
 
-void dlk_grant_lease(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now)
+void dlk_grant_lease(dlk_core *core, dlk_grant *grant, const dlk_ask *ask)
 {
     const dlk_terms *terms = &grant->terms;
     int64_t since = ask->since;
     if (!ask->lasts && grant->lease.asked_at < since)
         since = grant->lease.asked_at;
-    if (DLK_PLANTED(VALIDITY_FROM_ANSWER))
-        since = now;
-    (void)now; /* an answer says nothing of when its lease began */
     dlk_lease_start(&grant->lease, since, ask->ttl_ms, core->limits.margin,
                     terms->max_hold_ms ? dlk_clock_after(since, terms->max_hold_ms)
                                        : DLK_NEVER);

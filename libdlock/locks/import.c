@@ -23,16 +23,14 @@ dlock_err dlk_export(dlk_core *core, dlk_hold *hold, int64_t now)
     if (grant->hold_count > 1)
         return DLOCK_EBUSY;
     dlk_name_ref(name);
-    if (!DLK_PLANTED(EXPORT_KEEPS)) {
-        dlk_grant_remove_hold(grant, hold);
-        atomic_store_explicit(&hold->released, true, memory_order_release);
-        atomic_store(&grant->state, DLOCK_RELEASED);
-        grant->giving = DLK_GIVE_DONE; /* it isn't ours to give back any more */
-        core->stats.releases++;
-        dlk_hist_add(&core->stats.hold, now - grant->since);
-        dlk_grant_schedule(core, grant);
-        dlk_grant_drop(core, grant);
-    }
+    dlk_grant_remove_hold(grant, hold);
+    atomic_store_explicit(&hold->released, true, memory_order_release);
+    atomic_store(&grant->state, DLOCK_RELEASED);
+    grant->giving = DLK_GIVE_DONE; /* it isn't ours to give back any more */
+    core->stats.releases++;
+    dlk_hist_add(&core->stats.hold, now - grant->since);
+    dlk_grant_schedule(core, grant);
+    dlk_grant_drop(core, grant);
     dlk_contend(core, name, now);
     dlk_name_unref(core, name);
     return DLOCK_OK;
@@ -114,7 +112,7 @@ void dlk_import_send(dlk_core *core, dlk_grant *grant, int64_t now)
 static void imported(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now)
 {
     dlk_wait *wait = grant->waiter;
-    dlk_grant_lease(core, grant, ask, now);
+    dlk_grant_lease(core, grant, ask);
     if (dlk_lease_over(&grant->lease, now)) {
         grant->ambiguous = true; /* it is ours, and of no use */
         end_with(core, grant, DLOCK_EUNKNOWN,

@@ -121,7 +121,7 @@ dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms)
 void dlk_grant_asked(const dlk_core *core, dlk_grant *grant, int64_t now);
 /* @p ask was answered with YES: its lease runs from the request, if that says that it lasts; else
  * from the first one that may have got it. */
-void dlk_grant_lease(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now);
+void dlk_grant_lease(dlk_core *core, dlk_grant *grant, const dlk_ask *ask);
 /* It becomes the grant of this wait, which is over with that. */
 void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
                          dlk_wait *wait, int64_t now);

@@ -100,12 +100,7 @@ static bool outlives_lease(const dlk_core *core, const dlk_grant *grant)
 static void give_later(dlk_core *core, dlk_grant *grant, dlock_error *why, int64_t now)
 {
     grant->why = why;
-    if (DLK_PLANTED(RENEWAL_OUTLIVES) && !core->closed &&
-        dlk_grant_state(grant) == DLOCK_RELEASED) {
-        end_release(core, grant, DLOCK_EUNKNOWN, "never confirmed");
-        atomic_store(&grant->state, DLOCK_HELD);
-        grant->giving = DLK_GIVE_NOT;
-    } else if (now >= grant->lease.forgotten_at && !outlives_lease(core, grant)) {
+    if (now >= grant->lease.forgotten_at && !outlives_lease(core, grant)) {
         end_release(core, grant, DLOCK_EUNKNOWN,
                     "never confirmed; its lease is over by now");
         grant->giving = DLK_GIVE_DONE;

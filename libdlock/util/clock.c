@@ -1,14 +1,12 @@
 /* Reading the boot clock. */
 #include "util/clock.h"
 
-#include "util/point.h"
-
 #include <time.h>
 
 int64_t dlk_clock_now(void)
 {
     struct timespec t;
-    if (clock_gettime(DLK_PLANTED(WALL_CLOCK) ? CLOCK_REALTIME : CLOCK_BOOTTIME, &t) != 0)
+    if (clock_gettime(CLOCK_BOOTTIME, &t) != 0)
         return 0; /* cannot happen on a Linux newer than 2.6.39 */
     return (int64_t)t.tv_sec * DLK_NS_PER_SEC + t.tv_nsec;
 }

@@ -19,8 +19,8 @@
 
 #define ENTER_MS   2000
 #define BEDTIME_MS 20000 /* until the waiter sleeps */
-
-int stage_patience_ms = 20000;
+/* How long the waiter may take. It should be microseconds. */
+#define PATIENCE_MS 20000
 
 static bool enter(crash_stage *stage, dlk_visit *visit)
 {
@@ -143,7 +143,7 @@ static void become(crash_stage *stage, const crash_person *person, pid_t pid)
 static void wait_once(crash_stage *stage, int to)
 {
     int64_t token, granted_until;
-    int64_t until = dlk_clock_after(dlk_clock_now(), stage_patience_ms);
+    int64_t until = dlk_clock_after(dlk_clock_now(), PATIENCE_MS);
     dlk_kicks kicks = DLK_KICKS_INIT;
     dlk_host host = {.kicks = &kicks};
     dlk_local local = {.base.host = &host, .table = &stage->table};
@@ -217,7 +217,7 @@ static bool waiter_was_told(crash_stage *stage)
 {
     char said = 't';
     struct pollfd said_it = {.fd = stage->from_waiter, .events = POLLIN};
-    return poll(&said_it, 1, stage_patience_ms * 2) == 1 &&
+    return poll(&said_it, 1, PATIENCE_MS * 2) == 1 &&
            read(stage->from_waiter, &said, 1) == 1 && said == 'g';
 }
 
@@ -233,7 +233,7 @@ static void keep(crash_stage *stage)
 void stage_open(crash_stage *stage, const crash_scene *scene, const char *name)
 {
     dlk_file_wish wish = {
-        .path = temp_path(name), .slots = 4, .mode = 0600, .wait_ms = stage_patience_ms};
+        .path = temp_path(name), .slots = 4, .mode = 0600, .wait_ms = PATIENCE_MS};
     *stage = (crash_stage){.scene = scene, .act = scene->act};
     if (dlk_file_open(&stage->file, &stage->table, &wish, NULL) != DLOCK_OK)
         abort();

@@ -53,9 +53,6 @@ typedef struct crash_scene {
     crash_holding holding;
 } crash_scene;
 
-/* How long the waiter may take, ms. It should be microseconds. */
-extern int stage_patience_ms;
-
 /* Opens a table in a file of its own and sets the scene. */
 void stage_open(crash_stage *stage, const crash_scene *scene, const char *name);
 void stage_close(crash_stage *stage);

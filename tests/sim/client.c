@@ -4,7 +4,6 @@
 
 #include "backends/limits.h"
 #include "util/error.h"
-#include "util/point.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -19,16 +18,13 @@ int64_t sim_time(void)
 
 int64_t client_time(const client *c)
 {
-    int64_t boot = c->offset + (int64_t)((double)s.now * c->rate);
-    return DLK_PLANTED(WALL_CLOCK) ? boot + c->wall : boot;
+    return c->offset + (int64_t)((double)s.now * c->rate);
 }
 
 int64_t true_time(const client *c, int64_t local)
 {
     if (local >= DLK_NEVER)
         return DLK_NEVER / 1024;
-    if (DLK_PLANTED(WALL_CLOCK))
-        local -= c->wall;
     return (int64_t)((double)(local - c->offset) / c->rate) + 1;
 }
 

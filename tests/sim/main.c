@@ -1,18 +1,12 @@
 /* Runs seeds, counts what was covered, and makes the story of a failure as short as it can. */
 #include "sim.h"
 
-#include "util/point.h"
-
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#ifdef DLK_PLANTS
-enum dlk_bug dlk_plant;
-#endif
 
 typedef struct options {
     double seconds;     /* at most; 0: as long as it takes */
@@ -396,7 +390,7 @@ static void usage(void)
                           "mem|file|redis|zookeeper|memcached|etcd|KIND]\n"
                           "           [--operations N] [--runs N] [--workers N] [--least "
                           "N] [--regressions FILE] [--hands-on true]\n"
-                          "           [--line RUN] [--timeline FILE] [--plant NUMBER]\n");
+                          "           [--line RUN] [--timeline FILE]\n");
     exit(2);
 }
 
@@ -410,16 +404,6 @@ static int mode_named(const char *text)
             return MODE_COUNT + k;
     usage();
     return -1;
-}
-
-static void plant(const char *number)
-{
-#ifdef DLK_PLANTS
-    dlk_plant = (enum dlk_bug)atoi(number);
-#else
-    (void)fprintf(stderr, "sim: built without planted bugs, so not with %s\n", number);
-    exit(2);
-#endif
 }
 
 static bool set_option(options *o, const char *key, const char *value)
@@ -440,8 +424,6 @@ static bool set_option(options *o, const char *key, const char *value)
         o->regressions = value;
     else if (strcmp(key, "--timeline") == 0)
         o->timeline = value;
-    else if (strcmp(key, "--plant") == 0)
-        plant(value);
     else
         return false;
     return true;

@@ -6,7 +6,6 @@
 #include "backends/redis/keys.h"
 #include "backends/redis/redis.h"
 #include "util/error.h"
-#include "util/point.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +29,6 @@ int64_t server_time(void)
 static void set_clock(void)
 {
     s.server.model.now_us = INT64_C(1700000000000000) + server_time() / 1000;
-    s.server.model.timeless = DLK_PLANTED(TOKEN_AFTER_WIPE);
 }
 
 model *server_model(void)
@@ -118,21 +116,6 @@ void server_end(void)
 
 /* ---- requests ---- */
 
-/* A renewal that makes a lock anew, as some library's did. */
-static void recreate(const dlk_arg *args, size_t count)
-{
-    dlk_buf ignored = {0};
-    const size_t lease = count - 1 - DLK_REDIS_BOUNDS;
-    if (count < 6 + DLK_REDIS_BOUNDS || model_find(&s.server.model, &args[3]))
-        return;
-    const dlk_arg hset[] = {dlk_arg_text("hset"), args[3], args[lease - 1],
-                            dlk_arg_text("1")};
-    const dlk_arg expire[] = {dlk_arg_text("pexpire"), args[3], args[lease]};
-    model_call(&s.server.model, hset, 4, &ignored);
-    model_call(&s.server.model, expire, 3, &ignored);
-    dlk_buf_free(&ignored);
-}
-
 static bool number_of(const dlk_buf *answer, int64_t *ret)
 {
     *ret = strtoll(dlk_buf_head(answer) + 1, NULL, 10);
@@ -198,8 +181,6 @@ void server_apply(message *m, dlk_buf *answer)
         wait_for_replica(answer);
         return;
     }
-    if (DLK_PLANTED(RENEWAL_RECREATES) && m->verb == DLK_RENEW)
-        recreate(args, count);
     holder by;
     bool held = m->verb == DLK_RELEASE && service_holder(m->name, &by);
     model_run(&s.server.model, args, count, answer);

@@ -14,7 +14,6 @@
 
 #include "util/error.h"
 #include "util/number.h"
-#include "util/point.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -307,10 +306,6 @@ void dlk_etcd_seat_go(dlk_etcd_seat *seat, int64_t now)
         return; /* the answer goes on */
     if (there && seat->watch && now < seat->looked + LOOK_AGAIN_NS) {
         behind(seat);
-        return;
-    }
-    if (DLK_PLANTED(WAKE_IS_TURN) && there && seat->ahead && !seat->watch) {
-        grant(seat, seat->et->kept[0].sent);
         return;
     }
     if (!there && dlk_etcd_seat_has_to_wait(seat)) {

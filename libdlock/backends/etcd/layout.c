@@ -13,7 +13,6 @@
 
 #include "util/error.h"
 #include "util/number.h"
-#include "util/point.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -325,10 +324,7 @@ static void say_if_made(dlk_say *say, const char *key, int64_t rev)
 char *dlk_etcd_layout_delete(const char *key, int64_t rev)
 {
     dlk_say say = {0};
-    if (DLK_PLANTED(DELETE_UNGUARDED))
-        dlk_say_text(&say, "{");
-    else
-        say_if_made(&say, key, rev);
+    say_if_made(&say, key, rev);
     dlk_say_text(&say, "\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}}]}", key);
     return dlk_say_end(&say);
 }
@@ -523,7 +519,7 @@ dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_seat *seat,
         return DLK_ETCD_UNCLEAR;
     bool there =
         kv && dlk_json_int(kv, "create_revision") == seat->rev && by_us(seat, kv);
-    if (!there && !(DLK_PLANTED(GRANT_AFTER_EXPIRY) && seat->key))
+    if (!there)
         return DLK_ETCD_MISSING;
     return judge(seat, dlk_json_response(call->json, 1, "response_range"), place);
 }

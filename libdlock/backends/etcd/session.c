@@ -13,7 +13,6 @@
 
 #include "util/error.h"
 #include "util/number.h"
-#include "util/point.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -319,8 +318,6 @@ bool dlk_etcd_fresh(const dlk_etcd *et, int64_t now)
 
 int64_t dlk_etcd_proof(const dlk_etcd *et, const dlk_etcd_call *call)
 {
-    if (DLK_PLANTED(RENEWAL_UNPROVED))
-        return et->kept[0].sent;
     for (int i = 0; i < 2; i++)
         if (et->kept[i].term && et->kept[i].term == call->term &&
             call->sent_at >= et->kept[i].heard)

@@ -13,8 +13,6 @@
 static inline void commit(dlk_row *row, const dlk_record *record)
 {
     uint64_t word = DLK_GET(row->word) + 1;
-    if (DLK_PLANTED(CHANGE_IN_PLACE))
-        word--;
     memcpy((void *)&row->record[word & 1], record, sizeof(*record));
     DLK_POINT("table.record");
     atomic_store_explicit(&row->word, word, memory_order_release);

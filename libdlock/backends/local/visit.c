@@ -146,8 +146,7 @@ dlk_entry dlk_table_enter(dlk_table *table, dlk_visit *visit, int patience)
     if (rc == EOWNERDEAD) {
         DLK_POINT("table.recover");
         /* The mutex last: should we die in the rebuild, the next one rebuilds. */
-        if (!DLK_PLANTED(NO_REBUILD))
-            dlk_table_rebuild(visit, dlk_clock_now());
+        dlk_table_rebuild(visit, dlk_clock_now());
         (void)pthread_mutex_consistent(
             &table->head->mutex); /* we own it and it was not */
     }

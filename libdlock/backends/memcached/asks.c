@@ -5,7 +5,6 @@
 #include "util/clock.h"
 #include "util/digits.h"
 #include "util/number.h"
-#include "util/point.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -142,8 +141,7 @@ dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask,
 
 int64_t dlk_mc_seconds(int64_t ms)
 {
-    int64_t lag = DLK_PLANTED(LAG_OF_A_SECOND) ? 1 : DLK_MC_CLOCK_LAG;
-    int64_t seconds = (ms + 999) / 1000 + lag;
+    int64_t seconds = (ms + 999) / 1000 + DLK_MC_CLOCK_LAG;
     return seconds < DLK_MC_SECONDS_MAX ? seconds : DLK_MC_SECONDS_MAX;
 }
 

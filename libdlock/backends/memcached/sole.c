@@ -15,7 +15,6 @@
 
 #include "util/clock.h"
 #include "util/number.h"
-#include "util/point.h"
 
 static dlk_mc_key *key_of(const dlk_ask *ask)
 {
@@ -25,8 +24,7 @@ static dlk_mc_key *key_of(const dlk_ask *ask)
 static bool knows(const dlk_mc *mc, const dlk_ask *ask)
 {
     const dlk_mc_key *key = key_of(ask);
-    return key->number == ask->number && key->cas != 0 &&
-           (key->epoch == mc->epoch || DLK_PLANTED(OLD_CONNECTIONS_CAS));
+    return key->number == ask->number && key->cas != 0 && key->epoch == mc->epoch;
 }
 
 static void forget(const dlk_ask *ask)

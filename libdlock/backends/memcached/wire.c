@@ -4,7 +4,6 @@
 
 #include "util/digits.h"
 #include "util/number.h"
-#include "util/point.h"
 
 #include <string.h>
 
@@ -22,18 +21,6 @@ static char *put(char *to, const char *data, size_t size)
 static char *put_word(char *to, const char *word)
 {
     return put(to, word, strlen(word));
-}
-
-/* Never sent but where a test plants it: it asks for no number. */
-static bool put_touch(dlk_buf *out, dlk_mc_text key, int64_t seconds)
-{
-    char *from = dlk_buf_room(out, key.size + DLK_DIGITS_MAX + AROUND);
-    if (!from)
-        return false;
-    char *to = put(put_word(from, "mg "), key.data, key.size);
-    to = put_word(dlk_digits_put(put_word(to, " T"), (uint64_t)seconds), " c\r\n");
-    dlk_buf_added(out, (size_t)(to - from));
-    return true;
 }
 
 static char *put_meta_store(char *to, dlk_mc_text key, size_t size, int64_t seconds,
@@ -59,8 +46,6 @@ static char *put_classic_store(char *to, dlk_mc_text key, size_t size, int64_t s
 bool dlk_mc_put_store(dlk_buf *out, bool meta, dlk_mc_text key, dlk_mc_text value,
                       int64_t seconds, uint64_t cas)
 {
-    if (DLK_PLANTED(RENEWAL_BY_TOUCH) && cas)
-        return put_touch(out, key, seconds);
     char *from =
         dlk_buf_room(out, key.size + value.size + (size_t)3 * DLK_DIGITS_MAX + AROUND);
     if (!from)
@@ -93,8 +78,7 @@ bool dlk_mc_put_drop(dlk_buf *out, bool meta, dlk_mc_text key, uint64_t cas)
     if (!from)
         return false;
     char *to = put(put_word(from, "md "), key.data, key.size);
-    if (!DLK_PLANTED(PLAIN_DELETE))
-        to = dlk_digits_put(put_word(to, " C"), cas);
+    to = dlk_digits_put(put_word(to, " C"), cas);
     to = put_word(to, "\r\n");
     dlk_buf_added(out, (size_t)(to - from));
     return true;

@@ -6,7 +6,6 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/number.h"
-#include "util/point.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -219,11 +218,6 @@ bool dlk_cluster_redirects(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply
     if (moved) {
         set_owner(from->cluster, slot, to);
         dlk_cluster_moved(from);
-    }
-    if (DLK_PLANTED(MOVED_IS_HELD) && moved && ask->verb == DLK_RENEW) {
-        ask->lasts = true;
-        dlk_redis_ask_answer(redis, ask, DLK_YES);
-        return true;
     }
     dlk_list_remove(&ask->link);
     if (++ask->hops > HOPS_MAX)

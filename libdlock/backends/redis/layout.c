@@ -5,7 +5,6 @@
 #include "backends/redis/handover.h"
 #include "util/error.h"
 #include "util/kind.h"
-#include "util/point.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define TOKEN        "redisson_lock_token"
@@ -32,8 +31,7 @@ static void more_of_readers(const struct dlk_redis *redis, const dlk_ask *ask,
                             dlk_arg *args, char room[DLK_REDIS_MORE][64])
 {
     (void)redis;
-    int64_t ms = DLK_PLANTED(READERS_UNMARKED) ? 1 : ask->ttl_ms;
-    args[0] = dlk_arg_number(ms > 0 ? ms : 1, room[0]);
+    args[0] = dlk_arg_number(ask->ttl_ms > 0 ? ask->ttl_ms : 1, room[0]);
 }
 
 /* What the elected one publishes. */

@@ -12,7 +12,6 @@
 #include "backends/redis/internal.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/point.h"
 
 #define WAIT_MS_MAX 1000
 #define MISSED_NS   (2 * DLK_NS_PER_SEC)
@@ -96,7 +95,7 @@ bool dlk_redis_replicas_reply(dlk_redis *redis, dlk_ask *ask, const dlk_resp *re
             dlk_redis_ask_answer(redis, ask, DLK_UNKNOWN); /* it may still be ours */
         return true;
     }
-    if (number && (reply->integer >= wanted(ask) || DLK_PLANTED(REPLICAS_UNAWAITED))) {
+    if (number && reply->integer >= wanted(ask)) {
         redis->replicas_missed = 0;
         dlk_redis_ask_answer(redis, ask, DLK_YES);
         return true;

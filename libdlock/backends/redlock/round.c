@@ -3,7 +3,6 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/info.h"
-#include "util/point.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -109,10 +108,6 @@ void dlk_round_answer(dlk_redlock_round *round, dlk_reply reply, dlock_error *er
 
 static void lost_track(dlk_redlock_claim *claim, dlk_nodes bit)
 {
-    if (DLK_PLANTED(RELEASE_WHERE_GRANTED)) {
-        claim->there &= (dlk_nodes)~bit;
-        return;
-    }
     claim->late |= bit;
     claim->confirmed = 0;
 }
@@ -132,8 +127,7 @@ static void note_claim(dlk_redlock_claim *claim, const dlk_ask *ask, int index)
 {
     dlk_nodes bit = dlk_node_bit(index);
     bool takes = ask->verb == DLK_ACQUIRE;
-    if (takes && ask->reply == DLK_YES &&
-        !(DLK_PLANTED(RELEASE_WHERE_GRANTED) && claim->giving))
+    if (takes && ask->reply == DLK_YES)
         claim->there |= bit;
     else if (ask->reply == DLK_UNKNOWN && (takes || ask->verb == DLK_RELEASE))
         lost_track(claim, bit);

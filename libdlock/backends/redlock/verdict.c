@@ -3,7 +3,6 @@
  * much slower than most. */
 #include "backends/redlock/inner.h"
 #include "util/clock.h"
-#include "util/point.h"
 
 /* Most nodes have said yes or no: the others get as long again, and this. */
 #define GRACE        (5 * DLK_NS_PER_MS)
@@ -63,13 +62,11 @@ static void tell_token(dlk_redlock_round *round, int64_t now)
             dlk_round_ask_node(round, i, DLK_VERIFY, now);
 }
 
-static void grant(dlk_redlock_round *round, int64_t now)
+static void grant(dlk_redlock_round *round)
 {
     dlk_ask *parent = round->parent;
     int64_t token = round->redlock->fencing ? round->token : 0;
     parent->token = round->claim->token = token;
-    if (DLK_PLANTED(FASTEST_NODE))
-        parent->since = now;
     parent->lasts = true; /* each of the nodes has said so, in this round */
     dlk_round_answer(round, DLK_YES, NULL);
 }
@@ -111,7 +108,7 @@ static void settle_acquire(dlk_redlock_round *round, int64_t now)
         return;
     }
     if (enough(round, fencing ? round->written : round->yes)) {
-        grant(round, now);
+        grant(round);
         return;
     }
     dlk_nodes waiting = awaited(round, now);
@@ -146,8 +143,6 @@ static bool is_lost(const dlk_redlock_round *round)
 static void settle_renewal(dlk_redlock_round *round, int64_t now)
 {
     bool held = enough(round, round->yes);
-    if (DLK_PLANTED(MINORITY_MENDED) && round->yes)
-        held = enough(round, round->yes | round->no);
     if (held)
         mend_missing(round, now);
     if (!round->parent)

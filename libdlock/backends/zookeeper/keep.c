@@ -6,7 +6,6 @@
 #include "backends/zookeeper/inner.h"
 
 #include "util/error.h"
-#include "util/point.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,8 +50,7 @@ void dlk_zk_seat_lost(dlk_zk_seat *seat)
 
 static bool is_ours(const dlk_zk_seat *seat, const dlk_zk_call *call)
 {
-    bool ours = call->stat.ephemeral_owner == seat->zk->session;
-    return call->end == DLK_ZK_OK && (ours || DLK_PLANTED(OLD_SESSIONS_NODE));
+    return call->end == DLK_ZK_OK && call->stat.ephemeral_owner == seat->zk->session;
 }
 
 static void hear_revoke(const dlk_zk_seat *seat, const dlk_zk_call *call)

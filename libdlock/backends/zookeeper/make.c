@@ -3,7 +3,6 @@
 #include "backends/zookeeper/inner.h"
 
 #include "util/error.h"
-#include "util/point.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -219,8 +218,7 @@ static void on_found(dlk_zk_call *call, int64_t now)
     const dlk_zk_form *form = node->seat->home->forms[node->seat->shared];
     char *data = dlk_zk_node_data(node);
     bool there = call->end == DLK_ZK_OK;
-    bool ours = there && (call->stat.ephemeral_owner == node->seat->zk->session ||
-                          DLK_PLANTED(OLD_SESSIONS_NODE));
+    bool ours = there && call->stat.ephemeral_owner == node->seat->zk->session;
     if (form && !form->uuid)
         ours = ours && data && call->item.text && strcmp(call->item.text, data) == 0;
     else if (there && !ours) /* of a session that is over: not to be used */

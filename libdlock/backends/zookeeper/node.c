@@ -13,7 +13,6 @@
 #include "backends/zookeeper/inner.h"
 
 #include "util/error.h"
-#include "util/point.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -117,7 +116,7 @@ static void on_watched(dlk_zk_call *call, int64_t now)
     switch (call->end) {
     case DLK_ZK_OK:
         node->armed = node->ahead != NULL; /* it may have fired already */
-        if (node->ahead || DLK_PLANTED(LOST_WAKE_UP))
+        if (node->ahead)
             dlk_zk_node_hear(node, DLK_HEARD_BEHIND, now);
         else
             dlk_zk_node_look(node, now);
@@ -446,13 +445,5 @@ void dlk_zk_node_forget(dlk_zk_node *node)
     free(node->ahead);
     dlk_zk_node_drop_candidates(node);
     dlk_error_clear(&node->refused);
-    if (DLK_PLANTED(OLD_SESSIONS_NODE) &&
-        (node->state == DLK_NODE_CREATING || node->state == DLK_NODE_UNSURE)) {
-        const dlk_zk_node old = *node;
-        dlk_zk_node_init(node, node->seat, node->rule, node->parent);
-        node->state = DLK_NODE_UNSURE;
-        memcpy(node->uuid, old.uuid, sizeof(node->uuid));
-        return;
-    }
     dlk_zk_node_init(node, node->seat, node->rule, node->parent);
 }

@@ -2,7 +2,6 @@
 #include "backends/zookeeper/rules.h"
 
 #include "util/number.h"
-#include "util/point.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -220,19 +219,6 @@ static bool strange_before_us(const dlk_zk_look *look, const char *child)
     return !look->rule->kazoo && !reads && dlk_zk_before(look->rule, child, look->own);
 }
 
-/* Only with that bug in force. */
-static void watch_last_writer(dlk_zk_look *look, char *const *children, size_t count)
-{
-    dlk_zk_sort own = look->rule->sort;
-    dlk_zk_sort writes = own == DLK_SORT_READ ? DLK_SORT_WRITE : DLK_SORT_KLOCK;
-    if (own != DLK_SORT_READ && own != DLK_SORT_KREAD)
-        return;
-    for (size_t i = 0; i < count; i++)
-        if (dlk_zk_sort_of(children[i]) == writes &&
-            dlk_zk_before(look->rule, look->ahead, children[i]))
-            look->ahead = children[i];
-}
-
 /* One of the others. FIRST: as far as it is concerned, but for what look->ahead says. */
 static dlk_zk_verdict meet(dlk_zk_look *look, const char *child)
 {
@@ -277,7 +263,5 @@ dlk_zk_verdict dlk_zk_judge(dlk_zk_look *look, char *const *children, size_t cou
         look->ahead = look->own;
         return DLK_ZK_LIMIT;
     }
-    if (look->ahead && DLK_PLANTED(WRONG_WRITER))
-        watch_last_writer(look, children, count);
     return look->ahead ? DLK_ZK_BEHIND : DLK_ZK_FIRST;
 }

@@ -5,7 +5,6 @@
 #include "backends/zookeeper/inner.h"
 
 #include "util/error.h"
-#include "util/point.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -359,8 +358,6 @@ static void changed(dlk_zk_seat *seat, const void *path, int64_t now)
     for (int i = 0; i < seat->plan->steps; i++)
         waits |= dlk_zk_node_changed(&seat->nodes[i], path);
     dlk_host *host = seat->zk->base.host;
-    if (waits && DLK_PLANTED(WAKE_IS_TURN))
-        dlk_zk_node_hear(&seat->nodes[seat->step], DLK_HEARD_FIRST, now);
     if (waits && !seat->granted && !seat->leaving)
         host->notified(host, seat->home->key);
     dlk_zk_node *prize = dlk_zk_seat_prize(seat);

@@ -47,7 +47,6 @@ typedef struct model_keys {
 typedef struct model {
     model_keys keys;
     int64_t now_us; /* the server's time of day; stands still while a command runs */
-    bool timeless;  /* TIME says nothing: a bug that is planted */
     /* By the test, not by a command: what has expired stays, for a clock set back to bring alive. */
     bool looked_at;
     bool loaded[MODEL_SCRIPTS]; /* what EVALSHA finds */

@@ -1,10 +1,8 @@
 /* Runs of the simulator, as TAP:
  *
- *     sim-redlock SEEDS [BUG]     BUG: its number in util/point.h, which must be caught then
+ *     sim-redlock [SEEDS [FIRST_SEED]]
  */
 #include "sim.h"
-
-#include "util/point.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +10,6 @@
 #include <string.h>
 
 sim s;
-enum dlk_bug dlk_plant;
 void (*dlk_point_hook)(const char *name);
 
 typedef struct event {
@@ -171,8 +168,7 @@ int main(int argc, char **argv)
 {
     uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 200;
     int64_t grants = 0, losses = 0, faults = 0;
-    dlk_plant = argc > 2 ? (enum dlk_bug)atoi(argv[2]) : DLK_BUG_NONE;
-    uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     const char *broken = NULL;
     for (uint64_t end = seed + seeds; seed < end && !broken; seed++) {
         run(seed);
