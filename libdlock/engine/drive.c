@@ -1,6 +1,7 @@
 /* The mutex, waiting, and who does the I/O; engine.h says by which rules. */
 #include "engine/engine.h"
 
+#include "backends/sleep.h"
 #include "util/clock.h"
 #include "util/point.h"
 
@@ -254,6 +255,15 @@ static bool volley_is_full(dlk_engine *engine)
     return engine->volleys && ++engine->volley >= DLK_VOLLEY;
 }
 
+/* Where only a driver writes: the one who sleeps, or the engine's thread. */
+static void let_the_driver_write(dlk_engine *engine)
+{
+    if (engine->driven)
+        engine->kick_driver = true;
+    else
+        atomic_store(&engine->news, true);
+}
+
 void dlk_engine_send(dlk_engine *engine)
 {
     if (!engine->unsent || (engine->visit_again && !volley_is_full(engine)))
@@ -265,6 +275,8 @@ void dlk_engine_send(dlk_engine *engine)
     } else if (type_of(engine)->flush) {
         engine->volley = 0;
         type_of(engine)->flush(engine->backend);
+    } else if (!type_of(engine)->sleep) {
+        let_the_driver_write(engine);
     }
 }
 
@@ -332,11 +344,11 @@ static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until, uint32_t s
     engine->volley = 0;
     if (me)
         me->driving = true;
-    engine->host.by_caller = me != NULL;
-    type->arm(engine->backend);
+    dlk_polls_begin(&engine->polls, until);
+    type->arm(engine->backend, &engine->polls);
     leave(engine, me == NULL);
     DLK_POINT("drive.sleep");
-    type->sleep(engine->backend, until, seen);
+    dlk_sleep_on(engine->backend, &engine->polls, seen, me != NULL);
     DLK_POINT("drive.woken");
     (void)pthread_mutex_lock(&engine->mutex);
     DLK_POINT("drive.look");

@@ -69,6 +69,7 @@ static void destroy(dlk_engine *engine)
     if (engine->backend)
         engine->backend->type->free(engine->backend);
     dlk_kicks_close(&engine->kicks);
+    dlk_polls_free(&engine->polls);
     dlk_error_clear(&engine->link_error);
     dlk_settings_free(engine->last_settings);
     dlk_settings_free(engine->settings);
@@ -147,6 +148,9 @@ static dlock_err init(dlk_engine *engine, const dlk_backend_type *type,
         return dlk_error_nomem(err);
     engine->log_level = (int)dlk_settings_int(settings, DLK_KEY_CLIENT_LOG_LEVEL);
     engine->note_limit = dlk_settings_int(settings, DLK_KEY_CLIENT_EVENTS);
+    if (!type->sleep && !dlk_kicks_open(&engine->kicks))
+        return dlk_error_set(err, DLOCK_EUNAVAIL, "%s: no descriptor is left",
+                             type->name);
     return type->open(&engine->host, uri, settings, &engine->backend, err);
 }
 

@@ -226,6 +226,7 @@ struct dlk_engine {
     int in_flight; /* asks PENDING */
     int attended; /* unfinished ops with notify, holds that listen: the engine drives for them */
     int pending_ops;
+    dlk_polls polls;        /* the driver's: what it sleeps on */
     dlk_sleeper *driver;    /* the caller that sleeps as driver, or NULL */
     dlk_sleeper *appointed; /* woken to become the driver */
     dlk_list sleepers, waking;
@@ -263,7 +264,7 @@ struct dlk_engine {
 
     /* A program that waits in a poller of its own: visit.c. */
     int poll_fd; /* an epoll of event_fd and the wires, or -1 */
-    int wires[DLK_BACKEND_POLLS];
+    int wires[DLK_BACKEND_WIRES];
     size_t wire_count; /* more than 0: what comes is left to the program */
     uint64_t wired;    /* host.wiring when they were laid */
     bool visiting; /* whoever has the mutex is a visitor, and fetches what is announced */

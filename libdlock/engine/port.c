@@ -29,6 +29,8 @@ static void ask(void *world, dlk_ask *one, int64_t now)
 static void watch(void *world, dlk_key *key, bool on, int64_t now)
 {
     dlk_engine *engine = world;
+    if (!engine->backend->type->watch)
+        return;
     engine->backend->type->watch(engine->backend, key, on, now);
     engine->unsent = true;
 }
@@ -167,12 +169,18 @@ static void free_own(dlk_engine_name *own)
     free(own);
 }
 
+static void close_key(dlk_engine *engine, dlk_key *key)
+{
+    if (engine->backend->type->key_close)
+        engine->backend->type->key_close(engine->backend, key);
+}
+
 static void free_name(void *world, dlk_name *name)
 {
     dlk_engine *engine = world;
     dlk_engine_name *own = DLK_LIST_ITEM(name, dlk_engine_name, name);
     dlk_list_remove(&own->news);
-    engine->backend->type->key_close(engine->backend, &name->key);
+    close_key(engine, &name->key);
     free_own(own);
 }
 
@@ -223,6 +231,17 @@ static dlk_settings *share_settings(dlk_engine *engine, const dlk_settings *sett
     return dlk_settings_share(engine->last_settings);
 }
 
+static dlock_err open_key(dlk_engine *engine, dlk_key *key, dlock_error **err)
+{
+    const dlk_backend_type *type = engine->backend->type;
+    if (type->key_open)
+        return type->key_open(engine->backend, key, err);
+    if (!type->traits.kinds[key->kind])
+        return dlk_error_set(err, DLOCK_ENOTSUP, "%s: has no locks of this kind",
+                             type->name);
+    return DLOCK_OK;
+}
+
 static dlock_err make_name(dlk_engine *engine, dlock_kind kind, const char *text,
                            size_t size, const dlk_settings *settings, uint64_t agreed,
                            dlk_name **ret, dlock_error **err)
@@ -237,13 +256,13 @@ static dlock_err make_name(dlk_engine *engine, dlock_kind kind, const char *text
     own->name.agreed = agreed;
     dlock_err code = own->name.key.settings ? DLOCK_OK : dlk_error_nomem(err);
     if (code == DLOCK_OK)
-        code = engine->backend->type->key_open(engine->backend, &own->name.key, err);
+        code = open_key(engine, &own->name.key, err);
     if (code != DLOCK_OK) {
         free_own(own);
         return code;
     }
     if (!dlk_name_add(&engine->core, &own->name)) {
-        engine->backend->type->key_close(engine->backend, &own->name.key);
+        close_key(engine, &own->name.key);
         free_own(own);
         return dlk_error_nomem(err);
     }

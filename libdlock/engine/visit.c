@@ -10,6 +10,7 @@
  */
 #include "engine/engine.h"
 
+#include "backends/sleep.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
 
@@ -49,7 +50,7 @@ void dlk_engine_lay_wires(dlk_engine *engine)
 int dlk_engine_poll_fd(dlk_engine *engine)
 {
     const dlk_backend_type *type = engine->backend->type;
-    int fds[DLK_BACKEND_POLLS];
+    int fds[DLK_BACKEND_WIRES];
     size_t count;
     if (engine->life == DLK_LIFE_CLOSED || !type->wires ||
         !type->wires(engine->backend, fds, &count))
@@ -78,10 +79,10 @@ static bool look(dlk_engine *engine)
     engine->driven = true;
     engine->unsent = false;
     engine->volley = 0;
-    engine->host.by_caller = false;
-    type->arm(engine->backend);
+    dlk_polls_begin(&engine->polls, 0);
+    type->arm(engine->backend, &engine->polls);
     (void)pthread_mutex_unlock(&engine->mutex);
-    bool all = type->look(engine->backend);
+    bool all = dlk_read_at(engine->backend, &engine->polls);
     (void)pthread_mutex_lock(&engine->mutex);
     engine->visiting = true;
     dlk_engine_catch_up(engine);

@@ -50,24 +50,36 @@ static const struct timespec *time_left(int64_t until, struct timespec *left)
     return left;
 }
 
-bool dlk_kicks_poll(dlk_kicks *kicks, struct pollfd *polls, size_t count, uint32_t seen,
-                    bool doze, int64_t until)
+/* The one place where the library sleeps on descriptors. */
+static int poll_for(dlk_polls *polls, size_t count, int64_t until)
 {
     struct timespec left;
-    polls[count] = (struct pollfd){.fd = kicks->fd, .events = POLLIN};
+    int ready = ppoll(polls->item, count, time_left(until, &left), NULL);
+    if (ready < 0 && errno != EINTR) /* no memory: not to be asked again at once */
+        (void)nanosleep(&(struct timespec){.tv_nsec = DLK_NS_PER_MS}, NULL);
+    for (size_t i = 0; ready <= 0 && i < count; i++)
+        polls->item[i].revents = 0;
+    return ready;
+}
+
+bool dlk_kicks_poll(dlk_kicks *kicks, dlk_polls *polls, uint32_t seen)
+{
+    struct pollfd *kicked = &polls->item[polls->count];
+    *kicked = (struct pollfd){.fd = kicks->fd, .events = POLLIN};
     /* First say that we poll, then compare: whoever kicks does it the other way round. */
     atomic_store(&kicks->polls, true);
     if (dlk_kicks_seen(kicks) != seen)
-        doze = false;
-    int ready = ppoll(polls, count + 1, time_left(doze ? until : 0, &left), NULL);
+        polls->doze = false;
+    int ready = poll_for(polls, polls->count + 1, polls->doze ? polls->until : 0);
     atomic_store(&kicks->polls, false);
-    if (ready < 0 && errno != EINTR) /* no memory: not to be asked again at once */
-        (void)nanosleep(&(struct timespec){.tv_nsec = DLK_NS_PER_MS}, NULL);
-    for (size_t i = 0; ready <= 0 && i <= count; i++)
-        polls[i].revents = 0;
-    if (polls[count].revents) {
+    if (kicked->revents) {
         uint64_t rung;
         (void)syscall(SYS_read, kicks->fd, &rung, sizeof(rung)); /* only to empty it */
     }
     return ready > 0;
+}
+
+bool dlk_polls_look(dlk_polls *polls)
+{
+    return poll_for(polls, polls->count, 0) > 0;
 }

@@ -12,7 +12,8 @@
 #ifndef DLK_NET_KICKS_H
 #define DLK_NET_KICKS_H
 
-#include <poll.h>
+#include "net/polls.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,10 +42,11 @@ static inline uint32_t dlk_kicks_seen(const dlk_kicks *kicks)
     return atomic_load(&kicks->count);
 }
 
-/* Sleeps until one of the @p count polls is ready, somebody has kicked since the count was @p seen,
- * or @p until has come; without @p doze it only looks. The place behind them, @p polls[count], is for
- * the eventfd. Answers whether one of them is ready; if none is, no revents are set. */
-bool dlk_kicks_poll(dlk_kicks *kicks, struct pollfd *polls, size_t count, uint32_t seen,
-                    bool doze, int64_t until);
+/* Sleeps until one of the polls is ready, somebody has kicked since the count was @p
+ * seen, or polls->until has come; without polls->doze it only looks. Answers whether one
+ * of them is ready; if none is, nothing has come to any. */
+bool dlk_kicks_poll(dlk_kicks *kicks, dlk_polls *polls, uint32_t seen);
+/* Only looks, and hears no kicks: for one who doesn't sleep, while somebody else may. */
+bool dlk_polls_look(dlk_polls *polls);
 
 #endif

@@ -22,7 +22,7 @@ void dlk_link_init(dlk_link *link, dlk_link_common *common, const dlk_link_ops *
 {
     link->common = common;
     link->ops = ops;
-    link->dial.fd = -1;
+    link->dial.fd = link->polled = -1;
     link->backoff = common->backoff;
     dlk_stream_init(&link->stream);
 }
@@ -272,30 +272,35 @@ int64_t dlk_link_tick(dlk_link *link, int64_t now)
 
 /* ---- The driver's steps ---- */
 
-void dlk_link_arm(dlk_link *link, struct pollfd *poll)
+void dlk_link_arm(dlk_link *link, dlk_polls *polls)
 {
-    *poll = (struct pollfd){.fd = -1, .events = POLLIN};
+    int fd = -1;
+    short events = POLLIN;
     if (link->phase == DLK_LINK_LOOKUP) {
-        poll->fd = link->lookup ? dlk_lookup_fd(link->lookup) : -1;
+        fd = link->lookup ? dlk_lookup_fd(link->lookup) : -1;
     } else if (link->phase == DLK_LINK_DIAL) {
-        poll->fd = link->dial.fd;
-        poll->events = POLLOUT;
+        fd = link->dial.fd;
+        events = POLLOUT;
     } else if (dlk_link_is_connected(link)) {
-        poll->fd = atomic_load(&link->stream.fd);
+        fd = atomic_load(&link->stream.fd);
         link->frozen = true;
         dlk_stream_arm(&link->stream);
     }
+    link->polled = dlk_polls_add(polls, fd, events);
 }
 
-short dlk_link_push(dlk_link *link, short events)
-{
-    return link->frozen ? dlk_stream_push(&link->stream) : events;
-}
-
-void dlk_link_pull(dlk_link *link)
+void dlk_link_push(dlk_link *link, dlk_polls *polls)
 {
     if (link->frozen)
-        dlk_stream_pull(&link->stream);
+        dlk_polls_change(polls, link->polled, dlk_stream_push(&link->stream));
+}
+
+void dlk_link_pull(dlk_link *link, dlk_polls *polls)
+{
+    if (!link->frozen || !dlk_polls_came(polls, link->polled))
+        return;
+    dlk_stream_pull(&link->stream);
+    polls->more = polls->more || dlk_stream_is_full(&link->stream);
 }
 
 /* Servers for TLS hang up, or send a TLS alert, when they are greeted without it. */

@@ -11,12 +11,11 @@
 #include "net/backoff.h"
 #include "net/dial.h"
 #include "net/kicks.h"
+#include "net/polls.h"
 #include "net/stream.h"
 #include "net/tls.h"
 
 #include <dlock/dlock.h>
-
-#include <poll.h>
 
 typedef struct dlk_link dlk_link;
 
@@ -83,6 +82,7 @@ struct dlk_link {
     size_t step;       /* how many replies to the greeting have been taken */
     dlock_error *doom; /* set by the owner: end the connection after this reply */
     bool frozen;       /* the stream takes part in the driver's sleep */
+    int polled;        /* its place there, since arm; -1: none */
     int64_t counted;   /* bytes sent that the statistics know of */
 };
 
@@ -109,11 +109,11 @@ int64_t dlk_link_tick(dlk_link *link, int64_t now);
 /* Writes what is still waiting, as far as that needs no waiting: before the end, without a driver. */
 void dlk_link_last_words(dlk_link *link);
 
-/* The driver's steps. Arm fills in what to poll; push writes and says what to poll for (0: don't
- * sleep); pull reads. Only arm and process have the mutex. */
-void dlk_link_arm(dlk_link *link, struct pollfd *poll);
-short dlk_link_push(dlk_link *link, short events);
-void dlk_link_pull(dlk_link *link);
+/* The driver's steps. Arm says what to poll; push writes, and says what to poll for then; pull reads
+ * what has come. Only arm and process have the mutex. */
+void dlk_link_arm(dlk_link *link, dlk_polls *polls);
+void dlk_link_push(dlk_link *link, dlk_polls *polls);
+void dlk_link_pull(dlk_link *link, dlk_polls *polls);
 void dlk_link_process(dlk_link *link, int64_t now);
 
 /* Is it finding out where to? */

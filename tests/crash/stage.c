@@ -152,7 +152,7 @@ static void wait_once(crash_stage *stage, int to)
     /* To bed first: in a recovery it may have been given the lock, but asleep since before. */
     local.seen = atomic_load(&local.me->bell);
     while (!granted && dlk_clock_now() < until) {
-        dlk_local_arm(&local.base);
+        dlk_local_arm(&local.base, NULL);
         dlk_local_sleep(&local.base, until, dlk_kicks_seen(&kicks));
         local.seen = atomic_load(&local.me->bell);
         granted =

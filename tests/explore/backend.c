@@ -24,7 +24,7 @@ typedef struct fake {
     dlk_list keys;
     uint64_t id, last_sequence;
     dlk_stream stream;
-    struct pollfd polls[2]; /* and the place for kicks */
+    int polled;
     bool up, stopped, frozen;
     int64_t retry_at;
 } fake;
@@ -101,10 +101,8 @@ static dlock_err fake_open(dlk_host *host, const dlk_uri *uri,
         if (all[i])
             continue;
         fake *one = calloc(1, sizeof(*one));
-        if (!one || !dlk_kicks_open(host->kicks)) {
-            free(one);
+        if (!one)
             return dlk_error_nomem(err);
-        }
         one->base = (dlk_backend){.type = dlk_registry_find("fake"), .host = host};
         one->id = (uint64_t)(i + 1) << 48;
         one->retry_at = DLK_NEVER;
@@ -211,14 +209,6 @@ static void ask(dlk_backend *backend, dlk_ask *asked, int64_t now)
     dlk_flight_await(&one->flight, asked);
 }
 
-static void watch(dlk_backend *backend, dlk_key *name, bool on, int64_t now)
-{
-    (void)backend; /* whoever has been told that somebody has it hears when it is free */
-    (void)name;
-    (void)on;
-    (void)now;
-}
-
 static void give_up(dlk_backend *backend, dlk_ask *asked)
 {
     dlk_flight_answer(&of(backend)->flight, asked, DLK_UNKNOWN);
@@ -249,40 +239,28 @@ static void flush(dlk_backend *backend)
 
 /* ---- driving ---- */
 
-static void arm(dlk_backend *backend)
+static void arm(dlk_backend *backend, dlk_polls *polls)
 {
     fake *one = of(backend);
     one->frozen = one->up;
-    one->polls[0] = (struct pollfd){.fd = -1, .events = POLLIN};
     if (!one->up)
         return;
-    one->polls[0].fd = atomic_load(&one->stream.fd);
+    one->polled = dlk_polls_add(polls, atomic_load(&one->stream.fd), POLLIN);
     dlk_stream_arm(&one->stream);
 }
 
-static bool push(fake *one)
-{
-    if (one->frozen)
-        one->polls[0].events = dlk_stream_push(&one->stream);
-    return one->polls[0].events != 0;
-}
-
-static void fake_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
+static void push(dlk_backend *backend, dlk_polls *polls)
 {
     fake *one = of(backend);
-    bool doze = push(one);
-    if (dlk_kicks_poll(backend->host->kicks, one->polls, 1, seen, doze, until) &&
-        one->polls[0].revents)
-        dlk_stream_pull(&one->stream);
+    if (one->frozen)
+        dlk_polls_change(polls, one->polled, dlk_stream_push(&one->stream));
 }
 
-static bool look(dlk_backend *backend)
+static void pull(dlk_backend *backend, dlk_polls *polls)
 {
     fake *one = of(backend);
-    bool written = push(one);
-    if (one->frozen)
+    if (one->frozen && dlk_polls_came(polls, one->polled))
         dlk_stream_pull(&one->stream);
-    return written;
 }
 
 static bool laid_wires(const dlk_backend *backend, int *fds, size_t *ret_count)
@@ -356,17 +334,16 @@ static const dlk_backend_type type = {
     .start = fake_start,
     .stop = fake_stop,
     .free = fake_free,
-    .key_open = key_open,
-    .key_close = key_close,
     .ask = ask,
-    .watch = watch,
     .tick = tick,
     .arm = arm,
-    .sleep = fake_sleep,
     .process = process,
+    .key_open = key_open,
+    .key_close = key_close,
+    .push = push,
+    .pull = pull,
     .flush = flush,
     .wires = laid_wires,
-    .look = look,
 };
 
 /* In the place of libdlock/backends/registry.c. */

@@ -150,7 +150,8 @@ static void watch(dlk_key *key, bool on)
     if (!key->data || key->watched == on)
         return;
     key->watched = on;
-    client.backend->type->watch(client.backend, key, on, client.now);
+    if (client.backend->type->watch)
+        client.backend->type->watch(client.backend, key, on, client.now);
 }
 
 void client_ask(uint8_t verb, uint8_t how)

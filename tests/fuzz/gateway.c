@@ -9,14 +9,13 @@
 
 /* What the linker gives in the place of the functions without "__wrap_". */
 dlock_err __wrap_dlk_etcd_wire_init(dlk_etcd_wire *w, const dlk_settings *settings,
-                                    bool tls, dlock_error **err);
+                                    bool tls, dlk_kicks *kicks, dlock_error **err);
 void __wrap_dlk_etcd_wire_free(dlk_etcd_wire *w);
 void __wrap_dlk_etcd_wire_go(dlk_etcd_wire *w, dlk_etcd_way *way);
 void __wrap_dlk_etcd_wire_send(dlk_etcd_wire *w, dlk_etcd_call *call);
 void __wrap_dlk_etcd_wire_drop(dlk_etcd_wire *w, dlk_etcd_call *call);
 void __wrap_dlk_etcd_wire_take(dlk_etcd_wire *w, dlk_list *ret);
 bool __wrap_dlk_etcd_wire_flush(dlk_etcd_wire *w);
-void __wrap_dlk_etcd_wire_ring(dlk_etcd_wire *w);
 void __wrap_dlk_etcd_wire_part(dlk_etcd_wire *w, dlk_etcd_call *call);
 
 static struct {
@@ -71,10 +70,10 @@ static void give_up(dlk_list *calls)
 }
 
 dlock_err __wrap_dlk_etcd_wire_init(dlk_etcd_wire *w, const dlk_settings *settings,
-                                    bool tls, dlock_error **err)
+                                    bool tls, dlk_kicks *kicks, dlock_error **err)
 {
     (void)err;
-    *w = (dlk_etcd_wire){.settings = settings, .tls = tls, .bell = -1};
+    *w = (dlk_etcd_wire){.settings = settings, .tls = tls, .kicks = kicks};
     dlk_list_init(&w->outbox);
     dlk_list_init(&w->inbox);
     dlk_list_init(&w->going);
@@ -126,11 +125,6 @@ bool __wrap_dlk_etcd_wire_flush(dlk_etcd_wire *w)
 {
     dlk_list_splice(&w->going, &w->outbox);
     return !dlk_list_empty(&w->inbox);
-}
-
-void __wrap_dlk_etcd_wire_ring(dlk_etcd_wire *w)
-{
-    (void)w;
 }
 
 void __wrap_dlk_etcd_wire_part(dlk_etcd_wire *w, dlk_etcd_call *call)

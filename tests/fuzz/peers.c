@@ -2,6 +2,7 @@
  * our name service into the place of the real ones (meson.build). */
 #include "peers.h"
 
+#include "backends/sleep.h"
 #include "util/clock.h"
 
 #include <arpa/inet.h>
@@ -250,8 +251,10 @@ void peers_round(void)
     for (int i = 0; i < PEERS; i++)
         serve(&peers.peers[i]);
     (void)type->tick(client.backend, client.now);
-    type->arm(client.backend);
-    type->sleep(client.backend, client.now, dlk_kicks_seen(client_kicks()));
+    static dlk_polls polls;
+    dlk_polls_begin(&polls, client.now);
+    type->arm(client.backend, &polls);
+    dlk_sleep_on(client.backend, &polls, dlk_kicks_seen(client_kicks()), false);
     type->process(client.backend, client.now);
 }
 

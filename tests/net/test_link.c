@@ -140,13 +140,12 @@ static void end(void)
 /* One round of a driver, which sleeps no longer than until something has come. */
 static void turn(void)
 {
-    struct pollfd polls[2];
-    dlk_link_arm(&w.link, &polls[0]);
-    polls[0].events = dlk_link_push(&w.link, polls[0].events);
-    if (dlk_kicks_poll(&w.kicks, polls, 1, dlk_kicks_seen(&w.kicks), polls[0].events,
-                       dlk_clock_now() + 50 * DLK_NS_PER_MS) &&
-        polls[0].revents)
-        dlk_link_pull(&w.link);
+    dlk_polls polls = {0};
+    dlk_polls_begin(&polls, dlk_clock_now() + 50 * DLK_NS_PER_MS);
+    dlk_link_arm(&w.link, &polls);
+    dlk_link_push(&w.link, &polls);
+    (void)dlk_kicks_poll(&w.kicks, &polls, dlk_kicks_seen(&w.kicks));
+    dlk_link_pull(&w.link, &polls);
     dlk_link_process(&w.link, w.now);
     (void)dlk_link_tick(&w.link, w.now);
 }
@@ -307,14 +306,15 @@ TEST(a_doom_ends_the_link_once_the_reply_is_taken)
 
 TEST(what_came_while_a_link_was_ended_is_too_late)
 {
-    struct pollfd one;
+    dlk_polls polls = {0};
     if (!connected())
         return;
-    dlk_link_arm(&w.link, &one);
-    one.events = dlk_link_push(&w.link, one.events);
+    dlk_polls_begin(&polls, dlk_clock_now() + 20 * DLK_NS_PER_SEC);
+    dlk_link_arm(&w.link, &polls);
+    dlk_link_push(&w.link, &polls);
     server_says("one\n");
-    CHECK_EQ_INT(poll(&one, 1, 20000), 1);
-    dlk_link_pull(&w.link);
+    CHECK(dlk_kicks_poll(&w.kicks, &polls, dlk_kicks_seen(&w.kicks)));
+    dlk_link_pull(&w.link, &polls);
     dlk_link_stop(&w.link);
     CHECK(!dlk_stream_reap(&w.link.stream)); /* the driver has it */
     dlk_link_process(&w.link, w.now);

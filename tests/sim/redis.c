@@ -88,8 +88,7 @@ static void run_drive(event *e)
         return;
     dlk_backend *base = &c->redis->base;
     int64_t now = client_time(c);
-    AS(c, dlk_redis_backend.arm(base); dlk_redis_backend.sleep(base, DLK_NEVER, 0);
-       dlk_redis_backend.process(base, now));
+    AS(c, sim_drive(base); dlk_redis_backend.process(base, now));
     redis_tick(c);
     client_after(c);
 }

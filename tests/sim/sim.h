@@ -582,6 +582,8 @@ extern const service etcd_service;
 
 /* ---- net.c: the wires ---- */
 wire *net_dial(client *client, bool messages);
+/* Arms, writes and reads: all of a round but `process`. */
+void sim_drive(dlk_backend *backend);
 wire *net_wire(int fd);
 void net_send(wire *wire, const char *data, size_t size);
 void net_close(wire *wire);

@@ -3,6 +3,7 @@
 #include "redis_seam.h"
 #include "sim.h"
 
+#include "backends/sleep.h"
 #include "net/dial.h"
 #include "net/kicks.h"
 #include "net/stream.h"
@@ -45,40 +46,42 @@ void dlk_dial_end(dlk_dial *dial)
     dial->fd = -1;
 }
 
-int sim_ppoll(struct pollfd *set, nfds_t count)
+bool dlk_polls_look(dlk_polls *polls)
 {
     int ready = 0;
-    for (nfds_t i = 0; i < count; i++) {
-        const wire *w = net_wire(set[i].fd);
+    for (size_t i = 0; i < polls->count; i++) {
+        struct pollfd *it = &polls->item[i];
+        const wire *w = net_wire(it->fd);
         bool readable = w && (dlk_buf_size(&w->inbox) > 0 || w->state == WIRE_CUT);
         bool writable = w && w->state != WIRE_DIALLING;
-        set[i].revents = 0;
-        if ((readable && (set[i].events & POLLIN)) ||
-            (writable && (set[i].events & POLLOUT)))
-            set[i].revents = POLLIN;
-        ready += set[i].revents != 0;
+        it->revents = 0;
+        if ((readable && (it->events & POLLIN)) || (writable && (it->events & POLLOUT)))
+            it->revents = POLLIN;
+        ready += it->revents != 0;
     }
-    return ready;
+    return ready > 0;
 }
 
 /* ---- kicks: none sleeps ---- */
-
-bool dlk_kicks_open(dlk_kicks *kicks)
-{
-    (void)kicks;
-    return true;
-}
 
 void dlk_kick(dlk_kicks *kicks)
 {
     (void)kicks;
 }
 
-bool dlk_kicks_poll(dlk_kicks *kicks, struct pollfd *polls, size_t count, uint32_t seen,
-                    bool doze, int64_t until)
+bool dlk_kicks_poll(dlk_kicks *kicks, dlk_polls *polls, uint32_t seen)
 {
-    (void)kicks, (void)seen, (void)doze, (void)until;
-    return sim_ppoll(polls, count) > 0;
+    (void)kicks, (void)seen;
+    return dlk_polls_look(polls);
+}
+
+void sim_drive(dlk_backend *backend)
+{
+    dlk_polls polls = {0};
+    dlk_polls_begin(&polls, DLK_NEVER);
+    backend->type->arm(backend, &polls);
+    dlk_look_at(backend, &polls);
+    dlk_polls_free(&polls);
 }
 
 /* ---- streams ---- */

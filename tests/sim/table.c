@@ -182,7 +182,7 @@ static void park(client *c)
     client *before = s.running;
     p->parked = NULL;
     s.running = c;
-    dlk_local_arm(&p->local->base);
+    dlk_local_arm(&p->local->base, NULL);
     dlk_local_sleep(&p->local->base, DLK_NEVER, dlk_kicks_seen(&p->kicks));
     s.running = before;
     if (!p->parked)

@@ -98,13 +98,12 @@ static dlock_err et_open(dlk_host *host, const dlk_uri *uri, const dlk_settings 
     et->base = (dlk_backend){.type = &dlk_etcd_backend, .host = host};
     et->tls = tls;
     et->sweep_at = et->nudge_at = DLK_NEVER;
-    et->armed_lookup = -1;
     dlk_list_init(&et->seats);
     dlk_list_init(&et->reports);
     dlk_flight_init(&et->flight, host);
     dlk_list_init(&et->parked);
     et->settings = dlk_settings_copy(settings);
-    code = dlk_etcd_wire_init(&et->wire, et->settings, tls, err);
+    code = dlk_etcd_wire_init(&et->wire, et->settings, tls, host->kicks, err);
     if (code == DLOCK_OK && (!et->settings || !set_up(et, uri, settings)))
         code = dlk_error_nomem(err);
     if (code != DLOCK_OK) {
@@ -290,16 +289,21 @@ static int64_t et_tick(dlk_backend *backend, int64_t now)
 
 /* ---- the driver's steps ---- */
 
-static void et_arm(dlk_backend *backend)
+static void et_arm(dlk_backend *backend, dlk_polls *polls)
 {
-    dlk_etcd *et = dlk_etcd_of(backend);
-    et->armed_lookup = et->lookup ? dlk_lookup_fd(et->lookup) : -1;
+    const dlk_etcd *et = dlk_etcd_of(backend);
+    if (et->lookup)
+        (void)dlk_polls_add(polls, dlk_lookup_fd(et->lookup), POLLIN);
 }
 
-static void et_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
+static void et_push(dlk_backend *backend, dlk_polls *polls)
 {
-    dlk_etcd *et = dlk_etcd_of(backend);
-    dlk_etcd_wire_sleep(&et->wire, et->base.host->kicks, seen, et->armed_lookup, until);
+    dlk_etcd_wire_push(&dlk_etcd_of(backend)->wire, polls);
+}
+
+static void et_pull(dlk_backend *backend, dlk_polls *polls)
+{
+    dlk_etcd_wire_pull(&dlk_etcd_of(backend)->wire, polls);
 }
 
 static void count_bytes(dlk_etcd *et)
@@ -319,11 +323,6 @@ static void et_process(dlk_backend *backend, int64_t now)
     count_bytes(et);
     if (et->calls > 0 && dlk_flight_is_empty(&et->flight))
         dlk_etcd_background(et); /* nobody else waits for them */
-}
-
-static void et_kick(dlk_backend *backend)
-{
-    dlk_etcd_wire_ring(&dlk_etcd_of(backend)->wire);
 }
 
 static void et_flush(dlk_backend *backend)
@@ -361,14 +360,14 @@ const dlk_backend_type dlk_etcd_backend = {
     .start = et_start,
     .stop = et_stop,
     .free = et_free,
-    .key_open = key_open,
-    .key_close = key_close,
     .ask = et_ask,
-    .watch = et_watch,
     .tick = et_tick,
     .arm = et_arm,
-    .sleep = et_sleep,
     .process = et_process,
-    .kick = et_kick,
+    .key_open = key_open,
+    .key_close = key_close,
+    .watch = et_watch,
+    .push = et_push,
+    .pull = et_pull,
     .flush = et_flush,
 };

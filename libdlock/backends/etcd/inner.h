@@ -72,7 +72,6 @@ struct dlk_etcd {
     dlk_flight flight;
     int64_t sweep_at; /* when to try again what couldn't be deleted */
     int64_t nudge_at; /* when to look where a watch has ended too soon */
-    int armed_lookup; /* what else to sleep on, as frozen by arm */
 };
 
 /* Kinds of lines. */

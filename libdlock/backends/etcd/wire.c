@@ -8,18 +8,13 @@
 #include "util/thread.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* More requests than these wait here; each has a connection of its own while it is under way. */
-#define GOING_MAX 160
+#define GOING_MAX (DLK_ETCD_SOCKS / 2)
 /* Nothing that we ask for is anywhere near as long: whoever sends that is no etcd. */
 #define ANSWER_MAX (16u << 20)
 #define FAREWELL   (500 * DLK_NS_PER_MS)
@@ -124,6 +119,28 @@ static int close_socket(void *user, curl_socket_t fd)
     const dlk_etcd_wire *wire = user;
     dlk_socket_end(fd, wire->ending);
     dlk_fd_close(fd);
+    return 0;
+}
+
+/* libcurl's: what it waits for at a socket; one at which it waits no more is forgotten. */
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *own)
+{
+    dlk_etcd_wire *wire = user;
+    (void)easy, (void)own;
+    size_t at = 0;
+    while (at < wire->sock_count && wire->socks[at].fd != fd)
+        at++;
+    if (what == CURL_POLL_REMOVE) {
+        if (at < wire->sock_count)
+            wire->socks[at] = wire->socks[--wire->sock_count];
+        return 0;
+    }
+    if (at == DLK_ETCD_SOCKS)
+        return 0; /* there are no more calls than that */
+    if (at == wire->sock_count)
+        wire->socks[wire->sock_count++] = (dlk_etcd_sock){.fd = fd, .polled = -1};
+    wire->socks[at].events = (short)((what & CURL_POLL_IN ? POLLIN : 0) |
+                                     (what & CURL_POLL_OUT ? POLLOUT : 0));
     return 0;
 }
 
@@ -307,6 +324,7 @@ static void close_all(dlk_etcd_wire *wire)
         (void)curl_multi_cleanup(wire->multi);
     wire->ending = DLK_END_RESET;
     wire->multi = NULL;
+    wire->sock_count = 0;
     dlk_etcd_way_free(wire->way);
     wire->way = NULL;
 }
@@ -333,6 +351,16 @@ static void end_unwanted(dlk_etcd_wire *wire)
         end(wire, DLK_LIST_ITEM(link, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
 }
 
+/* Without memory there is none, and every call ends at once. */
+static void make_multi(dlk_etcd_wire *wire)
+{
+    wire->multi = curl_multi_init();
+    if (!wire->multi)
+        return;
+    (void)curl_multi_setopt(wire->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    (void)curl_multi_setopt(wire->multi, CURLMOPT_SOCKETDATA, wire);
+}
+
 /* Carries out what the others have left for whoever has `io`. */
 static void obey(dlk_etcd_wire *wire)
 {
@@ -351,7 +379,7 @@ static void obey(dlk_etcd_wire *wire)
         close_all(wire);
     if (next) {
         wire->way = next;
-        wire->multi = curl_multi_init(); /* without: every call ends at once */
+        make_multi(wire);
     }
     if (drop)
         end_unwanted(wire);
@@ -359,16 +387,11 @@ static void obey(dlk_etcd_wire *wire)
         begin(wire, DLK_LIST_ITEM(link, dlk_etcd_call, link));
 }
 
-/* Reads and writes as far as that goes without waiting. */
-static void perform(dlk_etcd_wire *wire)
+/* Takes out the calls that have ended. */
+static void collect(dlk_etcd_wire *wire)
 {
-    int running, left;
+    int left;
     const CURLMsg *news;
-    obey(wire);
-    if (!wire->multi)
-        return;
-    (void)curl_multi_perform(wire->multi,
-                             &running); /* what goes wrong is said per call */
     while ((news = curl_multi_info_read(wire->multi, &left))) {
         char *user = NULL;
         CURLcode code = news->data.result;
@@ -381,6 +404,18 @@ static void perform(dlk_etcd_wire *wire)
     }
 }
 
+/* Begins what was asked for, and does what it is time for. */
+static void perform(dlk_etcd_wire *wire)
+{
+    int running;
+    obey(wire);
+    if (!wire->multi)
+        return;
+    /* What goes wrong is said per call. */
+    (void)curl_multi_socket_action(wire->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    collect(wire);
+}
+
 static bool is_over(dlk_etcd_wire *wire)
 {
     (void)pthread_mutex_lock(&wire->mail);
@@ -389,56 +424,68 @@ static bool is_over(dlk_etcd_wire *wire)
     return over;
 }
 
-/* Until something can be read or written, or the bell rings. */
-static bool await_news(dlk_etcd_wire *wire, int also, int ms)
+/* Says what libcurl waits for. */
+static void arm(dlk_etcd_wire *wire, dlk_polls *polls)
 {
-    struct curl_waitfd waits[2] = {{.fd = wire->bell, .events = CURL_WAIT_POLLIN},
-                                   {.fd = also, .events = CURL_WAIT_POLLIN}};
-    struct pollfd polls[2] = {{.fd = wire->bell, .events = POLLIN},
-                              {.fd = also, .events = POLLIN}};
-    unsigned count = also >= 0 ? 2 : 1;
-    uint64_t rung;
+    long ms = -1;
+    for (size_t i = 0; i < wire->sock_count; i++) {
+        dlk_etcd_sock *sock = &wire->socks[i];
+        sock->polled = dlk_polls_add(polls, sock->fd, sock->events);
+    }
+    if (wire->multi && curl_multi_timeout(wire->multi, &ms) == CURLM_OK && ms >= 0)
+        dlk_polls_hurry(polls, dlk_clock_after(dlk_clock_now(), ms));
+}
+
+/* What the sleep has shown of one of the sockets, which is looked at no more; or NULL. */
+static dlk_etcd_sock *next_ready(dlk_etcd_wire *wire, const dlk_polls *polls,
+                                 short *ret_came)
+{
+    for (size_t i = 0; i < wire->sock_count; i++) {
+        dlk_etcd_sock *sock = &wire->socks[i];
+        *ret_came = dlk_polls_came(polls, sock->polled);
+        sock->polled = -1;
+        if (*ret_came)
+            return sock;
+    }
+    return NULL;
+}
+
+/* libcurl may open and close sockets at each of them. */
+static void digest(dlk_etcd_wire *wire, const dlk_polls *polls)
+{
+    int running;
+    short came;
+    const dlk_etcd_sock *sock;
+    while (wire->multi && (sock = next_ready(wire, polls, &came))) {
+        int what = (came & ~POLLOUT ? CURL_CSELECT_IN : 0) |
+                   (came & POLLOUT ? CURL_CSELECT_OUT : 0);
+        (void)curl_multi_socket_action(wire->multi, sock->fd, what, &running);
+    }
     if (wire->multi)
-        (void)curl_multi_poll(wire->multi, waits, count, ms, NULL);
-    else
-        (void)poll(polls, count, ms); /* woken for nothing is fine */
-    bool heard = wire->multi ? waits[1].revents != 0 : polls[1].revents != 0;
-    bool bell = wire->multi ? waits[0].revents != 0 : polls[0].revents != 0;
-    if (bell)
-        (void)!read(wire->bell, &rung, sizeof(rung)); /* somebody else may have */
-    return also >= 0 && heard;
+        collect(wire);
 }
 
 /* ---- from outside ---- */
 
-void dlk_etcd_wire_ring(dlk_etcd_wire *wire)
-{
-    int saved = errno;
-    const uint64_t one = 1;
-    /* Not libc's function, which is a cancellation point. Full is rung as well. */
-    (void)syscall(SYS_write, wire->bell, &one, sizeof(one));
-    errno = saved;
-}
-
-void dlk_etcd_wire_sleep(dlk_etcd_wire *wire, const dlk_kicks *kicks, uint32_t seen,
-                         int also, int64_t until)
+void dlk_etcd_wire_push(dlk_etcd_wire *wire, dlk_polls *polls)
 {
     (void)pthread_mutex_lock(&wire->io);
-    for (;;) {
-        perform(wire);
-        int64_t now = dlk_clock_now();
-        if (is_over(wire) || dlk_kicks_seen(kicks) != seen || now >= until)
-            break;
-        if (await_news(wire, also, (int)dlk_clock_ms_until(until, now, 60000)))
-            break;
-    }
+    perform(wire);
+    if (is_over(wire))
+        polls->doze = false;
+    arm(wire, polls);
+}
+
+void dlk_etcd_wire_pull(dlk_etcd_wire *wire, const dlk_polls *polls)
+{
+    digest(wire, polls);
     (void)pthread_mutex_unlock(&wire->io);
 }
 
 bool dlk_etcd_wire_flush(dlk_etcd_wire *wire)
 {
     if (pthread_mutex_trylock(&wire->io) != 0) {
-        dlk_etcd_wire_ring(wire);
+        dlk_kick(wire->kicks);
         return false;
     }
     perform(wire);
@@ -459,7 +506,7 @@ void dlk_etcd_wire_go(dlk_etcd_wire *wire, dlk_etcd_way *way)
     }
     (void)pthread_mutex_unlock(&wire->mail);
     dlk_etcd_way_free(unused);
-    dlk_etcd_wire_ring(wire);
+    dlk_kick(wire->kicks);
 }
 
 void dlk_etcd_wire_send(dlk_etcd_wire *wire, dlk_etcd_call *call)
@@ -475,7 +522,7 @@ void dlk_etcd_wire_drop(dlk_etcd_wire *wire, dlk_etcd_call *call)
     (void)pthread_mutex_lock(&wire->mail);
     wire->drop = true;
     (void)pthread_mutex_unlock(&wire->mail);
-    dlk_etcd_wire_ring(wire);
+    dlk_kick(wire->kicks);
 }
 
 void dlk_etcd_wire_take(dlk_etcd_wire *wire, dlk_list *ret)
@@ -496,35 +543,35 @@ static void init_curl(void)
 }
 
 dlock_err dlk_etcd_wire_init(dlk_etcd_wire *wire, const dlk_settings *settings, bool tls,
-                             dlock_error **err)
+                             dlk_kicks *kicks, dlock_error **err)
 {
-    char text[128];
     (void)pthread_once(&curl_once, init_curl);
-    *wire = (dlk_etcd_wire){.settings = settings, .tls = tls, .bell = -1};
+    *wire = (dlk_etcd_wire){.settings = settings, .tls = tls, .kicks = kicks};
     dlk_list_init(&wire->outbox);
     dlk_list_init(&wire->inbox);
     dlk_list_init(&wire->going);
     if (pthread_mutex_init(&wire->mail, NULL) != 0 ||
         pthread_mutex_init(&wire->io, NULL) != 0 || !curl_is_there)
         return dlk_error_nomem(err);
-    wire->bell = DLK_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (wire->bell >= 0)
-        return DLOCK_OK;
-    return dlk_error_set(err, DLOCK_EUNAVAIL, "etcd: no descriptor to wait with: %s",
-                         dlk_error_errno(errno, text, sizeof(text)));
+    return DLOCK_OK;
 }
 
 static void *say_farewell(void *arg)
 {
     dlk_etcd_wire *wire = arg;
+    dlk_kicks nobodys = DLK_KICKS_INIT;
+    dlk_polls polls = {0};
     int64_t until = dlk_clock_now() + FAREWELL;
     (void)pthread_mutex_lock(&wire->io);
-    do {
+    perform(wire);
+    while (!dlk_list_empty(&wire->going) && dlk_clock_now() < until) {
+        dlk_polls_begin(&polls, until);
+        arm(wire, &polls);
+        (void)dlk_kicks_poll(&nobodys, &polls, 0);
+        digest(wire, &polls);
         perform(wire);
-        if (dlk_list_empty(&wire->going))
-            break;
-        (void)await_news(wire, -1, 10);
-    } while (dlk_clock_now() < until);
+    }
+    dlk_polls_free(&polls);
     wire->ending = DLK_END_ORDERLY; /* unanswered is this at most, which may come late */
     close_all(wire);
     (void)pthread_mutex_unlock(&wire->io);
@@ -561,7 +608,6 @@ void dlk_etcd_wire_free(dlk_etcd_wire *wire)
         dlk_etcd_call_free(DLK_LIST_ITEM(link, dlk_etcd_call, link));
     while ((link = dlk_list_take_first(&wire->inbox)))
         dlk_etcd_call_free(DLK_LIST_ITEM(link, dlk_etcd_call, link));
-    dlk_fd_close(wire->bell);
     (void)pthread_mutex_destroy(&wire->mail);
     (void)pthread_mutex_destroy(&wire->io);
 }

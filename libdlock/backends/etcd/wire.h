@@ -3,7 +3,7 @@
  *
  * A multi handle is nobody's in particular, but one thread's at a time: that of whoever has `io`.
  * The driver has it while it sleeps. Who puts a call in when nobody sleeps tries for `io` and
- * writes for himself; else a bell tells the sleeper. `mail` guards the lists between them, for a
+ * writes for himself; else the sleeper is kicked. `mail` guards the lists between them, for a
  * moment only, and is taken with or without the client's mutex; `io` is never waited for with it.
  */
 #ifndef DLK_BACKENDS_ETCD_WIRE_H
@@ -83,6 +83,15 @@ typedef struct dlk_etcd_way {
     char *key_password;         /* a secret */
 } dlk_etcd_way;
 
+/* A call under way has one socket, or while it connects maybe one of either family. */
+#define DLK_ETCD_SOCKS 320
+
+typedef struct dlk_etcd_sock {
+    int fd;
+    short events; /* what libcurl waits for */
+    int polled;   /* its place in the present sleep, or -1 */
+} dlk_etcd_sock;
+
 typedef struct dlk_etcd_wire {
     const dlk_settings *settings; /* lent, fixed */
     bool tls;
@@ -101,7 +110,10 @@ typedef struct dlk_etcd_wire {
     size_t spare_count;
     dlk_ending ending; /* of the sockets that libcurl closes now */
 
-    int bell; /* an eventfd: the sleeper is to look */
+    dlk_etcd_sock socks[DLK_ETCD_SOCKS]; /* with `io` */
+    size_t sock_count;
+
+    dlk_kicks *kicks; /* the driver's */
     _Atomic int64_t bytes_sent, bytes_received;
     pthread_t farewell;
     dlk_thread_role role;
@@ -109,7 +121,7 @@ typedef struct dlk_etcd_wire {
 } dlk_etcd_wire;
 
 dlock_err dlk_etcd_wire_init(dlk_etcd_wire *wire, const dlk_settings *settings, bool tls,
-                             dlock_error **err);
+                             dlk_kicks *kicks, dlock_error **err);
 /* No other thread is in it; waits for the farewell. */
 void dlk_etcd_wire_free(dlk_etcd_wire *wire);
 /* Everything under way ends as CUT; what is sent from now on goes there. NULL: nowhere. */
@@ -128,15 +140,13 @@ void dlk_etcd_explain(const dlk_etcd_wire *wire, dlk_etcd_call *call);
 /* libcurl's: a piece of the answer has come. Here for the tests. */
 size_t dlk_etcd_call_hears(char *data, size_t one, size_t size, void *user);
 
-/* Without the client's mutex: sleeps until something is over, somebody has kicked since @p seen,
- * @p also (or -1) is readable, or it is time. */
-void dlk_etcd_wire_sleep(dlk_etcd_wire *wire, const dlk_kicks *kicks, uint32_t seen,
-                         int also, int64_t until);
+/* The driver's, without the client's mutex: push writes, and says what to sleep on; pull reads. In
+ * between the caller has `io`. */
+void dlk_etcd_wire_push(dlk_etcd_wire *wire, dlk_polls *polls);
+void dlk_etcd_wire_pull(dlk_etcd_wire *wire, const dlk_polls *polls);
 /* Without it, too: writes what is to be written, unless somebody sleeps, who is told to. True when
  * something is over already. */
 bool dlk_etcd_wire_flush(dlk_etcd_wire *wire);
-/* The sleeper is to look whether it was kicked. */
-void dlk_etcd_wire_ring(dlk_etcd_wire *wire);
 /* A thread of its own says this one thing, waits for the answer a moment, and ends it all. Nobody
  * else may be inside, then or later. @p call may be NULL. */
 void dlk_etcd_wire_part(dlk_etcd_wire *wire, dlk_etcd_call *call);

@@ -233,20 +233,12 @@ void dlk_local_key_close(dlk_backend *backend, dlk_key *key)
     key->data = NULL;
 }
 
-void dlk_local_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
-{
-    /* Who is in a line is always told, and nobody else is. */
-    (void)backend;
-    (void)key;
-    (void)on;
-    (void)now;
-}
-
 /* ---- sleeping ---- */
 
-void dlk_local_arm(dlk_backend *backend)
+void dlk_local_arm(dlk_backend *backend, dlk_polls *polls)
 {
     dlk_local *local = dlk_local_of(backend);
+    (void)polls;
     local->armed_me = atomic_load_explicit(&local->me, memory_order_relaxed);
     local->armed = local->armed_me ? &local->armed_me->bell : &local->own_bell;
     local->armed_value = local->seen;

@@ -68,19 +68,17 @@ void dlk_local_free(dlk_backend *backend);
 dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err);
 void dlk_local_key_close(dlk_backend *backend, dlk_key *key);
 void dlk_local_ask(dlk_backend *backend, dlk_ask *ask, int64_t now);
-void dlk_local_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now);
 int64_t dlk_local_tick(dlk_backend *backend, int64_t now);
-void dlk_local_arm(dlk_backend *backend);
+void dlk_local_arm(dlk_backend *backend, dlk_polls *polls);
 void dlk_local_sleep(dlk_backend *backend, int64_t until, uint32_t seen);
 void dlk_local_process(dlk_backend *backend, int64_t now);
 void dlk_local_kick(dlk_backend *backend);
 
 #define DLK_LOCAL_OPS                                                                    \
     .start = dlk_local_start, .stop = dlk_local_stop, .free = dlk_local_free,            \
-    .key_open = dlk_local_key_open, .key_close = dlk_local_key_close,                    \
-    .ask = dlk_local_ask, .watch = dlk_local_watch, .tick = dlk_local_tick,              \
-    .arm = dlk_local_arm, .sleep = dlk_local_sleep, .process = dlk_local_process,        \
-    .kick = dlk_local_kick
+    .ask = dlk_local_ask, .tick = dlk_local_tick, .arm = dlk_local_arm,                  \
+    .process = dlk_local_process, .key_open = dlk_local_key_open,                        \
+    .key_close = dlk_local_key_close, .sleep = dlk_local_sleep, .kick = dlk_local_kick
 
 #define DLK_LOCAL_TRAITS                                                                 \
     {                                                                                    \

@@ -54,9 +54,8 @@ struct dlk_mc {
     bool stopped, was_up;
     dlk_buf value; /* being put together */
 
-    /* The driver's sleep: `polls` is frozen by arm. */
-    struct pollfd polls[2]; /* commands, and room for dlk_kicks_poll */
-    bool expects;           /* an answer that is sure to come soon: arm's as well */
+    /* The driver's sleep, frozen by arm. */
+    bool expects; /* an answer is sure to come soon */
 };
 
 /* A lock's name here. What we know of its item is of the grant of ours that changed it last. */

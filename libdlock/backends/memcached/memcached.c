@@ -1,12 +1,7 @@
 /*
  * The backend for memcached: what the pieces in this folder make together.
  *
- * Who sleeps. The driver polls the connection, and is woken by kicks (net/kicks.h). A driver that
- * expects an answer first waits for a moment in recv, where no eventfd would wake it; whether it was
- * kicked there it sees when it goes on to poll.
- *
- * Nobody is told when a lock becomes free: `watch` does nothing, and each answer that says "held"
- * says when to ask again.
+ * Nobody is told when a lock becomes free: each answer that says "held" says when to ask again.
  */
 #include "backends/memcached/memcached.h"
 
@@ -84,8 +79,6 @@ static dlock_err set_up(dlk_mc *mc, const dlk_uri *uri, const dlk_settings *sett
     memcpy(mc->owner, mc->base.host->uuid, mc->owner_size - 1);
     mc->owner[mc->owner_size - 1] = ':';
     dlk_mc_link_init(mc);
-    if (!dlk_kicks_open(mc->base.host->kicks))
-        return dlk_error_set(err, DLOCK_EUNAVAIL, "memcached: no descriptor is left");
     if (strcmp(uri->scheme, "memcacheds") == 0) {
         dlock_err code = dlk_tls_new(settings, &mc->links.tls, err);
         if (code != DLOCK_OK)
@@ -139,55 +132,31 @@ static int64_t mc_tick(dlk_backend *backend, int64_t now)
     return answers < link ? answers : link;
 }
 
-static void mc_arm(dlk_backend *backend)
+static void mc_arm(dlk_backend *backend, dlk_polls *polls)
 {
     dlk_mc *mc = self(backend);
-    dlk_link_arm(&mc->link, &mc->polls[0]);
-    mc->expects = mc->base.host->by_caller && mc->link.phase == DLK_LINK_READY &&
-                  !dlk_flight_is_empty(&mc->flight);
+    dlk_link_arm(&mc->link, polls);
+    mc->expects = mc->link.phase == DLK_LINK_READY && !dlk_flight_is_empty(&mc->flight);
 }
 
-/* Most answers come at once: a read that waits costs less than a poll and a read. It can't be
- * kicked, so it is short; who kicks meanwhile is heard at its end. False: go on to poll. */
-static bool expect_answer(dlk_mc *mc, int64_t until, uint32_t seen)
+static void mc_push(dlk_backend *backend, dlk_polls *polls)
 {
-    return mc->expects &&
-           until - dlk_clock_now() >= 4 * DLK_STREAM_WAIT_MS * DLK_NS_PER_MS &&
-           dlk_kicks_seen(mc->base.host->kicks) == seen &&
+    dlk_link_push(&self(backend)->link, polls);
+}
+
+_Static_assert(DLK_STREAM_WAIT_MS <= DLK_EXPECT_MS, "an expect takes no longer");
+
+/* Most answers come at once: a read that waits costs less than a poll and a read. */
+static bool mc_expect(dlk_backend *backend, const dlk_polls *polls)
+{
+    dlk_mc *mc = self(backend);
+    return mc->expects && dlk_polls_events(polls, mc->link.polled) == POLLIN &&
            dlk_stream_wait(&mc->link.stream);
 }
 
-/* False: there is something to digest at once. */
-static bool push(dlk_mc *mc)
+static void mc_pull(dlk_backend *backend, dlk_polls *polls)
 {
-    mc->polls[0].events = dlk_link_push(&mc->link, mc->polls[0].events);
-    return mc->polls[0].events != 0;
-}
-
-static void mc_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
-{
-    dlk_mc *mc = self(backend);
-    bool doze = push(mc);
-    if (doze && mc->polls[0].events == POLLIN && expect_answer(mc, until, seen))
-        return;
-    if (dlk_kicks_poll(mc->base.host->kicks, mc->polls, 1, seen, doze, until) &&
-        mc->polls[0].revents)
-        dlk_link_pull(&mc->link);
-}
-
-static size_t mc_push(dlk_backend *backend, struct pollfd *polls, bool *ret_doze)
-{
-    dlk_mc *mc = self(backend);
-    if (!push(mc))
-        *ret_doze = false;
-    *polls = mc->polls[0];
-    return 1;
-}
-
-static void mc_pull(dlk_backend *backend, const struct pollfd *polls)
-{
-    if (polls->revents)
-        dlk_link_pull(&self(backend)->link);
+    dlk_link_pull(&self(backend)->link, polls);
 }
 
 static void mc_process(dlk_backend *backend, int64_t now)
@@ -218,14 +187,6 @@ static dlk_unsettled mc_unsettled(const dlk_backend *backend)
     return DLK_SETTLED;
 }
 
-static void mc_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
-{
-    (void)backend;
-    (void)key;
-    (void)on;
-    (void)now;
-}
-
 static const char *const schemes[] = {"memcached", "memcacheds", NULL};
 
 const dlk_backend_type dlk_memcached_backend = {
@@ -248,17 +209,16 @@ const dlk_backend_type dlk_memcached_backend = {
     .open = mc_open,
     .start = mc_start,
     .stop = mc_stop,
-    .unsettled = mc_unsettled,
     .free = mc_free,
-    .key_open = dlk_mc_key_open,
-    .key_close = dlk_mc_key_close,
     .ask = dlk_mc_ask,
-    .watch = mc_watch,
     .tick = mc_tick,
     .arm = mc_arm,
-    .sleep = mc_sleep,
+    .process = mc_process,
+    .key_open = dlk_mc_key_open,
+    .key_close = dlk_mc_key_close,
     .push = mc_push,
     .pull = mc_pull,
-    .process = mc_process,
+    .expect = mc_expect,
     .flush = mc_flush,
+    .unsettled = mc_unsettled,
 };

@@ -202,7 +202,6 @@ static void cluster_free(dlk_backend *backend)
         free(cluster->nodes[i]);
     }
     free(cluster->nodes);
-    free(cluster->polls);
     free(cluster->scheme);
     dlk_settings_free(cluster->settings);
     dlk_error_clear(&cluster->why_down);
@@ -383,30 +382,13 @@ static int64_t cluster_tick(dlk_backend *backend, int64_t now)
 
 /* ---- The driver's steps ---- */
 
-/* Room for all that the nodes sleep on; without memory the rest has to wait. */
-static size_t poll_room(dlk_cluster *cluster)
-{
-    size_t needed = cluster->count * DLK_BACKEND_POLLS;
-    if (cluster->poll_room < needed) {
-        struct pollfd *polls = realloc(cluster->polls, needed * sizeof(*polls));
-        if (polls) {
-            cluster->polls = polls;
-            cluster->poll_room = needed;
-        }
-    }
-    size_t nodes = cluster->poll_room / DLK_BACKEND_POLLS;
-    return nodes < cluster->count ? nodes : cluster->count;
-}
-
 /* The one that alone has something to answer, where no messages may come. */
 static dlk_cluster_node *who_answers(const dlk_cluster *cluster)
 {
     dlk_cluster_node *found = NULL;
-    if (!cluster->base.host->by_caller)
-        return NULL;
-    for (size_t i = 0; i < cluster->armed; i++) {
+    for (size_t i = 0; i < cluster->count; i++) {
         dlk_cluster_node *node = cluster->nodes[i];
-        if (node->redis->polls[1].fd >= 0 || dlk_cluster_is_coming(node))
+        if (node->redis->subscriber.connection.link.polled >= 0 || dlk_cluster_is_coming(node))
             return NULL;
         if (dlk_flight_is_empty(&node->redis->flight))
             continue;
@@ -417,51 +399,33 @@ static dlk_cluster_node *who_answers(const dlk_cluster *cluster)
     return found;
 }
 
-static void cluster_arm(dlk_backend *backend)
+static void cluster_arm(dlk_backend *backend, dlk_polls *polls)
 {
     dlk_cluster *cluster = self(backend);
-    cluster->armed = poll_room(cluster);
-    for (size_t i = 0; i < cluster->armed; i++) {
-        dlk_cluster_node *node = cluster->nodes[i];
-        node->host.by_caller = false; /* no node sleeps for itself */
-        dlk_redis_backend.arm(&node->redis->base);
-    }
+    for (size_t i = 0; i < cluster->count; i++)
+        dlk_redis_backend.arm(&cluster->nodes[i]->redis->base, polls);
+    cluster->armed = cluster->count;
     cluster->expects = who_answers(cluster);
 }
 
-static void pull(dlk_cluster *cluster)
+static void cluster_push(dlk_backend *backend, dlk_polls *polls)
 {
-    for (size_t i = 0; i < cluster->armed; i++) {
-        dlk_cluster_node *node = cluster->nodes[i];
-        dlk_redis_backend.pull(&node->redis->base, &cluster->polls[node->first_poll]);
-    }
+    const dlk_cluster *cluster = self(backend);
+    for (size_t i = 0; i < cluster->armed; i++)
+        dlk_redis_backend.push(&cluster->nodes[i]->redis->base, polls);
 }
 
-static void cluster_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
+static bool cluster_expect(dlk_backend *backend, const dlk_polls *polls)
 {
-    dlk_cluster *cluster = self(backend);
-    size_t used = 0;
-    bool doze = true;
-    for (size_t i = 0; i < cluster->armed; i++) {
-        dlk_cluster_node *node = cluster->nodes[i];
-        node->first_poll = used;
-        used += dlk_redis_backend.push(&node->redis->base, &cluster->polls[used], &doze);
-    }
-    for (size_t i = 0; i < used; i++)
-        cluster->polls[i].revents = 0;
-    const dlk_cluster_node *one = cluster->expects;
-    if (doze && one && one->redis->polls[0].events == POLLIN &&
-        dlk_redis_expect_answer(one->redis, until, seen)) {
-        pull(cluster); /* nothing has come elsewhere */
-        return;
-    }
-    /* Without memory for them all nobody would hear of the rest. */
-    if (cluster->armed < cluster->count)
-        until = earlier(until, dlk_clock_now() + DLK_NS_PER_MS);
-    struct pollfd bare; /* nodes have room for more than they use */
-    (void)dlk_kicks_poll(cluster->base.host->kicks, used > 0 ? cluster->polls : &bare,
-                         used, seen, doze, until);
-    pull(cluster);
+    const dlk_cluster_node *one = self(backend)->expects;
+    return one && dlk_redis_backend.expect(&one->redis->base, polls);
+}
+
+static void cluster_pull(dlk_backend *backend, dlk_polls *polls)
+{
+    const dlk_cluster *cluster = self(backend);
+    for (size_t i = 0; i < cluster->armed; i++)
+        dlk_redis_backend.pull(&cluster->nodes[i]->redis->base, polls);
 }
 
 static void cluster_process(dlk_backend *backend, int64_t now)
@@ -509,15 +473,17 @@ const dlk_backend_type dlk_cluster_backend = {
     .start = cluster_start,
     .stop = cluster_stop,
     .free = cluster_free,
-    .has_kind = has_kind,
-    .key_open = cluster_key_open,
-    .key_close = dlk_redis_key_close,
     .ask = dlk_cluster_ask,
-    .watch = cluster_watch,
-    .listen = cluster_listen,
     .tick = cluster_tick,
     .arm = cluster_arm,
-    .sleep = cluster_sleep,
     .process = cluster_process,
+    .key_open = cluster_key_open,
+    .key_close = dlk_redis_key_close,
+    .has_kind = has_kind,
+    .watch = cluster_watch,
+    .listen = cluster_listen,
+    .push = cluster_push,
+    .pull = cluster_pull,
+    .expect = cluster_expect,
     .flush = cluster_flush,
 };

@@ -34,7 +34,6 @@ typedef struct dlk_cluster_node {
     bool seed;        /* the URI names it */
     bool tried;       /* to connect, and that has ended */
     dlk_list waiting; /* asks until it is connected */
-    size_t first_poll;
 } dlk_cluster_node;
 
 struct dlk_cluster {
@@ -61,9 +60,8 @@ struct dlk_cluster {
     uint64_t revoked; /* told last, and when */
     int64_t revoked_at;
 
-    /* the driver's */
-    struct pollfd *polls;
-    size_t poll_room, armed;
+    /* the driver's, set by arm */
+    size_t armed; /* so many nodes take part in the sleep */
     dlk_cluster_node *expects;
 };
 

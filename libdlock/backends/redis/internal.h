@@ -61,11 +61,8 @@ struct dlk_redis {
     /* server's wall clock less our boot clock, us, at the first greeting */
     int64_t clock_offset;
 
-    /* The driver's sleep: `polls` is frozen by arm. */
-    struct pollfd polls[3]; /* commands, messages, and room for dlk_kicks_poll */
-    bool news;              /* there is something to be told at once: arm's */
-    /* an answer that is sure to come soon, and nothing else: arm's as well */
-    bool expects;
+    /* The driver's sleep, frozen by arm. */
+    bool expects; /* an answer is sure to come soon, and nothing else */
 };
 
 /* Makes the driver arm anew. Any thread, with or without the mutex, in signal handlers. */
@@ -76,10 +73,8 @@ bool dlk_redis_aim(dlk_redis *redis, const char *host, uint16_t port);
 
 /* ---- For a cluster, whose nodes are each one of these ---- */
 
-/* Between arm and process, in the place of a poll: a read that waits a moment where an answer is
- * sure to come soon, and no message. False: go on to poll. */
+/* Whether an answer is sure to come soon, and no message. Since arm, with the mutex. */
 bool dlk_redis_expects(const dlk_redis *redis);
-bool dlk_redis_expect_answer(dlk_redis *redis, int64_t until, uint32_t seen);
 /* Ends both connections for now; what is in flight is answered. */
 void dlk_redis_rest(dlk_redis *redis, const dlock_error *why);
 

@@ -1,10 +1,6 @@
 /*
  * The backend for a single Redis server: what the pieces in this folder make together.
  *
- * Who sleeps. The driver polls the two connections, and is woken by kicks (net/kicks.h). A driver that
- * expects an answer first waits for a moment in recv, where no eventfd would wake it; whether it was
- * kicked there it sees when it goes on to poll.
- *
  * Where a request's bytes go: `ask` appends them to the stream's buffer; whoever comes first of
  * the driver's sleep and a flush writes them (net/stream.h).
  */
@@ -206,8 +202,6 @@ static dlock_err set_up(dlk_redis *redis, const dlk_uri *uri,
     fine = dlk_redis_subscriber_init(redis) && fine;
     if (!redis->settings || !fine || !set_probe(redis))
         return dlk_error_nomem(err);
-    if (!dlk_kicks_open(redis->base.host->kicks))
-        return dlk_error_set(err, DLOCK_EUNAVAIL, "redis: no descriptor is left");
     if (strncmp(uri->scheme, "rediss", 6) == 0) {
         dlock_err code = dlk_tls_new(settings, &redis->links.tls, err);
         if (code != DLOCK_OK)
@@ -304,82 +298,51 @@ static int64_t redis_tick(dlk_backend *backend, int64_t now)
 
 bool dlk_redis_expects(const dlk_redis *redis)
 {
-    return redis->polls[1].fd < 0 && redis->commands.link.phase == DLK_LINK_READY &&
+    return redis->subscriber.connection.link.polled < 0 &&
+           redis->commands.link.phase == DLK_LINK_READY &&
            !dlk_flight_is_empty(&redis->flight);
 }
 
-static void redis_arm(dlk_backend *backend)
+static void redis_arm(dlk_backend *backend, dlk_polls *polls)
 {
     dlk_redis *redis = self(backend);
     dlk_redis_batch_put(redis);
-    dlk_link_arm(&redis->commands.link, &redis->polls[0]);
-    dlk_link_arm(&redis->subscriber.connection.link, &redis->polls[1]);
+    dlk_link_arm(&redis->commands.link, polls);
+    dlk_link_arm(&redis->subscriber.connection.link, polls);
     dlk_redis_subscriber_arm(redis);
     if (redis->sentinels)
-        dlk_sentinels_arm(redis->sentinels);
-    redis->expects = redis->base.host->by_caller && dlk_redis_expects(redis);
-    redis->news = !dlk_list_empty(&redis->subscriber.to_tell);
+        dlk_sentinels_arm(redis->sentinels, polls);
+    redis->expects = dlk_redis_expects(redis);
+    if (!dlk_list_empty(&redis->subscriber.to_tell))
+        polls->doze = false;
 }
 
-/* Most answers come at once: a read that waits costs less than a poll and a read. It can't be
- * kicked, so it is short; who kicks meanwhile is heard at its end. */
-bool dlk_redis_expect_answer(dlk_redis *redis, int64_t until, uint32_t seen)
+static void redis_push(dlk_backend *backend, dlk_polls *polls)
 {
-    return until - dlk_clock_now() >= 4 * DLK_STREAM_WAIT_MS * DLK_NS_PER_MS &&
-           dlk_kicks_seen(redis->base.host->kicks) == seen &&
+    dlk_redis *redis = self(backend);
+    dlk_link_push(&redis->commands.link, polls);
+    dlk_link_push(&redis->subscriber.connection.link, polls);
+    if (redis->sentinels)
+        dlk_sentinels_push(redis->sentinels, polls);
+}
+
+_Static_assert(DLK_STREAM_WAIT_MS <= DLK_EXPECT_MS, "an expect takes no longer");
+
+/* Most answers come at once: a read that waits costs less than a poll and a read. */
+static bool redis_expect(dlk_backend *backend, const dlk_polls *polls)
+{
+    dlk_redis *redis = self(backend);
+    return redis->expects && dlk_polls_events(polls, redis->commands.link.polled) == POLLIN &&
            dlk_stream_wait(&redis->commands.link.stream);
 }
 
-static bool push_all(dlk_redis *redis)
-{
-    struct pollfd *polls = redis->polls;
-    polls[0].events = dlk_link_push(&redis->commands.link, polls[0].events);
-    polls[1].events = dlk_link_push(&redis->subscriber.connection.link, polls[1].events);
-    return polls[0].events && polls[1].events && !redis->news;
-}
-
-static void pull_all(dlk_redis *redis)
-{
-    const struct pollfd *polls = redis->polls;
-    if (polls[0].revents)
-        dlk_link_pull(&redis->commands.link);
-    if (polls[1].revents)
-        dlk_link_pull(&redis->subscriber.connection.link);
-}
-
-static void redis_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
+static void redis_pull(dlk_backend *backend, dlk_polls *polls)
 {
     dlk_redis *redis = self(backend);
-    bool doze = push_all(redis);
+    dlk_link_pull(&redis->commands.link, polls);
+    dlk_link_pull(&redis->subscriber.connection.link, polls);
     if (redis->sentinels)
-        doze = dlk_sentinels_push(redis->sentinels) && doze;
-    if (doze && redis->expects && redis->polls[0].events == POLLIN &&
-        dlk_redis_expect_answer(redis, until, seen))
-        return;
-    bool ready = redis->sentinels ? dlk_sentinels_poll(redis, seen, doze, until)
-                                  : dlk_kicks_poll(redis->base.host->kicks, redis->polls,
-                                                   2, seen, doze, until);
-    if (!ready)
-        return;
-    pull_all(redis);
-    if (redis->sentinels)
-        dlk_sentinels_pull(redis->sentinels);
-}
-
-static size_t redis_push(dlk_backend *backend, struct pollfd *polls, bool *ret_doze)
-{
-    dlk_redis *redis = self(backend);
-    if (!push_all(redis))
-        *ret_doze = false;
-    memcpy(polls, redis->polls, 2 * sizeof(*polls));
-    return 2;
-}
-
-static void redis_pull(dlk_backend *backend, const struct pollfd *polls)
-{
-    dlk_redis *redis = self(backend);
-    memcpy(redis->polls, polls, 2 * sizeof(*polls));
-    pull_all(redis);
+        dlk_sentinels_pull(redis->sentinels, polls);
 }
 
 /* Messages need somebody who listens all the time, and what lies in TLS no poller sees. */
@@ -393,16 +356,6 @@ static bool redis_wires(const dlk_backend *backend, int *fds, size_t *ret_count)
         redis->subscriber.connection.link.phase == DLK_LINK_OFF)
         fds[(*ret_count)++] = atomic_load(&redis->commands.link.stream.fd);
     return true;
-}
-
-static bool redis_look(dlk_backend *backend)
-{
-    dlk_redis *redis = self(backend);
-    bool written = push_all(redis);
-    dlk_link_pull(&redis->commands.link);
-    dlk_link_pull(&redis->subscriber.connection.link);
-    return written && !dlk_stream_is_full(&redis->commands.link.stream) &&
-           !dlk_stream_is_full(&redis->subscriber.connection.link.stream);
 }
 
 static void redis_process(dlk_backend *backend, int64_t now)
@@ -459,12 +412,11 @@ static const char *const sentinel_schemes[] = {"redis+sentinel", "rediss+sentine
               [DLOCK_WRITE] = true}
 #define FUNCTIONS                                                                        \
     .open = redis_open, .start = redis_start, .stop = redis_stop, .free = redis_free,    \
-    .has_kind = has_kind, .key_open = dlk_redis_key_open,                                \
-    .key_close = dlk_redis_key_close, .ask = dlk_redis_ask, .watch = dlk_redis_watch,    \
-    .listen = dlk_redis_listen, .tick = redis_tick, .arm = redis_arm,                    \
-    .sleep = redis_sleep, .push = redis_push, .pull = redis_pull,                        \
-    .process = redis_process, .wires = redis_wires, .look = redis_look,                  \
-    .flush = redis_flush
+    .ask = dlk_redis_ask, .tick = redis_tick, .arm = redis_arm,                          \
+    .process = redis_process, .key_open = dlk_redis_key_open,                            \
+    .key_close = dlk_redis_key_close, .has_kind = has_kind, .watch = dlk_redis_watch,    \
+    .listen = dlk_redis_listen, .push = redis_push, .pull = redis_pull,                  \
+    .expect = redis_expect, .flush = redis_flush, .wires = redis_wires
 
 const dlk_backend_type dlk_redis_backend = {
     .name = "redis",

@@ -54,7 +54,6 @@ struct dlk_sentinels {
     int64_t decide_at;
     int64_t check_at;
     bool checking; /* they were asked though a master is known */
-    struct pollfd polls[3 + DLK_SENTINELS_MAX]; /* the backend's two first */
     sentinel item[DLK_SENTINELS_MAX];
 };
 
@@ -460,39 +459,22 @@ int64_t dlk_sentinels_tick(dlk_redis *redis, int64_t now)
     return earlier(next, earlier(all->decide_at, all->check_at));
 }
 
-void dlk_sentinels_arm(dlk_sentinels *all)
+void dlk_sentinels_arm(dlk_sentinels *all, dlk_polls *polls)
 {
     for (size_t i = 0; i < all->count; i++)
-        dlk_link_arm(&all->item[i].connection.link, &all->polls[2 + i]);
+        dlk_link_arm(&all->item[i].connection.link, polls);
 }
 
-bool dlk_sentinels_push(dlk_sentinels *all)
-{
-    bool doze = true;
-    for (size_t i = 0; i < all->count; i++) {
-        struct pollfd *poll = &all->polls[2 + i];
-        poll->revents = 0;
-        poll->events = dlk_link_push(&all->item[i].connection.link, poll->events);
-        doze = doze && poll->events;
-    }
-    return doze;
-}
-
-bool dlk_sentinels_poll(dlk_redis *redis, uint32_t seen, bool doze, int64_t until)
-{
-    dlk_sentinels *all = redis->sentinels;
-    memcpy(all->polls, redis->polls, 2 * sizeof(*all->polls));
-    bool ready = dlk_kicks_poll(redis->base.host->kicks, all->polls, 2 + all->count, seen,
-                                doze, until);
-    memcpy(redis->polls, all->polls, 2 * sizeof(*all->polls));
-    return ready;
-}
-
-void dlk_sentinels_pull(dlk_sentinels *all)
+void dlk_sentinels_push(dlk_sentinels *all, dlk_polls *polls)
 {
     for (size_t i = 0; i < all->count; i++)
-        if (all->polls[2 + i].revents)
-            dlk_link_pull(&all->item[i].connection.link);
+        dlk_link_push(&all->item[i].connection.link, polls);
+}
+
+void dlk_sentinels_pull(dlk_sentinels *all, dlk_polls *polls)
+{
+    for (size_t i = 0; i < all->count; i++)
+        dlk_link_pull(&all->item[i].connection.link, polls);
 }
 
 void dlk_sentinels_process(dlk_redis *redis, int64_t now)

@@ -24,13 +24,11 @@ void dlk_sentinels_stop(dlk_sentinels *all);
 /* The operation of the link to the master. */
 void dlk_sentinels_seek(dlk_link *master, int64_t now);
 
-/* Together with those of the backend. Push answers whether the driver may sleep; poll sleeps, on
- * redis->polls too. */
+/* Together with those of the backend. */
 int64_t dlk_sentinels_tick(dlk_redis *redis, int64_t now);
-void dlk_sentinels_arm(dlk_sentinels *all);
-bool dlk_sentinels_push(dlk_sentinels *all);
-bool dlk_sentinels_poll(dlk_redis *redis, uint32_t seen, bool doze, int64_t until);
-void dlk_sentinels_pull(dlk_sentinels *all);
+void dlk_sentinels_arm(dlk_sentinels *all, dlk_polls *polls);
+void dlk_sentinels_push(dlk_sentinels *all, dlk_polls *polls);
+void dlk_sentinels_pull(dlk_sentinels *all, dlk_polls *polls);
 void dlk_sentinels_process(dlk_redis *redis, int64_t now);
 bool dlk_sentinels_flush(dlk_redis *redis);
 

@@ -132,10 +132,8 @@ struct dlk_redlock {
     dlk_ask *asking;  /* is being asked: its answer isn't told, but left in it */
     bool unsent;      /* requests that nobody is about to write */
 
-    /* The driver's sleep. */
-    bool armed;
-    size_t poll_counts[DLK_REDLOCK_MAX];
-    struct pollfd polls[DLK_REDLOCK_MAX * DLK_BACKEND_POLLS + 1];
+    bool armed;      /* a driver sleeps */
+    dlk_polls polls; /* of a look without one */
 };
 
 /* How messages call it: the same code serves redlock:// and memlock://. */

@@ -1,4 +1,4 @@
-/* The backend for several independent Redis servers: opening it, and one sleep for all of them.
+/* The backend for several independent Redis servers: opening it, and driving them all.
  * inner.h says how the pieces hang together. */
 #include "backends/redlock/redlock.h"
 
@@ -9,6 +9,7 @@
 #include "backends/redis/redis.h"
 #endif
 #include "backends/redlock/inner.h"
+#include "backends/sleep.h"
 #include "net/address.h"
 #include "util/clock.h"
 
@@ -16,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #define REDIS_PORT     6379
 #define MEMCACHED_PORT 11211
@@ -46,6 +46,7 @@ static void redlock_free(dlk_backend *backend)
         dlk_error_clear(&node->why_down);
         free(node->place);
     }
+    dlk_polls_free(&redlock->polls);
     dlk_settings_free(redlock->settings);
     free(redlock);
 }
@@ -151,9 +152,6 @@ static dlock_err set_up(dlk_redlock *redlock, const dlk_uri *uri,
         code = set_settings(redlock, settings, err);
     if (code != DLOCK_OK)
         return code;
-    if (!dlk_kicks_open(redlock->base.host->kicks))
-        return dlk_error_set(err, DLOCK_EUNAVAIL, "%s: no descriptor is left",
-                             dlk_redlock_name(redlock));
     redlock->count = (int)uri->host_count;
     redlock->quorum = redlock->count / 2 + 1;
     redlock->all = (dlk_nodes)((1u << redlock->count) - 1);
@@ -221,36 +219,24 @@ static dlk_unsettled redlock_unsettled(const dlk_backend *backend)
 
 /* ---- The driver's steps ---- */
 
-static void arm_nodes(dlk_redlock *redlock)
+/* No node is asked for its `expect`: who waits for one of them alone would miss others. */
+static void arm_nodes(dlk_redlock *redlock, dlk_polls *polls)
 {
-    EACH_NODE (redlock, node) {
-        node->host.by_caller =
-            false; /* who waits for one of them alone would miss others */
-        node->backend->type->arm(node->backend);
-    }
+    EACH_NODE (redlock, node)
+        node->backend->type->arm(node->backend, polls);
     redlock->unsent = false;
 }
 
-static size_t push_nodes(dlk_redlock *redlock, bool *doze)
+static void redlock_push(dlk_backend *backend, dlk_polls *polls)
 {
-    size_t used = 0;
-    for (int i = 0; i < redlock->count; i++) {
-        dlk_backend *backend = redlock->nodes[i].backend;
-        redlock->poll_counts[i] =
-            backend->type->push(backend, &redlock->polls[used], doze);
-        used += redlock->poll_counts[i];
-    }
-    return used;
+    EACH_NODE (self(backend), node)
+        node->backend->type->push(node->backend, polls);
 }
 
-static void pull_nodes(dlk_redlock *redlock)
+static void redlock_pull(dlk_backend *backend, dlk_polls *polls)
 {
-    const struct pollfd *polls = redlock->polls;
-    for (int i = 0; i < redlock->count; i++) {
-        dlk_backend *backend = redlock->nodes[i].backend;
-        backend->type->pull(backend, polls);
-        polls += redlock->poll_counts[i];
-    }
+    EACH_NODE (self(backend), node)
+        node->backend->type->pull(node->backend, polls);
 }
 
 static void process_nodes(dlk_redlock *redlock, int64_t now)
@@ -260,34 +246,20 @@ static void process_nodes(dlk_redlock *redlock, int64_t now)
     dlk_redlock_count(redlock);
 }
 
-static void redlock_arm(dlk_backend *backend)
+static void redlock_arm(dlk_backend *backend, dlk_polls *polls)
 {
     dlk_redlock *redlock = self(backend);
     redlock->armed = true;
-    arm_nodes(redlock);
-}
-
-static void redlock_sleep(dlk_backend *backend, int64_t until, uint32_t seen)
-{
-    dlk_redlock *redlock = self(backend);
-    bool doze = true;
-    size_t count = push_nodes(redlock, &doze);
-    (void)dlk_kicks_poll(redlock->base.host->kicks, redlock->polls, count, seen, doze,
-                         until);
-    pull_nodes(redlock);
+    arm_nodes(redlock, polls);
 }
 
 void dlk_redlock_look(dlk_redlock *redlock, int64_t now)
 {
-    bool doze = false;
     if (redlock->armed || redlock->stopped)
         return; /* the driver does it, or nobody any more */
-    arm_nodes(redlock);
-    size_t count = push_nodes(redlock, &doze);
-    if (ppoll(redlock->polls, count, &(struct timespec){0}, NULL) < 0)
-        for (size_t i = 0; i < count; i++)
-            redlock->polls[i].revents = 0;
-    pull_nodes(redlock);
+    dlk_polls_begin(&redlock->polls, now);
+    arm_nodes(redlock, &redlock->polls);
+    dlk_look_at(&redlock->base, &redlock->polls);
     process_nodes(redlock, now);
 }
 
@@ -350,15 +322,6 @@ static void redlock_flush(dlk_backend *backend)
         node->backend->type->flush(node->backend);
 }
 
-/* Who waits asks again: nobody tells of a release. */
-static void redlock_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
-{
-    (void)backend;
-    (void)key;
-    (void)on;
-    (void)now;
-}
-
 static void adapt(const dlk_settings *settings, dlk_traits *traits)
 {
     if (!dlk_settings_int(settings, DLK_KEY_REDLOCK_FENCING))
@@ -374,13 +337,13 @@ static const char *const memlock_schemes[] = {"memlock", "memlocks", NULL};
     .class = DLK_REQUIRE_EFFICIENCY, .margin_percent = 1, .margin_ms = 2,                \
     .kinds = {[DLOCK_MUTEX] = true}
 
+/* Nobody tells of a release: who waits asks again. */
 #define FUNCTIONS                                                                        \
     .open = redlock_open, .start = redlock_start, .stop = redlock_stop,                  \
-    .unsettled = redlock_unsettled, .free = redlock_free,                                \
-    .key_open = dlk_redlock_key_open, .key_close = dlk_redlock_key_close,                \
-    .ask = dlk_redlock_ask, .watch = redlock_watch, .tick = redlock_tick,                \
-    .arm = redlock_arm, .sleep = redlock_sleep, .process = redlock_process,              \
-    .flush = redlock_flush
+    .free = redlock_free, .ask = dlk_redlock_ask, .tick = redlock_tick,                  \
+    .arm = redlock_arm, .process = redlock_process, .key_open = dlk_redlock_key_open,    \
+    .key_close = dlk_redlock_key_close, .push = redlock_push, .pull = redlock_pull,      \
+    .flush = redlock_flush, .unsettled = redlock_unsettled
 
 const dlk_backend_type dlk_redlock_backend = {
     .name = "redlock",

@@ -310,9 +310,10 @@ static int64_t zk_tick(dlk_backend *backend, int64_t now)
 
 /* ---- the driver's steps ---- */
 
-static void zk_arm(dlk_backend *backend)
+static void zk_arm(dlk_backend *backend, dlk_polls *polls)
 {
     dlk_zk *zk = dlk_zk_of(backend);
+    (void)polls;
     zk->armed = zk->seen;
 }
 
@@ -394,16 +395,16 @@ const dlk_backend_type dlk_zk_backend = {
     .start = zk_start,
     .stop = zk_stop,
     .free = zk_free,
-    .forked = zk_forked,
-    .has_kind = has_kind,
-    .key_open = key_open,
-    .key_close = key_close,
     .ask = zk_ask,
-    .watch = zk_watch,
-    .listen = dlk_zk_listen,
     .tick = zk_tick,
     .arm = zk_arm,
-    .sleep = zk_sleep,
     .process = zk_process,
+    .key_open = key_open,
+    .key_close = key_close,
+    .has_kind = has_kind,
+    .watch = zk_watch,
+    .listen = dlk_zk_listen,
+    .sleep = zk_sleep,
     .kick = zk_kick,
+    .forked = zk_forked,
 };

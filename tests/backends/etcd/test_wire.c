@@ -1,14 +1,9 @@
-/* What comes of an answer in pieces: how often its bytes are looked at, and what ends a watch; and
- * ringing, which any thread may, and a signal handler. */
+/* What comes of an answer in pieces: how often its bytes are looked at, and what ends a watch. */
 #include "backends/etcd/wire.h"
 #include "harness/harness.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 /* ---- counting ---- */
 
@@ -85,32 +80,4 @@ TEST(a_watch_that_says_more_than_any_etcd_is_ended)
         pieces++;
     CHECK_EQ_INT(pieces, 16);
     dlk_etcd_call_free(call);
-}
-
-/* ---- the bell ---- */
-
-static dlk_etcd_wire wire;
-
-static void *ring_when_cancelled(void *rung)
-{
-    (void)pthread_cancel(pthread_self());
-    dlk_etcd_wire_ring(&wire);
-    *(bool *)rung = true;
-    return NULL;
-}
-
-TEST(ringing_leaves_errno_as_it_was_and_is_no_place_to_be_cancelled)
-{
-    const uint64_t most = UINT64_MAX - 1;
-    pthread_t thread;
-    bool rung = false;
-    wire.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    CHECK(wire.bell >= 0 && write(wire.bell, &most, sizeof(most)) == sizeof(most));
-    errno = EDOM;
-    dlk_etcd_wire_ring(&wire); /* it can't rise any more */
-    CHECK_EQ_INT(errno, EDOM);
-    CHECK(pthread_create(&thread, NULL, ring_when_cancelled, &rung) == 0);
-    CHECK(pthread_join(thread, NULL) == 0);
-    CHECK(rung);
-    close(wire.bell);
 }

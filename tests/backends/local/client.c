@@ -202,7 +202,7 @@ bool client_wait(fake *client, dlk_key *key, uint64_t number, int64_t ttl_ms,
         int64_t tick = type->tick(client->backend, now);
         if (client->ups != ups)
             continue;
-        type->arm(client->backend);
+        type->arm(client->backend, NULL);
         type->sleep(client->backend, tick < again ? tick : again,
                     dlk_kicks_seen(&client->kicks));
         type->process(client->backend, dlk_clock_now());

@@ -272,7 +272,7 @@ static bool is_told(fake *client, int before)
     const dlk_backend_type *type = client->backend->type;
     int64_t until = dlk_clock_after(dlk_clock_now(), GENEROUS);
     while (client->told == before && dlk_clock_now() < until) {
-        type->arm(client->backend);
+        type->arm(client->backend, NULL);
         type->sleep(client->backend, until, dlk_kicks_seen(&client->kicks));
         type->process(client->backend, dlk_clock_now());
     }

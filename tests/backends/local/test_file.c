@@ -610,7 +610,7 @@ TEST(who_sleeps_on_a_file_of_others_looks_again_by_itself_though_nobody_rings)
 {
     static const char *const others[] = {"file.mode=0666", NULL};
     fake *client = client_open_with(temp_uri("silent"), others, NULL);
-    client->backend->type->arm(client->backend);
+    client->backend->type->arm(client->backend, NULL);
     client->backend->type->sleep(client->backend, DLK_NEVER,
                                  dlk_kicks_seen(client->backend->host->kicks));
     client_close(client);

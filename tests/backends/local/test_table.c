@@ -191,7 +191,7 @@ TEST(a_bell_that_rang_before_arm_ends_the_sleep_at_once)
     (void)acquire(a, ka, 1, now);
     (void)acquire(b, kb, 1, now);
     (void)release(a, ka, 1, now);
-    b->backend->type->arm(b->backend);
+    b->backend->type->arm(b->backend, NULL);
     b->backend->type->sleep(b->backend, DLK_NEVER,
                             dlk_kicks_seen(&b->kicks)); /* hangs if the news was lost */
     b->backend->type->process(b->backend, now);
@@ -202,7 +202,7 @@ TEST(a_bell_that_rang_before_arm_ends_the_sleep_at_once)
 TEST(a_kick_ends_the_sleep)
 {
     (void)set_up();
-    b->backend->type->arm(b->backend);
+    b->backend->type->arm(b->backend, NULL);
     b->backend->type->kick(b->backend);
     b->backend->type->sleep(b->backend, DLK_NEVER, dlk_kicks_seen(&b->kicks));
     tear_down();

@@ -1,5 +1,6 @@
 /* The redis backend against a server that misbehaves exactly as told: garbage, halves, floods,
  * silence, hanging up, errors. Nothing crashes, nothing hangs past its deadline. */
+#include "backends/sleep.h"
 #include "harness/scripted.h"
 #include "util/error.h"
 #include "util/number.h"
@@ -566,10 +567,11 @@ TEST(a_kick_ends_a_sleep_from_anywhere)
     for (int i = 0; i < 100; i++) {
         pthread_mutex_lock(&w.mutex);
         uint32_t seen = dlk_kicks_seen(&w.kicks);
-        type->arm(w.backend);
+        dlk_polls_begin(&w.polls, DLK_NEVER);
+        type->arm(w.backend, &w.polls);
         pthread_mutex_unlock(&w.mutex);
         dlk_kick(&w.kicks);
-        type->sleep(w.backend, DLK_NEVER, seen); /* a lost kick hangs here */
+        dlk_sleep_on(w.backend, &w.polls, seen, false); /* a lost kick hangs here */
         pthread_mutex_lock(&w.mutex);
         type->process(w.backend, dlk_clock_now());
         pthread_mutex_unlock(&w.mutex);
@@ -586,9 +588,10 @@ TEST(a_kick_between_the_decision_to_sleep_and_arm_is_not_slept_over)
     pthread_mutex_lock(&w.mutex);
     uint32_t seen = dlk_kicks_seen(&w.kicks);
     dlk_kick(&w.kicks);
-    type->arm(w.backend);
+    dlk_polls_begin(&w.polls, DLK_NEVER);
+    type->arm(w.backend, &w.polls);
     pthread_mutex_unlock(&w.mutex);
-    type->sleep(w.backend, DLK_NEVER, seen); /* a lost kick hangs here */
+    dlk_sleep_on(w.backend, &w.polls, seen, false); /* a lost kick hangs here */
     pthread_mutex_lock(&w.mutex);
     type->process(w.backend, dlk_clock_now());
     pthread_mutex_unlock(&w.mutex);
@@ -620,9 +623,10 @@ TEST(a_kick_from_another_thread_ends_a_sleep_that_began)
     for (int i = 0; i < 200; i++) {
         pthread_mutex_lock(&w.mutex);
         uint32_t seen = dlk_kicks_seen(&w.kicks);
-        type->arm(w.backend);
+        dlk_polls_begin(&w.polls, DLK_NEVER);
+        type->arm(w.backend, &w.polls);
         pthread_mutex_unlock(&w.mutex);
-        type->sleep(w.backend, DLK_NEVER, seen);
+        dlk_sleep_on(w.backend, &w.polls, seen, false);
         pthread_mutex_lock(&w.mutex);
         type->process(w.backend, dlk_clock_now());
         pthread_mutex_unlock(&w.mutex);
@@ -633,10 +637,12 @@ TEST(a_kick_from_another_thread_ends_a_sleep_that_began)
     world_round(&w); /* the last kick may have come after the last sleep */
     pthread_mutex_lock(&w.mutex);
     uint32_t seen = dlk_kicks_seen(&w.kicks);
-    type->arm(w.backend);
+    dlk_polls_begin(&w.polls, DLK_NEVER);
+    type->arm(w.backend, &w.polls);
     pthread_mutex_unlock(&w.mutex);
     int64_t until = dlk_clock_now() + 20 * DLK_NS_PER_MS;
-    type->sleep(w.backend, until, seen);
+    w.polls.until = until;
+    dlk_sleep_on(w.backend, &w.polls, seen, false);
     CHECK(dlk_clock_now() >= until);
     pthread_mutex_lock(&w.mutex);
     type->process(w.backend, dlk_clock_now());

@@ -2,6 +2,7 @@
 #include "world.h"
 
 #include "backends/redis/redis.h"
+#include "backends/sleep.h"
 #include "util/error.h"
 
 #include <stdarg.h>
@@ -86,6 +87,8 @@ static dlock_err open_it(world *w, const char *text, va_list pairs, dlock_error 
     w->rand.state = 42;
     dlk_rand_uuid(w->uuid);
     w->kicks = DLK_KICKS_INIT;
+    if (!dlk_kicks_open(&w->kicks))
+        return dlk_error_set(err, DLOCK_EUNAVAIL, "no descriptor is left");
     w->host = (dlk_host){
         .answered = answered,
         .notified = notified,
@@ -167,6 +170,7 @@ void world_close(world *w)
     w->backend->type->free(w->backend);
     dlk_settings_free(w->settings);
     dlk_kicks_close(&w->kicks);
+    dlk_polls_free(&w->polls);
     pthread_mutex_destroy(&w->mutex);
 }
 
@@ -182,9 +186,10 @@ void world_round(world *w)
     int64_t now = dlk_clock_now(), until = now + 50 * DLK_NS_PER_MS;
     uint32_t seen = dlk_kicks_seen(&w->kicks);
     int64_t next = type->tick(w->backend, now);
-    type->arm(w->backend);
+    dlk_polls_begin(&w->polls, next < until ? next : until);
+    type->arm(w->backend, &w->polls);
     pthread_mutex_unlock(&w->mutex);
-    type->sleep(w->backend, next < until ? next : until, seen);
+    dlk_sleep_on(w->backend, &w->polls, seen, false);
     pthread_mutex_lock(&w->mutex);
     type->process(w->backend, dlk_clock_now());
     pthread_mutex_unlock(&w->mutex);

@@ -10,6 +10,7 @@
 typedef struct world {
     dlk_host host;
     dlk_kicks kicks;
+    dlk_polls polls;
     pthread_mutex_t mutex;
     dlk_rand rand;
     char uuid[DLK_UUID_SIZE];

@@ -240,10 +240,10 @@ void dlk_etcd_wire_drop(dlk_etcd_wire *w, dlk_etcd_call *call)
 /* ---- beginning and end ---- */
 
 dlock_err dlk_etcd_wire_init(dlk_etcd_wire *w, const dlk_settings *settings, bool tls,
-                             dlock_error **err)
+                             dlk_kicks *kicks, dlock_error **err)
 {
     (void)err;
-    *w = (dlk_etcd_wire){.settings = settings, .tls = tls, .bell = -1};
+    *w = (dlk_etcd_wire){.settings = settings, .tls = tls, .kicks = kicks};
     dlk_list_init(&w->outbox);
     dlk_list_init(&w->inbox);
     dlk_list_init(&w->going);
@@ -293,15 +293,14 @@ void dlk_etcd_wire_free(dlk_etcd_wire *w)
 
 /* The simulator wakes a driver when there is something to digest, and nobody forks
  * here. */
-void dlk_etcd_wire_sleep(dlk_etcd_wire *w, const dlk_kicks *kicks, uint32_t seen,
-                         int also, int64_t until)
+void dlk_etcd_wire_push(dlk_etcd_wire *w, dlk_polls *polls)
 {
-    (void)w, (void)kicks, (void)seen, (void)also, (void)until;
+    (void)w, (void)polls;
 }
 
-void dlk_etcd_wire_ring(dlk_etcd_wire *w)
+void dlk_etcd_wire_pull(dlk_etcd_wire *w, const dlk_polls *polls)
 {
-    (void)w;
+    (void)w, (void)polls;
 }
 
 void etcd_wires_begin(void)

@@ -1,6 +1,8 @@
 /* The clients: decisions, backend, and those who want the lock. */
 #include "sim.h"
 
+#include "backends/sleep.h"
+
 #include "backends/limits.h"
 #include "backends/redlock/redlock.h"
 #include "util/error.h"
@@ -56,7 +58,7 @@ static void port_ask(void *world, dlk_ask *ask, int64_t now)
 
 static void port_watch(void *world, dlk_key *key, bool on, int64_t now)
 {
-    of(world)->backend->type->watch(of(world)->backend, key, on, now);
+    (void)world, (void)key, (void)on, (void)now; /* nobody tells of a release */
 }
 
 static void wait_over(void *world, dlk_wait *wait)
@@ -178,21 +180,20 @@ static void open_name(client *c)
 }
 
 /* Nobody sleeps. */
-bool dlk_kicks_open(dlk_kicks *kicks)
-{
-    (void)kicks;
-    return true;
-}
-
 void dlk_kick(dlk_kicks *kicks)
 {
     (void)kicks;
 }
 
-bool dlk_kicks_poll(dlk_kicks *kicks, struct pollfd *polls, size_t count, uint32_t seen,
-                    bool doze, int64_t until)
+bool dlk_kicks_poll(dlk_kicks *kicks, dlk_polls *polls, uint32_t seen)
 {
-    (void)kicks, (void)polls, (void)count, (void)seen, (void)doze, (void)until;
+    (void)kicks, (void)seen;
+    return dlk_polls_look(polls);
+}
+
+bool dlk_polls_look(dlk_polls *polls)
+{
+    (void)polls;
     return false;
 }
 
@@ -409,8 +410,9 @@ void client_run(client *c)
         client_wake(c, c->stopped_until);
         return;
     }
-    type->arm(c->backend);
-    type->sleep(c->backend, s.now, dlk_kicks_seen(&c->kicks));
+    dlk_polls_begin(&c->polls, s.now);
+    type->arm(c->backend, &c->polls);
+    dlk_look_at(c->backend, &c->polls);
     type->process(c->backend, s.now);
     digest(c);
     dlk_core_tick(&c->core, s.now);

@@ -330,15 +330,7 @@ static void nothing(dlk_backend *base)
     (void)base;
 }
 
-static size_t push(dlk_backend *base, struct pollfd *polls, bool *ret_doze)
-{
-    (void)base;
-    (void)polls;
-    (void)ret_doze;
-    return 0;
-}
-
-static void pull(dlk_backend *base, const struct pollfd *polls)
+static void arm(dlk_backend *base, dlk_polls *polls)
 {
     (void)base;
     (void)polls;
@@ -353,9 +345,9 @@ static const dlk_backend_type node_type = {
     .key_close = key_close,
     .ask = ask,
     .tick = tick,
-    .arm = nothing,
-    .push = push,
-    .pull = pull,
+    .arm = arm,
+    .push = arm,
+    .pull = arm,
     .process = process,
     .flush = nothing,
 };

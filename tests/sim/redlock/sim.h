@@ -36,6 +36,7 @@ typedef struct client {
     dlk_core core;
     dlk_host host;
     dlk_kicks kicks;
+    dlk_polls polls;
     dlk_rand rand;
     dlk_backend *backend;
     dlk_settings *settings;

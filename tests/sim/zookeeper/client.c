@@ -53,7 +53,7 @@ void zk_wake(client *c)
 static void park(client *c)
 {
     c->process.parked = NULL;
-    AS(c, dlk_zk_backend.arm(&c->zk->base);
+    AS(c, dlk_zk_backend.arm(&c->zk->base, NULL);
        dlk_zk_backend.sleep(&c->zk->base, DLK_NEVER, 0));
     if (c->process.parked)
         atomic_store(&c->zk->inbox->asleep, true); /* as it believes: it isn't back yet */
