@@ -83,16 +83,11 @@ typedef enum dlk_reply {
 
 /* One request. The engine owns it and keeps it until it is answered. */
 struct dlk_ask {
-    /* the core's own */
-    struct dlk_grant *grant; /* whose it is; NULL: a query's */
-    struct dlk_grant *heir;  /* whose `next` is, referenced */
+    /* ---- the question: set by locks/ and the engine, read by the backend ---- */
 
-    /* set by the engine */
     dlk_verb verb;
     dlk_key *key;    /* NULL for list and doctor */
     uint64_t number; /* the grant's; the owner on the wire is <uuid>:<number> */
-    /* With YES to acquire or renew a service whose leases are its session's says here what that
-     * has come to. */
     int64_t ttl_ms;
     /* boot clock, ns: unanswered by then, the backend answers UNKNOWN */
     int64_t deadline;
@@ -103,46 +98,61 @@ struct dlk_ask {
     bool undoes;      /* release: an acquire of this number is under way, unanswered */
     const char *text; /* break, import, list */
     int64_t limit;
-    /* acquire, renew, import: what the hold is to show (lock.data), where the layout has room; NULL
-     * or "": nothing. Stays until it is answered. */
+    /* acquire, renew, import: what the hold is to show (lock.data), where the layout has
+     * room; NULL or "": nothing. Stays until it is answered. */
     const char *data;
-    /* renew: what the lease can be at most, whichever of the requests for it were carried out; 0:
-     * not known. One that is longer there is the doing of a clock that was set back. */
+    /* renew: what the lease can be at most, whichever of the requests for it were carried
+     * out; 0: not known. One that is longer there is the doing of a clock that was set
+     * back. */
     int64_t most_ms;
-    /* … With YES the backend may name such a lease here, else it says 0; the grant's next renewal
-     * brings the name along, and the backend may cut that very lease to its most_ms. */
+
+    /* ---- the question, which the answer may change: set by the engine, and by the backend ---- */
+
+    /* The time of asking. A backend may move it back, never forward: the lease that YES
+     * grants counts from here. A service whose leases are its session's says in ttl_ms,
+     * with YES to acquire or renew, what that has come to. */
+    int64_t since;
+    /* renew: the name of a lease that is longer than `most_ms`, as the last YES gave it,
+     * which the backend may cut to that; else 0. With YES it names such a lease here, or
+     * says 0. */
     int64_t overlong;
 
-    /* set by the engine to the time of asking; a backend may move it back, never forward: the
-     * lease that YES grants counts from here */
-    int64_t since;
+    /* ---- the answer: set by the backend, read by locks/ ---- */
 
-    /* set by the backend with the answer */
     dlk_reply reply;
+    int64_t token;   /* YES to acquire or import */
+    int64_t wait_ms; /* HELD */
+    /* YES to acquire (or `next`), renew or import: this very request has seen to it that
+     * the lease lasts for ttl_ms from `since` on, where it set or lengthened it, or found
+     * it so long. A YES without says no more than whose it is. */
+    bool lasts;
+    /* REFUSED always; NOT_SENT and UNKNOWN where more is known. Engine frees. */
+    dlock_error *error;
+    dlock_info *info; /* YES to inspect, list, doctor. Engine frees or hands on */
+
+    /* ---- the answer, of those that have a line, or hand a lock on within one ---- */
+
     /* With `next`: YES, it holds the lock now, `token` is its; HELD, it is in the line;
      * PENDING, nothing was done about it. */
     dlk_reply next_reply;
-    /* YES to acquire (or `next`), renew or import: this very request has seen to it that the lease
-     * lasts for ttl_ms from `since` on, where it set or lengthened it, or found it so long. A YES
-     * without says no more than whose it is. */
-    bool lasts;
-    int64_t token;
-    int64_t wait_ms;
     bool no_place; /* HELD to `once`: a service with a line has given it no place there */
     bool new_place; /* HELD: the place in the line is one that it hadn't before */
-    /* UNKNOWN to acquire or import: it was to be undone, and that may yet be carried out, so
-     * `number` mustn't be asked for again. */
+    /* UNKNOWN to acquire or import: it was to be undone, and that may yet be carried out,
+     * so `number` mustn't be asked for again. */
     bool spent;
-    /* REFUSED always; NOT_SENT and UNKNOWN where more is known. Engine frees. */
-    dlock_error *error;
-    dlock_info *info; /* engine frees or hands on */
 
-    /* backend's own while PENDING */
-    dlk_list link;
+    /* ---- the backend's own while PENDING: nobody else looks at it ---- */
+
+    dlk_list link; /* between them the engine's, for answers that aren't digested */
     uint64_t sequence;
     int64_t scratch;
     int hops;       /* how often it was sent on to another server */
     dlk_ask *chain; /* flight.c's, while it counts */
+
+    /* ---- the core's own ---- */
+
+    struct dlk_grant *grant; /* whose it is; NULL: a query's */
+    struct dlk_grant *heir;  /* whose `next` is, referenced */
 };
 
 static inline const char *dlk_ask_data(const dlk_ask *ask)
