@@ -20,6 +20,9 @@
 #ifdef DLK_WITH_ETCD
 #include "backends/etcd/etcd.h"
 #endif
+#ifdef DLK_WITH_SKELETON /* a test's copy of this file */
+#include "skeleton.h"
+#endif
 
 #include <pthread.h>
 #include <string.h>
@@ -46,6 +49,9 @@ static const dlk_backend_type *const types[] = {
 #endif
 #ifdef DLK_WITH_ETCD
     &dlk_etcd_backend,
+#endif
+#ifdef DLK_WITH_SKELETON
+    &skeleton_backend,
 #endif
     NULL,
 };
