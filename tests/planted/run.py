@@ -12,8 +12,9 @@ the second as often as there are tests that must catch it, the third seldom. Arg
 
 The tree is copied, built without optimization, and each bug is put in, looked for by the test it
 names, and taken out again; of all else nothing is built. Caught is what makes a subtest fail, the
-named one if one is named, or the whole test crash or run out of time. A bug that no longer applies
-fails: it has to be planted where its code is now, or to go with it.
+named one if one is named, or the whole test crash or run out of time; with arguments a subtest has
+to fail. A bug that no longer applies fails: it has to be planted where its code is now, or to go
+with it.
 """
 import json
 import os
@@ -42,8 +43,12 @@ class Bug:
     only: str     # of its subtests, or arguments
     saying: str
 
-    def subtest(self):
-        return '' if re.match(r'--|\d', self.only) else self.only
+    def is_seen_by(self, failed):
+        """Is it among what has failed? A test that crashed names nothing; but nor does one that
+        doesn't know its arguments."""
+        if re.match(r'--|\d', self.only):
+            return bool(failed)
+        return not failed or not self.only or self.only in failed
 
 
 def read(patch):
@@ -94,8 +99,8 @@ def caught(tree, build, bug):
         result, said = result_of(build, bug)
     finally:
         tap.run(['git', 'apply', '--whitespace=nowarn', '-R', bug.patch], cwd=tree)
-    failed = re.findall(r'^not ok \d+ - (.+)$', said, re.MULTILINE)
-    if result not in CAUGHT or (failed and bug.subtest() and bug.subtest() not in failed):
+    failed = re.findall(r'^not ok (?:\d+ )?- (.+)$', said, re.MULTILINE)
+    if result not in CAUGHT or not bug.is_seen_by(failed):
         raise AssertionError(f'{bug.what}: not caught by {bug.test} {bug.only}: {result}\n'
                              + said[-2000:])
     if bug.saying not in said:
