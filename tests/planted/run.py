@@ -43,6 +43,9 @@ class Bug:
     only: str     # of its subtests, or arguments
     saying: str
 
+    def name(self):
+        return f'{self.patch.stem}_is_caught_by_{self.test}'
+
     def is_seen_by(self, failed):
         """Is it among what has failed? A test that crashed names nothing; but nor does one that
         doesn't know its arguments."""
@@ -113,8 +116,8 @@ def caught(tree, build, bug):
 def main():
     source, parts = Path(sys.argv[1]).resolve(), sys.argv[2:]
     patches = sorted(HERE.glob('*.patch'))
-    bugs = [bug for patch in patches if not parts or any(p in patch.name for p in parts)
-            for bug in read(patch)]
+    bugs = [bug for patch in patches for bug in read(patch)
+            if not parts or any(part in bug.name() for part in parts)]
     with tempfile.TemporaryDirectory(prefix='dlock-planted-') as folder:
         tree = Path(folder) / 'tree'
         tree.mkdir()
@@ -122,8 +125,7 @@ def main():
         tap.run(['git', 'init', '-q'], cwd=tree)  # git apply is told where its tree begins
         build = tree / 'build'
         tap.run(['meson', 'setup', '--buildtype=plain', '-Dc_args=-O1', *WITHOUT, build], cwd=tree)
-        return tap.main([(f'{bug.patch.stem}_is_caught_by_{bug.test}',
-                          lambda bug=bug: caught(tree, build, bug)) for bug in bugs])
+        return tap.main([(bug.name(), lambda bug=bug: caught(tree, build, bug)) for bug in bugs])
 
 
 if __name__ == '__main__':
