@@ -156,6 +156,14 @@ static bool is_wanted(const dlk_redis_subscriber *subscriber,
            (channel->first && !dlk_list_empty(&channel->first->watchers));
 }
 
+/* The next that are too many leave others, also before this is answered. */
+static void leave(dlk_redis *redis, dlk_redis_channel *channel)
+{
+    say(redis, channel, UNSUBSCRIBE, DLK_CHANNEL_TURNING_OFF);
+    if (channel->state == DLK_CHANNEL_TURNING_OFF)
+        dlk_redis_channel_leave_idle(&redis->subscriber, channel);
+}
+
 void dlk_redis_channel_settle(dlk_redis *redis, dlk_redis_channel *channel, int64_t now)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
@@ -171,7 +179,7 @@ void dlk_redis_channel_settle(dlk_redis *redis, dlk_redis_channel *channel, int6
         dlk_redis_channel_discard(subscriber, channel);
     else if (now >= channel->idle_since + DLK_CHANNEL_IDLE_NS ||
              subscriber->idle_count > DLK_CHANNEL_IDLE_MAX)
-        say(redis, channel, UNSUBSCRIBE, DLK_CHANNEL_TURNING_OFF);
+        leave(redis, channel);
 }
 
 void dlk_redis_channel_settle_both(dlk_redis *redis, dlk_redis_channel *channel,
@@ -206,7 +214,6 @@ int64_t dlk_redis_channels_leave_old(dlk_redis *redis, int64_t now)
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, idle);
         if (now < channel->idle_since + DLK_CHANNEL_IDLE_NS)
             return channel->idle_since + DLK_CHANNEL_IDLE_NS;
-        dlk_redis_channel_leave_idle(subscriber, channel);
         dlk_redis_channel_settle(redis, channel, now);
     }
     return DLK_NEVER;
