@@ -4,6 +4,7 @@
 #include "harness/harness.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,9 +36,10 @@ static bool read_number(int fd, char kind, int *ret)
     return line[0] == kind;
 }
 
-/* One command; false when the peer is gone or doesn't speak RESP. */
+/* One command; false when the peer is gone, which `errno` tells how, or doesn't speak RESP. */
 static bool read_command(int fd, char **words, int *count)
 {
+    errno = 0;
     if (!read_number(fd, '*', count) || *count < 1 || *count > WORDS)
         return false;
     for (int i = 0; i < *count; i++) {
@@ -50,14 +52,23 @@ static bool read_command(int fd, char **words, int *count)
     return true;
 }
 
+static void count_end(scripted *server)
+{
+    if (errno == ECONNRESET)
+        atomic_fetch_add(&server->resets, 1);
+    else if (errno == 0)
+        atomic_fetch_add(&server->goodbyes, 1);
+}
+
 static void *talk_on(void *arg)
 {
     talk *is = arg;
     char *words[WORDS];
     int count, commands = 0;
+    bool there;
     for (int i = 0; i < WORDS; i++)
         words[i] = malloc(WORD_BYTES);
-    while (read_command(is->fd, words, &count)) {
+    while ((there = read_command(is->fd, words, &count))) {
         const char *answer =
             is->server->answer(is->server->user, is->number, commands++, words, count);
         atomic_fetch_add(&is->server->commands, 1);
@@ -66,6 +77,8 @@ static void *talk_on(void *arg)
         if (answer && send(is->fd, answer, strlen(answer), MSG_NOSIGNAL) < 0)
             break;
     }
+    if (!there)
+        count_end(is->server);
     shutdown(is->fd, SHUT_RDWR); /* closed by scripted_stop */
     for (int i = 0; i < WORDS; i++)
         free(words[i]);

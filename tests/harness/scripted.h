@@ -25,6 +25,7 @@ typedef struct scripted {
     pthread_t acceptor, talkers[SCRIPTED_MAX];
     int fds[SCRIPTED_MAX];
     _Atomic int connections, commands;
+    _Atomic int goodbyes, resets; /* how clients have ended theirs: in order, or not */
     _Atomic bool ending;
 } scripted;
 

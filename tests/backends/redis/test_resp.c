@@ -7,6 +7,8 @@
 #include "harness/harness.h"
 #include "util/error.h"
 
+#include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,6 +143,20 @@ TEST(a_reply_without_end_is_cut_off)
         got = feed_text("*60000\r\n*0\r\n");
     CHECK_EQ_INT(got, DLK_RESP_BAD);
     dlk_resp_free(reader);
+}
+
+/* Sanitizers have memory of their own, and look for leaks themselves. */
+TEST(a_reader_that_ends_leaves_no_memory)
+{
+    static char big[40000];
+    size_t before = mallinfo2().uordblks;
+    int size = snprintf(big, sizeof(big), "$30000\r\n%030000d\r\n", 7);
+    for (int i = 0; i < 100; i++) {
+        reader = dlk_resp_new();
+        CHECK_EQ_INT(feed(big, (size_t)size), DLK_RESP_ONE);
+        dlk_resp_free(reader);
+    }
+    CHECK(mallinfo2().uordblks < before + 30000);
 }
 
 TEST(random_bytes_never_break_the_reader)

@@ -1,5 +1,7 @@
 /* The redis backend against a server that misbehaves exactly as told: garbage, halves, floods,
  * silence, hanging up, errors. Nothing crashes, nothing hangs past its deadline. */
+#include "backends/redis/channel.h"
+#include "backends/redis/internal.h"
 #include "backends/sleep.h"
 #include "harness/scripted.h"
 #include "util/error.h"
@@ -7,6 +9,8 @@
 #include "world.h"
 
 #include <errno.h>
+#include <malloc.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -490,6 +494,30 @@ static const char *too_much(const void *user, int connection, int number, char *
     return greeting ? greeting : ":1\r\n:1\r\n";
 }
 
+/* The server has seen how it ended. */
+static bool saw_the_end(void)
+{
+    int64_t end = dlk_clock_now() + world_patience();
+    while (atomic_load(&server.goodbyes) + atomic_load(&server.resets) == 0 &&
+           dlk_clock_now() < end)
+        (void)poll(NULL, 0, 1);
+    return atomic_load(&server.goodbyes) + atomic_load(&server.resets) == 1;
+}
+
+TEST(a_connection_with_nothing_under_way_ends_in_order_and_one_in_its_greeting_by_a_reset)
+{
+    for (int greeted = 0; greeted <= 1; greeted++) {
+        CHECK(scripted_start(&server, greeted ? after_greeting : at_once,
+                             SCRIPTED_SILENCE));
+        CHECK(open_world("20000"));
+        AWAIT(&w, greeted ? w.up : atomic_load(&server.commands) > 0);
+        world_close(&w);
+        CHECK(saw_the_end());
+        CHECK_EQ_INT(atomic_load(&server.goodbyes), greeted);
+        scripted_stop(&server);
+    }
+}
+
 TEST(an_answer_that_nobody_asked_for_ends_the_connection)
 {
     CHECK(scripted_start(&server, too_much, NULL));
@@ -532,6 +560,62 @@ TEST(a_subscription_that_goes_wrong_touches_no_lock)
     }
 }
 
+/* Confirms subscriptions but one, and says nothing to who leaves them. */
+static const char *confirms(const void *user, int connection, int number, char **words,
+                            int count)
+{
+    static _Thread_local char says[256];
+    (void)user, (void)connection, (void)number;
+    if (strcmp(words[0], "SUBSCRIBE") != 0)
+        return scripted_greeting(words, count);
+    if (strstr(words[1], "refused"))
+        return "-NOPERM no\r\n";
+    snprintf(says, sizeof(says), "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n",
+             strlen(words[1]), words[1]);
+    return says;
+}
+
+static size_t unanswered(const dlk_redis_subscriber *subscriber)
+{
+    size_t count = 0;
+    DLK_LIST_FOR (it, &subscriber->outstanding)
+        count++;
+    return count;
+}
+
+/* The oldest of all was refused, so it is just forgotten. */
+TEST(each_idle_subscription_too_many_ends_the_oldest_though_the_server_is_slow_to_answer)
+{
+    enum { KEYS = DLK_CHANNEL_IDLE_MAX + 4 };
+    static dlk_key *keys[KEYS];
+    char name[16];
+    CHECK(scripted_start(&server, confirms, NULL));
+    CHECK(open_world("60000"));
+    AWAIT(&w, w.up);
+    const dlk_redis_subscriber *subscriber = &((dlk_redis *)w.backend)->subscriber;
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(name, sizeof(name), "%d", i);
+        keys[i] = world_key(&w, i == 0 ? "refused" : name);
+        world_watch(&w, keys[i], true);
+    }
+    AWAIT(&w, w.notices >= KEYS - 1 && unanswered(subscriber) == 0);
+    size_t channels = subscriber->channel_count;
+    int64_t now = dlk_clock_now(); /* all at once: none has been idle for long */
+    pthread_mutex_lock(&w.mutex);
+    for (int i = 0; i < KEYS; i++) {
+        w.backend->type->watch(w.backend, keys[i], false, now);
+        int over = i + 1 - DLK_CHANNEL_IDLE_MAX;
+        (void)harness_eq_int(__FILE__, __LINE__, "forgotten",
+                             (int64_t)(channels - subscriber->channel_count), over > 0);
+        (void)harness_eq_int(__FILE__, __LINE__, "left", (int64_t)unanswered(subscriber),
+                             over > 1 ? over - 1 : 0);
+    }
+    pthread_mutex_unlock(&w.mutex);
+    for (int i = 0; i < KEYS; i++)
+        world_forget(&w, keys[i]);
+    close_all();
+}
+
 TEST(a_name_that_cannot_be_found_and_a_dead_port_are_unavailable)
 {
     CHECK(world_open(&w, "redis://no-such-host.invalid", "client.connect_ms", "5000",
@@ -546,6 +630,19 @@ TEST(a_name_that_cannot_be_found_and_a_dead_port_are_unavailable)
     CHECK(world_open(&w, "redis+unix:///nowhere/at/all", NULL));
     AWAIT(&w, w.downs >= 1);
     CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
+    world_close(&w);
+}
+
+/* Sanitizers have memory of their own, and look for leaks themselves. */
+TEST(a_try_to_connect_that_fails_leaves_no_memory)
+{
+    enum { WARM = 20, TIMES = 100 };
+    CHECK(world_open(&w, "redis+unix:///nowhere/at/all", "client.backoff_min_ms", "1",
+                     "client.backoff_max_ms", "5", NULL));
+    AWAIT(&w, w.downs >= WARM);
+    size_t before = mallinfo2().uordblks;
+    AWAIT(&w, w.downs >= WARM + TIMES);
+    CHECK(mallinfo2().uordblks < before + TIMES * 50);
     world_close(&w);
 }
 
