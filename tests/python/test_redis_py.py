@@ -11,9 +11,11 @@ import tarfile
 import tempfile
 import threading
 import time
+import traceback
 import unittest
 import xml.etree.ElementTree as xml
 from pathlib import Path
+from unittest import mock
 
 import dlock
 import dlock.compat.redis as compat
@@ -304,19 +306,61 @@ print(lock.owned())
             lock.reacquire()    # doesn't shorten
             self.assertGreater(self.redis.ttl(lock.name), 90)
 
-    def test_a_forks_child_has_a_connection_of_its_own(self):
-        lock = self.lock(new_name(), timeout=30)
-        lock.acquire()
+    def in_a_forks_child(self, look):
+        """Whether look() is true in there."""
         child = os.fork()
         if child == 0:
             status = 3
             try:
-                free = self.lock(f'{lock.name}/child', timeout=30)
-                taken = self.lock(lock.name).acquire(blocking=False)
-                status = 0 if free.acquire() and not taken else 1
+                status = 0 if look() else 1
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(status)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+
+    def test_a_forks_child_has_a_connection_of_its_own(self):
+        lock = self.lock(new_name(), timeout=30)
+        lock.acquire()
+
+        def look():
+            free = self.lock(f'{lock.name}/child', timeout=30)
+            return free.acquire() and not self.lock(lock.name).acquire(blocking=False)
+
+        self.in_a_forks_child(look)
+        lock.release()
+
+    def test_a_forks_child_does_not_believe_in_what_its_parent_will_delete(self):
+        lock = self.lock(new_name(), timeout=30)
+        lock.acquire()
+
+        def look():
+            for act in (lambda: lock.extend(60), lock.reacquire, lambda: lock.local.token):
+                with self.assertRaisesRegex(exceptions.LockError, 'before the fork'):
+                    act()
+            return lock.owned() and self.redis.pttl(lock.name) <= 30_000
+
+        self.in_a_forks_child(look)
+        self.assertTrue(lock.extend(60))
+        self.in_a_forks_child(lambda: lock.release() or not lock.locked())
+        self.assertFalse(lock.owned())
+
+    def test_what_was_handed_out_before_a_fork_the_child_extends(self):
+        lock = self.lock(new_name(), timeout=30)
+        lock.acquire()
+        token = lock.local.token
+        self.in_a_forks_child(lambda: lock.extend(60) and lock.local.token == token)
+        self.assertGreater(self.redis.pttl(lock.name), 60_000)
+        close()   # which doesn't give it back any more
+        self.assertTrue(lock.owned())
+        lock.release()
+
+    def test_a_token_that_cannot_be_handed_out_is_not_given_away(self):
+        lock = self.lock(new_name(), timeout=30)
+        lock.acquire()
+        with mock.patch.object(dlock.Hold, 'export', side_effect=dlock.DlockError('no memory')):
+            self.assertRaisesRegex(exceptions.LockError, 'no memory', lambda: lock.local.token)
+        self.assertEqual(lock.local.token, self.redis.get(lock.name))
         lock.release()
 
     def test_a_server_that_is_gone_is_redis_pys_connection_error(self):

@@ -15,6 +15,8 @@ is deliberately different:
   else may have by now: a lock with a ``timeout`` whose ``local.token`` was read. While the process
   runs, a lock with a ``timeout`` whose object is forgotten stays for that time, as redis-py's does;
   one without is given back when the object is collected.
+- A fork's child can extend what its parent holds if the parent has read ``local.token`` before the
+  fork; else reading it there, ``extend()`` and ``reacquire()`` raise LockError.
 - ``token`` of ``acquire()`` must be None: it is libdlock that names owners, so that a name can't
   come twice. ``local.token`` of the lock is that name.
 - ``timeout`` is at least 0.1 s.
@@ -32,7 +34,7 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from redis import exceptions as theirs
 
@@ -105,15 +107,22 @@ class _Service:
             hold = self.latest.get(name)
         return hold if hold is not None and hold.state in ('held', 'suspect') else None
 
-    def hand_out(self, hold: Hold) -> None:
+    def hand_out(self, token: bytes, hold: Hold) -> None:
         """Somebody else may have its token: it isn't ours any more to give back, and its end isn't
-        known here."""
+        known here. What a fork's child finds kept its parent will delete, whoever extends it."""
+        if token not in self.kept:
+            return
         try:
             hold.export()
-        except errors.DlockError:
-            return   # lost, released, closed
+        except (errors.LostError, errors.NotHeldError, errors.ClosedError):
+            return
+        except errors.ForkedError as why:
+            raise theirs.LockError('its local.token wasn\'t read before the fork, so the parent '
+                                   'gives the lock back') from why
+        except errors.DlockError as why:
+            raise theirs.LockError(f'its token can\'t be handed out: {why}') from why
         with self.mutex:
-            self.kept.pop(hold.owner.encode(), None)
+            self.kept.pop(token, None)
 
     def take(self, token: bytes) -> Hold | None:
         hold = self.find(token)
@@ -170,6 +179,15 @@ def _wait(op: native.Op, sleep: float, service: _Service, name: str) -> int:
     return wait(op)
 
 
+class _Grant(NamedTuple):
+    """What an object has of one: its token, what keeps it from being collected, and what is to be
+    done before the token is used by anybody else."""
+
+    token: bytes | str | None = None
+    hold: Hold | None = None
+    hand_out: Callable[[], None] | None = None
+
+
 class _Own:
     """The ``local`` of a lock: what was acquired by way of it.
 
@@ -178,31 +196,29 @@ class _Own:
     it, and it may outlive this process.
     """
 
-    hold: Hold | None = None
-    _token: bytes | str | None = None
-    _hand_out: Callable[[], None] | None = None
+    _has: _Grant = _Grant()   # is replaced as a whole: another thread may read it meanwhile
 
     @property
     def token(self) -> bytes | str | None:
-        hand_out, self._hand_out = self._hand_out, None
-        if hand_out is not None:
-            hand_out()
-        return self._token
+        has = self._has
+        if has.hand_out is not None:
+            has.hand_out()
+        return has.token
 
     @token.setter
     def token(self, token: bytes | str | None) -> None:
-        self._token = token
+        self._has = _Grant(token, self._has.hold)
 
     def peek(self) -> bytes | None:
         """The token for our own use."""
-        token = self._token
+        token = self._has.token
         return token.encode() if isinstance(token, str) else token
 
     def take(self, token: bytes, hold: Hold, hand_out: Callable[[], None] | None) -> None:
-        self._token, self.hold, self._hand_out = token, hold, hand_out
+        self._has = _Grant(token, hold, hand_out)
 
     def drop(self) -> None:
-        self._token = self.hold = self._hand_out = None
+        self._has = _Grant()
 
 
 class _OwnOfThread(_Own, threading.local):
@@ -390,7 +406,7 @@ class Lock:
 
     def _extend_key(self, additional_time: float, replace_ttl: bool) -> bool:
         """Of what another process acquired, or one of this process has handed out."""
-        if not self.redis.eval(EXTEND, 1, self.name, self.local.peek(),
+        if not self.redis.eval(EXTEND, 1, self.name, self.local.token,
                                int(additional_time * 1000), int(replace_ttl)):
             raise theirs.LockNotOwnedError('Cannot extend a lock that\'s no longer owned',
                                            lock_name=self.name)
@@ -431,7 +447,8 @@ class Lock:
         if hold is None:
             return False
         token = service.add(hold, bool(self.timeout))
-        self.local.take(token, hold, partial(service.hand_out, hold) if self.timeout else None)
+        self.local.take(token, hold, partial(service.hand_out, token, hold) if self.timeout
+                        else None)
         if self.timeout:
             self._ends(hold, None)
         return True
