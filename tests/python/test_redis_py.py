@@ -24,7 +24,7 @@ import redis
 from dlock.compat.redis import Lock, close
 from redis import exceptions
 from theirs import others
-from world import new_name, shared_redis, wait_until
+from world import LIMIT_S, new_name, shared_redis, wait_until
 
 FOLDER = Path(os.environ['DLK_FOLDER'])
 THEIRS = 'from redis.lock import Lock\n'
@@ -209,6 +209,50 @@ print(lock.owned())
                               check=True).stdout
         self.assertEqual(said.split(), ['True', 'False'])
         other.release()
+
+    def test_a_token_that_another_thread_reads_meanwhile_changes_nothing(self):
+        def read_meanwhile(lock):
+            """The token, which is handed out after the hold was found and before it is asked."""
+            service = lock._service()
+            find = service.find
+
+            def found(token):
+                hold = find(token)
+                service.hand_out(token, hold)
+                self.assertEqual(hold.state, 'released')
+                return hold
+            return mock.patch.object(service, 'find', found)
+
+        for act, left_ms in ((lambda lock: lock.owned(), 20_000),
+                             (lambda lock: lock.extend(60), 80_000),
+                             (lambda lock: lock.extend(60, replace_ttl=True), 50_000),
+                             (lambda lock: lock.reacquire(), 20_000)):
+            lock = self.lock(new_name(), timeout=30, thread_local=False)
+            lock.acquire()
+            with read_meanwhile(lock):
+                self.assertTrue(act(lock))
+            self.assertGreater(self.redis.pttl(lock.name), left_ms)
+            self.assertLessEqual(self.redis.pttl(lock.name), left_ms + 10_000)
+            lock.release()
+            lock.acquire()
+            with read_meanwhile(lock):
+                lock.release()
+            self.assertFalse(lock.locked())
+
+    def test_a_token_that_is_read_while_the_server_is_asked_changes_nothing(self):
+        lock, said = self.lock(new_name(), timeout=30, thread_local=False), []
+        for act in (lock.owned, lambda: lock.extend(60)):
+            lock.acquire()
+            thread = threading.Thread(target=lambda: said.append(act()))
+            self.redis.client_pause(LIMIT_S * 1000, all=False)
+            thread.start()
+            wait_until('it is asked', lambda: self.redis.info('clients')['blocked_clients'] == 1)
+            token = lock.local.token
+            self.redis.client_unpause()
+            thread.join()
+            self.assertEqual((said.pop(), token), (True, self.redis.get(lock.name)))
+            self.assertLessEqual(self.redis.pttl(lock.name), 90_000)   # extended once
+            lock.release()
 
     def test_a_token_of_a_process_that_has_ended_extends_and_releases_here(self):
         name = new_name()

@@ -351,11 +351,15 @@ class Lock:
         hold = self._hold()
         if hold is None:
             return self._owned_elsewhere()
+
+        def verify() -> bool:
+            hold.verify()
+            return True
+
         try:
-            self._asked(hold.verify)
+            return bool(self._asked_of(hold, verify, self._owned_elsewhere))
         except theirs.LockError:
             return False
-        return True
 
     def _owned_elsewhere(self) -> bool:
         """Whether the key has our token, which another process acquired."""
@@ -384,10 +388,17 @@ class Lock:
         """Releases the grant with this token, whichever object or process acquired it."""
         token = expected_token if isinstance(expected_token, bytes) else expected_token.encode()
         hold = self._service().take(token)
-        if hold is not None:
-            self._asked(hold.release)
-        else:
-            self._asked(lambda: self._lock().break_(token.decode()))
+
+        def release() -> None:
+            if hold is not None:
+                try:
+                    hold.release()
+                    return
+                except errors.NotHeldError:
+                    pass   # a thread has handed it out meanwhile: the key has it yet
+            self._lock().break_(token.decode())
+
+        self._asked(release)
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> bool:
         """Adds so many seconds to the lease; with *replace_ttl* it ends so many from now on."""
@@ -399,15 +410,20 @@ class Lock:
         hold = self._hold()
         if hold is None:
             return self._extend_key(additional_time, replace_ttl)
-        left = 0.0 if replace_ttl else self._left(hold)
-        self._asked(lambda: hold.extend(left + additional_time))
-        self._ends(hold, left + additional_time)
-        return True
+        lease = additional_time + (0.0 if replace_ttl else self._left(hold))
+
+        def extend() -> bool:
+            hold.extend(lease)
+            self._ends(hold, lease)
+            return True
+
+        return bool(self._asked_of(hold, extend, lambda: self._extend_key(lease, True)))
 
     def _extend_key(self, additional_time: float, replace_ttl: bool) -> bool:
         """Of what another process acquired, or one of this process has handed out."""
-        if not self.redis.eval(EXTEND, 1, self.name, self.local.token,
-                               int(additional_time * 1000), int(replace_ttl)):
+        token = self.local.token
+        if token is None or not self.redis.eval(EXTEND, 1, self.name, token,
+                                                int(additional_time * 1000), int(replace_ttl)):
             raise theirs.LockNotOwnedError('Cannot extend a lock that\'s no longer owned',
                                            lock_name=self.name)
         return True
@@ -495,7 +511,20 @@ class Lock:
     def _error(self, text: str) -> theirs.LockError:
         return theirs.LockError(text, lock_name=self.name)
 
-    def _asked(self, ask: Any) -> Any:
+    def _asked_of(self, hold: Hold, ask: Callable[[], Any], by_key: Callable[[], Any]) -> Any:
+        """What *ask* says of the hold, or *by_key* if a thread has handed it out meanwhile: what is
+        asked by then is answered as if the hold was lost."""
+        def either() -> Any:
+            try:
+                return ask()
+            except (errors.LostError, errors.NotHeldError):
+                if hold.state != 'released':
+                    raise
+            return by_key()
+
+        return self._asked(either)
+
+    def _asked(self, ask: Callable[[], Any]) -> Any:
         """What *ask* returns; what it raises as redis-py would."""
         try:
             return ask()
