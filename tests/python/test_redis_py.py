@@ -3,6 +3,7 @@
 The file comes from redis-py's sdist on PyPI, the version that requirements.txt pins. All of it is
 run; what LEFT_OUT says can't pass has to fail, or it is left out for nothing.
 """
+import gc
 import multiprocessing
 import os
 import subprocess
@@ -13,6 +14,7 @@ import threading
 import time
 import traceback
 import unittest
+import weakref
 import xml.etree.ElementTree as xml
 from pathlib import Path
 from unittest import mock
@@ -146,6 +148,15 @@ class OurTests(unittest.TestCase):
         self.assertTrue(self.lock(name, timeout=300).acquire())
         self.assertFalse(self.lock(name).acquire(blocking=False))
         self.assertGreater(self.redis.ttl(name), 200)
+
+    def test_what_was_never_released_is_forgotten_when_its_time_is_over(self):
+        lock, grants = self.lock(new_name(), timeout=0.1, sleep=0.01), []
+        with mock.patch.object(compat, 'PRUNED_AT', 2):
+            for _ in range(6):
+                self.assertTrue(lock.acquire(blocking_timeout=LIMIT_S))
+                grants.append(weakref.ref(lock._hold()))
+        gc.collect()
+        self.assertLessEqual(sum(grant() is not None for grant in grants), 2)
 
     def test_threads_see_what_they_acquired_themselves(self):
         lock, seen = self.lock(new_name(), timeout=30), []

@@ -462,6 +462,8 @@ class Lock:
         hold = self._asked(lambda: self._acquired(wait, sleep))
         if hold is None:
             return False
+        if self.timeout:
+            lock._forget(hold)   # it is kept by its token, until its time is over
         token = service.add(hold, bool(self.timeout))
         self.local.take(token, hold, partial(service.hand_out, token, hold) if self.timeout
                         else None)
