@@ -4,6 +4,7 @@ The file comes from redis-py's sdist on PyPI, the version that requirements.txt 
 run; what LEFT_OUT says can't pass has to fail, or it is left out for nothing.
 """
 import gc
+import math
 import multiprocessing
 import os
 import subprocess
@@ -424,6 +425,32 @@ print(lock.owned())
         with self.assertRaises(exceptions.ConnectionError):
             lock.acquire(blocking=False)
         self.assertLess(time.monotonic() - began, 60)
+
+    def test_any_sleep_will_do_where_nobody_sleeps(self):
+        for sleep in (math.inf, math.nan, 1e30, 0):
+            lock = self.lock(new_name(), timeout=30, sleep=sleep)
+            self.assertTrue(lock.acquire())
+            other = self.lock(lock.name, timeout=30, sleep=sleep, thread_local=False)
+            self.assertFalse(other.acquire(blocking=False))
+            thread = threading.Thread(target=other.acquire)
+            thread.start()
+            wait_until('it waits', lambda: self.waiters(lock) == 1)
+            lock.release()
+            thread.join()
+            other.release()
+
+    def test_an_extension_without_measure_is_refused(self):
+        lock = self.lock(new_name(), timeout=30)
+        lock.acquire()
+        for _ in range(2):
+            for time_s, error in ((1e15, OverflowError), (math.inf, OverflowError),
+                                  (math.nan, ValueError)):
+                for replace_ttl in (False, True):
+                    with self.assertRaisesRegex(error, 'additional_time'):
+                        lock.extend(time_s, replace_ttl)
+            self.assertIsNotNone(lock.local.token)   # and from now on by key
+        self.assertLessEqual(self.redis.pttl(lock.name), 30_000)
+        lock.release()
 
     def test_what_cannot_be_done_is_refused(self):
         with self.assertRaisesRegex(exceptions.LockError, 'token'):

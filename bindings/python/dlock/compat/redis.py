@@ -40,7 +40,7 @@ from redis import exceptions as theirs
 
 from .. import _native as native, errors
 from .._core import SLICE_MS, wait
-from .._settings import wait_ms
+from .._settings import seconds_to_ms, wait_ms
 from ..client import Client
 from ..hold import Hold
 from ..lock import Lock as OurLock
@@ -48,6 +48,7 @@ from ..lock import Lock as OurLock
 __all__ = ['Lock', 'close']
 
 LEASE_S = 30.0
+SLEEP_MAX_MS = 60_000
 MARGIN_MS = 2
 PRUNED_AT = 64   # grants whose time may be over
 
@@ -155,11 +156,16 @@ def _forget_parent() -> None:
 os.register_at_fork(after_in_child=_forget_parent)
 
 
+def _sleep_ms(sleep: float) -> int:
+    """Whatever it is, redis-py minds it only when it sleeps."""
+    return int(min(max(1, sleep * 1000), SLEEP_MAX_MS))
+
+
 def _wait(op: native.Op, sleep: float, service: _Service, name: str) -> int:
     """As dlock's own wait, but that whoever of this process has the lock is looked at now and then.
     Who hears so that it was lost lets others here go on."""
     look: native.Op | None = None
-    every = max(int(sleep * 1000), 1)
+    every = _sleep_ms(sleep)
     if threading.current_thread() is threading.main_thread():
         every = min(every, SLICE_MS)   # signal handlers run between two of them
     next_look = time.monotonic() + sleep
@@ -246,7 +252,7 @@ def _where(redis: Any, sleep: float) -> tuple[str, dict[str, Any]]:
     if 'SSL' in getattr(pool, 'connection_class', type).__name__:
         raise errors.NotSupportedError('redis: TLS isn\'t in this build of libdlock')
     settings: dict[str, Any] = {'redis_layout': 'string', 'redis_db': int(known.get('db') or 0),
-                                'retry_ms': min(max(int(sleep * 1000), 1), 60000)}
+                                'retry_ms': _sleep_ms(sleep)}
     provider = known.get('credential_provider')
     user, password = known.get('username'), known.get('password')
     if provider is not None:
@@ -407,6 +413,7 @@ class Lock:
 
     def do_extend(self, additional_time: float, replace_ttl: bool) -> bool:
         """Extends without the checks of extend()."""
+        seconds_to_ms('additional_time', additional_time)   # or says what is wrong with it
         hold = self._hold()
         if hold is None:
             return self._extend_key(additional_time, replace_ttl)
