@@ -205,13 +205,31 @@ class OnKazoosNodes(OnZooKeeper):
         self.addCleanup(self.looking.close)
         self.addCleanup(self.looking.stop)
 
+    def in_line(self, path):
+        """The identifiers of those who hold or wait, which we know of ourselves: for each client,
+        as it has one place."""
+        known = {}
+        for lock in self.made:
+            if lock.path == path and (lock.is_acquired or lock._op is not None):
+                known.setdefault(lock.client, set()).add(lock.data.decode())
+        return list(known.values())
+
     def shape(self, kind):
-        looking, recipe = self.looking, getattr(kazoo.recipe.lock, kind)
+        case, recipe = self, getattr(kazoo.recipe.lock, kind)
 
         class Shape(getattr(compat, kind)):
             def contenders(self):
-                return [text.split('\n', 2)[-1]
-                        for text in recipe(looking, self.path).contenders()]
+                """Another session than ours may see later who came and who went. If it never does,
+                the test says what is wrong."""
+                end = time.monotonic() + LIMIT_S
+                while True:
+                    known = case.in_line(self.path)
+                    seen = [text.split('\n', 2)[-1]
+                            for text in recipe(case.looking, self.path).contenders()]
+                    if (len(seen) == len(known) and {*seen} <= set().union(*known)) or \
+                            time.monotonic() > end:
+                        return seen
+                    time.sleep(0.005)
         return Shape
 
 
