@@ -299,12 +299,25 @@ print(lock.owned())
         self.assertFalse(other.owned())
         self.assertLessEqual(self.redis.pttl(lock.name), 60_000)
 
+    def extended_by_another(self, time_s):
+        """A lock, and another object that has its token, by which another process has extended it:
+        with a timeout as short as that is done in."""
+        timeout = 0.3
+        while timeout < LIMIT_S:
+            lock, began = self.lock(new_name(), timeout=timeout), time.monotonic()
+            lock.acquire()
+            other = self.lock(lock.name, timeout=time_s)
+            other.local.token = lock.local.token
+            extended = self.redis.pexpire(lock.name, time_s * 1000)
+            if time.monotonic() - began < timeout / 2:
+                self.assertTrue(extended)
+                return lock, other
+            timeout *= 2
+        self.fail('it is never done in time')
+
     def test_what_somebody_with_the_token_has_extended_outlives_the_timeout(self):
-        lock, canary = self.lock(new_name(), timeout=0.3), self.lock(new_name(), timeout=0.3)
-        lock.acquire()
-        other = self.lock(lock.name, timeout=60)
-        other.local.token = lock.local.token
-        self.assertTrue(self.redis.pexpire(lock.name, 60_000))   # another process, by that token
+        lock, other = self.extended_by_another(60)
+        canary = self.lock(new_name(), timeout=lock.timeout)
         canary.acquire()
         again = self.lock(canary.name, timeout=60)
         self.assertTrue(again.acquire(blocking_timeout=60))   # so the first one's time is over, too
