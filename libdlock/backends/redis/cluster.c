@@ -388,7 +388,8 @@ static dlk_cluster_node *who_answers(const dlk_cluster *cluster)
     dlk_cluster_node *found = NULL;
     for (size_t i = 0; i < cluster->count; i++) {
         dlk_cluster_node *node = cluster->nodes[i];
-        if (node->redis->subscriber.connection.link.polled >= 0 || dlk_cluster_is_coming(node))
+        if (node->redis->subscriber.connection.link.polled >= 0 ||
+            dlk_cluster_is_coming(node))
             return NULL;
         if (dlk_flight_is_empty(&node->redis->flight))
             continue;

@@ -332,7 +332,8 @@ _Static_assert(DLK_STREAM_WAIT_MS <= DLK_EXPECT_MS, "an expect takes no longer")
 static bool redis_expect(dlk_backend *backend, const dlk_polls *polls)
 {
     dlk_redis *redis = self(backend);
-    return redis->expects && dlk_polls_events(polls, redis->commands.link.polled) == POLLIN &&
+    return redis->expects &&
+           dlk_polls_events(polls, redis->commands.link.polled) == POLLIN &&
            dlk_stream_wait(&redis->commands.link.stream);
 }
 
