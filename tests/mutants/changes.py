@@ -19,9 +19,11 @@ SWAPS_LUA = SWAPS | {' == ': (' ~= ',), ' and ': (' or ',), ' or ': (' and ',), 
 WORDS = re.compile(r'\b(?:true|false)\b|(?<![\w.{])(?:0|[1-9]\d*)(?![\w.])')
 FUNCTION = {'c': re.compile(r'^(?!typedef|#|struct \w+ \{)\w.*?\b(\w+)\('),
             'lua': re.compile(r'^(?:local )?function (\w+)|^(end)\b')}
-# What is there for tests; what only a sanitizer would see; how much room there is.
+# What is there for tests; what only a sanitizer would see, which is a free() or a destructor (one
+# with two arguments gives back a place in a table that others see); how much room there is.
 NOT_OURS = re.compile(r'\b(?:assert|static_assert|_Static_assert|DLK_POINT)\(|'
-                      r'^\s*(?:dlk_info_)?free\(|^\s*(?:static )?\w+(?: \w+)* \w+\[\d+\];$')
+                      r'^\s*(?:dlk_\w+_)?free\((?:\w+\(.*\)|[^,]*)\);|'
+                      r'^\s*(?:static )?\w+(?: \w+)* \w+\[\d+\];$')
 DROPPED_C = re.compile(r'(?:\(void\))?[\w>.()*&\[\]-]+(?:\(.*\)| [-+|&*]?= .*|\+\+|--);|'
                        r'(?:\+\+|--)[\w>.-]+;|break;|continue;')
 DROPPED_LUA = re.compile(r'[\w.]+\(.*\)|[\w.]+(?:\[[^=]*\])?(?:, [\w.]+)* = .*[^,(]|break')

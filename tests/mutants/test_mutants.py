@@ -130,7 +130,15 @@ def a_script_is_changed_and_trapped():
               text.replace('return {', "do error('reached') end return {"))
 
 
+def what_only_frees_memory_is_left_alone():
+    text = ('void end(void)\n{\n    free(all);\n    dlk_note_free(DLK_ITEM(a, b));\n'
+            '    dlk_info_free(info);\n    dlk_seat_free(visit, seat);\n}\n')
+    found = [(change.old, change.new) for change in changes('x.c', text)]
+    tap.equal('changes', found, [('dlk_seat_free(visit, seat);', ';')])
+
+
 if __name__ == '__main__':
     sys.exit(tap.main([(test.__name__, test) for test in (
         a_bug_is_caught_or_survives_and_nothing_else_counts, an_entry_that_applies_no_more_fails,
-        the_list_of_this_tree_applies, a_script_is_changed_and_trapped)]))
+        the_list_of_this_tree_applies, a_script_is_changed_and_trapped,
+        what_only_frees_memory_is_left_alone)]))
