@@ -26,6 +26,17 @@ static void open_and_close(stage *s)
     close_client(s, client);
 }
 
+/* Nothing is sent, so it is short; what it has is all there, or it isn't made. */
+static void opened(stage *s)
+{
+    dlock_client *client = open_at(s, "mem:x?client.lazy=true&client.name=n");
+    if (!client)
+        return;
+    const char *uri = dlock_client_uri(client);
+    HOLDS(uri && strncmp(uri, "mem:x", 5) == 0);
+    dlock_client_free(client);
+}
+
 static void acquire_and_release(stage *s)
 {
     dlock_client *client = open_client(s);
@@ -457,6 +468,7 @@ static void closed_early(stage *s)
 
 const scenario scenarios[] = {
     {"open_and_close", ON_ALL, open_and_close},
+    {"opened", ON_MEM, opened},
     {"acquire_and_release", ON_ALL, acquire_and_release},
     {"contended_acquire_with_a_time_out", ON_ALL, contended_acquire_with_a_time_out},
     {"queue_and_hand_over", ON_ALL, queue_and_hand_over},

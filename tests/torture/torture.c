@@ -8,7 +8,7 @@
  * called; another one goes on behind it.
  *
  * DLK_TORTURE=all     every k with every error; every: with one of them, in turn; else a stride
- *                     of them, for DLK_TORTURE_MS (150) a scenario
+ *                     of them, for DLK_TORTURE_MS (150) a scenario, and every k of the shortest
  * DLK_TORTURE_SEED    where the strides begin; printed
  * DLK_TEST_BACKEND    mem, file or redis; else all of them
  * DLK_TORTURE_WORKERS (3)
@@ -381,6 +381,17 @@ TORTURE(permits)
 TORTURE(revoked)
 TORTURE(set_up)
 TORTURE(password_from_a_file)
+
+/* So short that every k has its turn. */
+TEST(opened_ends_well_or_with_an_error)
+{
+    if (!torture.ready && !make_ready())
+        return;
+    bool every = torture.every;
+    torture.every = true;
+    run_named("opened");
+    torture.every = every;
+}
 
 TEST(forked_ends_well_or_with_an_error)
 {
