@@ -465,6 +465,33 @@ TEST(a_multi_lock_has_no_state_of_its_own_to_ask_for)
     CHECK_ERR(dlock_hold_export(hold, &ticket, &err), DLOCK_ENOTSUP, err);
 }
 
+/* As many as there may be: where one of them more is asked, it isn't a hold. */
+TEST(sixty_four_members_are_asked_and_given_back_as_two_are)
+{
+    BEGIN();
+    enum { MOST = 64 };
+    char name[128];
+    dlock_lock *members[MOST], *multi = NULL;
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    for (int i = 0; i < MOST; i++) {
+        snprintf(name, sizeof(name), "%s/%d", __func__, i);
+        members[i] = world_lock(client, name, NULL);
+    }
+    CHECK_OK(dlock_multi_new(members, MOST, NULL, &multi, NULL), NULL);
+    for (int i = 0; i < MOST; i++)
+        dlock_lock_free(members[i]);
+    dlock_hold *hold = world_take(multi);
+    CHECK_EQ_INT(dlock_hold_notify(hold, TAG), DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_HELD);
+    CHECK(dlock_hold_member_token(hold, MOST - 1) > 0);
+    CHECK_EQ_INT(dlock_hold_member_token(hold, MOST), 0);
+    CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+    dlock_hold_free(hold);
+    dlock_lock_free(multi);
+    CHECK_EQ_INT(world_try(name), DLOCK_OK);
+}
+
 TEST(members_that_make_no_sense_are_refused)
 {
     BEGIN();
