@@ -4,6 +4,7 @@
 
 #include <dlock/dlock.h>
 
+#include <dirent.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +132,61 @@ TEST(an_armed_hold_is_told_and_goes_on)
     dlock_hold_free(hold);
     dlock_lock_free(held);
     dlock_lock_free(same);
+    teardown();
+}
+
+/* How often the client's thread has gone to sleep. */
+static long sleeps_of_thread(void)
+{
+    long sum = 0;
+    char path[64], text[4096];
+    const struct dirent *task;
+    DIR *tasks = opendir("/proc/self/task");
+    while (tasks && (task = readdir(tasks))) {
+        snprintf(path, sizeof(path), "/proc/self/task/%.20s/status", task->d_name);
+        FILE *status = fopen(path, "r");
+        size_t size = status ? fread(text, 1, sizeof(text) - 1, status) : 0;
+        text[size] = '\0';
+        const char *count = strstr(text, "\nvoluntary_ctxt_switches:");
+        if (count && strstr(text, "Name:\tdlock\n") == text)
+            sum += atol(strchr(count, ':') + 1);
+        if (status)
+            fclose(status);
+    }
+    if (tasks)
+        closedir(tasks);
+    return sum;
+}
+
+#define PAIRS 200
+
+/* As long as a hold is to be told something, the client's thread reads, and wakes whoever waits for
+ * an answer. With the hold that ends, however often it was armed: a lone caller reads for itself. */
+TEST(without_an_armed_hold_the_thread_sleeps_while_a_caller_reads)
+{
+    SETUP("lock.owner=none");
+    dlock_client_free(asker);
+    asker = NULL;
+    dlock_lock *lock = lock_of(holder, DLOCK_MUTEX, "L");
+    dlock_hold *hold = NULL;
+    long slept = 0;
+    CHECK(dlock_client_event_fd(holder) >= 0);
+    for (int i = 0; i <= PAIRS; i++) {
+        CHECK_OK(dlock_lock_acquire(lock, DLOCK_FOREVER, &hold, NULL), NULL);
+        if (i == 0) {
+            CHECK_OK(dlock_hold_notify(hold, 1), NULL);
+            CHECK_OK(dlock_hold_notify(hold, 2), NULL);
+        }
+        CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+        dlock_hold_free(hold);
+        if (i == 0)
+            slept = sleeps_of_thread();
+    }
+    CHECK(slept > 0);
+    slept = sleeps_of_thread() - slept;
+    harness_note("the client's thread went to sleep %ld times", slept);
+    CHECK(slept < PAIRS / 4);
+    dlock_lock_free(lock);
     teardown();
 }
 
