@@ -64,6 +64,8 @@ static void look_at(const fake *one, int64_t until)
         return;
     if (engine->backend_next < next)
         next = engine->backend_next;
+    if (one->retry_at < next) /* whatever the engine believes */
+        next = one->retry_at;
     if (until > next)
         explore_fail("a deadline is told late: it is in %.3f ms, and nobody wakes for "
                      "another %.3f ms",

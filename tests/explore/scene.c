@@ -347,6 +347,17 @@ static void with_a_poller(void)
         explore_fail("nothing to poll");
 }
 
+/* … and the service has hung up on an op that waits behind others, which nobody has read yet; the
+ * engine's thread, which has read for it, lies asleep. */
+static void hung_up_unread(void)
+{
+    with_a_poller();
+    service_give_away("a", began + LONG);
+    ops[0] = dlock_lock_acquire_start(locks[0], DLOCK_FOREVER);
+    strand_sleep(&ops[0], UINT32_MAX, began + 60 * MS, "a nap");
+    service_cut();
+}
+
 static void read_events(void)
 {
     dlock_event *event;
@@ -374,6 +385,19 @@ static void visit_until_over(void)
     }
     expect(dlock_op_result(op), DLOCK_OK, DLOCK_OK);
     free_op(op);
+}
+
+static void visit_once(void)
+{
+    call made = enter(0, "drive()");
+    (void)leave(&made, dlock_client_drive(client));
+    read_events();
+}
+
+static void wait_30_for_it(void)
+{
+    call made = enter(30, "op_wait(30)");
+    (void)leave(&made, dlock_op_wait(ops[0], 30));
 }
 
 /* ---- one of several ---- */
@@ -526,6 +550,10 @@ const scene scenes[] = {
      .set_up = with_a_poller,
      .actors = {visit_until_over, use_b},
      .at_once = true,
+     OF_THREE},
+    {.name = "a_cut_that_a_poller_of_the_programs_own_reads_is_mended_in_time",
+     .set_up = hung_up_unread,
+     .actors = {visit_once, wait_30_for_it},
      OF_THREE},
     {.name = "news_from_outside_is_heard",
      .set_up = plain,
