@@ -200,6 +200,24 @@ static void wake_all(dlk_engine *engine, dlk_list *waking)
     }
 }
 
+/* What a job sets off are jobs as well, of this engine or of others: they run behind it and not inside
+ * it, however many there are in a row. Each has references of its own. */
+static void run_jobs(dlk_list *jobs)
+{
+    static _Thread_local dlk_list *running;
+    if (running) {
+        dlk_list_splice(running, jobs);
+        return;
+    }
+    running = jobs;
+    dlk_list *link;
+    while ((link = dlk_list_take_first(jobs))) {
+        dlk_job *job = DLK_LIST_ITEM(link, dlk_job, link);
+        job->run(job);
+    }
+    running = NULL;
+}
+
 static void leave(dlk_engine *engine, bool by_engine)
 {
     if (engine->poll_fd >= 0 && engine->wired != engine->host.wiring)
@@ -232,11 +250,7 @@ static void leave(dlk_engine *engine, bool by_engine)
     if (kick)
         kick_driver(engine);
     deliver_log(engine, &lines);
-    dlk_list *link;
-    while ((link = dlk_list_take_first(&jobs))) {
-        dlk_job *job = DLK_LIST_ITEM(link, dlk_job, link);
-        job->run(job);
-    }
+    run_jobs(&jobs);
     if (busy)
         dlk_engine_unref(engine);
 }

@@ -1,6 +1,7 @@
 /* Several locks as one: all or nothing, in an order that can't deadlock, undone completely. */
 #include "world.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -446,6 +447,46 @@ TEST(whoever_wants_the_same_two_in_another_order_gets_them_too)
 }
 
 /* ---- What it isn't ---- */
+
+static void *let_go(void *hold)
+{
+    (void)dlock_hold_release(hold, NULL);
+    return NULL;
+}
+
+/* Each grant is given back at once, as the other member refuses, and that grants the next. */
+TEST(however_many_follow_one_another_no_stack_is_the_deeper_for_it)
+{
+    /* The harness' own variables of each thread take most of that. */
+    enum { WAITING = 8000, STACK = 4 * 1024 * 1024 };
+    static dlock_op *ops[WAITING];
+    BEGIN();
+    if (!world_is("mem"))
+        LEAVE_OUT("elsewhere no release grants the next one by itself");
+    name_them(__func__);
+    DLOCK_AUTO(dlock_client) one = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) first = world_lock(one, names[0], NULL);
+    DLOCK_AUTO(dlock_lock) second = world_lock(other, names[1], NULL);
+    dlock_lock *const members[] = {first, second};
+    DLOCK_AUTO(dlock_lock) multi = NULL;
+    CHECK_EQ_INT(dlock_multi_new(members, 2, NULL, &multi, NULL), DLOCK_OK);
+    DLOCK_AUTO(dlock_hold) hold = world_take(first);
+    CHECK_EQ_INT(dlock_client_close(other, NULL), DLOCK_OK);
+    for (int i = 0; i < WAITING; i++)
+        ops[i] = dlock_lock_acquire_start(multi, DLOCK_FOREVER);
+    pthread_attr_t small;
+    pthread_t thread;
+    CHECK(pthread_attr_init(&small) == 0 &&
+          pthread_attr_setstacksize(&small, STACK) == 0);
+    CHECK_EQ_INT(pthread_create(&thread, &small, let_go, hold), 0);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < WAITING; i++) {
+        CHECK_EQ_INT(dlock_op_result(wait_for_op(ops[i])), DLOCK_ECLOSED);
+        dlock_op_free(ops[i]);
+    }
+    CHECK_EQ_INT(world_try(names[0]), DLOCK_OK);
+}
 
 TEST(a_multi_lock_has_no_state_of_its_own_to_ask_for)
 {
