@@ -312,7 +312,8 @@ static void redis_arm(dlk_backend *backend, dlk_polls *polls)
     dlk_redis_subscriber_arm(redis);
     if (redis->sentinels)
         dlk_sentinels_arm(redis->sentinels, polls);
-    redis->expects = dlk_redis_expects(redis);
+    redis->expects = dlk_redis_expects(redis) &&
+                     !(redis->sentinels && dlk_sentinels_are_due(redis->sentinels));
     if (!dlk_list_empty(&redis->subscriber.to_tell))
         polls->doze = false;
 }

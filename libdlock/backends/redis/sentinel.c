@@ -25,6 +25,10 @@
 #define MOMENT_NS (500 * DLK_NS_PER_MS)
 /* How often they are asked while all is well, and while they disagree. */
 #define CHECK_NS (10 * DLK_NS_PER_SEC)
+/* A caller that waits for the master's answer alone doesn't listen to them, but for once in so long. */
+#define LISTEN_NS DLK_NS_PER_SEC
+/* How often somebody is called to drive while one is being connected, or asked. */
+#define NEWS_NS  (20 * DLK_NS_PER_MS)
 #define AGAIN_NS (500 * DLK_NS_PER_MS)
 #define HOST_MAX 256
 
@@ -54,6 +58,9 @@ struct dlk_sentinels {
     int64_t decide_at;
     int64_t check_at;
     bool checking; /* they were asked though a master is known */
+    int64_t
+        news_at; /* when somebody is to be called to drive, while an answer is on its way */
+    int64_t heard_at; /* when the driver read from them last; the driver's */
     sentinel item[DLK_SENTINELS_MAX];
 };
 
@@ -442,6 +449,38 @@ static int64_t tick_one(sentinel *one, int64_t now)
     return one->to_come > 0 ? earlier(next, one->answer_until) : next;
 }
 
+/* Is an answer on its way, or a connection? */
+static bool awaits(const dlk_sentinels *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        const sentinel *one = &all->item[i];
+        dlk_link_phase phase = one->connection.link.phase;
+        if (one->to_come > 0 || phase == DLK_LINK_LOOKUP || phase == DLK_LINK_DIAL ||
+            phase == DLK_LINK_GREETING)
+            return true;
+    }
+    return false;
+}
+
+bool dlk_sentinels_are_due(const dlk_sentinels *all)
+{
+    return awaits(all) || dlk_clock_now() - all->heard_at >= LISTEN_NS;
+}
+
+/* Nobody may be waiting for anything of the master's, and so nobody reads. */
+static int64_t call_for_ears(dlk_redis *redis, int64_t now)
+{
+    dlk_sentinels *all = redis->sentinels;
+    if (redis->commands.link.phase != DLK_LINK_READY || !awaits(all))
+        return DLK_NEVER;
+    if (now >= all->news_at) {
+        all->news_at = now + NEWS_NS;
+        if (redis->base.host->news)
+            redis->base.host->news(redis->base.host);
+    }
+    return all->news_at;
+}
+
 int64_t dlk_sentinels_tick(dlk_redis *redis, int64_t now)
 {
     dlk_sentinels *all = redis->sentinels;
@@ -456,6 +495,7 @@ int64_t dlk_sentinels_tick(dlk_redis *redis, int64_t now)
         next = earlier(next, tick_one(&all->item[i], now));
     if (now >= all->decide_at)
         decide(redis, now);
+    next = earlier(next, call_for_ears(redis, now));
     return earlier(next, earlier(all->decide_at, all->check_at));
 }
 
@@ -473,6 +513,7 @@ void dlk_sentinels_push(dlk_sentinels *all, dlk_polls *polls)
 
 void dlk_sentinels_pull(dlk_sentinels *all, dlk_polls *polls)
 {
+    all->heard_at = dlk_clock_now();
     for (size_t i = 0; i < all->count; i++)
         dlk_link_pull(&all->item[i].connection.link, polls);
 }

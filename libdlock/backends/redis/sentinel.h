@@ -31,5 +31,8 @@ void dlk_sentinels_push(dlk_sentinels *all, dlk_polls *polls);
 void dlk_sentinels_pull(dlk_sentinels *all, dlk_polls *polls);
 void dlk_sentinels_process(dlk_redis *redis, int64_t now);
 bool dlk_sentinels_flush(dlk_redis *redis);
+/* Whether they are to be listened to: an answer is on its way, or it hasn't been done for a while. For
+ * the driver, when it arms. */
+bool dlk_sentinels_are_due(const dlk_sentinels *all);
 
 #endif
