@@ -528,6 +528,7 @@ static void look_up(dlk_etcd *et, int64_t now)
     et->lookup = dlk_lookup_start(host->host, host->port);
     et->phase = DLK_ETCD_RESOLVING;
     et->resolve_until = now + et->connect_ms * DLK_NS_PER_MS;
+    dlk_kick(et->base.host->kicks); /* a driver may be polling without it */
     if (!et->lookup)
         fail(et,
              dlk_error_make(DLOCK_EUNAVAIL, "etcd: no thread to look up %s with",
