@@ -118,8 +118,8 @@ class _Service:
         except (errors.LostError, errors.NotHeldError, errors.ClosedError):
             return
         except errors.ForkedError as why:
-            raise theirs.LockError('its local.token wasn\'t read before the fork, so the parent '
-                                   'gives the lock back') from why
+            raise theirs.LockError('the parent gives this lock back, unless it reads local.token '
+                                   'before the fork') from why
         except errors.DlockError as why:
             raise theirs.LockError(f'its token can\'t be handed out: {why}') from why
         with self.mutex:
