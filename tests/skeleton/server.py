@@ -1,7 +1,7 @@
 """The map of the skeleton's: keys with an owner and an end, and a counter of tokens for each.
 
-It says its port on the first line of its output, and ends when its input does. `forget KEY` deletes a key,
-whoever's it is: for tests."""
+It says its port on the first line of its output, and ends when its input does. `forget KEY` deletes
+a key, whoever's it is: for tests."""
 import socketserver
 import sys
 import threading
