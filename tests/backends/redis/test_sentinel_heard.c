@@ -8,9 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#define TIMEOUT_MS 300
+#define TIMEOUT_MS 2500
 /* They are asked every 10 s; by then an answer that nobody reads has cost its connection. */
-#define WATCHED_S 12
+#define WATCHED_S 14
 
 /* The connections on which they would tell of a switch, by their numbers. */
 static void list_listeners(redis_server *sentinel, char *text, size_t size)
