@@ -122,6 +122,13 @@ static inline bool dlk_link_seeks(const dlk_link *link)
     return link->phase == DLK_LINK_LOOKUP && !link->lookup;
 }
 
+/* Is it on its way to be ready? */
+static inline bool dlk_link_is_coming(const dlk_link *link)
+{
+    return link->phase == DLK_LINK_LOOKUP || link->phase == DLK_LINK_DIAL ||
+           link->phase == DLK_LINK_GREETING;
+}
+
 static inline bool dlk_link_is_connected(const dlk_link *link)
 {
     return link->phase == DLK_LINK_GREETING || link->phase == DLK_LINK_READY;

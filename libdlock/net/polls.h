@@ -19,8 +19,8 @@ typedef struct dlk_polls {
     bool more;     /* said by whoever reads: there may be more to read */
     int64_t until; /* when to wake up at the latest; may be moved forward */
     size_t count, room;
-    struct pollfd
-        *item; /* `few`, or memory of its own; behind the last is a place for the kicks */
+    /* `few`, or memory of its own; behind the last is a place for the kicks */
+    struct pollfd *item;
     struct pollfd few[DLK_POLLS_FEW + 1];
 } dlk_polls;
 

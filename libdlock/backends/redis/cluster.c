@@ -37,9 +37,7 @@ static dlk_link_phase phase_of(const dlk_cluster_node *node)
 
 bool dlk_cluster_is_coming(const dlk_cluster_node *node)
 {
-    dlk_link_phase phase = phase_of(node);
-    return phase == DLK_LINK_LOOKUP || phase == DLK_LINK_DIAL ||
-           phase == DLK_LINK_GREETING;
+    return dlk_link_is_coming(&node->redis->commands.link);
 }
 
 void dlk_cluster_begin(dlk_cluster_node *node, int64_t now)

@@ -58,8 +58,8 @@ struct dlk_sentinels {
     int64_t decide_at;
     int64_t check_at;
     bool checking; /* they were asked though a master is known */
-    int64_t
-        news_at; /* when somebody is to be called to drive, while an answer is on its way */
+    /* when somebody is to be called to drive, while an answer is on its way */
+    int64_t news_at;
     int64_t heard_at; /* when the driver read from them last; the driver's */
     sentinel item[DLK_SENTINELS_MAX];
 };
@@ -452,13 +452,9 @@ static int64_t tick_one(sentinel *one, int64_t now)
 /* Is an answer on its way, or a connection? */
 static bool awaits(const dlk_sentinels *all)
 {
-    for (size_t i = 0; i < all->count; i++) {
-        const sentinel *one = &all->item[i];
-        dlk_link_phase phase = one->connection.link.phase;
-        if (one->to_come > 0 || phase == DLK_LINK_LOOKUP || phase == DLK_LINK_DIAL ||
-            phase == DLK_LINK_GREETING)
+    for (size_t i = 0; i < all->count; i++)
+        if (all->item[i].to_come > 0 || dlk_link_is_coming(&all->item[i].connection.link))
             return true;
-    }
     return false;
 }
 
