@@ -237,6 +237,26 @@ TEST(the_statistics_count_what_happened)
     }
 }
 
+/* A short hold and a long one: half of them, in the order of their length, is the short one. */
+TEST(the_middle_of_the_statistics_is_that_of_the_shorter_half)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    dlock_hold_free(world_take(lock));
+    AWAIT(world_stat(client, "hold.count") == 1);
+    int64_t shorter = world_stat(client, "hold.max_ns");
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    int64_t longer_ms = 4 * shorter / 1000000 + 2; /* two buckets higher */
+    for (int64_t began = world_now_ms(); world_now_ms() - began < longer_ms;)
+        world_nap();
+    CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
+    CHECK_EQ_INT(world_stat(client, "hold.buckets.0.count"), 1);
+    CHECK_EQ_INT(world_stat(client, "hold.p50_ns"),
+                 world_stat(client, "hold.buckets.0.below_ns"));
+    CHECK(world_stat(client, "hold.p99_ns") > world_stat(client, "hold.p50_ns"));
+}
+
 TEST(the_features_say_what_the_backend_can_do)
 {
     BEGIN();

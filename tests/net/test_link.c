@@ -238,6 +238,38 @@ TEST(who_refuses_is_tried_again_after_a_rest)
     end();
 }
 
+/* Its line is full of those that nobody accepts: who comes now stands before the door. */
+static void crowd(int fds[], int count)
+{
+    struct sockaddr_in at;
+    socklen_t size = sizeof(at);
+    CHECK(listen(w.listener, 0) == 0);
+    CHECK(getsockname(w.listener, (struct sockaddr *)&at, &size) == 0);
+    for (int i = 0; i < count; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        CHECK(connect(fds[i], (struct sockaddr *)&at, size) == 0 || errno == EINPROGRESS);
+    }
+}
+
+TEST(who_dials_is_woken_by_the_connection)
+{
+    int fds[4];
+    dlk_polls polls = {0};
+    if (!begin())
+        return;
+    crowd(fds, 4);
+    dlk_link_start(&w.link, w.now);
+    CHECK_EQ_INT(w.link.phase, DLK_LINK_DIAL);
+    dlk_polls_begin(&polls, DLK_NEVER);
+    dlk_link_arm(&w.link, &polls);
+    CHECK_EQ_INT(polls.count, 1);
+    CHECK_EQ_INT(polls.item[0].fd, w.link.dial.fd);
+    CHECK_EQ_INT(polls.item[0].events, POLLOUT);
+    for (int i = 0; i < 4; i++)
+        close(fds[i]);
+    end();
+}
+
 TEST(who_does_not_answer_is_given_up_in_time)
 {
     if (!begin() || !is_greeted())

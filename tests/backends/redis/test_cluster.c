@@ -128,6 +128,21 @@ TEST(one_seed_is_enough_and_dead_ones_are_passed_over)
     dlock_client_free(client);
 }
 
+/* It is there without the one that accepts and says nothing, long before that one is given up. */
+TEST(who_opens_does_not_wait_for_a_node_that_is_silent)
+{
+    if (!have_cluster())
+        return;
+    char uri[128];
+    snprintf(uri, sizeof(uri), "redis+cluster://127.0.0.1:%d", cluster.node[0].port);
+    dlock_client *client = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    redis_server_freeze(&cluster.node[2]);
+    CHECK_OK(open_code(uri, NULL, &client, &err), err);
+    redis_server_thaw(&cluster.node[2]);
+    dlock_client_free(client);
+}
+
 TEST(every_kind_excludes_and_its_release_wakes_the_next)
 {
     if (!have_cluster())
