@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include "backends/redis/resp.h"
+#include "backends/redis/wire.h"
 #include "util/buf.h"
 
 /* Appends up to @p count well-formed replies, made of the bytes: kinds, sizes and texts. */

@@ -3,7 +3,7 @@
  * each request has one answer, and with a map that holds all is well again. */
 #include "peers.h"
 
-#include "backends/redis/cluster_inner.h"
+#include "backends/redis/topology/cluster_inner.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
 
 #include "backends/local/memory.h"
 #include "backends/redis/asks.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
-#include "backends/redis/resp.h"
+#include "backends/redis/wire.h"
 #include "locks/core.h"
 
 #include <inttypes.h>

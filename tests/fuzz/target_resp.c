@@ -5,7 +5,7 @@
 
 #include "backends/redis/asks.h"
 #include "backends/redis/errors.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/redis.h"
 #include "util/clock.h"

@@ -29,7 +29,7 @@
 #define SIM_H
 
 #include "backends/local/inner.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "locks/core.h"
 #include "redis_model/model.h"
 #include "util/clock.h"

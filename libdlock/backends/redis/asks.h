@@ -4,7 +4,7 @@
 #define DLK_BACKENDS_REDIS_ASKS_H
 
 #include "backends/backend.h"
-#include "backends/redis/connection.h"
+#include "backends/redis/link.h"
 #include "backends/redis/scripts.h"
 
 /* In ask->scratch of a script's request: it has been sent with its text; as a SET, which the script

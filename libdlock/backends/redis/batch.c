@@ -10,7 +10,7 @@
 #include "backends/redis/batch.h"
 
 #include "backends/redis/asks.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
 #include "backends/redis/replicas.h"

@@ -4,8 +4,8 @@
 #define DLK_BACKENDS_REDIS_BATCH_H
 
 #include "backends/backend.h"
-#include "backends/redis/connection.h"
-#include "backends/redis/resp.h"
+#include "backends/redis/link.h"
+#include "backends/redis/wire.h"
 
 #define DLK_REDIS_BATCH 100
 

@@ -1,7 +1,7 @@
 /* Channels by name, and bringing each to what is wanted of it; see the header. */
 #include "backends/redis/channel.h"
 
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "util/clock.h"
 #include "util/hash.h"
 #include "util/point.h"

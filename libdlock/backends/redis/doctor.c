@@ -6,7 +6,7 @@
 #include "backends/redis/asks.h"
 #include "backends/redis/errors.h"
 #include "backends/redis/greeting.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
 #include "backends/redis/rights.h"

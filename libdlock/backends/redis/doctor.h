@@ -3,7 +3,7 @@
 #define DLK_BACKENDS_REDIS_DOCTOR_H
 
 #include "backends/backend.h"
-#include "backends/redis/connection.h"
+#include "backends/redis/link.h"
 
 /* Appends the first command; false without memory. */
 bool dlk_redis_doctor_begin(dlk_redis *redis, dlk_ask *ask);

@@ -2,7 +2,7 @@
 #ifndef DLK_BACKENDS_REDIS_ERRORS_H
 #define DLK_BACKENDS_REDIS_ERRORS_H
 
-#include "backends/redis/resp.h"
+#include "backends/redis/wire.h"
 
 #include <dlock/dlock.h>
 

@@ -6,7 +6,7 @@
 #include "backends/redis/fair.h"
 
 #include "backends/redis/asks.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 
 #include <string.h>

@@ -2,12 +2,12 @@
  * trip; their replies are judged one by one. */
 #include "backends/redis/greeting.h"
 
-#include "backends/redis/cluster.h"
 #include "backends/redis/errors.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/redis/layout.h"
 #include "backends/redis/rights.h"
 #include "backends/redis/scripts.h"
+#include "backends/redis/topology/cluster.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/number.h"

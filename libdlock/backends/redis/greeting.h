@@ -3,7 +3,7 @@
 #ifndef DLK_BACKENDS_REDIS_GREETING_H
 #define DLK_BACKENDS_REDIS_GREETING_H
 
-#include "backends/redis/connection.h"
+#include "backends/redis/link.h"
 
 /* Operations: append the greeting of a connection for commands, for messages, or to a sentinel. */
 dlock_error *dlk_redis_greet_commands(dlk_link *link, int64_t now);

@@ -2,7 +2,7 @@
 #include "backends/redis/handover.h"
 
 #include "backends/redis/asks.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "util/number.h"
 

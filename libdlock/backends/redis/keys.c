@@ -3,8 +3,8 @@
 #include "backends/redis/keys.h"
 
 #include "backends/redis/asks.h"
-#include "backends/redis/internal.h"
-#include "backends/redis/resp.h"
+#include "backends/redis/inner.h"
+#include "backends/redis/wire.h"
 #include "util/error.h"
 #include "util/settings.h"
 

@@ -23,8 +23,8 @@
 #define DLK_BACKENDS_REDIS_LAYOUT_H
 
 #include "backends/backend.h"
-#include "backends/redis/resp.h"
 #include "backends/redis/scripts.h"
+#include "backends/redis/wire.h"
 
 /* The folders of scripts/, in their order. */
 typedef enum dlk_redis_form_id {

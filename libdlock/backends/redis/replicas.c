@@ -9,7 +9,7 @@
 
 #include "backends/redis/asks.h"
 #include "backends/redis/errors.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "util/clock.h"
 #include "util/error.h"
 

@@ -3,7 +3,7 @@
 #define DLK_BACKENDS_REDIS_REPORTS_H
 
 #include "backends/backend.h"
-#include "backends/redis/connection.h"
+#include "backends/redis/link.h"
 
 /* Each of these is given the reply to the ask's last command and answers the ask or sends the
  * next command. False when the reply makes no sense (and the ask is as before). */

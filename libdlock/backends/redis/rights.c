@@ -8,7 +8,7 @@
 #include "backends/redis/rights.h"
 
 #include "backends/redis/asks.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
 #include "util/error.h"

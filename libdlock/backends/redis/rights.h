@@ -4,7 +4,7 @@
 #define DLK_BACKENDS_REDIS_RIGHTS_H
 
 #include "backends/backend.h"
-#include "backends/redis/connection.h"
+#include "backends/redis/link.h"
 
 /* Appends the command that tries them all without changing anything (Redis 7 or newer); false
  * without memory. */

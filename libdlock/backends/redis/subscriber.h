@@ -12,7 +12,7 @@
 #define DLK_BACKENDS_REDIS_SUBSCRIBER_H
 
 #include "backends/backend.h"
-#include "backends/redis/connection.h"
+#include "backends/redis/link.h"
 
 typedef struct dlk_redis_channel dlk_redis_channel;
 struct dlk_redis_key;

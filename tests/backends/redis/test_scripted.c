@@ -1,7 +1,7 @@
 /* The redis backend against a server that misbehaves exactly as told: garbage, halves, floods,
  * silence, hanging up, errors. Nothing crashes, nothing hangs past its deadline. */
 #include "backends/redis/channel.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/sleep.h"
 #include "harness/scripted.h"
 #include "util/error.h"

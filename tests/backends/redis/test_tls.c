@@ -1,5 +1,5 @@
 /* rediss:// on a real server: what is accepted, what is refused and in which words. */
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "harness/certificates.h"
 #include "harness/redis_server.h"
 #include "util/error.h"

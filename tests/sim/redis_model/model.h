@@ -9,7 +9,7 @@
 #ifndef REDIS_MODEL_MODEL_H
 #define REDIS_MODEL_MODEL_H
 
-#include "backends/redis/resp.h"
+#include "backends/redis/wire.h"
 #include "util/buf.h"
 
 #include <stdbool.h>

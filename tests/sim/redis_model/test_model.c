@@ -5,7 +5,7 @@
 
 #include "backends/redis/asks.h"
 #include "backends/redis/batch.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/redis.h"
 #include "backends/redis/scripts.h"

@@ -1,5 +1,5 @@
 /* The cluster as one backend: its life, its link and the driver's steps; see cluster_inner.h. */
-#include "backends/redis/cluster_inner.h"
+#include "backends/redis/topology/cluster_inner.h"
 
 #include "backends/redis/redis.h"
 #include "util/clock.h"

@@ -4,11 +4,11 @@
  * them say holds. Between tries they tell of a failover by themselves (+switch-master), and are
  * asked now and then in case that was lost.
  */
-#ifndef DLK_BACKENDS_REDIS_SENTINEL_H
-#define DLK_BACKENDS_REDIS_SENTINEL_H
+#ifndef DLK_BACKENDS_REDIS_TOPOLOGY_SENTINEL_H
+#define DLK_BACKENDS_REDIS_TOPOLOGY_SENTINEL_H
 
 #include "backends/backend.h"
-#include "backends/redis/connection.h"
+#include "backends/redis/link.h"
 
 #include <time.h>
 

@@ -5,11 +5,11 @@
  * have heard yet, so no single one decides where there are others: of those that answer within a
  * moment more than half have to agree, and the server that they name has to say that it is a
  * master (greeting.c). */
-#include "backends/redis/sentinel.h"
+#include "backends/redis/topology/sentinel.h"
 
 #include "backends/redis/errors.h"
 #include "backends/redis/greeting.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/number.h"

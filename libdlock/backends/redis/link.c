@@ -1,8 +1,8 @@
 /* RESP on a link; see the header. */
-#include "backends/redis/connection.h"
+#include "backends/redis/link.h"
 
 #include "backends/redis/greeting.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "util/error.h"
 
 bool dlk_redis_connection_init(dlk_redis_connection *connection, dlk_redis *redis,

@@ -1,6 +1,6 @@
 /* Requests in a cluster: to the node that has the key, and on to where that says; see
  * cluster_inner.h. */
-#include "backends/redis/cluster_inner.h"
+#include "backends/redis/topology/cluster_inner.h"
 
 #include "backends/redis/redis.h"
 #include "util/clock.h"

@@ -1,6 +1,6 @@
 /* Lists and examinations of a cluster: each node is asked, and the answers are put together. A
  * list fails when one of them does; an examination says what it could not look at. */
-#include "backends/redis/cluster_inner.h"
+#include "backends/redis/topology/cluster_inner.h"
 
 #include "backends/redis/redis.h"
 #include "util/error.h"

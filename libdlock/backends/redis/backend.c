@@ -9,10 +9,10 @@
 #include "backends/redis/asks.h"
 #include "backends/redis/batch.h"
 #include "backends/redis/greeting.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
-#include "backends/redis/sentinel.h"
+#include "backends/redis/topology/sentinel.h"
 #include "util/clock.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /*
  * A Redis Cluster: several masters, each of which has a part of the 16384 slots. Each node is a
- * backend for one server of its own (redis.c) that is driven with the others; the cluster is its
+ * backend for one server of its own (backend.c) that is driven with the others; the cluster is its
  * host and stands between it and the engine.
  *
  * The map says which node has which slot. It comes with each greeting, and again whenever a node
@@ -14,12 +14,12 @@
  * Nodes are made only by the driver, in process, and freed only with the cluster: one that has
  * left the map rests, and is used again for another address.
  */
-#ifndef DLK_BACKENDS_REDIS_CLUSTER_INNER_H
-#define DLK_BACKENDS_REDIS_CLUSTER_INNER_H
+#ifndef DLK_BACKENDS_REDIS_TOPOLOGY_CLUSTER_INNER_H
+#define DLK_BACKENDS_REDIS_TOPOLOGY_CLUSTER_INNER_H
 
-#include "backends/redis/cluster.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
+#include "backends/redis/topology/cluster.h"
 
 #define DLK_SLOTS     16384
 #define DLK_NODES_MAX 1000

@@ -1,11 +1,11 @@
 /* What the backend for one server has to know of the cluster that it is a node of; the cluster
  * itself is dlk_cluster_backend (redis.h). */
-#ifndef DLK_BACKENDS_REDIS_CLUSTER_H
-#define DLK_BACKENDS_REDIS_CLUSTER_H
+#ifndef DLK_BACKENDS_REDIS_TOPOLOGY_CLUSTER_H
+#define DLK_BACKENDS_REDIS_TOPOLOGY_CLUSTER_H
 
 #include "backends/backend.h"
 #include "backends/redis/asks.h"
-#include "backends/redis/connection.h"
+#include "backends/redis/link.h"
 
 struct dlk_cluster_node;
 

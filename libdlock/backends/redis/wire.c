@@ -1,7 +1,7 @@
 /* RESP; see the header. hiredis' reader works with any object functions: ours put the nodes into
  * an arena, refuse long arrays before anything is allocated for them (the reader of 0.14 would
  * take up to 2^31 elements), and make no difference between hiredis' versions. */
-#include "backends/redis/resp.h"
+#include "backends/redis/wire.h"
 
 #include "util/number.h"
 

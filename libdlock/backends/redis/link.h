@@ -1,9 +1,9 @@
 /* A connection to a Redis: a link (net/link.h) on which RESP is spoken. What it is for (commands,
  * messages, a sentinel) is in its operations and in how it takes replies. */
-#ifndef DLK_BACKENDS_REDIS_CONNECTION_H
-#define DLK_BACKENDS_REDIS_CONNECTION_H
+#ifndef DLK_BACKENDS_REDIS_LINK_H
+#define DLK_BACKENDS_REDIS_LINK_H
 
-#include "backends/redis/resp.h"
+#include "backends/redis/wire.h"
 #include "net/link.h"
 
 #include <dlock/dlock.h>

@@ -1,9 +1,9 @@
 /* Replies taken apart and commands put together; names that are derived; addresses and waits. */
 #include "backends/redis/errors.h"
 #include "backends/redis/handover.h"
-#include "backends/redis/internal.h"
+#include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
-#include "backends/redis/resp.h"
+#include "backends/redis/wire.h"
 #include "harness/harness.h"
 #include "util/error.h"
 

@@ -1,8 +1,8 @@
 /* RESP, Redis' protocol: commands are written by our own few lines, replies are taken apart by
  * hiredis' reader into nodes that live in one arena until the next reply. Array lengths, the
  * number of nodes and the size of a reply are limited: a peer can't make us allocate at will. */
-#ifndef DLK_BACKENDS_REDIS_RESP_H
-#define DLK_BACKENDS_REDIS_RESP_H
+#ifndef DLK_BACKENDS_REDIS_WIRE_H
+#define DLK_BACKENDS_REDIS_WIRE_H
 
 #include "util/buf.h"
 #include "util/digits.h"

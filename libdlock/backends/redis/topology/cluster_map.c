@@ -1,6 +1,6 @@
 /* Slots, and which node has which; see cluster_inner.h. The slot of a key is the CRC16 (XMODEM) of
  * its hash tag, or of all of it: the specification of Redis Cluster. */
-#include "backends/redis/cluster_inner.h"
+#include "backends/redis/topology/cluster_inner.h"
 
 #include "backends/redis/redis.h"
 #include "util/clock.h"

@@ -1,11 +1,11 @@
 /* What the files of this backend share: the backend itself. All of it is guarded by the client's
  * mutex but what says otherwise. */
-#ifndef DLK_BACKENDS_REDIS_INTERNAL_H
-#define DLK_BACKENDS_REDIS_INTERNAL_H
+#ifndef DLK_BACKENDS_REDIS_INNER_H
+#define DLK_BACKENDS_REDIS_INNER_H
 
 #include "backends/backend.h"
 #include "backends/flight.h"
-#include "backends/redis/connection.h"
+#include "backends/redis/link.h"
 #include "backends/redis/subscriber.h"
 
 #include <poll.h>
