@@ -1,6 +1,6 @@
 /* The table behind mem: and file:, written into by somebody who shouldn't. Clients ask, bytes
  * change under them, the table is rebuilt or taken over. Nobody crashes or hangs, whatever lies
- * there; and a table that was taken over (or never written into) is sound: every rule of layout.h
+ * there; and a table that was taken over (or never written into) is sound: every rule of map.h
  * holds after each request, and nobody is granted what another was granted before its time. */
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
 /*
- * One client's end of a table: being there, sleeping and being woken. What it asks is in ask.c.
+ * One client's end of a table: being there, sleeping and being woken. What it asks is in asks.c.
  *
  * Everything is guarded by the client's mutex but `kick` and `sleep`, which touch only what is
  * atomic or frozen by `arm`. The bell is read BEFORE the turns are looked at, and `arm` goes by

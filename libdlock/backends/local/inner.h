@@ -93,7 +93,7 @@ bool dlk_local_leave(dlk_local *local, dlk_visit *visit, dlk_ask *ask);
 /* Where the ask's lock is, 0: nobody has or wants it. Within a visit. */
 uint32_t dlk_local_row(dlk_visit *visit, const dlk_key *key);
 
-/* look.c: what asks that only look (and break) answer */
+/* reports.c: what asks that only look (and break) answer */
 void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now);
 void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now);
 void dlk_local_list(dlk_local *local, dlk_ask *ask, int64_t now);

@@ -2,7 +2,7 @@
  * Who has a lock, who is next, and what an acquire, renewal or release makes of it.
  *
  * The order of stores is the whole point: read each function as if the process could die between
- * any two of them, and the next one had only the words to go by (see layout.h).
+ * any two of them, and the next one had only the words to go by (see map.h).
  */
 #include "backends/local/table.h"
 

@@ -10,12 +10,12 @@
  *     }
  *
  * A function that finds nonsense in the table sets visit.damaged and does no more. What the table
- * says may change between any two reads of it, inside the mutex as well: see layout.h.
+ * says may change between any two reads of it, inside the mutex as well: see map.h.
  */
 #ifndef DLK_BACKENDS_LOCAL_TABLE_H
 #define DLK_BACKENDS_LOCAL_TABLE_H
 
-#include "backends/local/layout.h"
+#include "backends/local/map.h"
 
 #include <dlock/dlock.h>
 

@@ -86,7 +86,7 @@ dlock_error *dlk_mc_greeted(dlk_mc *mc, const dlk_mc_reply *reply, bool *ret_ove
 /* A line of statistics; those that don't matter are passed over. */
 void dlk_mc_note_stat(dlk_mc_server *server, const dlk_mc_reply *reply);
 
-/* ---- memcached.c ---- */
+/* ---- backend.c ---- */
 /* Makes the driver arm anew. Any thread, with or without the mutex, in signal handlers. */
 void dlk_mc_wake(dlk_mc *mc);
 

@@ -142,7 +142,7 @@ static inline const char *dlk_redlock_name(const dlk_redlock *redlock)
     return redlock->base.type->schemes[0];
 }
 
-/* ---- redlock.c ---- */
+/* ---- backend.c ---- */
 /* Writes what nobody else is about to write, and reads what there is. */
 void dlk_redlock_look(dlk_redlock *redlock, int64_t now);
 /* The same, by the driver if there is one. */
@@ -161,7 +161,7 @@ dlk_nodes dlk_redlock_trying(const dlk_redlock *redlock);
 /* What the nodes have counted, added up for the client's statistics. */
 void dlk_redlock_count(dlk_redlock *redlock);
 
-/* ---- key.c ---- */
+/* ---- keys.c ---- */
 dlock_err dlk_redlock_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err);
 void dlk_redlock_key_close(dlk_backend *backend, dlk_key *key);
 void dlk_redlock_key_unref(dlk_redlock *redlock, dlk_redlock_key *key);
@@ -223,7 +223,7 @@ dlock_error *dlk_round_error(const dlk_redlock_round *round, dlk_nodes fine,
                              const char *what);
 dlock_error *dlk_redlock_down_error(const dlk_redlock *redlock);
 
-/* ---- report.c ---- */
+/* ---- reports.c ---- */
 /* Puts the nodes' reports together; false without memory. */
 bool dlk_report_inspect(dlk_redlock_round *round);
 bool dlk_report_list(dlk_redlock_round *round);

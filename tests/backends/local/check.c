@@ -1,4 +1,4 @@
-/* Every rule that a table keeps while nobody is inside; see layout.h. */
+/* Every rule that a table keeps while nobody is inside; see map.h. */
 #include "check.h"
 
 #include <stdio.h>

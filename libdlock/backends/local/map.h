@@ -21,8 +21,8 @@
  * counts are those of the process' own dlk_table; a walk along links ends after as many steps as
  * there are places. Texts are copied out before anybody looks at them.
  */
-#ifndef DLK_BACKENDS_LOCAL_LAYOUT_H
-#define DLK_BACKENDS_LOCAL_LAYOUT_H
+#ifndef DLK_BACKENDS_LOCAL_MAP_H
+#define DLK_BACKENDS_LOCAL_MAP_H
 
 #include "util/thread.h"
 
