@@ -48,12 +48,6 @@ void dlk_redis_ask_sent(dlk_redis *redis, dlk_ask *ask)
     dlk_flight_await(&redis->flight, ask);
 }
 
-size_t dlk_redis_put_owner(const dlk_redis *redis, uint64_t number, char *to)
-{
-    memcpy(to, redis->owner, redis->owner_size);
-    return (size_t)(dlk_digits_put(to + redis->owner_size, number) - to);
-}
-
 size_t dlk_redis_script_room(const dlk_redis_script *script, bool with_text)
 {
     size_t what = with_text ? script->size : sizeof(script->sha1);

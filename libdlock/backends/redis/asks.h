@@ -28,14 +28,11 @@ void dlk_redis_asks_fail(dlk_redis *redis, const dlock_error *error);
 /* Drops the connection when an answer is overdue; returns when to look again. */
 int64_t dlk_redis_asks_tick(dlk_redis *redis, int64_t now);
 
-/* "<uuid>:<number>", without an end; returns its size. */
-#define DLK_REDIS_OWNER_MAX (DLK_UUID_SIZE + DLK_DIGITS_MAX)
 /* What every renew has behind its form's own arguments; @p args point to what lies in @p room. */
 #define DLK_REDIS_BOUNDS 2
 /* What renew answers of a lease that is too long, its end in ms of the epoch, is larger. */
 #define DLK_REDIS_ENDS_MIN 1000000000
 size_t dlk_redis_put_bounds(const dlk_ask *ask, dlk_arg *args, char room[2][64]);
-size_t dlk_redis_put_owner(const dlk_redis *redis, uint64_t number, char *to);
 
 /* When to look at a held lock again, ms: when its lease ends, and before that where its release is
  * told to nobody. */

@@ -96,32 +96,6 @@ static void redis_free(dlk_backend *backend)
     free(redis);
 }
 
-static void aim_links(dlk_redis *redis)
-{
-    dlk_link_aim(&redis->commands.link, redis->host, redis->port, redis->place);
-    dlk_link_aim(&redis->subscriber.connection.link, redis->host, redis->port,
-                 redis->place);
-}
-
-bool dlk_redis_aim(dlk_redis *redis, const char *host, uint16_t port)
-{
-    char *copy = strdup(host), *place = dlk_address_place(host, port);
-    if (!copy || !place) {
-        free(copy);
-        free(place);
-        return false;
-    }
-    free(redis->host);
-    free(redis->place);
-    redis->host = copy;
-    redis->place = place;
-    redis->port = port;
-    aim_links(redis);
-    redis->commands.link.to.count = 0;
-    (void)dlk_address_numeric(copy, port, &redis->commands.link.to); /* or a name */
-    return true;
-}
-
 /* Where the URI leads to. */
 static dlock_err set_address(dlk_redis *redis, const dlk_uri *uri, dlock_error **err)
 {
@@ -131,13 +105,13 @@ static dlock_err set_address(dlk_redis *redis, const dlk_uri *uri, dlock_error *
                 err, DLOCK_EINVAL,
                 "redis+unix: the path of the socket must have 1 to 107 bytes");
         redis->place = strdup(uri->path);
-        aim_links(redis);
+        dlk_redis_aim_links(redis);
         return redis->place ? DLOCK_OK : dlk_error_nomem(err);
     }
     if (by_sentinels(uri)) {
         redis->commands.link.ops = &seeking_ops;
         dlock_err code = dlk_sentinels_make(redis, uri, err);
-        aim_links(redis);
+        dlk_redis_aim_links(redis);
         return code;
     }
     if (uri->host_count != 1)
@@ -369,11 +343,6 @@ static void redis_process(dlk_backend *backend, int64_t now)
     dlk_redis_subscriber_process(redis, now);
     if (redis->sentinels)
         dlk_sentinels_process(redis, now);
-}
-
-void dlk_redis_wake(dlk_redis *redis)
-{
-    dlk_kick(redis->base.host->kicks);
 }
 
 static void redis_flush(dlk_backend *backend)

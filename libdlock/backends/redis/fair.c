@@ -5,7 +5,6 @@
  * a key, as everywhere. */
 #include "backends/redis/fair.h"
 
-#include "backends/redis/asks.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 

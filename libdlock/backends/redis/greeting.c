@@ -195,21 +195,6 @@ static dlock_error *say_commands(dlk_redis_connection *connection)
     return dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
 }
 
-dlock_error *dlk_redis_greet_commands(dlk_link *link, int64_t now)
-{
-    return dlk_redis_connection_greet(link, now, say_commands);
-}
-
-dlock_error *dlk_redis_greet_messages(dlk_link *link, int64_t now)
-{
-    return dlk_redis_connection_greet(link, now, say_messages);
-}
-
-dlock_error *dlk_redis_greet_sentinel(dlk_link *link, int64_t now)
-{
-    return dlk_redis_connection_greet(link, now, say_sentinel);
-}
-
 /* ---- The replies ---- */
 
 bool dlk_redis_missing_rights(const dlk_resp *reply, char *text, size_t size,
@@ -364,8 +349,8 @@ static dlock_error *judge_refusal(unsigned char step, const dlk_resp *reply)
     return NULL;
 }
 
-dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp *reply,
-                               int64_t now)
+static dlock_error *judge(dlk_redis_connection *connection, const dlk_resp *reply,
+                          int64_t now)
 {
     unsigned char step = connection->steps[connection->link.step++];
     if (step == STEP_SHARDS)
@@ -397,4 +382,21 @@ dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp 
                               "redis: %s answers the greeting with nonsense",
                               connection->redis->place);
     return NULL;
+}
+
+/* ---- Operations ---- */
+
+dlock_error *dlk_redis_greet_commands(dlk_link *link, int64_t now)
+{
+    return dlk_redis_connection_greet(link, now, say_commands, judge);
+}
+
+dlock_error *dlk_redis_greet_messages(dlk_link *link, int64_t now)
+{
+    return dlk_redis_connection_greet(link, now, say_messages, judge);
+}
+
+dlock_error *dlk_redis_greet_sentinel(dlk_link *link, int64_t now)
+{
+    return dlk_redis_connection_greet(link, now, say_sentinel, judge);
 }

@@ -10,10 +10,6 @@ dlock_error *dlk_redis_greet_commands(dlk_link *link, int64_t now);
 dlock_error *dlk_redis_greet_messages(dlk_link *link, int64_t now);
 dlock_error *dlk_redis_greet_sentinel(dlk_link *link, int64_t now);
 
-/* Judges the reply to the present step and goes on to the next one. */
-dlock_error *dlk_redis_greeted(dlk_redis_connection *connection, const dlk_resp *reply,
-                               int64_t now);
-
 /* The rights that a probe's answer complains of: "+hset +time"; "" when none is missing. @p
  * ret_but_fair: fair locks can do without them. False when the answer makes no sense. */
 bool dlk_redis_missing_rights(const dlk_resp *reply, char *text, size_t size,

@@ -1,7 +1,6 @@
 /* Hand-over decided by the server, the client's side; see the header. */
 #include "backends/redis/handover.h"
 
-#include "backends/redis/asks.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "util/number.h"

@@ -66,10 +66,10 @@ struct dlk_redis {
 };
 
 /* Makes the driver arm anew. Any thread, with or without the mutex, in signal handlers. */
-void dlk_redis_wake(dlk_redis *redis);
-/* From the next try on commands go to this server, and the connection for messages is said to. False
- * without memory. */
-bool dlk_redis_aim(dlk_redis *redis, const char *host, uint16_t port);
+static inline void dlk_redis_wake(const dlk_redis *redis)
+{
+    dlk_kick(redis->base.host->kicks);
+}
 
 /* ---- For a cluster, whose nodes are each one of these ---- */
 

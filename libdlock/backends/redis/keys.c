@@ -2,7 +2,6 @@
  * byte: its test for a hash tag is only "contains {". */
 #include "backends/redis/keys.h"
 
-#include "backends/redis/asks.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/wire.h"
 #include "util/error.h"
@@ -182,6 +181,14 @@ char *dlk_redis_put_channel(char *to, const dlk_redis *redis, const dlk_redis_ke
     to = dlk_resp_bulk_begin(to, 1 + size);
     *to++ = (char)redis->publish;
     return dlk_resp_bulk_end(put(to, name, size));
+}
+
+/* ---- the owner ---- */
+
+size_t dlk_redis_put_owner(const dlk_redis *redis, uint64_t number, char *to)
+{
+    memcpy(to, redis->owner, redis->owner_size);
+    return (size_t)(dlk_digits_put(to + redis->owner_size, number) - to);
 }
 
 /* ---- opening ---- */

@@ -56,6 +56,10 @@ size_t dlk_redis_channel_room(const dlk_key *key);
 char *dlk_redis_put_channel(char *to, const struct dlk_redis *redis,
                             const dlk_redis_key *key);
 
+/* "<uuid>:<number>", without an end; returns its size. */
+#define DLK_REDIS_OWNER_MAX (DLK_UUID_SIZE + DLK_DIGITS_MAX)
+size_t dlk_redis_put_owner(const struct dlk_redis *redis, uint64_t number, char *to);
+
 dlock_err dlk_redis_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err);
 void dlk_redis_key_close(dlk_backend *backend, dlk_key *key);
 

@@ -1,9 +1,11 @@
 /* RESP on a link; see the header. */
 #include "backends/redis/link.h"
 
-#include "backends/redis/greeting.h"
 #include "backends/redis/inner.h"
 #include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 bool dlk_redis_connection_init(dlk_redis_connection *connection, dlk_redis *redis,
                                const dlk_link_ops *ops, dlk_redis_take *take)
@@ -21,16 +23,43 @@ void dlk_redis_connection_free(dlk_redis_connection *connection)
     dlk_link_free(&connection->link);
 }
 
+void dlk_redis_aim_links(dlk_redis *redis)
+{
+    dlk_link_aim(&redis->commands.link, redis->host, redis->port, redis->place);
+    dlk_link_aim(&redis->subscriber.connection.link, redis->host, redis->port,
+                 redis->place);
+}
+
+bool dlk_redis_aim(dlk_redis *redis, const char *host, uint16_t port)
+{
+    char *copy = strdup(host), *place = dlk_address_place(host, port);
+    if (!copy || !place) {
+        free(copy);
+        free(place);
+        return false;
+    }
+    free(redis->host);
+    free(redis->place);
+    redis->host = copy;
+    redis->place = place;
+    redis->port = port;
+    dlk_redis_aim_links(redis);
+    redis->commands.link.to.count = 0;
+    (void)dlk_address_numeric(copy, port, &redis->commands.link.to); /* or a name */
+    return true;
+}
+
 void dlk_redis_warn(dlk_link *link, const char *text)
 {
     dlk_host *host = dlk_redis_connection_of(link)->redis->base.host;
     host->log(host, DLOCK_LOG_WARN, "%s", text);
 }
 
-dlock_error *dlk_redis_connection_greet(dlk_link *link, int64_t now,
-                                        dlock_error *(*say)(dlk_redis_connection *))
+dlock_error *dlk_redis_connection_greet(dlk_link *link, int64_t now, dlk_redis_say *say,
+                                        dlk_redis_take *judge)
 {
     dlk_redis_connection *connection = dlk_redis_connection_of(link);
+    connection->judge = judge;
     connection->step_count = 0;
     if (!dlk_resp_reset(connection->reader))
         return dlk_error_make(DLOCK_ENOMEM, "redis: out of memory");
@@ -44,7 +73,7 @@ dlock_error *dlk_redis_connection_greet(dlk_link *link, int64_t now,
 static dlock_error *take_greeting(dlk_redis_connection *connection, const dlk_resp *reply,
                                   int64_t now)
 {
-    dlock_error *error = dlk_redis_greeted(connection, reply, now);
+    dlock_error *error = connection->judge(connection, reply, now);
     if (error || connection->link.step < connection->step_count)
         return error;
     dlk_link_greeted(&connection->link, now);

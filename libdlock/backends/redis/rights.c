@@ -7,7 +7,6 @@
  */
 #include "backends/redis/rights.h"
 
-#include "backends/redis/asks.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"

@@ -8,7 +8,6 @@
  * runs when nobody is walking over them. */
 #include "backends/redis/subscriber.h"
 
-#include "backends/redis/asks.h"
 #include "backends/redis/channel.h"
 #include "backends/redis/errors.h"
 #include "backends/redis/greeting.h"
