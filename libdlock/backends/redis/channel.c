@@ -2,6 +2,7 @@
 #include "backends/redis/channel.h"
 
 #include "backends/redis/inner.h"
+#include "backends/redis/keys.h"
 #include "util/clock.h"
 #include "util/hash.h"
 #include "util/point.h"
@@ -98,6 +99,13 @@ dlk_redis_channel *dlk_redis_channel_get(dlk_redis *redis, const char *name, siz
     if (twin)
         twin->first = channel;
     return channel;
+}
+
+bool dlk_redis_channel_tells(const dlk_redis *redis, const dlk_redis_key *key)
+{
+    char name[DLK_REDIS_CHANNEL_MAX];
+    size_t size = dlk_redis_channel_name(key, name);
+    return dlk_redis_channel_is_on(dlk_redis_channel_find_lock(redis, name, size));
 }
 
 void dlk_redis_channel_leave_idle(dlk_redis_subscriber *subscriber,

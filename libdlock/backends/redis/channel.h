@@ -50,6 +50,14 @@ dlk_redis_channel *dlk_redis_channel_get(dlk_redis *redis, const char *name, siz
 void dlk_redis_channel_discard(dlk_redis_subscriber *subscriber,
                                dlk_redis_channel *channel);
 
+/* Does the server send us what is said there? */
+static inline bool dlk_redis_channel_is_on(const dlk_redis_channel *channel)
+{
+    return channel && (channel->state == DLK_CHANNEL_ON || channel->checking);
+}
+/* … on the key's channel, be it watched or not any more? */
+bool dlk_redis_channel_tells(const dlk_redis *redis, const struct dlk_redis_key *key);
+
 bool dlk_redis_subscriber_is_ready(const dlk_redis_subscriber *subscriber);
 /* Sends what brings a channel nearer to what is wanted of it, or frees it. */
 void dlk_redis_channel_settle(dlk_redis *redis, dlk_redis_channel *channel, int64_t now);

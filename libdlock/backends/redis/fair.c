@@ -5,6 +5,7 @@
  * a key, as everywhere. */
 #include "backends/redis/fair.h"
 
+#include "backends/redis/channel.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 
@@ -18,7 +19,7 @@ void dlk_redis_fair_more(const dlk_redis *redis, const dlk_ask *ask, dlk_arg *ar
 {
     int64_t put_off = dlk_settings_int(redis->settings, DLK_KEY_REDIS_FAIR_WAIT_MS);
     /* A place is kept from lapsing by asking, in the last three quarters of its time. */
-    bool hears = dlk_redis_subscriber_hears(ask->key->data);
+    bool hears = dlk_redis_channel_is_on(((const dlk_redis_key *)ask->key->data)->at);
     args[0] = dlk_arg_number(put_off, room[0]);
     args[1] = dlk_arg_number(hears ? put_off / 3 : DEAF_MS, room[1]);
     args[2] = dlk_arg_number(ask->once, room[2]);

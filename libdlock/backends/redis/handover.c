@@ -1,6 +1,7 @@
 /* Hand-over decided by the server, the client's side; see the header. */
 #include "backends/redis/handover.h"
 
+#include "backends/redis/channel.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "util/number.h"
@@ -37,10 +38,10 @@ void dlk_redis_handover_more(const dlk_redis *redis, const dlk_ask *ask, dlk_arg
 {
     const dlk_redis_turns *turns = turns_of(ask);
     bool due = is_due(redis, turns);
-    bool lines_up = !ask->once && dlk_redis_subscriber_hears_itself(&redis->subscriber);
+    bool lines_up = !ask->once && dlk_redis_channel_is_on(redis->subscriber.own);
     bool flag = ask->verb == DLK_ACQUIRE
                     ? turns->had_by_others
-                    : due && dlk_redis_subscriber_listens(redis, ask->key->data);
+                    : due && dlk_redis_channel_tells(redis, ask->key->data);
     const uint64_t terms[] = {
         lines_up ? (uint64_t)life_of_line(redis, ask->ttl_ms) : 0,
         (uint64_t)claim_ms(redis),

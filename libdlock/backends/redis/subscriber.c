@@ -95,8 +95,7 @@ static void watch_on(dlk_redis *redis, dlk_redis_key *key, int64_t now)
     dlk_redis_channel_settle_both(redis, channel, now);
     /* When the subscription stands already, nothing will come to say so. Where the lock may have
      * been released since the engine asked, it has to ask again; told by the next process. */
-    if ((channel->state == DLK_CHANNEL_ON || channel->checking) &&
-        was_told_meanwhile(key, channel)) {
+    if (dlk_redis_channel_is_on(channel) && was_told_meanwhile(key, channel)) {
         dlk_list_append(&subscriber->to_tell, &key->to_tell);
         dlk_redis_wake(redis);
     }
@@ -171,11 +170,6 @@ void dlk_redis_subscriber_settle(dlk_redis *redis, int64_t now)
         dlk_redis_channel_settle(redis, DLK_LIST_ITEM(it, dlk_redis_channel, all), now);
 }
 
-bool dlk_redis_subscriber_hears(const dlk_redis_key *key)
-{
-    return key->at && (key->at->state == DLK_CHANNEL_ON || key->at->checking);
-}
-
 void dlk_redis_listen(dlk_backend *backend, int64_t now)
 {
     dlk_redis *redis = (dlk_redis *)backend;
@@ -183,20 +177,6 @@ void dlk_redis_listen(dlk_backend *backend, int64_t now)
         return;
     redis->subscriber.listening = true;
     listen_to_own(redis, now);
-}
-
-bool dlk_redis_subscriber_listens(const dlk_redis *redis, const dlk_redis_key *key)
-{
-    char name[DLK_REDIS_CHANNEL_MAX];
-    const dlk_redis_channel *channel =
-        dlk_redis_channel_find_lock(redis, name, dlk_redis_channel_name(key, name));
-    return channel && (channel->state == DLK_CHANNEL_ON || channel->checking);
-}
-
-bool dlk_redis_subscriber_hears_itself(const dlk_redis_subscriber *subscriber)
-{
-    const dlk_redis_channel *own = subscriber->own;
-    return own && (own->state == DLK_CHANNEL_ON || own->checking);
 }
 
 void dlk_redis_subscriber_follow(dlk_redis *redis, int64_t now)

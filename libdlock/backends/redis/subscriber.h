@@ -41,13 +41,8 @@ bool dlk_redis_subscriber_init(dlk_redis *redis); /* false without memory */
 void dlk_redis_subscriber_free(dlk_redis *redis);
 
 void dlk_redis_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now);
-/* Is the client heard on its own channel? */
-bool dlk_redis_subscriber_hears_itself(const dlk_redis_subscriber *subscriber);
 /* The client listens on its own channel from now on, also while nobody waits. */
 void dlk_redis_listen(dlk_backend *backend, int64_t now);
-/* Does the server send us what is said on the key's channel, be it watched or not any more? */
-bool dlk_redis_subscriber_listens(const dlk_redis *redis,
-                                  const struct dlk_redis_key *key);
 /* The node of a cluster where the key is watched; NULL: nowhere. */
 dlk_redis *dlk_redis_watched_at(const struct dlk_redis_key *key);
 /* A watched key that belongs elsewhere, or NULL. */
@@ -56,8 +51,6 @@ struct dlk_redis_key *dlk_redis_subscriber_astray(
     bool (*belongs)(const dlk_redis *, const struct dlk_redis_key *));
 /* Asks again for what the server has refused, or taken away. */
 void dlk_redis_subscriber_settle(dlk_redis *redis, int64_t now);
-/* Would a watched key hear of a release? */
-bool dlk_redis_subscriber_hears(const struct dlk_redis_key *key);
 /* The commands are connected, to the address that `commands.link.dial` has. */
 void dlk_redis_subscriber_follow(dlk_redis *redis, int64_t now);
 void dlk_redis_subscriber_stop(dlk_redis *redis);
