@@ -12,6 +12,7 @@
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
+#include "backends/redis/subscriber.h"
 #include "backends/redis/topology/sentinel.h"
 #include "util/clock.h"
 

@@ -9,7 +9,7 @@
  * are renewed one by one. */
 #include "backends/redis/batch.h"
 
-#include "backends/redis/asks.h"
+#include "backends/redis/answers.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
@@ -35,11 +35,6 @@ bool dlk_redis_batch_begins(const dlk_ask *ask)
 
 /* ---- Sending ---- */
 
-static const dlk_redis_form *form_of(const dlk_ask *ask)
-{
-    return ((const dlk_redis_key *)ask->key->data)->forms[ask->shared];
-}
-
 /* Always 0 but in a cluster. */
 static uint16_t slot_of(const dlk_ask *ask)
 {
@@ -59,12 +54,12 @@ static bool is_behind(const dlk_list *list, const dlk_ask *ask)
 static size_t collect(dlk_list *from, dlk_list *ret)
 {
     dlk_ask *first = DLK_LIST_ITEM(dlk_list_first(from), dlk_ask, link);
-    const dlk_redis_form *form = form_of(first);
+    const dlk_redis_form *form = dlk_redis_form_asked(first);
     bool alone = form->slots || dlk_redis_replicas_wanted(first);
     size_t count = 0, most = alone ? 1 : DLK_REDIS_BATCH;
     DLK_LIST_FOR (it, from) {
         const dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
-        if (form_of(ask) != form || slot_of(ask) != slot_of(first) ||
+        if (dlk_redis_form_asked(ask) != form || slot_of(ask) != slot_of(first) ||
             (form->shared && is_behind(from, ask)))
             continue;
         dlk_list_remove(it);
@@ -88,12 +83,12 @@ static size_t argument_count(const dlk_redis_form *form)
 
 static void fill(part *ret, const dlk_redis *redis, const dlk_ask *ask)
 {
-    const dlk_redis_form *form = form_of(ask);
+    const dlk_redis_form *form = dlk_redis_form_asked(ask);
     ret->args[0] =
         (dlk_arg){ret->owner, dlk_redis_put_owner(redis, ask->number, ret->owner)};
     ret->args[1] = dlk_arg_number(ask->ttl_ms, ret->ttl);
-    if (form->more_count && !form->renews_alone)
-        form->more(redis, ask, &ret->args[2], ret->room);
+    if (!form->renews_alone)
+        dlk_redis_put_more(redis, ask, form, &ret->args[2], ret->room);
     size_t behind = argument_count(form) - DLK_REDIS_BOUNDS;
     (void)dlk_redis_put_bounds(ask, &ret->args[behind], ret->bounds);
 }
@@ -101,7 +96,7 @@ static void fill(part *ret, const dlk_redis *redis, const dlk_ask *ask)
 /* Room enough for its keys and arguments. */
 static size_t room_of(const part *of, const dlk_ask *ask)
 {
-    const dlk_redis_form *form = form_of(ask);
+    const dlk_redis_form *form = dlk_redis_form_asked(ask);
     size_t size = dlk_redis_keys_room(ask->key, form, DLK_SCRIPT_RENEW) +
                   dlk_redis_channel_room(ask->key);
     for (size_t i = 0; i < argument_count(form); i++)
@@ -115,7 +110,7 @@ static char *put_arguments(char *to, const dlk_redis *redis, const part *of,
     /* Only the turn to the read side is told of. */
     to = ask->shared ? dlk_redis_put_channel(to, redis, ask->key->data)
                      : dlk_resp_bulk(to, "", 0);
-    for (size_t i = 0; i < argument_count(form_of(ask)); i++)
+    for (size_t i = 0; i < argument_count(dlk_redis_form_asked(ask)); i++)
         to = dlk_resp_bulk(to, of->args[i].data, of->args[i].size);
     return to;
 }
@@ -128,7 +123,7 @@ static const dlk_ask *ask_of(const dlk_list *link)
 /* The command for these asks; false without memory. */
 static bool put_many(dlk_redis *redis, const dlk_list *asks, size_t count, bool with_text)
 {
-    const dlk_redis_form *form = form_of(ask_of(asks->next));
+    const dlk_redis_form *form = dlk_redis_form_asked(ask_of(asks->next));
     const dlk_redis_script *script = dlk_redis_batch_script(form);
     size_t keys = form->keys[DLK_SCRIPT_RENEW], args = 1 + argument_count(form);
     size_t size = dlk_redis_script_room(script, with_text) + 2 * DLK_RESP_OVERHEAD;
@@ -237,8 +232,8 @@ bool dlk_redis_batch_reply(dlk_redis *redis, dlk_ask *first, const dlk_resp *rep
         const dlk_resp *own = array ? &reply->items[i] : reply;
         ask->scratch = DLK_REDIS_WITH_TEXT; /* not to be sent again */
         if (own->type == DLK_RESP_ERROR)
-            dlk_redis_ask_take_error(redis, ask, own);
-        else if (!dlk_redis_ask_take_flag(redis, ask, own))
+            dlk_redis_take_error(redis, ask, own);
+        else if (!dlk_redis_take_flag(redis, ask, own))
             return false;
     }
     return true;

@@ -1,8 +1,6 @@
 /* Channels by name, and bringing each to what is wanted of it; see the header. */
 #include "backends/redis/channel.h"
 
-#include "backends/redis/inner.h"
-#include "backends/redis/keys.h"
 #include "util/clock.h"
 #include "util/hash.h"
 #include "util/point.h"

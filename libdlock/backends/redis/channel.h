@@ -6,7 +6,8 @@
 #ifndef DLK_BACKENDS_REDIS_CHANNEL_H
 #define DLK_BACKENDS_REDIS_CHANNEL_H
 
-#include "backends/redis/subscriber.h"
+#include "backends/redis/inner.h"
+#include "backends/redis/keys.h"
 #include "util/clock.h"
 
 #define DLK_CHANNEL_IDLE_MAX 256
@@ -56,7 +57,7 @@ static inline bool dlk_redis_channel_is_on(const dlk_redis_channel *channel)
     return channel && (channel->state == DLK_CHANNEL_ON || channel->checking);
 }
 /* … on the key's channel, be it watched or not any more? */
-bool dlk_redis_channel_tells(const dlk_redis *redis, const struct dlk_redis_key *key);
+bool dlk_redis_channel_tells(const dlk_redis *redis, const dlk_redis_key *key);
 
 bool dlk_redis_subscriber_is_ready(const dlk_redis_subscriber *subscriber);
 /* Sends what brings a channel nearer to what is wanted of it, or frees it. */

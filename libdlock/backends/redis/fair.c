@@ -7,7 +7,7 @@
 
 #include "backends/redis/channel.h"
 #include "backends/redis/inner.h"
-#include "backends/redis/keys.h"
+#include "backends/redis/subscriber.h"
 
 #include <string.h>
 

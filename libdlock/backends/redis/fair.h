@@ -2,7 +2,7 @@
 #ifndef DLK_BACKENDS_REDIS_FAIR_H
 #define DLK_BACKENDS_REDIS_FAIR_H
 
-#include "backends/redis/layout.h"
+#include "backends/redis/keys.h"
 
 dlk_redis_more dlk_redis_fair_more;
 

@@ -10,28 +10,13 @@
 #ifndef DLK_BACKENDS_REDIS_HANDOVER_H
 #define DLK_BACKENDS_REDIS_HANDOVER_H
 
-#include "backends/redis/layout.h"
-
-#define DLK_REDIS_CLIENT_CHANNEL "dlock_client:" /* then the client's uuid */
+#include "backends/redis/keys.h"
 
 /* The owners of one client have the lock so many times in a row while others are in the line. */
 #define DLK_REDIS_RUN 4
 
 /* An answer that says how long to hold back for others is never longer, in ms. */
 #define DLK_REDIS_MOMENT_MAX 60000
-
-/* What a client knows of a lock that is handed on; lies in the key. */
-typedef struct dlk_redis_turns {
-    uint64_t contender; /* the number that was asked for last, which a message may name */
-    uint64_t appointed; /* the number that a message has named … */
-    int64_t appointed_turn; /* … and which hand-over that was */
-    /* While one of ours has it: how often it was handed on since it was put up for all, and how
-     * many of ours have had it in a row. */
-    int64_t turn;
-    int32_t run;
-    /* An open turn holds us back; and since then the lock was released by somebody else. */
-    bool held_back, had_by_others;
-} dlk_redis_turns;
 
 dlk_redis_more dlk_redis_handover_more;
 

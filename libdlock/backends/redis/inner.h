@@ -6,7 +6,6 @@
 #include "backends/backend.h"
 #include "backends/flight.h"
 #include "backends/redis/link.h"
-#include "backends/redis/subscriber.h"
 
 #include <poll.h>
 #include <stdatomic.h>
@@ -18,6 +17,29 @@ typedef enum dlk_redis_publish {
     DLK_PUBLISH_SHARD,
     DLK_PUBLISH_BOTH,
 } dlk_redis_publish;
+
+typedef struct dlk_redis_channel dlk_redis_channel;
+
+/* The connection on which a client hears that locks were released: subscriber.h. */
+typedef struct dlk_redis_subscriber {
+    dlk_redis_connection connection;
+    dlk_redis_channel **buckets; /* channels by name */
+    size_t bucket_count, channel_count;
+    dlk_list all;  /* every channel */
+    dlk_list idle; /* those that nobody watches, the longest so first */
+    size_t idle_count;
+    /* those with an unanswered command, in the order of the answers */
+    dlk_list outstanding;
+    dlk_list to_tell; /* dlk_redis_key.to_tell: watched, and the host has to hear of it */
+    dlk_redis_channel *own; /* the client's, kept once it was needed; or NULL */
+    bool listening;         /* … and somebody may be told there who waits for nothing */
+    uint64_t messages;      /* how many came, and subscriptions that were confirmed */
+    /* How long somebody has been listening for the first answer: a client where nobody waits
+     * reads nothing, so the mere passing of time says nothing about the server. */
+    int64_t listened_ns, listening_since;
+    int64_t heard_at; /* the last sign of life */
+    bool warned, warned_own;
+} dlk_redis_subscriber;
 
 struct dlk_redis {
     dlk_backend base; /* first: a dlk_backend * is a dlk_redis * */

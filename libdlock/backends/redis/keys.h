@@ -4,8 +4,20 @@
 #define DLK_BACKENDS_REDIS_KEYS_H
 
 #include "backends/backend.h"
-#include "backends/redis/handover.h"
 #include "backends/redis/layout.h"
+
+/* What a client knows of a lock that is handed on: handover.h. */
+typedef struct dlk_redis_turns {
+    uint64_t contender; /* the number that was asked for last, which a message may name */
+    uint64_t appointed; /* the number that a message has named … */
+    int64_t appointed_turn; /* … and which hand-over that was */
+    /* While one of ours has it: how often it was handed on since it was put up for all, and how
+     * many of ours have had it in a row. */
+    int64_t turn;
+    int32_t run;
+    /* An open turn holds us back; and since then the lock was released by somebody else. */
+    bool held_back, had_by_others;
+} dlk_redis_turns;
 
 typedef struct dlk_redis_key {
     dlk_key *key;
@@ -55,6 +67,9 @@ size_t dlk_redis_channel_name(const dlk_redis_key *key, char to[DLK_REDIS_CHANNE
 size_t dlk_redis_channel_room(const dlk_key *key);
 char *dlk_redis_put_channel(char *to, const struct dlk_redis *redis,
                             const dlk_redis_key *key);
+
+/* The channel of a client's own: this, then its uuid. */
+#define DLK_REDIS_CLIENT_CHANNEL "dlock_client:"
 
 /* "<uuid>:<number>", without an end; returns its size. */
 #define DLK_REDIS_OWNER_MAX (DLK_UUID_SIZE + DLK_DIGITS_MAX)

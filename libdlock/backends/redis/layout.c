@@ -1,8 +1,6 @@
 /* The layouts and forms that there are; see the header. */
 #include "backends/redis/layout.h"
 
-#include "backends/redis/fair.h"
-#include "backends/redis/handover.h"
 #include "util/error.h"
 #include "util/kind.h"
 
@@ -15,33 +13,6 @@
     {                                                                                    \
         2, 1, 1, 1, 1, 2                                                                 \
     }
-
-/* How many are taken, and how many there are to be. */
-static void more_of_permits(const struct dlk_redis *redis, const dlk_ask *ask,
-                            dlk_arg *args, char room[DLK_REDIS_MORE][64])
-{
-    (void)redis;
-    args[0] = dlk_arg_number(ask->take, room[0]);
-    args[1] = dlk_arg_number(dlk_settings_int(ask->key->settings, DLK_KEY_LOCK_PERMITS),
-                             room[1]);
-}
-
-/* The lease once more: that of the reader's own key. */
-static void more_of_readers(const struct dlk_redis *redis, const dlk_ask *ask,
-                            dlk_arg *args, char room[DLK_REDIS_MORE][64])
-{
-    (void)redis;
-    args[0] = dlk_arg_number(ask->ttl_ms > 0 ? ask->ttl_ms : 1, room[0]);
-}
-
-/* What the elected one publishes. */
-static void more_of_election(const struct dlk_redis *redis, const dlk_ask *ask,
-                             dlk_arg *args, char room[DLK_REDIS_MORE][64])
-{
-    (void)redis;
-    (void)room;
-    args[0] = dlk_arg_text(dlk_ask_data(ask));
-}
 
 static const dlk_redis_form redisson[] = {
     {
@@ -56,7 +27,6 @@ static const dlk_redis_form redisson[] = {
         .keys = {4, 4, 1, 1, 1, 2},
         .renews_alone = true,
         .more_count = 2,
-        .more = dlk_redis_handover_more,
     },
     {
         .id = DLK_FORM_MUTEX,
@@ -76,7 +46,6 @@ static const dlk_redis_form redisson[] = {
         .derived = {PERMITS},
         .keys = {2, 2, 2, 2, 2, 2},
         .more_count = 2,
-        .more = more_of_permits,
     },
     {
         .id = DLK_FORM_SEMAPHORE,
@@ -88,7 +57,6 @@ static const dlk_redis_form redisson[] = {
         .keys = {3, 2, 2, 2, 2, 1},
         .renews_alone = true,
         .more_count = 2,
-        .more = more_of_permits,
     },
     {
         .id = DLK_FORM_FAIR,
@@ -104,7 +72,6 @@ static const dlk_redis_form redisson[] = {
         .keys = {5, 5, 1, 1, 5, 3},
         .renews_alone = true,
         .more_count = 3,
-        .more = dlk_redis_fair_more,
     },
     {
         .id = DLK_FORM_READ,
@@ -116,7 +83,6 @@ static const dlk_redis_form redisson[] = {
         .derived = {TOKEN},
         .keys = {2, 1, 2, 1, 1, 2},
         .more_count = 1,
-        .more = more_of_readers,
     },
     {
         .id = DLK_FORM_ELECTION,
@@ -127,7 +93,6 @@ static const dlk_redis_form redisson[] = {
         .derived = {TOKEN, "dlock_data"},
         .keys = {3, 3, 3, 1, 3, 3},
         .more_count = 1,
-        .more = more_of_election,
     },
     {
         .id = DLK_FORM_WRITE,
@@ -152,16 +117,6 @@ static const dlk_redis_form string[] = {
     },
 };
 
-/* In what the time stamps are written. */
-static void more_of_timestamp(const struct dlk_redis *redis, const dlk_ask *ask,
-                              dlk_arg *args, char room[DLK_REDIS_MORE][64])
-{
-    (void)redis;
-    (void)room;
-    args[0] = dlk_arg_text(
-        dlk_settings_word(ask->key->settings, DLK_KEY_REDIS_TIMESTAMP_FORMAT));
-}
-
 static const dlk_redis_form timestamp[] = {
     {
         .id = DLK_FORM_TIMESTAMP,
@@ -173,7 +128,6 @@ static const dlk_redis_form timestamp[] = {
         .derived = {TOKEN, "dlock_owner"},
         .keys = {3, 3, 3, 3, 3, 3},
         .more_count = 1,
-        .more = more_of_timestamp,
     },
 };
 
@@ -200,14 +154,6 @@ static const dlk_redis_layout layouts[] = {
     [DLK_LAYOUT_RUEIDIS] = {"rueidis", NULL, true, 0, rueidis, COUNT(rueidis), false},
 };
 
-/* The token to be written back, or 0. */
-static void more_of_redlock(const struct dlk_redis *redis, const dlk_ask *ask,
-                            dlk_arg *args, char room[DLK_REDIS_MORE][64])
-{
-    (void)redis;
-    args[0] = dlk_arg_number(ask->token, room[0]);
-}
-
 /* A Redlock's lock on one of its nodes lies there as a string's does. */
 static const dlk_redis_form plain_node = {
     .id = DLK_FORM_REDLOCK,
@@ -226,7 +172,6 @@ static const dlk_redis_form fenced_node = {
     .derived = {TOKEN},
     .renews_alone = true,
     .more_count = 1,
-    .more = more_of_redlock,
 };
 static const dlk_redis_layout node_layouts[] = {
     {"string", "string", true, DLK_SCRIPT_LIST_STRING, &plain_node, 1, true},

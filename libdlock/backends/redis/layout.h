@@ -51,8 +51,8 @@ typedef enum dlk_redis_form_id {
 
 struct dlk_redis;
 
-/* The arguments that a form adds; always form->more_count. What @p args point to may lie in
- * @p room. */
+/* The arguments that a form adds to its scripts' (requests.c): always form->more_count. What @p args
+ * point to may lie in @p room. */
 typedef void dlk_redis_more(const struct dlk_redis *redis, const dlk_ask *ask,
                             dlk_arg *args, char room[DLK_REDIS_MORE][64]);
 
@@ -77,7 +77,6 @@ typedef struct dlk_redis_form {
     bool sets; /* a plain SET NX PX says of a free lock all that its acquire does */
     bool renews_alone; /* its renew looks at none of the arguments that it adds */
     size_t more_count;
-    dlk_redis_more *more;
 } dlk_redis_form;
 
 typedef struct dlk_redis_layout {

@@ -4,8 +4,7 @@
 #define DLK_BACKENDS_REDIS_TOPOLOGY_CLUSTER_H
 
 #include "backends/backend.h"
-#include "backends/redis/asks.h"
-#include "backends/redis/link.h"
+#include "backends/redis/requests.h"
 
 struct dlk_cluster_node;
 

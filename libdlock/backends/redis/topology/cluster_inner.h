@@ -17,8 +17,8 @@
 #ifndef DLK_BACKENDS_REDIS_TOPOLOGY_CLUSTER_INNER_H
 #define DLK_BACKENDS_REDIS_TOPOLOGY_CLUSTER_INNER_H
 
-#include "backends/redis/inner.h"
-#include "backends/redis/keys.h"
+#include "backends/redis/asks.h"
+#include "backends/redis/subscriber.h"
 #include "backends/redis/topology/cluster.h"
 
 #define DLK_SLOTS     16384
