@@ -12,7 +12,6 @@
 #include "backends/redis/replicas.h"
 #include "backends/redis/reports.h"
 #include "backends/redis/rights.h"
-#include "backends/redis/topology/cluster.h"
 #include "util/error.h"
 #include "util/number.h"
 
@@ -123,7 +122,7 @@ static bool is_script(const dlk_ask *ask)
 /* An error reply: nothing was done. */
 void dlk_redis_take_error(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
-    if (redis->place_in_cluster && dlk_cluster_redirects(redis, ask, reply))
+    if (redis->cluster && redis->cluster->redirects(redis, ask, reply))
         return;
     if (is_script(ask) && dlk_resp_begins(reply, "NOSCRIPT") &&
         ask->scratch != DLK_REDIS_WITH_TEXT) {

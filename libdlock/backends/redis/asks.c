@@ -8,7 +8,6 @@
 #include "backends/redis/handover.h"
 #include "backends/redis/replicas.h"
 #include "backends/redis/reports.h"
-#include "backends/redis/topology/cluster.h"
 #include "util/clock.h"
 #include "util/error.h"
 
@@ -138,8 +137,10 @@ static bool take_reply(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply, in
         return dlk_redis_inspected(redis, ask, reply);
     if (ask->verb == DLK_LIST)
         return dlk_redis_list_go_on(redis, ask, reply, now);
-    if (ask->verb == DLK_REDIS_MAP)
-        return dlk_cluster_mapped(redis, ask, reply);
+    if (ask->verb == DLK_REDIS_MAP) {
+        redis->cluster->mapped(redis, ask, reply);
+        return true;
+    }
     return dlk_redis_take_answer(redis, ask, reply);
 }
 
@@ -150,8 +151,8 @@ dlock_error *dlk_redis_asks_reply(dlk_redis *redis, const dlk_resp *reply, int64
         return dlk_error_make(DLOCK_EPROTO, "redis: %s answers what nobody asked",
                               redis->place);
     dlk_verb verb = ask->verb;
-    if (redis->place_in_cluster && dlk_cluster_asked(ask))
-        return NULL; /* that to ASKING: what was asked for follows */
+    if (dlk_redis_asking_taken(ask))
+        return NULL; /* what was asked for follows */
     if (!take_reply(redis, ask, reply, now))
         return dlk_error_make(DLOCK_EPROTO, "redis: %s answers '%s' with nonsense",
                               redis->place, dlk_redis_verbs[verb]);

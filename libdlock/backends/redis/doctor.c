@@ -318,7 +318,7 @@ static dlock_err judge_rights(dlk_redis *redis, dlk_ask *ask, const dlk_resp *re
 
 static int count_subscriptions(const dlk_redis *redis)
 {
-    return redis->place_in_cluster && redis->publish != DLK_PUBLISH_ALL ? 4 : 2;
+    return redis->cluster && redis->publish != DLK_PUBLISH_ALL ? 4 : 2;
 }
 
 static const char *const subscriptions[] = {"SUBSCRIBE", "UNSUBSCRIBE", "SSUBSCRIBE",

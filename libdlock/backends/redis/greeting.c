@@ -7,7 +7,6 @@
 #include "backends/redis/layout.h"
 #include "backends/redis/rights.h"
 #include "backends/redis/scripts.h"
-#include "backends/redis/topology/cluster.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/number.h"
@@ -178,8 +177,8 @@ static bool say_topology(dlk_redis_connection *connection)
     const dlk_arg slots[] = {dlk_arg_text("CLUSTER"), dlk_arg_text("SLOTS")};
     if (redis->sentinels && !say(connection, STEP_ROLE, &role, 1))
         return false;
-    return !redis->place_in_cluster || (say(connection, STEP_SHARDS, shards, 2) &&
-                                        say(connection, STEP_SLOTS, slots, 2));
+    return !redis->cluster || (say(connection, STEP_SHARDS, shards, 2) &&
+                               say(connection, STEP_SLOTS, slots, 2));
 }
 
 static dlock_error *say_commands(dlk_redis_connection *connection)
@@ -321,6 +320,17 @@ static dlock_error *judge_role(dlk_redis_connection *connection, const dlk_resp 
                           connection->link.place);
 }
 
+/* Does a node know channels of shards? */
+static void take_shards(dlk_redis *redis, const dlk_resp *reply)
+{
+    int64_t publish = dlk_settings_int(redis->settings, DLK_KEY_REDIS_PUBLISH);
+    if (publish != DLK_REDIS_PUBLISH_AUTO || reply->type != DLK_RESP_ERROR)
+        return;
+    /* Who may not ask is told nothing: servers of today know them. */
+    if (!dlk_resp_begins(reply, "NOPERM"))
+        redis->publish = DLK_PUBLISH_ALL;
+}
+
 static dlock_error *judge_refusal(unsigned char step, const dlk_resp *reply)
 {
     switch (step) {
@@ -354,7 +364,7 @@ static dlock_error *judge(dlk_redis_connection *connection, const dlk_resp *repl
 {
     unsigned char step = connection->steps[connection->link.step++];
     if (step == STEP_SHARDS)
-        dlk_cluster_take_shards(connection->redis, reply);
+        take_shards(connection->redis, reply);
     if (reply->type == DLK_RESP_ERROR && dlk_resp_begins(reply, "NOPERM")) {
         connection->redis->lacks_load |= step == STEP_LOAD;
         connection->redis->lacks_name |= step == STEP_NAME;
@@ -371,7 +381,7 @@ static dlock_error *judge(dlk_redis_connection *connection, const dlk_resp *repl
     if (step == STEP_ROLE)
         return judge_role(connection, reply);
     if (step == STEP_SLOTS)
-        return dlk_cluster_take_map(connection->redis->place_in_cluster, reply);
+        return connection->redis->cluster->take_map(connection->redis, reply);
     if (step == STEP_SHARDS)
         return NULL;
     if (step == STEP_INFO)

@@ -41,6 +41,19 @@ typedef struct dlk_redis_subscriber {
     bool warned, warned_own;
 } dlk_redis_subscriber;
 
+/* Whom a node of a cluster tells what its server says of the others: topology/cluster_inner.h. */
+typedef struct dlk_redis_cluster {
+    /* The answer to CLUSTER SLOTS in the greeting; an error ends the connection. */
+    dlock_error *(*take_map)(dlk_redis *node, const dlk_resp *reply);
+    /* The same to DLK_REDIS_MAP, which has its answer then. */
+    void (*mapped)(dlk_redis *node, dlk_ask *ask, const dlk_resp *reply);
+    /* The map is out of date. */
+    void (*moved)(dlk_redis *node);
+    /* An error reply that says where to ask instead: the ask, whose first in flight it was, has been
+     * sent on, or answered. */
+    bool (*redirects)(dlk_redis *node, dlk_ask *ask, const dlk_resp *reply);
+} dlk_redis_cluster;
+
 struct dlk_redis {
     dlk_backend base; /* first: a dlk_backend * is a dlk_redis * */
 
@@ -50,8 +63,8 @@ struct dlk_redis {
     uint16_t port;
     char *place; /* for messages: "host:port" or the path */
     dlk_link_common links;
-    struct dlk_sentinels *sentinels;           /* who know where the master is, or NULL */
-    struct dlk_cluster_node *place_in_cluster; /* NULL: it isn't in one */
+    struct dlk_sentinels *sentinels;  /* who know where the master is, or NULL */
+    const dlk_redis_cluster *cluster; /* NULL: it isn't a node of one */
     int64_t timeout_ns;
     const struct dlk_redis_layout *layout; /* the client's; a lock may have another */
     /* of that: what is loaded and checked beforehand */

@@ -22,6 +22,16 @@ static inline const dlk_redis_form *dlk_redis_form_asked(const dlk_ask *ask)
     return ((const dlk_redis_key *)ask->key->data)->forms[ask->shared];
 }
 
+/* Is the reply to come that to ASKING? True once. */
+static inline bool dlk_redis_asking_taken(dlk_ask *ask)
+{
+    if (ask->verb == DLK_LIST || ask->verb == DLK_DOCTOR ||
+        !(ask->scratch & DLK_REDIS_ASKING))
+        return false;
+    ask->scratch &= ~(int64_t)DLK_REDIS_ASKING;
+    return true;
+}
+
 /* Does it take a lock? */
 static inline bool dlk_redis_takes(const dlk_ask *ask)
 {

@@ -314,7 +314,7 @@ static bool kind_calls(const dlk_redis *redis, const kind *of, word command)
     if (is(command, "hgetall") && of->form->kind == DLOCK_ELECTION && !of->operating)
         return false;
     if (is(command, "asking")) /* before a key that is being moved */
-        return redis->place_in_cluster && !of->operating;
+        return redis->cluster && !of->operating;
     for (size_t i = 0; i < (of->operating ? 2U : 4U); i++)
         if (calls(dlk_redis_script_of(of->form, ids[i]), command))
             return true;

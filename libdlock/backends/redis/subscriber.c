@@ -14,7 +14,6 @@
 #include "backends/redis/handover.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
-#include "backends/redis/topology/cluster.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/point.h"
@@ -282,7 +281,7 @@ static void warn_unheard(dlk_redis *redis, const dlk_resp *reply)
 static bool is_taken_away(dlk_redis *redis, const dlk_resp *reply)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
-    if (!redis->place_in_cluster || !dlk_resp_begins(&reply->items[0], "sunsubscribe"))
+    if (!redis->cluster || !dlk_resp_begins(&reply->items[0], "sunsubscribe"))
         return false;
     dlk_redis_channel *channel = dlk_redis_channel_find(subscriber, reply->items[1].text,
                                                         reply->items[1].size, true);
@@ -290,7 +289,7 @@ static bool is_taken_away(dlk_redis *redis, const dlk_resp *reply)
         return false;
     if (channel->state == DLK_CHANNEL_ON)
         channel->state = DLK_CHANNEL_OFF; /* else its command will be refused */
-    dlk_cluster_moved(redis->place_in_cluster);
+    redis->cluster->moved(redis);
     DLK_LIST_FOR (it, &channel->watchers)
         be_told(redis, DLK_LIST_ITEM(it, dlk_redis_key, watcher));
     tell(redis);
@@ -300,10 +299,10 @@ static bool is_taken_away(dlk_redis *redis, const dlk_resp *reply)
 /* A refusal of this kind ends when the cluster's map is known better. */
 static bool is_elsewhere(dlk_redis *redis, const dlk_resp *reply)
 {
-    if (!redis->place_in_cluster ||
+    if (!redis->cluster ||
         !(dlk_resp_begins(reply, "MOVED") || dlk_resp_begins(reply, "CLUSTERDOWN")))
         return false;
-    dlk_cluster_moved(redis->place_in_cluster);
+    redis->cluster->moved(redis);
     return true;
 }
 

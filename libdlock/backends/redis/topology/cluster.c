@@ -25,30 +25,6 @@ static dlk_cluster *self(dlk_backend *backend)
     return (dlk_cluster *)backend;
 }
 
-static dlk_cluster_node *of_host(dlk_host *host)
-{
-    return DLK_LIST_ITEM(host, dlk_cluster_node, host);
-}
-
-static dlk_link_phase phase_of(const dlk_cluster_node *node)
-{
-    return node->redis->commands.link.phase;
-}
-
-bool dlk_cluster_is_coming(const dlk_cluster_node *node)
-{
-    return dlk_link_is_coming(&node->redis->commands.link);
-}
-
-void dlk_cluster_begin(dlk_cluster_node *node, int64_t now)
-{
-    dlk_redis *redis = node->redis;
-    if (phase_of(node) == DLK_LINK_OFF && !node->cluster->stopped &&
-        dlk_stream_reap(&redis->commands.link.stream) &&
-        dlk_stream_reap(&redis->subscriber.connection.link.stream))
-        dlk_link_start(&redis->commands.link, now);
-}
-
 /* ---- The link ---- */
 
 /* Those that matter: of the map, and as long as there is none, or it leads nowhere, the seeds. */
@@ -69,8 +45,9 @@ static bool is_hopeless(const dlk_cluster *cluster)
 {
     for (size_t i = 0; i < cluster->count; i++) {
         const dlk_cluster_node *node = cluster->nodes[i];
-        if (matters(node) && (!node->tried || dlk_cluster_is_coming(node) ||
-                              (node->in_map && phase_of(node) == DLK_LINK_READY)))
+        if (matters(node) &&
+            (!node->tried || dlk_cluster_is_coming(node) ||
+             (node->in_map && dlk_cluster_phase(node) == DLK_LINK_READY)))
             return false;
     }
     return true;
@@ -79,7 +56,8 @@ static bool is_hopeless(const dlk_cluster *cluster)
 static bool is_there(const dlk_cluster *cluster)
 {
     for (size_t i = 0; i < cluster->count; i++)
-        if (cluster->nodes[i]->in_map && phase_of(cluster->nodes[i]) == DLK_LINK_READY)
+        if (cluster->nodes[i]->in_map &&
+            dlk_cluster_phase(cluster->nodes[i]) == DLK_LINK_READY)
             return true;
     return false;
 }
@@ -95,7 +73,7 @@ static void go_down(dlk_cluster *cluster, const dlock_error *error)
     cluster->base.host->link(cluster->base.host, false, cluster->why_down);
 }
 
-void dlk_cluster_judge(dlk_cluster *cluster, const dlock_error *error, int64_t now)
+static void judge(dlk_cluster *cluster, const dlock_error *error, int64_t now)
 {
     bool there = cluster->has_map && is_there(cluster);
     if (cluster->stopped)
@@ -116,7 +94,7 @@ void dlk_cluster_judge(dlk_cluster *cluster, const dlock_error *error, int64_t n
 
 static void node_link(dlk_host *host, bool up, const dlock_error *error)
 {
-    dlk_cluster_node *node = of_host(host);
+    dlk_cluster_node *node = dlk_cluster_node_by(host);
     dlk_cluster *cluster = node->cluster;
     int64_t now = dlk_clock_now();
     node->tried = true;
@@ -127,18 +105,18 @@ static void node_link(dlk_host *host, bool up, const dlock_error *error)
     if (!up && cluster->up)
         dlk_cluster_moved(node);
     dlk_cluster_serve_waiting(node, error, now);
-    dlk_cluster_judge(cluster, error, now);
+    judge(cluster, error, now);
 }
 
 static void node_notified(dlk_host *host, dlk_key *key)
 {
-    dlk_host *base = of_host(host)->cluster->base.host;
+    dlk_host *base = dlk_cluster_node_by(host)->cluster->base.host;
     base->notified(base, key);
 }
 
 static void node_revoked(dlk_host *host, uint64_t number)
 {
-    dlk_cluster *cluster = of_host(host)->cluster;
+    dlk_cluster *cluster = dlk_cluster_node_by(host)->cluster;
     int64_t now = dlk_clock_now();
     if (cluster->revoked == number && now < cluster->revoked_at + ONE_MESSAGE_NS)
         return;
@@ -150,7 +128,7 @@ static void node_revoked(dlk_host *host, uint64_t number)
 __attribute__((format(printf, 3, 4))) static void
 node_log(dlk_host *host, dlock_level level, const char *format, ...)
 {
-    dlk_host *base = of_host(host)->cluster->base.host;
+    dlk_host *base = dlk_cluster_node_by(host)->cluster->base.host;
     char line[512];
     va_list args;
     va_start(args, format);
@@ -159,10 +137,9 @@ node_log(dlk_host *host, dlock_level level, const char *format, ...)
     base->log(base, level, "%s", line);
 }
 
-void dlk_cluster_make_host(dlk_cluster_node *node)
+static dlk_host host_of_nodes(const dlk_host *base)
 {
-    const dlk_host *base = node->cluster->base.host;
-    node->host = (dlk_host){
+    return (dlk_host){
         .answered = dlk_cluster_answered,
         .notified = node_notified,
         .revoked = node_revoked,
@@ -175,6 +152,16 @@ void dlk_cluster_make_host(dlk_cluster_node *node)
         .rand = base->rand,
     };
 }
+
+static void node_moved(dlk_redis *redis)
+{
+    dlk_cluster_moved(dlk_cluster_node_by(redis->base.host));
+}
+
+static const dlk_redis_cluster told = {.take_map = dlk_cluster_take_map,
+                                       .mapped = dlk_cluster_mapped,
+                                       .moved = node_moved,
+                                       .redirects = dlk_cluster_redirects};
 
 /* What the nodes have counted. */
 static void gather(dlk_cluster *cluster)
@@ -244,6 +231,8 @@ static dlock_err cluster_open(dlk_host *host, const dlk_uri *uri,
     if (!cluster)
         return dlk_error_nomem(err);
     cluster->base = (dlk_backend){.type = &dlk_cluster_backend, .host = host};
+    cluster->host_of_nodes = host_of_nodes(host);
+    cluster->told = &told;
     cluster->scheme = strndup(uri->scheme, strcspn(uri->scheme, "+"));
     cluster->settings = dlk_settings_copy(settings);
     cluster->timeout_ns =
@@ -317,7 +306,7 @@ static void cluster_listen(dlk_backend *backend, int64_t now)
     dlk_cluster *cluster = self(backend);
     cluster->listening = true;
     for (size_t i = 0; i < cluster->count; i++)
-        if (phase_of(cluster->nodes[i]) == DLK_LINK_READY)
+        if (dlk_cluster_phase(cluster->nodes[i]) == DLK_LINK_READY)
             dlk_redis_listen(&cluster->nodes[i]->redis->base, now);
 }
 
@@ -331,7 +320,7 @@ static void tend(dlk_cluster_node *node, int64_t now)
         dlk_cluster_begin(node, now);
         return;
     }
-    if (phase_of(node) == DLK_LINK_OFF || !cluster->up ||
+    if (dlk_cluster_phase(node) == DLK_LINK_OFF || !cluster->up ||
         !dlk_flight_is_empty(&node->redis->flight) || !dlk_list_empty(&node->waiting))
         return;
     dlock_error *why = dlk_error_make(DLOCK_EUNAVAIL, "redis+cluster: %s has no slots",
@@ -365,7 +354,7 @@ static int64_t cluster_tick(dlk_backend *backend, int64_t now)
         next = earlier(next, dlk_cluster_waiting_tick(node, now));
     }
     if (now >= cluster->up_at)
-        dlk_cluster_judge(cluster, NULL, now);
+        judge(cluster, NULL, now);
     next = earlier(next, earlier(cluster->up_at, dlk_cluster_refresh(cluster, now)));
     if (has_news(cluster)) {
         if (now >= cluster->news_at && cluster->base.host->news)

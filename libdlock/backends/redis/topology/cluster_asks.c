@@ -2,34 +2,13 @@
  * cluster_inner.h. */
 #include "backends/redis/topology/cluster_inner.h"
 
-#include "backends/redis/redis.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/number.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define HOPS_MAX 5 /* then the map settles first */
-
-static dlk_cluster_node *of_host(dlk_host *host)
-{
-    return DLK_LIST_ITEM(host, dlk_cluster_node, host);
-}
-
-/* ---- Watches ---- */
-
-void dlk_cluster_follow(dlk_cluster_node *node, dlk_key *key, int64_t now)
-{
-    dlk_redis_key *data = key->data;
-    dlk_redis *at = dlk_redis_watched_at(data);
-    if (at == node->redis || (!at && !key->watched))
-        return;
-    if (at)
-        dlk_redis_watch(&at->base, key, false, now);
-    data->asked_at = 0; /* counted elsewhere: better told once too often */
-    dlk_redis_watch(&node->redis->base, key, true, now);
-}
 
 /* ---- Sending ---- */
 
@@ -137,7 +116,7 @@ int64_t dlk_cluster_waiting_tick(dlk_cluster_node *node, int64_t now)
 
 void dlk_cluster_answered(dlk_host *host, dlk_ask *ask)
 {
-    dlk_cluster_node *node = of_host(host);
+    dlk_cluster_node *node = dlk_cluster_node_by(host);
     dlk_cluster *cluster = node->cluster;
     if (ask->verb == DLK_REDIS_MAP) {
         cluster->refreshing = false;
@@ -203,7 +182,7 @@ static bool send_asking(dlk_cluster_node *node, dlk_ask *ask)
 
 bool dlk_cluster_redirects(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
-    dlk_cluster_node *from = redis->place_in_cluster;
+    dlk_cluster_node *from = dlk_cluster_node_by(redis->base.host);
     bool moved = dlk_resp_begins(reply, "MOVED"), asks = dlk_resp_begins(reply, "ASK");
     int64_t now = dlk_clock_now();
     uint16_t slot;

@@ -18,8 +18,8 @@
 #define DLK_BACKENDS_REDIS_TOPOLOGY_CLUSTER_INNER_H
 
 #include "backends/redis/asks.h"
+#include "backends/redis/requests.h"
 #include "backends/redis/subscriber.h"
-#include "backends/redis/topology/cluster.h"
 
 #define DLK_SLOTS     16384
 #define DLK_NODES_MAX 1000
@@ -41,8 +41,10 @@ struct dlk_cluster {
 
     /* set by open, never changed */
     dlk_settings *settings;
-    char *scheme;   /* of a node */
-    dlk_redis *any; /* a node that always exists */
+    char *scheme;           /* of a node */
+    dlk_redis *any;         /* a node that always exists */
+    dlk_host host_of_nodes; /* what each node's begins as */
+    const dlk_redis_cluster *told;
     int64_t timeout_ns;
 
     dlk_cluster_node **nodes;
@@ -65,28 +67,50 @@ struct dlk_cluster {
     dlk_cluster_node *expects;
 };
 
+/* From below to above; none calls one that stands behind it. */
+
+/* ---- cluster_node.c ---- */
+
+/* The node whose host this is. */
+static inline dlk_cluster_node *dlk_cluster_node_by(dlk_host *host)
+{
+    return DLK_LIST_ITEM(host, dlk_cluster_node, host);
+}
+
+static inline dlk_link_phase dlk_cluster_phase(const dlk_cluster_node *node)
+{
+    return node->redis->commands.link.phase;
+}
+
+/* The node of this address, a new one if need be; NULL without memory. */
+dlk_cluster_node *dlk_cluster_node_at(dlk_cluster *cluster, const char *host,
+                                      uint16_t port, dlock_error **err);
+dlk_cluster_node *dlk_cluster_node_of(const dlk_cluster *cluster, uint16_t slot);
+/* Connects, unless it is connected or about to be. */
+void dlk_cluster_begin(dlk_cluster_node *node, int64_t now);
+/* Is it about to be connected? */
+bool dlk_cluster_is_coming(const dlk_cluster_node *node);
+/* Watches the key where it is asked for. */
+void dlk_cluster_follow(dlk_cluster_node *node, dlk_key *key, int64_t now);
+
 /* ---- cluster_map.c ---- */
 
 /* The slot of a key, and whether a name's derived keys have the same (EINVAL). */
 uint16_t dlk_cluster_slot(const char *name, size_t size);
 dlock_err dlk_cluster_check_name(const char *name, size_t size, dlock_error **err);
-/* The node of this address, a new one if need be; NULL without memory. */
-dlk_cluster_node *dlk_cluster_node_at(dlk_cluster *cluster, const char *host,
-                                      uint16_t port, dlock_error **err);
-dlk_cluster_node *dlk_cluster_node_of(const dlk_cluster *cluster, uint16_t slot);
+/* For dlk_redis_cluster. */
+dlock_error *dlk_cluster_take_map(dlk_redis *redis, const dlk_resp *reply);
+void dlk_cluster_mapped(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply);
+/* The map is out of date. */
+void dlk_cluster_moved(dlk_cluster_node *node);
 /* Asks for the map when it is time. Returns when to call it again. */
 int64_t dlk_cluster_refresh(dlk_cluster *cluster, int64_t now);
 
-/* ---- cluster.c ---- */
+/* ---- cluster_reports.c ---- */
 
-/* Connects, unless it is connected or about to be. */
-void dlk_cluster_begin(dlk_cluster_node *node, int64_t now);
-/* Is it about to be connected? */
-bool dlk_cluster_is_coming(const dlk_cluster_node *node);
-/* Is the link up or down, after something has changed? */
-void dlk_cluster_judge(dlk_cluster *cluster, const dlock_error *error, int64_t now);
-/* A node's host functions, for a new one. */
-void dlk_cluster_make_host(dlk_cluster_node *node);
+/* Lists and examinations are those of all nodes. */
+void dlk_cluster_report(dlk_cluster *cluster, dlk_ask *ask, int64_t now);
+void dlk_cluster_report_answered(dlk_cluster *cluster, dlk_ask *ask);
 
 /* ---- cluster_asks.c ---- */
 
@@ -96,13 +120,7 @@ void dlk_cluster_answered(dlk_host *host, dlk_ask *ask);
 void dlk_cluster_serve_waiting(dlk_cluster_node *node, const dlock_error *error,
                                int64_t now);
 int64_t dlk_cluster_waiting_tick(dlk_cluster_node *node, int64_t now);
-/* Watches the key where it is asked for. */
-void dlk_cluster_follow(dlk_cluster_node *node, dlk_key *key, int64_t now);
-
-/* ---- cluster_reports.c ---- */
-
-/* Lists and examinations are those of all nodes. */
-void dlk_cluster_report(dlk_cluster *cluster, dlk_ask *ask, int64_t now);
-void dlk_cluster_report_answered(dlk_cluster *cluster, dlk_ask *ask);
+/* For dlk_redis_cluster. */
+bool dlk_cluster_redirects(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply);
 
 #endif

@@ -2,11 +2,9 @@
  * its hash tag, or of all of it: the specification of Redis Cluster. */
 #include "backends/redis/topology/cluster_inner.h"
 
-#include "backends/redis/redis.h"
 #include "util/clock.h"
 #include "util/error.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* At most so often; and while a node of the map is away. */
@@ -58,93 +56,7 @@ dlock_err dlk_cluster_check_name(const char *name, size_t size, dlock_error **er
         "would lie in different slots: leave them out, or write {tag}");
 }
 
-/* ---- Nodes ---- */
-
-static bool is_at(const dlk_cluster_node *node, const char *host, uint16_t port)
-{
-    return node->redis->port == port && strcmp(node->redis->host, host) == 0;
-}
-
-/* One that has been out of use for long. */
-static bool is_spare(const dlk_cluster_node *node)
-{
-    return !node->in_map && !node->seed &&
-           node->redis->commands.link.phase == DLK_LINK_OFF &&
-           dlk_flight_is_empty(&node->redis->flight) && dlk_list_empty(&node->waiting) &&
-           dlk_stream_reap(&node->redis->commands.link.stream) &&
-           dlk_stream_reap(&node->redis->subscriber.connection.link.stream);
-}
-
-static bool grow(dlk_cluster *cluster)
-{
-    if (cluster->count < cluster->capacity)
-        return true;
-    size_t capacity = cluster->capacity ? cluster->capacity * 2 : 8;
-    void *nodes = realloc(cluster->nodes, capacity * sizeof(dlk_cluster_node *));
-    if (!nodes)
-        return false;
-    cluster->nodes = nodes;
-    cluster->capacity = capacity;
-    return true;
-}
-
-static dlk_cluster_node *make(dlk_cluster *cluster, const char *host, uint16_t port,
-                              dlock_error **err)
-{
-    dlk_cluster_node *node = calloc(1, sizeof(*node));
-    char no_path[] = "";
-    dlk_uri_host at = {.host = (char *)(uintptr_t)host, .port = port}; /* only read */
-    const dlk_uri uri = {
-        .scheme = cluster->scheme, .hosts = &at, .host_count = 1, .path = no_path};
-    dlk_backend *backend;
-    if (!node || !grow(cluster)) {
-        free(node);
-        dlk_error_nomem(err);
-        return NULL;
-    }
-    node->cluster = cluster;
-    dlk_list_init(&node->waiting);
-    dlk_cluster_make_host(node);
-    if (dlk_redis_backend.open(&node->host, &uri, cluster->settings, &backend, err)) {
-        free(node);
-        return NULL;
-    }
-    node->redis = (dlk_redis *)backend;
-    node->redis->place_in_cluster = node;
-    int64_t publish = dlk_settings_int(cluster->settings, DLK_KEY_REDIS_PUBLISH);
-    node->redis->publish = publish == DLK_REDIS_PUBLISH_PUBLISH ? DLK_PUBLISH_ALL
-                           : publish == DLK_REDIS_PUBLISH_BOTH  ? DLK_PUBLISH_BOTH
-                                                                : DLK_PUBLISH_SHARD;
-    cluster->nodes[cluster->count++] = node;
-    return node;
-}
-
-dlk_cluster_node *dlk_cluster_node_at(dlk_cluster *cluster, const char *host,
-                                      uint16_t port, dlock_error **err)
-{
-    dlk_cluster_node *spare = NULL;
-    for (size_t i = 0; i < cluster->count; i++) {
-        if (is_at(cluster->nodes[i], host, port))
-            return cluster->nodes[i];
-        if (is_spare(cluster->nodes[i]))
-            spare = cluster->nodes[i];
-    }
-    if (spare && dlk_redis_aim(spare->redis, host, port)) {
-        spare->tried = false;
-        return spare;
-    }
-    if (cluster->count < DLK_NODES_MAX)
-        return make(cluster, host, port, err);
-    dlk_error_set(err, DLOCK_EUNAVAIL, "redis+cluster: more than %d nodes",
-                  DLK_NODES_MAX);
-    return NULL;
-}
-
-dlk_cluster_node *dlk_cluster_node_of(const dlk_cluster *cluster, uint16_t slot)
-{
-    uint16_t at = cluster->map[slot];
-    return at ? cluster->nodes[at - 1] : NULL;
-}
+/* ---- The map ---- */
 
 static uint16_t index_of(const dlk_cluster *cluster, const dlk_cluster_node *node)
 {
@@ -153,8 +65,6 @@ static uint16_t index_of(const dlk_cluster *cluster, const dlk_cluster_node *nod
             return (uint16_t)(i + 1);
     return 0;
 }
-
-/* ---- The map ---- */
 
 static bool is_number(const dlk_resp *item, int64_t min, int64_t max)
 {
@@ -217,7 +127,7 @@ static dlock_error *take_range(dlk_cluster_node *from, const dlk_resp *range)
 
 static bool belongs(const dlk_redis *redis, const dlk_redis_key *key)
 {
-    const dlk_cluster_node *node = redis->place_in_cluster;
+    const dlk_cluster_node *node = dlk_cluster_node_by(redis->base.host);
     const dlk_cluster_node *now = dlk_cluster_node_of(node->cluster, key->slot);
     return !now || now == node;
 }
@@ -236,8 +146,9 @@ static void move_watches(dlk_cluster *cluster, int64_t now)
     }
 }
 
-dlock_error *dlk_cluster_take_map(dlk_cluster_node *from, const dlk_resp *reply)
+dlock_error *dlk_cluster_take_map(dlk_redis *redis, const dlk_resp *reply)
 {
+    dlk_cluster_node *from = dlk_cluster_node_by(redis->base.host);
     dlk_cluster *cluster = from->cluster;
     int64_t now = dlk_clock_now();
     if (!is_map(reply)) /* what was known stays so */
@@ -264,16 +175,6 @@ dlock_error *dlk_cluster_take_map(dlk_cluster_node *from, const dlk_resp *reply)
     return error;
 }
 
-void dlk_cluster_take_shards(dlk_redis *redis, const dlk_resp *reply)
-{
-    int64_t publish = dlk_settings_int(redis->settings, DLK_KEY_REDIS_PUBLISH);
-    if (publish != DLK_REDIS_PUBLISH_AUTO || reply->type != DLK_RESP_ERROR)
-        return;
-    /* Who may not ask is told nothing: servers of today know them. */
-    if (!dlk_resp_begins(reply, "NOPERM"))
-        redis->publish = DLK_PUBLISH_ALL;
-}
-
 /* ---- Asking for it ---- */
 
 void dlk_cluster_moved(dlk_cluster_node *node)
@@ -285,16 +186,14 @@ void dlk_cluster_moved(dlk_cluster_node *node)
     dlk_redis_wake(node->redis); /* the driver is to look when that is */
 }
 
-bool dlk_cluster_mapped(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+void dlk_cluster_mapped(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
-    dlk_cluster_node *node = redis->place_in_cluster;
-    dlock_error *error = dlk_cluster_take_map(node, reply);
+    dlk_host *host = dlk_cluster_node_by(redis->base.host)->cluster->base.host;
+    dlock_error *error = dlk_cluster_take_map(redis, reply);
     if (error)
-        node->cluster->base.host->log(node->cluster->base.host, DLOCK_LOG_WARN, "%s",
-                                      error->text);
+        host->log(host, DLOCK_LOG_WARN, "%s", error->text);
     dlk_error_clear(&error);
     dlk_redis_ask_answer(redis, ask, DLK_YES);
-    return true;
 }
 
 static bool ask_for_it(dlk_cluster_node *node, int64_t now)
