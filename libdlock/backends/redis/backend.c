@@ -13,7 +13,6 @@
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
 #include "backends/redis/subscriber.h"
-#include "backends/redis/topology/sentinel.h"
 #include "util/clock.h"
 
 #include <assert.h>
@@ -22,11 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static bool by_sentinels(const dlk_uri *uri)
-{
-    return strstr(uri->scheme, "+sentinel") != NULL;
-}
 
 static dlk_redis *self(dlk_backend *backend)
 {
@@ -71,21 +65,16 @@ static bool is_harmless(const dlk_link *link)
            dlk_buf_size(&link->stream.out) == 0;
 }
 
-#define COMMANDS                                                                         \
-    DLK_REDIS_LINK, .greet = dlk_redis_greet_commands, .ready = be_ready,                \
-                    .down = be_down, .harmless = is_harmless
-
-static const dlk_link_ops ops = {COMMANDS};
-static const dlk_link_ops seeking_ops = {COMMANDS, .seek = dlk_sentinels_seek};
+static const dlk_link_ops ops = {DLK_REDIS_LINK, .greet = dlk_redis_greet_commands,
+                                 .ready = be_ready, .down = be_down,
+                                 .harmless = is_harmless};
 
 /* ---- Open, free ---- */
 
-static void redis_free(dlk_backend *backend)
+void dlk_redis_end(dlk_redis *redis)
 {
-    dlk_redis *redis = self(backend);
     dlk_redis_connection_free(&redis->commands);
     dlk_redis_subscriber_free(redis);
-    dlk_sentinels_free(redis->sentinels);
     dlk_tls_free(redis->links.tls);
     dlk_settings_free(redis->settings);
     dlk_error_clear(&redis->why_down);
@@ -94,7 +83,12 @@ static void redis_free(dlk_backend *backend)
     free(redis->place);
     free(redis->probe_key);
     free(redis->probe_channel);
-    free(redis);
+}
+
+static void redis_free(dlk_backend *backend)
+{
+    dlk_redis_end(self(backend));
+    free(backend);
 }
 
 /* Where the URI leads to. */
@@ -108,12 +102,6 @@ static dlock_err set_address(dlk_redis *redis, const dlk_uri *uri, dlock_error *
         redis->place = strdup(uri->path);
         dlk_redis_aim_links(redis);
         return redis->place ? DLOCK_OK : dlk_error_nomem(err);
-    }
-    if (by_sentinels(uri)) {
-        redis->commands.link.ops = &seeking_ops;
-        dlock_err code = dlk_sentinels_make(redis, uri, err);
-        dlk_redis_aim_links(redis);
-        return code;
     }
     if (uri->host_count != 1)
         return dlk_error_set(
@@ -177,12 +165,26 @@ static dlock_err set_up(dlk_redis *redis, const dlk_uri *uri,
     fine = dlk_redis_subscriber_init(redis) && fine;
     if (!redis->settings || !fine || !set_probe(redis))
         return dlk_error_nomem(err);
-    if (strncmp(uri->scheme, "rediss", 6) == 0) {
-        dlock_err code = dlk_tls_new(settings, &redis->links.tls, err);
-        if (code != DLOCK_OK)
-            return code;
-    }
-    return set_address(redis, uri, err);
+    if (strncmp(uri->scheme, "rediss", 6) == 0)
+        return dlk_tls_new(settings, &redis->links.tls, err);
+    return DLOCK_OK;
+}
+
+dlock_err dlk_redis_begin(dlk_redis *redis, const dlk_backend_type *type, dlk_host *host,
+                          const dlk_uri *uri, const dlk_settings *settings,
+                          const dlk_redis_layout *layout, dlock_error **err)
+{
+    /* meson.build and layout.h name the same forms. */
+    assert(dlk_redis_script_count ==
+           DLK_SCRIPT_FORMS + DLK_FORM_COUNT * (DLK_SCRIPT_COUNT + 1));
+    redis->layout = layout;
+    redis->mutex = dlk_redis_form_of(redis->layout, settings, DLOCK_MUTEX, false, NULL);
+    if (!redis->mutex) /* no fair one: said when it is asked for */
+        redis->mutex = redis->layout->forms;
+    redis->base = (dlk_backend){.type = type, .host = host};
+    dlk_list_init(&redis->renewals);
+    dlk_flight_init(&redis->flight, host);
+    return set_up(redis, uri, settings, err);
 }
 
 static dlock_err open_with(dlk_host *host, const dlk_uri *uri,
@@ -192,19 +194,10 @@ static dlock_err open_with(dlk_host *host, const dlk_uri *uri,
     dlk_redis *redis = calloc(1, sizeof(*redis));
     if (!redis)
         return dlk_error_nomem(err);
-    /* meson.build and layout.h name the same forms. */
-    assert(dlk_redis_script_count ==
-           DLK_SCRIPT_FORMS + DLK_FORM_COUNT * (DLK_SCRIPT_COUNT + 1));
-    redis->layout = layout;
-    redis->mutex = dlk_redis_form_of(redis->layout, settings, DLOCK_MUTEX, false, NULL);
-    if (!redis->mutex) /* no fair one: said when it is asked for */
-        redis->mutex = redis->layout->forms;
-    redis->base = (dlk_backend){.type = &dlk_redis_backend, .host = host};
-    if (by_sentinels(uri))
-        redis->base.type = &dlk_sentinel_backend;
-    dlk_list_init(&redis->renewals);
-    dlk_flight_init(&redis->flight, host);
-    dlock_err code = set_up(redis, uri, settings, err);
+    dlock_err code =
+        dlk_redis_begin(redis, &dlk_redis_backend, host, uri, settings, layout, err);
+    if (code == DLOCK_OK)
+        code = set_address(redis, uri, err);
     if (code != DLOCK_OK) {
         redis_free(&redis->base);
         return code;
@@ -241,8 +234,6 @@ static void redis_stop(dlk_backend *backend)
     redis->stopped = true;
     dlk_redis_batch_put(redis);
     dlk_link_last_words(&redis->commands.link);
-    if (redis->sentinels)
-        dlk_sentinels_stop(redis->sentinels);
     dlock_error *why = dlk_error_make(DLOCK_EUNAVAIL, "redis: the connection is closed");
     dlk_redis_rest(redis, why);
     dlk_error_clear(&why);
@@ -264,9 +255,7 @@ static int64_t redis_tick(dlk_backend *backend, int64_t now)
     int64_t commands = dlk_link_tick(&redis->commands.link, now);
     int64_t messages = dlk_redis_subscriber_tick(redis, now);
     int64_t next = answers < commands ? answers : commands;
-    next = next < messages ? next : messages;
-    int64_t watch = redis->sentinels ? dlk_sentinels_tick(redis, now) : DLK_NEVER;
-    return next < watch ? next : watch;
+    return next < messages ? next : messages;
 }
 
 /* ---- The driver's steps ---- */
@@ -285,10 +274,7 @@ static void redis_arm(dlk_backend *backend, dlk_polls *polls)
     dlk_link_arm(&redis->commands.link, polls);
     dlk_link_arm(&redis->subscriber.connection.link, polls);
     dlk_redis_subscriber_arm(redis);
-    if (redis->sentinels)
-        dlk_sentinels_arm(redis->sentinels, polls);
-    redis->expects = dlk_redis_expects(redis) &&
-                     !(redis->sentinels && dlk_sentinels_are_due(redis->sentinels));
+    redis->expects = dlk_redis_expects(redis);
     if (!dlk_list_empty(&redis->subscriber.to_tell))
         polls->doze = false;
 }
@@ -298,8 +284,6 @@ static void redis_push(dlk_backend *backend, dlk_polls *polls)
     dlk_redis *redis = self(backend);
     dlk_link_push(&redis->commands.link, polls);
     dlk_link_push(&redis->subscriber.connection.link, polls);
-    if (redis->sentinels)
-        dlk_sentinels_push(redis->sentinels, polls);
 }
 
 _Static_assert(DLK_STREAM_WAIT_MS <= DLK_EXPECT_MS, "an expect takes no longer");
@@ -318,8 +302,6 @@ static void redis_pull(dlk_backend *backend, dlk_polls *polls)
     dlk_redis *redis = self(backend);
     dlk_link_pull(&redis->commands.link, polls);
     dlk_link_pull(&redis->subscriber.connection.link, polls);
-    if (redis->sentinels)
-        dlk_sentinels_pull(redis->sentinels, polls);
 }
 
 /* Messages need somebody who listens all the time, and what lies in TLS no poller sees. */
@@ -327,7 +309,7 @@ static bool redis_wires(const dlk_backend *backend, int *fds, size_t *ret_count)
 {
     const dlk_redis *redis = (const dlk_redis *)backend;
     *ret_count = 0;
-    if (redis->links.tls || redis->sentinels)
+    if (redis->links.tls)
         return false;
     if (redis->commands.link.phase == DLK_LINK_READY &&
         redis->subscriber.connection.link.phase == DLK_LINK_OFF)
@@ -342,8 +324,6 @@ static void redis_process(dlk_backend *backend, int64_t now)
     dlk_link_process(&redis->subscriber.connection.link, now);
     redis->base.host->rest = redis->commands.link.stream.rest;
     dlk_redis_subscriber_process(redis, now);
-    if (redis->sentinels)
-        dlk_sentinels_process(redis, now);
 }
 
 static void redis_flush(dlk_backend *backend)
@@ -356,15 +336,17 @@ static void redis_flush(dlk_backend *backend)
         done = dlk_stream_flush(&redis->commands.link.stream, mutex);
     if (redis->subscriber.connection.link.phase == DLK_LINK_READY)
         done = dlk_stream_flush(&redis->subscriber.connection.link.stream, mutex) && done;
-    if (redis->sentinels)
-        done = dlk_sentinels_flush(redis) && done;
-    if (!done) { /* what is left has to wait for the socket: poll for it */
-        redis->base.host->rest = true;
-        dlk_redis_wake(redis);
-    }
+    if (!done)
+        dlk_redis_leave_rest(redis);
 }
 
-static bool has_kind(const dlk_settings *settings, dlock_kind kind)
+void dlk_redis_leave_rest(dlk_redis *redis)
+{
+    redis->base.host->rest = true;
+    dlk_redis_wake(redis);
+}
+
+bool dlk_redis_has_kind(const dlk_settings *settings, dlock_kind kind)
 {
     bool shared = kind == DLOCK_READ;
     return dlk_redis_form_of(dlk_redis_layout_of(settings), settings,
@@ -372,35 +354,27 @@ static bool has_kind(const dlk_settings *settings, dlock_kind kind)
 }
 
 static const char *const schemes[] = {"redis", "rediss", "redis+unix", NULL};
-static const char *const sentinel_schemes[] = {"redis+sentinel", "rediss+sentinel", NULL};
-
-#define TRAITS                                                                           \
-    .layout_key = DLK_KEY_REDIS_LAYOUT, .fair_asked = true, .tokens = true,              \
-    .hands_on = true, .margin_percent = 1, .margin_ms = 2,                               \
-    .kinds = {[DLOCK_MUTEX] = true,                                                      \
-              [DLOCK_ELECTION] = true,                                                   \
-              [DLOCK_SEMAPHORE] = true,                                                  \
-              [DLOCK_READ] = true,                                                       \
-              [DLOCK_WRITE] = true}
-#define FUNCTIONS                                                                        \
-    .open = redis_open, .start = redis_start, .stop = redis_stop, .free = redis_free,    \
-    .ask = dlk_redis_ask, .tick = redis_tick, .arm = redis_arm,                          \
-    .process = redis_process, .key_open = dlk_redis_key_open,                            \
-    .key_close = dlk_redis_key_close, .has_kind = has_kind, .watch = dlk_redis_watch,    \
-    .listen = dlk_redis_listen, .push = redis_push, .pull = redis_pull,                  \
-    .expect = redis_expect, .flush = redis_flush, .wires = redis_wires
 
 const dlk_backend_type dlk_redis_backend = {
     .name = "redis",
     .schemes = schemes,
-    .traits = {.class = DLK_REQUIRE_FENCING, TRAITS},
-    FUNCTIONS,
-};
-
-/* A failover may forget what was written last, also of the counters of tokens. */
-const dlk_backend_type dlk_sentinel_backend = {
-    .name = "redis",
-    .schemes = sentinel_schemes,
-    .traits = {.class = DLK_REQUIRE_EFFICIENCY, TRAITS},
-    FUNCTIONS,
+    .traits = {.class = DLK_REQUIRE_FENCING, DLK_REDIS_TRAITS},
+    .open = redis_open,
+    .start = redis_start,
+    .stop = redis_stop,
+    .free = redis_free,
+    .ask = dlk_redis_ask,
+    .tick = redis_tick,
+    .arm = redis_arm,
+    .process = redis_process,
+    .key_open = dlk_redis_key_open,
+    .key_close = dlk_redis_key_close,
+    .has_kind = dlk_redis_has_kind,
+    .watch = dlk_redis_watch,
+    .listen = dlk_redis_listen,
+    .push = redis_push,
+    .pull = redis_pull,
+    .expect = redis_expect,
+    .flush = redis_flush,
+    .wires = redis_wires,
 };

@@ -175,7 +175,7 @@ static bool say_topology(dlk_redis_connection *connection)
     const dlk_arg role = dlk_arg_text("ROLE");
     const dlk_arg shards[] = {dlk_arg_text("PUBSUB"), dlk_arg_text("SHARDNUMSUB")};
     const dlk_arg slots[] = {dlk_arg_text("CLUSTER"), dlk_arg_text("SLOTS")};
-    if (redis->sentinels && !say(connection, STEP_ROLE, &role, 1))
+    if (redis->by_sentinels && !say(connection, STEP_ROLE, &role, 1))
         return false;
     return !redis->cluster || (say(connection, STEP_SHARDS, shards, 2) &&
                                say(connection, STEP_SLOTS, slots, 2));

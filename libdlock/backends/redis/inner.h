@@ -63,7 +63,7 @@ struct dlk_redis {
     uint16_t port;
     char *place; /* for messages: "host:port" or the path */
     dlk_link_common links;
-    struct dlk_sentinels *sentinels;  /* who know where the master is, or NULL */
+    bool by_sentinels;                /* it has to say that it is a master */
     const dlk_redis_cluster *cluster; /* NULL: it isn't a node of one */
     int64_t timeout_ns;
     const struct dlk_redis_layout *layout; /* the client's; a lock may have another */
@@ -106,11 +106,29 @@ static inline void dlk_redis_wake(const dlk_redis *redis)
     dlk_kick(redis->base.host->kicks);
 }
 
-/* ---- For a cluster, whose nodes are each one of these ---- */
+/* ---- backend.c, for topology/: a server that is one of several, or has to be found ---- */
 
+#define DLK_REDIS_TRAITS                                                                 \
+    .layout_key = DLK_KEY_REDIS_LAYOUT, .fair_asked = true, .tokens = true,              \
+    .hands_on = true, .margin_percent = 1, .margin_ms = 2,                               \
+    .kinds = {[DLOCK_MUTEX] = true,                                                      \
+              [DLOCK_ELECTION] = true,                                                   \
+              [DLOCK_SEMAPHORE] = true,                                                  \
+              [DLOCK_READ] = true,                                                       \
+              [DLOCK_WRITE] = true}
+
+bool dlk_redis_has_kind(const dlk_settings *settings, dlock_kind kind);
+/* Makes it, in zeroed memory; where it leads to is still to be said (dlk_redis_aim). Its end, also when
+ * that has failed, is dlk_redis_end. */
+dlock_err dlk_redis_begin(dlk_redis *redis, const dlk_backend_type *type, dlk_host *host,
+                          const dlk_uri *uri, const dlk_settings *settings,
+                          const struct dlk_redis_layout *layout, dlock_error **err);
+void dlk_redis_end(dlk_redis *redis);
 /* Whether an answer is sure to come soon, and no message. Since arm, with the mutex. */
 bool dlk_redis_expects(const dlk_redis *redis);
 /* Ends both connections for now; what is in flight is answered. */
 void dlk_redis_rest(dlk_redis *redis, const dlock_error *why);
+/* What a flush has left has to wait for the socket: it is to be polled for. */
+void dlk_redis_leave_rest(dlk_redis *redis);
 
 #endif

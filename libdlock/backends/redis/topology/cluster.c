@@ -431,32 +431,13 @@ static void cluster_flush(dlk_backend *backend)
         dlk_redis_backend.flush(&cluster->nodes[i]->redis->base);
 }
 
-static bool has_kind(const dlk_settings *settings, dlock_kind kind)
-{
-    return dlk_redis_backend.has_kind(settings, kind);
-}
-
 static const char *const schemes[] = {"redis+cluster", "rediss+cluster", NULL};
 
 /* A failover may forget what was written last, also of the counters of tokens. */
 const dlk_backend_type dlk_cluster_backend = {
     .name = "redis",
     .schemes = schemes,
-    .traits =
-        {
-            .layout_key = DLK_KEY_REDIS_LAYOUT,
-            .class = DLK_REQUIRE_EFFICIENCY,
-            .fair_asked = true,
-            .tokens = true,
-            .hands_on = true,
-            .margin_percent = 1,
-            .margin_ms = 2,
-            .kinds = {[DLOCK_MUTEX] = true,
-                      [DLOCK_ELECTION] = true,
-                      [DLOCK_SEMAPHORE] = true,
-                      [DLOCK_READ] = true,
-                      [DLOCK_WRITE] = true},
-        },
+    .traits = {.class = DLK_REQUIRE_EFFICIENCY, DLK_REDIS_TRAITS},
     .open = cluster_open,
     .start = cluster_start,
     .stop = cluster_stop,
@@ -467,7 +448,7 @@ const dlk_backend_type dlk_cluster_backend = {
     .process = cluster_process,
     .key_open = cluster_key_open,
     .key_close = dlk_redis_key_close,
-    .has_kind = has_kind,
+    .has_kind = dlk_redis_has_kind,
     .watch = cluster_watch,
     .listen = cluster_listen,
     .push = cluster_push,

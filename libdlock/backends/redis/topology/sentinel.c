@@ -7,9 +7,12 @@
  * master (greeting.c). */
 #include "backends/redis/topology/sentinel.h"
 
+#include "backends/redis/asks.h"
 #include "backends/redis/errors.h"
 #include "backends/redis/greeting.h"
-#include "backends/redis/inner.h"
+#include "backends/redis/layout.h"
+#include "backends/redis/redis.h"
+#include "backends/redis/subscriber.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/number.h"
@@ -30,48 +33,25 @@
 /* How often somebody is called to drive while one is being connected, or asked. */
 #define NEWS_NS  (20 * DLK_NS_PER_MS)
 #define AGAIN_NS (500 * DLK_NS_PER_MS)
-#define HOST_MAX 256
 
-typedef enum word {
-    SILENT,    /* hasn't said anything yet */
-    NAMES,     /* a master */
-    KNOWS_NOT, /* no such service */
-    FAILED,    /* `why` */
-} word;
-
-typedef struct sentinel {
-    dlk_redis_connection connection;
-    char *host, *place;
-    int to_come; /* replies to the last question, 0: none */
-    int64_t answer_until;
-    word says;
-    char master[HOST_MAX];
-    uint16_t port;
-    dlock_error *why;
-} sentinel;
-
-struct dlk_sentinels {
-    dlk_redis *redis;
-    char *service;
-    size_t count;
-    /* with what has been said until then; DLK_NEVER: nobody said anything */
-    int64_t decide_at;
-    int64_t check_at;
-    bool checking; /* they were asked though a master is known */
-    /* when somebody is to be called to drive, while an answer is on its way */
-    int64_t news_at;
-    int64_t heard_at; /* when the driver read from them last; the driver's */
-    sentinel item[DLK_SENTINELS_MAX];
-};
-
-static sentinel *of(dlk_link *link)
+static dlk_sentinels *self(dlk_backend *backend)
 {
-    return DLK_LIST_ITEM(dlk_redis_connection_of(link), sentinel, connection);
+    return (dlk_sentinels *)backend;
+}
+
+static dlk_sentinels *of_redis(dlk_redis *redis)
+{
+    return (dlk_sentinels *)redis;
+}
+
+static dlk_sentinel *of(dlk_link *link)
+{
+    return DLK_LIST_ITEM(dlk_redis_connection_of(link), dlk_sentinel, connection);
 }
 
 /* ---- Asking ---- */
 
-static bool say(sentinel *one, const char *a, const char *b, const char *c)
+static bool say(dlk_sentinel *one, const char *a, const char *b, const char *c)
 {
     const dlk_arg args[] = {dlk_arg_text(a), dlk_arg_text(b), dlk_arg_text(c ? c : "")};
     if (!dlk_resp_command(&one->connection.link.stream.out, args, c ? 3 : 2))
@@ -80,13 +60,13 @@ static bool say(sentinel *one, const char *a, const char *b, const char *c)
     return true;
 }
 
-static void ask(sentinel *one, int64_t now)
+static void ask(dlk_sentinel *one, int64_t now)
 {
     dlk_redis *redis = one->connection.redis;
     if (one->to_come > 0)
         return; /* its answer is on the way */
     if (!say(one, "UNSUBSCRIBE", CHANNEL, NULL) ||
-        !say(one, "SENTINEL", "get-master-addr-by-name", redis->sentinels->service) ||
+        !say(one, "SENTINEL", "get-master-addr-by-name", of_redis(redis)->service) ||
         !say(one, "SUBSCRIBE", CHANNEL, NULL)) {
         dlk_link_drop(&one->connection.link,
                       dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"), now);
@@ -96,9 +76,9 @@ static void ask(sentinel *one, int64_t now)
     dlk_redis_wake(redis); /* whoever drives has something to send */
 }
 
-static void hush(sentinel *one)
+static void hush(dlk_sentinel *one)
 {
-    one->says = SILENT;
+    one->says = DLK_SENTINEL_SILENT;
     dlk_error_clear(&one->why);
 }
 
@@ -109,7 +89,7 @@ static void ask_all(dlk_sentinels *all, int64_t now)
     for (size_t i = 0; i < all->count; i++)
         hush(&all->item[i]);
     for (size_t i = 0; i < all->count; i++) {
-        sentinel *one = &all->item[i];
+        dlk_sentinel *one = &all->item[i];
         if (one->connection.link.phase == DLK_LINK_READY)
             ask(one, now);
         else if (one->connection.link.phase == DLK_LINK_RESTING)
@@ -120,83 +100,16 @@ static void ask_all(dlk_sentinels *all, int64_t now)
     }
 }
 
-void dlk_sentinels_seek(dlk_link *master, int64_t now)
+static void seek(dlk_link *master, int64_t now)
 {
-    dlk_sentinels *all = dlk_redis_connection_of(master)->redis->sentinels;
+    dlk_sentinels *all = of_redis(dlk_redis_connection_of(master)->redis);
     all->checking = false;
     ask_all(all, now);
 }
 
 /* ---- Deciding ---- */
 
-static bool same_master(const sentinel *a, const sentinel *b)
-{
-    return a->says == NAMES && b->says == NAMES && a->port == b->port &&
-           strcmp(a->master, b->master) == 0;
-}
-
-static size_t count(const dlk_sentinels *all, word what)
-{
-    size_t found = 0;
-    for (size_t i = 0; i < all->count; i++)
-        found += all->item[i].says == what;
-    return found;
-}
-
-/* The one whose master most others name, too; *ret: how many they are. */
-static const sentinel *most_named(const dlk_sentinels *all, size_t *ret)
-{
-    const sentinel *best = NULL;
-    *ret = 0;
-    for (size_t i = 0; i < all->count; i++) {
-        size_t votes = 0;
-        for (size_t k = 0; k < all->count; k++)
-            votes += same_master(&all->item[i], &all->item[k]);
-        if (votes > *ret) {
-            *ret = votes;
-            best = &all->item[i];
-        }
-    }
-    return best;
-}
-
-static dlock_error *disagreement(const dlk_sentinels *all)
-{
-    char text[512];
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < all->count && used < sizeof(text); i++)
-        if (all->item[i].says == NAMES)
-            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s names %s:%u",
-                                     used ? ", " : "", all->item[i].place,
-                                     all->item[i].master, all->item[i].port);
-    return dlk_error_make(
-        DLOCK_EUNAVAIL,
-        "redis+sentinel: the sentinels disagree on the master of '%s': %s", all->service,
-        text);
-}
-
-/* Why nobody names a master. What no waiting mends goes first. */
-static dlock_error *nobody_knows(const dlk_sentinels *all)
-{
-    const sentinel *failed = NULL;
-    for (size_t i = 0; i < all->count; i++) {
-        const sentinel *one = &all->item[i];
-        if (one->says == FAILED && (!failed || failed->why->code == DLOCK_EUNAVAIL))
-            failed = one;
-    }
-    if (count(all, KNOWS_NOT) > 0)
-        return dlk_error_make(
-            failed ? DLOCK_EUNAVAIL : DLOCK_EINVAL,
-            "redis+sentinel: no sentinel that answers knows a service '%s'",
-            all->service);
-    if (!failed)
-        return dlk_error_make(DLOCK_EUNAVAIL, "redis+sentinel: no sentinel answers");
-    return dlk_error_make(failed->why->code, "redis+sentinel: sentinel %s: %s",
-                          failed->place, failed->why->text);
-}
-
-static void go_to(dlk_redis *redis, const sentinel *chosen, int64_t now)
+static void go_to(dlk_redis *redis, const dlk_sentinel *chosen, int64_t now)
 {
     dlk_link *master = &redis->commands.link;
     if (dlk_redis_aim(redis, chosen->master, chosen->port))
@@ -205,17 +118,17 @@ static void go_to(dlk_redis *redis, const sentinel *chosen, int64_t now)
         dlk_link_drop(master, dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"), now);
 }
 
-static bool is_master(const dlk_redis *redis, const sentinel *chosen)
+static bool is_master(const dlk_redis *redis, const dlk_sentinel *chosen)
 {
     return redis->port == chosen->port && redis->host &&
            strcmp(redis->host, chosen->master) == 0;
 }
 
 /* There is a master already: is it still? */
-static void compare(dlk_redis *redis, const sentinel *chosen, int64_t now)
+static void compare(dlk_redis *redis, const dlk_sentinel *chosen, int64_t now)
 {
     dlk_link_phase phase = redis->commands.link.phase;
-    redis->sentinels->checking = false;
+    of_redis(redis)->checking = false;
     if (is_master(redis, chosen) || phase == DLK_LINK_OFF || phase == DLK_LINK_RESTING)
         return;
     dlk_backoff_reset(&redis->commands.link.backoff);
@@ -223,7 +136,7 @@ static void compare(dlk_redis *redis, const sentinel *chosen, int64_t now)
         &redis->commands.link,
         dlk_error_make(DLOCK_EUNAVAIL,
                        "redis+sentinel: %s is no longer the master of '%s', %s:%u is",
-                       redis->place, redis->sentinels->service, chosen->master,
+                       redis->place, of_redis(redis)->service, chosen->master,
                        chosen->port),
         now);
     redis->commands.link.retry_at = now;
@@ -232,16 +145,18 @@ static void compare(dlk_redis *redis, const sentinel *chosen, int64_t now)
 /* Looks at what has been said so far. */
 static void decide(dlk_redis *redis, int64_t now)
 {
-    dlk_sentinels *all = redis->sentinels;
+    dlk_sentinels *all = of_redis(redis);
     bool seeking = dlk_link_seeks(&redis->commands.link);
-    size_t votes, voters = count(all, NAMES);
-    const sentinel *chosen = most_named(all, &votes);
+    size_t votes, voters = dlk_sentinels_count(all, DLK_SENTINEL_NAMES);
+    const dlk_sentinel *chosen = dlk_sentinels_most_named(all, &votes);
     if (!seeking && !all->checking)
         return;
-    if (count(all, SILENT) < all->count && all->decide_at >= DLK_NEVER)
+    if (dlk_sentinels_count(all, DLK_SENTINEL_SILENT) < all->count &&
+        all->decide_at >= DLK_NEVER)
         all->decide_at = now + MOMENT_NS;
     bool enough = votes * 2 > all->count;
-    bool last = count(all, SILENT) == 0 || now >= all->decide_at;
+    bool last =
+        dlk_sentinels_count(all, DLK_SENTINEL_SILENT) == 0 || now >= all->decide_at;
     if (!enough && !last)
         return;
     if (enough || votes * 2 > voters) {
@@ -249,9 +164,12 @@ static void decide(dlk_redis *redis, int64_t now)
             go_to(redis, chosen, now);
         else
             compare(redis, chosen, now);
-    } else if (seeking && (voters > 0 || count(all, SILENT) == 0)) {
+    } else if (seeking &&
+               (voters > 0 || dlk_sentinels_count(all, DLK_SENTINEL_SILENT) == 0)) {
         dlk_link_drop(&redis->commands.link,
-                      voters > 0 ? disagreement(all) : nobody_knows(all), now);
+                      voters > 0 ? dlk_sentinels_disagree(all)
+                                 : dlk_sentinels_know_nobody(all),
+                      now);
     } else if (all->checking) {
         all->checking = false;
         all->check_at = now + AGAIN_NS;
@@ -261,13 +179,13 @@ static void decide(dlk_redis *redis, int64_t now)
 
 /* ---- What they say ---- */
 
-static void names(sentinel *one, const char *host, const char *port)
+static void names(dlk_sentinel *one, const char *host, const char *port)
 {
     int64_t number = dlk_number_or(port, 1, UINT16_MAX, 0);
     size_t size = strlen(host);
-    one->says = NAMES;
-    if (size >= HOST_MAX || size == 0 || number == 0) {
-        one->says = FAILED;
+    one->says = DLK_SENTINEL_NAMES;
+    if (size >= DLK_SENTINEL_HOST_MAX || size == 0 || number == 0) {
+        one->says = DLK_SENTINEL_FAILED;
         dlk_error_clear(&one->why);
         one->why = dlk_error_make(DLOCK_EPROTO, "it names a master that can't be one");
         return;
@@ -279,7 +197,7 @@ static void names(sentinel *one, const char *host, const char *port)
 /* "service old-host old-port host port": all are asked, as one alone decides nothing. */
 static void take_switch(dlk_redis *redis, const dlk_resp *message, int64_t now)
 {
-    dlk_sentinels *all = redis->sentinels;
+    dlk_sentinels *all = of_redis(redis);
     size_t size = strlen(all->service);
     if (message->type != DLK_RESP_TEXT || message->size <= size ||
         strncmp(message->text, all->service, size) != 0 || message->text[size] != ' ')
@@ -287,14 +205,14 @@ static void take_switch(dlk_redis *redis, const dlk_resp *message, int64_t now)
     all->check_at = now; /* what was said until now may be of before */
 }
 
-static dlock_error *take_address(sentinel *one, const dlk_resp *reply)
+static dlock_error *take_address(dlk_sentinel *one, const dlk_resp *reply)
 {
     dlk_error_clear(&one->why);
     if (reply->type == DLK_RESP_ERROR) {
-        one->says = FAILED;
+        one->says = DLK_SENTINEL_FAILED;
         one->why = dlk_redis_error(reply, "SENTINEL get-master-addr-by-name");
     } else if (reply->type == DLK_RESP_NIL) {
-        one->says = KNOWS_NOT;
+        one->says = DLK_SENTINEL_KNOWS_NOT;
     } else if (reply->type == DLK_RESP_ARRAY && reply->count == 2 &&
                dlk_resp_plain(&reply->items[0]) && dlk_resp_plain(&reply->items[1])) {
         names(one, reply->items[0].text, reply->items[1].text);
@@ -309,7 +227,7 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
                                int64_t now)
 {
     dlk_redis *redis = connection->redis;
-    sentinel *one = of(&connection->link);
+    dlk_sentinel *one = of(&connection->link);
     if (reply->type == DLK_RESP_ARRAY && reply->count == 3 &&
         dlk_resp_begins(&reply->items[0], "message")) {
         take_switch(redis, &reply->items[2], now);
@@ -335,15 +253,15 @@ static void be_ready(dlk_link *link, int64_t now)
     dlk_redis *redis = dlk_redis_connection_of(link)->redis;
     ask(of(link), now);
     if (!dlk_link_seeks(&redis->commands.link))
-        redis->sentinels->checking = true; /* what it said while it was away was lost */
+        of_redis(redis)->checking = true; /* what it said while it was away was lost */
 }
 
 static void be_down(dlk_link *link, const dlock_error *error, int64_t now)
 {
     dlk_redis *redis = dlk_redis_connection_of(link)->redis;
-    sentinel *one = of(link);
+    dlk_sentinel *one = of(link);
     one->to_come = 0;
-    one->says = FAILED;
+    one->says = DLK_SENTINEL_FAILED;
     dlk_error_clear(&one->why);
     one->why = dlk_error_copy(error);
     redis->base.host->log(redis->base.host, DLOCK_LOG_INFO, "sentinel %s: %s", one->place,
@@ -358,9 +276,10 @@ static const dlk_link_ops ops = {DLK_REDIS_LINK, .greet = dlk_redis_greet_sentin
 
 static dlock_err add(dlk_sentinels *all, const dlk_uri_host *host, dlock_error **err)
 {
-    sentinel *one = &all->item[all->count];
+    dlk_sentinel *one = &all->item[all->count];
     uint16_t port = host->port ? host->port : DEFAULT_PORT;
-    bool fine = dlk_redis_connection_init(&one->connection, all->redis, &ops, take_reply);
+    bool fine =
+        dlk_redis_connection_init(&one->connection, &all->redis, &ops, take_reply);
     all->count++;
     one->host = strdup(host->host);
     one->place = dlk_address_place(host->host, port);
@@ -376,7 +295,8 @@ static dlock_err add(dlk_sentinels *all, const dlk_uri_host *host, dlock_error *
     return DLOCK_OK;
 }
 
-dlock_err dlk_sentinels_make(dlk_redis *redis, const dlk_uri *uri, dlock_error **err)
+/* The sentinels of the hosts of @p uri; its path is the name of the service. */
+static dlock_err add_all(dlk_sentinels *all, const dlk_uri *uri, dlock_error **err)
 {
     const char *service = uri->path[0] == '/' ? uri->path + 1 : uri->path;
     if (!service[0] || strchr(service, '/') || strchr(service, ' '))
@@ -388,15 +308,9 @@ dlock_err dlk_sentinels_make(dlk_redis *redis, const dlk_uri *uri, dlock_error *
         return dlk_error_set(err, DLOCK_EINVAL,
                              "redis+sentinel: at most %d sentinels can be named, not %zu",
                              DLK_SENTINELS_MAX, uri->host_count);
-    dlk_sentinels *all = calloc(1, sizeof(*all));
-    if (!all)
-        return dlk_error_nomem(err);
-    redis->sentinels = all;
-    all->redis = redis;
-    all->decide_at = all->check_at = DLK_NEVER;
     all->service = strdup(service);
-    redis->place = strdup("the master"); /* until it is known which that is */
-    if (!all->service || !redis->place)
+    all->redis.place = strdup("the master"); /* until it is known which that is */
+    if (!all->service || !all->redis.place)
         return dlk_error_nomem(err);
     dlock_err code = DLOCK_OK;
     for (size_t i = 0; code == DLOCK_OK && i < uri->host_count; i++)
@@ -404,25 +318,58 @@ dlock_err dlk_sentinels_make(dlk_redis *redis, const dlk_uri *uri, dlock_error *
     return code;
 }
 
-void dlk_sentinels_free(dlk_sentinels *all)
+static void sentinels_free(dlk_backend *backend)
 {
-    if (!all)
-        return;
+    dlk_sentinels *all = self(backend);
     for (size_t i = 0; i < all->count; i++) {
-        sentinel *one = &all->item[i];
+        dlk_sentinel *one = &all->item[i];
         dlk_redis_connection_free(&one->connection);
         dlk_error_clear(&one->why);
         free(one->host);
         free(one->place);
     }
     free(all->service);
+    dlk_redis_end(&all->redis);
     free(all);
 }
 
-void dlk_sentinels_stop(dlk_sentinels *all)
+static dlock_err sentinels_open(dlk_host *host, const dlk_uri *uri,
+                                const dlk_settings *settings, dlk_backend **ret,
+                                dlock_error **err)
 {
+    dlk_sentinels *all = calloc(1, sizeof(*all));
+    if (!all)
+        return dlk_error_nomem(err);
+    all->decide_at = all->check_at = DLK_NEVER;
+    dlk_redis *redis = &all->redis;
+    dlock_err code = dlk_redis_begin(redis, &dlk_sentinel_backend, host, uri, settings,
+                                     dlk_redis_layout_of(settings), err);
+    redis->by_sentinels = true;
+    all->ops = *redis->commands.link.ops;
+    all->ops.seek = seek;
+    redis->commands.link.ops = &all->ops;
+    if (code == DLOCK_OK)
+        code = add_all(all, uri, err);
+    if (code != DLOCK_OK) {
+        sentinels_free(&redis->base);
+        return code;
+    }
+    dlk_redis_aim_links(redis);
+    *ret = &redis->base;
+    return DLOCK_OK;
+}
+
+static void sentinels_start(dlk_backend *backend, int64_t now)
+{
+    dlk_redis_backend.start(backend, now);
+}
+
+static void sentinels_stop(dlk_backend *backend)
+{
+    dlk_sentinels *all = self(backend);
     for (size_t i = 0; i < all->count; i++)
         dlk_link_stop(&all->item[i].connection.link);
+    dlk_redis_backend.stop(backend);
 }
 
 /* ---- The driver's steps, and time ---- */
@@ -432,13 +379,13 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static bool is_overdue(const sentinel *one, int64_t now)
+static bool is_overdue(const dlk_sentinel *one, int64_t now)
 {
     return one->connection.link.phase == DLK_LINK_READY && one->to_come > 0 &&
            now >= one->answer_until;
 }
 
-static int64_t tick_one(sentinel *one, int64_t now)
+static int64_t tick_one(dlk_sentinel *one, int64_t now)
 {
     if (is_overdue(one, now))
         dlk_link_drop(&one->connection.link,
@@ -458,7 +405,8 @@ static bool awaits(const dlk_sentinels *all)
     return false;
 }
 
-bool dlk_sentinels_are_due(const dlk_sentinels *all)
+/* Whether they are to be listened to: an answer is on its way, or it hasn't been done for a while. */
+static bool are_due(const dlk_sentinels *all)
 {
     return awaits(all) || dlk_clock_now() - all->heard_at >= LISTEN_NS;
 }
@@ -466,7 +414,7 @@ bool dlk_sentinels_are_due(const dlk_sentinels *all)
 /* Nobody may be waiting for anything of the master's, and so nobody reads. */
 static int64_t call_for_ears(dlk_redis *redis, int64_t now)
 {
-    dlk_sentinels *all = redis->sentinels;
+    dlk_sentinels *all = of_redis(redis);
     if (redis->commands.link.phase != DLK_LINK_READY || !awaits(all))
         return DLK_NEVER;
     if (now >= all->news_at) {
@@ -477,9 +425,9 @@ static int64_t call_for_ears(dlk_redis *redis, int64_t now)
     return all->news_at;
 }
 
-int64_t dlk_sentinels_tick(dlk_redis *redis, int64_t now)
+static int64_t tick_all(dlk_redis *redis, int64_t now)
 {
-    dlk_sentinels *all = redis->sentinels;
+    dlk_sentinels *all = of_redis(redis);
     int64_t next = DLK_NEVER;
     if (redis->stopped || redis->commands.link.phase == DLK_LINK_OFF)
         return next;
@@ -495,40 +443,89 @@ int64_t dlk_sentinels_tick(dlk_redis *redis, int64_t now)
     return earlier(next, earlier(all->decide_at, all->check_at));
 }
 
-void dlk_sentinels_arm(dlk_sentinels *all, dlk_polls *polls)
+static int64_t sentinels_tick(dlk_backend *backend, int64_t now)
 {
-    for (size_t i = 0; i < all->count; i++)
-        dlk_link_arm(&all->item[i].connection.link, polls);
+    int64_t next = dlk_redis_backend.tick(backend, now);
+    return earlier(next, tick_all(&self(backend)->redis, now));
 }
 
-void dlk_sentinels_push(dlk_sentinels *all, dlk_polls *polls)
+static void sentinels_arm(dlk_backend *backend, dlk_polls *polls)
 {
+    dlk_sentinels *all = self(backend);
+    dlk_redis_backend.arm(backend, polls);
+    for (size_t i = 0; i < all->count; i++)
+        dlk_link_arm(&all->item[i].connection.link, polls);
+    if (are_due(all))
+        all->redis.expects = false;
+}
+
+static void sentinels_push(dlk_backend *backend, dlk_polls *polls)
+{
+    dlk_sentinels *all = self(backend);
+    dlk_redis_backend.push(backend, polls);
     for (size_t i = 0; i < all->count; i++)
         dlk_link_push(&all->item[i].connection.link, polls);
 }
 
-void dlk_sentinels_pull(dlk_sentinels *all, dlk_polls *polls)
+static bool sentinels_expect(dlk_backend *backend, const dlk_polls *polls)
 {
+    return dlk_redis_backend.expect(backend, polls);
+}
+
+static void sentinels_pull(dlk_backend *backend, dlk_polls *polls)
+{
+    dlk_sentinels *all = self(backend);
+    dlk_redis_backend.pull(backend, polls);
     all->heard_at = dlk_clock_now();
     for (size_t i = 0; i < all->count; i++)
         dlk_link_pull(&all->item[i].connection.link, polls);
 }
 
-void dlk_sentinels_process(dlk_redis *redis, int64_t now)
+static void sentinels_process(dlk_backend *backend, int64_t now)
 {
-    dlk_sentinels *all = redis->sentinels;
+    dlk_sentinels *all = self(backend);
+    dlk_redis_backend.process(backend, now);
     for (size_t i = 0; i < all->count; i++)
         dlk_link_process(&all->item[i].connection.link, now);
 }
 
-bool dlk_sentinels_flush(dlk_redis *redis)
+static void sentinels_flush(dlk_backend *backend)
 {
-    dlk_sentinels *all = redis->sentinels;
+    dlk_sentinels *all = self(backend);
     bool done = true;
+    dlk_redis_backend.flush(backend);
     for (size_t i = 0; i < all->count; i++)
         if (all->item[i].connection.link.phase == DLK_LINK_READY)
             done = dlk_stream_flush(&all->item[i].connection.link.stream,
-                                    redis->base.host->mutex) &&
+                                    backend->host->mutex) &&
                    done;
-    return done;
+    if (!done)
+        dlk_redis_leave_rest(&all->redis);
 }
+
+static const char *const schemes[] = {"redis+sentinel", "rediss+sentinel", NULL};
+
+/* A failover may forget what was written last, also of the counters of tokens. They have to be heard
+ * all the time: no poller of the program's can do that. */
+const dlk_backend_type dlk_sentinel_backend = {
+    .name = "redis",
+    .schemes = schemes,
+    .traits = {.class = DLK_REQUIRE_EFFICIENCY, DLK_REDIS_TRAITS},
+    .open = sentinels_open,
+    .start = sentinels_start,
+    .stop = sentinels_stop,
+    .free = sentinels_free,
+    .ask = dlk_redis_ask,
+    .tick = sentinels_tick,
+    .arm = sentinels_arm,
+    .process = sentinels_process,
+    .key_open = dlk_redis_key_open,
+    .key_close = dlk_redis_key_close,
+    .has_kind = dlk_redis_has_kind,
+    .watch = dlk_redis_watch,
+    .listen = dlk_redis_listen,
+    .push = sentinels_push,
+    .pull = sentinels_pull,
+    .expect = sentinels_expect,
+    .flush = sentinels_flush,
+};
