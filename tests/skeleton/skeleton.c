@@ -62,6 +62,7 @@ static dlock_err skeleton_open(dlk_host *host, const dlk_uri *uri,
         return dlk_error_nomem(err);
     me->base = (dlk_backend){.type = &skeleton_backend, .host = host};
     me->fd = me->dial.fd = -1;
+    /* Everybody's settings; its own would be in a settings.def beside this file. */
     me->connect_ns =
         dlk_settings_int(settings, DLK_KEY_CLIENT_CONNECT_MS) * DLK_NS_PER_MS;
     me->retry_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_RETRY_MS);

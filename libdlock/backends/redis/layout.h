@@ -24,6 +24,7 @@
 
 #include "backends/backend.h"
 #include "backends/redis/scripts.h"
+#include "backends/redis/settings.h"
 #include "backends/redis/wire.h"
 
 /* The folders of scripts/, in their order. */

@@ -7,6 +7,7 @@
 #endif
 #ifdef DLK_WITH_REDIS
 #include "backends/redis/redis.h"
+#include "backends/redis/settings.h"
 #endif
 #include "backends/redlock/inner.h"
 #include "backends/sleep.h"

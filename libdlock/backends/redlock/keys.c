@@ -1,6 +1,8 @@
 /* A lock's name at each node. */
 #include "backends/redlock/inner.h"
 
+#include "backends/redis/settings.h"
+
 #include <stdlib.h>
 #include <string.h>
 
