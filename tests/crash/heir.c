@@ -94,16 +94,16 @@ bool heir_succeeds(crash_heir *heir)
            said == 'y';
 }
 
-/* The seat that one of the process' members has in a line, or NULL. */
-static const dlk_seat *seat_of(const crash_heir *heir, const dlk_table *table)
+/* The place that one of the process' members has in a line, or NULL. */
+static const dlk_line_place *place_of(const crash_heir *heir, const dlk_table *table)
 {
-    for (uint32_t ref = 1; ref <= table->seat_count; ref++) {
-        const dlk_seat *seat = &table->seats[ref - 1];
-        const dlk_member *member = dlk_member_of(table, atomic_load(&seat->owner));
-        if (atomic_load(&seat->word) != 0 && member &&
+    for (uint32_t ref = 1; ref <= table->place_count; ref++) {
+        const dlk_line_place *place = &table->places[ref - 1];
+        const dlk_member *member = dlk_member_of(table, atomic_load(&place->owner));
+        if (atomic_load(&place->word) != 0 && member &&
             (uint32_t)atomic_load(&member->word) == (uint32_t)heir->pid &&
             atomic_load(&member->asleep) != 0)
-            return seat;
+            return place;
     }
     return NULL;
 }
@@ -112,7 +112,7 @@ bool heir_is_in_line(const crash_heir *heir, const dlk_table *table)
 {
     int64_t until = dlk_clock_after(dlk_clock_now(), GENEROUS_MS);
     /* Said that it sleeps, and does: then it is in the futex. */
-    while (!seat_of(heir, table) || dlk_process_state((uint32_t)heir->pid) != 'S') {
+    while (!place_of(heir, table) || dlk_process_state((uint32_t)heir->pid) != 'S') {
         if (dlk_clock_now() >= until)
             return false;
         (void)sched_yield();

@@ -22,98 +22,99 @@
 /* How long the waiter may take. It should be microseconds. */
 #define PATIENCE_MS 20000
 
-static bool enter(crash_stage *stage, dlk_visit *visit)
+static bool enter(crash_stage *stage, dlk_section *section)
 {
-    return dlk_table_enter(&stage->table, visit, ENTER_MS) == DLK_ENTERED;
+    return dlk_table_enter(&stage->table, section, ENTER_MS) == DLK_ENTERED;
 }
 
-static uint32_t find(dlk_visit *visit, const char *lock)
+static uint32_t find(dlk_section *section, const char *lock)
 {
     size_t size = strlen(lock);
-    return dlk_table_find(visit, lock, size, dlk_table_hash(lock, size));
+    return dlk_table_find(section, lock, size, dlk_table_hash(lock, size));
 }
 
-static dlk_claim claim_of(const crash_person *person, int64_t now)
+static dlk_request request_of(const crash_person *person, int64_t now)
 {
-    return (dlk_claim){.owner = person->owner,
-                       .number = 1,
-                       .ttl = HOUR,
-                       .now = now,
-                       .kind = DLOCK_MUTEX};
+    return (dlk_request){.owner = person->owner,
+                         .number = 1,
+                         .ttl = HOUR,
+                         .now = now,
+                         .kind = DLOCK_MUTEX};
 }
 
 dlk_outcome person_acquire(crash_stage *stage, crash_person *person, const char *lock,
                            int64_t now, int64_t *token)
 {
-    dlk_visit visit;
+    dlk_section section;
     int64_t until;
     size_t size = strlen(lock);
     dlk_outcome outcome = DLK_NOTHING;
-    dlk_claim claim = claim_of(person, now);
-    if (!enter(stage, &visit))
+    dlk_request request = request_of(person, now);
+    if (!enter(stage, &section))
         return DLK_NOTHING;
-    uint32_t row = dlk_table_make(&visit, lock, size, dlk_table_hash(lock, size), now);
+    uint32_t row = dlk_table_make(&section, lock, size, dlk_table_hash(lock, size), now);
     if (row != 0)
-        outcome = dlk_table_acquire(&visit, row, &claim, &person->turn, token, &until);
-    dlk_table_leave(&visit);
-    return visit.damaged ? DLK_NOTHING : outcome;
+        outcome =
+            dlk_table_acquire(&section, row, &request, &person->turn, token, &until);
+    dlk_table_leave(&section);
+    return section.damaged ? DLK_NOTHING : outcome;
 }
 
 bool person_release(crash_stage *stage, crash_person *person, const char *lock)
 {
-    dlk_visit visit;
-    dlk_claim claim = claim_of(person, stage->now);
-    if (!enter(stage, &visit))
+    dlk_section section;
+    dlk_request request = request_of(person, stage->now);
+    if (!enter(stage, &section))
         return false;
-    uint32_t row = find(&visit, lock);
-    bool ours = row != 0 && dlk_table_release(&visit, row, &claim, &person->turn);
-    dlk_table_leave(&visit);
-    return ours && !visit.damaged;
+    uint32_t row = find(&section, lock);
+    bool ours = row != 0 && dlk_table_release(&section, row, &request, &person->turn);
+    dlk_table_leave(&section);
+    return ours && !section.damaged;
 }
 
 bool person_renew(crash_stage *stage, crash_person *person, const char *lock)
 {
-    dlk_visit visit;
-    dlk_claim claim = claim_of(person, stage->now + HOUR);
-    if (!enter(stage, &visit))
+    dlk_section section;
+    dlk_request request = request_of(person, stage->now + HOUR);
+    if (!enter(stage, &section))
         return false;
-    uint32_t row = find(&visit, lock);
-    bool ours = row != 0 && dlk_table_renew(&visit, row, &claim);
-    dlk_table_leave(&visit);
-    return ours && !visit.damaged;
+    uint32_t row = find(&section, lock);
+    bool ours = row != 0 && dlk_table_renew(&section, row, &request);
+    dlk_table_leave(&section);
+    return ours && !section.damaged;
 }
 
 crash_person person_join(crash_stage *stage, uint32_t pid)
 {
-    dlk_visit visit;
+    dlk_section section;
     crash_person person = {.owner = 0};
     dlk_identity who = {
         .pid = pid, .started = dlk_process_started(pid), .uuid = "u", .name = "test"};
-    if (enter(stage, &visit)) {
-        person.owner = dlk_member_join(&visit, &who);
-        dlk_table_leave(&visit);
+    if (enter(stage, &section)) {
+        person.owner = dlk_member_join(&section, &who);
+        dlk_table_leave(&section);
     }
     return person;
 }
 
 void person_evict(crash_stage *stage, const char *lock)
 {
-    dlk_visit visit;
-    if (!enter(stage, &visit))
+    dlk_section section;
+    if (!enter(stage, &section))
         return;
-    uint32_t row = find(&visit, lock);
+    uint32_t row = find(&section, lock);
     if (row != 0)
-        dlk_table_evict(&visit, row, stage->now);
-    dlk_table_leave(&visit);
+        dlk_table_evict(&section, row, stage->now);
+    dlk_table_leave(&section);
 }
 
 void person_bury(crash_stage *stage, const crash_person *person)
 {
-    dlk_visit visit;
-    if (!enter(stage, &visit))
+    dlk_section section;
+    if (!enter(stage, &section))
         return;
-    dlk_member_bury(&visit, person->owner, stage->now);
-    dlk_table_leave(&visit);
+    dlk_member_bury(&section, person->owner, stage->now);
+    dlk_table_leave(&section);
 }
 
 pid_t dead_process(void)
@@ -328,20 +329,20 @@ static const char *leftovers(const dlk_table *table)
     for (uint32_t ref = 1; ref <= table->row_count; ref++)
         if (dlk_row_record(&table->rows[ref - 1]).owner != 0)
             return "a lock still has an owner";
-    for (uint32_t ref = 1; ref <= table->seat_count; ref++)
-        if (atomic_load(&table->seats[ref - 1].word) != 0)
-            return "a seat is still taken";
+    for (uint32_t ref = 1; ref <= table->place_count; ref++)
+        if (atomic_load(&table->places[ref - 1].word) != 0)
+            return "a place is still taken";
     return NULL;
 }
 
 static const char *look(crash_stage *stage, const char *(*fault)(const dlk_table *table))
 {
-    dlk_visit visit;
-    if (!enter(stage, &visit))
+    dlk_section section;
+    if (!enter(stage, &section))
         return say(stage, "the table can't be entered");
-    const char *found = visit.damaged ? "the table is damaged" : fault(&stage->table);
+    const char *found = section.damaged ? "the table is damaged" : fault(&stage->table);
     found = found ? say(stage, found) : NULL;
-    dlk_table_leave(&visit);
+    dlk_table_leave(&section);
     return found;
 }
 

@@ -111,18 +111,19 @@ static const char *heir_inherits(crash_set *set)
 
 static const char *table_is_sound(crash_set *set)
 {
-    dlk_visit visit;
+    dlk_section section;
     dlk_watch_reap(&set->table); /* if the heir had no reason to */
-    if (dlk_table_enter(&set->table, &visit, 2000) != DLK_ENTERED)
+    if (dlk_table_enter(&set->table, &section, 2000) != DLK_ENTERED)
         return "the table can't be entered";
-    const char *fault = visit.damaged ? "the table is damaged" : table_fault(&set->table);
-    for (uint32_t ref = 1; !fault && ref <= set->table.seat_count; ref++)
-        if (atomic_load(&set->table.seats[ref - 1].word) != 0)
-            fault = "a seat is still taken";
+    const char *fault =
+        section.damaged ? "the table is damaged" : table_fault(&set->table);
+    for (uint32_t ref = 1; !fault && ref <= set->table.place_count; ref++)
+        if (atomic_load(&set->table.places[ref - 1].word) != 0)
+            fault = "a place is still taken";
     for (uint32_t ref = 1; !fault && ref <= set->table.row_count; ref++)
         if (dlk_row_record(&set->table.rows[ref - 1]).owner != 0)
             fault = "the lock still has an owner";
-    dlk_table_leave(&visit);
+    dlk_table_leave(&section);
     return fault;
 }
 

@@ -119,10 +119,10 @@ static void join(user *it)
         if (dlk_local_key_open(&local->base, &it->keys[i], NULL) != DLOCK_OK)
             abort();
     }
-    dlk_visit visit = {.table = &world.table};
+    dlk_section section = {.table = &world.table};
     local->who.uuid = it->uuid;
     local->who.name = "fuzz";
-    local->owner = dlk_member_join(&visit, &local->who);
+    local->owner = dlk_member_join(&section, &local->who);
     atomic_store(&local->me, dlk_member_of(&world.table, local->owner));
     local->up = local->owner != 0;
     local->stopped = false;
@@ -139,7 +139,7 @@ static void make_world(void)
     world.memory = aligned_alloc(4096, size);
     world.fresh = calloc(1, size);
     memset(world.memory, 0, size);
-    dlk_table_place(table, world.memory);
+    dlk_table_lay_out(table, world.memory);
     table->pid = (uint32_t)getpid();
     if (dlk_stamp_world(&table->head->stamp, &err) != DLOCK_OK)
         abort();
@@ -250,7 +250,7 @@ static part part_of(uint8_t which)
         {(char *)&table->head->registry, sizeof(dlk_head) - offsetof(dlk_head, registry)},
         {(char *)table->members, 4 * sizeof(dlk_member)},
         {(char *)table->rows, 8 * sizeof(dlk_row)},
-        {(char *)table->seats, 16 * sizeof(dlk_seat)},
+        {(char *)table->places, 16 * sizeof(dlk_line_place)},
         {(char *)table->buckets, table->bucket_count * sizeof(uint32_t)},
         {table->names, 4 * DLK_TABLE_NAME},
         {(char *)&table->head->stamp, sizeof(dlk_table_stamp)},
@@ -309,9 +309,9 @@ static bool take_over(void)
         dlk_member *member = dlk_member_at(table, ref);
         atomic_store(&member->word, member->word >> 32 << 32);
     }
-    dlk_visit visit = {.table = table};
-    dlk_table_rebuild(&visit, world.now);
-    if (visit.damaged)
+    dlk_section section = {.table = table};
+    dlk_table_rebuild(&section, world.now);
+    if (section.damaged)
         return false;
     world.sound = true;
     for (int i = 0; i < NAMES; i++)
@@ -325,17 +325,17 @@ static bool take_over(void)
 /* As after a death inside the mutex: the clients are still there. */
 static void recover(void)
 {
-    dlk_visit visit = {.table = &world.table};
-    dlk_table_rebuild(&visit, world.now);
+    dlk_section section = {.table = &world.table};
+    dlk_table_rebuild(&section, world.now);
     if (world.sound)
-        FUZZ_CHECK(!visit.damaged, "a sound table is rebuilt to a damaged one");
+        FUZZ_CHECK(!section.damaged, "a sound table is rebuilt to a damaged one");
     check_sound("a rebuild");
 }
 
 static void leave(user *it)
 {
-    dlk_visit visit = {.table = &world.table};
-    dlk_member_let_go(&visit, it->local->owner, world.now);
+    dlk_section section = {.table = &world.table};
+    dlk_member_let_go(&section, it->local->owner, world.now);
     dlk_member_vanish(&world.table, it->local->owner);
     for (int i = 0; i < NAMES; i++)
         if (world.beliefs[i].owner == it->local->owner)

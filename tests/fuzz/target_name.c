@@ -248,43 +248,44 @@ static void check_rows(const entry *entries, fuzz_bytes moves)
     static uint64_t owner;
     if (!memory) {
         memory = aligned_alloc(4096, dlk_table_measure(&table, ROWS));
-        dlk_table_place(&table, memory);
+        dlk_table_lay_out(&table, memory);
     }
     /* Zeroed memory is an empty table; no mutex is used here. */
     memset(memory, 0, (size_t)((char *)table.scratch - (char *)memory));
-    dlk_visit visit = {.table = &table};
-    owner = dlk_member_join(&visit, &(dlk_identity){.pid = 1, .uuid = "u", .name = "n"});
+    dlk_section section = {.table = &table};
+    owner =
+        dlk_member_join(&section, &(dlk_identity){.pid = 1, .uuid = "u", .name = "n"});
     int64_t now = 1;
     for (int steps = 0; steps < 8 && moves.left > 0; steps++) {
         uint8_t move = fuzz_byte(&moves);
         const entry *it = &entries[move % NAMES];
         uint32_t hash = dlk_table_hash(it->text, it->size);
-        uint32_t before = dlk_table_find(&visit, it->text, it->size, hash);
-        uint32_t row = dlk_table_make(&visit, it->text, it->size, hash, now);
-        FUZZ_CHECK(!visit.damaged && row <= ROWS, "row %u", row);
+        uint32_t before = dlk_table_find(&section, it->text, it->size, hash);
+        uint32_t row = dlk_table_make(&section, it->text, it->size, hash, now);
+        FUZZ_CHECK(!section.damaged && row <= ROWS, "row %u", row);
         FUZZ_CHECK(!before || before == row, "a name moved from row %u to %u", before,
                    row);
         if (row == 0)
             continue; /* all rows are held */
-        FUZZ_CHECK(dlk_table_find(&visit, it->text, it->size, hash) == row,
+        FUZZ_CHECK(dlk_table_find(&section, it->text, it->size, hash) == row,
                    "made, not found");
         FUZZ_CHECK(memcmp(dlk_row_name(&table, row), it->text, it->size) == 0,
                    "another name");
         for (int i = 1; i < NAMES; i *= 2) {
             const entry *other = &entries[(move + i) % NAMES];
-            if (dlk_table_find(&visit, other->text, other->size,
+            if (dlk_table_find(&section, other->text, other->size,
                                dlk_table_hash(other->text, other->size)) == row)
                 FUZZ_CHECK(other->size == it->size &&
                                memcmp(other->text, it->text, it->size) == 0,
                            "'%s' and '%s' share a row", other->text, it->text);
         }
-        dlk_claim claim = {
+        dlk_request request = {
             .owner = owner, .number = move, .ttl = TTL, .now = now, .kind = 1};
         int64_t token, until;
         dlk_turn place = {0};
         dlk_record record;
-        if (move & 0x40 && !dlk_table_holder(&visit, row, now, &record))
-            (void)dlk_table_acquire(&visit, row, &claim, &place, &token, &until);
+        if (move & 0x40 && !dlk_table_holder(&section, row, now, &record))
+            (void)dlk_table_acquire(&section, row, &request, &place, &token, &until);
         if (move & 0x80)
             now += TTL / 2;
     }

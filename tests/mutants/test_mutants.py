@@ -132,9 +132,9 @@ def a_script_is_changed_and_trapped():
 
 def what_only_frees_memory_is_left_alone():
     text = ('void end(void)\n{\n    free(all);\n    dlk_note_free(DLK_ITEM(a, b));\n'
-            '    dlk_info_free(info);\n    dlk_seat_free(visit, seat);\n}\n')
+            '    dlk_info_free(info);\n    dlk_line_place_free(section, place);\n}\n')
     found = [(change.old, change.new) for change in changes('x.c', text)]
-    tap.equal('changes', found, [('dlk_seat_free(visit, seat);', ';')])
+    tap.equal('changes', found, [('dlk_line_place_free(section, place);', ';')])
 
 
 if __name__ == '__main__':

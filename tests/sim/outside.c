@@ -54,11 +54,11 @@ waiting *line_find(int name, int who, uint64_t number)
 void line_stay(const client *c, int name, uint64_t number)
 {
     /* What was given to it between the answer and here isn't waited for any more. */
-    if (line_find(name, c->index, number) || c->given[name] > c->seated[name])
+    if (line_find(name, c->index, number) || c->given[name] > c->placed[name])
         return;
     assert(s.table.line_size[name] < MAX_LINE);
     s.table.line[name][s.table.line_size[name]++] =
-        (waiting){c->index, number, false, c->seat_began[name], ++s.table.turns};
+        (waiting){c->index, number, false, c->place_began[name], ++s.table.turns};
 }
 
 void line_leave(int name, int who, uint64_t number)
@@ -78,7 +78,7 @@ static void check_order(int name, const client *c, uint64_t number)
 {
     const waiting *mine = line_find(name, c->index, number);
     uint64_t began =
-        c->seated[name] > c->given[name] ? c->seat_began[name] : c->began[name];
+        c->placed[name] > c->given[name] ? c->place_began[name] : c->began[name];
     for (int i = 0; i < s.table.line_size[name]; i++) {
         const waiting *other = &s.table.line[name][i];
         if (other != mine && !other->leaving && other->told < began)
@@ -171,20 +171,20 @@ static void read_meaning(meaning *ret)
         if (!row)
             continue;
         ret->record[n] = dlk_row_record(row);
-        const dlk_seat *seat = dlk_seat_at(view, row->first);
-        while (seat && ret->size[n] < MAX_LINE * 2) {
-            if (dlk_member_of(view, seat->owner))
-                ret->line[n][ret->size[n]++] = seat->word;
-            seat = dlk_seat_at(view, seat->next);
+        const dlk_line_place *place = dlk_line_place_at(view, row->first);
+        while (place && ret->size[n] < MAX_LINE * 2) {
+            if (dlk_member_of(view, place->owner))
+                ret->line[n][ret->size[n]++] = place->word;
+            place = dlk_line_place_at(view, place->next);
         }
     }
 }
 
-static void settle_all(dlk_visit *visit)
+static void settle_all(dlk_section *section)
 {
     const dlk_table *view = &s.table.view;
     for (uint32_t ref = 1; ref <= view->head->row_high; ref++)
-        dlk_table_settle(visit, ref, sim_time());
+        dlk_table_settle(section, ref, sim_time());
 }
 
 /* A rebuild makes of a whole table the same table. */
@@ -192,18 +192,18 @@ bool table_rebuild(void)
 {
     static meaning before, after;
     client *running;
-    dlk_visit visit;
+    dlk_section section;
     enter_as_operator(&running);
-    bool entered = dlk_table_enter(&s.operator.view, &visit, 0) == DLK_ENTERED;
+    bool entered = dlk_table_enter(&s.operator.view, &section, 0) == DLK_ENTERED;
     if (entered) {
-        settle_all(&visit);
+        settle_all(&section);
         read_meaning(&before);
-        dlk_table_rebuild(&visit, sim_time());
+        dlk_table_rebuild(&section, sim_time());
         read_meaning(&after);
-        visit.ring_granted = false; /* a look must not wake who was forgotten */
-        dlk_table_leave(&visit);
+        section.ring_granted = false; /* a look must not wake who was forgotten */
+        dlk_table_leave(&section);
         s.table.recovered = false;
-        if (visit.damaged)
+        if (section.damaged)
             violated(ALL_NAMES, "the table is damaged");
         else if (memcmp(&before, &after, sizeof(before)) != 0)
             violated(ALL_NAMES, "a rebuild has changed the table");
@@ -212,15 +212,15 @@ bool table_rebuild(void)
     return entered;
 }
 
-/* The seat of a grant that ran out unseen stays until the lock is wanted again; a place in the
+/* The place of a grant that ran out unseen stays until the lock is wanted again; a place in the
  * line would keep somebody waiting then. */
 void table_check_rest(void)
 {
     const dlk_table *view = &s.table.view;
-    for (uint32_t ref = 1; ref <= view->head->seat_high; ref++) {
-        const dlk_seat *seat = dlk_seat_at(view, ref);
-        if (seat->word != 0 && seat->token == 0 && dlk_member_of(view, seat->owner))
-            violated(ALL_NAMES, "seat %u is still taken, for #%llu", ref,
-                     (unsigned long long)seat->number);
+    for (uint32_t ref = 1; ref <= view->head->place_high; ref++) {
+        const dlk_line_place *place = dlk_line_place_at(view, ref);
+        if (place->word != 0 && place->token == 0 && dlk_member_of(view, place->owner))
+            violated(ALL_NAMES, "place %u is still taken, for #%llu", ref,
+                     (unsigned long long)place->number);
     }
 }

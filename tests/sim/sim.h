@@ -382,7 +382,8 @@ struct client {
     step strike_at;
     int points_left;
     /* Counted by table.turns: its last acquire, grant, and place in the line. */
-    uint64_t began[MAX_NAMES], given[MAX_NAMES], seated[MAX_NAMES], seat_began[MAX_NAMES];
+    uint64_t began[MAX_NAMES], given[MAX_NAMES], placed[MAX_NAMES],
+        place_began[MAX_NAMES];
     int asking;  /* the name */
     char *image; /* the table when it died, put back when its stack has unwound */
 };

@@ -36,7 +36,7 @@ void table_begin(void)
     if (!t->memory)
         abort();
     memset(t->memory, 0, size);
-    dlk_table_place(&t->view, t->memory);
+    dlk_table_lay_out(&t->view, t->memory);
     atomic_store(&t->view.head->last_token, INT64_C(1700000000000000));
     dlk_point_hook = at_point;
     init_process(&s.operator, ++ t->pids, "operator");
@@ -290,9 +290,9 @@ static void at_point(const char *name)
         return;
     if (strcmp(name, "table.commit") == 0)
         table_look();
-    if (c && strcmp(name, "table.seated") == 0) {
-        c->seated[c->asking] = ++s.table.turns;
-        c->seat_began[c->asking] = c->began[c->asking];
+    if (c && strcmp(name, "table.placed") == 0) {
+        c->placed[c->asking] = ++s.table.turns;
+        c->place_began[c->asking] = c->began[c->asking];
     }
     if (!c || c->strike == FAULT_NONE)
         return;
@@ -333,12 +333,12 @@ static void conclude(client *c, const dlk_ask *ask, step at)
         line_stay(c, name, ask->number);
     if (ask->verb == DLK_RELEASE && ask->reply != DLK_NOT_SENT) {
         line_leave(name, c->index, ask->number);
-        c->seated[name] = 0;
+        c->placed[name] = 0;
     }
     bool refused = ask->reply == DLK_REFUSED;
     if (refused && ask->verb == DLK_ACQUIRE) {
         line_leave(name, c->index, ask->number);
-        c->seated[name] = 0;
+        c->placed[name] = 0;
     }
     if (refused && !kind_is_refused(ask->error))
         violated(name, "the table refuses client %d: %s", c->index,

@@ -218,8 +218,8 @@ static void kill_one(weather *storm, int at)
 
 static void check_table(weather *storm)
 {
-    dlk_visit visit;
-    if (dlk_table_enter(&storm->table, &visit, (int)patience_ms) != DLK_ENTERED) {
+    dlk_section section;
+    if (dlk_table_enter(&storm->table, &section, (int)patience_ms) != DLK_ENTERED) {
         storm->corrupt++;
         return;
     }
@@ -228,7 +228,7 @@ static void check_table(weather *storm)
         storm->corrupt++;
         printf("# %s\n", fault);
     }
-    dlk_table_leave(&visit);
+    dlk_table_leave(&section);
 }
 
 static void rage(weather *storm)

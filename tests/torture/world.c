@@ -320,10 +320,10 @@ static void check_permits(world *w, stage *s)
 static void check_table(world *w, stage *s)
 {
     dlk_table *table = dlk_local_of(w->observer->engine->backend)->table;
-    dlk_visit visit;
+    dlk_section section;
     dlk_record record;
-    int clients = 0, rows = 0, seats = 0;
-    if (dlk_table_enter(table, &visit, 1000) != DLK_ENTERED) {
+    int clients = 0, rows = 0, places = 0;
+    if (dlk_table_enter(table, &section, 1000) != DLK_ENTERED) {
         stage_complain(s, "the table can't be entered");
         return;
     }
@@ -331,15 +331,15 @@ static void check_table(world *w, stage *s)
     for (uint32_t ref = 1; ref <= table->member_count; ref++)
         clients += (uint32_t)dlk_member_at(table, ref)->word != 0;
     for (uint32_t ref = 1; ref <= table->row_count; ref++)
-        rows += dlk_table_holder(&visit, ref, dlk_clock_now(), &record);
-    for (uint32_t ref = 1; ref <= table->seat_count; ref++)
-        seats += dlk_seat_at(table, ref)->word != 0;
-    dlk_table_leave(&visit);
+        rows += dlk_table_holder(&section, ref, dlk_clock_now(), &record);
+    for (uint32_t ref = 1; ref <= table->place_count; ref++)
+        places += dlk_line_place_at(table, ref)->word != 0;
+    dlk_table_leave(&section);
     if (fault)
         stage_complain(s, "the table isn't sound: %s", fault);
-    if (clients != 1 || rows != 0 || seats != 0)
-        stage_complain(s, "the table has %d clients, %d locks held, %d seats taken",
-                       clients, rows, seats);
+    if (clients != 1 || rows != 0 || places != 0)
+        stage_complain(s, "the table has %d clients, %d locks held, %d places taken",
+                       clients, rows, places);
 }
 
 /* Somebody new gets the lock: at once, unless a lease may have to run out. */

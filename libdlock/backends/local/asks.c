@@ -38,13 +38,13 @@ static bool has_spare(dlk_local *local)
     return true;
 }
 
-static void keep_turn(dlk_local *local, const dlk_ask *ask, const dlk_turn *place)
+static void keep_turn(dlk_local *local, const dlk_ask *ask, const dlk_turn *own)
 {
     dlk_local_turn *turn =
         DLK_LIST_ITEM(dlk_list_take_first(&local->spare), dlk_local_turn, all);
     turn->key = ask->key;
     turn->number = ask->number;
-    turn->turn = *place;
+    turn->turn = *own;
     turn->told = false;
     dlk_list_append(&local->turns, &turn->all);
     dlk_list_append(&data_of(ask->key)->turns, &turn->of_key);
@@ -59,37 +59,38 @@ static void drop_turn(dlk_local *local, dlk_local_turn *turn)
 
 /* ---- where a lock is ---- */
 
-static uint32_t remember(dlk_visit *visit, dlk_local_key *data, uint32_t row)
+static uint32_t remember(dlk_section *section, dlk_local_key *data, uint32_t row)
 {
     if (row != 0) {
         data->row = row;
-        data->title = DLK_GET(dlk_row_at(visit->table, row)->title);
+        data->title = DLK_GET(dlk_row_at(section->table, row)->title);
     }
     return row;
 }
 
-uint32_t dlk_local_row(dlk_visit *visit, const dlk_key *key)
+uint32_t dlk_local_row(dlk_section *section, const dlk_key *key)
 {
     dlk_local_key *data = data_of(key);
-    if (dlk_row_is(visit->table, data->row, data->title))
+    if (dlk_row_is(section->table, data->row, data->title))
         return data->row;
-    return remember(visit, data, dlk_table_find(visit, key->name, key->size, data->hash));
+    return remember(section, data,
+                    dlk_table_find(section, key->name, key->size, data->hash));
 }
 
-static uint32_t make_row(dlk_visit *visit, const dlk_key *key, int64_t now)
+static uint32_t make_row(dlk_section *section, const dlk_key *key, int64_t now)
 {
     dlk_local_key *data = data_of(key);
-    if (dlk_row_is(visit->table, data->row, data->title))
+    if (dlk_row_is(section->table, data->row, data->title))
         return data->row;
-    return remember(visit, data,
-                    dlk_table_make(visit, key->name, key->size, data->hash, now));
+    return remember(section, data,
+                    dlk_table_make(section, key->name, key->size, data->hash, now));
 }
 
 /* ---- acquire ---- */
 
-static dlk_claim claim_of(const dlk_local *local, const dlk_ask *ask, int64_t now)
+static dlk_request request_of(const dlk_local *local, const dlk_ask *ask, int64_t now)
 {
-    return (dlk_claim){
+    return (dlk_request){
         .owner = local->owner,
         .number = ask->number,
         .ttl = ask->ttl_ms * DLK_NS_PER_MS,
@@ -123,13 +124,13 @@ static void watch_others(dlk_local *local)
 }
 
 static void held(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
-                 const dlk_turn *place, int64_t until, int64_t now)
+                 const dlk_turn *own, int64_t until, int64_t now)
 {
     if (turn) {
-        turn->turn = *place;
+        turn->turn = *own;
         turn->told = false; /* what it was told is over; it waits for the next */
     } else {
-        keep_turn(local, ask, place);
+        keep_turn(local, ask, own);
     }
     ask->wait_ms = dlk_clock_ms_until(until, now, INT64_MAX / DLK_NS_PER_MS) + 1;
     ask->reply = DLK_HELD;
@@ -144,22 +145,22 @@ static bool is_election(const dlk_ask *ask)
 static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
                            int64_t now)
 {
-    dlk_visit visit;
-    dlk_turn place = turn ? turn->turn : (dlk_turn){.seat = 0};
+    dlk_section section;
+    dlk_turn own = turn ? turn->turn : (dlk_turn){.place = 0};
     dlk_outcome outcome = DLK_NOTHING;
     int64_t until = 0;
-    if (!dlk_local_enter(local, &visit, ask, now))
+    if (!dlk_local_enter(local, &section, ask, now))
         return;
-    dlk_claim claim = claim_of(local, ask, now);
-    uint32_t row = make_row(&visit, ask->key, now);
+    dlk_request request = request_of(local, ask, now);
+    uint32_t row = make_row(&section, ask->key, now);
     if (row != 0)
-        outcome = dlk_table_acquire(&visit, row, &claim, &place, &ask->token, &until);
+        outcome = dlk_table_acquire(&section, row, &request, &own, &ask->token, &until);
     else
-        dlk_turn_end(&visit, &place);
+        dlk_turn_end(&section, &own);
     if (outcome == DLK_GRANTED && is_election(ask))
-        dlk_table_publish(&visit, row, ask->token, dlk_ask_data(ask));
-    bool fine = dlk_local_leave(local, &visit, ask);
-    if (turn && place.ticket == 0)
+        dlk_table_publish(&section, row, ask->token, dlk_ask_data(ask));
+    bool fine = dlk_local_leave(local, &section, ask);
+    if (turn && own.ticket == 0)
         drop_turn(local, turn); /* granted, or refused for good */
     if (!fine)
         return;
@@ -169,9 +170,9 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
         ask->reply = DLK_YES;
         return;
     case DLK_QUEUED:
-        held(local, ask, turn, &place, until, now);
+        held(local, ask, turn, &own, until, now);
         return;
-    case DLK_NO_SEAT:
+    case DLK_NO_PLACE:
         refuse(local, ask,
                "is full of waiting clients; make it anew with a larger file.slots");
         return;
@@ -205,7 +206,7 @@ static void acquire(dlk_local *local, dlk_ask *ask, int64_t now)
         ask->token = token;
         ask->lasts = true; /* from when it was handed over */
         ask->reply = DLK_YES;
-        drop_turn(local, turn); /* the seat goes with the lock */
+        drop_turn(local, turn); /* the place goes with the lock */
         return;
     }
     if (!turn && !has_spare(local)) {
@@ -219,53 +220,53 @@ static void acquire(dlk_local *local, dlk_ask *ask, int64_t now)
 
 static void renew(dlk_local *local, dlk_ask *ask, int64_t now)
 {
-    dlk_visit visit;
+    dlk_section section;
     bool ours = false;
     ask->reply = DLK_NOT_OURS;
-    if (local->gone || !dlk_local_enter(local, &visit, ask, now))
+    if (local->gone || !dlk_local_enter(local, &section, ask, now))
         return;
-    uint32_t row = dlk_local_row(&visit, ask->key);
+    uint32_t row = dlk_local_row(&section, ask->key);
     if (row != 0) {
-        dlk_claim claim = claim_of(local, ask, now);
-        ours = dlk_table_renew(&visit, row, &claim);
+        dlk_request request = request_of(local, ask, now);
+        ours = dlk_table_renew(&section, row, &request);
     }
-    if (dlk_local_leave(local, &visit, ask))
+    if (dlk_local_leave(local, &section, ask))
         ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
     ask->lasts = ours;
 }
 
 static void verify(dlk_local *local, dlk_ask *ask, int64_t now)
 {
-    dlk_visit visit;
+    dlk_section section;
     ask->reply = DLK_NOT_OURS;
-    if (local->gone || !dlk_local_enter(local, &visit, ask, now))
+    if (local->gone || !dlk_local_enter(local, &section, ask, now))
         return;
-    uint32_t row = dlk_local_row(&visit, ask->key);
+    uint32_t row = dlk_local_row(&section, ask->key);
     dlk_record record;
-    bool ours = dlk_table_holder(&visit, row, now, &record) &&
+    bool ours = dlk_table_holder(&section, row, now, &record) &&
                 record.owner == local->owner && record.number == ask->number;
-    if (dlk_local_leave(local, &visit, ask))
+    if (dlk_local_leave(local, &section, ask))
         ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
 }
 
 static void release(dlk_local *local, dlk_ask *ask, int64_t now)
 {
-    dlk_visit visit;
+    dlk_section section;
     dlk_local_turn *turn = find_turn(ask);
-    dlk_turn place = turn ? turn->turn : (dlk_turn){.seat = 0};
+    dlk_turn own = turn ? turn->turn : (dlk_turn){.place = 0};
     bool ours = false;
-    if (!dlk_local_enter(local, &visit, ask, now))
+    if (!dlk_local_enter(local, &section, ask, now))
         return;
-    uint32_t row = dlk_local_row(&visit, ask->key);
+    uint32_t row = dlk_local_row(&section, ask->key);
     if (row != 0) {
-        dlk_claim claim = claim_of(local, ask, now);
-        ours = dlk_table_release(&visit, row, &claim, &place);
+        dlk_request request = request_of(local, ask, now);
+        ours = dlk_table_release(&section, row, &request, &own);
     }
-    if (place.ticket != 0)
-        dlk_turn_end(&visit, &place);
+    if (own.ticket != 0)
+        dlk_turn_end(&section, &own);
     if (turn)
         drop_turn(local, turn);
-    if (dlk_local_leave(local, &visit, ask))
+    if (dlk_local_leave(local, &section, ask))
         ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
 }
 

@@ -60,9 +60,9 @@ static dlock_error *entry_error(const dlk_local *local, dlk_entry entry)
                           who);
 }
 
-bool dlk_local_enter(dlk_local *local, dlk_visit *visit, dlk_ask *ask, int64_t now)
+bool dlk_local_enter(dlk_local *local, dlk_section *section, dlk_ask *ask, int64_t now)
 {
-    dlk_entry entry = dlk_table_enter(local->table, visit, PATIENCE_MS);
+    dlk_entry entry = dlk_table_enter(local->table, section, PATIENCE_MS);
     if (entry == DLK_ENTERED)
         return true;
     ask->error = entry_error(local, entry);
@@ -71,10 +71,10 @@ bool dlk_local_enter(dlk_local *local, dlk_visit *visit, dlk_ask *ask, int64_t n
     return false;
 }
 
-bool dlk_local_leave(dlk_local *local, dlk_visit *visit, dlk_ask *ask)
+bool dlk_local_leave(dlk_local *local, dlk_section *section, dlk_ask *ask)
 {
-    dlk_table_leave(visit);
-    if (!visit->damaged)
+    dlk_table_leave(section);
+    if (!section->damaged)
         return true;
     dlk_ask_refuse(
         ask, dlk_error_make(DLOCK_EPROTO,
@@ -84,21 +84,21 @@ bool dlk_local_leave(dlk_local *local, dlk_visit *visit, dlk_ask *ask)
     return false;
 }
 
-/* Enters, and takes a place among the members if it hasn't one yet. */
+/* Enters, and takes a slot among the members if it hasn't one yet. */
 static dlk_entry join(dlk_local *local, int patience)
 {
-    dlk_visit visit;
-    dlk_entry entry = dlk_table_enter(local->table, &visit, patience);
+    dlk_section section;
+    dlk_entry entry = dlk_table_enter(local->table, &section, patience);
     if (entry != DLK_ENTERED)
         return entry;
     if (!local->owner) {
         local->who.uuid = local->base.host->uuid;
         local->who.name = local->base.host->name;
-        dlk_member_let_go(&visit, 0, dlk_clock_now());
-        local->owner = dlk_member_join(&visit, &local->who);
+        dlk_member_let_go(&section, 0, dlk_clock_now());
+        local->owner = dlk_member_join(&section, &local->who);
         atomic_store(&local->me, dlk_member_of(local->table, local->owner));
     }
-    dlk_table_leave(&visit);
+    dlk_table_leave(&section);
     return entry;
 }
 
@@ -109,7 +109,7 @@ static dlock_error *try_up(dlk_local *local, int patience)
     dlk_entry entry = join(local, patience);
     if (entry == DLK_ENTERED && is_new) {
         /* As a member: if we die over it ourselves, that is seen, and whoever was given something
-         * is woken all the same. The dead may also have had our place. */
+         * is woken all the same. The dead may also have had our slot. */
         dlk_watch_reap(local->table);
         if (!local->owner)
             entry = join(local, patience);
@@ -173,15 +173,15 @@ static void free_turns(dlk_list *turns)
 void dlk_local_stop(dlk_backend *backend)
 {
     dlk_local *local = dlk_local_of(backend);
-    dlk_visit visit;
+    dlk_section section;
     local->up = false;
     local->stopped = true;
     free_turns(&local->turns);
     if (!local->owner)
         return;
-    if (dlk_table_enter(local->table, &visit, PATIENCE_MS) == DLK_ENTERED) {
-        dlk_member_let_go(&visit, local->owner, dlk_clock_now());
-        dlk_table_leave(&visit);
+    if (dlk_table_enter(local->table, &section, PATIENCE_MS) == DLK_ENTERED) {
+        dlk_member_let_go(&section, local->owner, dlk_clock_now());
+        dlk_table_leave(&section);
     }
     /* Not before those who got something were woken: who dies over that has to be missed. */
     dlk_member_vanish(local->table, local->owner);
@@ -220,7 +220,7 @@ dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **e
 
 void dlk_local_key_close(dlk_backend *backend, dlk_key *key)
 {
-    /* There are none unless a release was never confirmed; then the table keeps the seats until
+    /* There are none unless a release was never confirmed; then the table keeps the places until
      * we leave it. */
     dlk_local_key *data = key->data;
     dlk_list *node;
@@ -274,12 +274,12 @@ void dlk_local_kick(dlk_backend *backend)
 }
 
 /* Its turn has come, or has come and gone: a grant that nobody looked at in time went to somebody
- * else, and the seat with it. */
+ * else, and the place with it. */
 static bool has_news(const dlk_local *local, const dlk_local_turn *turn)
 {
     int64_t token, until;
     return dlk_turn_granted(local->table, &turn->turn, &token, &until) ||
-           !dlk_turn_is_seated(local->table, &turn->turn);
+           !dlk_turn_has_place(local->table, &turn->turn);
 }
 
 void dlk_local_process(dlk_backend *backend, int64_t now)

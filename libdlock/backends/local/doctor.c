@@ -39,10 +39,10 @@ static void fill(report *to, const char *id, const char *what, int64_t used, int
 
 static void count_places(report *to, dlk_table *table, int64_t now)
 {
-    dlk_visit visit;
+    dlk_section section;
     dlk_record record;
-    int64_t locks = 0, seats = 0, members = 0;
-    if (dlk_table_enter(table, &visit, PATIENCE_MS) != DLK_ENTERED) {
+    int64_t locks = 0, places = 0, members = 0;
+    if (dlk_table_enter(table, &section, PATIENCE_MS) != DLK_ENTERED) {
         char who[256];
         dlk_table_describe_inside(table, who, sizeof(who));
         finding(to, 2, "stuck", "the table is held by %s", who);
@@ -51,18 +51,18 @@ static void count_places(report *to, dlk_table *table, int64_t now)
     uint32_t used = dlk_table_used(&table->head->row_high, table->row_count);
     for (uint32_t ref = 1; ref <= used; ref++)
         locks += DLK_GET(dlk_row_at(table, ref)->first) != 0 ||
-                 dlk_table_holder(&visit, ref, now, &record);
-    used = dlk_table_used(&table->head->seat_high, table->seat_count);
+                 dlk_table_holder(&section, ref, now, &record);
+    used = dlk_table_used(&table->head->place_high, table->place_count);
     for (uint32_t ref = 1; ref <= used; ref++)
-        seats += DLK_GET(dlk_seat_at(table, ref)->word) != 0;
+        places += DLK_GET(dlk_line_place_at(table, ref)->word) != 0;
     for (uint32_t ref = 1; ref <= table->member_count; ref++)
         members += (uint32_t)DLK_GET(dlk_member_at(table, ref)->word) != 0;
-    dlk_table_leave(&visit);
-    if (visit.damaged)
+    dlk_table_leave(&section);
+    if (section.damaged)
         finding(to, 2, "damaged",
                 "the table is damaged; it is mended when nobody has it open");
     fill(to, "locks", "locks", locks, table->row_count);
-    fill(to, "waiters", "waiting", seats, table->seat_count);
+    fill(to, "waiters", "waiting", places, table->place_count);
     fill(to, "clients", "clients", members, table->member_count);
 }
 

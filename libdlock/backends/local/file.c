@@ -157,14 +157,14 @@ static dlock_err lock_opening(const dlk_file *file, int64_t wait_ms, dlock_error
     return DLOCK_OK;
 }
 
-typedef enum place {
+typedef enum path_state {
     THERE,
     ELSEWHERE, /* replaced, or removed by somebody whose making of it failed */
     UNSEEN,    /* errno says why; it may well be there */
-} place;
+} path_state;
 
 /* Whether the path still leads to what we opened. */
-static place look_at_path(const dlk_file *file)
+static path_state inspect_path(const dlk_file *file)
 {
     struct stat st;
     if (stat(file->path, &st) != 0)
@@ -181,7 +181,7 @@ static dlock_err map(const dlk_file *file, dlk_table *table, dlock_error **err)
     /* A fork's child has no business in it; an inherited mapping would only do harm. */
     (void)madvise(memory, table->size,
                   MADV_DONTFORK); /* an advice for memory that we have */
-    dlk_table_place(table, memory);
+    dlk_table_lay_out(table, memory);
     return DLOCK_OK;
 }
 
@@ -239,9 +239,9 @@ static dlock_err take_over(const dlk_file *file, dlk_table *table,
         atomic_store(&member->word, DLK_GET(member->word) >> 32 << 32);
     }
     atomic_store(&table->head->inside, 0);
-    dlk_visit visit = {.table = table};
-    dlk_table_rebuild(&visit, dlk_clock_now());
-    if (visit.damaged)
+    dlk_section section = {.table = table};
+    dlk_table_rebuild(&section, dlk_clock_now());
+    if (section.damaged)
         return dlk_error_set(err, DLOCK_EPROTO, "%s is damaged: remove it", file->path);
     dlk_table_stamp stamp = *world;
     memcpy(stamp.magic, DLK_TABLE_MAGIC, 8);
@@ -325,7 +325,7 @@ static dlock_err try_open(dlk_file *file, dlk_table *table, const dlk_file_wish 
         rc = lock_opening(file, wish->wait_ms, err);
     if (rc != DLOCK_OK)
         return rc;
-    place where = look_at_path(file);
+    path_state where = inspect_path(file);
     if (where == UNSEEN)
         return failed(err, "look at", file->path);
     *again = where == ELSEWHERE;
@@ -381,7 +381,7 @@ dlock_err dlk_file_check(const dlk_file *file, const dlk_table *table, dlock_err
     if (dlk_file_is_truncated(file, table))
         return dlk_error_set(err, DLOCK_EPROTO, "%s was truncated while it is in use",
                              file->path);
-    if (look_at_path(file) == ELSEWHERE)
+    if (inspect_path(file) == ELSEWHERE)
         return dlk_error_set(
             err, DLOCK_EPROTO,
             "%s was removed or replaced while it is in use: others may lock in "

@@ -21,7 +21,7 @@ struct dlk_local {
     bool watching; /* begun, with or without a thread */
     dlk_identity who;
 
-    uint64_t owner; /* what we claim as; 0: not registered yet */
+    uint64_t owner; /* what we ask as; 0: not registered yet */
     bool up, stopped;
     int64_t retry_at, retry_ms; /* while it isn't up */
     int64_t check_at;           /* file: when to look at it again */
@@ -87,11 +87,11 @@ void dlk_local_kick(dlk_backend *backend);
     }
 
 /* Enters, or says in ask why it can't be. */
-bool dlk_local_enter(dlk_local *local, dlk_visit *visit, dlk_ask *ask, int64_t now);
+bool dlk_local_enter(dlk_local *local, dlk_section *section, dlk_ask *ask, int64_t now);
 /* Leaves; false: the table is damaged, and ask says so. */
-bool dlk_local_leave(dlk_local *local, dlk_visit *visit, dlk_ask *ask);
-/* Where the ask's lock is, 0: nobody has or wants it. Within a visit. */
-uint32_t dlk_local_row(dlk_visit *visit, const dlk_key *key);
+bool dlk_local_leave(dlk_local *local, dlk_section *section, dlk_ask *ask);
+/* Where the ask's lock is, 0: nobody has or wants it. Within a section. */
+uint32_t dlk_local_row(dlk_section *section, const dlk_key *key);
 
 /* reports.c: what asks that only look (and break) answer */
 void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now);

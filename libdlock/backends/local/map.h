@@ -2,24 +2,24 @@
  * How the lease table lies in memory: the same in a file that processes share and in the private
  * memory behind mem:.
  *
- *     head | members | rows | seats | buckets | scratch | names | notices
+ *     head | members | rows | places | buckets | scratch | names | notices
  *
- * A member is a client, a row is a lock, a seat is a place in a lock's line. Places are named by
+ * A member is a client, a row is a lock, a place is a waiter's in a lock's line. Slots are named by
  * a ref, the index plus 1, so that zeroed memory is an empty table and 0 is "none".
  *
- * What survives a death at any instruction. Every change is the commit of ONE place: a row has
+ * What survives a death at any instruction. Every change is ONE store that commits it: a row has
  * two records and a word whose low bit says which one counts, so a record is written aside and
- * one store makes it valid; a seat and a member are there when their word says so. Nothing that
- * matters lies in two places: a lock's owner is what its record says, and a seat that the record
+ * one store makes it valid; a place and a member are there when their word says so. Nothing that
+ * matters lies twice: a lock's owner is what its record says, and a place that the record
  * names has been granted, while one that it doesn't name is in the line, by its ticket. Chains,
  * lines and free lists are marked "derived": recover.c makes them anew from the words.
  *
  * Whoever may write the file may write anything, at any time, the mutex held or not. So nothing in
  * here is believed twice: what is wanted of it is read ONCE into a local (every field is atomic, so
  * that the compiler can't read it again instead of keeping it), checked there, and only then used.
- * A ref becomes a pointer in dlk_row_at, dlk_seat_at and dlk_member_at and nowhere else; sizes and
+ * A ref becomes a pointer in dlk_row_at, dlk_line_place_at and dlk_member_at and nowhere else; sizes and
  * counts are those of the process' own dlk_table; a walk along links ends after as many steps as
- * there are places. Texts are copied out before anybody looks at them.
+ * there are slots. Texts are copied out before anybody looks at them.
  */
 #ifndef DLK_BACKENDS_LOCAL_MAP_H
 #define DLK_BACKENDS_LOCAL_MAP_H
@@ -34,24 +34,24 @@
 
 #define DLK_TABLE_MAGIC "dlocktbl" /* a finished table */
 #define DLK_TABLE_MAKING                                                                 \
-    "dlock..."             /* one whose making was interrupted, if nobody has it open */
-#define DLK_TABLE_LAYOUT 2 /* raised when anything in this file changes */
-#define DLK_TABLE_NAME   1024 /* bytes of a lock's name */
-#define DLK_TABLE_MUTEX  128  /* bytes kept for the mutex, whatever the libc */
+    "dlock..."              /* one whose making was interrupted, if nobody has it open */
+#define DLK_TABLE_VERSION 2 /* raised when anything in this file changes */
+#define DLK_TABLE_NAME    1024 /* bytes of a lock's name */
+#define DLK_TABLE_MUTEX   128  /* bytes kept for the mutex, whatever the libc */
 
-#define DLK_MEMBER_UUID  40  /* bytes with the zero behind */
-#define DLK_MEMBER_NAME  136 /* as well */
+#define DLK_MEMBER_UUID   40  /* bytes with the zero behind */
+#define DLK_MEMBER_NAME   136 /* as well */
 
 /* What has to be the same before the mutex may be touched. */
 typedef struct dlk_table_stamp {
     char magic[8];
-    uint32_t layout;
+    uint32_t version;
     uint32_t word_size;
     uint32_t libc; /* 1 glibc, 2 another */
     uint32_t mutex_size;
     char boot_id[40];
     uint64_t pid_ns, time_ns; /* inodes of /proc/self/ns/… */
-    uint32_t rows, seats, members, buckets;
+    uint32_t rows, places, members, buckets;
     uint64_t size;
 } dlk_table_stamp;
 
@@ -66,19 +66,19 @@ typedef struct dlk_head {
     _Atomic uint32_t registry; /* counts the comings and goings of members */
     _Atomic int64_t last_token;
     _Atomic uint64_t last_ticket;
-    /* Places from the first to these have been used: what lies behind was never touched. */
-    _Atomic uint32_t row_high, seat_high, member_high;
-    _Atomic uint32_t free_row, free_seat; /* derived: chains by `next` */
-    _Atomic uint32_t sweep;               /* where the search for an idle row goes on */
+    /* Slots from the first to these have been used: what lies behind was never touched. */
+    _Atomic uint32_t row_high, place_high, member_high;
+    _Atomic uint32_t free_row, free_place; /* derived: chains by `next` */
+    _Atomic uint32_t sweep;                /* where the search for an idle row goes on */
 } dlk_head;
 
-/* A client. The word is generation << 32 | process, process 0 when the place is free; the
+/* A client. The word is generation << 32 | process, process 0 when the slot is free; the
  * generation is part of every owner, so clearing the process voids all that the client had. */
 typedef struct dlk_member {
     alignas(64) _Atomic uint64_t word;
     _Atomic uint64_t started; /* start time of the process, ticks since boot; 0 unknown */
     char uuid[DLK_MEMBER_UUID];
-    alignas(64) dlk_futex bell; /* changed when one of the client's seats is granted */
+    alignas(64) dlk_futex bell; /* changed when one of the client's places is granted */
     _Atomic uint32_t asleep;    /* somebody may be in a futex wait for the bell */
     char name[DLK_MEMBER_NAME];
 } dlk_member;
@@ -89,9 +89,9 @@ typedef struct dlk_stored_record {
     _Atomic uint64_t number;
     _Atomic int64_t token;
     _Atomic int64_t until; /* end of the lease, boot clock */
-    /* Of the seat it was handed to, 0 when it was taken without waiting. */
+    /* Of the place it was handed to, 0 when it was taken without waiting. */
     _Atomic uint64_t ticket;
-    _Atomic uint32_t seat;
+    _Atomic uint32_t place;
     _Atomic uint32_t kind;
 } dlk_stored_record;
 
@@ -99,7 +99,7 @@ typedef struct dlk_record {
     uint64_t owner, number;
     int64_t token, until;
     uint64_t ticket;
-    uint32_t seat, kind;
+    uint32_t place, kind;
 } dlk_record;
 
 typedef struct dlk_row {
@@ -121,7 +121,7 @@ typedef struct dlk_notice {
     char text[DLK_TABLE_NAME];
 } dlk_notice;
 
-typedef struct dlk_seat {
+typedef struct dlk_line_place {
     alignas(64) _Atomic uint64_t word; /* the ticket; 0: free */
     _Atomic int64_t token;  /* derived from the record: 0 in the line, else granted */
     _Atomic int64_t until;  /* derived: valid once token is set */
@@ -131,17 +131,17 @@ typedef struct dlk_seat {
     _Atomic uint32_t row;
     _Atomic uint32_t kind;
     _Atomic uint32_t prev, next; /* derived: the line, or the free ones */
-} dlk_seat;
+} dlk_line_place;
 
 /* One read, one write, neither of which orders anything. */
-#define DLK_GET(place) atomic_load_explicit(&(place), memory_order_relaxed)
-#define DLK_PUT(place, value)                                                            \
-    atomic_store_explicit(&(place), (value), memory_order_relaxed)
+#define DLK_GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
+#define DLK_PUT(field, value)                                                            \
+    atomic_store_explicit(&(field), (value), memory_order_relaxed)
 
 _Static_assert(sizeof(dlk_row) == 128, "a row is two cache lines");
 _Static_assert(sizeof(dlk_record) == sizeof(dlk_stored_record),
                "one is written as the other");
-_Static_assert(sizeof(dlk_seat) == 64, "a seat is one cache line");
+_Static_assert(sizeof(dlk_line_place) == 64, "a place is one cache line");
 _Static_assert(sizeof(pthread_mutex_t) <= DLK_TABLE_MUTEX, "the mutex fits");
 
 #endif

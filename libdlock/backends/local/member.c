@@ -31,9 +31,9 @@ static dlk_member *free_member(dlk_table *table)
     return dlk_member_at(table, used + 1);
 }
 
-uint64_t dlk_member_join(dlk_visit *visit, const dlk_identity *who)
+uint64_t dlk_member_join(dlk_section *section, const dlk_identity *who)
 {
-    dlk_table *table = visit->table;
+    dlk_table *table = section->table;
     dlk_member *member = free_member(table);
     if (!member)
         return 0;
@@ -76,39 +76,39 @@ static bool is_of(const dlk_table *table, uint64_t whose, uint64_t owner)
     return owner != 0 ? whose == owner : whose != 0 && !dlk_member_of(table, whose);
 }
 
-static void clear_seats(dlk_visit *visit, uint64_t owner)
+static void clear_places(dlk_section *section, uint64_t owner)
 {
-    const dlk_table *table = visit->table;
-    uint32_t used = dlk_table_used(&table->head->seat_high, table->seat_count);
+    const dlk_table *table = section->table;
+    uint32_t used = dlk_table_used(&table->head->place_high, table->place_count);
     for (uint32_t ref = 1; ref <= used; ref++) {
-        const dlk_seat *seat = dlk_seat_at(table, ref);
-        if (!is_of(table, DLK_GET(seat->owner), owner) || DLK_GET(seat->word) == 0)
+        const dlk_line_place *place = dlk_line_place_at(table, ref);
+        if (!is_of(table, DLK_GET(place->owner), owner) || DLK_GET(place->word) == 0)
             continue;
-        if (DLK_GET(seat->token) == 0)
-            dlk_line_remove(visit, DLK_GET(seat->row), ref);
-        if (visit->damaged)
+        if (DLK_GET(place->token) == 0)
+            dlk_line_remove(section, DLK_GET(place->row), ref);
+        if (section->damaged)
             return;
-        dlk_seat_free(visit, ref);
+        dlk_line_place_free(section, ref);
     }
 }
 
-void dlk_member_let_go(dlk_visit *visit, uint64_t owner, int64_t now)
+void dlk_member_let_go(dlk_section *section, uint64_t owner, int64_t now)
 {
-    const dlk_table *table = visit->table;
+    const dlk_table *table = section->table;
     uint32_t used = dlk_table_used(&table->head->row_high, table->row_count);
-    clear_seats(visit, owner);
-    for (uint32_t ref = 1; ref <= used && !visit->damaged; ref++)
+    clear_places(section, owner);
+    for (uint32_t ref = 1; ref <= used && !section->damaged; ref++)
         if (is_of(table, dlk_row_record(dlk_row_at(table, ref)).owner, owner))
-            dlk_table_evict(visit, ref, now);
+            dlk_table_evict(section, ref, now);
 }
 
-void dlk_member_bury(dlk_visit *visit, uint64_t owner, int64_t now)
+void dlk_member_bury(dlk_section *section, uint64_t owner, int64_t now)
 {
-    if (!vanish(visit->table, owner))
+    if (!vanish(section->table, owner))
         return;
-    dlk_member_let_go(visit, owner, now);
+    dlk_member_let_go(section, owner, now);
     /* The dead may have died between handing a lock over and waking the new owner. */
-    visit->ring_granted = true;
+    section->ring_granted = true;
 }
 
 void dlk_member_name(const dlk_member *member, char ret[DLK_MEMBER_NAME])

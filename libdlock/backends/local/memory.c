@@ -18,7 +18,7 @@ static size_t pages(size_t size)
 size_t dlk_table_measure(dlk_table *table, uint32_t rows)
 {
     table->row_count = rows;
-    table->seat_count = rows * 2;
+    table->place_count = rows * 2;
     table->member_count = rows < 64 ? 64 : rows > 4096 ? 4096 : rows;
     table->bucket_count = 16;
     while (table->bucket_count < rows)
@@ -26,15 +26,15 @@ size_t dlk_table_measure(dlk_table *table, uint32_t rows)
     table->size = pages(sizeof(dlk_head)) +
                   pages(sizeof(dlk_member) * table->member_count) +
                   pages(sizeof(dlk_row) * table->row_count) +
-                  pages(sizeof(dlk_seat) * table->seat_count) +
+                  pages(sizeof(dlk_line_place) * table->place_count) +
                   pages(sizeof(uint32_t) * table->bucket_count) +
-                  pages(sizeof(uint32_t) * table->seat_count) +
+                  pages(sizeof(uint32_t) * table->place_count) +
                   pages((size_t)DLK_TABLE_NAME * table->row_count) +
                   pages(sizeof(dlk_notice) * table->row_count);
     return table->size;
 }
 
-void dlk_table_place(dlk_table *table, void *memory)
+void dlk_table_lay_out(dlk_table *table, void *memory)
 {
     char *at = memory;
     table->head = memory;
@@ -43,12 +43,12 @@ void dlk_table_place(dlk_table *table, void *memory)
     at += pages(sizeof(dlk_member) * table->member_count);
     table->rows = (dlk_row *)(void *)at;
     at += pages(sizeof(dlk_row) * table->row_count);
-    table->seats = (dlk_seat *)(void *)at;
-    at += pages(sizeof(dlk_seat) * table->seat_count);
+    table->places = (dlk_line_place *)(void *)at;
+    at += pages(sizeof(dlk_line_place) * table->place_count);
     table->buckets = (_Atomic uint32_t *)(void *)at;
     at += pages(sizeof(uint32_t) * table->bucket_count);
     table->scratch = (_Atomic uint32_t *)(void *)at;
-    at += pages(sizeof(uint32_t) * table->seat_count);
+    at += pages(sizeof(uint32_t) * table->place_count);
     table->names = at;
     at += pages((size_t)DLK_TABLE_NAME * table->row_count);
     table->notices = (dlk_notice *)(void *)at;
@@ -70,7 +70,7 @@ dlock_err dlk_memory_open(dlk_table *table, dlock_error **err)
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return dlk_error_nomem(err);
-    dlk_table_place(table, memory);
+    dlk_table_lay_out(table, memory);
     if (dlk_table_make_mutex(table) != DLOCK_OK) {
         (void)munmap(memory, size); /* what we have just mapped */
         return dlk_error_nomem(err);

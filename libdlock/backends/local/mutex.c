@@ -28,7 +28,7 @@
 #include <time.h>
 
 #define SLICE_MS 10
-#define SPINS    40 /* about 2 µs: longer than a visit takes, far shorter than sleeping */
+#define SPINS    40 /* about 2 µs: longer than a section takes, far shorter than sleeping */
 
 dlock_err dlk_table_make_mutex(dlk_table *table)
 {
@@ -130,9 +130,9 @@ static int lock_shared(dlk_table *table, int patience)
     return rc;
 }
 
-dlk_entry dlk_table_enter(dlk_table *table, dlk_visit *visit, int patience)
+dlk_entry dlk_table_enter(dlk_table *table, dlk_section *section, int patience)
 {
-    *visit = (dlk_visit){.table = table};
+    *section = (dlk_section){.table = table};
     DLK_POINT("table.door");
     int rc = table->shared ? lock_shared(table, patience)
                            : pthread_mutex_lock(&table->head->mutex);
@@ -146,7 +146,7 @@ dlk_entry dlk_table_enter(dlk_table *table, dlk_visit *visit, int patience)
     if (rc == EOWNERDEAD) {
         DLK_POINT("table.recover");
         /* The mutex last: should we die in the rebuild, the next one rebuilds. */
-        dlk_table_rebuild(visit, dlk_clock_now());
+        dlk_table_rebuild(section, dlk_clock_now());
         (void)pthread_mutex_consistent(
             &table->head->mutex); /* we own it and it was not */
     }
@@ -157,31 +157,31 @@ dlk_entry dlk_table_enter(dlk_table *table, dlk_visit *visit, int patience)
  * the grant and the wake. */
 static void ring_granted(dlk_table *table)
 {
-    uint32_t used = dlk_table_used(&table->head->seat_high, table->seat_count);
+    uint32_t used = dlk_table_used(&table->head->place_high, table->place_count);
     for (uint32_t ref = 1; ref <= used; ref++) {
-        const dlk_seat *seat = dlk_seat_at(table, ref);
-        if (atomic_load(&seat->word) == 0 || atomic_load(&seat->token) == 0)
+        const dlk_line_place *place = dlk_line_place_at(table, ref);
+        if (atomic_load(&place->word) == 0 || atomic_load(&place->token) == 0)
             continue;
-        dlk_member *member = dlk_member_of(table, DLK_GET(seat->owner));
+        dlk_member *member = dlk_member_of(table, DLK_GET(place->owner));
         if (member)
             dlk_member_ring(table, member);
     }
 }
 
-void dlk_table_leave(dlk_visit *visit)
+void dlk_table_leave(dlk_section *section)
 {
-    dlk_table *table = visit->table;
+    dlk_table *table = section->table;
     DLK_POINT("table.leave");
     if (table->shared)
         atomic_store_explicit(&table->head->inside, 0, memory_order_relaxed);
     (void)pthread_mutex_unlock(&table->head->mutex); /* it is ours */
     DLK_POINT("table.wake");
-    for (unsigned i = 0; i < visit->ring_count; i++) {
-        dlk_member *member = dlk_member_at(table, visit->ring[i]);
+    for (unsigned i = 0; i < section->ring_count; i++) {
+        dlk_member *member = dlk_member_at(table, section->ring[i]);
         if (member)
             dlk_member_ring(table, member);
     }
-    if (visit->ring_granted)
+    if (section->ring_granted)
         ring_granted(table);
     DLK_POINT("table.left");
 }

@@ -1,5 +1,5 @@
 /*
- * Making a table whole from the words alone: which records count, which seats and members are
+ * Making a table whole from the words alone: which records count, which places and members are
  * there. It may itself be interrupted by death at any point, and is then simply done again.
  */
 #include "backends/local/table.h"
@@ -8,11 +8,11 @@
 
 #define SIZE_MASK UINT64_C(0xffff)
 
-/* 0 of what is no seat. */
+/* 0 of what is no place. */
 static uint64_t ticket_in(const dlk_table *table, uint32_t at)
 {
-    const dlk_seat *seat = dlk_seat_at(table, DLK_GET(table->scratch[at]));
-    return seat ? DLK_GET(seat->word) : 0;
+    const dlk_line_place *place = dlk_line_place_at(table, DLK_GET(table->scratch[at]));
+    return place ? DLK_GET(place->word) : 0;
 }
 
 static void swap(const dlk_table *table, uint32_t one, uint32_t other)
@@ -22,7 +22,7 @@ static void swap(const dlk_table *table, uint32_t one, uint32_t other)
     DLK_PUT(table->scratch[other], moved);
 }
 
-/* The seats in scratch as a heap with the highest ticket on top. */
+/* The places in scratch as a heap with the highest ticket on top. */
 static void sink(const dlk_table *table, uint32_t count, uint32_t at)
 {
     for (;;) {
@@ -48,24 +48,24 @@ static void sort_by_ticket(const dlk_table *table, uint32_t count)
     }
 }
 
-/* What a record says of somebody who is gone, or of a seat that isn't its own (any more), may come
- * true again by chance, where the counters were damaged: then another's seat would be freed. */
+/* What a record says of somebody who is gone, or of a place that isn't its own (any more), may come
+ * true again by chance, where the counters were damaged: then another's place would be freed. */
 static void forget_strangers(const dlk_table *table, uint32_t ref, dlk_record record)
 {
     dlk_row *row = dlk_row_at(table, ref);
-    const dlk_seat *seat = dlk_seat_at(table, record.seat);
+    const dlk_line_place *place = dlk_line_place_at(table, record.place);
     if (record.owner != 0 && !dlk_member_of(table, record.owner)) {
         dlk_row_commit(row, &(dlk_record){.owner = 0});
-    } else if (record.ticket != 0 && (!seat || DLK_GET(seat->word) != record.ticket ||
-                                      DLK_GET(seat->row) != ref)) {
-        record.ticket = record.seat = 0;
+    } else if (record.ticket != 0 && (!place || DLK_GET(place->word) != record.ticket ||
+                                      DLK_GET(place->row) != ref)) {
+        record.ticket = record.place = 0;
         dlk_row_commit(row, &record);
     }
 }
 
-static void rebuild_row(dlk_visit *visit, uint32_t ref)
+static void rebuild_row(dlk_section *section, uint32_t ref)
 {
-    const dlk_table *table = visit->table;
+    const dlk_table *table = section->table;
     dlk_row *row = dlk_row_at(table, ref);
     uint64_t size = DLK_GET(row->title) & SIZE_MASK;
     const dlk_record record = dlk_row_record(row);
@@ -74,7 +74,7 @@ static void rebuild_row(dlk_visit *visit, uint32_t ref)
     if (size == 0 || size > DLK_TABLE_NAME) {
         if (record.owner != 0)
             dlk_row_commit(row, &(dlk_record){.owner = 0});
-        dlk_row_free(visit, ref);
+        dlk_row_free(section, ref);
         return;
     }
     uint32_t hash = dlk_table_hash(dlk_row_name(table, ref), size);
@@ -87,27 +87,27 @@ static void rebuild_row(dlk_visit *visit, uint32_t ref)
     forget_strangers(table, ref, record);
 }
 
-/* True: the seat is in a line. */
-static bool rebuild_seat(dlk_visit *visit, uint32_t ref)
+/* True: the place is in a line. */
+static bool rebuild_place(dlk_section *section, uint32_t ref)
 {
-    const dlk_table *table = visit->table;
-    dlk_seat *seat = dlk_seat_at(table, ref);
-    const dlk_row *row = dlk_row_at(table, DLK_GET(seat->row));
-    uint64_t ticket = DLK_GET(seat->word);
-    DLK_PUT(seat->prev, 0);
-    DLK_PUT(seat->next, 0);
+    const dlk_table *table = section->table;
+    dlk_line_place *place = dlk_line_place_at(table, ref);
+    const dlk_row *row = dlk_row_at(table, DLK_GET(place->row));
+    uint64_t ticket = DLK_GET(place->word);
+    DLK_PUT(place->prev, 0);
+    DLK_PUT(place->next, 0);
     if (ticket == 0 || !row || (DLK_GET(row->title) & SIZE_MASK) == 0 ||
-        DLK_GET(seat->ttl) <= 0 || !dlk_member_of(table, DLK_GET(seat->owner))) {
-        dlk_seat_free(visit, ref);
+        DLK_GET(place->ttl) <= 0 || !dlk_member_of(table, DLK_GET(place->owner))) {
+        dlk_line_place_free(section, ref);
         return false;
     }
     if (ticket > DLK_GET(table->head->last_ticket))
         DLK_PUT(table->head->last_ticket, ticket);
     const dlk_record record = dlk_row_record(row);
-    bool granted = record.ticket == ticket && record.seat == ref && record.token > 0;
+    bool granted = record.ticket == ticket && record.place == ref && record.token > 0;
     if (granted)
-        atomic_store(&seat->until, record.until);
-    atomic_store(&seat->token, granted ? record.token : 0);
+        atomic_store(&place->until, record.until);
+    atomic_store(&place->token, granted ? record.token : 0);
     return !granted;
 }
 
@@ -119,39 +119,39 @@ static uint32_t clamp(_Atomic uint32_t *high, uint32_t count)
     return used;
 }
 
-static void rebuild_lines(dlk_visit *visit, uint32_t seats)
+static void rebuild_lines(dlk_section *section, uint32_t places)
 {
-    const dlk_table *table = visit->table;
+    const dlk_table *table = section->table;
     uint32_t waiting = 0;
-    for (uint32_t ref = seats; ref > 0; ref--)
-        if (rebuild_seat(visit, ref))
+    for (uint32_t ref = places; ref > 0; ref--)
+        if (rebuild_place(section, ref))
             DLK_PUT(table->scratch[waiting++], ref);
     sort_by_ticket(table, waiting);
-    for (uint32_t i = 0; i < waiting && !visit->damaged; i++) {
+    for (uint32_t i = 0; i < waiting && !section->damaged; i++) {
         uint32_t ref = DLK_GET(table->scratch[i]);
-        const dlk_seat *seat = dlk_seat_at(table, ref);
-        dlk_line_append(visit, seat ? DLK_GET(seat->row) : 0, ref);
+        const dlk_line_place *place = dlk_line_place_at(table, ref);
+        dlk_line_append(section, place ? DLK_GET(place->row) : 0, ref);
     }
 }
 
-void dlk_table_rebuild(dlk_visit *visit, int64_t now)
+void dlk_table_rebuild(dlk_section *section, int64_t now)
 {
-    const dlk_table *table = visit->table;
+    const dlk_table *table = section->table;
     dlk_head *head = table->head;
     const uint32_t rows = clamp(&head->row_high, table->row_count);
-    const uint32_t seats = clamp(&head->seat_high, table->seat_count);
+    const uint32_t places = clamp(&head->place_high, table->place_count);
     (void)clamp(&head->member_high, table->member_count);
     if (DLK_GET(head->last_token) < 0)
         DLK_PUT(head->last_token, 0);
     for (uint32_t i = 0; i < table->bucket_count; i++)
         DLK_PUT(table->buckets[i], 0);
     DLK_PUT(head->free_row, 0);
-    DLK_PUT(head->free_seat, 0);
+    DLK_PUT(head->free_place, 0);
     for (uint32_t ref = rows; ref > 0; ref--)
-        rebuild_row(visit, ref);
+        rebuild_row(section, ref);
     DLK_POINT("table.rebuild");
-    rebuild_lines(visit, seats);
-    for (uint32_t ref = 1; ref <= rows && !visit->damaged; ref++)
-        dlk_table_settle(visit, ref, now);
-    visit->ring_granted = true;
+    rebuild_lines(section, places);
+    for (uint32_t ref = 1; ref <= rows && !section->damaged; ref++)
+        dlk_table_settle(section, ref, now);
+    section->ring_granted = true;
 }

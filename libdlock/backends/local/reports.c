@@ -34,27 +34,30 @@ typedef struct view {
 } view;
 
 /* Copies what is to be told, so that no memory is asked for inside the mutex. */
-static void look(const dlk_local *local, dlk_visit *visit, uint32_t ref, int64_t now,
+static void look(const dlk_local *local, dlk_section *section, uint32_t ref, int64_t now,
                  view *seen)
 {
-    const dlk_table *table = visit->table;
+    const dlk_table *table = section->table;
     const dlk_row *row = dlk_row_at(table, ref);
-    seen->held = dlk_table_holder(visit, ref, now, &seen->record);
+    seen->held = dlk_table_holder(section, ref, now, &seen->record);
     if (seen->held) {
         const dlk_member *member = dlk_member_of(table, seen->record.owner);
         owner_text(table, &seen->record, seen->owner);
         seen->pid = member ? (uint32_t)DLK_GET(member->word) : 0;
         if (member)
             dlk_member_name(member, seen->client);
-        seen->publishes = dlk_table_published(visit, ref, seen->record.token, seen->data);
+        seen->publishes =
+            dlk_table_published(section, ref, seen->record.token, seen->data);
     }
-    const dlk_seat *seat = row ? dlk_seat_at(table, DLK_GET(row->first)) : NULL;
-    for (uint32_t steps = 0; seat; seat = dlk_seat_at(table, DLK_GET(seat->next))) {
-        if (steps++ == table->seat_count) {
-            visit->damaged = true;
+    const dlk_line_place *place =
+        row ? dlk_line_place_at(table, DLK_GET(row->first)) : NULL;
+    for (uint32_t steps = 0; place;
+         place = dlk_line_place_at(table, DLK_GET(place->next))) {
+        if (steps++ == table->place_count) {
+            section->damaged = true;
             return;
         }
-        uint64_t owner = DLK_GET(seat->owner);
+        uint64_t owner = DLK_GET(place->owner);
         seen->waiters += owner != local->owner && dlk_member_of(table, owner) != NULL;
     }
 }
@@ -68,13 +71,13 @@ static void notice_deaths(const dlk_local *local)
 
 void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now)
 {
-    dlk_visit visit;
+    dlk_section section;
     view seen = {.held = false};
     notice_deaths(local);
-    if (!dlk_local_enter(local, &visit, ask, now))
+    if (!dlk_local_enter(local, &section, ask, now))
         return;
-    look(local, &visit, dlk_local_row(&visit, ask->key), now, &seen);
-    if (!dlk_local_leave(local, &visit, ask))
+    look(local, &section, dlk_local_row(&section, ask->key), now, &seen);
+    if (!dlk_local_leave(local, &section, ask))
         return;
     ask->info = dlk_info_new();
     dlk_info_add_int(ask->info, seen.held, "held");
@@ -102,20 +105,20 @@ void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now)
 
 void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now)
 {
-    dlk_visit visit;
+    dlk_section section;
     char owner[OWNER_SIZE];
-    if (!dlk_local_enter(local, &visit, ask, now))
+    if (!dlk_local_enter(local, &section, ask, now))
         return;
-    uint32_t row = dlk_local_row(&visit, ask->key);
+    uint32_t row = dlk_local_row(&section, ask->key);
     dlk_record record;
-    bool meant = dlk_table_holder(&visit, row, now, &record);
+    bool meant = dlk_table_holder(&section, row, now, &record);
     if (meant && ask->text) {
         owner_text(local->table, &record, owner);
         meant = strcmp(ask->text, owner) == 0;
     }
     if (meant)
-        dlk_table_evict(&visit, row, now);
-    if (dlk_local_leave(local, &visit, ask))
+        dlk_table_evict(&section, row, now);
+    if (dlk_local_leave(local, &section, ask))
         ask->reply = meant ? DLK_YES : DLK_NOT_OURS;
 }
 
@@ -128,23 +131,23 @@ typedef struct entry {
     int64_t until; /* 0: nobody holds it just now */
 } entry;
 
-static void look_at_entry(dlk_visit *visit, uint32_t ref, int64_t now, entry *found)
+static void look_at_entry(dlk_section *section, uint32_t ref, int64_t now, entry *found)
 {
-    const dlk_row *row = dlk_row_at(visit->table, ref);
+    const dlk_row *row = dlk_row_at(section->table, ref);
     dlk_record record;
-    bool held = dlk_table_holder(visit, ref, now, &record);
+    bool held = dlk_table_holder(section, ref, now, &record);
     size_t size = (size_t)(atomic_load(&row->title) & 0xffff);
     found->size = 0;
     if (size > DLK_TABLE_NAME)
-        visit->damaged = true;
-    if (visit->damaged || (DLK_GET(row->first) == 0 && !held))
+        section->damaged = true;
+    if (section->damaged || (DLK_GET(row->first) == 0 && !held))
         return;
     found->size = size;
-    memcpy(found->name, dlk_row_name(visit->table, ref), size);
+    memcpy(found->name, dlk_row_name(section->table, ref), size);
     found->name[size] = '\0';
     found->until = held ? record.until : 0;
     if (held)
-        owner_text(visit->table, &record, found->owner);
+        owner_text(section->table, &record, found->owner);
 }
 
 static void add_entry(dlock_info *info, const entry *found, int64_t number, int64_t now)
@@ -159,22 +162,22 @@ static void add_entry(dlock_info *info, const entry *found, int64_t number, int6
 
 void dlk_local_list(dlk_local *local, dlk_ask *ask, int64_t now)
 {
-    dlk_visit visit;
+    dlk_section section;
     entry found;
     const char *prefix = ask->text ? ask->text : "";
     int64_t count = 0;
     uint32_t high = local->table->row_count;
     notice_deaths(local);
     dlock_info *info = dlk_info_new();
-    /* A visit for each lock: a long list must not keep everybody out. */
+    /* A section for each lock: a long list must not keep everybody out. */
     for (uint32_t ref = 1; ref <= high && count < ask->limit; ref++) {
-        if (!dlk_local_enter(local, &visit, ask, now))
+        if (!dlk_local_enter(local, &section, ask, now))
             break;
         high = dlk_table_used(&local->table->head->row_high, local->table->row_count);
         found.size = 0;
         if (ref <= high)
-            look_at_entry(&visit, ref, now, &found);
-        if (!dlk_local_leave(local, &visit, ask))
+            look_at_entry(&section, ref, now, &found);
+        if (!dlk_local_leave(local, &section, ask))
             break;
         if (found.size > 0 && strncmp(found.name, prefix, strlen(prefix)) == 0)
             add_entry(info, &found, count++, now);

@@ -16,12 +16,12 @@
 
 void dlk_stamp_fill(dlk_table_stamp *stamp, const dlk_table *table)
 {
-    stamp->layout = DLK_TABLE_LAYOUT;
+    stamp->version = DLK_TABLE_VERSION;
     stamp->word_size = sizeof(void *);
     stamp->libc = LIBC;
     stamp->mutex_size = sizeof(pthread_mutex_t);
     stamp->rows = table->row_count;
-    stamp->seats = table->seat_count;
+    stamp->places = table->place_count;
     stamp->members = table->member_count;
     stamp->buckets = table->bucket_count;
     stamp->size = table->size;
@@ -63,16 +63,16 @@ dlock_err dlk_stamp_check(const dlk_table_stamp *stamp, const char *path, size_t
     if (size < sizeof(*stamp) || memcmp(stamp->magic, DLK_TABLE_MAGIC, 8) != 0)
         return dlk_error_set(err, DLOCK_EPROTO,
                              "%s is not a lock table; it was left alone", path);
-    if (stamp->layout != DLK_TABLE_LAYOUT)
+    if (stamp->version != DLK_TABLE_VERSION)
         return dlk_error_set(
             err, DLOCK_EPROTO,
             "%s was made by %s libdlock (layout %u, this one has %u): remove it "
             "when nobody uses it",
-            path, stamp->layout < DLK_TABLE_LAYOUT ? "an older" : "a newer",
-            stamp->layout, DLK_TABLE_LAYOUT);
+            path, stamp->version < DLK_TABLE_VERSION ? "an older" : "a newer",
+            stamp->version, DLK_TABLE_VERSION);
     if (stamp->rows < 1 || stamp->rows > 65536 ||
         dlk_table_measure(table, stamp->rows) != stamp->size ||
-        table->seat_count != stamp->seats || table->member_count != stamp->members ||
+        table->place_count != stamp->places || table->member_count != stamp->members ||
         table->bucket_count != stamp->buckets)
         return dlk_error_set(err, DLOCK_EPROTO, "%s is damaged: its sizes don't agree",
                              path);

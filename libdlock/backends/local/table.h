@@ -1,15 +1,15 @@
 /*
  * A lease table: locks with an owner, a lease and a line of those who wait, shared by the clients
- * of a machine (file:) or of a process (mem:). All of it is a function of the table, the claim
+ * of a machine (file:) or of a process (mem:). All of it is a function of the table, the request
  * and *now*; nothing here waits but dlk_table_enter, and that not for long.
  *
- *     dlk_visit visit;
- *     if (dlk_table_enter(table, &visit, patience) == DLK_ENTERED) {
- *         … dlk_table_acquire(&visit, …) …
- *         dlk_table_leave(&visit);          // unlocks, and only then wakes who was granted
+ *     dlk_section section;
+ *     if (dlk_table_enter(table, &section, patience) == DLK_ENTERED) {
+ *         … dlk_table_acquire(&section, …) …
+ *         dlk_table_leave(&section);          // unlocks, and only then wakes who was granted
  *     }
  *
- * A function that finds nonsense in the table sets visit.damaged and does no more. What the table
+ * A function that finds nonsense in the table sets section.damaged and does no more. What the table
  * says may change between any two reads of it, inside the mutex as well: see map.h.
  */
 #ifndef DLK_BACKENDS_LOCAL_TABLE_H
@@ -29,12 +29,12 @@ typedef struct dlk_table {
     dlk_head *head;
     dlk_member *members;
     dlk_row *rows;
-    dlk_seat *seats;
+    dlk_line_place *places;
     _Atomic uint32_t *buckets; /* derived: first row of each chain */
-    _Atomic uint32_t *scratch; /* room for the rebuild to sort seats in */
+    _Atomic uint32_t *scratch; /* room for the rebuild to sort places in */
     char *names;
     dlk_notice *notices; /* of the rows */
-    uint32_t member_count, row_count, seat_count, bucket_count;
+    uint32_t member_count, row_count, place_count, bucket_count;
     size_t size;
     bool shared; /* among processes */
     uint32_t pid;
@@ -43,19 +43,19 @@ typedef struct dlk_table {
 /* Sets the counts from @p rows and returns how many bytes a table needs. */
 size_t dlk_table_measure(dlk_table *table, uint32_t rows);
 /* Finds the parts in @p memory, which has been measured. */
-void dlk_table_place(dlk_table *table, void *memory);
+void dlk_table_lay_out(dlk_table *table, void *memory);
 /* Makes the mutex anew, when nobody can be in it. */
 dlock_err dlk_table_make_mutex(dlk_table *table);
 
-/* One stay inside the mutex, and whom to wake after it. */
-typedef struct dlk_visit {
+/* One critical section: a stay inside the mutex, and whom to wake after it. */
+typedef struct dlk_section {
     dlk_table *table;
     bool damaged;
     /* everybody who has been granted something, not only who is listed */
     bool ring_granted;
     unsigned ring_count;
     uint32_t ring[6]; /* refs of members */
-} dlk_visit;
+} dlk_section;
 
 typedef enum dlk_entry {
     DLK_ENTERED,
@@ -64,86 +64,89 @@ typedef enum dlk_entry {
 } dlk_entry;
 
 /* Patience is in ms, and soon at its end when the one inside is stopped. */
-dlk_entry dlk_table_enter(dlk_table *table, dlk_visit *visit, int patience);
-void dlk_table_leave(dlk_visit *visit);
+dlk_entry dlk_table_enter(dlk_table *table, dlk_section *section, int patience);
+void dlk_table_leave(dlk_section *section);
 /* Who is in the mutex: "process 12 (host:12), which is stopped". */
 void dlk_table_describe_inside(const dlk_table *table, char *text, size_t size);
 
-/* ---- rows.c: names and free places ---- */
+/* ---- rows.c: names and free slots ---- */
 uint32_t dlk_table_hash(const char *name, size_t size);
 /* The lock's row or 0; make: also one that is free, 0 only when all are in use. */
-uint32_t dlk_table_find(dlk_visit *visit, const char *name, size_t size, uint32_t hash);
-uint32_t dlk_table_make(dlk_visit *visit, const char *name, size_t size, uint32_t hash,
-                        int64_t now);
+uint32_t dlk_table_find(dlk_section *section, const char *name, size_t size,
+                        uint32_t hash);
+uint32_t dlk_table_make(dlk_section *section, const char *name, size_t size,
+                        uint32_t hash, int64_t now);
 /* Whether the row is the one that had this title, and so this name, when it was found. */
 static inline bool dlk_row_is(const dlk_table *table, uint32_t ref, uint64_t title)
 {
     return ref - 1 < table->row_count && DLK_GET(table->rows[ref - 1].title) == title;
 }
-void dlk_row_free(dlk_visit *visit, uint32_t ref);
-/* A free seat, or 0. */
-uint32_t dlk_seat_take(dlk_visit *visit);
-void dlk_seat_free(dlk_visit *visit, uint32_t ref);
+void dlk_row_free(dlk_section *section, uint32_t ref);
+/* A free place, or 0. */
+uint32_t dlk_line_place_take(dlk_section *section);
+void dlk_line_place_free(dlk_section *section, uint32_t ref);
 
 /* ---- table.c: who has what ---- */
 /* A place in a line, as its owner remembers it; zeroed: none. */
 typedef struct dlk_turn {
-    uint32_t seat;
+    uint32_t place;
     uint64_t ticket;
 } dlk_turn;
 
-typedef struct dlk_claim {
+typedef struct dlk_request {
     uint64_t owner; /* of dlk_member_join */
     uint64_t number;
     int64_t ttl; /* ns */
     int64_t now;
     uint32_t kind;
-} dlk_claim;
+} dlk_request;
 
 typedef enum dlk_outcome {
     DLK_GRANTED, /* *until and *token */
     DLK_QUEUED,  /* *until: end of the holder's lease; *turn */
-    DLK_NO_SEAT,
+    DLK_NO_PLACE,
     DLK_NO_TOKEN,   /* the counter is at its end */
     DLK_OTHER_KIND, /* a lock of another kind has this name and a holder */
-    DLK_NOTHING,    /* damaged: look at the visit */
+    DLK_NOTHING,    /* damaged: look at the section */
 } dlk_outcome;
 
-/* A turn and its seat live and die together: the turn is there afterwards if the claimant was
- * queued, and in no other case; and who was refused has no seat in the line any more. */
-dlk_outcome dlk_table_acquire(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
-                              dlk_turn *turn, int64_t *token, int64_t *until);
+/* A turn and its place live and die together: the turn is there afterwards if the asker was
+ * queued, and in no other case; and who was refused has no place in the line any more. */
+dlk_outcome dlk_table_acquire(dlk_section *section, uint32_t row_ref,
+                              const dlk_request *request, dlk_turn *turn, int64_t *token,
+                              int64_t *until);
 /* The holder of the row, with this token, publishes a text of at most DLK_TABLE_NAME bytes. */
-void dlk_table_publish(dlk_visit *visit, uint32_t row_ref, int64_t token,
+void dlk_table_publish(dlk_section *section, uint32_t row_ref, int64_t token,
                        const char *text);
 /* What the one with this token publishes; false when there is nothing. @p ret has room for
  * DLK_TABLE_NAME + 1 bytes. */
-bool dlk_table_published(const dlk_visit *visit, uint32_t row_ref, int64_t token,
+bool dlk_table_published(const dlk_section *section, uint32_t row_ref, int64_t token,
                          char *ret);
 /* Both false: it wasn't theirs (any more). */
-bool dlk_table_renew(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim);
-bool dlk_table_release(dlk_visit *visit, uint32_t row_ref, const dlk_claim *claim,
+bool dlk_table_renew(dlk_section *section, uint32_t row_ref, const dlk_request *request);
+bool dlk_table_release(dlk_section *section, uint32_t row_ref, const dlk_request *request,
                        dlk_turn *turn);
 /* Whether the turn has come, without entering. */
 bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *token,
                       int64_t *until);
-/* Whether it has its seat still, in the line or with the grant; without entering. */
-bool dlk_turn_is_seated(const dlk_table *table, const dlk_turn *turn);
+/* Whether it has its place still, in the line or with the grant; without entering. */
+bool dlk_turn_has_place(const dlk_table *table, const dlk_turn *turn);
 /* Gives up a place in a line, if it still is one; zeroes the turn. */
-void dlk_turn_end(dlk_visit *visit, dlk_turn *turn);
+void dlk_turn_end(dlk_section *section, dlk_turn *turn);
 /* Takes the lock from whoever has it. */
-void dlk_table_evict(dlk_visit *visit, uint32_t row_ref, int64_t now);
+void dlk_table_evict(dlk_section *section, uint32_t row_ref, int64_t now);
 /* Gives a lock that nobody has to the first in its line. */
-void dlk_table_settle(dlk_visit *visit, uint32_t row_ref, int64_t now);
+void dlk_table_settle(dlk_section *section, uint32_t row_ref, int64_t now);
 /* The record that counts; false when nobody has the lock. */
-bool dlk_table_holder(const dlk_visit *visit, uint32_t ref, int64_t now, dlk_record *ret);
+bool dlk_table_holder(const dlk_section *section, uint32_t ref, int64_t now,
+                      dlk_record *ret);
 
 /* Steps that recover.c repeats. */
 void dlk_row_commit(dlk_row *row, const dlk_record *record);
-void dlk_line_append(dlk_visit *visit, uint32_t row_ref, uint32_t ref);
-void dlk_line_remove(dlk_visit *visit, uint32_t row_ref, uint32_t ref);
+void dlk_line_append(dlk_section *section, uint32_t row_ref, uint32_t ref);
+void dlk_line_remove(dlk_section *section, uint32_t row_ref, uint32_t ref);
 /* After leaving, wake this member. */
-void dlk_visit_ring(dlk_visit *visit, uint32_t member);
+void dlk_section_ring(dlk_section *section, uint32_t member);
 
 /* ---- member.c: clients ---- */
 typedef struct dlk_identity {
@@ -152,13 +155,13 @@ typedef struct dlk_identity {
     const char *uuid, *name;
 } dlk_identity;
 
-/* The owner to claim with, or 0: no free place. */
-uint64_t dlk_member_join(dlk_visit *visit, const dlk_identity *who);
+/* The owner to ask with, or 0: no free slot. */
+uint64_t dlk_member_join(dlk_section *section, const dlk_identity *who);
 /* Hands on all that @p owner has, who stays a member; 0: all that was left behind by those who
  * could not enter when they left. */
-void dlk_member_let_go(dlk_visit *visit, uint64_t owner, int64_t now);
+void dlk_member_let_go(dlk_section *section, uint64_t owner, int64_t now);
 /* One who is dead, if it still is a member: hands on all that it had. */
-void dlk_member_bury(dlk_visit *visit, uint64_t owner, int64_t now);
+void dlk_member_bury(dlk_section *section, uint64_t owner, int64_t now);
 /* Ends the membership; what it had is void, but nobody is told. Without entering. */
 void dlk_member_vanish(dlk_table *table, uint64_t owner);
 /* NULL unless this owner is still there. */
@@ -170,16 +173,16 @@ void dlk_member_ring(const dlk_table *table, dlk_member *member);
 
 /* ---- recover.c ---- */
 /* Makes all that is derived anew; what has no living owner is handed on. */
-void dlk_table_rebuild(dlk_visit *visit, int64_t now);
+void dlk_table_rebuild(dlk_section *section, int64_t now);
 
 static inline dlk_row *dlk_row_at(const dlk_table *table, uint32_t ref)
 {
     return ref - 1 < table->row_count ? &table->rows[ref - 1] : NULL;
 }
 
-static inline dlk_seat *dlk_seat_at(const dlk_table *table, uint32_t ref)
+static inline dlk_line_place *dlk_line_place_at(const dlk_table *table, uint32_t ref)
 {
-    return ref - 1 < table->seat_count ? &table->seats[ref - 1] : NULL;
+    return ref - 1 < table->place_count ? &table->places[ref - 1] : NULL;
 }
 
 static inline dlk_member *dlk_member_at(const dlk_table *table, uint32_t ref)
@@ -203,7 +206,7 @@ static inline dlk_record dlk_row_record(const dlk_row *row)
         .token = DLK_GET(stored->token),
         .until = DLK_GET(stored->until),
         .ticket = DLK_GET(stored->ticket),
-        .seat = DLK_GET(stored->seat),
+        .place = DLK_GET(stored->place),
         .kind = DLK_GET(stored->kind),
     };
 }
@@ -221,7 +224,7 @@ static inline dlk_notice *dlk_row_notice(const dlk_table *table, uint32_t ref)
     return &table->notices[ref - 1];
 }
 
-/* How many places of a kind have been used, by what the head says; never more than there are. */
+/* How many slots of a kind have been used, by what the head says; never more than there are. */
 static inline uint32_t dlk_table_used(const _Atomic uint32_t *high, uint32_t count)
 {
     uint32_t used = atomic_load_explicit(high, memory_order_relaxed);

@@ -36,13 +36,13 @@ static uint64_t owner_of(uint32_t ref, uint64_t word)
 /* False: the table can't be entered just now. */
 static bool bury(dlk_table *table, uint64_t owner)
 {
-    dlk_visit visit;
-    dlk_entry entry = dlk_table_enter(table, &visit, PATIENCE_MS);
+    dlk_section section;
+    dlk_entry entry = dlk_table_enter(table, &section, PATIENCE_MS);
     if (entry == DLK_ENTRY_BUSY)
         return false;
     if (entry == DLK_ENTERED) {
-        dlk_member_bury(&visit, owner, dlk_clock_now());
-        dlk_table_leave(&visit);
+        dlk_member_bury(&section, owner, dlk_clock_now());
+        dlk_table_leave(&section);
     }
     return true;
 }

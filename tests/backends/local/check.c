@@ -17,33 +17,33 @@ static bool titled(const dlk_row *row)
     return (atomic_load(&row->title) & 0xffff) != 0;
 }
 
-/* Walks one line and marks its seats. */
-static const char *line_fault(const dlk_table *table, uint32_t ref, bool *seated)
+/* Walks one line and marks its places. */
+static const char *line_fault(const dlk_table *table, uint32_t ref, bool *placed)
 {
     const dlk_row *row = &table->rows[ref - 1];
     uint32_t prev = 0;
     uint64_t ticket = 0;
     for (uint32_t at = row->first; at != 0;) {
-        const dlk_seat *seat = dlk_seat_at(table, at);
-        if (!seat || at > table->head->seat_high)
-            return say("a line leads out of the seats", ref);
-        if (seated[at - 1])
-            return say("a seat is in a line twice", at);
-        if (seat->row != ref || seat->prev != prev)
-            return say("a seat is in the wrong line", at);
-        if (atomic_load(&seat->word) <= ticket)
+        const dlk_line_place *place = dlk_line_place_at(table, at);
+        if (!place || at > table->head->place_high)
+            return say("a line leads out of the places", ref);
+        if (placed[at - 1])
+            return say("a place is in a line twice", at);
+        if (place->row != ref || place->prev != prev)
+            return say("a place is in the wrong line", at);
+        if (atomic_load(&place->word) <= ticket)
             return say("a line is not in the order of its tickets", at);
-        if (atomic_load(&seat->token) != 0)
-            return say("a granted seat is in a line", at);
-        seated[at - 1] = true;
-        ticket = atomic_load(&seat->word);
+        if (atomic_load(&place->token) != 0)
+            return say("a granted place is in a line", at);
+        placed[at - 1] = true;
+        ticket = atomic_load(&place->word);
         prev = at;
-        at = seat->next;
+        at = place->next;
     }
     return row->last == prev ? NULL : say("a line doesn't end where it says", ref);
 }
 
-static const char *row_fault(const dlk_table *table, uint32_t ref, bool *seated)
+static const char *row_fault(const dlk_table *table, uint32_t ref, bool *placed)
 {
     dlk_row *row = &table->rows[ref - 1];
     if (!titled(row))
@@ -57,27 +57,28 @@ static const char *row_fault(const dlk_table *table, uint32_t ref, bool *seated)
         at = table->rows[at - 1].next;
     }
     const dlk_record record = dlk_row_record(row);
-    const dlk_seat *seat = record.ticket ? dlk_seat_at(table, record.seat) : NULL;
-    if (seat && atomic_load(&seat->word) == record.ticket) {
-        if (atomic_load(&seat->token) != record.token)
-            return say("a granted seat doesn't know it", record.seat);
-        seated[record.seat - 1] = true;
+    const dlk_line_place *place =
+        record.ticket ? dlk_line_place_at(table, record.place) : NULL;
+    if (place && atomic_load(&place->word) == record.ticket) {
+        if (atomic_load(&place->token) != record.token)
+            return say("a granted place doesn't know it", record.place);
+        placed[record.place - 1] = true;
     }
-    return line_fault(table, ref, seated);
+    return line_fault(table, ref, placed);
 }
 
-static const char *seats_fault(const dlk_table *table, bool *seated)
+static const char *places_fault(const dlk_table *table, bool *placed)
 {
-    for (uint32_t ref = 1; ref <= table->head->seat_high; ref++)
-        if (atomic_load(&table->seats[ref - 1].word) != 0 && !seated[ref - 1])
-            return say("a seat is nowhere", ref);
-    uint32_t at = table->head->free_seat;
+    for (uint32_t ref = 1; ref <= table->head->place_high; ref++)
+        if (atomic_load(&table->places[ref - 1].word) != 0 && !placed[ref - 1])
+            return say("a place is nowhere", ref);
+    uint32_t at = table->head->free_place;
     for (uint32_t steps = 0; at != 0; steps++) {
-        if (at > table->seat_count || steps == table->seat_count)
-            return say("the free seats don't end", at);
-        if (atomic_load(&table->seats[at - 1].word) != 0)
-            return say("a free seat is taken", at);
-        at = table->seats[at - 1].next;
+        if (at > table->place_count || steps == table->place_count)
+            return say("the free places don't end", at);
+        if (atomic_load(&table->places[at - 1].word) != 0)
+            return say("a free place is taken", at);
+        at = table->places[at - 1].next;
     }
     return NULL;
 }
@@ -85,15 +86,15 @@ static const char *seats_fault(const dlk_table *table, bool *seated)
 const char *table_fault(const dlk_table *table)
 {
     const dlk_head *head = table->head;
-    if (head->row_high > table->row_count || head->seat_high > table->seat_count ||
+    if (head->row_high > table->row_count || head->place_high > table->place_count ||
         head->member_high > table->member_count)
         return say("more is used than there is", 0);
-    bool *seated = calloc(table->seat_count, sizeof(*seated));
-    const char *found = seated ? NULL : say("no memory", 0);
+    bool *placed = calloc(table->place_count, sizeof(*placed));
+    const char *found = placed ? NULL : say("no memory", 0);
     for (uint32_t ref = 1; !found && ref <= head->row_high; ref++)
-        found = row_fault(table, ref, seated);
+        found = row_fault(table, ref, placed);
     if (!found)
-        found = seats_fault(table, seated);
-    free(seated);
+        found = places_fault(table, placed);
+    free(placed);
     return found;
 }

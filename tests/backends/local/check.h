@@ -4,7 +4,7 @@
 
 #include "backends/local/table.h"
 
-/* Inside a visit. NULL, or what is wrong. */
+/* Inside a section. NULL, or what is wrong. */
 const char *table_fault(const dlk_table *table);
 
 #endif

@@ -286,15 +286,15 @@ TEST(a_death_behind_a_mark_that_was_set_back_is_noticed)
     dlk_local *local = dlk_local_of(client->backend);
     dlk_table *table = local->table;
     dlk_watch watch = {.stop = true}; /* its thread ends at once: the steps are ours */
-    dlk_visit visit;
+    dlk_section section;
     pid_t child = harness_fork();
     if (child == 0)
         for (;;)
             (void)pause();
     dlk_identity who = {.pid = (uint32_t)child, .uuid = "other", .name = "other"};
-    CHECK_EQ_INT(dlk_table_enter(table, &visit, 1000), DLK_ENTERED);
-    uint64_t owner = dlk_member_join(&visit, &who);
-    dlk_table_leave(&visit);
+    CHECK_EQ_INT(dlk_table_enter(table, &section, 1000), DLK_ENTERED);
+    uint64_t owner = dlk_member_join(&section, &who);
+    dlk_table_leave(&section);
     CHECK(dlk_watch_start(&watch, table, local->owner));
     (void)pthread_join(watch.thread, NULL);
     watch.running = false;
@@ -336,18 +336,18 @@ static bool die_at(fake *client, dlk_key *key, uint64_t number, int point,
     if (!*why && release(client, key, number) != DLK_YES)
         *why = "the lock was lost";
     dlk_watch_reap(dlk_local_of(client->backend)->table);
-    dlk_visit visit;
-    if (dlk_table_enter(dlk_local_of(client->backend)->table, &visit, 1000) !=
+    dlk_section section;
+    if (dlk_table_enter(dlk_local_of(client->backend)->table, &section, 1000) !=
         DLK_ENTERED) {
         *why = "the table can't be entered";
         return lived;
     }
-    const char *fault = table_fault(visit.table);
+    const char *fault = table_fault(section.table);
     if (!*why)
         *why = fault;
-    if (!*why && visit.table->rows[0].first != 0)
+    if (!*why && section.table->rows[0].first != 0)
         *why = "somebody is left in the line";
-    dlk_table_leave(&visit);
+    dlk_table_leave(&section);
     return lived;
 }
 
@@ -439,9 +439,9 @@ static void stop_handing_on(fake *client, dlk_key *key, int from, int to)
     say(to);
 }
 
-/* Who waits looks at its seat alone, without entering the table: the seat may say nothing that the
+/* Who waits looks at its place alone, without entering the table: the place may say nothing that the
  * record doesn't say yet, for the process may die there, and then the record is what is true. */
-TEST(a_seat_is_granted_when_its_record_counts_and_no_earlier)
+TEST(a_place_is_granted_when_its_record_counts_and_no_earlier)
 {
     fake *client = client_open_with(temp_uri("early"), small, NULL);
     dlk_key *key = client_key(client, "n");

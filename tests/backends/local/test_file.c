@@ -182,12 +182,12 @@ static void fabricate(const char *file, void (*edit)(dlk_table_stamp *stamp))
 
 static void older(dlk_table_stamp *stamp)
 {
-    stamp->layout = 0;
+    stamp->version = 0;
 }
 
 static void newer(dlk_table_stamp *stamp)
 {
-    stamp->layout = DLK_TABLE_LAYOUT + 1;
+    stamp->version = DLK_TABLE_VERSION + 1;
 }
 
 static void other_sizes(dlk_table_stamp *stamp)

@@ -143,8 +143,8 @@ static char *somewhere(void)
         {(char *)&v->head->row_high, 8 * sizeof(uint32_t)},
         {(char *)v->rows, 8 * sizeof(dlk_row)},
         {(char *)v->rows, v->row_count * sizeof(dlk_row)},
-        {(char *)v->seats, 16 * sizeof(dlk_seat)},
-        {(char *)v->seats, v->seat_count * sizeof(dlk_seat)},
+        {(char *)v->places, 16 * sizeof(dlk_line_place)},
+        {(char *)v->places, v->place_count * sizeof(dlk_line_place)},
         {(char *)v->members, 12 * sizeof(dlk_member)},
         {(char *)v->buckets, v->bucket_count * sizeof(uint32_t)},
         {(char *)v->scratch, 16 * sizeof(uint32_t)},
@@ -209,7 +209,7 @@ static bool look_for_table(int *fd)
         void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
         if (memory == MAP_FAILED)
             abort();
-        dlk_table_place(&hostile.view, memory);
+        dlk_table_lay_out(&hostile.view, memory);
         if (memcmp(hostile.view.head->stamp.magic, DLK_TABLE_MAGIC, 8) == 0) {
             atomic_store(&hostile.memory, memory);
             return true;
@@ -485,7 +485,7 @@ TEST(who_sleeps_on_a_bell_that_others_may_write_looks_by_itself)
     _Atomic uint32_t *asleep = &hostile.view.members[1].asleep;
     CHECK_EQ_INT(pthread_create(&thread, NULL, wait_for_it, waiter), 0);
     /* In its line, and asleep: it may look once more before that. */
-    while (DLK_GET(hostile.view.seats[0].word) == 0 || atomic_exchange(asleep, 0) == 0)
+    while (DLK_GET(hostile.view.places[0].word) == 0 || atomic_exchange(asleep, 0) == 0)
         (void)usleep(1000);
     (void)usleep(20000);
     atomic_store(asleep, 0);

@@ -46,7 +46,7 @@ static char *somewhere(const dlk_table *table, dlk_rand *dice)
         {(char *)&table->head->inside, sizeof(dlk_head) - offsetof(dlk_head, inside)},
         {(char *)table->members, 3 * sizeof(dlk_member)},
         {(char *)table->rows, 6 * sizeof(dlk_row)},
-        {(char *)table->seats, 12 * sizeof(dlk_seat)},
+        {(char *)table->places, 12 * sizeof(dlk_line_place)},
         {(char *)table->buckets, table->bucket_count * sizeof(uint32_t)},
     };
     struct part part = parts[dlk_rand_next(dice) % 5];

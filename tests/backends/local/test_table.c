@@ -349,7 +349,7 @@ TEST(break_takes_the_lock_from_the_holder_it_names)
     tear_down();
 }
 
-/* ---- a turn and its seat ---- */
+/* ---- a turn and its place ---- */
 
 static char *waiters_of(fake *client, dlk_key *key, int64_t now)
 {
@@ -591,13 +591,14 @@ TEST(tokens_go_on_rising_when_the_counter_is_damaged)
     for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
         int64_t now = set_up();
         dlk_table *table = dlk_local_of(a->backend)->table;
-        dlk_visit visit;
+        dlk_section section;
         int64_t before = acquire(a, ka, 1, now).token;
         CHECK(before > 1);
-        CHECK_EQ_INT(dlk_table_enter(table, &visit, 1000), DLK_ENTERED);
+        CHECK_EQ_INT(dlk_table_enter(table, &section, 1000), DLK_ENTERED);
         atomic_store(&table->head->last_token, damages[i]);
-        dlk_table_rebuild(&visit, now); /* who has a lock knows a token, and it says so */
-        dlk_table_leave(&visit);
+        dlk_table_rebuild(&section,
+                          now); /* who has a lock knows a token, and it says so */
+        dlk_table_leave(&section);
         CHECK_EQ_INT(client_ask(a, DLK_VERIFY, ka, 1, 0, now).reply, DLK_YES);
         CHECK_EQ_INT(release(a, ka, 1, now), DLK_YES);
         CHECK(acquire(b, kb, 1, now).token > before);
