@@ -59,7 +59,7 @@ bool dlk_address_numeric(const char *host, uint16_t port, dlk_addresses *ret)
     return true;
 }
 
-char *dlk_address_place(const char *host, uint16_t port)
+char *dlk_address_text(const char *host, uint16_t port)
 {
     char *text = NULL;
     bool ipv6 = strchr(host, ':') != NULL;

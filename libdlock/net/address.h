@@ -32,7 +32,7 @@ bool dlk_address_unix(const char *path, dlk_addresses *ret);
 /* Makes one address of a numeric host; false when @p host is a name. */
 bool dlk_address_numeric(const char *host, uint16_t port, dlk_addresses *ret);
 /* How people are told of it: "host:port", or "[host]:port"; NULL without memory. */
-char *dlk_address_place(const char *host, uint16_t port);
+char *dlk_address_text(const char *host, uint16_t port);
 bool dlk_address_same(const dlk_address *a, const dlk_address *b);
 
 /* A name being looked up. Any thread may start, ask and drop it, one at a time. */

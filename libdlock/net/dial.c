@@ -44,7 +44,7 @@ static bool try_next(dlk_dial *dial, int64_t now)
 }
 
 /* What became of the address being tried. */
-static dlk_dialled look(dlk_dial *dial, int64_t now)
+static dlk_dialled check_address(dlk_dial *dial, int64_t now)
 {
     struct pollfd ready = {.fd = dial->fd, .events = POLLOUT};
     int count = poll(&ready, 1, 0);
@@ -72,7 +72,7 @@ dlk_dialled dlk_dial_step(dlk_dial *dial, int64_t now)
 {
     for (;;) {
         if (dial->fd >= 0) {
-            dlk_dialled result = look(dial, now);
+            dlk_dialled result = check_address(dial, now);
             if (result != DLK_DIAL_FAILED)
                 return result;
             dlk_dial_end(dial);

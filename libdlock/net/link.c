@@ -33,11 +33,11 @@ void dlk_link_free(dlk_link *link)
     dlk_error_clear(&link->doom);
 }
 
-void dlk_link_aim(dlk_link *link, const char *host, uint16_t port, const char *place)
+void dlk_link_aim(dlk_link *link, const char *host, uint16_t port, const char *peer)
 {
     link->host = host;
     link->port = port;
-    link->place = place;
+    link->peer = peer;
 }
 
 static void count_sent(dlk_link *link)
@@ -107,7 +107,7 @@ static void fail_dial(dlk_link *link, int64_t now)
     dlock_err code = number == EACCES || number == EPERM ? DLOCK_EACCES : DLOCK_EUNAVAIL;
     dlk_link_drop(link,
                   dlk_error_make(code, "%s: can't connect to %s: %s",
-                                 link->common->service, link->place,
+                                 link->common->service, link->peer,
                                  dlk_error_errno(number, text, sizeof(text))),
                   now);
 }
@@ -120,7 +120,7 @@ static dlock_error *secure(dlk_link *link)
         char text[512];
         snprintf(text, sizeof(text),
                  "%s: nobody checks who answers at %s: tls.verify=insecure_none",
-                 common->service, link->place);
+                 common->service, link->peer);
         link->ops->warn(link, text);
     }
     common->warned_blind = true;
@@ -237,7 +237,7 @@ static void give_up(dlk_link *link, int64_t now)
                               : "it isn't known where that is");
     dlk_link_drop(link,
                   dlk_error_make(DLOCK_EUNAVAIL, "%s: %s: %s within %lld ms",
-                                 common->service, link->place, what,
+                                 common->service, link->peer, what,
                                  (long long)(common->connect_ns / DLK_NS_PER_MS)),
                   now);
 }
@@ -336,7 +336,7 @@ static void fail_stream(dlk_link *link, int64_t now)
     bool lost = code == DLOCK_EUNAVAIL;
     dlk_link_drop(link,
                   dlk_error_make(code, "%s: %s %s%s: %s%s", link->common->service,
-                                 lost ? "connection to" : "no TLS with", link->place,
+                                 lost ? "connection to" : "no TLS with", link->peer,
                                  lost ? " lost" : "", why,
                                  may_expect_tls(link) ? link->common->hint : ""),
                   now);

@@ -70,7 +70,7 @@ struct dlk_link {
     const dlk_link_ops *ops;
     dlk_link_common *common;
     dlk_link_phase phase;
-    const char *host, *place; /* dlk_link_aim */
+    const char *host, *peer; /* dlk_link_aim */
     uint16_t port;
     dlk_addresses to; /* where to dial; empty: look the host up each time */
     dlk_lookup *lookup;
@@ -82,7 +82,7 @@ struct dlk_link {
     size_t step;       /* how many replies to the greeting have been taken */
     dlock_error *doom; /* set by the owner: end the connection after this reply */
     bool frozen;       /* the stream takes part in the driver's sleep */
-    int polled;        /* its place there, since arm; -1: none */
+    int polled;        /* its number there, since arm; -1: none */
     int64_t counted;   /* bytes sent that the statistics know of */
 };
 
@@ -92,7 +92,7 @@ void dlk_link_settings(dlk_link_common *common, const dlk_settings *settings);
 void dlk_link_init(dlk_link *link, dlk_link_common *common, const dlk_link_ops *ops);
 void dlk_link_free(dlk_link *link);
 /* Where it leads from the next try on: a host, and how messages call it. Both stay the caller's. */
-void dlk_link_aim(dlk_link *link, const char *host, uint16_t port, const char *place);
+void dlk_link_aim(dlk_link *link, const char *host, uint16_t port, const char *peer);
 
 /* Begins a try. */
 void dlk_link_start(dlk_link *link, int64_t now);

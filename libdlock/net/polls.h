@@ -19,7 +19,7 @@ typedef struct dlk_polls {
     bool more;     /* said by whoever reads: there may be more to read */
     int64_t until; /* when to wake up at the latest; may be moved forward */
     size_t count, room;
-    /* `few`, or memory of its own; behind the last is a place for the kicks */
+    /* `few`, or memory of its own; behind the last is room for the kicks */
     struct pollfd *item;
     struct pollfd few[DLK_POLLS_FEW + 1];
 } dlk_polls;
@@ -47,10 +47,10 @@ static inline void dlk_polls_hurry(dlk_polls *polls, int64_t until)
 
 /* Waits for these events there. 0: there is something to digest at once, so don't
  * sleep. */
-static inline void dlk_polls_change(dlk_polls *polls, int place, short events)
+static inline void dlk_polls_change(dlk_polls *polls, int at, short events)
 {
-    if (place >= 0)
-        polls->item[place].events = events;
+    if (at >= 0)
+        polls->item[at].events = events;
     if (!events)
         polls->doze = false;
 }
@@ -58,29 +58,29 @@ static inline void dlk_polls_change(dlk_polls *polls, int place, short events)
 /* polls.c's. False: without memory, and the sleep is so short that this does no harm. */
 bool dlk_polls_grow(dlk_polls *polls);
 
-/* Answers the descriptor's place; -1 for none (@p fd < 0), or without memory. */
+/* Answers the descriptor's number; -1 for none (@p fd < 0), or without memory. */
 static inline int dlk_polls_add(dlk_polls *polls, int fd, short events)
 {
     if (fd < 0 || (polls->count == polls->room && !dlk_polls_grow(polls)))
         return -1;
-    int place = (int)polls->count++;
-    polls->item[place] = (struct pollfd){.fd = fd};
-    dlk_polls_change(polls, place, events);
-    return place;
+    int at = (int)polls->count++;
+    polls->item[at] = (struct pollfd){.fd = fd};
+    dlk_polls_change(polls, at, events);
+    return at;
 }
 
-static inline short dlk_polls_events(const dlk_polls *polls, int place)
+static inline short dlk_polls_events(const dlk_polls *polls, int at)
 {
-    return place < 0 ? (short)0 : polls->item[place].events;
+    return at < 0 ? (short)0 : polls->item[at].events;
 }
 
 /* Instead of a poll: whoever reads finds out what has come. */
 void dlk_polls_presume(dlk_polls *polls);
 
 /* What has come: poll's revents. */
-static inline short dlk_polls_came(const dlk_polls *polls, int place)
+static inline short dlk_polls_came(const dlk_polls *polls, int at)
 {
-    return place < 0 ? (short)0 : polls->item[place].revents;
+    return at < 0 ? (short)0 : polls->item[at].revents;
 }
 
 #endif

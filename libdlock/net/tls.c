@@ -235,7 +235,7 @@ static void tls_free(dlk_coat *base)
     (void)pthread_mutex_destroy(&coat->mutex);
     dlk_buf_free(&coat->cipher);
     explicit_bzero(coat->raw, sizeof(coat->raw));
-    free(coat->place);
+    free(coat->peer);
     free(coat->host);
     free(coat);
 }
@@ -270,7 +270,7 @@ static bool expect_host(dlk_tls_coat *coat)
 
 static void offer_session(dlk_tls_coat *coat)
 {
-    SSL_SESSION *session = dlk_tls_session(coat->tls, coat->place);
+    SSL_SESSION *session = dlk_tls_session(coat->tls, coat->peer);
     if (!session)
         return;
     (void)SSL_set_session(coat->ssl, session); /* else it begins anew */
@@ -302,9 +302,9 @@ static dlk_tls_coat *make(dlk_tls *tls, SSL_CTX *context, const char *host, uint
     coat->base.type = &type;
     coat->tls = tls;
     coat->host = strdup(named[0] ? named : host);
-    if (asprintf(&coat->place, "%s:%u", host, port) < 0)
-        coat->place = NULL;
-    if (coat->host && coat->place && set_up(coat, context))
+    if (asprintf(&coat->peer, "%s:%u", host, port) < 0)
+        coat->peer = NULL;
+    if (coat->host && coat->peer && set_up(coat, context))
         return coat;
     tls_free(&coat->base);
     return NULL;

@@ -2,7 +2,7 @@
  * TLS below any protocol: a coat for streams (stream.h), by OpenSSL.
  *
  * What a client's settings say of TLS becomes a dlk_tls, which all its connections share: the files
- * are read again when they have changed, and a connection to a place where the client has been
+ * are read again when they have changed, and a connection to a peer where the client has been
  * before resumes its session. The certificate is checked in the handshake, before the first byte
  * of the protocol, also a password, is sent.
  */

@@ -81,7 +81,7 @@ static bool changed(const struct stat *a, const struct stat *b)
 typedef struct kept {
     dlk_list link;
     SSL_SESSION *session;
-    char place[];
+    char peer[];
 } kept;
 
 static void drop(dlk_tls *tls, kept *it)
@@ -273,11 +273,11 @@ SSL_CTX *dlk_tls_context(dlk_tls *tls, dlock_error **err)
 
 /* ---- Sessions that come ---- */
 
-static kept *find(dlk_tls *tls, const char *place)
+static kept *find(dlk_tls *tls, const char *peer)
 {
     DLK_LIST_FOR (it, &tls->sessions) {
         kept *found = DLK_LIST_ITEM(it, kept, link);
-        if (strcmp(found->place, place) == 0)
+        if (strcmp(found->peer, peer) == 0)
             return found;
     }
     return NULL;
@@ -287,17 +287,17 @@ int dlk_tls_keep(SSL *ssl, SSL_SESSION *session)
 {
     const dlk_tls_coat *coat = SSL_get_app_data(ssl);
     dlk_tls *tls = coat->tls;
-    size_t size = strlen(coat->place) + 1;
+    size_t size = strlen(coat->peer) + 1;
     kept *made = malloc(sizeof(*made) + size);
     if (!made)
         return 0; /* not kept: the next connection begins anew */
-    memcpy(made->place, coat->place, size);
+    memcpy(made->peer, coat->peer, size);
     made->session = session;
     dlk_list_init(&made->link);
     (void)pthread_mutex_lock(&tls->mutex);
     /* One of an older context was checked by older rules. */
     bool keeps = SSL_get_SSL_CTX(ssl) == tls->context;
-    kept *old = keeps ? find(tls, coat->place) : NULL;
+    kept *old = keeps ? find(tls, coat->peer) : NULL;
     if (keeps && !old && tls->session_count == DLK_TLS_PLACES)
         old = DLK_LIST_ITEM(tls->sessions.prev, kept, link);
     if (old)
@@ -311,11 +311,11 @@ int dlk_tls_keep(SSL *ssl, SSL_SESSION *session)
     return keeps;
 }
 
-SSL_SESSION *dlk_tls_session(dlk_tls *tls, const char *place)
+SSL_SESSION *dlk_tls_session(dlk_tls *tls, const char *peer)
 {
     SSL_SESSION *session = NULL;
     (void)pthread_mutex_lock(&tls->mutex);
-    const kept *it = find(tls, place);
+    const kept *it = find(tls, peer);
     if (it && SSL_SESSION_is_resumable(it->session) && SSL_SESSION_up_ref(it->session))
         session = it->session;
     (void)pthread_mutex_unlock(&tls->mutex);

@@ -28,7 +28,7 @@ typedef struct dlk_tls_coat {
     dlk_coat base;
     dlk_tls *tls;
     SSL *ssl;
-    char *place;           /* "host:port", to find the session by */
+    char *peer;            /* "host:port", to find the session by */
     char *host;            /* who must be there, for messages */
     pthread_mutex_t mutex; /* guards what follows; never held while anything waits */
     dlk_buf cipher;        /* what the socket has not yet taken */
@@ -48,9 +48,9 @@ int dlk_tls_judge(int accepted, X509_STORE_CTX *store);
 /* Says why the stream has failed, from what OpenSSL left behind. Once. */
 void dlk_tls_explain(dlk_tls_coat *coat);
 
-/* Takes a session over for later connections to the place. */
+/* Takes a session over for later connections to the peer. */
 int dlk_tls_keep(SSL *ssl, SSL_SESSION *session);
 /* The session to go on with, a reference of the caller's; or NULL. */
-SSL_SESSION *dlk_tls_session(dlk_tls *tls, const char *place);
+SSL_SESSION *dlk_tls_session(dlk_tls *tls, const char *peer);
 
 #endif

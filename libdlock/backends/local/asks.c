@@ -120,7 +120,7 @@ static void watch_others(dlk_local *local)
                 "noticed later",
                 local->file.path);
     }
-    dlk_watch_look(&local->watch);
+    dlk_watch_scan(&local->watch);
 }
 
 static void held(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,

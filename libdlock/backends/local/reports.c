@@ -34,8 +34,8 @@ typedef struct view {
 } view;
 
 /* Copies what is to be told, so that no memory is asked for inside the mutex. */
-static void look(const dlk_local *local, dlk_section *section, uint32_t ref, int64_t now,
-                 view *seen)
+static void inspect_row(const dlk_local *local, dlk_section *section, uint32_t ref,
+                        int64_t now, view *seen)
 {
     const dlk_table *table = section->table;
     const dlk_row *row = dlk_row_at(table, ref);
@@ -76,7 +76,7 @@ void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now)
     notice_deaths(local);
     if (!dlk_local_enter(local, &section, ask, now))
         return;
-    look(local, &section, dlk_local_row(&section, ask->key), now, &seen);
+    inspect_row(local, &section, dlk_local_row(&section, ask->key), now, &seen);
     if (!dlk_local_leave(local, &section, ask))
         return;
     ask->info = dlk_info_new();

@@ -185,7 +185,7 @@ bool dlk_watch_start(dlk_watch *watch, dlk_table *table, uint64_t self)
     return watch->running;
 }
 
-void dlk_watch_look(dlk_watch *watch)
+void dlk_watch_scan(dlk_watch *watch)
 {
     if (watch->running &&
         atomic_load_explicit(&watch->table->head->registry, memory_order_relaxed) !=

@@ -31,7 +31,7 @@ void dlk_watch_reap(dlk_table *table);
  * dlk_watch_step has to be called now and then, and does nothing but that without memory. */
 bool dlk_watch_start(dlk_watch *watch, dlk_table *table, uint64_t self);
 /* Somebody of ours waits: the watch must know of everybody who is there now. */
-void dlk_watch_look(dlk_watch *watch);
+void dlk_watch_scan(dlk_watch *watch);
 /* Looks once, for at most so long (-1: as long as it takes). */
 void dlk_watch_step(dlk_watch *watch, int timeout_ms);
 void dlk_watch_stop(dlk_watch *watch);

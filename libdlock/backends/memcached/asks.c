@@ -253,7 +253,7 @@ static dlock_error *error_of(const dlk_mc *mc, const dlk_mc_reply *reply)
                      : large                            ? DLOCK_EOVERFLOW
                                                         : DLOCK_EUNAVAIL;
     dlock_error *error = dlk_error_make(
-        code, "memcached: %s refuses: %s", mc->place,
+        code, "memcached: %s refuses: %s", mc->peer,
         reply->kind == DLK_MC_UNKNOWN ? "it doesn't know the command" : words);
     dlk_error_backend(&error, words);
     return error;
@@ -287,7 +287,7 @@ dlock_error *dlk_mc_asks_reply(dlk_mc *mc, const dlk_mc_reply *reply, int64_t no
     dlk_ask *ask = dlk_flight_first(&mc->flight);
     if (!ask)
         return dlk_error_make(DLOCK_EPROTO, "memcached: %s answers what nobody asked",
-                              mc->place);
+                              mc->peer);
     bool fine = true;
     if (ask->verb == DLK_DOCTOR)
         fine = dlk_mc_doctor_reply(mc, ask, reply);
@@ -304,7 +304,7 @@ dlock_error *dlk_mc_asks_reply(dlk_mc *mc, const dlk_mc_reply *reply, int64_t no
         return NULL;
     }
     return dlk_error_make(DLOCK_EPROTO, "memcached: %s answers something else than asked",
-                          mc->place);
+                          mc->peer);
 }
 
 void dlk_mc_asks_fail(dlk_mc *mc, const dlock_error *error)
@@ -331,7 +331,7 @@ int64_t dlk_mc_asks_tick(dlk_mc *mc, int64_t now)
         return due;
     dlk_link_drop(
         &mc->link,
-        dlk_error_make(DLOCK_EUNAVAIL, "memcached: %s did not answer in time", mc->place),
+        dlk_error_make(DLOCK_EUNAVAIL, "memcached: %s did not answer in time", mc->peer),
         now);
     return DLK_NEVER;
 }

@@ -32,7 +32,7 @@ static void mc_free(dlk_backend *backend)
     dlk_error_clear(&mc->why_down);
     dlk_buf_free(&mc->value);
     free(mc->host);
-    free(mc->place);
+    free(mc->peer);
     free(mc);
 }
 
@@ -53,10 +53,10 @@ static dlock_err set_address(dlk_mc *mc, const dlk_uri *uri, dlock_error **err)
                              "server on a network of its own");
     mc->port = uri->hosts[0].port ? uri->hosts[0].port : DEFAULT_PORT;
     mc->host = strdup(uri->hosts[0].host);
-    mc->place = dlk_address_place(uri->hosts[0].host, mc->port);
-    if (!mc->host || !mc->place)
+    mc->peer = dlk_address_text(uri->hosts[0].host, mc->port);
+    if (!mc->host || !mc->peer)
         return dlk_error_nomem(err);
-    dlk_link_aim(&mc->link, mc->host, mc->port, mc->place);
+    dlk_link_aim(&mc->link, mc->host, mc->port, mc->peer);
     (void)dlk_address_numeric(mc->host, mc->port, &mc->link.to); /* or a name */
     return DLOCK_OK;
 }

@@ -48,7 +48,7 @@ static dlock_error *complain(const dlk_mc *mc, dlock_err code, const char *what,
                              const dlk_mc_reply *reply)
 {
     char words[256];
-    dlock_error *error = dlk_error_make(code, "memcached: %s %s", mc->place, what);
+    dlock_error *error = dlk_error_make(code, "memcached: %s %s", mc->peer, what);
     snprintf(words, sizeof(words), "%.*s", (int)reply->size, reply->text);
     dlk_error_backend(&error, words);
     return error;
@@ -113,7 +113,7 @@ static void finish(dlk_mc *mc)
             mc->base.host, DLOCK_LOG_WARN,
             "memcached: %s runs with -M: when its memory is full, a meta store deletes "
             "the item that is there; leave memcached.protocol at auto",
-            mc->place);
+            mc->peer);
 }
 
 dlock_error *dlk_mc_greeted(dlk_mc *mc, const dlk_mc_reply *reply, bool *ret_over)

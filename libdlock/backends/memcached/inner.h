@@ -39,7 +39,7 @@ struct dlk_mc {
     dlk_settings *settings;
     char *host;
     uint16_t port;
-    char *place; /* for messages: "host:port" */
+    char *peer; /* for messages: "host:port" */
     int64_t timeout_ns, retry_ms;
     char owner[DLK_UUID_SIZE]; /* "<uuid>:", without the end */
     size_t owner_size;

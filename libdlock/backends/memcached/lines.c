@@ -117,7 +117,7 @@ static bool take_item(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
                       dlk_error_make(DLOCK_ENOTSUP,
                                      "memcached: %s doesn't tell its time (stats), which "
                                      "locks of several holders go by",
-                                     mc->place));
+                                     mc->peer));
         return true;
     }
     dlk_mc_wish wish = wish_of(mc, ask, reply, &room);

@@ -52,7 +52,7 @@ static dlock_error *take_all(dlk_mc *mc, const char *data, size_t size, size_t *
         if (got == DLK_MC_BAD)
             return dlk_error_make(
                 DLOCK_EPROTO,
-                "memcached: what %s answers can't be understood: is it one?%s", mc->place,
+                "memcached: what %s answers can't be understood: is it one?%s", mc->peer,
                 hint);
         *ret_used += used;
         error = take(mc, &reply, now);

@@ -149,13 +149,13 @@ dlock_error *dlk_redis_asks_reply(dlk_redis *redis, const dlk_resp *reply, int64
     dlk_ask *ask = dlk_flight_first(&redis->flight);
     if (!ask)
         return dlk_error_make(DLOCK_EPROTO, "redis: %s answers what nobody asked",
-                              redis->place);
+                              redis->peer);
     dlk_verb verb = ask->verb;
     if (dlk_redis_asking_taken(ask))
         return NULL; /* what was asked for follows */
     if (!take_reply(redis, ask, reply, now))
         return dlk_error_make(DLOCK_EPROTO, "redis: %s answers '%s' with nonsense",
-                              redis->place, dlk_redis_verbs[verb]);
+                              redis->peer, dlk_redis_verbs[verb]);
     if (reply->type != DLK_RESP_ERROR)
         dlk_backoff_reset(&redis->commands.link.backoff);
     return NULL;
@@ -196,7 +196,7 @@ int64_t dlk_redis_asks_tick(dlk_redis *redis, int64_t now)
         return due;
     dlk_link_drop(
         &redis->commands.link,
-        dlk_error_make(DLOCK_EUNAVAIL, "redis: %s did not answer in time", redis->place),
+        dlk_error_make(DLOCK_EUNAVAIL, "redis: %s did not answer in time", redis->peer),
         now);
     return DLK_NEVER;
 }

@@ -80,7 +80,7 @@ void dlk_redis_end(dlk_redis *redis)
     dlk_error_clear(&redis->why_down);
     dlk_error_clear(&redis->lacks_line);
     free(redis->host);
-    free(redis->place);
+    free(redis->peer);
     free(redis->probe_key);
     free(redis->probe_channel);
 }
@@ -99,9 +99,9 @@ static dlock_err set_address(dlk_redis *redis, const dlk_uri *uri, dlock_error *
             return dlk_error_set(
                 err, DLOCK_EINVAL,
                 "redis+unix: the path of the socket must have 1 to 107 bytes");
-        redis->place = strdup(uri->path);
+        redis->peer = strdup(uri->path);
         dlk_redis_aim_links(redis);
-        return redis->place ? DLOCK_OK : dlk_error_nomem(err);
+        return redis->peer ? DLOCK_OK : dlk_error_nomem(err);
     }
     if (uri->host_count != 1)
         return dlk_error_set(

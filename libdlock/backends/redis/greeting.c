@@ -255,7 +255,7 @@ static dlock_error *judge_probe(dlk_redis_connection *connection, const dlk_resp
     if (!dlk_redis_missing_rights(reply, missing, sizeof(missing), &but_fair))
         return dlk_error_make(DLOCK_EPROTO,
                               "redis: %s answers the start-up check with nonsense",
-                              redis->place);
+                              redis->peer);
     if (missing[0] && !but_fair)
         return dlk_redis_lack_error(redis, "locks", missing);
     note_line(redis, missing);
@@ -298,12 +298,12 @@ static dlock_error *judge_eviction(dlk_redis *redis, const dlk_resp *reply)
             DLOCK_ENOTSUP,
             "redis: client.require=fencing, but %s may evict the counter of "
             "tokens (maxmemory-policy %s; it should be noeviction)",
-            redis->place, policy);
+            redis->peer, policy);
     if (!redis->warned_eviction)
         redis->base.host->log(redis->base.host, DLOCK_LOG_WARN,
                               "redis: %s may evict locks when its memory is full: "
                               "maxmemory-policy is %s, it should be noeviction",
-                              redis->place, policy);
+                              redis->peer, policy);
     redis->warned_eviction = true;
     return NULL;
 }
@@ -317,7 +317,7 @@ static dlock_error *judge_role(dlk_redis_connection *connection, const dlk_resp 
     return dlk_error_make(DLOCK_EUNAVAIL,
                           "redis: the sentinels say that %s is the master, but it is not "
                           "(ROLE)",
-                          connection->link.place);
+                          connection->link.peer);
 }
 
 /* Does a node know channels of shards? */
@@ -390,7 +390,7 @@ static dlock_error *judge(dlk_redis_connection *connection, const dlk_resp *repl
         reply->type != DLK_RESP_TEXT)
         return dlk_error_make(DLOCK_EPROTO,
                               "redis: %s answers the greeting with nonsense",
-                              connection->redis->place);
+                              connection->redis->peer);
     return NULL;
 }
 

@@ -61,7 +61,7 @@ struct dlk_redis {
     dlk_settings *settings;
     char *host; /* NULL for a Unix socket. Of a master that sentinels name, the latest */
     uint16_t port;
-    char *place; /* for messages: "host:port" or the path */
+    char *peer; /* for messages: "host:port" or the path */
     dlk_link_common links;
     bool by_sentinels;                /* it has to say that it is a master */
     const dlk_redis_cluster *cluster; /* NULL: it isn't a node of one */

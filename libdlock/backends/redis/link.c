@@ -25,23 +25,23 @@ void dlk_redis_connection_free(dlk_redis_connection *connection)
 
 void dlk_redis_aim_links(dlk_redis *redis)
 {
-    dlk_link_aim(&redis->commands.link, redis->host, redis->port, redis->place);
+    dlk_link_aim(&redis->commands.link, redis->host, redis->port, redis->peer);
     dlk_link_aim(&redis->subscriber.connection.link, redis->host, redis->port,
-                 redis->place);
+                 redis->peer);
 }
 
 bool dlk_redis_aim(dlk_redis *redis, const char *host, uint16_t port)
 {
-    char *copy = strdup(host), *place = dlk_address_place(host, port);
-    if (!copy || !place) {
+    char *copy = strdup(host), *peer = dlk_address_text(host, port);
+    if (!copy || !peer) {
         free(copy);
-        free(place);
+        free(peer);
         return false;
     }
     free(redis->host);
-    free(redis->place);
+    free(redis->peer);
     redis->host = copy;
-    redis->place = place;
+    redis->peer = peer;
     redis->port = port;
     dlk_redis_aim_links(redis);
     redis->commands.link.to.count = 0;
@@ -85,7 +85,7 @@ static dlock_error *not_understood(const dlk_redis_connection *connection,
 {
     return dlk_error_make(
         dlk_resp_out_of_memory(connection->reader) ? DLOCK_ENOMEM : DLOCK_EPROTO,
-        "redis: what %s answers can't be understood: %s%s", connection->link.place,
+        "redis: what %s answers can't be understood: %s%s", connection->link.peer,
         dlk_resp_problem(connection->reader), hint);
 }
 

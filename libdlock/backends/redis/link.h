@@ -40,7 +40,7 @@ static inline dlk_redis_connection *dlk_redis_connection_of(dlk_link *link)
 bool dlk_redis_connection_init(dlk_redis_connection *connection, dlk_redis *redis,
                                const dlk_link_ops *ops, dlk_redis_take *take);
 void dlk_redis_connection_free(dlk_redis_connection *connection);
-/* Both connections lead to the server that redis->host, port and place say. */
+/* Both connections lead to the server that redis->host, port and peer say. */
 void dlk_redis_aim_links(dlk_redis *redis);
 /* From the next try on commands go to this server, and the connection for messages is said to. False
  * without memory. */

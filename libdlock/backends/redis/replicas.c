@@ -80,7 +80,7 @@ static void refuse(dlk_redis *redis, dlk_ask *ask, bool denied)
         dlk_error_make(DLOCK_EUNAVAIL,
                        "redis: fewer than %lld replicas of %s confirmed it in time "
                        "(redis.wait_replicas)",
-                       (long long)wanted(ask), redis->place));
+                       (long long)wanted(ask), redis->peer));
 }
 
 bool dlk_redis_replicas_reply(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)

@@ -505,5 +505,5 @@ dlock_error *dlk_redis_lack_error(const dlk_redis *redis, const char *needs,
     return dlk_error_make(DLOCK_EACCES,
                           "redis: user %s at %s lacks rights that %s need: %s (ACL "
                           "SETUSER)",
-                          user[0] ? user : "default", redis->place, needs, lack);
+                          user[0] ? user : "default", redis->peer, needs, lack);
 }

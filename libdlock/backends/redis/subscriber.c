@@ -313,7 +313,7 @@ static dlock_error *take_answer(dlk_redis *redis, const dlk_resp *reply, int64_t
     dlk_list *first = dlk_list_first(&subscriber->outstanding);
     if (!first)
         return dlk_error_make(DLOCK_EPROTO, "redis: %s answers what nobody asked",
-                              redis->place);
+                              redis->peer);
     dlk_redis_channel *channel = DLK_LIST_ITEM(first, dlk_redis_channel, outstanding);
     bool turned_on = channel->state == DLK_CHANNEL_TURNING_ON,
          refused = reply->type == DLK_RESP_ERROR;
@@ -322,7 +322,7 @@ static dlock_error *take_answer(dlk_redis *redis, const dlk_resp *reply, int64_t
                      reply->items[1].size != channel->size ||
                      memcmp(reply->items[1].text, channel->name, channel->size) != 0))
         return dlk_error_make(DLOCK_EPROTO, "redis: %s confirms another subscription",
-                              redis->place);
+                              redis->peer);
     dlk_list_remove(&channel->outstanding);
     subscriber->listened_ns = 0;
     bool news = turned_on && !channel->checking && !refused;
@@ -362,7 +362,7 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
     if (reply->type != DLK_RESP_ARRAY || reply->count != 3 ||
         reply->items[0].type != DLK_RESP_TEXT || reply->items[1].type != DLK_RESP_TEXT)
         return dlk_error_make(
-            DLOCK_EPROTO, "redis: %s sends nonsense instead of messages", redis->place);
+            DLOCK_EPROTO, "redis: %s sends nonsense instead of messages", redis->peer);
     bool sharded =
         reply->items[0].text[0] == 's' && dlk_resp_begins(&reply->items[0], "smessage");
     if (!sharded && !dlk_resp_begins(&reply->items[0], "message"))
@@ -477,7 +477,7 @@ void dlk_redis_subscriber_process(dlk_redis *redis, int64_t now)
         dlk_link_drop(&subscriber->connection.link,
                       dlk_error_make(DLOCK_EUNAVAIL,
                                      "redis: %s did not confirm a subscription in time",
-                                     redis->place),
+                                     redis->peer),
                       now);
 }
 

@@ -45,7 +45,7 @@ static void redlock_free(dlk_backend *backend)
         if (node->backend)
             node->backend->type->free(node->backend);
         dlk_error_clear(&node->why_down);
-        free(node->place);
+        free(node->peer);
     }
     dlk_polls_free(&redlock->polls);
     dlk_settings_free(redlock->settings);
@@ -123,7 +123,7 @@ static dlock_err open_server(dlk_redlock *redlock, dlk_redlock_node *node,
         return dlk_redis_open_node(&node->host, uri, redlock->settings, &node->backend,
                                    err);
 #endif
-    return dlk_error_set(err, DLOCK_ENOTSUP, "%s: not in this build", node->place);
+    return dlk_error_set(err, DLOCK_ENOTSUP, "%s: not in this build", node->peer);
 }
 
 static dlock_err open_node(dlk_redlock *redlock, const dlk_uri *uri, int index,
@@ -138,8 +138,8 @@ static dlock_err open_node(dlk_redlock *redlock, const dlk_uri *uri, int index,
     alone.scheme = scheme;
     alone.hosts = &uri->hosts[index];
     alone.host_count = 1;
-    node->place = dlk_address_place(uri->hosts[index].host, port_of(uri, (size_t)index));
-    if (!node->place)
+    node->peer = dlk_address_text(uri->hosts[index].host, port_of(uri, (size_t)index));
+    if (!node->peer)
         return dlk_error_nomem(err);
     dlk_redlock_node_init(redlock, index);
     return open_server(redlock, node, &alone, is_memlock(uri), err);

@@ -46,7 +46,7 @@ typedef struct dlk_redlock_node {
     dlk_host host; /* whom its backend tells */
     dlk_redlock *redlock;
     dlk_backend *backend;
-    char *place;           /* "host:port", for messages */
+    char *peer;            /* "host:port", for messages */
     bool up, down;         /* neither: its first try is under way */
     dlock_error *why_down; /* while it is down */
 } dlk_redlock_node;

@@ -81,7 +81,7 @@ static void went_up(dlk_redlock *redlock, dlk_redlock_node *node)
     redlock->owed_at = 0;
     if (again && redlock->up)
         host->log(host, DLOCK_LOG_INFO, "%s: %s is back", dlk_redlock_name(redlock),
-                  node->place);
+                  node->peer);
     if (!redlock->up && redlock->up_at >= DLK_NEVER && has_quorum(redlock))
         redlock->up_at = dlk_clock_now() + OTHERS_GET;
 }
@@ -124,7 +124,7 @@ static void went_down(dlk_redlock *redlock, dlk_redlock_node *node,
         tell_down(redlock);
     else if (!before && !redlock->stopped)
         host->log(host, DLOCK_LOG_WARN, "%s: of %d nodes one more is away: %s: %s",
-                  dlk_redlock_name(redlock), redlock->count, node->place,
+                  dlk_redlock_name(redlock), redlock->count, node->peer,
                   error ? error->text : "no reason given");
 }
 

@@ -7,10 +7,10 @@
 /* As long as a line of text may be that is still read. */
 #define STATES_MAX 2048
 
-static void add(char *text, size_t *used, const char *place, const char *state)
+static void add(char *text, size_t *used, const char *peer, const char *state)
 {
     int put = snprintf(text + *used, STATES_MAX - *used, "%s%s: %s", *used ? "; " : "",
-                       place, state);
+                       peer, state);
     if (put > 0 && (size_t)put < STATES_MAX - *used)
         *used += (size_t)put;
     else
@@ -51,7 +51,7 @@ dlock_error *dlk_round_error(const dlk_redlock_round *round, dlk_nodes fine,
     char states[STATES_MAX] = "";
     size_t used = 0;
     for (int i = 0; i < redlock->count; i++)
-        add(states, &used, redlock->nodes[i].place, state_of(round, i));
+        add(states, &used, redlock->nodes[i].peer, state_of(round, i));
     return dlk_error_make(DLOCK_EQUORUM, "%s: %d of %d nodes %s, %d are needed (%s)",
                           dlk_redlock_name(redlock), dlk_nodes_count(fine),
                           redlock->count, what, redlock->quorum, states);
@@ -81,7 +81,7 @@ dlock_error *dlk_redlock_down_error(const dlk_redlock *redlock)
         return dlk_error_copy(final);
     for (int i = 0; i < redlock->count; i++) {
         const dlk_redlock_node *node = &redlock->nodes[i];
-        add(states, &used, node->place,
+        add(states, &used, node->peer,
             node->up         ? "up"
             : node->why_down ? node->why_down->text
             : node->down     ? "away"

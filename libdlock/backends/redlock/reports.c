@@ -109,7 +109,7 @@ static void add_nodes(const dlk_redlock_round *round, dlock_info *info)
     for (int i = 0; i < round->redlock->count; i++) {
         const char *owner = owner_at(round, i);
         bool answered = report_of(round, i) != NULL;
-        dlk_info_add_text(info, round->redlock->nodes[i].place, "nodes.%d.place", i);
+        dlk_info_add_text(info, round->redlock->nodes[i].peer, "nodes.%d.peer", i);
         dlk_info_add_text(info,
                           !answered ? "no answer"
                           : owner   ? "held"
@@ -243,11 +243,11 @@ typedef struct findings {
     int64_t worst;
 } findings;
 
-static void find(findings *all, const char *id, int64_t severity, const char *place,
+static void find(findings *all, const char *id, int64_t severity, const char *peer,
                  const char *text)
 {
     char line[512];
-    snprintf(line, sizeof(line), "%s%s%s", place ? place : "", place ? ": " : "", text);
+    snprintf(line, sizeof(line), "%s%s%s", peer ? peer : "", peer ? ": " : "", text);
     dlk_info_add_text(all->info, id, "findings.%d.id", all->count);
     dlk_info_add_int(all->info, severity, "findings.%d.severity", all->count);
     dlk_info_add_text(all->info, line, "findings.%d.text", all->count);
@@ -255,7 +255,7 @@ static void find(findings *all, const char *id, int64_t severity, const char *pl
     all->worst = severity > all->worst ? severity : all->worst;
 }
 
-static void add_findings(findings *all, const dlock_info *report, const char *place)
+static void add_findings(findings *all, const dlock_info *report, const char *peer)
 {
     char key[40];
     for (int i = 0;; i++) {
@@ -267,7 +267,7 @@ static void add_findings(findings *all, const dlock_info *report, const char *pl
         int64_t severity = number_of(report, key, WARNING);
         snprintf(key, sizeof(key), "findings.%d.text", i);
         const char *text = dlock_info_get(report, key);
-        find(all, id, severity, place, text ? text : "");
+        find(all, id, severity, peer, text ? text : "");
     }
 }
 
@@ -284,7 +284,7 @@ static void find_twins(const dlk_redlock_round *round, findings *all)
                 continue;
             snprintf(text, sizeof(text),
                      "%.100s and %.100s are one server: it counts as two nodes",
-                     redlock->nodes[k].place, redlock->nodes[i].place);
+                     redlock->nodes[k].peer, redlock->nodes[i].peer);
             find(all, "twins", UNSAFE, NULL, text);
         }
     }
@@ -299,7 +299,7 @@ static void find_absent(const dlk_redlock_round *round, findings *all)
         const dlk_ask *ask = &round->asks[i];
         if (report_of(round, i))
             continue;
-        find(all, "node", few ? UNSAFE : WARNING, node->place,
+        find(all, "node", few ? UNSAFE : WARNING, node->peer,
              ask->error       ? ask->error->text
              : node->why_down ? node->why_down->text
                               : "no answer");
@@ -329,7 +329,7 @@ bool dlk_report_doctor(dlk_redlock_round *round)
     find_twins(round, &all);
     find_fencing(redlock, &all);
     for (int i = 0; i < redlock->count; i++)
-        add_findings(&all, report_of(round, i), redlock->nodes[i].place);
+        add_findings(&all, report_of(round, i), redlock->nodes[i].peer);
     dlk_info_add_int(all.info, all.worst, "verdict");
     return give(round, all.info);
 }

@@ -324,7 +324,7 @@ static void tend(dlk_cluster_node *node, int64_t now)
         !dlk_flight_is_empty(&node->redis->flight) || !dlk_list_empty(&node->waiting))
         return;
     dlock_error *why = dlk_error_make(DLOCK_EUNAVAIL, "redis+cluster: %s has no slots",
-                                      node->redis->place);
+                                      node->redis->peer);
     dlk_redis_rest(node->redis, why);
     dlk_error_clear(&why);
 }

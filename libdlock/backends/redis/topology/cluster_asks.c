@@ -27,7 +27,7 @@ static void refuse_away(dlk_ask *ask, const dlk_cluster_node *node)
     const dlock_error *why = node->redis->why_down;
     refuse(ask, why ? dlk_error_copy(why)
                     : dlk_error_make(DLOCK_EUNAVAIL, "redis+cluster: %s isn't connected",
-                                     node->redis->place));
+                                     node->redis->peer));
 }
 
 static void send_to(dlk_cluster_node *node, dlk_ask *ask, int64_t now)
@@ -202,7 +202,7 @@ bool dlk_cluster_redirects(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply
     if (++ask->hops > HOPS_MAX)
         refuse(ask, dlk_error_make(DLOCK_EUNAVAIL,
                                    "redis+cluster: sent on %d times, from %s at last",
-                                   HOPS_MAX, redis->place));
+                                   HOPS_MAX, redis->peer));
     else if (moved)
         send_to(to, ask, now);
     else if (!send_asking(to, ask))

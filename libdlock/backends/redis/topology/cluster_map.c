@@ -154,11 +154,11 @@ dlock_error *dlk_cluster_take_map(dlk_redis *redis, const dlk_resp *reply)
     if (!is_map(reply)) /* what was known stays so */
         return dlk_error_make(DLOCK_EPROTO,
                               "redis: %s answers CLUSTER SLOTS with nonsense",
-                              from->redis->place);
+                              from->redis->peer);
     if (reply->count == 0)
         return dlk_error_make(DLOCK_EUNAVAIL,
                               "redis+cluster: %s knows nobody who has slots",
-                              from->redis->place);
+                              from->redis->peer);
     for (size_t i = 0; i < cluster->count; i++)
         cluster->nodes[i]->in_map = false;
     memset(cluster->map, 0, sizeof(cluster->map));

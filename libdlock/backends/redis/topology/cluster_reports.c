@@ -29,7 +29,8 @@ struct report {
 
 /* ---- Putting together ---- */
 
-static const char *look(const part *from, const char *list, size_t at, const char *key)
+static const char *value_of(const part *from, const char *list, size_t at,
+                            const char *key)
 {
     char name[64];
     snprintf(name, sizeof(name), "%s.%zu.%s", list, at, key);
@@ -42,7 +43,7 @@ static part *first_of(report *all)
     part *best = NULL;
     const char *least = NULL;
     for (size_t i = 0; i < all->count; i++) {
-        const char *name = look(&all->parts[i], "locks", all->parts[i].at, "name");
+        const char *name = value_of(&all->parts[i], "locks", all->parts[i].at, "name");
         if (name && (!least || strcmp(name, least) < 0)) {
             least = name;
             best = &all->parts[i];
@@ -55,9 +56,9 @@ static void merge_lists(report *all, dlock_info *into)
 {
     part *from;
     for (int64_t i = 0; i < all->ask->limit && (from = first_of(all)); i++) {
-        const char *owner = look(from, "locks", from->at, "owner");
-        const char *left = look(from, "locks", from->at, "remaining_ms");
-        dlk_info_add_text(into, look(from, "locks", from->at, "name"),
+        const char *owner = value_of(from, "locks", from->at, "owner");
+        const char *left = value_of(from, "locks", from->at, "remaining_ms");
+        dlk_info_add_text(into, value_of(from, "locks", from->at, "name"),
                           "locks.%" PRId64 ".name", i);
         dlk_info_add_text(into, owner ? owner : "", "locks.%" PRId64 ".owner", i);
         if (left)
@@ -68,10 +69,10 @@ static void merge_lists(report *all, dlock_info *into)
 }
 
 static void add_finding(dlock_info *into, size_t *number, const char *id,
-                        int64_t severity, const char *place, const char *text)
+                        int64_t severity, const char *peer, const char *text)
 {
     char line[512];
-    snprintf(line, sizeof(line), "%s: %s", place, text);
+    snprintf(line, sizeof(line), "%s: %s", peer, text);
     dlk_info_add_text(into, id, "findings.%zu.id", *number);
     dlk_info_add_int(into, severity, "findings.%zu.severity", *number);
     dlk_info_add_text(into, line, "findings.%zu.text", *number);
@@ -80,20 +81,19 @@ static void add_finding(dlock_info *into, size_t *number, const char *id,
 
 static int64_t merge_findings(const part *from, dlock_info *into, size_t *number)
 {
-    const char *place = from->node->redis->place, *id;
+    const char *peer = from->node->redis->peer, *id;
     int64_t worst = 0;
     if (from->ask.reply != DLK_YES) {
         const dlock_error *why = from->ask.error;
-        add_finding(into, number, "node", 2, place,
-                    why ? why->text : "it doesn't answer");
+        add_finding(into, number, "node", 2, peer, why ? why->text : "it doesn't answer");
         return 2;
     }
-    for (size_t i = 0; (id = look(from, "findings", i, "id")); i++) {
-        const char *severity = look(from, "findings", i, "severity");
-        const char *text = look(from, "findings", i, "text");
+    for (size_t i = 0; (id = value_of(from, "findings", i, "id")); i++) {
+        const char *severity = value_of(from, "findings", i, "severity");
+        const char *text = value_of(from, "findings", i, "text");
         int64_t is = dlk_number_or(severity, 0, 2, 0);
         worst = is > worst ? is : worst;
-        add_finding(into, number, id, is, place, text ? text : "");
+        add_finding(into, number, id, is, peer, text ? text : "");
     }
     return worst;
 }

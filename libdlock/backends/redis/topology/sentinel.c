@@ -136,7 +136,7 @@ static void compare(dlk_redis *redis, const dlk_sentinel *chosen, int64_t now)
         &redis->commands.link,
         dlk_error_make(DLOCK_EUNAVAIL,
                        "redis+sentinel: %s is no longer the master of '%s', %s:%u is",
-                       redis->place, of_redis(redis)->service, chosen->master,
+                       redis->peer, of_redis(redis)->service, chosen->master,
                        chosen->port),
         now);
     redis->commands.link.retry_at = now;
@@ -218,7 +218,7 @@ static dlock_error *take_address(dlk_sentinel *one, const dlk_resp *reply)
         names(one, reply->items[0].text, reply->items[1].text);
     } else {
         return dlk_error_make(DLOCK_EPROTO, "redis: sentinel %s answers with nonsense",
-                              one->place);
+                              one->peer);
     }
     return NULL;
 }
@@ -235,7 +235,7 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
     }
     if (one->to_come == 0)
         return dlk_error_make(DLOCK_EPROTO,
-                              "redis: sentinel %s answers what nobody asked", one->place);
+                              "redis: sentinel %s answers what nobody asked", one->peer);
     dlk_backoff_reset(&connection->link.backoff);
     one->to_come--;
     if (one->to_come != 1 && dlk_resp_begins(reply, "NOPERM"))
@@ -264,7 +264,7 @@ static void be_down(dlk_link *link, const dlock_error *error, int64_t now)
     one->says = DLK_SENTINEL_FAILED;
     dlk_error_clear(&one->why);
     one->why = dlk_error_copy(error);
-    redis->base.host->log(redis->base.host, DLOCK_LOG_INFO, "sentinel %s: %s", one->place,
+    redis->base.host->log(redis->base.host, DLOCK_LOG_INFO, "sentinel %s: %s", one->peer,
                           error->text);
     decide(redis, now);
 }
@@ -282,16 +282,16 @@ static dlock_err add(dlk_sentinels *all, const dlk_uri_host *host, dlock_error *
         dlk_redis_connection_init(&one->connection, &all->redis, &ops, take_reply);
     all->count++;
     one->host = strdup(host->host);
-    one->place = dlk_address_place(host->host, port);
-    if (!fine || !one->host || !one->place)
+    one->peer = dlk_address_text(host->host, port);
+    if (!fine || !one->host || !one->peer)
         return dlk_error_nomem(err);
-    dlk_link_aim(&one->connection.link, one->host, port, one->place);
+    dlk_link_aim(&one->connection.link, one->host, port, one->peer);
     (void)dlk_address_numeric(one->host, port, &one->connection.link.to); /* or a name */
     for (size_t i = 0; i + 1 < all->count; i++)
-        if (strcmp(all->item[i].place, one->place) == 0)
+        if (strcmp(all->item[i].peer, one->peer) == 0)
             return dlk_error_set(err, DLOCK_EINVAL,
                                  "redis+sentinel: %s is named twice, but has one voice",
-                                 one->place);
+                                 one->peer);
     return DLOCK_OK;
 }
 
@@ -309,8 +309,8 @@ static dlock_err add_all(dlk_sentinels *all, const dlk_uri *uri, dlock_error **e
                              "redis+sentinel: at most %d sentinels can be named, not %zu",
                              DLK_SENTINELS_MAX, uri->host_count);
     all->service = strdup(service);
-    all->redis.place = strdup("the master"); /* until it is known which that is */
-    if (!all->service || !all->redis.place)
+    all->redis.peer = strdup("the master"); /* until it is known which that is */
+    if (!all->service || !all->redis.peer)
         return dlk_error_nomem(err);
     dlock_err code = DLOCK_OK;
     for (size_t i = 0; code == DLOCK_OK && i < uri->host_count; i++)
@@ -326,7 +326,7 @@ static void sentinels_free(dlk_backend *backend)
         dlk_redis_connection_free(&one->connection);
         dlk_error_clear(&one->why);
         free(one->host);
-        free(one->place);
+        free(one->peer);
     }
     free(all->service);
     dlk_redis_end(&all->redis);
@@ -388,10 +388,10 @@ static bool is_overdue(const dlk_sentinel *one, int64_t now)
 static int64_t tick_one(dlk_sentinel *one, int64_t now)
 {
     if (is_overdue(one, now))
-        dlk_link_drop(&one->connection.link,
-                      dlk_error_make(DLOCK_EUNAVAIL, "redis: %s did not answer in time",
-                                     one->place),
-                      now);
+        dlk_link_drop(
+            &one->connection.link,
+            dlk_error_make(DLOCK_EUNAVAIL, "redis: %s did not answer in time", one->peer),
+            now);
     int64_t next = dlk_link_tick(&one->connection.link, now);
     return one->to_come > 0 ? earlier(next, one->answer_until) : next;
 }

@@ -21,7 +21,7 @@ typedef enum dlk_sentinel_word {
 
 typedef struct dlk_sentinel {
     dlk_redis_connection connection;
-    char *host, *place;
+    char *host, *peer;
     int to_come; /* replies to the last question, 0: none */
     int64_t answer_until;
     dlk_sentinel_word says;

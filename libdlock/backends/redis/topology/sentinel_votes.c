@@ -45,7 +45,7 @@ dlock_error *dlk_sentinels_disagree(const dlk_sentinels *all)
     for (size_t i = 0; i < all->count && used < sizeof(text); i++)
         if (all->item[i].says == DLK_SENTINEL_NAMES)
             used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s names %s:%u",
-                                     used ? ", " : "", all->item[i].place,
+                                     used ? ", " : "", all->item[i].peer,
                                      all->item[i].master, all->item[i].port);
     return dlk_error_make(
         DLOCK_EUNAVAIL,
@@ -71,5 +71,5 @@ dlock_error *dlk_sentinels_know_nobody(const dlk_sentinels *all)
     if (!failed)
         return dlk_error_make(DLOCK_EUNAVAIL, "redis+sentinel: no sentinel answers");
     return dlk_error_make(failed->why->code, "redis+sentinel: sentinel %s: %s",
-                          failed->place, failed->why->text);
+                          failed->peer, failed->why->text);
 }
