@@ -158,7 +158,7 @@ static inline dlk_etcd_key *dlk_etcd_key_of(const dlk_key *key)
     return key->data;
 }
 
-/* ---- etcd.c ---- */
+/* ---- backend.c ---- */
 void dlk_etcd_key_unref(dlk_etcd *et, dlk_etcd_key *home);
 
 /* ---- session.c ---- */
@@ -256,7 +256,7 @@ dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_seat *seat,
 /* Is it one of this line's, and not of a lock whose name goes on where this one's ends? */
 bool dlk_etcd_layout_direct(const dlk_etcd_key *home, const char *key64);
 
-/* ---- seat.c ---- */
+/* ---- place.c ---- */
 dlk_etcd_seat *dlk_etcd_seat_find(const dlk_key *key, uint64_t number);
 dlk_etcd_seat *dlk_etcd_seat_new(dlk_etcd *et, const dlk_ask *ask); /* or NULL */
 void dlk_etcd_seat_free(dlk_etcd_seat *seat);

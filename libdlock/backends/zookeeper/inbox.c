@@ -1,8 +1,8 @@
-/* Where answers and news wait for the driver; see wire.h.
+/* Where answers and news wait for the driver; see library.h.
  *
  * No wake may be lost: whoever puts something first changes the bell, then looks whether somebody
  * sleeps; whoever sleeps first says so, then looks at the bell. */
-#include "backends/zookeeper/wire.h"
+#include "backends/zookeeper/library.h"
 
 #include "util/clock.h"
 

@@ -12,8 +12,8 @@
 
 #include "backends/backend.h"
 #include "backends/flight.h"
+#include "backends/zookeeper/library.h"
 #include "backends/zookeeper/plan.h"
-#include "backends/zookeeper/wire.h"
 #include "net/backoff.h"
 #include "util/clock.h"
 
@@ -142,7 +142,7 @@ static inline dlk_zk_key *dlk_zk_key_of(const dlk_key *key)
     return key->data;
 }
 
-/* ---- zookeeper.c ---- */
+/* ---- backend.c ---- */
 void dlk_zk_key_unref(dlk_zk_key *home);
 
 /* ---- session.c ---- */
@@ -234,7 +234,7 @@ void dlk_zk_form_free(dlk_zk_form *form);
 /* The text before the digits. */
 char *dlk_zk_form_expand(const dlk_zk_form *form, int64_t session, const char *uuid);
 
-/* ---- seat.c ---- */
+/* ---- place.c ---- */
 void dlk_zk_acquire(dlk_zk *zk, dlk_ask *ask, int64_t now);
 void dlk_zk_release(dlk_zk *zk, dlk_ask *ask, int64_t now);
 void dlk_zk_seat_heard(dlk_zk_seat *seat, dlk_zk_node *node, dlk_zk_heard heard,

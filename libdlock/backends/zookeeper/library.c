@@ -1,5 +1,5 @@
 /*
- * wire.h by libzookeeper_mt.
+ * library.h by libzookeeper_mt.
  *
  * Threads. The library resolves names and connects in zookeeper_init2, and waits for its own two
  * threads in zookeeper_close, so both run on short-lived threads of ours; what the library starts
@@ -10,7 +10,7 @@
  * to each armed watch as well, and drops duplicates, so one context that lives as long as the
  * handle is all there is to free.
  */
-#include "backends/zookeeper/wire.h"
+#include "backends/zookeeper/library.h"
 
 #include "net/silence.h"
 #include "util/digits.h"

@@ -1,8 +1,8 @@
 /* Who comes before whom, by the names alone: no server. */
 #include "harness/harness.h"
 
+#include "backends/zookeeper/library.h"
 #include "backends/zookeeper/plan.h"
-#include "backends/zookeeper/wire.h"
 #include "util/settings.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * no thread; each call is told what time it is. */
 #include "harness/harness.h"
 
-#include "backends/zookeeper/wire.h"
+#include "backends/zookeeper/library.h"
 #include "backends/zookeeper/zookeeper.h"
 #include "util/clock.h"
 #include "util/error.h"

@@ -2,7 +2,7 @@
  * A model of a ZooKeeper ensemble, as far as locks can tell: what the files of this folder share.
  *
  *     client.c    a simulated client's end: host, driver, what it is asked
- *     wire.c      its connection, and what the client library does with it (the backend's wire.h)
+ *     wire.c      its connection, and what the client library does with it (the backend's library.h)
  *     packet.c    what is on its way
  *     serve.c     a server's end of the connections
  *     ensemble.c  three servers: a leader that orders, followers that apply; sessions and their ends
@@ -21,7 +21,7 @@
 #include "sim.h"
 
 #include "backends/zookeeper/inner.h"
-#include "backends/zookeeper/wire.h"
+#include "backends/zookeeper/library.h"
 
 #define ZK_SERVERS 3
 #define ZK_TICK    (200 * MS)

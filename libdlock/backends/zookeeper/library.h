@@ -7,8 +7,8 @@
  * with the client's mutex held. So nothing of ours ever runs on the library's threads but a copy
  * and a wake.
  */
-#ifndef DLK_BACKENDS_ZOOKEEPER_WIRE_H
-#define DLK_BACKENDS_ZOOKEEPER_WIRE_H
+#ifndef DLK_BACKENDS_ZOOKEEPER_LIBRARY_H
+#define DLK_BACKENDS_ZOOKEEPER_LIBRARY_H
 
 #include "util/list.h"
 #include "util/thread.h"
