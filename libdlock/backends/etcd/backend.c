@@ -21,8 +21,8 @@ static void et_free(dlk_backend *backend)
 {
     dlk_etcd *et = dlk_etcd_of(backend);
     dlk_etcd_wire_free(&et->wire);
-    DLK_LIST_FOR (it, &et->seats)
-        dlk_etcd_seat_free(DLK_LIST_ITEM(it, dlk_etcd_seat, all));
+    DLK_LIST_FOR (it, &et->places)
+        dlk_etcd_place_free(DLK_LIST_ITEM(it, dlk_etcd_place, all));
     dlk_etcd_reports_free(et);
     dlk_lookup_drop(et->lookup);
     for (size_t i = 0; et->hosts && i < et->host_count; i++)
@@ -98,7 +98,7 @@ static dlock_err et_open(dlk_host *host, const dlk_uri *uri, const dlk_settings 
     et->base = (dlk_backend){.type = &dlk_etcd_backend, .host = host};
     et->tls = tls;
     et->sweep_at = et->nudge_at = DLK_NEVER;
-    dlk_list_init(&et->seats);
+    dlk_list_init(&et->places);
     dlk_list_init(&et->reports);
     dlk_flight_init(&et->flight, host);
     dlk_list_init(&et->parked);
@@ -169,7 +169,7 @@ static dlock_err key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
     home->refs = 1;
     home->key = key;
     home->kind = key->kind;
-    dlk_list_init(&home->seats);
+    dlk_list_init(&home->places);
     dlock_err code = key_fill(key, home, err);
     if (code != DLOCK_OK) {
         free_key(home);
@@ -255,10 +255,10 @@ static void et_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
 static void give_up(dlk_backend *backend, dlk_ask *ask)
 {
     dlk_etcd *et = dlk_etcd_of(backend);
-    dlk_etcd_seat *seat =
-        ask->key && ask->number ? dlk_etcd_seat_find(ask->key, ask->number) : NULL;
-    if (seat) {
-        dlk_ask **places[] = {&seat->take, &seat->give, &seat->keep, &seat->verify};
+    dlk_etcd_place *place =
+        ask->key && ask->number ? dlk_etcd_place_find(ask->key, ask->number) : NULL;
+    if (place) {
+        dlk_ask **places[] = {&place->take, &place->give, &place->keep, &place->verify};
         for (int i = 0; i < 4; i++)
             if (*places[i] == ask)
                 *places[i] = NULL;
@@ -274,11 +274,11 @@ static int64_t et_tick(dlk_backend *backend, int64_t now)
     int64_t next = dlk_etcd_session_tick(et, now);
     if (et->phase == DLK_ETCD_UP && now >= et->sweep_at) {
         et->sweep_at = DLK_NEVER;
-        dlk_etcd_seats_sweep(et, now);
+        dlk_etcd_places_sweep(et, now);
     }
     if (now >= et->nudge_at) { /* without a link the one that comes sees to it */
         et->nudge_at = DLK_NEVER;
-        dlk_etcd_seats_nudge(et, now);
+        dlk_etcd_places_nudge(et, now);
     }
     if (et->phase == DLK_ETCD_UP && et->sweep_at < next)
         next = et->sweep_at;

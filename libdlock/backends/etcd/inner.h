@@ -1,10 +1,10 @@
 /*
  * What the files of this folder share: one client's lease, and its places in lines.
  *
- *     key ──> seat, seat, …     one for each number the engine has asked with and not given back;
+ *     key ──> place, place, …     one for each number the engine has asked with and not given back;
  *                               each is one key at the server, bound to the lease
  *
- * A seat outlives what the engine knows of it, until its key is surely gone: by our delete, by
+ * A place outlives what the engine knows of it, until its key is surely gone: by our delete, by
  * somebody's, or with the lease. All of it is guarded by the client's mutex.
  */
 #ifndef DLK_BACKENDS_ETCD_INNER_H
@@ -22,7 +22,7 @@
 
 typedef struct dlk_etcd dlk_etcd;
 typedef struct dlk_etcd_key dlk_etcd_key;
-typedef struct dlk_etcd_seat dlk_etcd_seat;
+typedef struct dlk_etcd_place dlk_etcd_place;
 
 typedef enum dlk_etcd_phase {
     DLK_ETCD_CLOSED,    /* the next member is tried at retry_at */
@@ -67,7 +67,7 @@ struct dlk_etcd {
 
     int calls;        /* under way, but for watches */
     int watches;      /* under way */
-    dlk_list seats;   /* dlk_etcd_seat.all */
+    dlk_list places;  /* dlk_etcd_place.all */
     dlk_list reports; /* dlk_etcd_report.link */
     dlk_flight flight;
     int64_t sweep_at; /* when to try again what couldn't be deleted */
@@ -87,7 +87,7 @@ typedef struct dlk_etcd_span {
 } dlk_etcd_span;
 
 struct dlk_etcd_key {
-    int refs;     /* the key's own, and its seats' */
+    int refs;     /* the key's own, and its places' */
     dlk_key *key; /* NULL when that is closed: only what is given back is left */
     dlock_kind kind;
     dlk_etcd_line line;
@@ -106,7 +106,7 @@ struct dlk_etcd_key {
         int64_t lease;
         bool wanted; /* some join got no answer since */
     } fence;
-    dlk_list seats; /* dlk_etcd_seat.of_key */
+    dlk_list places; /* dlk_etcd_place.of_key */
     /* For those who only wait until it is free. */
     bool idle;
     dlk_etcd_call *idle_watch;
@@ -114,22 +114,22 @@ struct dlk_etcd_key {
 };
 
 typedef enum dlk_etcd_state {
-    DLK_SEAT_NONE,
-    DLK_SEAT_JOINING,
-    DLK_SEAT_UNSURE, /* a join got no answer: it is there or not */
-    DLK_SEAT_THERE,
-    DLK_SEAT_LEAVING,
+    DLK_PLACE_NONE,
+    DLK_PLACE_JOINING,
+    DLK_PLACE_UNSURE, /* a join got no answer: it is there or not */
+    DLK_PLACE_THERE,
+    DLK_PLACE_LEAVING,
 } dlk_etcd_state;
 
-struct dlk_etcd_seat {
+struct dlk_etcd_place {
     dlk_list all, of_key;
     dlk_etcd *et;
     dlk_etcd_key *home;
     uint64_t number;
     bool shared;    /* of the read side, or was turned to it */
-    bool turned;    /* a write seat that reads now */
+    bool turned;    /* a write place that reads now */
     int32_t weight; /* of a semaphore's permits */
-    int calls;      /* under way, and of ours that are in it: the seat must stay */
+    int calls;      /* under way, and of ours that are in it: the place must stay */
     dlk_etcd_state state, before; /* before: LEAVING's, of one that puts up the fence */
     char *key, *value;            /* base64, of the present lease */
     char *data;                   /* what it shows; NULL: nothing */
@@ -187,7 +187,7 @@ static inline bool dlk_etcd_stale(const dlk_etcd *et, const dlk_etcd_call *call)
 }
 /* Whether the last renewal is young enough for what begins now. */
 bool dlk_etcd_fresh(const dlk_etcd *et, int64_t now);
-/* Renews; dlk_etcd_seats_proved follows, or the session fails. */
+/* Renews; dlk_etcd_places_proved follows, or the session fails. */
 void dlk_etcd_prove(dlk_etcd *et, int64_t now);
 /* Since when the lease counts, as far as this answer, which the whole cluster stands behind, bears a
  * renewal out; 0: it doesn't. */
@@ -215,94 +215,96 @@ static inline const char *dlk_etcd_host(const dlk_etcd *et)
 /* ---- layout.c ---- */
 dlock_err dlk_etcd_layout_open(dlk_etcd_key *home, dlock_error **err);
 void dlk_etcd_layout_free(dlk_etcd_key *home);
-/* seat->key and seat->value, and the fence's key, for the present lease; false without one, or
+/* place->key and place->value, and the fence's key, for the present lease; false without one, or
  * without memory. */
-bool dlk_etcd_layout_name(dlk_etcd_seat *seat);
-char *dlk_etcd_layout_join(const dlk_etcd_seat *seat);
-char *dlk_etcd_layout_look(const dlk_etcd_seat *seat);
+bool dlk_etcd_layout_name(dlk_etcd_place *place);
+char *dlk_etcd_layout_join(const dlk_etcd_place *place);
+char *dlk_etcd_layout_look(const dlk_etcd_place *place);
 /* Of the key that was made by this revision, and of none that came after it. */
 char *dlk_etcd_layout_delete(const char *key, int64_t rev);
 /* Puts up the fence, and reads the own key. */
-char *dlk_etcd_layout_fence(const dlk_etcd_seat *seat);
+char *dlk_etcd_layout_fence(const dlk_etcd_place *place);
 /* The own key's create revision in the answer; 0: it isn't there. */
-int64_t dlk_etcd_layout_fenced(const dlk_etcd_seat *seat, const dlk_etcd_call *call);
-char *dlk_etcd_layout_turn(const dlk_etcd_seat *seat);
+int64_t dlk_etcd_layout_fenced(const dlk_etcd_place *place, const dlk_etcd_call *call);
+char *dlk_etcd_layout_turn(const dlk_etcd_place *place);
 
 /* The permits that a key's value begins with; none are 0. */
 int64_t dlk_etcd_weight(const char *value);
 
 typedef enum dlk_etcd_verdict {
     DLK_ETCD_FIRST,
-    DLK_ETCD_BEHIND,  /* place->from, to: what to watch */
-    DLK_ETCD_FURTHER, /* place->below: look again below it */
+    DLK_ETCD_BEHIND,  /* position->from, to: what to watch */
+    DLK_ETCD_FURTHER, /* position->below: look again below it */
     DLK_ETCD_MISSING, /* our key isn't there */
-    DLK_ETCD_REFUSED, /* place->why */
+    DLK_ETCD_REFUSED, /* position->why */
     DLK_ETCD_NESTED,  /* not joined, but only for others' sake: join loosely */
     DLK_ETCD_FENCED, /* not joined, because of another fence than was known: join again */
     DLK_ETCD_UNCLEAR, /* the answer isn't one */
 } dlk_etcd_verdict;
 
-typedef struct dlk_etcd_place {
+typedef struct dlk_etcd_position {
     const char *from, *to; /* base64, lent by the answer or the key; to may be NULL */
     int64_t below, rev;
     dlock_error *why;
-} dlk_etcd_place;
+} dlk_etcd_position;
 
-/* What the answer to a join, or to a look, says of the seat. */
-dlk_etcd_verdict dlk_etcd_layout_joined(const dlk_etcd_seat *seat,
-                                        const dlk_etcd_call *call, dlk_etcd_place *place);
-dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_seat *seat,
-                                        const dlk_etcd_call *call, dlk_etcd_place *place);
+/* What the answer to a join, or to a look, says of the place. */
+dlk_etcd_verdict dlk_etcd_layout_joined(const dlk_etcd_place *place,
+                                        const dlk_etcd_call *call,
+                                        dlk_etcd_position *position);
+dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_place *place,
+                                        const dlk_etcd_call *call,
+                                        dlk_etcd_position *position);
 /* Is it one of this line's, and not of a lock whose name goes on where this one's ends? */
 bool dlk_etcd_layout_direct(const dlk_etcd_key *home, const char *key64);
 
 /* ---- place.c ---- */
-dlk_etcd_seat *dlk_etcd_seat_find(const dlk_key *key, uint64_t number);
-dlk_etcd_seat *dlk_etcd_seat_new(dlk_etcd *et, const dlk_ask *ask); /* or NULL */
-void dlk_etcd_seat_free(dlk_etcd_seat *seat);
+dlk_etcd_place *dlk_etcd_place_find(const dlk_key *key, uint64_t number);
+dlk_etcd_place *dlk_etcd_place_new(dlk_etcd *et, const dlk_ask *ask); /* or NULL */
+void dlk_etcd_place_free(dlk_etcd_place *place);
 /* Frees it when nobody needs it any more. */
-void dlk_etcd_seat_settle(dlk_etcd_seat *seat);
-void dlk_etcd_seat_unwatch(dlk_etcd_seat *seat);
+void dlk_etcd_place_settle(dlk_etcd_place *place);
+void dlk_etcd_place_unwatch(dlk_etcd_place *place);
 /* Its key isn't there any more, or never was. */
-void dlk_etcd_seat_drop_key(dlk_etcd_seat *seat);
-/* The same as dlk_etcd_send, for a seat, which stays until then. */
-dlk_etcd_call *dlk_etcd_seat_send(dlk_etcd_seat *seat, const char *path, char *body,
-                                  dlk_etcd_done *done, int64_t now);
+void dlk_etcd_place_drop_key(dlk_etcd_place *place);
+/* The same as dlk_etcd_send, for a place, which stays until then. */
+dlk_etcd_call *dlk_etcd_place_send(dlk_etcd_place *place, const char *path, char *body,
+                                   dlk_etcd_done *done, int64_t now);
 /* Takes the ask out of its place: it may be asked anew from inside the answer. */
-void dlk_etcd_seat_answer(dlk_etcd_seat *seat, dlk_ask **place, dlk_reply reply,
-                          dlock_error *why);
+void dlk_etcd_place_answer(dlk_etcd_place *place, dlk_ask **asked, dlk_reply reply,
+                           dlock_error *why);
 /* Likewise, with why the link is down, if it is. */
-void dlk_etcd_seat_fail(dlk_etcd_seat *seat, dlk_ask **place, dlk_reply reply);
+void dlk_etcd_place_fail(dlk_etcd_place *place, dlk_ask **asked, dlk_reply reply);
 /* Its key is gone, and not by us; of one that is being given back that says nothing. */
-void dlk_etcd_seat_gone(dlk_etcd_seat *seat, int64_t now);
-void dlk_etcd_seats_proved(dlk_etcd *et, int64_t now);
-void dlk_etcd_seats_sweep(dlk_etcd *et, int64_t now);
-void dlk_etcd_seats_nudge(dlk_etcd *et, int64_t now);
-void dlk_etcd_seats_forget(dlk_etcd *et, const dlock_error *why, int64_t now);
+void dlk_etcd_place_gone(dlk_etcd_place *place, int64_t now);
+void dlk_etcd_places_proved(dlk_etcd *et, int64_t now);
+void dlk_etcd_places_sweep(dlk_etcd *et, int64_t now);
+void dlk_etcd_places_nudge(dlk_etcd *et, int64_t now);
+void dlk_etcd_places_forget(dlk_etcd *et, const dlock_error *why, int64_t now);
 void dlk_etcd_key_orphan(dlk_etcd *et, dlk_etcd_key *home, int64_t now);
 
 /* ---- join.c ---- */
 void dlk_etcd_acquire(dlk_etcd *et, dlk_ask *ask, int64_t now);
 /* The next step towards being the first in line. */
-void dlk_etcd_seat_go(dlk_etcd_seat *seat, int64_t now);
+void dlk_etcd_place_go(dlk_etcd_place *place, int64_t now);
 /* … of one that awaited the lease's renewal, when that is done, or (not @p up) can't be. */
-void dlk_etcd_seat_go_on(dlk_etcd_seat *seat, bool up, int64_t now);
+void dlk_etcd_place_go_on(dlk_etcd_place *place, bool up, int64_t now);
 /* Another one of ours has to let go before this one may join. */
-bool dlk_etcd_seat_has_to_wait(const dlk_etcd_seat *seat);
+bool dlk_etcd_place_has_to_wait(const dlk_etcd_place *place);
 /* One of ours has let go: those who waited for that go on. */
 void dlk_etcd_pass_slot(const dlk_etcd_key *home, int64_t now);
 
 /* ---- leave.c ---- */
 void dlk_etcd_release(dlk_etcd *et, dlk_ask *ask, int64_t now);
 /* The next step towards being surely gone; `leaving` is set. */
-void dlk_etcd_seat_leave(dlk_etcd_seat *seat, int64_t now);
+void dlk_etcd_place_leave(dlk_etcd_place *place, int64_t now);
 /* Makes room where an earlier number's key stands in this one's place; then it joins. */
-void dlk_etcd_seat_remove_stale(dlk_etcd_seat *seat, int64_t now);
+void dlk_etcd_place_remove_stale(dlk_etcd_place *place, int64_t now);
 
 /* ---- keep.c ---- */
 void dlk_etcd_renew(dlk_etcd *et, dlk_ask *ask, int64_t now);
 void dlk_etcd_verify(dlk_etcd *et, dlk_ask *ask, int64_t now);
 /* Once the lease is proved, or can't be. */
-void dlk_etcd_keep_on(dlk_etcd_seat *seat, int64_t now);
+void dlk_etcd_keep_on(dlk_etcd_place *place, int64_t now);
 
 #endif

@@ -22,182 +22,182 @@
 #define LOOK_AGAIN_NS (5 * DLK_NS_PER_SEC)
 #define TRIES_MAX     8
 
-static void look(dlk_etcd_seat *seat, int64_t now);
+static void look(dlk_etcd_place *place, int64_t now);
 
 /* ---- one after the other ---- */
 
 /* Two of ours can't have a mutex' key; and requests overtake each other, so what we are giving back
  * could yet stand before what we ask for. */
-bool dlk_etcd_seat_has_to_wait(const dlk_etcd_seat *seat)
+bool dlk_etcd_place_has_to_wait(const dlk_etcd_place *place)
 {
-    DLK_LIST_FOR (it, &seat->home->seats) {
-        const dlk_etcd_seat *other = DLK_LIST_ITEM(it, dlk_etcd_seat, of_key);
-        if (other != seat && other->state != DLK_SEAT_NONE &&
-            (other->leaving || seat->home->line == DLK_ETCD_MUTEX))
+    DLK_LIST_FOR (it, &place->home->places) {
+        const dlk_etcd_place *other = DLK_LIST_ITEM(it, dlk_etcd_place, of_key);
+        if (other != place && other->state != DLK_PLACE_NONE &&
+            (other->leaving || place->home->line == DLK_ETCD_MUTEX))
             return true;
     }
     return false;
 }
 
-static dlk_etcd_seat *next_to_join(const dlk_etcd_key *home)
+static dlk_etcd_place *next_to_join(const dlk_etcd_key *home)
 {
-    DLK_LIST_FOR (it, &home->seats) {
-        dlk_etcd_seat *seat = DLK_LIST_ITEM(it, dlk_etcd_seat, of_key);
-        if (seat->awaits_slot && !dlk_etcd_seat_has_to_wait(seat))
-            return seat;
+    DLK_LIST_FOR (it, &home->places) {
+        dlk_etcd_place *place = DLK_LIST_ITEM(it, dlk_etcd_place, of_key);
+        if (place->awaits_slot && !dlk_etcd_place_has_to_wait(place))
+            return place;
     }
     return NULL;
 }
 
 void dlk_etcd_pass_slot(const dlk_etcd_key *home, int64_t now)
 {
-    dlk_etcd_seat *seat;
-    while ((seat = next_to_join(home))) {
-        seat->awaits_slot = false;
-        dlk_etcd_seat_go(seat, now);
+    dlk_etcd_place *place;
+    while ((place = next_to_join(home))) {
+        place->awaits_slot = false;
+        dlk_etcd_place_go(place, now);
     }
 }
 
 /* ---- the first, or behind somebody ---- */
 
-static void grant(dlk_etcd_seat *seat, int64_t since)
+static void grant(dlk_etcd_place *place, int64_t since)
 {
-    dlk_ask *take = seat->take;
-    seat->granted = true;
-    seat->token = seat->home->kind == DLOCK_SEMAPHORE ? 0 : seat->rev;
-    seat->tries = 0;
-    dlk_etcd_seat_unwatch(seat);
+    dlk_ask *take = place->take;
+    place->granted = true;
+    place->token = place->home->kind == DLOCK_SEMAPHORE ? 0 : place->rev;
+    place->tries = 0;
+    dlk_etcd_place_unwatch(place);
     if (!take)
         return; /* its time was up: the engine asks again, or gives it back */
-    take->token = seat->token;
-    take->ttl_ms = seat->et->ttl_ms;
+    take->token = place->token;
+    take->ttl_ms = place->et->ttl_ms;
     if (since < take->since)
         take->since = since;
     take->lasts = true;
-    dlk_etcd_seat_answer(seat, &seat->take, DLK_YES, NULL);
+    dlk_etcd_place_answer(place, &place->take, DLK_YES, NULL);
 }
 
-static void behind(dlk_etcd_seat *seat)
+static void behind(dlk_etcd_place *place)
 {
-    seat->tries = 0;
-    if (!seat->take)
+    place->tries = 0;
+    if (!place->take)
         return;
     /* Whoever takes over the place of one who only tried asks again: nothing watches for it yet. */
-    seat->take->wait_ms = seat->take->once ? 0 : -1;
-    seat->take->new_place = seat->new_place;
-    seat->new_place = false;
-    dlk_etcd_seat_answer(seat, &seat->take, DLK_HELD, NULL);
+    place->take->wait_ms = place->take->once ? 0 : -1;
+    place->take->new_place = place->new_place;
+    place->new_place = false;
+    dlk_etcd_place_answer(place, &place->take, DLK_HELD, NULL);
 }
 
 static void on_changed(dlk_etcd_call *call, int64_t now)
 {
-    dlk_etcd_seat *seat = call->owner;
-    dlk_host *host = seat->et->base.host;
-    seat->watch = NULL;
+    dlk_etcd_place *place = call->owner;
+    dlk_host *host = place->et->base.host;
+    place->watch = NULL;
     (void)now;
-    if (call->end != DLK_ETCD_BAD && seat->home->key)
-        host->notified(host, seat->home->key);
+    if (call->end != DLK_ETCD_BAD && place->home->key)
+        host->notified(host, place->home->key);
 }
 
-static void watch(dlk_etcd_seat *seat, const dlk_etcd_call *call,
-                  const dlk_etcd_place *place, int64_t now)
+static void watch(dlk_etcd_place *place, const dlk_etcd_call *call,
+                  const dlk_etcd_position *position, int64_t now)
 {
-    bool puts = seat->home->line == DLK_ETCD_RW && seat->shared;
-    seat->looked = call->sent_at;
-    if (seat->watch && seat->ahead && strcmp(seat->ahead, place->from) == 0)
+    bool puts = place->home->line == DLK_ETCD_RW && place->shared;
+    place->looked = call->sent_at;
+    if (place->watch && place->ahead && strcmp(place->ahead, position->from) == 0)
         return;
-    dlk_etcd_seat_unwatch(seat);
-    seat->ahead = strdup(place->from);
-    seat->watch =
-        dlk_etcd_watch(seat->et, place->from, place->to,
-                       dlk_number_sum(call->revision, 1), puts, on_changed, seat, now);
+    dlk_etcd_place_unwatch(place);
+    place->ahead = strdup(position->from);
+    place->watch =
+        dlk_etcd_watch(place->et, position->from, position->to,
+                       dlk_number_sum(call->revision, 1), puts, on_changed, place, now);
 }
 
 /* Refused for good: nothing of it stays. */
-static void refuse(dlk_etcd_seat *seat, dlock_error *why, int64_t now)
+static void refuse(dlk_etcd_place *place, dlock_error *why, int64_t now)
 {
     bool final = why->code != DLOCK_EUNAVAIL;
-    seat->calls++; /* it may be given back from inside the answer */
-    dlk_etcd_seat_answer(seat, &seat->take, DLK_REFUSED, why);
-    if (final && !seat->leaving) {
-        seat->leaving = true;
-        dlk_etcd_seat_leave(seat, now);
+    place->calls++; /* it may be given back from inside the answer */
+    dlk_etcd_place_answer(place, &place->take, DLK_REFUSED, why);
+    if (final && !place->leaving) {
+        place->leaving = true;
+        dlk_etcd_place_leave(place, now);
     }
-    seat->calls--;
+    place->calls--;
 }
 
-/* The lease is renewed first, and the seat goes on then. */
-static void await_proof(dlk_etcd_seat *seat, int64_t now)
+/* The lease is renewed first, and the place goes on then. */
+static void await_proof(dlk_etcd_place *place, int64_t now)
 {
-    seat->awaits_proof = true;
-    dlk_etcd_prove(seat->et, now);
+    place->awaits_proof = true;
+    dlk_etcd_prove(place->et, now);
 }
 
 /* Our key was there and isn't any more: once more, at the end of the line. */
-static void start_over(dlk_etcd_seat *seat, int64_t now)
+static void start_over(dlk_etcd_place *place, int64_t now)
 {
-    dlk_etcd_seat_drop_key(seat);
-    seat->new_place = true;
-    if (seat->granted) {
-        dlk_etcd_seat_gone(seat, now);
-    } else if (++seat->tries > TRIES_MAX) {
-        refuse(seat,
+    dlk_etcd_place_drop_key(place);
+    place->new_place = true;
+    if (place->granted) {
+        dlk_etcd_place_gone(place, now);
+    } else if (++place->tries > TRIES_MAX) {
+        refuse(place,
                dlk_error_make(DLOCK_EUNAVAIL,
                               "etcd: somebody keeps deleting our place in line"),
                now);
     } else {
-        dlk_etcd_seat_go(seat, now);
+        dlk_etcd_place_go(place, now);
     }
 }
 
-static void first(dlk_etcd_seat *seat, const dlk_etcd_call *call, int64_t now)
+static void first(dlk_etcd_place *place, const dlk_etcd_call *call, int64_t now)
 {
-    int64_t since = dlk_etcd_proof(seat->et, call);
+    int64_t since = dlk_etcd_proof(place->et, call);
     if (since)
-        grant(seat, since);
-    else if (++seat->tries > TRIES_MAX)
-        dlk_etcd_seat_fail(seat, &seat->take, DLK_UNKNOWN);
+        grant(place, since);
+    else if (++place->tries > TRIES_MAX)
+        dlk_etcd_place_fail(place, &place->take, DLK_UNKNOWN);
     else
-        await_proof(seat, now); /* the leader may have changed: look again then */
+        await_proof(place, now); /* the leader may have changed: look again then */
 }
 
-static void conclude(dlk_etcd_seat *seat, const dlk_etcd_call *call,
-                     dlk_etcd_verdict verdict, dlk_etcd_place *place, int64_t now)
+static void conclude(dlk_etcd_place *place, const dlk_etcd_call *call,
+                     dlk_etcd_verdict verdict, dlk_etcd_position *position, int64_t now)
 {
-    seat->below = 0;
-    if (seat->leaving) {
-        dlk_error_clear(&place->why);
-        dlk_etcd_seat_leave(seat, now);
+    place->below = 0;
+    if (place->leaving) {
+        dlk_error_clear(&position->why);
+        dlk_etcd_place_leave(place, now);
         return;
     }
     switch (verdict) {
     case DLK_ETCD_FIRST:
-        first(seat, call, now);
+        first(place, call, now);
         return;
     case DLK_ETCD_BEHIND:
-        if (!seat->take || !seat->take->once)
-            watch(seat, call, place, now);
-        behind(seat);
+        if (!place->take || !place->take->once)
+            watch(place, call, position, now);
+        behind(place);
         return;
     case DLK_ETCD_FURTHER:
-        seat->below = place->below;
-        look(seat, now);
+        place->below = position->below;
+        look(place, now);
         return;
     case DLK_ETCD_MISSING:
-        start_over(seat, now);
+        start_over(place, now);
         return;
     case DLK_ETCD_REFUSED:
-        refuse(seat, place->why, now);
+        refuse(place, position->why, now);
         return;
     case DLK_ETCD_NESTED:
-        seat->loose = true;
-        dlk_etcd_seat_go(seat, now);
+        place->loose = true;
+        dlk_etcd_place_go(place, now);
         return;
     case DLK_ETCD_FENCED:
-        dlk_etcd_seat_go(seat, now);
+        dlk_etcd_place_go(place, now);
         return;
     case DLK_ETCD_UNCLEAR:
-        refuse(seat,
+        refuse(place,
                dlk_error_make(DLOCK_EPROTO, "etcd: an answer that isn't one: is this the "
                                             "gateway of an etcd?"),
                now);
@@ -206,17 +206,17 @@ static void conclude(dlk_etcd_seat *seat, const dlk_etcd_call *call,
 }
 
 /* What isn't an answer to the question; true when @p call is none. */
-static bool failed(dlk_etcd_seat *seat, dlk_etcd_call *call, int64_t now)
+static bool failed(dlk_etcd_place *place, dlk_etcd_call *call, int64_t now)
 {
-    dlk_etcd *et = seat->et;
+    dlk_etcd *et = place->et;
     switch (call->end) {
     case DLK_ETCD_OK:
         return false;
     case DLK_ETCD_CUT:
-        if (seat->leaving)
-            dlk_etcd_seat_fail(seat, &seat->give, DLK_UNKNOWN);
+        if (place->leaving)
+            dlk_etcd_place_fail(place, &place->give, DLK_UNKNOWN);
         else
-            dlk_etcd_seat_fail(seat, &seat->take, DLK_UNKNOWN);
+            dlk_etcd_place_fail(place, &place->take, DLK_UNKNOWN);
         return true;
     case DLK_ETCD_NO_LEASE:
         dlk_etcd_lease_gone(et, now);
@@ -227,132 +227,132 @@ static bool failed(dlk_etcd_seat *seat, dlk_etcd_call *call, int64_t now)
     case DLK_ETCD_BAD:
         break;
     }
-    if (seat->leaving)
-        dlk_etcd_seat_leave(seat, now);
+    if (place->leaving)
+        dlk_etcd_place_leave(place, now);
     else
-        refuse(seat, dlk_etcd_error(et, call, "use the keys of this lock"), now);
+        refuse(place, dlk_etcd_error(et, call, "use the keys of this lock"), now);
     return true;
 }
 
 /* ---- joining and looking ---- */
 
 /* What an earlier number of ours has left there, by a request that came late. */
-static bool is_stale(const dlk_etcd_seat *seat, const dlk_etcd_call *call)
+static bool is_stale(const dlk_etcd_place *place, const dlk_etcd_call *call)
 {
     const json_t *kv = dlk_json_kv(dlk_json_response(call->json, 0, "response_range"), 0);
     return !dlk_json_true(call->json, "succeeded") && kv &&
-           strcmp(dlk_json_text(kv, "value"), seat->value) != 0;
+           strcmp(dlk_json_text(kv, "value"), place->value) != 0;
 }
 
 static void on_joined(dlk_etcd_call *call, int64_t now)
 {
-    dlk_etcd_seat *seat = call->owner;
-    dlk_etcd_place place;
-    seat->state = DLK_SEAT_UNSURE;
-    if (call->end != DLK_ETCD_OK && call->end != DLK_ETCD_CUT && !seat->doubtful)
-        seat->state = DLK_SEAT_NONE;
-    seat->doubtful |= call->end == DLK_ETCD_CUT;
-    seat->home->fence.wanted |= call->end == DLK_ETCD_CUT;
-    if (failed(seat, call, now))
+    dlk_etcd_place *place = call->owner;
+    dlk_etcd_position position;
+    place->state = DLK_PLACE_UNSURE;
+    if (call->end != DLK_ETCD_OK && call->end != DLK_ETCD_CUT && !place->doubtful)
+        place->state = DLK_PLACE_NONE;
+    place->doubtful |= call->end == DLK_ETCD_CUT;
+    place->home->fence.wanted |= call->end == DLK_ETCD_CUT;
+    if (failed(place, call, now))
         return;
-    dlk_etcd_verdict verdict = dlk_etcd_layout_joined(seat, call, &place);
+    dlk_etcd_verdict verdict = dlk_etcd_layout_joined(place, call, &position);
     if (verdict != DLK_ETCD_UNCLEAR) {
-        seat->rev = place.rev;
-        seat->state = place.rev ? DLK_SEAT_THERE : DLK_SEAT_NONE;
-        seat->doubtful = false;
+        place->rev = position.rev;
+        place->state = position.rev ? DLK_PLACE_THERE : DLK_PLACE_NONE;
+        place->doubtful = false;
     }
-    if (is_stale(seat, call) && !seat->leaving)
-        dlk_etcd_seat_remove_stale(seat, now);
+    if (is_stale(place, call) && !place->leaving)
+        dlk_etcd_place_remove_stale(place, now);
     else
-        conclude(seat, call, verdict, &place, now);
+        conclude(place, call, verdict, &position, now);
 }
 
-static void join(dlk_etcd_seat *seat, int64_t now)
+static void join(dlk_etcd_place *place, int64_t now)
 {
-    bool sent = dlk_etcd_layout_name(seat) &&
-                dlk_etcd_seat_send(seat, "/v3/kv/txn", dlk_etcd_layout_join(seat),
-                                   on_joined, now);
+    bool sent = dlk_etcd_layout_name(place) &&
+                dlk_etcd_place_send(place, "/v3/kv/txn", dlk_etcd_layout_join(place),
+                                    on_joined, now);
     if (sent)
-        seat->state = DLK_SEAT_JOINING;
+        place->state = DLK_PLACE_JOINING;
     else
-        dlk_etcd_seat_fail(seat, &seat->take,
-                           seat->doubtful ? DLK_UNKNOWN : DLK_NOT_SENT);
+        dlk_etcd_place_fail(place, &place->take,
+                            place->doubtful ? DLK_UNKNOWN : DLK_NOT_SENT);
 }
 
 static void on_looked(dlk_etcd_call *call, int64_t now)
 {
-    dlk_etcd_seat *seat = call->owner;
-    dlk_etcd_place place;
-    seat->looking = false;
-    if (failed(seat, call, now))
+    dlk_etcd_place *place = call->owner;
+    dlk_etcd_position position;
+    place->looking = false;
+    if (failed(place, call, now))
         return;
-    dlk_etcd_verdict verdict = dlk_etcd_layout_looked(seat, call, &place);
-    conclude(seat, call, verdict, &place, now);
+    dlk_etcd_verdict verdict = dlk_etcd_layout_looked(place, call, &position);
+    conclude(place, call, verdict, &position, now);
 }
 
-static void look(dlk_etcd_seat *seat, int64_t now)
+static void look(dlk_etcd_place *place, int64_t now)
 {
-    seat->looking = dlk_etcd_seat_send(seat, "/v3/kv/txn", dlk_etcd_layout_look(seat),
-                                       on_looked, now) != NULL;
-    if (!seat->looking)
-        dlk_etcd_seat_fail(seat, &seat->take, DLK_UNKNOWN);
+    place->looking = dlk_etcd_place_send(place, "/v3/kv/txn", dlk_etcd_layout_look(place),
+                                         on_looked, now) != NULL;
+    if (!place->looking)
+        dlk_etcd_place_fail(place, &place->take, DLK_UNKNOWN);
 }
 
-void dlk_etcd_seat_go(dlk_etcd_seat *seat, int64_t now)
+void dlk_etcd_place_go(dlk_etcd_place *place, int64_t now)
 {
-    bool there = seat->state == DLK_SEAT_THERE;
-    if (seat->state == DLK_SEAT_JOINING || seat->state == DLK_SEAT_LEAVING ||
-        seat->looking || seat->awaits_proof)
+    bool there = place->state == DLK_PLACE_THERE;
+    if (place->state == DLK_PLACE_JOINING || place->state == DLK_PLACE_LEAVING ||
+        place->looking || place->awaits_proof)
         return; /* the answer goes on */
-    if (there && seat->watch && now < seat->looked + LOOK_AGAIN_NS) {
-        behind(seat);
+    if (there && place->watch && now < place->looked + LOOK_AGAIN_NS) {
+        behind(place);
         return;
     }
-    if (!there && dlk_etcd_seat_has_to_wait(seat)) {
-        seat->awaits_slot = true;
+    if (!there && dlk_etcd_place_has_to_wait(place)) {
+        place->awaits_slot = true;
         return;
     }
-    if (!dlk_etcd_fresh(seat->et, now))
-        await_proof(seat, now);
+    if (!dlk_etcd_fresh(place->et, now))
+        await_proof(place, now);
     else if (there)
-        look(seat, now);
+        look(place, now);
     else
-        join(seat, now);
+        join(place, now);
 }
 
-void dlk_etcd_seat_go_on(dlk_etcd_seat *seat, bool up, int64_t now)
+void dlk_etcd_place_go_on(dlk_etcd_place *place, bool up, int64_t now)
 {
-    if (!seat->awaits_proof)
+    if (!place->awaits_proof)
         return;
-    seat->awaits_proof = false;
+    place->awaits_proof = false;
     if (!up)
-        dlk_etcd_seat_fail(seat, &seat->take,
-                           seat->state == DLK_SEAT_NONE ? DLK_NOT_SENT : DLK_UNKNOWN);
-    else if (seat->state == DLK_SEAT_THERE)
-        look(seat, now);
+        dlk_etcd_place_fail(place, &place->take,
+                            place->state == DLK_PLACE_NONE ? DLK_NOT_SENT : DLK_UNKNOWN);
+    else if (place->state == DLK_PLACE_THERE)
+        look(place, now);
     else
-        join(seat, now);
+        join(place, now);
 }
 
 void dlk_etcd_acquire(dlk_etcd *et, dlk_ask *ask, int64_t now)
 {
-    dlk_etcd_seat *seat = dlk_etcd_seat_find(ask->key, ask->number);
-    if (!seat)
-        seat = dlk_etcd_seat_new(et, ask);
-    if (!seat) {
+    dlk_etcd_place *place = dlk_etcd_place_find(ask->key, ask->number);
+    if (!place)
+        place = dlk_etcd_place_new(et, ask);
+    if (!place) {
         dlk_flight_refuse(&et->flight, ask,
                           dlk_error_make(DLOCK_ENOMEM, "out of memory"));
         return;
     }
-    if (seat->leaving ||
-        seat->take) { /* never: a number is given up once, asked once at a time */
+    if (place->leaving ||
+        place->take) { /* never: a number is given up once, asked once at a time */
         dlk_flight_answer(&et->flight, ask, DLK_NOT_SENT);
         return;
     }
-    seat->take = ask;
+    place->take = ask;
     dlk_flight_await(&et->flight, ask);
-    seat->calls++;
-    dlk_etcd_seat_go(seat, now);
-    seat->calls--;
-    dlk_etcd_seat_settle(seat);
+    place->calls++;
+    dlk_etcd_place_go(place, now);
+    place->calls--;
+    dlk_etcd_place_settle(place);
 }

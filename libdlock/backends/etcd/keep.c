@@ -9,155 +9,156 @@
 
 #define PROOFS_MAX 3
 
-static void answer(dlk_etcd_seat *seat, dlk_ask **place, dlk_reply reply)
+static void answer(dlk_etcd_place *place, dlk_ask **asked, dlk_reply reply)
 {
-    dlk_etcd_seat_answer(seat, place, reply, NULL);
+    dlk_etcd_place_answer(place, asked, reply, NULL);
 }
 
-static bool is_ours(const dlk_etcd_seat *seat, const dlk_etcd_call *call)
+static bool is_ours(const dlk_etcd_place *place, const dlk_etcd_call *call)
 {
     const json_t *kv = dlk_json_kv(call->json, 0);
-    return kv && dlk_json_int(kv, "create_revision") == seat->rev &&
-           dlk_json_int(kv, "lease") == seat->et->lease;
+    return kv && dlk_json_int(kv, "create_revision") == place->rev &&
+           dlk_json_int(kv, "lease") == place->et->lease;
 }
 
 /* A majority answers for it. */
-static bool read_own(dlk_etcd_seat *seat, dlk_etcd_done *done, int64_t now)
+static bool read_own(dlk_etcd_place *place, dlk_etcd_done *done, int64_t now)
 {
     dlk_say say = {0};
-    if (seat->state != DLK_SEAT_THERE)
+    if (place->state != DLK_PLACE_THERE)
         return false;
-    dlk_say_text(&say, "{\"key\":\"%s\"}", seat->key);
-    return dlk_etcd_seat_send(seat, "/v3/kv/range", dlk_say_end(&say), done, now) != NULL;
+    dlk_say_text(&say, "{\"key\":\"%s\"}", place->key);
+    return dlk_etcd_place_send(place, "/v3/kv/range", dlk_say_end(&say), done, now) !=
+           NULL;
 }
 
 /* ---- renew ---- */
 
-static void prove(dlk_etcd_seat *seat, int64_t now)
+static void prove(dlk_etcd_place *place, int64_t now)
 {
-    seat->awaits_keep = true;
-    dlk_etcd_prove(seat->et, now);
+    place->awaits_keep = true;
+    dlk_etcd_prove(place->et, now);
 }
 
 static void on_read(dlk_etcd_call *call, int64_t now)
 {
-    dlk_etcd_seat *seat = call->owner;
-    dlk_ask *keep = seat->keep;
+    dlk_etcd_place *place = call->owner;
+    dlk_ask *keep = place->keep;
     if (!keep)
         return;
-    if (seat->leaving || (call->end == DLK_ETCD_OK && !is_ours(seat, call))) {
-        dlk_etcd_seat_gone(seat, now);
+    if (place->leaving || (call->end == DLK_ETCD_OK && !is_ours(place, call))) {
+        dlk_etcd_place_gone(place, now);
         return;
     }
-    int64_t since = call->end == DLK_ETCD_OK ? dlk_etcd_proof(seat->et, call) : 0;
-    if (call->end == DLK_ETCD_OK && !since && ++seat->proofs < PROOFS_MAX) {
-        prove(seat, now); /* another leader by now */
+    int64_t since = call->end == DLK_ETCD_OK ? dlk_etcd_proof(place->et, call) : 0;
+    if (call->end == DLK_ETCD_OK && !since && ++place->proofs < PROOFS_MAX) {
+        prove(place, now); /* another leader by now */
         return;
     }
     if (!since) {
         bool denied = call->end == DLK_ETCD_DENIED || call->end == DLK_ETCD_BUSY;
-        dlk_etcd_seat_answer(seat, &seat->keep, denied ? DLK_REFUSED : DLK_UNKNOWN,
-                             denied ? dlk_etcd_error(seat->et, call, "read its own key")
-                                    : NULL);
+        dlk_etcd_place_answer(place, &place->keep, denied ? DLK_REFUSED : DLK_UNKNOWN,
+                              denied ? dlk_etcd_error(place->et, call, "read its own key")
+                                     : NULL);
         return;
     }
-    keep->ttl_ms = seat->et->ttl_ms;
+    keep->ttl_ms = place->et->ttl_ms;
     if (since < keep->since)
         keep->since = since;
     keep->lasts = true;
-    answer(seat, &seat->keep, DLK_YES);
+    answer(place, &place->keep, DLK_YES);
 }
 
-void dlk_etcd_keep_on(dlk_etcd_seat *seat, int64_t now)
+void dlk_etcd_keep_on(dlk_etcd_place *place, int64_t now)
 {
-    if (!seat->awaits_keep)
+    if (!place->awaits_keep)
         return;
-    seat->awaits_keep = false;
-    if (seat->keep && !read_own(seat, on_read, now))
-        answer(seat, &seat->keep, DLK_NOT_SENT);
+    place->awaits_keep = false;
+    if (place->keep && !read_own(place, on_read, now))
+        answer(place, &place->keep, DLK_NOT_SENT);
 }
 
 /* ---- from the write to the read side ---- */
 
 static void on_turned(dlk_etcd_call *call, int64_t now)
 {
-    dlk_etcd_seat *seat = call->owner;
+    dlk_etcd_place *place = call->owner;
     if (call->end != DLK_ETCD_OK) {
-        answer(seat, &seat->keep, DLK_UNKNOWN); /* it is asked for again */
+        answer(place, &place->keep, DLK_UNKNOWN); /* it is asked for again */
         return;
     }
-    if (seat->leaving || !dlk_json_true(call->json, "succeeded")) {
-        if (seat->keep)
-            dlk_etcd_seat_gone(seat, now);
+    if (place->leaving || !dlk_json_true(call->json, "succeeded")) {
+        if (place->keep)
+            dlk_etcd_place_gone(place, now);
         return;
     }
-    seat->turned = true;
-    if (seat->keep)
-        prove(seat, now);
+    place->turned = true;
+    if (place->keep)
+        prove(place, now);
 }
 
-static bool turn(dlk_etcd_seat *seat, int64_t now)
+static bool turn(dlk_etcd_place *place, int64_t now)
 {
-    return seat->state == DLK_SEAT_THERE &&
-           dlk_etcd_seat_send(seat, "/v3/kv/txn", dlk_etcd_layout_turn(seat), on_turned,
-                              now);
+    return place->state == DLK_PLACE_THERE &&
+           dlk_etcd_place_send(place, "/v3/kv/txn", dlk_etcd_layout_turn(place),
+                               on_turned, now);
 }
 
 void dlk_etcd_renew(dlk_etcd *et, dlk_ask *ask, int64_t now)
 {
-    dlk_etcd_seat *seat = dlk_etcd_seat_find(ask->key, ask->number);
-    if (!seat || !seat->granted || seat->leaving || seat->keep) {
+    dlk_etcd_place *place = dlk_etcd_place_find(ask->key, ask->number);
+    if (!place || !place->granted || place->leaving || place->keep) {
         dlk_flight_answer(&et->flight, ask, DLK_NOT_OURS);
         return;
     }
-    seat->keep = ask;
-    seat->proofs = 0;
+    place->keep = ask;
+    place->proofs = 0;
     dlk_flight_await(&et->flight, ask);
-    seat->calls++;
+    place->calls++;
     bool sent = true;
-    if (ask->shared && !seat->shared && !seat->turned)
-        sent = turn(seat, now);
+    if (ask->shared && !place->shared && !place->turned)
+        sent = turn(place, now);
     else if (dlk_etcd_fresh(et, now))
-        sent = read_own(seat, on_read, now);
+        sent = read_own(place, on_read, now);
     else
-        prove(seat, now);
+        prove(place, now);
     if (!sent)
-        answer(seat, &seat->keep, DLK_NOT_SENT);
-    seat->calls--;
-    dlk_etcd_seat_settle(seat);
+        answer(place, &place->keep, DLK_NOT_SENT);
+    place->calls--;
+    dlk_etcd_place_settle(place);
 }
 
 /* ---- verify ---- */
 
 static void on_verified(dlk_etcd_call *call, int64_t now)
 {
-    dlk_etcd_seat *seat = call->owner;
-    if (!seat->verify)
+    dlk_etcd_place *place = call->owner;
+    if (!place->verify)
         return;
     if (call->end != DLK_ETCD_OK)
-        answer(seat, &seat->verify, DLK_UNKNOWN);
-    else if (!seat->leaving && is_ours(seat, call))
-        answer(seat, &seat->verify, DLK_YES);
+        answer(place, &place->verify, DLK_UNKNOWN);
+    else if (!place->leaving && is_ours(place, call))
+        answer(place, &place->verify, DLK_YES);
     else
-        dlk_etcd_seat_gone(seat, now);
+        dlk_etcd_place_gone(place, now);
 }
 
 void dlk_etcd_verify(dlk_etcd *et, dlk_ask *ask, int64_t now)
 {
-    dlk_etcd_seat *seat = dlk_etcd_seat_find(ask->key, ask->number);
-    if (!seat || !seat->granted || seat->leaving) {
+    dlk_etcd_place *place = dlk_etcd_place_find(ask->key, ask->number);
+    if (!place || !place->granted || place->leaving) {
         dlk_flight_answer(&et->flight, ask, DLK_NOT_OURS);
         return;
     }
-    if (seat->verify) { /* two at a time: the second goes by what is known */
+    if (place->verify) { /* two at a time: the second goes by what is known */
         dlk_flight_answer(&et->flight, ask, DLK_NOT_SENT);
         return;
     }
-    seat->verify = ask;
+    place->verify = ask;
     dlk_flight_await(&et->flight, ask);
-    seat->calls++;
-    if (!read_own(seat, on_verified, now))
-        answer(seat, &seat->verify, DLK_NOT_SENT);
-    seat->calls--;
-    dlk_etcd_seat_settle(seat);
+    place->calls++;
+    if (!read_own(place, on_verified, now))
+        answer(place, &place->verify, DLK_NOT_SENT);
+    place->calls--;
+    dlk_etcd_place_settle(place);
 }

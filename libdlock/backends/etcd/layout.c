@@ -125,41 +125,41 @@ void dlk_etcd_layout_free(dlk_etcd_key *home)
     free(home->fence.key);
 }
 
-static char *own_key(const dlk_etcd_seat *seat)
+static char *own_key(const dlk_etcd_place *place)
 {
     char tail[96];
-    uint64_t lease = (uint64_t)seat->et->lease;
+    uint64_t lease = (uint64_t)place->et->lease;
     int size = 0;
-    switch (seat->home->line) {
+    switch (place->home->line) {
     case DLK_ETCD_MUTEX:
         size = snprintf(tail, sizeof(tail), "/%" PRIx64, lease);
         break;
     case DLK_ETCD_RW:
         size = snprintf(tail, sizeof(tail), "%crw/%c/%" PRIx64 "-%" PRIu64, '\0',
-                        seat->shared ? 'r' : 'w', lease, seat->number);
+                        place->shared ? 'r' : 'w', lease, place->number);
         break;
     case DLK_ETCD_SEMAPHORE:
         size = snprintf(tail, sizeof(tail), "%csem/%" PRId64 "/%" PRIx64 "-%" PRIu64,
-                        '\0', seat->home->permits, lease, seat->number);
+                        '\0', place->home->permits, lease, place->number);
         break;
     }
-    return key_with(seat->home, tail, (size_t)size);
+    return key_with(place->home, tail, (size_t)size);
 }
 
 /* What inspect and the others read there. An election's is what it publishes, and no more. */
-static char *own_value(const dlk_etcd_seat *seat, bool reads)
+static char *own_value(const dlk_etcd_place *place, bool reads)
 {
-    const dlk_etcd_key *home = seat->home;
-    const dlk_host *host = seat->et->base.host;
-    const char *data = seat->data ? seat->data : "";
+    const dlk_etcd_key *home = place->home;
+    const dlk_host *host = place->et->base.host;
+    const char *data = place->data ? place->data : "";
     char first[64] = "", *text = NULL;
     if (home->kind == DLOCK_ELECTION)
         return dlk_base64_text(data);
     if (home->line == DLK_ETCD_RW)
         (void)snprintf(first, sizeof(first), "%c\n", reads ? 'R' : 'W');
     if (home->line == DLK_ETCD_SEMAPHORE)
-        (void)snprintf(first, sizeof(first), "%" PRId32 "\n", seat->weight);
-    if (asprintf(&text, "%s%s:%" PRIu64 "\n%s\n%s", first, host->uuid, seat->number,
+        (void)snprintf(first, sizeof(first), "%" PRId32 "\n", place->weight);
+    if (asprintf(&text, "%s%s:%" PRIu64 "\n%s\n%s", first, host->uuid, place->number,
                  host->name ? host->name : "", data) < 0)
         return NULL;
     char *value = dlk_base64_text(text);
@@ -182,15 +182,15 @@ static bool name_fence(dlk_etcd_key *home, int64_t lease)
     return home->fence.key != NULL;
 }
 
-bool dlk_etcd_layout_name(dlk_etcd_seat *seat)
+bool dlk_etcd_layout_name(dlk_etcd_place *place)
 {
-    if (seat->et->lease == 0)
+    if (place->et->lease == 0)
         return false; /* what goes with no lease would stay for ever */
-    if (!seat->key)
-        seat->key = own_key(seat);
-    if (!seat->value)
-        seat->value = own_value(seat, seat->shared);
-    return name_fence(seat->home, seat->et->lease) && seat->key && seat->value;
+    if (!place->key)
+        place->key = own_key(place);
+    if (!place->value)
+        place->value = own_value(place, place->shared);
+    return name_fence(place->home, place->et->lease) && place->key && place->value;
 }
 
 bool dlk_etcd_layout_direct(const dlk_etcd_key *home, const char *key64)
@@ -215,11 +215,11 @@ static void say_range(dlk_say *say, dlk_etcd_span span, const char *more)
 }
 
 /* Those before us, as far as this kind of place has to know them; @p below 0: all there are. */
-static void say_line(dlk_say *say, const dlk_etcd_seat *seat, int64_t below)
+static void say_line(dlk_say *say, const dlk_etcd_place *place, int64_t below)
 {
-    const dlk_etcd_key *home = seat->home;
+    const dlk_etcd_key *home = place->home;
     char limit[64] = "", more[192];
-    bool reads = home->line == DLK_ETCD_RW && seat->shared;
+    bool reads = home->line == DLK_ETCD_RW && place->shared;
     if (below)
         (void)snprintf(limit, sizeof(limit), ",\"max_create_revision\":\"%" PRId64 "\"",
                        below - 1);
@@ -230,12 +230,12 @@ static void say_line(dlk_say *say, const dlk_etcd_seat *seat, int64_t below)
     say_range(say, reads ? home->writers : home->all, more);
 }
 
-static void say_put(dlk_say *say, const dlk_etcd_seat *seat, const char *value)
+static void say_put(dlk_say *say, const dlk_etcd_place *place, const char *value)
 {
     dlk_say_text(say,
                  "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
                  "\"}}",
-                 seat->key, value, seat->et->lease);
+                 place->key, value, place->et->lease);
 }
 
 static void say_read(dlk_say *say, const char *key)
@@ -269,28 +269,28 @@ static void say_if_fence(dlk_say *say, const dlk_etcd_key *home)
 
 /* One step: the place is ours by now, or it was, and who is before it. Where another kind of lock
  * of the name is in use nothing is done. */
-char *dlk_etcd_layout_join(const dlk_etcd_seat *seat)
+char *dlk_etcd_layout_join(const dlk_etcd_place *place)
 {
-    const dlk_etcd_key *home = seat->home;
+    const dlk_etcd_key *home = place->home;
     bool apart = home->line != DLK_ETCD_MUTEX;
     dlk_say say = {0};
     dlk_say_text(&say, "{\"compare\":[");
-    say_if_none(&say, seat->key);
+    say_if_none(&say, place->key);
     say_if_fence(&say, home);
     for (size_t i = 0; i < others_of(home); i++)
         say_if_empty(&say, home->others[i]);
-    if (apart && !seat->loose)
+    if (apart && !place->loose)
         say_if_empty(&say, home->mutexes);
     dlk_say_text(&say, "],\"success\":[");
-    say_put(&say, seat, seat->value);
+    say_put(&say, place, place->value);
     dlk_say_text(&say, ",");
-    say_line(&say, seat, 0);
-    if (apart && seat->loose) {
+    say_line(&say, place, 0);
+    if (apart && place->loose) {
         dlk_say_text(&say, ",");
         say_range(&say, home->mutexes, ",\"keys_only\":true,\"limit\":\"64\"");
     }
     dlk_say_text(&say, "],\"failure\":[");
-    say_read(&say, seat->key);
+    say_read(&say, place->key);
     dlk_say_text(&say, ",");
     say_read(&say, home->fence.key);
     if (apart) {
@@ -301,13 +301,13 @@ char *dlk_etcd_layout_join(const dlk_etcd_seat *seat)
     return dlk_say_end(&say);
 }
 
-char *dlk_etcd_layout_look(const dlk_etcd_seat *seat)
+char *dlk_etcd_layout_look(const dlk_etcd_place *place)
 {
     dlk_say say = {0};
     dlk_say_text(&say, "{\"success\":[");
-    say_read(&say, seat->key);
+    say_read(&say, place->key);
     dlk_say_text(&say, ",");
-    say_line(&say, seat, seat->below ? seat->below : seat->rev);
+    say_line(&say, place, place->below ? place->below : place->rev);
     dlk_say_text(&say, "]}");
     return dlk_say_end(&say);
 }
@@ -329,33 +329,33 @@ char *dlk_etcd_layout_delete(const char *key, int64_t rev)
     return dlk_say_end(&say);
 }
 
-char *dlk_etcd_layout_fence(const dlk_etcd_seat *seat)
+char *dlk_etcd_layout_fence(const dlk_etcd_place *place)
 {
     dlk_say say = {0};
     dlk_say_text(&say,
                  "{\"success\":[{\"request_put\":{\"key\":\"%s\",\"lease\":\"%" PRId64
                  "\"}},",
-                 seat->home->fence.key, seat->et->lease);
-    say_read(&say, seat->key);
+                 place->home->fence.key, place->et->lease);
+    say_read(&say, place->key);
     dlk_say_text(&say, "]}");
     return dlk_say_end(&say);
 }
 
-int64_t dlk_etcd_layout_fenced(const dlk_etcd_seat *seat, const dlk_etcd_call *call)
+int64_t dlk_etcd_layout_fenced(const dlk_etcd_place *place, const dlk_etcd_call *call)
 {
     const json_t *own = dlk_json_response(call->json, 1, "response_range");
-    seat->home->fence.rev = call->revision;
-    seat->home->fence.wanted = false;
+    place->home->fence.rev = call->revision;
+    place->home->fence.wanted = false;
     return dlk_json_int(dlk_json_kv(own, 0), "create_revision");
 }
 
-char *dlk_etcd_layout_turn(const dlk_etcd_seat *seat)
+char *dlk_etcd_layout_turn(const dlk_etcd_place *place)
 {
     dlk_say say = {0};
-    char *value = own_value(seat, true);
-    say_if_made(&say, seat->key, seat->rev);
+    char *value = own_value(place, true);
+    say_if_made(&say, place->key, place->rev);
     dlk_say_text(&say, "\"success\":[");
-    say_put(&say, seat, value ? value : "");
+    say_put(&say, place, value ? value : "");
     dlk_say_text(&say, "]}");
     say.failed |= !value;
     free(value);
@@ -364,35 +364,35 @@ char *dlk_etcd_layout_turn(const dlk_etcd_seat *seat)
 
 /* ---- what is answered ---- */
 
-static bool is_own(const dlk_etcd_seat *seat, const json_t *kv)
+static bool is_own(const dlk_etcd_place *place, const json_t *kv)
 {
-    return strcmp(dlk_json_text(kv, "key"), seat->key) == 0;
+    return strcmp(dlk_json_text(kv, "key"), place->key) == 0;
 }
 
-static bool by_us(const dlk_etcd_seat *seat, const json_t *kv)
+static bool by_us(const dlk_etcd_place *place, const json_t *kv)
 {
-    return dlk_json_int(kv, "lease") == seat->et->lease;
+    return dlk_json_int(kv, "lease") == place->et->lease;
 }
 
 /* The nearest one before us; the range is sorted backwards. */
-static dlk_etcd_verdict nearest(const dlk_etcd_seat *seat, const json_t *range,
-                                dlk_etcd_place *place)
+static dlk_etcd_verdict nearest(const dlk_etcd_place *place, const json_t *range,
+                                dlk_etcd_position *position)
 {
     size_t count = dlk_json_kv_count(range);
     for (size_t i = 0; i < count; i++) {
         const json_t *kv = dlk_json_kv(range, i);
-        place->below = dlk_json_int(kv, "create_revision");
-        if (is_own(seat, kv) ||
-            !dlk_etcd_layout_direct(seat->home, dlk_json_text(kv, "key")))
+        position->below = dlk_json_int(kv, "create_revision");
+        if (is_own(place, kv) ||
+            !dlk_etcd_layout_direct(place->home, dlk_json_text(kv, "key")))
             continue;
-        place->from = dlk_json_text(kv, "key");
+        position->from = dlk_json_text(kv, "key");
         return DLK_ETCD_BEHIND;
     }
     return count < NEIGHBOURS ? DLK_ETCD_FIRST : DLK_ETCD_FURTHER;
 }
 
 /* The last writer before us who hasn't turned into a reader. */
-static dlk_etcd_verdict behind_writer(const json_t *range, dlk_etcd_place *place)
+static dlk_etcd_verdict behind_writer(const json_t *range, dlk_etcd_position *position)
 {
     for (size_t i = 0; i < dlk_json_kv_count(range); i++) {
         const json_t *kv = dlk_json_kv(range, i);
@@ -401,7 +401,7 @@ static dlk_etcd_verdict behind_writer(const json_t *range, dlk_etcd_place *place
         free(value.data);
         if (reads)
             continue;
-        place->from = dlk_json_text(kv, "key");
+        position->from = dlk_json_text(kv, "key");
         return DLK_ETCD_BEHIND;
     }
     return DLK_ETCD_FIRST;
@@ -413,58 +413,59 @@ int64_t dlk_etcd_weight(const char *value)
     return dlk_number_before(value, "\n", 0, INT32_MAX, number ? INT32_MAX : 0);
 }
 
-static dlk_etcd_verdict among_permits(const dlk_etcd_seat *seat, const json_t *range,
-                                      dlk_etcd_place *place)
+static dlk_etcd_verdict among_permits(const dlk_etcd_place *place, const json_t *range,
+                                      dlk_etcd_position *position)
 {
-    const dlk_etcd_key *home = seat->home;
+    const dlk_etcd_key *home = place->home;
     int64_t taken = 0;
     for (size_t i = 0; i < dlk_json_kv_count(range); i++) {
         const json_t *kv = dlk_json_kv(range, i);
         errno = 0;
         dlk_bytes value = dlk_base64_decode(dlk_json_text(kv, "value"));
         if (!value.data && errno == ENOMEM) {
-            place->why = dlk_error_make(DLOCK_ENOMEM, "etcd: out of memory");
+            position->why = dlk_error_make(DLOCK_ENOMEM, "etcd: out of memory");
             return DLK_ETCD_REFUSED;
         }
         if (!value.data)
             return DLK_ETCD_UNCLEAR;
-        if (!is_own(seat, kv))
+        if (!is_own(place, kv))
             taken += dlk_etcd_weight(value.data);
         free(value.data);
     }
-    place->from = home->all.from;
-    place->to = home->all.to;
-    return taken + seat->weight <= home->permits ? DLK_ETCD_FIRST : DLK_ETCD_BEHIND;
+    position->from = home->all.from;
+    position->to = home->all.to;
+    return taken + place->weight <= home->permits ? DLK_ETCD_FIRST : DLK_ETCD_BEHIND;
 }
 
-static dlk_etcd_verdict judge(const dlk_etcd_seat *seat, const json_t *range,
-                              dlk_etcd_place *place)
+static dlk_etcd_verdict judge(const dlk_etcd_place *place, const json_t *range,
+                              dlk_etcd_position *position)
 {
     if (!json_is_object(range))
         return DLK_ETCD_UNCLEAR;
-    switch (seat->home->line) {
+    switch (place->home->line) {
     case DLK_ETCD_MUTEX:
-        return nearest(seat, range, place);
+        return nearest(place, range, position);
     case DLK_ETCD_RW:
-        return seat->shared ? behind_writer(range, place) : nearest(seat, range, place);
+        return place->shared ? behind_writer(range, position)
+                             : nearest(place, range, position);
     case DLK_ETCD_SEMAPHORE:
-        return among_permits(seat, range, place);
+        return among_permits(place, range, position);
     }
     return DLK_ETCD_UNCLEAR;
 }
 
-static dlk_etcd_verdict conflict(const dlk_etcd_seat *seat, dlk_etcd_place *place)
+static dlk_etcd_verdict conflict(const dlk_etcd_place *place, dlk_etcd_position *position)
 {
-    place->why = dlk_error_make(
+    position->why = dlk_error_make(
         DLOCK_ECONFLICT,
         "etcd: somebody holds or wants a lock of another kind%s of this name",
-        seat->home->line == DLK_ETCD_SEMAPHORE ? ", or with other lock.permits," : "");
+        place->home->line == DLK_ETCD_SEMAPHORE ? ", or with other lock.permits," : "");
     return DLK_ETCD_REFUSED;
 }
 
-static bool has_mutex(const dlk_etcd_seat *seat, const json_t *range)
+static bool has_mutex(const dlk_etcd_place *place, const json_t *range)
 {
-    const dlk_etcd_key as_mutex = {.size = seat->home->size, .line = DLK_ETCD_MUTEX};
+    const dlk_etcd_key as_mutex = {.size = place->home->size, .line = DLK_ETCD_MUTEX};
     for (size_t i = 0; i < dlk_json_kv_count(range); i++)
         if (dlk_etcd_layout_direct(&as_mutex,
                                    dlk_json_text(dlk_json_kv(range, i), "key")))
@@ -472,8 +473,8 @@ static bool has_mutex(const dlk_etcd_seat *seat, const json_t *range)
     return false;
 }
 
-static dlk_etcd_verdict not_joined(const dlk_etcd_seat *seat, const dlk_etcd_call *call,
-                                   dlk_etcd_place *place)
+static dlk_etcd_verdict not_joined(const dlk_etcd_place *place, const dlk_etcd_call *call,
+                                   dlk_etcd_position *position)
 {
     const json_t *own = dlk_json_response(call->json, 0, "response_range");
     const json_t *fence = dlk_json_response(call->json, 1, "response_range");
@@ -482,44 +483,46 @@ static dlk_etcd_verdict not_joined(const dlk_etcd_seat *seat, const dlk_etcd_cal
     int64_t fence_rev = dlk_json_int(dlk_json_kv(fence, 0), "mod_revision");
     if (!own || !fence)
         return DLK_ETCD_UNCLEAR;
-    if (!kv && fence_rev != seat->home->fence.rev) {
-        seat->home->fence.rev = fence_rev;
+    if (!kv && fence_rev != place->home->fence.rev) {
+        place->home->fence.rev = fence_rev;
         return DLK_ETCD_FENCED;
     }
-    if (!kv && !seat->loose && dlk_json_kv_count(mutexes) > 0 &&
-        !has_mutex(seat, mutexes))
+    if (!kv && !place->loose && dlk_json_kv_count(mutexes) > 0 &&
+        !has_mutex(place, mutexes))
         return DLK_ETCD_NESTED;
     if (!kv)
-        return conflict(seat, place);
-    place->rev = place->below = dlk_json_int(kv, "create_revision");
-    return place->rev > 0 ? DLK_ETCD_FURTHER : DLK_ETCD_UNCLEAR;
+        return conflict(place, position);
+    position->rev = position->below = dlk_json_int(kv, "create_revision");
+    return position->rev > 0 ? DLK_ETCD_FURTHER : DLK_ETCD_UNCLEAR;
 }
 
-dlk_etcd_verdict dlk_etcd_layout_joined(const dlk_etcd_seat *seat,
-                                        const dlk_etcd_call *call, dlk_etcd_place *place)
+dlk_etcd_verdict dlk_etcd_layout_joined(const dlk_etcd_place *place,
+                                        const dlk_etcd_call *call,
+                                        dlk_etcd_position *position)
 {
-    *place = (dlk_etcd_place){0};
+    *position = (dlk_etcd_position){0};
     if (call->revision <= 0) /* that would be our key's, and our token */
         return DLK_ETCD_UNCLEAR;
     if (!dlk_json_true(call->json, "succeeded"))
-        return not_joined(seat, call, place);
-    place->rev = call->revision;
-    if (has_mutex(seat, dlk_json_response(call->json, 2, "response_range")))
-        return conflict(seat, place);
-    return judge(seat, dlk_json_response(call->json, 1, "response_range"), place);
+        return not_joined(place, call, position);
+    position->rev = call->revision;
+    if (has_mutex(place, dlk_json_response(call->json, 2, "response_range")))
+        return conflict(place, position);
+    return judge(place, dlk_json_response(call->json, 1, "response_range"), position);
 }
 
-dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_seat *seat,
-                                        const dlk_etcd_call *call, dlk_etcd_place *place)
+dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_place *place,
+                                        const dlk_etcd_call *call,
+                                        dlk_etcd_position *position)
 {
     const json_t *own = dlk_json_response(call->json, 0, "response_range");
     const json_t *kv = dlk_json_kv(own, 0);
-    *place = (dlk_etcd_place){.rev = seat->rev};
+    *position = (dlk_etcd_position){.rev = place->rev};
     if (!json_is_object(own))
         return DLK_ETCD_UNCLEAR;
     bool there =
-        kv && dlk_json_int(kv, "create_revision") == seat->rev && by_us(seat, kv);
+        kv && dlk_json_int(kv, "create_revision") == place->rev && by_us(place, kv);
     if (!there)
         return DLK_ETCD_MISSING;
-    return judge(seat, dlk_json_response(call->json, 1, "response_range"), place);
+    return judge(place, dlk_json_response(call->json, 1, "response_range"), position);
 }

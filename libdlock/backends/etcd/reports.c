@@ -161,12 +161,12 @@ static bool read_entry(const dlk_etcd_key *home, const json_t *kv, entry *ret)
 static void name_own(const dlk_etcd_report *report, const json_t *kv, entry *item,
                      char *room, size_t size)
 {
-    DLK_LIST_FOR (it, &report->home->seats) {
-        const dlk_etcd_seat *seat = DLK_LIST_ITEM(it, dlk_etcd_seat, of_key);
-        if (!seat->key || strcmp(seat->key, dlk_json_text(kv, "key")) != 0)
+    DLK_LIST_FOR (it, &report->home->places) {
+        const dlk_etcd_place *place = DLK_LIST_ITEM(it, dlk_etcd_place, of_key);
+        if (!place->key || strcmp(place->key, dlk_json_text(kv, "key")) != 0)
             continue;
         (void)snprintf(room, size, "%s:%" PRIu64, report->et->base.host->uuid,
-                       seat->number);
+                       place->number);
         item->owner = room;
     }
 }
@@ -363,9 +363,9 @@ void dlk_etcd_report_begin(dlk_etcd *et, dlk_ask *ask, int64_t now)
 
 static bool in_line(const dlk_etcd_key *home)
 {
-    DLK_LIST_FOR (it, &home->seats) {
-        const dlk_etcd_seat *seat = DLK_LIST_ITEM(it, dlk_etcd_seat, of_key);
-        if (!seat->granted && !seat->leaving)
+    DLK_LIST_FOR (it, &home->places) {
+        const dlk_etcd_place *place = DLK_LIST_ITEM(it, dlk_etcd_place, of_key);
+        if (!place->granted && !place->leaving)
             return true;
     }
     return false;

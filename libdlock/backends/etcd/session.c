@@ -191,7 +191,7 @@ static void fail(dlk_etcd *et, dlock_error *why, int64_t now)
         tell_down(et, why);
     }
     drop_parked(et, now);
-    dlk_etcd_seats_proved(et, now); /* who waits for that waits in vain */
+    dlk_etcd_places_proved(et, now); /* who waits for that waits in vain */
 }
 
 static void give_up_on(dlk_etcd *et, const dlk_etcd_call *call, const char *what,
@@ -384,7 +384,7 @@ void dlk_etcd_lease_gone(dlk_etcd *et, int64_t now)
         DLOCK_EUNAVAIL, "etcd: the lease has expired, or somebody has revoked it");
     et->lease = 0;
     et->kept[0].term = et->kept[1].term = 0;
-    dlk_etcd_seats_forget(et, why, now);
+    dlk_etcd_places_forget(et, why, now);
     if (et->phase == DLK_ETCD_UP) {
         et->phase = DLK_ETCD_GREETING;
         tell_down(et, why);
@@ -416,7 +416,7 @@ static void on_kept(dlk_etcd_call *call, int64_t now)
     note_kept(et, call, now);
     if (et->phase == DLK_ETCD_GREETING)
         greeted(et, now);
-    dlk_etcd_seats_proved(et, now);
+    dlk_etcd_places_proved(et, now);
 }
 
 void dlk_etcd_prove(dlk_etcd *et, int64_t now)
@@ -641,7 +641,7 @@ void dlk_etcd_session_end(dlk_etcd *et)
     dlk_error_clear(&et->why_down);
     et->why_down = dlk_error_make(DLOCK_EUNAVAIL, "etcd: the client is closed");
     et->lease = 0;
-    dlk_etcd_seats_forget(et, et->why_down, now);
+    dlk_etcd_places_forget(et, et->why_down, now);
     drop_parked(et, now);
     forget_token(et);
 }
