@@ -31,8 +31,8 @@ static void zk_free(dlk_backend *backend)
     dlk_zk *zk = dlk_zk_of(backend);
     if (zk->inbox)
         dlk_zk_inbox_abandon(zk->inbox, dlk_clock_after(dlk_clock_now(), zk->close_ms));
-    DLK_LIST_FOR (it, &zk->seats)
-        dlk_zk_seat_free(DLK_LIST_ITEM(it, dlk_zk_seat, all));
+    DLK_LIST_FOR (it, &zk->places)
+        dlk_zk_place_free(DLK_LIST_ITEM(it, dlk_zk_place, all));
     dlk_zk_reports_free(zk);
     dlk_list *link;
     while ((link = dlk_list_take_first(&zk->litter)))
@@ -109,7 +109,7 @@ static dlock_err zk_open(dlk_host *host, const dlk_uri *uri, const dlk_settings 
     zk->base = (dlk_backend){.type = &dlk_zk_backend, .host = host};
     zk->sweep_at = DLK_NEVER;
     dlk_flight_init(&zk->flight, host);
-    dlk_list_init(&zk->seats);
+    dlk_list_init(&zk->places);
     dlk_list_init(&zk->litter);
     dlk_list_init(&zk->reports);
     dlk_list_init(&zk->idle);
@@ -202,7 +202,7 @@ static dlock_err key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
     data->refs = 1;
     data->key = key;
     data->kind = key->kind;
-    dlk_list_init(&data->seats);
+    dlk_list_init(&data->places);
     dlk_list_init(&data->idle);
     dlock_err code = key_fill(dlk_zk_of(backend), key, data, err);
     if (code != DLOCK_OK) {
@@ -285,8 +285,8 @@ static void give_up(dlk_backend *backend, dlk_ask *ask)
         ask->verb == DLK_LIST || ask->verb == DLK_DOCTOR) {
         dlk_zk_report_drop(zk, ask);
     } else {
-        dlk_zk_seat *seat = dlk_zk_seat_find(ask->key, ask->number);
-        dlk_ask **places[] = {&seat->take, &seat->give, &seat->keep, &seat->verify};
+        dlk_zk_place *place = dlk_zk_place_find(ask->key, ask->number);
+        dlk_ask **places[] = {&place->take, &place->give, &place->keep, &place->verify};
         for (int i = 0; i < 4; i++)
             if (*places[i] == ask)
                 *places[i] = NULL;
@@ -301,7 +301,7 @@ static int64_t zk_tick(dlk_backend *backend, int64_t now)
     int64_t next = dlk_zk_session_tick(zk, now);
     if (zk->phase == DLK_ZK_UP && now >= zk->sweep_at) {
         zk->sweep_at = DLK_NEVER;
-        dlk_zk_seats_sweep(zk, now);
+        dlk_zk_places_sweep(zk, now);
     }
     if (zk->phase == DLK_ZK_UP && zk->sweep_at < next)
         next = zk->sweep_at;

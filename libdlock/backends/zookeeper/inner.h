@@ -1,10 +1,10 @@
 /*
  * What the files of this folder share: one client's session, and its places in lines.
  *
- *     key ──> seat, seat, …     one for each number the engine has asked with and not given back
+ *     key ──> place, place, …     one for each number the engine has asked with and not given back
  *               └─ node, node   what it has, or wants, at the server: mostly one
  *
- * A seat outlives what the engine knows of it: until each of its nodes is surely gone, by our
+ * A place outlives what the engine knows of it: until each of its nodes is surely gone, by our
  * delete, by somebody's, or with the session. All of it is guarded by the client's mutex.
  */
 #ifndef DLK_BACKENDS_ZOOKEEPER_INNER_H
@@ -18,7 +18,7 @@
 #include "util/clock.h"
 
 typedef struct dlk_zk dlk_zk;
-typedef struct dlk_zk_seat dlk_zk_seat;
+typedef struct dlk_zk_place dlk_zk_place;
 
 typedef enum dlk_zk_phase {
     DLK_ZK_CLOSED,   /* no wire; the next at retry_at */
@@ -49,7 +49,7 @@ struct dlk_zk {
     dlk_backoff backoff;
     dlock_error *why_down;
 
-    dlk_list seats;   /* dlk_zk_seat.all */
+    dlk_list places;  /* dlk_zk_place.all */
     dlk_list litter;  /* dlk_zk_litter.link */
     dlk_list reports; /* dlk_zk_report.link */
     dlk_list idle;    /* dlk_zk_key.idle */
@@ -60,7 +60,7 @@ struct dlk_zk {
 
 /* What key_open makes of a name. */
 typedef struct dlk_zk_key {
-    int refs;     /* the key's own, and its seats' */
+    int refs;     /* the key's own, and its places' */
     dlk_key *key; /* NULL when that is closed: only what is given back is left */
     dlock_kind kind;
     const dlk_zk_plan *plans[2]; /* how to take it; [1]: the read side */
@@ -69,10 +69,10 @@ typedef struct dlk_zk_key {
     char *parents[DLK_ZK_STEPS]; /* path above the nodes of each step */
     int64_t permits;
     bool strict, warned;
-    bool alone;     /* a semaphore: no other lock's nodes lie beside its two folders */
-    char *beside;   /* … or this one does */
-    dlk_list seats; /* dlk_zk_seat.of_key */
-    dlk_list idle;  /* in zk->idle while somebody only waits for it to be free */
+    bool alone;      /* a semaphore: no other lock's nodes lie beside its two folders */
+    char *beside;    /* … or this one does */
+    dlk_list places; /* dlk_zk_place.of_key */
+    dlk_list idle;   /* in zk->idle while somebody only waits for it to be free */
 } dlk_zk_key;
 
 typedef enum dlk_zk_state {
@@ -85,7 +85,7 @@ typedef enum dlk_zk_state {
 } dlk_zk_state;
 
 typedef struct dlk_zk_node {
-    dlk_zk_seat *seat;
+    dlk_zk_place *place;
     const dlk_zk_rule *rule;
     const char *parent;
     dlk_zk_state state;
@@ -106,13 +106,13 @@ typedef struct dlk_zk_node {
     size_t candidate_count;
 } dlk_zk_node;
 
-struct dlk_zk_seat {
+struct dlk_zk_place {
     dlk_list all, of_key;
     dlk_zk *zk;
     dlk_zk_key *home;
     const dlk_zk_plan *plan;
     uint64_t number;
-    int calls; /* under way, and of ours that are in it: the seat must stay */
+    int calls; /* under way, and of ours that are in it: the place must stay */
     int step;  /* the node that we work on */
     bool shared, granted, leaving, new_place;
     bool sided; /* its side node was made, or may have been */
@@ -155,10 +155,10 @@ bool dlk_zk_send(dlk_zk *zk, const dlk_zk_request *request, dlk_zk_done *done,
 bool dlk_zk_send_then(dlk_zk *zk, const dlk_zk_request *request, dlk_zk_done *done,
                       dlk_zk_done *then, void *owner, void *extra, int flags,
                       int64_t now);
-/* The same for a seat, which stays until the answer has come, and with @p extra in the call; an
+/* The same for a place, which stays until the answer has come, and with @p extra in the call; an
  * answer that says nothing any more isn't told. */
-bool dlk_zk_seat_send(dlk_zk_seat *seat, const dlk_zk_request *request, dlk_zk_done *then,
-                      void *extra, int flags, int64_t now);
+bool dlk_zk_place_send(dlk_zk_place *place, const dlk_zk_request *request,
+                       dlk_zk_done *then, void *extra, int flags, int64_t now);
 /* Whether the session that the call was sent in is over: its answer says nothing any more. */
 static inline bool dlk_zk_stale(const dlk_zk *zk, const dlk_zk_call *call)
 {
@@ -184,11 +184,11 @@ typedef enum dlk_zk_heard {
     DLK_HEARD_REFUSED, /* node->refused says why */
 } dlk_zk_heard;
 
-void dlk_zk_node_init(dlk_zk_node *node, dlk_zk_seat *seat, const dlk_zk_rule *rule,
+void dlk_zk_node_init(dlk_zk_node *node, dlk_zk_place *place, const dlk_zk_rule *rule,
                       const char *parent);
-/* On towards being first; dlk_zk_seat_heard tells, perhaps before this returns. */
+/* On towards being first; dlk_zk_place_heard tells, perhaps before this returns. */
 void dlk_zk_node_go(dlk_zk_node *node, int64_t now);
-/* Away with it; dlk_zk_seat_left tells when it is surely gone, or that it couldn't be done now. */
+/* Away with it; dlk_zk_place_left tells when it is surely gone, or that it couldn't be done now. */
 void dlk_zk_node_leave(dlk_zk_node *node, int64_t now);
 /* The session is over, and with it the node. */
 void dlk_zk_node_forget(dlk_zk_node *node);
@@ -196,7 +196,7 @@ void dlk_zk_node_forget(dlk_zk_node *node);
 static inline bool dlk_zk_node_send(dlk_zk_node *node, const dlk_zk_request *request,
                                     dlk_zk_done *then, int flags, int64_t now)
 {
-    return dlk_zk_seat_send(node->seat, request, then, node, flags, now);
+    return dlk_zk_place_send(node->place, request, then, node, flags, now);
 }
 void dlk_zk_node_look(dlk_zk_node *node, int64_t now);
 void dlk_zk_node_join(dlk_zk_node *node, int64_t now);
@@ -207,7 +207,7 @@ void dlk_zk_node_refuse(dlk_zk_node *node, dlock_error *why, int64_t now);
 char *dlk_zk_node_data(const dlk_zk_node *node);
 bool dlk_zk_node_make_parents(dlk_zk_node *node, int64_t now);
 /* What the names of such a node begin with, whatever number the server gives it. */
-char *dlk_zk_node_prefix(const dlk_zk_seat *seat, const dlk_zk_rule *rule, bool shared,
+char *dlk_zk_node_prefix(const dlk_zk_place *place, const dlk_zk_rule *rule, bool shared,
                          const char *uuid);
 /* The path that the client watches has changed. True when this node waited for it. */
 bool dlk_zk_node_changed(dlk_zk_node *node, const char *path);
@@ -237,35 +237,35 @@ char *dlk_zk_form_expand(const dlk_zk_form *form, int64_t session, const char *u
 /* ---- place.c ---- */
 void dlk_zk_acquire(dlk_zk *zk, dlk_ask *ask, int64_t now);
 void dlk_zk_release(dlk_zk *zk, dlk_ask *ask, int64_t now);
-void dlk_zk_seat_heard(dlk_zk_seat *seat, dlk_zk_node *node, dlk_zk_heard heard,
-                       int64_t now);
+void dlk_zk_place_heard(dlk_zk_place *place, dlk_zk_node *node, dlk_zk_heard heard,
+                        int64_t now);
 /* @p call NULL: there was nothing, or it went with the session. */
-void dlk_zk_seat_left(dlk_zk_seat *seat, dlk_zk_node *node, const dlk_zk_call *call,
-                      int64_t now);
-dlk_zk_seat *dlk_zk_seat_find(const dlk_key *key, uint64_t number);
+void dlk_zk_place_left(dlk_zk_place *place, dlk_zk_node *node, const dlk_zk_call *call,
+                       int64_t now);
+dlk_zk_place *dlk_zk_place_find(const dlk_key *key, uint64_t number);
 /* Frees it if nothing of it is left. */
-void dlk_zk_seat_settle(dlk_zk_seat *seat);
-void dlk_zk_seat_free(dlk_zk_seat *seat);
+void dlk_zk_place_settle(dlk_zk_place *place);
+void dlk_zk_place_free(dlk_zk_place *place);
 /* What is to be given back, and couldn't be, once more. */
-void dlk_zk_seats_sweep(dlk_zk *zk, int64_t now);
-void dlk_zk_seats_forget(dlk_zk *zk, const dlock_error *why);
-void dlk_zk_seats_changed(dlk_zk *zk, const char *path, int64_t now);
+void dlk_zk_places_sweep(dlk_zk *zk, int64_t now);
+void dlk_zk_places_forget(dlk_zk *zk, const dlock_error *why);
+void dlk_zk_places_changed(dlk_zk *zk, const char *path, int64_t now);
 void dlk_zk_key_orphan(dlk_zk *zk, dlk_zk_key *home);
 /* The node whose czxid is the token. */
-static inline dlk_zk_node *dlk_zk_seat_prize(dlk_zk_seat *seat)
+static inline dlk_zk_node *dlk_zk_place_prize(dlk_zk_place *place)
 {
-    return &seat->nodes[seat->plan->steps - 1];
+    return &place->nodes[place->plan->steps - 1];
 }
 
 /* ---- keep.c ---- */
 void dlk_zk_renew(dlk_zk *zk, dlk_ask *ask, int64_t now);
 void dlk_zk_verify(dlk_zk *zk, dlk_ask *ask, int64_t now);
 /* Somebody may have touched the node of a grant. */
-void dlk_zk_look_after(dlk_zk_seat *seat, int64_t now);
+void dlk_zk_look_after(dlk_zk_place *place, int64_t now);
 void dlk_zk_listen(dlk_backend *backend, int64_t now);
 /* The service has taken the grant. */
-void dlk_zk_seat_lost(dlk_zk_seat *seat);
+void dlk_zk_place_lost(dlk_zk_place *place);
 /* A downgrade's read node has news. */
-void dlk_zk_side_heard(dlk_zk_seat *seat, dlk_zk_heard heard, int64_t now);
+void dlk_zk_side_heard(dlk_zk_place *place, dlk_zk_heard heard, int64_t now);
 
 #endif

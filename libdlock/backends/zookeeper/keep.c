@@ -13,52 +13,52 @@
 
 #define REVOKE "__REVOKE__"
 
-static void answer(dlk_zk_seat *seat, dlk_ask **place, dlk_reply reply)
+static void answer(dlk_zk_place *place, dlk_ask **asked, dlk_reply reply)
 {
-    dlk_ask *ask = *place;
-    *place = NULL;
+    dlk_ask *ask = *asked;
+    *asked = NULL;
     if (ask)
-        dlk_flight_answer(&seat->zk->flight, ask, reply);
+        dlk_flight_answer(&place->zk->flight, ask, reply);
 }
 
 /* ---- loss ---- */
 
 /* Nothing of it is left at the server that would be ours; what may be left of other steps goes. */
-static void gone(dlk_zk_seat *seat, int64_t now)
+static void gone(dlk_zk_place *place, int64_t now)
 {
-    dlk_zk_node_forget(dlk_zk_seat_prize(seat));
-    seat->leaving = true;
-    for (int i = 0; i < seat->plan->steps; i++)
-        if (seat->nodes[i].state != DLK_NODE_NONE)
-            dlk_zk_node_leave(&seat->nodes[i], now);
-    if (seat->side.state != DLK_NODE_NONE)
-        dlk_zk_node_leave(&seat->side, now);
-    answer(seat, &seat->keep, DLK_NOT_OURS);
-    answer(seat, &seat->verify, DLK_NOT_OURS);
+    dlk_zk_node_forget(dlk_zk_place_prize(place));
+    place->leaving = true;
+    for (int i = 0; i < place->plan->steps; i++)
+        if (place->nodes[i].state != DLK_NODE_NONE)
+            dlk_zk_node_leave(&place->nodes[i], now);
+    if (place->side.state != DLK_NODE_NONE)
+        dlk_zk_node_leave(&place->side, now);
+    answer(place, &place->keep, DLK_NOT_OURS);
+    answer(place, &place->verify, DLK_NOT_OURS);
 }
 
-void dlk_zk_seat_lost(dlk_zk_seat *seat)
+void dlk_zk_place_lost(dlk_zk_place *place)
 {
-    dlk_host *host = seat->zk->base.host;
-    seat->leaving = true;
-    answer(seat, &seat->keep, DLK_NOT_OURS);
-    answer(seat, &seat->verify, DLK_NOT_OURS);
-    host->lost(host, seat->home->key, seat->number);
+    dlk_host *host = place->zk->base.host;
+    place->leaving = true;
+    answer(place, &place->keep, DLK_NOT_OURS);
+    answer(place, &place->verify, DLK_NOT_OURS);
+    host->lost(host, place->home->key, place->number);
 }
 
 /* ---- looking after the node ---- */
 
-static bool is_ours(const dlk_zk_seat *seat, const dlk_zk_call *call)
+static bool is_ours(const dlk_zk_place *place, const dlk_zk_call *call)
 {
-    return call->end == DLK_ZK_OK && call->stat.ephemeral_owner == seat->zk->session;
+    return call->end == DLK_ZK_OK && call->stat.ephemeral_owner == place->zk->session;
 }
 
-static void hear_revoke(const dlk_zk_seat *seat, const dlk_zk_call *call)
+static void hear_revoke(const dlk_zk_place *place, const dlk_zk_call *call)
 {
-    dlk_host *host = seat->zk->base.host;
+    dlk_host *host = place->zk->base.host;
     if (call->item.text && call->size == sizeof(REVOKE) - 1 &&
         memcmp(call->item.text, REVOKE, call->size) == 0)
-        host->revoked(host, seat->number);
+        host->revoked(host, place->number);
 }
 
 static bool unanswered(const dlk_zk_call *call)
@@ -67,42 +67,42 @@ static bool unanswered(const dlk_zk_call *call)
 }
 
 /* The node, and from now on whatever happens to it. */
-static bool get_own(dlk_zk_seat *seat, dlk_zk_done *done, int64_t now)
+static bool get_own(dlk_zk_place *place, dlk_zk_done *done, int64_t now)
 {
-    dlk_zk_node *prize = dlk_zk_seat_prize(seat);
+    dlk_zk_node *prize = dlk_zk_place_prize(place);
     const dlk_zk_request request = {.verb = prize->own_armed ? DLK_ZK_EXISTS : DLK_ZK_GET,
                                     .path = prize->path,
                                     .watch = true};
-    return prize->path && dlk_zk_seat_send(seat, &request, done, prize, 0, now);
+    return prize->path && dlk_zk_place_send(place, &request, done, prize, 0, now);
 }
 
 /* On its way to the read side: the write node is about to go, or may have gone, at our own asking, which
  * would be taken for a loss. Whoever tells the turn again finds out. */
-static bool turns(dlk_zk_seat *seat)
+static bool turns(dlk_zk_place *place)
 {
-    const dlk_zk_node *prize = dlk_zk_seat_prize(seat);
+    const dlk_zk_node *prize = dlk_zk_place_prize(place);
     return prize->state != DLK_NODE_THERE || prize->asked_delete;
 }
 
 static void on_looked_after(dlk_zk_call *call, int64_t now)
 {
-    dlk_zk_seat *seat = call->owner;
-    if (!seat->granted || seat->leaving || unanswered(call))
+    dlk_zk_place *place = call->owner;
+    if (!place->granted || place->leaving || unanswered(call))
         return;
-    if (!is_ours(seat, call)) {
-        gone(seat, now);
-        dlk_zk_seat_lost(seat);
+    if (!is_ours(place, call)) {
+        gone(place, now);
+        dlk_zk_place_lost(place);
         return;
     }
-    dlk_zk_seat_prize(seat)->own_armed = true;
-    hear_revoke(seat, call);
+    dlk_zk_place_prize(place)->own_armed = true;
+    hear_revoke(place, call);
 }
 
-void dlk_zk_look_after(dlk_zk_seat *seat, int64_t now)
+void dlk_zk_look_after(dlk_zk_place *place, int64_t now)
 {
-    if (seat->granted && !seat->leaving && !turns(seat) &&
-        !dlk_zk_seat_prize(seat)->own_armed)
-        (void)get_own(seat, on_looked_after, now); /* without, the next renewal looks */
+    if (place->granted && !place->leaving && !turns(place) &&
+        !dlk_zk_place_prize(place)->own_armed)
+        (void)get_own(place, on_looked_after, now); /* without, the next renewal looks */
 }
 
 void dlk_zk_listen(dlk_backend *backend, int64_t now)
@@ -111,41 +111,41 @@ void dlk_zk_listen(dlk_backend *backend, int64_t now)
     if (zk->listens)
         return;
     zk->listens = true;
-    DLK_LIST_FOR (it, &zk->seats)
-        dlk_zk_look_after(DLK_LIST_ITEM(it, dlk_zk_seat, all), now);
+    DLK_LIST_FOR (it, &zk->places)
+        dlk_zk_look_after(DLK_LIST_ITEM(it, dlk_zk_place, all), now);
 }
 
 /* ---- from the write to the read side ---- */
 
 /* It is still ours, for as long as the session has been proved to live; what turned it is a proof, too. */
-static void kept(dlk_zk_seat *seat)
+static void kept(dlk_zk_place *place)
 {
-    dlk_ask *keep = seat->keep;
+    dlk_ask *keep = place->keep;
     if (!keep)
         return;
-    if (seat->zk->timeout_ms < keep->ttl_ms)
-        keep->ttl_ms = seat->zk->timeout_ms;
-    if (seat->zk->proof < keep->since)
-        keep->since = seat->zk->proof;
+    if (place->zk->timeout_ms < keep->ttl_ms)
+        keep->ttl_ms = place->zk->timeout_ms;
+    if (place->zk->proof < keep->since)
+        keep->since = place->zk->proof;
     keep->lasts = true;
-    answer(seat, &seat->keep, DLK_YES);
+    answer(place, &place->keep, DLK_YES);
 }
 
 static void on_write_deleted(dlk_zk_call *call, int64_t now)
 {
-    dlk_zk_seat *seat = call->owner;
-    dlk_zk_node *node = &seat->nodes[0], *side = &seat->side;
+    dlk_zk_place *place = call->owner;
+    dlk_zk_node *node = &place->nodes[0], *side = &place->side;
     if (node->state != DLK_NODE_DELETING)
         return; /* it was seen to be gone, by somebody's hand, and is forgotten */
     node->state = DLK_NODE_THERE;
     if (call->end == DLK_ZK_NO_NODE && !node->asked_delete) {
-        gone(seat, now); /* somebody has deleted it before us, and others may be in */
+        gone(place, now); /* somebody has deleted it before us, and others may be in */
         return;
     }
     if (call->end == DLK_ZK_CUT || call->end == DLK_ZK_NO_MEMORY)
         node->asked_delete = true;
     if (call->end != DLK_ZK_OK && call->end != DLK_ZK_NO_NODE) {
-        answer(seat, &seat->keep, DLK_UNKNOWN);
+        answer(place, &place->keep, DLK_UNKNOWN);
         return;
     }
     free(node->path);
@@ -154,28 +154,28 @@ static void on_write_deleted(dlk_zk_call *call, int64_t now)
         node->path = NULL;
         node->state = DLK_NODE_NONE;
         node->own_armed = false;
-        kept(seat);
+        kept(place);
         return;
     }
     node->path = side->path;
-    node->rule = seat->home->plans[1]->step[0].rule;
+    node->rule = place->home->plans[1]->step[0].rule;
     node->own_armed = node->asked_delete = false;
     side->path = NULL;
     side->state = DLK_NODE_NONE;
-    seat->shared = true;
-    if (seat->leaving)
+    place->shared = true;
+    if (place->leaving)
         dlk_zk_node_leave(node, now);
-    kept(seat);
+    kept(place);
 }
 
-static void delete_write(dlk_zk_seat *seat, int64_t now)
+static void delete_write(dlk_zk_place *place, int64_t now)
 {
-    dlk_zk_node *node = &seat->nodes[0];
+    dlk_zk_node *node = &place->nodes[0];
     const dlk_zk_request request = {.verb = DLK_ZK_DELETE, .path = node->path};
-    if (dlk_zk_seat_send(seat, &request, on_write_deleted, node, 0, now))
+    if (dlk_zk_place_send(place, &request, on_write_deleted, node, 0, now))
         node->state = DLK_NODE_DELETING;
     else
-        answer(seat, &seat->keep, DLK_NOT_SENT);
+        answer(place, &place->keep, DLK_NOT_SENT);
 }
 
 /* A delete whose answer is lost leaves no trace of who deleted the node. So this is looked at before:
@@ -183,181 +183,181 @@ static void delete_write(dlk_zk_seat *seat, int64_t now)
  * one has nothing older to tell of the other. */
 static void on_both_seen(dlk_zk_call *call, int64_t now)
 {
-    dlk_zk_seat *seat = call->owner;
-    seat->looks = false;
-    if (seat->leaving) {
-        answer(seat, &seat->keep, DLK_NOT_OURS);
+    dlk_zk_place *place = call->owner;
+    place->looks = false;
+    if (place->leaving) {
+        answer(place, &place->keep, DLK_NOT_OURS);
     } else if (unanswered(call)) {
-        answer(seat, &seat->keep, DLK_UNKNOWN);
+        answer(place, &place->keep, DLK_UNKNOWN);
     } else if (call->end == DLK_ZK_NO_NODE) {
-        gone(seat, now); /* others may have been in before the read node was there */
+        gone(place, now); /* others may have been in before the read node was there */
     } else {
-        seat->both = true;
-        delete_write(seat, now);
+        place->both = true;
+        delete_write(place, now);
     }
 }
 
-static void see_both(dlk_zk_seat *seat, int64_t now)
+static void see_both(dlk_zk_place *place, int64_t now)
 {
-    const dlk_zk_request request = {.verb = DLK_ZK_EXISTS, .path = seat->nodes[0].path};
-    seat->looks = dlk_zk_seat_send(seat, &request, on_both_seen, NULL, 0, now);
-    if (!seat->looks)
-        answer(seat, &seat->keep, DLK_NOT_SENT);
+    const dlk_zk_request request = {.verb = DLK_ZK_EXISTS, .path = place->nodes[0].path};
+    place->looks = dlk_zk_place_send(place, &request, on_both_seen, NULL, 0, now);
+    if (!place->looks)
+        answer(place, &place->keep, DLK_NOT_SENT);
 }
 
 static void on_side_created(dlk_zk_call *call, int64_t now)
 {
-    dlk_zk_seat *seat = call->owner;
+    dlk_zk_place *place = call->owner;
     bool there = call->end == DLK_ZK_OK || call->end == DLK_ZK_NODE_EXISTS;
     bool unsure = call->end == DLK_ZK_CUT || call->end == DLK_ZK_NO_MEMORY;
-    seat->sided |= there || unsure; /* and still is, should this try be refused */
-    seat->side.state = seat->sided ? DLK_NODE_THERE : DLK_NODE_NONE;
-    if (seat->leaving)
-        dlk_zk_node_leave(&seat->side, now);
-    else if (there && seat->both)
-        delete_write(seat, now);
+    place->sided |= there || unsure; /* and still is, should this try be refused */
+    place->side.state = place->sided ? DLK_NODE_THERE : DLK_NODE_NONE;
+    if (place->leaving)
+        dlk_zk_node_leave(&place->side, now);
+    else if (there && place->both)
+        delete_write(place, now);
     else if (there)
-        see_both(seat, now);
+        see_both(place, now);
     else if (unsure)
-        answer(seat, &seat->keep, DLK_UNKNOWN);
-    else if (seat->keep) {
-        dlk_ask *keep = seat->keep;
-        seat->keep = NULL;
-        dlk_flight_refuse(&seat->zk->flight, keep,
-                          dlk_zk_error(seat->zk, call, "make a read node below",
-                                       seat->nodes[0].parent));
+        answer(place, &place->keep, DLK_UNKNOWN);
+    else if (place->keep) {
+        dlk_ask *keep = place->keep;
+        place->keep = NULL;
+        dlk_flight_refuse(&place->zk->flight, keep,
+                          dlk_zk_error(place->zk, call, "make a read node below",
+                                       place->nodes[0].parent));
     }
 }
 
 /* Curator's nested read: no place of its own, but that of the write node, in whose name its digits
  * stand. Its name is known beforehand, so making it may be repeated. */
-static bool name_side(dlk_zk_seat *seat)
+static bool name_side(dlk_zk_place *place)
 {
-    dlk_zk_node *node = &seat->nodes[0];
+    dlk_zk_node *node = &place->nodes[0];
     const char *digits = dlk_zk_digits(node->path);
     char uuid[DLK_UUID_SIZE];
-    if (seat->side.path)
+    if (place->side.path)
         return true;
     memcpy(uuid, node->uuid, sizeof(uuid));
     uuid[0] = uuid[0] == '0'
                   ? '1'
                   : '0'; /* another one than the write node's, as good as new */
-    const dlk_zk_rule *rule = seat->home->plans[1]->step[0].rule;
-    char *prefix = dlk_zk_node_prefix(seat, rule, true, uuid);
+    const dlk_zk_rule *rule = place->home->plans[1]->step[0].rule;
+    char *prefix = dlk_zk_node_prefix(place, rule, true, uuid);
     if (!digits || !prefix ||
-        asprintf(&seat->side.path, "%s/%s%s", node->parent, prefix, digits) < 0)
-        seat->side.path = NULL;
+        asprintf(&place->side.path, "%s/%s%s", node->parent, prefix, digits) < 0)
+        place->side.path = NULL;
     free(prefix);
-    return seat->side.path != NULL;
+    return place->side.path != NULL;
 }
 
-static void turn(dlk_zk_seat *seat, int64_t now)
+static void turn(dlk_zk_place *place, int64_t now)
 {
     /* A try that nobody waits for any more is still under way: its answer is this one's, too. */
-    if (seat->side.state == DLK_NODE_CREATING || seat->looks ||
-        seat->nodes[0].state == DLK_NODE_DELETING)
+    if (place->side.state == DLK_NODE_CREATING || place->looks ||
+        place->nodes[0].state == DLK_NODE_DELETING)
         return;
-    if (!name_side(seat)) {
-        answer(seat, &seat->keep, DLK_NOT_SENT);
+    if (!name_side(place)) {
+        answer(place, &place->keep, DLK_NOT_SENT);
         return;
     }
-    char *data = dlk_zk_node_data(&seat->side);
+    char *data = dlk_zk_node_data(&place->side);
     const dlk_zk_request request = {.verb = DLK_ZK_CREATE,
-                                    .path = seat->side.path,
+                                    .path = place->side.path,
                                     .data = data,
                                     .size = data ? strlen(data) : 0,
                                     .mode = DLK_ZK_EPHEMERAL};
-    if (data && dlk_zk_seat_send(seat, &request, on_side_created, &seat->side, 0, now))
-        seat->side.state = DLK_NODE_CREATING;
+    if (data && dlk_zk_place_send(place, &request, on_side_created, &place->side, 0, now))
+        place->side.state = DLK_NODE_CREATING;
     else
-        answer(seat, &seat->keep, DLK_NOT_SENT);
+        answer(place, &place->keep, DLK_NOT_SENT);
     free(data);
 }
 
-void dlk_zk_side_heard(dlk_zk_seat *seat, dlk_zk_heard heard, int64_t now)
+void dlk_zk_side_heard(dlk_zk_place *place, dlk_zk_heard heard, int64_t now)
 {
     (void)
-        heard; /* only that it couldn't be deleted: once more with the rest of the seat */
-    seat->zk->sweep_at = now + DLK_NS_PER_SEC;
+        heard; /* only that it couldn't be deleted: once more with the rest of the place */
+    place->zk->sweep_at = now + DLK_NS_PER_SEC;
 }
 
 /* ---- renew, verify ---- */
 
 static void on_renewed(dlk_zk_call *call, int64_t now)
 {
-    dlk_zk_seat *seat = call->owner;
-    dlk_ask *keep = seat->keep;
-    if (!keep || seat->leaving) {
-        answer(seat, &seat->keep, DLK_NOT_OURS);
+    dlk_zk_place *place = call->owner;
+    dlk_ask *keep = place->keep;
+    if (!keep || place->leaving) {
+        answer(place, &place->keep, DLK_NOT_OURS);
         return;
     }
     if (unanswered(call)) {
-        answer(seat, &seat->keep, DLK_UNKNOWN);
+        answer(place, &place->keep, DLK_UNKNOWN);
         return;
     }
-    if (!is_ours(seat, call)) {
-        gone(seat, now);
+    if (!is_ours(place, call)) {
+        gone(place, now);
         return;
     }
-    dlk_zk_seat_prize(seat)->own_armed = true;
-    hear_revoke(seat, call);
-    kept(seat);
+    dlk_zk_place_prize(place)->own_armed = true;
+    hear_revoke(place, call);
+    kept(place);
 }
 
 void dlk_zk_renew(dlk_zk *zk, dlk_ask *ask, int64_t now)
 {
-    dlk_zk_seat *seat = dlk_zk_seat_find(ask->key, ask->number);
-    if (!seat || !seat->granted || seat->leaving || seat->keep) {
+    dlk_zk_place *place = dlk_zk_place_find(ask->key, ask->number);
+    if (!place || !place->granted || place->leaving || place->keep) {
         dlk_flight_answer(&zk->flight, ask, DLK_NOT_OURS);
         return;
     }
-    seat->keep = ask;
+    place->keep = ask;
     dlk_flight_await(&zk->flight, ask);
-    seat->calls++;
-    if (ask->shared && !seat->shared) {
-        turn(seat, now);
+    place->calls++;
+    if (ask->shared && !place->shared) {
+        turn(place, now);
     } else {
         (void)dlk_zk_prove(zk, now);
-        if (!get_own(seat, on_renewed, now))
-            answer(seat, &seat->keep, DLK_NOT_SENT);
+        if (!get_own(place, on_renewed, now))
+            answer(place, &place->keep, DLK_NOT_SENT);
     }
-    seat->calls--;
-    dlk_zk_seat_settle(seat);
+    place->calls--;
+    dlk_zk_place_settle(place);
 }
 
 static void on_verified(dlk_zk_call *call, int64_t now)
 {
-    dlk_zk_seat *seat = call->owner;
-    if (!seat->verify)
+    dlk_zk_place *place = call->owner;
+    if (!place->verify)
         return;
     if (unanswered(call))
-        answer(seat, &seat->verify, DLK_UNKNOWN);
-    else if (seat->leaving || is_ours(seat, call))
-        answer(seat, &seat->verify, seat->leaving ? DLK_NOT_OURS : DLK_YES);
+        answer(place, &place->verify, DLK_UNKNOWN);
+    else if (place->leaving || is_ours(place, call))
+        answer(place, &place->verify, place->leaving ? DLK_NOT_OURS : DLK_YES);
     else
-        gone(seat, now);
+        gone(place, now);
 }
 
 void dlk_zk_verify(dlk_zk *zk, dlk_ask *ask, int64_t now)
 {
-    dlk_zk_seat *seat = dlk_zk_seat_find(ask->key, ask->number);
-    if (!seat || !seat->granted || seat->leaving) {
+    dlk_zk_place *place = dlk_zk_place_find(ask->key, ask->number);
+    if (!place || !place->granted || place->leaving) {
         dlk_flight_answer(&zk->flight, ask, DLK_NOT_OURS);
         return;
     }
     /* Two at a time, or in between: it goes by what is known. */
-    if (seat->verify || turns(seat)) {
+    if (place->verify || turns(place)) {
         dlk_flight_answer(&zk->flight, ask, DLK_NOT_SENT);
         return;
     }
     const dlk_zk_request request = {.verb = DLK_ZK_EXISTS,
-                                    .path = dlk_zk_seat_prize(seat)->path};
-    seat->verify = ask;
+                                    .path = dlk_zk_place_prize(place)->path};
+    place->verify = ask;
     dlk_flight_await(&zk->flight, ask);
-    seat->calls++;
+    place->calls++;
     (void)dlk_zk_prove(zk, now);
-    if (!dlk_zk_seat_send(seat, &request, on_verified, NULL, 0, now))
-        answer(seat, &seat->verify, DLK_NOT_SENT);
-    seat->calls--;
-    dlk_zk_seat_settle(seat);
+    if (!dlk_zk_place_send(place, &request, on_verified, NULL, 0, now))
+        answer(place, &place->verify, DLK_NOT_SENT);
+    place->calls--;
+    dlk_zk_place_settle(place);
 }

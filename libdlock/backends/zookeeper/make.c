@@ -11,13 +11,13 @@
 
 /* ---- making it ---- */
 
-char *dlk_zk_node_prefix(const dlk_zk_seat *seat, const dlk_zk_rule *rule, bool shared,
+char *dlk_zk_node_prefix(const dlk_zk_place *place, const dlk_zk_rule *rule, bool shared,
                          const char *uuid)
 {
-    const dlk_zk_form *form = seat->home->forms[shared];
+    const dlk_zk_form *form = place->home->forms[shared];
     char *text = NULL;
     if (form)
-        return dlk_zk_form_expand(form, seat->zk->session, uuid);
+        return dlk_zk_form_expand(form, place->zk->session, uuid);
     if (asprintf(&text, "%s%s%s%s", rule->kazoo ? "" : "_c_", uuid,
                  rule->kazoo ? "" : "-", rule->mark) < 0)
         return NULL;
@@ -26,23 +26,23 @@ char *dlk_zk_node_prefix(const dlk_zk_seat *seat, const dlk_zk_rule *rule, bool 
 
 static char *prefix_of(const dlk_zk_node *node)
 {
-    return dlk_zk_node_prefix(node->seat, node->rule, node->seat->shared, node->uuid);
+    return dlk_zk_node_prefix(node->place, node->rule, node->place->shared, node->uuid);
 }
 
 /* What it says about us: others' layouts leave that open, and show it. Who was a writer before has
  * that grant's token, and another node. */
 char *dlk_zk_node_data(const dlk_zk_node *node)
 {
-    const dlk_zk_seat *seat = node->seat;
-    const dlk_host *host = seat->zk->base.host;
-    const char *data = seat->data ? seat->data : "";
+    const dlk_zk_place *place = node->place;
+    const dlk_host *host = place->zk->base.host;
+    const char *data = place->data ? place->data : "";
     char *text = NULL, token[24] = "";
-    if (node == &seat->side)
-        (void)snprintf(token, sizeof(token), " %" PRId64, seat->token);
-    int size = seat->plan->publishes
+    if (node == &place->side)
+        (void)snprintf(token, sizeof(token), " %" PRId64, place->token);
+    int size = place->plan->publishes
                    ? asprintf(&text, "%s", data)
-                   : asprintf(&text, "%s:%" PRIu64 "%s\n%s\n%s", host->uuid, seat->number,
-                              token, host->name, data);
+                   : asprintf(&text, "%s:%" PRIu64 "%s\n%s\n%s", host->uuid,
+                              place->number, token, host->name, data);
     return size < 0 ? NULL : text;
 }
 
@@ -51,18 +51,18 @@ static void on_parent(dlk_zk_call *call, int64_t now)
     dlk_zk_node *node = call->extra;
     (void)now;
     if (call->end == DLK_ZK_NOT_KNOWN)
-        node->seat->zk->no_containers = true; /* the next try makes persistent ones */
+        node->place->zk->no_containers = true; /* the next try makes persistent ones */
     else if (call->end == DLK_ZK_NO_AUTH || call->end == DLK_ZK_NO_CHILDREN) {
         dlk_error_clear(&node->refused);
         node->refused =
-            dlk_zk_error(node->seat->zk, call, "make the nodes above", node->parent);
+            dlk_zk_error(node->place->zk, call, "make the nodes above", node->parent);
     }
 }
 
 /* Top down, all in one burst: those that exist are simply refused. */
 bool dlk_zk_node_make_parents(dlk_zk_node *node, int64_t now)
 {
-    dlk_zk *zk = node->seat->zk;
+    dlk_zk *zk = node->place->zk;
     bool persistent = zk->no_containers || node->rule->persistent, fine = true;
     char *path = strdup(node->parent);
     char *at = path ? path + strlen(zk->chroot) : NULL;
@@ -132,10 +132,10 @@ static void on_created(dlk_zk_call *call, int64_t now)
     case DLK_ZK_BUSY:
         dlk_error_clear(&node->refused);
         node->refused =
-            dlk_zk_error(node->seat->zk, call, "make a node below", node->parent);
+            dlk_zk_error(node->place->zk, call, "make a node below", node->parent);
         break;
     }
-    if (!node->listing && node->seat->leaving) /* the list couldn't be sent */
+    if (!node->listing && node->place->leaving) /* the list couldn't be sent */
         dlk_zk_node_leave(node, now);
 }
 
@@ -143,7 +143,7 @@ static void on_created(dlk_zk_call *call, int64_t now)
 static void on_beside(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_node *node = call->extra;
-    dlk_zk_key *home = node->seat->home;
+    dlk_zk_key *home = node->place->home;
     (void)now;
     if (call->end != DLK_ZK_OK && call->end != DLK_ZK_NO_NODE)
         return; /* what comes next says what is wrong */
@@ -160,9 +160,9 @@ static void on_beside(dlk_zk_call *call, int64_t now)
 
 static bool look_beside(dlk_zk_node *node, int64_t now)
 {
-    const dlk_zk_key *home = node->seat->home;
+    const dlk_zk_key *home = node->place->home;
     const dlk_zk_request list = {.verb = DLK_ZK_CHILDREN, .path = home->base};
-    return home->kind != DLOCK_SEMAPHORE || home->alone || node->seat->step > 0 ||
+    return home->kind != DLOCK_SEMAPHORE || home->alone || node->place->step > 0 ||
            dlk_zk_node_send(node, &list, on_beside, DLK_ZK_QUIET, now);
 }
 
@@ -195,7 +195,7 @@ void dlk_zk_node_join(dlk_zk_node *node, int64_t now)
 
 static void go_on(dlk_zk_node *node, int64_t now)
 {
-    if (node->seat->leaving)
+    if (node->place->leaving)
         dlk_zk_node_leave(node, now);
     else
         dlk_zk_node_go(node, now);
@@ -215,14 +215,14 @@ static void next_candidate(dlk_zk_node *node, int64_t now);
 static void on_found(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_node *node = call->extra;
-    const dlk_zk_form *form = node->seat->home->forms[node->seat->shared];
+    const dlk_zk_form *form = node->place->home->forms[node->place->shared];
     char *data = dlk_zk_node_data(node);
     bool there = call->end == DLK_ZK_OK;
-    bool ours = there && call->stat.ephemeral_owner == node->seat->zk->session;
+    bool ours = there && call->stat.ephemeral_owner == node->place->zk->session;
     if (form && !form->uuid)
         ours = ours && data && call->item.text && strcmp(call->item.text, data) == 0;
     else if (there && !ours) /* of a session that is over: not to be used */
-        dlk_zk_litter_add(node->seat->zk, node->path, now);
+        dlk_zk_litter_add(node->place->zk, node->path, now);
     free(data);
     if (ours) {
         dlk_zk_node_drop_candidates(node);
@@ -266,7 +266,7 @@ static void next_candidate(dlk_zk_node *node, int64_t now)
  * others go. */
 static bool find_own(dlk_zk_node *node, const dlk_zk_call *call, int64_t now)
 {
-    const dlk_zk_form *form = node->seat->home->forms[node->seat->shared];
+    const dlk_zk_form *form = node->place->home->forms[node->place->shared];
     char *prefix = prefix_of(node);
     node->candidates = calloc(call->child_count + 1, sizeof(*node->candidates));
     bool fine = prefix && node->candidates;
@@ -279,7 +279,7 @@ static bool find_own(dlk_zk_node *node, const dlk_zk_call *call, int64_t now)
         char *path = dlk_zk_join(node->parent, child);
         fine = path != NULL;
         if (fine && node->candidate_count > 0 && (!form || form->uuid)) {
-            dlk_zk_litter_add(node->seat->zk, path, now);
+            dlk_zk_litter_add(node->place->zk, path, now);
             free(path);
         } else if (fine) {
             node->candidates[node->candidate_count++] = path;

@@ -38,16 +38,16 @@ const char *dlk_zk_base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-void dlk_zk_node_init(dlk_zk_node *node, dlk_zk_seat *seat, const dlk_zk_rule *rule,
+void dlk_zk_node_init(dlk_zk_node *node, dlk_zk_place *place, const dlk_zk_rule *rule,
                       const char *parent)
 {
-    *node = (dlk_zk_node){.seat = seat, .rule = rule, .parent = parent};
+    *node = (dlk_zk_node){.place = place, .rule = rule, .parent = parent};
 }
 
 void dlk_zk_node_hear(dlk_zk_node *node, dlk_zk_heard heard, int64_t now)
 {
     node->tries = 0;
-    dlk_zk_seat_heard(node->seat, node, heard, now);
+    dlk_zk_place_heard(node->place, node, heard, now);
 }
 
 void dlk_zk_node_refuse(dlk_zk_node *node, dlock_error *why, int64_t now)
@@ -61,10 +61,10 @@ void dlk_zk_node_refuse(dlk_zk_node *node, dlock_error *why, int64_t now)
 
 static bool watched_by_others(const dlk_zk_node *node)
 {
-    DLK_LIST_FOR (it, &node->seat->zk->seats) {
-        const dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, all);
+    DLK_LIST_FOR (it, &node->place->zk->places) {
+        const dlk_zk_place *place = DLK_LIST_ITEM(it, dlk_zk_place, all);
         for (int i = 0; i < DLK_ZK_STEPS; i++) {
-            const dlk_zk_node *other = &seat->nodes[i];
+            const dlk_zk_node *other = &place->nodes[i];
             if (other != node && other->ahead && strcmp(other->ahead, node->ahead) == 0)
                 return true;
             if (other->own_armed && other->path && strcmp(other->path, node->ahead) == 0)
@@ -86,9 +86,9 @@ static void stop_watching(dlk_zk_node *node, int64_t now)
         return;
     const dlk_zk_request request = {.verb = DLK_ZK_UNWATCH, .path = node->ahead};
     /* That of a list goes with the next change there, as our own going is, and may be another
-     * seat's by now. */
+     * place's by now. */
     if (node->armed && !node->rule->counts && !watched_by_others(node))
-        (void)dlk_zk_send(node->seat->zk, &request, on_unwatched, NULL, NULL,
+        (void)dlk_zk_send(node->place->zk, &request, on_unwatched, NULL, NULL,
                           DLK_ZK_QUIET, now);
     free(node->ahead);
     node->ahead = NULL;
@@ -111,7 +111,7 @@ static void on_watched(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_node *node = call->extra;
     node->listing = false;
-    if (node->seat->leaving || node->state != DLK_NODE_THERE)
+    if (node->place->leaving || node->state != DLK_NODE_THERE)
         return;
     switch (call->end) {
     case DLK_ZK_OK:
@@ -179,36 +179,36 @@ static dlock_error *foreign_error(const dlk_zk_node *node, const char *child)
         sort == DLK_SORT_OTHER
             ? ", which is no lock's of this layout; perhaps another lock's name "
               "goes on where this one ends"
-        : sort == DLK_SORT_PART                 ? ", which belongs to a semaphore"
-        : node->seat->home->kind == DLOCK_WRITE ? ", which is no read/write lock's"
-                                                : ", which is of another kind of lock");
+        : sort == DLK_SORT_PART                  ? ", which belongs to a semaphore"
+        : node->place->home->kind == DLOCK_WRITE ? ", which is no read/write lock's"
+                                                 : ", which is of another kind of lock");
 }
 
 static void warn_foreign(const dlk_zk_node *node, const char *child)
 {
-    dlk_zk_key *key = node->seat->home;
+    dlk_zk_key *key = node->place->home;
     if (!child || key->warned)
         return;
     key->warned = true;
-    dlk_host *host = node->seat->zk->base.host;
+    dlk_host *host = node->place->zk->base.host;
     host->log(host, DLOCK_LOG_WARN,
               "%s: beside its nodes lies %.200s, of another kind or layout",
-              node->seat->home->base, child);
+              node->place->home->base, child);
 }
 
 static dlk_zk_verdict judge(dlk_zk_node *node, dlk_zk_look *at, const dlk_zk_call *call)
 {
-    dlk_zk_seat *seat = node->seat;
+    dlk_zk_place *place = node->place;
     *at = (dlk_zk_look){.rule = node->rule,
-                        .forms = {node->seat->home->forms[0],
-                                  seat->shared ? NULL : node->seat->home->forms[1]},
+                        .forms = {node->place->home->forms[0],
+                                  place->shared ? NULL : node->place->home->forms[1]},
                         .own = dlk_zk_base_name(node->path),
-                        .permits = node->seat->home->permits,
-                        .strict = node->seat->home->strict};
+                        .permits = node->place->home->permits,
+                        .strict = node->place->home->strict};
     for (int i = 0; i < DLK_ZK_STEPS; i++)
-        if (&seat->nodes[i] != node && seat->nodes[i].path &&
-            strcmp(seat->nodes[i].parent, node->parent) == 0)
-            at->also_own = dlk_zk_base_name(seat->nodes[i].path);
+        if (&place->nodes[i] != node && place->nodes[i].path &&
+            strcmp(place->nodes[i].parent, node->parent) == 0)
+            at->also_own = dlk_zk_base_name(place->nodes[i].path);
     return dlk_zk_judge(at, call->children, call->child_count);
 }
 
@@ -226,7 +226,7 @@ static void start_over(dlk_zk_node *node, bool parents, int64_t now)
     drop_name(node);
     stop_watching(node, now);
     node->parents = parents;
-    node->seat->new_place = true;
+    node->place->new_place = true;
     if (++node->tries > TRIES_MAX) {
         dlk_zk_node_refuse(
             node,
@@ -244,13 +244,13 @@ static void act_on(dlk_zk_node *node, dlk_zk_call *call, int64_t now)
 {
     dlk_zk_look at;
     dlk_zk_verdict verdict = judge(node, &at, call);
-    const char *beside = node->seat->home->beside;
+    const char *beside = node->place->home->beside;
     if (beside && at.strict) {
         dlk_zk_node_refuse(node, foreign_error(node, beside), now);
         return;
     }
     warn_foreign(node, beside ? beside : at.foreign);
-    const dlk_ask *take = node->seat->take;
+    const dlk_ask *take = node->place->take;
     switch (verdict) {
     case DLK_ZK_FIRST:
         if (!node->rule
@@ -293,7 +293,7 @@ static void on_listed(dlk_zk_call *call, int64_t now)
         node->ahead = strdup(node->parent);
         node->armed = node->ahead != NULL;
     }
-    if (node->seat->leaving) {
+    if (node->place->leaving) {
         dlk_zk_node_leave(node, now);
         return;
     }
@@ -307,8 +307,8 @@ static void on_listed(dlk_zk_call *call, int64_t now)
     } else if (call->end == DLK_ZK_OK) {
         act_on(node, call, now);
     } else {
-        dlk_zk_node_refuse(node, dlk_zk_error(node->seat->zk, call, "list", node->parent),
-                           now);
+        dlk_zk_node_refuse(
+            node, dlk_zk_error(node->place->zk, call, "list", node->parent), now);
     }
 }
 
@@ -318,7 +318,7 @@ void dlk_zk_node_look(dlk_zk_node *node, int64_t now)
         .verb = DLK_ZK_CHILDREN, .path = node->parent, .watch = node->rule->counts};
     /* Whoever is first by this list relies on the session. */
     if (node->state == DLK_NODE_THERE)
-        (void)dlk_zk_prove(node->seat->zk, now);
+        (void)dlk_zk_prove(node->place->zk, now);
     if (node->rule->counts) { /* the new list watches in its place */
         free(node->ahead);
         node->ahead = NULL;
@@ -371,7 +371,7 @@ static void on_deleted(dlk_zk_call *call, int64_t now)
     else
         node->state = DLK_NODE_THERE;
     node->asked_delete |= unanswered;
-    dlk_zk_seat_left(node->seat, node, call, now);
+    dlk_zk_place_left(node->place, node, call, now);
 }
 
 static void delete (dlk_zk_node *node, int64_t now)
@@ -399,7 +399,7 @@ static void on_looked_at(dlk_zk_call *call, int64_t now)
     if (call->end == DLK_ZK_NO_NODE || call->end == DLK_ZK_GONE)
         on_deleted(call, now);
     else
-        dlk_zk_seat_left(node->seat, node, call, now);
+        dlk_zk_place_left(node->place, node, call, now);
 }
 
 static void delete_plain(dlk_zk_node *node, int64_t now)
@@ -418,7 +418,7 @@ void dlk_zk_node_leave(dlk_zk_node *node, int64_t now)
     switch (node->state) {
     case DLK_NODE_NONE:
         stop_watching(node, now);
-        dlk_zk_seat_left(node->seat, node, NULL, now);
+        dlk_zk_place_left(node->place, node, NULL, now);
         return;
     case DLK_NODE_UNSURE:
         if (node->rule && node->rule->plain)
@@ -445,5 +445,5 @@ void dlk_zk_node_forget(dlk_zk_node *node)
     free(node->ahead);
     dlk_zk_node_drop_candidates(node);
     dlk_error_clear(&node->refused);
-    dlk_zk_node_init(node, node->seat, node->rule, node->parent);
+    dlk_zk_node_init(node, node->place, node->rule, node->parent);
 }

@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An election's node says nothing of its owner but the session. So it is that of a seat which has
+/* An election's node says nothing of its owner but the session. So it is that of a place which has
  * seen it made, or else of the first that asked for it: one that is given back may still have it,
  * when the next stands first in the line already. */
-static bool is_another_seats(const dlk_zk_node *node, int64_t czxid)
+static bool is_anothers(const dlk_zk_node *node, int64_t czxid)
 {
     bool before = true;
-    DLK_LIST_FOR (it, &node->seat->home->seats) {
-        dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, of_key);
-        const dlk_zk_node *other = dlk_zk_seat_prize(seat);
+    DLK_LIST_FOR (it, &node->place->home->places) {
+        dlk_zk_place *place = DLK_LIST_ITEM(it, dlk_zk_place, of_key);
+        const dlk_zk_node *other = dlk_zk_place_prize(place);
         bool unsure =
             other->state == DLK_NODE_UNSURE || other->state == DLK_NODE_CREATING;
         before = before && other != node;
@@ -34,9 +34,9 @@ static bool is_ours(const dlk_zk_node *node, const dlk_zk_call *call)
 {
     char *data = dlk_zk_node_data(node);
     bool ours =
-        data && call->item.text && call->stat.ephemeral_owner == node->seat->zk->session;
-    if (node->seat->plan->publishes)
-        ours = ours && !is_another_seats(node, call->stat.czxid);
+        data && call->item.text && call->stat.ephemeral_owner == node->place->zk->session;
+    if (node->place->plan->publishes)
+        ours = ours && !is_anothers(node, call->stat.czxid);
     else
         ours = ours && strcmp(call->item.text, data) == 0;
     free(data);
@@ -49,7 +49,7 @@ static void have_it(dlk_zk_node *node, int64_t czxid, int64_t now)
     node->path = strdup(node->parent);
     node->czxid = czxid;
     node->state = node->path ? DLK_NODE_THERE : DLK_NODE_UNSURE;
-    if (node->seat->leaving)
+    if (node->place->leaving)
         dlk_zk_node_leave(node, now);
     else
         dlk_zk_node_hear(node, node->path ? DLK_HEARD_FIRST : DLK_HEARD_UNKNOWN, now);
@@ -59,11 +59,11 @@ static void have_it(dlk_zk_node *node, int64_t czxid, int64_t now)
 static void behind(dlk_zk_node *node, const dlk_zk_call *call, int64_t now)
 {
     node->state = DLK_NODE_NONE;
-    if (node->seat->leaving) {
+    if (node->place->leaving) {
         dlk_zk_node_leave(node, now);
         return;
     }
-    if (call->stat.ephemeral_owner == 0 && node->seat->home->strict) {
+    if (call->stat.ephemeral_owner == 0 && node->place->home->strict) {
         dlk_zk_node_refuse(
             node,
             dlk_error_make(DLOCK_ECONFLICT,
@@ -92,7 +92,7 @@ static void on_seen(dlk_zk_call *call, int64_t now)
         return;
     case DLK_ZK_NO_NODE:
         node->state = DLK_NODE_NONE;
-        if (node->seat->leaving)
+        if (node->place->leaving)
             dlk_zk_node_leave(node, now);
         else
             dlk_zk_plain_go(node, now);
@@ -111,7 +111,7 @@ static void on_seen(dlk_zk_call *call, int64_t now)
     case DLK_ZK_GONE:
         break;
     }
-    dlk_zk_node_refuse(node, dlk_zk_error(node->seat->zk, call, "read", node->parent),
+    dlk_zk_node_refuse(node, dlk_zk_error(node->place->zk, call, "read", node->parent),
                        now);
 }
 
@@ -127,9 +127,9 @@ static void see(dlk_zk_node *node, int64_t now)
     const dlk_zk_request request = {
         .verb = DLK_ZK_GET, .path = node->parent, .watch = true};
     bool known = node->state != DLK_NODE_UNSURE; /* else another server may lag */
-    node->listing = (known || dlk_zk_seat_send(node->seat, &sync, on_synced, node,
-                                               DLK_ZK_QUIET, now)) &&
-                    dlk_zk_seat_send(node->seat, &request, on_seen, node, 0, now);
+    node->listing = (known || dlk_zk_place_send(node->place, &sync, on_synced, node,
+                                                DLK_ZK_QUIET, now)) &&
+                    dlk_zk_place_send(node->place, &request, on_seen, node, 0, now);
     if (!node->listing)
         dlk_zk_node_hear(node, DLK_HEARD_UNKNOWN, now);
 }
@@ -154,7 +154,7 @@ static void on_made(dlk_zk_call *call, int64_t now)
         return;
     case DLK_ZK_NO_NODE:
         node->parents = true;
-        if (++node->tries < 8 && !node->seat->leaving) {
+        if (++node->tries < 8 && !node->place->leaving) {
             dlk_zk_plain_go(node, now);
             return;
         }
@@ -173,11 +173,11 @@ static void on_made(dlk_zk_call *call, int64_t now)
     case DLK_ZK_GONE:
         break;
     }
-    if (node->seat->leaving)
+    if (node->place->leaving)
         dlk_zk_node_leave(node, now);
     else
-        dlk_zk_node_refuse(node, dlk_zk_error(node->seat->zk, call, "make", node->parent),
-                           now);
+        dlk_zk_node_refuse(
+            node, dlk_zk_error(node->place->zk, call, "make", node->parent), now);
 }
 
 static void make(dlk_zk_node *node, int64_t now)
@@ -189,7 +189,7 @@ static void make(dlk_zk_node *node, int64_t now)
                                     .size = data ? strlen(data) : 0,
                                     .mode = DLK_ZK_EPHEMERAL};
     bool sent = data && (!node->parents || dlk_zk_node_make_parents(node, now)) &&
-                dlk_zk_seat_send(node->seat, &request, on_made, node, 0, now);
+                dlk_zk_place_send(node->place, &request, on_made, node, 0, now);
     free(data);
     node->listing = sent;
     if (sent) {

@@ -173,12 +173,12 @@ static bool is_node(const dlk_zk_node *node, const char *folder, const char *chi
 /* Is it a node of this client's, of whichever handle? Of its waiters the core knows. */
 static bool is_own(const dlk_zk_report *report, const char *folder, const char *child)
 {
-    DLK_LIST_FOR (it, &report->zk->seats) {
-        const dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, all);
-        if (seat->sided && is_node(&seat->side, folder, child))
+    DLK_LIST_FOR (it, &report->zk->places) {
+        const dlk_zk_place *place = DLK_LIST_ITEM(it, dlk_zk_place, all);
+        if (place->sided && is_node(&place->side, folder, child))
             return true;
-        for (int i = 0; i < seat->plan->steps; i++)
-            if (is_node(&seat->nodes[i], folder, child))
+        for (int i = 0; i < place->plan->steps; i++)
+            if (is_node(&place->nodes[i], folder, child))
                 return true;
     }
     return false;
@@ -214,13 +214,13 @@ static char *owner_of(const dlk_zk_report *report, const dlk_zk_finding *item)
     char *text = NULL;
     if (size > 0)
         return strndup(data, size);
-    DLK_LIST_FOR (it, &report->home->seats) /* elections publish something else */
+    DLK_LIST_FOR (it, &report->home->places) /* elections publish something else */
     {
-        const dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, of_key);
-        const char *path = seat->nodes[seat->plan->steps - 1].path;
+        const dlk_zk_place *place = DLK_LIST_ITEM(it, dlk_zk_place, of_key);
+        const char *path = place->nodes[place->plan->steps - 1].path;
         if (path && strcmp(path, item->path) == 0)
             return asprintf(&text, "%s:%" PRIu64, report->zk->base.host->uuid,
-                            seat->number) < 0
+                            place->number) < 0
                        ? NULL
                        : text;
     }
@@ -526,9 +526,9 @@ void dlk_zk_report_begin(dlk_zk *zk, dlk_ask *ask, int64_t now)
 
 static bool in_line(const dlk_zk_key *home)
 {
-    DLK_LIST_FOR (it, &home->seats) {
-        const dlk_zk_seat *seat = DLK_LIST_ITEM(it, dlk_zk_seat, of_key);
-        if (!seat->granted && !seat->leaving)
+    DLK_LIST_FOR (it, &home->places) {
+        const dlk_zk_place *place = DLK_LIST_ITEM(it, dlk_zk_place, of_key);
+        if (!place->granted && !place->leaving)
             return true;
     }
     return false;

@@ -68,24 +68,24 @@ bool dlk_zk_send(dlk_zk *zk, const dlk_zk_request *request, dlk_zk_done *done,
     return dlk_zk_send_then(zk, request, done, NULL, owner, extra, flags, now);
 }
 
-static void on_seat_answer(dlk_zk_call *call, int64_t now)
+static void on_place_answer(dlk_zk_call *call, int64_t now)
 {
-    dlk_zk_seat *seat = call->owner;
-    if (!dlk_zk_stale(seat->zk, call))
+    dlk_zk_place *place = call->owner;
+    if (!dlk_zk_stale(place->zk, call))
         call->then(call, now);
-    seat->calls--;
-    dlk_zk_seat_settle(seat);
+    place->calls--;
+    dlk_zk_place_settle(place);
 }
 
-bool dlk_zk_seat_send(dlk_zk_seat *seat, const dlk_zk_request *request, dlk_zk_done *then,
-                      void *extra, int flags, int64_t now)
+bool dlk_zk_place_send(dlk_zk_place *place, const dlk_zk_request *request,
+                       dlk_zk_done *then, void *extra, int flags, int64_t now)
 {
-    if (seat->take || seat->give || seat->keep || seat->verify)
+    if (place->take || place->give || place->keep || place->verify)
         flags |= DLK_ZK_ASKED; /* the engine drives for those */
-    if (!dlk_zk_send_then(seat->zk, request, on_seat_answer, then, seat, extra, flags,
+    if (!dlk_zk_send_then(place->zk, request, on_place_answer, then, place, extra, flags,
                           now))
         return false;
-    seat->calls++;
+    place->calls++;
     return true;
 }
 
@@ -151,7 +151,7 @@ static void begin_anew(dlk_zk *zk, dlock_error *why, int64_t now)
     close_wire(zk);
     zk->session = zk->proof = 0;
     zk->retry_at = now + dlk_backoff_next(&zk->backoff, zk->base.host->rand);
-    dlk_zk_seats_forget(zk, why);
+    dlk_zk_places_forget(zk, why);
     tell_down(zk, why);
 }
 
@@ -266,7 +266,7 @@ static void connected(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
     /* The servers have kept it for longer, as after an election. All holds are lost by now, and
      * what was to be given back is forgotten: so it has to go, and its nodes with it. */
     if (zk->session == item->session && now >= over_at(zk) &&
-        !dlk_list_empty(&zk->seats)) {
+        !dlk_list_empty(&zk->places)) {
         begin_anew(
             zk,
             dlk_error_make(DLOCK_EUNAVAIL,
@@ -335,10 +335,10 @@ void dlk_zk_session_news(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
                    now);
         return;
     case DLK_ZK_CHANGED:
-        dlk_zk_seats_changed(zk, item->text, now);
+        dlk_zk_places_changed(zk, item->text, now);
         return;
     case DLK_ZK_CHILD_CHANGED:
-        dlk_zk_seats_changed(zk, item->text, now);
+        dlk_zk_places_changed(zk, item->text, now);
         dlk_zk_idle_changed(zk, item->text);
         return;
     case DLK_ZK_ANSWER:
@@ -378,8 +378,8 @@ bool dlk_zk_prove(dlk_zk *zk, int64_t now)
 static int64_t keep_proof(dlk_zk *zk, int64_t now)
 {
     int64_t due = zk->proof + zk->timeout_ms * DLK_NS_PER_MS / KEEP_PART;
-    if (zk->proving || dlk_list_empty(&zk->seats))
-        return DLK_NEVER; /* on_proof, or the next seat's create, brings us back here */
+    if (zk->proving || dlk_list_empty(&zk->places))
+        return DLK_NEVER; /* on_proof, or the next place's create, brings us back here */
     if (now < due)
         return due;
     ask_for_proof(zk, 0, now);
@@ -398,7 +398,7 @@ void dlk_zk_session_end(dlk_zk *zk)
     close_wire(zk);
     dlk_error_clear(&zk->why_down);
     zk->why_down = dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: the session is closed");
-    dlk_zk_seats_forget(zk, zk->why_down);
+    dlk_zk_places_forget(zk, zk->why_down);
 }
 
 int64_t dlk_zk_session_tick(dlk_zk *zk, int64_t now)
