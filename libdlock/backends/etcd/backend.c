@@ -15,21 +15,71 @@
 
 #define DEFAULT_PORT 2379
 
+/* ---- names ---- */
+
+static dlock_err line_open(dlk_line *line, const dlk_key *key, dlock_error **err)
+{
+    dlk_etcd_key *home = dlk_etcd_key_of(line);
+    home->et = (dlk_etcd *)(void *)line->session;
+    home->name = strndup(key->name, key->size);
+    home->size = key->size;
+    home->permits = dlk_settings_int(key->settings, DLK_KEY_LOCK_PERMITS);
+    if (!home->name)
+        return dlk_error_nomem(err);
+    if (key->kind == DLOCK_SEMAPHORE && home->permits == 0)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "etcd: a semaphore's size isn't kept on the server: set "
+                             "lock.permits, the same for all");
+    return dlk_etcd_layout_open(home, err);
+}
+
+static void line_close(dlk_line *line)
+{
+    dlk_etcd_key *home = dlk_etcd_key_of(line);
+    dlk_etcd_layout_free(home);
+    free(home->name);
+}
+
+static bool is_up(const dlk_session *session)
+{
+    return ((const dlk_etcd *)(const void *)session)->phase == DLK_ETCD_UP;
+}
+
+static const dlk_session_type etcd_session = {
+    .is_up = is_up,
+    .no_revoke = "etcd: the locks of its clients know no way to be asked back",
+    .no_import = "etcd: a lock's key goes with its client's lease: it can't be handed on",
+    .line_size = sizeof(dlk_etcd_key),
+    .line_open = line_open,
+    .line_close = line_close,
+    .line_watch = dlk_etcd_line_watch,
+    .place_size = sizeof(dlk_etcd_place),
+    .place_open = dlk_etcd_place_open,
+    .place_close = dlk_etcd_place_close,
+    .is_nowhere = dlk_etcd_place_is_nowhere,
+    .stranger = dlk_etcd_place_stranger,
+    .take = dlk_etcd_place_take,
+    .keep = dlk_etcd_place_keep,
+    .verify = dlk_etcd_place_verify,
+    .leave = dlk_etcd_place_leave,
+    .forget = dlk_etcd_place_forget,
+    .report_size = sizeof(dlk_etcd_report),
+    .report_open = dlk_etcd_report_open,
+    .report_close = dlk_etcd_report_close,
+};
+
 /* ---- open, free ---- */
 
 static void et_free(dlk_backend *backend)
 {
     dlk_etcd *et = dlk_etcd_of(backend);
     dlk_etcd_wire_free(&et->wire);
-    DLK_LIST_FOR (it, &et->places)
-        dlk_etcd_place_free(DLK_LIST_ITEM(it, dlk_etcd_place, all));
-    dlk_etcd_reports_free(et);
+    dlk_session_clear(&et->base);
     dlk_lookup_drop(et->lookup);
     for (size_t i = 0; et->hosts && i < et->host_count; i++)
         free(et->hosts[i].host);
     free(et->hosts);
     free(et->user);
-    dlk_error_clear(&et->why_down);
     dlk_settings_free(et->settings);
     free(et);
 }
@@ -95,22 +145,19 @@ static dlock_err et_open(dlk_host *host, const dlk_uri *uri, const dlk_settings 
     dlk_etcd *et = calloc(1, sizeof(*et));
     if (!et)
         return dlk_error_nomem(err);
-    et->base = (dlk_backend){.type = &dlk_etcd_backend, .host = host};
+    dlk_session_init(&et->base, &dlk_etcd_backend, &etcd_session, host);
     et->tls = tls;
-    et->sweep_at = et->nudge_at = DLK_NEVER;
-    dlk_list_init(&et->places);
-    dlk_list_init(&et->reports);
-    dlk_flight_init(&et->flight, host);
+    et->nudge_at = DLK_NEVER;
     dlk_list_init(&et->parked);
     et->settings = dlk_settings_copy(settings);
     code = dlk_etcd_wire_init(&et->wire, et->settings, tls, host->kicks, err);
     if (code == DLOCK_OK && (!et->settings || !set_up(et, uri, settings)))
         code = dlk_error_nomem(err);
     if (code != DLOCK_OK) {
-        et_free(&et->base);
+        et_free(&et->base.backend);
         return code;
     }
-    *ret = &et->base;
+    *ret = &et->base.backend;
     return DLOCK_OK;
 }
 
@@ -126,165 +173,22 @@ static void et_stop(dlk_backend *backend)
     dlk_etcd *et = dlk_etcd_of(backend);
     et->stopped = true;
     dlk_etcd_session_end(et);
-    dlk_etcd_reports_stop(et);
-    dlk_flight_answer_all(&et->flight, DLK_UNKNOWN);
-}
-
-/* ---- names ---- */
-
-static dlock_err key_fill(dlk_key *key, dlk_etcd_key *home, dlock_error **err)
-{
-    home->name = strndup(key->name, key->size);
-    home->size = key->size;
-    home->permits = dlk_settings_int(key->settings, DLK_KEY_LOCK_PERMITS);
-    if (!home->name)
-        return dlk_error_nomem(err);
-    if (key->kind == DLOCK_SEMAPHORE && home->permits == 0)
-        return dlk_error_set(err, DLOCK_EINVAL,
-                             "etcd: a semaphore's size isn't kept on the server: set "
-                             "lock.permits, the same for all");
-    return dlk_etcd_layout_open(home, err);
-}
-
-static void free_key(dlk_etcd_key *home)
-{
-    dlk_etcd_layout_free(home);
-    free(home->name);
-    free(home);
-}
-
-void dlk_etcd_key_unref(dlk_etcd *et, dlk_etcd_key *home)
-{
-    (void)et;
-    if (--home->refs == 0)
-        free_key(home);
-}
-
-static dlock_err key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
-{
-    dlk_etcd_key *home = calloc(1, sizeof(*home));
-    (void)backend;
-    if (!home)
-        return dlk_error_nomem(err);
-    home->refs = 1;
-    home->key = key;
-    home->kind = key->kind;
-    dlk_list_init(&home->places);
-    dlock_err code = key_fill(key, home, err);
-    if (code != DLOCK_OK) {
-        free_key(home);
-        return code;
-    }
-    key->data = home;
-    key->queues = true;
-    key->tells_all = true;
-    return DLOCK_OK;
-}
-
-static void key_close(dlk_backend *backend, dlk_key *key)
-{
-    dlk_etcd *et = dlk_etcd_of(backend);
-    dlk_etcd_key *home = key->data;
-    key->data = NULL;
-    dlk_etcd_idle_watch(et, home, false);
-    dlk_etcd_key_orphan(et, home, dlk_clock_now());
-    home->key = NULL;
-    dlk_etcd_key_unref(et, home);
-}
-
-static void et_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
-{
-    (void)now;
-    dlk_etcd_idle_watch(dlk_etcd_of(backend), dlk_etcd_key_of(key), on);
-}
-
-/* ---- asking ---- */
-
-static void dispatch(dlk_etcd *et, dlk_ask *ask, int64_t now)
-{
-    switch (ask->verb) {
-    case DLK_ACQUIRE:
-        dlk_etcd_acquire(et, ask, now);
-        return;
-    case DLK_RELEASE:
-        dlk_etcd_release(et, ask, now);
-        return;
-    case DLK_RENEW:
-        dlk_etcd_renew(et, ask, now);
-        return;
-    case DLK_VERIFY:
-        dlk_etcd_verify(et, ask, now);
-        return;
-    case DLK_BREAK:
-    case DLK_INSPECT:
-    case DLK_LIST:
-    case DLK_DOCTOR:
-        dlk_etcd_report_begin(et, ask, now);
-        return;
-    case DLK_REVOKE:
-        dlk_flight_refuse(
-            &et->flight, ask,
-            dlk_error_make(DLOCK_ENOTSUP,
-                           "etcd: the locks of its clients know no way to be "
-                           "asked back"));
-        return;
-    case DLK_IMPORT:
-        dlk_flight_refuse(
-            &et->flight, ask,
-            dlk_error_make(DLOCK_ENOTSUP,
-                           "etcd: a lock's key goes with its client's lease: "
-                           "it can't be handed on"));
-        return;
-    }
-}
-
-static void et_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
-{
-    dlk_etcd *et = dlk_etcd_of(backend);
-    dlk_ask *outer = dlk_flight_begin(&et->flight, ask);
-    if (et->phase == DLK_ETCD_UP)
-        dispatch(et, ask, now);
-    else
-        dlk_flight_not_sent(ask, et->why_down);
-    dlk_flight_end(&et->flight, outer);
+    dlk_session_stop(&et->base);
 }
 
 /* ---- time ---- */
 
-/* Whoever asked has its answer; what was asked goes on. */
-static void give_up(dlk_backend *backend, dlk_ask *ask)
-{
-    dlk_etcd *et = dlk_etcd_of(backend);
-    dlk_etcd_place *place =
-        ask->key && ask->number ? dlk_etcd_place_find(ask->key, ask->number) : NULL;
-    if (place) {
-        dlk_ask **places[] = {&place->take, &place->give, &place->keep, &place->verify};
-        for (int i = 0; i < 4; i++)
-            if (*places[i] == ask)
-                *places[i] = NULL;
-    }
-    dlk_etcd_report_drop(et, ask);
-    dlk_flight_answer(&et->flight, ask, DLK_UNKNOWN);
-}
-
 static int64_t et_tick(dlk_backend *backend, int64_t now)
 {
     dlk_etcd *et = dlk_etcd_of(backend);
-    dlk_flight_expire(&et->flight, now, backend, give_up);
+    dlk_session_expire(&et->base, now);
     int64_t next = dlk_etcd_session_tick(et, now);
-    if (et->phase == DLK_ETCD_UP && now >= et->sweep_at) {
-        et->sweep_at = DLK_NEVER;
-        dlk_etcd_places_sweep(et, now);
-    }
+    (void)dlk_session_sweep(&et->base, now);
     if (now >= et->nudge_at) { /* without a link the one that comes sees to it */
         et->nudge_at = DLK_NEVER;
         dlk_etcd_places_nudge(et, now);
     }
-    if (et->phase == DLK_ETCD_UP && et->sweep_at < next)
-        next = et->sweep_at;
-    if (et->nudge_at < next)
-        next = et->nudge_at;
-    return et->flight.deadline < next ? et->flight.deadline : next;
+    return dlk_session_next(&et->base, et->nudge_at < next ? et->nudge_at : next);
 }
 
 /* ---- the driver's steps ---- */
@@ -308,8 +212,8 @@ static void et_pull(dlk_backend *backend, dlk_polls *polls)
 
 static void count_bytes(dlk_etcd *et)
 {
-    et->base.host->bytes_sent = atomic_load(&et->wire.bytes_sent);
-    et->base.host->bytes_received = atomic_load(&et->wire.bytes_received);
+    et->base.backend.host->bytes_sent = atomic_load(&et->wire.bytes_sent);
+    et->base.backend.host->bytes_received = atomic_load(&et->wire.bytes_received);
 }
 
 static void et_process(dlk_backend *backend, int64_t now)
@@ -321,14 +225,14 @@ static void et_process(dlk_backend *backend, int64_t now)
     while ((link = dlk_list_take_first(&over)))
         dlk_etcd_receive(et, DLK_LIST_ITEM(link, dlk_etcd_call, link), now);
     count_bytes(et);
-    if (et->calls > 0 && dlk_flight_is_empty(&et->flight))
+    if (et->calls > 0 && dlk_flight_is_empty(&et->base.flight))
         dlk_etcd_background(et); /* nobody else waits for them */
 }
 
 static void et_flush(dlk_backend *backend)
 {
     dlk_etcd *et = dlk_etcd_of(backend);
-    dlk_host *host = et->base.host;
+    dlk_host *host = et->base.backend.host;
     (void)pthread_mutex_unlock(host->mutex);
     if (dlk_etcd_wire_flush(&et->wire) && host->news)
         host->news(host);
@@ -360,13 +264,13 @@ const dlk_backend_type dlk_etcd_backend = {
     .start = et_start,
     .stop = et_stop,
     .free = et_free,
-    .ask = et_ask,
+    .ask = dlk_session_ask,
     .tick = et_tick,
     .arm = et_arm,
     .process = et_process,
-    .key_open = key_open,
-    .key_close = key_close,
-    .watch = et_watch,
+    .key_open = dlk_session_key_open,
+    .key_close = dlk_session_key_close,
+    .watch = dlk_session_watch,
     .push = et_push,
     .pull = et_pull,
     .flush = et_flush,

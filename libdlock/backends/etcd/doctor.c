@@ -5,33 +5,13 @@
 #include "util/error.h"
 #include "util/info.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FINE, WARNING, UNSAFE };
-
-static __attribute__((format(printf, 4, 5))) void
-find(dlk_etcd_report *report, const char *id, int64_t severity, const char *format, ...)
-{
-    char text[320];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args); /* what doesn't fit is cut off */
-    va_end(args);
-    int64_t number = report->findings++;
-    dlk_info_add_text(report->info, id, "findings.%" PRId64 ".id", number);
-    dlk_info_add_int(report->info, severity, "findings.%" PRId64 ".severity", number);
-    dlk_info_add_text(report->info, text, "findings.%" PRId64 ".text", number);
-    if (severity > report->worst)
-        report->worst = severity;
-}
-
 static void finish(dlk_etcd_report *report)
 {
-    dlk_info_add_int(report->info, report->worst, "verdict");
-    dlk_etcd_report_tell(report);
+    dlk_report_conclude(&report->base);
 }
 
 /* ---- rights ---- */
@@ -41,11 +21,13 @@ static void on_probe(dlk_etcd_call *call, int64_t now)
     (void)now;
     dlk_etcd_report *report = call->owner;
     if (call->end == DLK_ETCD_OK) {
-        find(report, "rights", FINE, "keys can be written, read and deleted");
+        dlk_report_find(&report->base, "rights", DLK_FINE,
+                        "keys can be written, read and deleted");
     } else {
         dlock_error *why = dlk_etcd_error(report->et, call, "write a key");
-        find(report, "rights", UNSAFE, "no key can be written below client.prefix: %s",
-             dlock_error_text(why));
+        dlk_report_find(&report->base, "rights", DLK_UNSAFE,
+                        "no key can be written below client.prefix: %s",
+                        dlock_error_text(why));
         dlk_error_clear(&why);
     }
     finish(report);
@@ -97,14 +79,14 @@ static void on_members(dlk_etcd_call *call, int64_t now)
     for (size_t i = 0; i < json_array_size(members); i++)
         voting += !dlk_json_true(json_array_get(members, i), "isLearner");
     if (call->end != DLK_ETCD_OK)
-        find(report, "members", WARNING,
-             "the members can't be listed: how many there are is unknown");
+        dlk_report_find(&report->base, "members", DLK_WARNING,
+                        "the members can't be listed: how many there are is unknown");
     else if (voting >= 3)
-        find(report, "members", FINE, "%zu members vote", voting);
+        dlk_report_find(&report->base, "members", DLK_FINE, "%zu members vote", voting);
     else
-        find(report, "members", WARNING,
-             "%zu member%s vote%s: when one is gone, nothing is granted", voting,
-             voting > 1 ? "s" : "", voting > 1 ? "" : "s");
+        dlk_report_find(&report->base, "members", DLK_WARNING,
+                        "%zu member%s vote%s: when one is gone, nothing is granted",
+                        voting, voting > 1 ? "s" : "", voting > 1 ? "" : "s");
     try_rights(report, now);
 }
 
@@ -113,18 +95,21 @@ static void on_status(dlk_etcd_call *call, int64_t now)
     dlk_etcd_report *report = call->owner;
     const char *version = dlk_json_text(call->json, "version");
     if (call->end != DLK_ETCD_OK) {
-        find(report, "status", WARNING, "the member doesn't tell its state");
+        dlk_report_find(&report->base, "status", DLK_WARNING,
+                        "the member doesn't tell its state");
     } else {
-        find(report, "server", FINE, "etcd %s, term %" PRId64 ", %" PRId64 " MiB",
-             version, dlk_json_int(call->json, "raftTerm"),
-             dlk_json_int(call->json, "dbSize") >> 20);
+        dlk_report_find(&report->base, "server", DLK_FINE,
+                        "etcd %s, term %" PRId64 ", %" PRId64 " MiB", version,
+                        dlk_json_int(call->json, "raftTerm"),
+                        dlk_json_int(call->json, "dbSize") >> 20);
         if (!dlk_json_text(call->json, "leader")[0]) /* unsigned: no int64 */
-            find(report, "leader", UNSAFE, "there is no leader: nothing is granted");
+            dlk_report_find(&report->base, "leader", DLK_UNSAFE,
+                            "there is no leader: nothing is granted");
         if (json_array_size(json_object_get(call->json, "errors")) > 0)
-            find(report, "alarm", UNSAFE,
-                 "the cluster has raised an alarm (%s): new locks are refused",
-                 json_string_value(
-                     json_array_get(json_object_get(call->json, "errors"), 0)));
+            dlk_report_find(&report->base, "alarm", DLK_UNSAFE,
+                            "the cluster has raised an alarm (%s): new locks are refused",
+                            json_string_value(json_array_get(
+                                json_object_get(call->json, "errors"), 0)));
     }
     if (!dlk_etcd_report_send(report, "/v3/cluster/member/list", strdup("{}"), on_members,
                               now))
@@ -136,22 +121,24 @@ static void judge_lease(dlk_etcd_report *report)
     const dlk_etcd *et = report->et;
     int64_t asked = dlk_settings_int(et->settings, DLK_KEY_LOCK_TTL_MS);
     if (et->lease_ms < asked + 1000)
-        find(report, "lease", FINE, "lease %" PRIx64 " of %" PRId64 " ms",
-             (uint64_t)et->lease, et->lease_ms);
+        dlk_report_find(&report->base, "lease", DLK_FINE,
+                        "lease %" PRIx64 " of %" PRId64 " ms", (uint64_t)et->lease,
+                        et->lease_ms);
     else
-        find(report, "lease", WARNING,
-             "the lease lasts %" PRId64 " ms, not the %" PRId64
-             " that lock.ttl_ms asks for: the cluster's election time-out allows no "
-             "shorter one",
-             et->lease_ms, asked);
+        dlk_report_find(
+            &report->base, "lease", DLK_WARNING,
+            "the lease lasts %" PRId64 " ms, not the %" PRId64
+            " that lock.ttl_ms asks for: the cluster's election time-out allows no "
+            "shorter one",
+            et->lease_ms, asked);
     if (!et->tls && et->user)
-        find(report, "secrets", WARNING,
-             "the password goes over the network as it is: use etcds://");
+        dlk_report_find(&report->base, "secrets", DLK_WARNING,
+                        "the password goes over the network as it is: use etcds://");
 }
 
 void dlk_etcd_doctor_begin(dlk_etcd_report *report, int64_t now)
 {
-    report->info = dlk_info_new();
+    report->base.info = dlk_info_new();
     judge_lease(report);
     if (!dlk_etcd_report_send(report, "/v3/maintenance/status", strdup("{}"), on_status,
                               now))

@@ -10,12 +10,11 @@
 #ifndef DLK_BACKENDS_ETCD_INNER_H
 #define DLK_BACKENDS_ETCD_INNER_H
 
-#include "backends/backend.h"
 #include "backends/etcd/json.h"
 #include "backends/etcd/wire.h"
-#include "backends/flight.h"
 #include "net/address.h"
 #include "net/backoff.h"
+#include "session/session.h"
 #include "util/clock.h"
 
 #include <inttypes.h>
@@ -32,7 +31,7 @@ typedef enum dlk_etcd_phase {
 } dlk_etcd_phase;
 
 struct dlk_etcd {
-    dlk_backend base; /* first: a dlk_backend * is a dlk_etcd * */
+    dlk_session base; /* first: a dlk_backend * is a dlk_etcd * */
 
     /* set by open, never changed */
     dlk_settings *settings;
@@ -50,7 +49,6 @@ struct dlk_etcd {
     bool stopped, was_up;
     int64_t retry_at, resolve_until;
     dlk_backoff backoff;
-    dlock_error *why_down;
 
     char *token;     /* of authentication, or NULL */
     dlk_list parked; /* dlk_etcd_call.link: wait for a new token */
@@ -67,10 +65,6 @@ struct dlk_etcd {
 
     int calls;        /* under way, but for watches */
     int watches;      /* under way */
-    dlk_list places;  /* dlk_etcd_place.all */
-    dlk_list reports; /* dlk_etcd_report.link */
-    dlk_flight flight;
-    int64_t sweep_at; /* when to try again what couldn't be deleted */
     int64_t nudge_at; /* when to look where a watch has ended too soon */
 };
 
@@ -87,9 +81,8 @@ typedef struct dlk_etcd_span {
 } dlk_etcd_span;
 
 struct dlk_etcd_key {
-    int refs;     /* the key's own, and its places' */
-    dlk_key *key; /* NULL when that is closed: only what is given back is left */
-    dlock_kind kind;
+    dlk_line base; /* first */
+    dlk_etcd *et;
     dlk_etcd_line line;
     char *name; /* owned, with prefix */
     size_t size;
@@ -106,11 +99,9 @@ struct dlk_etcd_key {
         int64_t lease;
         bool wanted; /* some join got no answer since */
     } fence;
-    dlk_list places; /* dlk_etcd_place.of_key */
     /* For those who only wait until it is free. */
     bool idle;
     dlk_etcd_call *idle_watch;
-    dlk_host *host; /* to be told then */
 };
 
 typedef enum dlk_etcd_state {
@@ -122,44 +113,42 @@ typedef enum dlk_etcd_state {
 } dlk_etcd_state;
 
 struct dlk_etcd_place {
-    dlk_list all, of_key;
+    dlk_place base; /* first */
     dlk_etcd *et;
     dlk_etcd_key *home;
-    uint64_t number;
-    bool shared;    /* of the read side, or was turned to it */
-    bool turned;    /* a write place that reads now */
-    int32_t weight; /* of a semaphore's permits */
-    int calls;      /* under way, and of ours that are in it: the place must stay */
+    bool turned;                  /* a write place that reads now */
+    int32_t weight;               /* of a semaphore's permits */
     dlk_etcd_state state, before; /* before: LEAVING's, of one that puts up the fence */
     char *key, *value;            /* base64, of the present lease */
-    char *data;                   /* what it shows; NULL: nothing */
     int64_t rev;                  /* THERE: its create revision */
     int64_t below;                /* look for who is before us below this revision */
     bool looking;                 /* a look is under way */
     bool doubtful;                /* some join of ours got no answer */
     bool loose; /* there are locks whose names go on behind this one's '/' */
     bool awaits_proof, awaits_slot, awaits_keep;
-    bool granted, leaving, new_place, asked_delete;
+    bool asked_delete;
     bool stranger; /* made to give back what nobody knows of */
-    int64_t token;
     dlk_etcd_call *watch;
     char *ahead;       /* what it watches, base64 */
     int64_t looked;    /* when the look was sent behind which `watch` stands */
     int tries, proofs; /* without a conclusion */
-    dlk_ask *take, *give, *keep, *verify;
 };
 
 static inline dlk_etcd *dlk_etcd_of(dlk_backend *backend)
 {
     return (dlk_etcd *)(void *)backend;
 }
-static inline dlk_etcd_key *dlk_etcd_key_of(const dlk_key *key)
+static inline dlk_etcd_key *dlk_etcd_key_of(dlk_line *line)
 {
-    return key->data;
+    return (dlk_etcd_key *)(void *)line;
 }
-
-/* ---- backend.c ---- */
-void dlk_etcd_key_unref(dlk_etcd *et, dlk_etcd_key *home);
+static inline dlk_etcd_place *dlk_etcd_place_of(dlk_place *place)
+{
+    return (dlk_etcd_place *)(void *)place;
+}
+/* The places of a line are walked by their links in it. */
+#define DLK_ETCD_PLACE_IN_LINE(link)                                                     \
+    dlk_etcd_place_of(DLK_LIST_ITEM(link, dlk_place, of_line))
 
 /* ---- session.c ---- */
 /* Sends @p body, which is taken over; NULL: not sent, and @p done won't be called. */
@@ -259,32 +248,23 @@ dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_place *place,
 bool dlk_etcd_layout_direct(const dlk_etcd_key *home, const char *key64);
 
 /* ---- place.c ---- */
-dlk_etcd_place *dlk_etcd_place_find(const dlk_key *key, uint64_t number);
-dlk_etcd_place *dlk_etcd_place_new(dlk_etcd *et, const dlk_ask *ask); /* or NULL */
-void dlk_etcd_place_free(dlk_etcd_place *place);
-/* Frees it when nobody needs it any more. */
-void dlk_etcd_place_settle(dlk_etcd_place *place);
+void dlk_etcd_place_open(dlk_place *place, const dlk_ask *ask);
+void dlk_etcd_place_close(dlk_place *place);
+bool dlk_etcd_place_is_nowhere(const dlk_place *place);
+void dlk_etcd_place_forget(dlk_place *place, int64_t now);
 void dlk_etcd_place_unwatch(dlk_etcd_place *place);
 /* Its key isn't there any more, or never was. */
 void dlk_etcd_place_drop_key(dlk_etcd_place *place);
 /* The same as dlk_etcd_send, for a place, which stays until then. */
 dlk_etcd_call *dlk_etcd_place_send(dlk_etcd_place *place, const char *path, char *body,
                                    dlk_etcd_done *done, int64_t now);
-/* Takes the ask out of its place: it may be asked anew from inside the answer. */
-void dlk_etcd_place_answer(dlk_etcd_place *place, dlk_ask **asked, dlk_reply reply,
-                           dlock_error *why);
-/* Likewise, with why the link is down, if it is. */
-void dlk_etcd_place_fail(dlk_etcd_place *place, dlk_ask **asked, dlk_reply reply);
 /* Its key is gone, and not by us; of one that is being given back that says nothing. */
 void dlk_etcd_place_gone(dlk_etcd_place *place, int64_t now);
 void dlk_etcd_places_proved(dlk_etcd *et, int64_t now);
-void dlk_etcd_places_sweep(dlk_etcd *et, int64_t now);
 void dlk_etcd_places_nudge(dlk_etcd *et, int64_t now);
-void dlk_etcd_places_forget(dlk_etcd *et, const dlock_error *why, int64_t now);
-void dlk_etcd_key_orphan(dlk_etcd *et, dlk_etcd_key *home, int64_t now);
 
 /* ---- join.c ---- */
-void dlk_etcd_acquire(dlk_etcd *et, dlk_ask *ask, int64_t now);
+void dlk_etcd_place_take(dlk_place *place, int64_t now);
 /* The next step towards being the first in line. */
 void dlk_etcd_place_go(dlk_etcd_place *place, int64_t now);
 /* … of one that awaited the lease's renewal, when that is done, or (not @p up) can't be. */
@@ -295,15 +275,15 @@ bool dlk_etcd_place_has_to_wait(const dlk_etcd_place *place);
 void dlk_etcd_pass_slot(const dlk_etcd_key *home, int64_t now);
 
 /* ---- leave.c ---- */
-void dlk_etcd_release(dlk_etcd *et, dlk_ask *ask, int64_t now);
-/* The next step towards being surely gone; `leaving` is set. */
-void dlk_etcd_place_leave(dlk_etcd_place *place, int64_t now);
+/* A number that we know nothing of any more, where a request of its may come late; or NULL. */
+dlk_place *dlk_etcd_place_stranger(dlk_session *session, const dlk_ask *ask);
+void dlk_etcd_place_leave(dlk_place *place, int64_t now);
 /* Makes room where an earlier number's key stands in this one's place; then it joins. */
 void dlk_etcd_place_remove_stale(dlk_etcd_place *place, int64_t now);
 
 /* ---- keep.c ---- */
-void dlk_etcd_renew(dlk_etcd *et, dlk_ask *ask, int64_t now);
-void dlk_etcd_verify(dlk_etcd *et, dlk_ask *ask, int64_t now);
+void dlk_etcd_place_keep(dlk_place *place, int64_t now);
+void dlk_etcd_place_verify(dlk_place *place, int64_t now);
 /* Once the lease is proved, or can't be. */
 void dlk_etcd_keep_on(dlk_etcd_place *place, int64_t now);
 

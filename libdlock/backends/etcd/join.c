@@ -30,10 +30,10 @@ static void look(dlk_etcd_place *place, int64_t now);
  * could yet stand before what we ask for. */
 bool dlk_etcd_place_has_to_wait(const dlk_etcd_place *place)
 {
-    DLK_LIST_FOR (it, &place->home->places) {
-        const dlk_etcd_place *other = DLK_LIST_ITEM(it, dlk_etcd_place, of_key);
+    DLK_LIST_FOR (it, &place->home->base.places) {
+        const dlk_etcd_place *other = DLK_ETCD_PLACE_IN_LINE(it);
         if (other != place && other->state != DLK_PLACE_NONE &&
-            (other->leaving || place->home->line == DLK_ETCD_MUTEX))
+            (other->base.leaving || place->home->line == DLK_ETCD_MUTEX))
             return true;
     }
     return false;
@@ -41,8 +41,8 @@ bool dlk_etcd_place_has_to_wait(const dlk_etcd_place *place)
 
 static dlk_etcd_place *next_to_join(const dlk_etcd_key *home)
 {
-    DLK_LIST_FOR (it, &home->places) {
-        dlk_etcd_place *place = DLK_LIST_ITEM(it, dlk_etcd_place, of_key);
+    DLK_LIST_FOR (it, &home->base.places) {
+        dlk_etcd_place *place = DLK_ETCD_PLACE_IN_LINE(it);
         if (place->awaits_slot && !dlk_etcd_place_has_to_wait(place))
             return place;
     }
@@ -62,47 +62,47 @@ void dlk_etcd_pass_slot(const dlk_etcd_key *home, int64_t now)
 
 static void grant(dlk_etcd_place *place, int64_t since)
 {
-    dlk_ask *take = place->take;
-    place->granted = true;
-    place->token = place->home->kind == DLOCK_SEMAPHORE ? 0 : place->rev;
+    dlk_ask *take = place->base.take;
+    place->base.granted = true;
+    place->base.token = place->home->base.kind == DLOCK_SEMAPHORE ? 0 : place->rev;
     place->tries = 0;
     dlk_etcd_place_unwatch(place);
     if (!take)
         return; /* its time was up: the engine asks again, or gives it back */
-    take->token = place->token;
+    take->token = place->base.token;
     take->ttl_ms = place->et->ttl_ms;
     if (since < take->since)
         take->since = since;
     take->lasts = true;
-    dlk_etcd_place_answer(place, &place->take, DLK_YES, NULL);
+    dlk_place_answer(&place->base, &place->base.take, DLK_YES, NULL);
 }
 
 static void behind(dlk_etcd_place *place)
 {
     place->tries = 0;
-    if (!place->take)
+    if (!place->base.take)
         return;
     /* Whoever takes over the place of one who only tried asks again: nothing watches for it yet. */
-    place->take->wait_ms = place->take->once ? 0 : -1;
-    place->take->new_place = place->new_place;
-    place->new_place = false;
-    dlk_etcd_place_answer(place, &place->take, DLK_HELD, NULL);
+    place->base.take->wait_ms = place->base.take->once ? 0 : -1;
+    place->base.take->new_place = place->base.new_place;
+    place->base.new_place = false;
+    dlk_place_answer(&place->base, &place->base.take, DLK_HELD, NULL);
 }
 
 static void on_changed(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_place *place = call->owner;
-    dlk_host *host = place->et->base.host;
+    dlk_host *host = place->et->base.backend.host;
     place->watch = NULL;
     (void)now;
-    if (call->end != DLK_ETCD_BAD && place->home->key)
-        host->notified(host, place->home->key);
+    if (call->end != DLK_ETCD_BAD && place->home->base.key)
+        host->notified(host, place->home->base.key);
 }
 
 static void watch(dlk_etcd_place *place, const dlk_etcd_call *call,
                   const dlk_etcd_position *position, int64_t now)
 {
-    bool puts = place->home->line == DLK_ETCD_RW && place->shared;
+    bool puts = place->home->line == DLK_ETCD_RW && place->base.shared;
     place->looked = call->sent_at;
     if (place->watch && place->ahead && strcmp(place->ahead, position->from) == 0)
         return;
@@ -117,13 +117,13 @@ static void watch(dlk_etcd_place *place, const dlk_etcd_call *call,
 static void refuse(dlk_etcd_place *place, dlock_error *why, int64_t now)
 {
     bool final = why->code != DLOCK_EUNAVAIL;
-    place->calls++; /* it may be given back from inside the answer */
-    dlk_etcd_place_answer(place, &place->take, DLK_REFUSED, why);
-    if (final && !place->leaving) {
-        place->leaving = true;
-        dlk_etcd_place_leave(place, now);
+    place->base.calls++; /* it may be given back from inside the answer */
+    dlk_place_answer(&place->base, &place->base.take, DLK_REFUSED, why);
+    if (final && !place->base.leaving) {
+        place->base.leaving = true;
+        dlk_etcd_place_leave(&place->base, now);
     }
-    place->calls--;
+    place->base.calls--;
 }
 
 /* The lease is renewed first, and the place goes on then. */
@@ -137,8 +137,8 @@ static void await_proof(dlk_etcd_place *place, int64_t now)
 static void start_over(dlk_etcd_place *place, int64_t now)
 {
     dlk_etcd_place_drop_key(place);
-    place->new_place = true;
-    if (place->granted) {
+    place->base.new_place = true;
+    if (place->base.granted) {
         dlk_etcd_place_gone(place, now);
     } else if (++place->tries > TRIES_MAX) {
         refuse(place,
@@ -156,7 +156,7 @@ static void first(dlk_etcd_place *place, const dlk_etcd_call *call, int64_t now)
     if (since)
         grant(place, since);
     else if (++place->tries > TRIES_MAX)
-        dlk_etcd_place_fail(place, &place->take, DLK_UNKNOWN);
+        dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);
     else
         await_proof(place, now); /* the leader may have changed: look again then */
 }
@@ -165,9 +165,9 @@ static void conclude(dlk_etcd_place *place, const dlk_etcd_call *call,
                      dlk_etcd_verdict verdict, dlk_etcd_position *position, int64_t now)
 {
     place->below = 0;
-    if (place->leaving) {
+    if (place->base.leaving) {
         dlk_error_clear(&position->why);
-        dlk_etcd_place_leave(place, now);
+        dlk_etcd_place_leave(&place->base, now);
         return;
     }
     switch (verdict) {
@@ -175,7 +175,7 @@ static void conclude(dlk_etcd_place *place, const dlk_etcd_call *call,
         first(place, call, now);
         return;
     case DLK_ETCD_BEHIND:
-        if (!place->take || !place->take->once)
+        if (!place->base.take || !place->base.take->once)
             watch(place, call, position, now);
         behind(place);
         return;
@@ -213,10 +213,10 @@ static bool failed(dlk_etcd_place *place, dlk_etcd_call *call, int64_t now)
     case DLK_ETCD_OK:
         return false;
     case DLK_ETCD_CUT:
-        if (place->leaving)
-            dlk_etcd_place_fail(place, &place->give, DLK_UNKNOWN);
+        if (place->base.leaving)
+            dlk_place_fail(&place->base, &place->base.give, DLK_UNKNOWN);
         else
-            dlk_etcd_place_fail(place, &place->take, DLK_UNKNOWN);
+            dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);
         return true;
     case DLK_ETCD_NO_LEASE:
         dlk_etcd_lease_gone(et, now);
@@ -227,8 +227,8 @@ static bool failed(dlk_etcd_place *place, dlk_etcd_call *call, int64_t now)
     case DLK_ETCD_BAD:
         break;
     }
-    if (place->leaving)
-        dlk_etcd_place_leave(place, now);
+    if (place->base.leaving)
+        dlk_etcd_place_leave(&place->base, now);
     else
         refuse(place, dlk_etcd_error(et, call, "use the keys of this lock"), now);
     return true;
@@ -261,7 +261,7 @@ static void on_joined(dlk_etcd_call *call, int64_t now)
         place->state = position.rev ? DLK_PLACE_THERE : DLK_PLACE_NONE;
         place->doubtful = false;
     }
-    if (is_stale(place, call) && !place->leaving)
+    if (is_stale(place, call) && !place->base.leaving)
         dlk_etcd_place_remove_stale(place, now);
     else
         conclude(place, call, verdict, &position, now);
@@ -275,8 +275,8 @@ static void join(dlk_etcd_place *place, int64_t now)
     if (sent)
         place->state = DLK_PLACE_JOINING;
     else
-        dlk_etcd_place_fail(place, &place->take,
-                            place->doubtful ? DLK_UNKNOWN : DLK_NOT_SENT);
+        dlk_place_fail(&place->base, &place->base.take,
+                       place->doubtful ? DLK_UNKNOWN : DLK_NOT_SENT);
 }
 
 static void on_looked(dlk_etcd_call *call, int64_t now)
@@ -295,7 +295,7 @@ static void look(dlk_etcd_place *place, int64_t now)
     place->looking = dlk_etcd_place_send(place, "/v3/kv/txn", dlk_etcd_layout_look(place),
                                          on_looked, now) != NULL;
     if (!place->looking)
-        dlk_etcd_place_fail(place, &place->take, DLK_UNKNOWN);
+        dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);
 }
 
 void dlk_etcd_place_go(dlk_etcd_place *place, int64_t now)
@@ -326,33 +326,15 @@ void dlk_etcd_place_go_on(dlk_etcd_place *place, bool up, int64_t now)
         return;
     place->awaits_proof = false;
     if (!up)
-        dlk_etcd_place_fail(place, &place->take,
-                            place->state == DLK_PLACE_NONE ? DLK_NOT_SENT : DLK_UNKNOWN);
+        dlk_place_fail(&place->base, &place->base.take,
+                       place->state == DLK_PLACE_NONE ? DLK_NOT_SENT : DLK_UNKNOWN);
     else if (place->state == DLK_PLACE_THERE)
         look(place, now);
     else
         join(place, now);
 }
 
-void dlk_etcd_acquire(dlk_etcd *et, dlk_ask *ask, int64_t now)
+void dlk_etcd_place_take(dlk_place *place, int64_t now)
 {
-    dlk_etcd_place *place = dlk_etcd_place_find(ask->key, ask->number);
-    if (!place)
-        place = dlk_etcd_place_new(et, ask);
-    if (!place) {
-        dlk_flight_refuse(&et->flight, ask,
-                          dlk_error_make(DLOCK_ENOMEM, "out of memory"));
-        return;
-    }
-    if (place->leaving ||
-        place->take) { /* never: a number is given up once, asked once at a time */
-        dlk_flight_answer(&et->flight, ask, DLK_NOT_SENT);
-        return;
-    }
-    place->take = ask;
-    dlk_flight_await(&et->flight, ask);
-    place->calls++;
-    dlk_etcd_place_go(place, now);
-    place->calls--;
-    dlk_etcd_place_settle(place);
+    dlk_etcd_place_go(dlk_etcd_place_of(place), now);
 }

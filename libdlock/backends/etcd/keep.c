@@ -11,7 +11,7 @@
 
 static void answer(dlk_etcd_place *place, dlk_ask **asked, dlk_reply reply)
 {
-    dlk_etcd_place_answer(place, asked, reply, NULL);
+    dlk_place_answer(&place->base, asked, reply, NULL);
 }
 
 static bool is_ours(const dlk_etcd_place *place, const dlk_etcd_call *call)
@@ -43,10 +43,10 @@ static void prove(dlk_etcd_place *place, int64_t now)
 static void on_read(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_place *place = call->owner;
-    dlk_ask *keep = place->keep;
+    dlk_ask *keep = place->base.keep;
     if (!keep)
         return;
-    if (place->leaving || (call->end == DLK_ETCD_OK && !is_ours(place, call))) {
+    if (place->base.leaving || (call->end == DLK_ETCD_OK && !is_ours(place, call))) {
         dlk_etcd_place_gone(place, now);
         return;
     }
@@ -57,16 +57,16 @@ static void on_read(dlk_etcd_call *call, int64_t now)
     }
     if (!since) {
         bool denied = call->end == DLK_ETCD_DENIED || call->end == DLK_ETCD_BUSY;
-        dlk_etcd_place_answer(place, &place->keep, denied ? DLK_REFUSED : DLK_UNKNOWN,
-                              denied ? dlk_etcd_error(place->et, call, "read its own key")
-                                     : NULL);
+        dlk_place_answer(
+            &place->base, &place->base.keep, denied ? DLK_REFUSED : DLK_UNKNOWN,
+            denied ? dlk_etcd_error(place->et, call, "read its own key") : NULL);
         return;
     }
     keep->ttl_ms = place->et->ttl_ms;
     if (since < keep->since)
         keep->since = since;
     keep->lasts = true;
-    answer(place, &place->keep, DLK_YES);
+    answer(place, &place->base.keep, DLK_YES);
 }
 
 void dlk_etcd_keep_on(dlk_etcd_place *place, int64_t now)
@@ -74,8 +74,8 @@ void dlk_etcd_keep_on(dlk_etcd_place *place, int64_t now)
     if (!place->awaits_keep)
         return;
     place->awaits_keep = false;
-    if (place->keep && !read_own(place, on_read, now))
-        answer(place, &place->keep, DLK_NOT_SENT);
+    if (place->base.keep && !read_own(place, on_read, now))
+        answer(place, &place->base.keep, DLK_NOT_SENT);
 }
 
 /* ---- from the write to the read side ---- */
@@ -84,16 +84,16 @@ static void on_turned(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_place *place = call->owner;
     if (call->end != DLK_ETCD_OK) {
-        answer(place, &place->keep, DLK_UNKNOWN); /* it is asked for again */
+        answer(place, &place->base.keep, DLK_UNKNOWN); /* it is asked for again */
         return;
     }
-    if (place->leaving || !dlk_json_true(call->json, "succeeded")) {
-        if (place->keep)
+    if (place->base.leaving || !dlk_json_true(call->json, "succeeded")) {
+        if (place->base.keep)
             dlk_etcd_place_gone(place, now);
         return;
     }
     place->turned = true;
-    if (place->keep)
+    if (place->base.keep)
         prove(place, now);
 }
 
@@ -104,28 +104,19 @@ static bool turn(dlk_etcd_place *place, int64_t now)
                                on_turned, now);
 }
 
-void dlk_etcd_renew(dlk_etcd *et, dlk_ask *ask, int64_t now)
+void dlk_etcd_place_keep(dlk_place *base, int64_t now)
 {
-    dlk_etcd_place *place = dlk_etcd_place_find(ask->key, ask->number);
-    if (!place || !place->granted || place->leaving || place->keep) {
-        dlk_flight_answer(&et->flight, ask, DLK_NOT_OURS);
-        return;
-    }
-    place->keep = ask;
-    place->proofs = 0;
-    dlk_flight_await(&et->flight, ask);
-    place->calls++;
+    dlk_etcd_place *place = dlk_etcd_place_of(base);
     bool sent = true;
-    if (ask->shared && !place->shared && !place->turned)
+    place->proofs = 0;
+    if (base->keep->shared && !base->shared && !place->turned)
         sent = turn(place, now);
-    else if (dlk_etcd_fresh(et, now))
+    else if (dlk_etcd_fresh(place->et, now))
         sent = read_own(place, on_read, now);
     else
         prove(place, now);
     if (!sent)
-        answer(place, &place->keep, DLK_NOT_SENT);
-    place->calls--;
-    dlk_etcd_place_settle(place);
+        answer(place, &base->keep, DLK_NOT_SENT);
 }
 
 /* ---- verify ---- */
@@ -133,32 +124,19 @@ void dlk_etcd_renew(dlk_etcd *et, dlk_ask *ask, int64_t now)
 static void on_verified(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_place *place = call->owner;
-    if (!place->verify)
+    if (!place->base.verify)
         return;
     if (call->end != DLK_ETCD_OK)
-        answer(place, &place->verify, DLK_UNKNOWN);
-    else if (!place->leaving && is_ours(place, call))
-        answer(place, &place->verify, DLK_YES);
+        answer(place, &place->base.verify, DLK_UNKNOWN);
+    else if (!place->base.leaving && is_ours(place, call))
+        answer(place, &place->base.verify, DLK_YES);
     else
         dlk_etcd_place_gone(place, now);
 }
 
-void dlk_etcd_verify(dlk_etcd *et, dlk_ask *ask, int64_t now)
+void dlk_etcd_place_verify(dlk_place *base, int64_t now)
 {
-    dlk_etcd_place *place = dlk_etcd_place_find(ask->key, ask->number);
-    if (!place || !place->granted || place->leaving) {
-        dlk_flight_answer(&et->flight, ask, DLK_NOT_OURS);
-        return;
-    }
-    if (place->verify) { /* two at a time: the second goes by what is known */
-        dlk_flight_answer(&et->flight, ask, DLK_NOT_SENT);
-        return;
-    }
-    place->verify = ask;
-    dlk_flight_await(&et->flight, ask);
-    place->calls++;
+    dlk_etcd_place *place = dlk_etcd_place_of(base);
     if (!read_own(place, on_verified, now))
-        answer(place, &place->verify, DLK_NOT_SENT);
-    place->calls--;
-    dlk_etcd_place_settle(place);
+        answer(place, &base->verify, DLK_NOT_SENT);
 }

@@ -101,9 +101,9 @@ static bool has_spans(const dlk_etcd_key *home)
 
 dlock_err dlk_etcd_layout_open(dlk_etcd_key *home, dlock_error **err)
 {
-    home->line = home->kind == DLOCK_WRITE       ? DLK_ETCD_RW
-                 : home->kind == DLOCK_SEMAPHORE ? DLK_ETCD_SEMAPHORE
-                                                 : DLK_ETCD_MUTEX;
+    home->line = home->base.kind == DLOCK_WRITE       ? DLK_ETCD_RW
+                 : home->base.kind == DLOCK_SEMAPHORE ? DLK_ETCD_SEMAPHORE
+                                                      : DLK_ETCD_MUTEX;
     make_spans(home);
     return has_spans(home) ? DLOCK_OK : dlk_error_nomem(err);
 }
@@ -136,11 +136,11 @@ static char *own_key(const dlk_etcd_place *place)
         break;
     case DLK_ETCD_RW:
         size = snprintf(tail, sizeof(tail), "%crw/%c/%" PRIx64 "-%" PRIu64, '\0',
-                        place->shared ? 'r' : 'w', lease, place->number);
+                        place->base.shared ? 'r' : 'w', lease, place->base.number);
         break;
     case DLK_ETCD_SEMAPHORE:
         size = snprintf(tail, sizeof(tail), "%csem/%" PRId64 "/%" PRIx64 "-%" PRIu64,
-                        '\0', place->home->permits, lease, place->number);
+                        '\0', place->home->permits, lease, place->base.number);
         break;
     }
     return key_with(place->home, tail, (size_t)size);
@@ -150,16 +150,16 @@ static char *own_key(const dlk_etcd_place *place)
 static char *own_value(const dlk_etcd_place *place, bool reads)
 {
     const dlk_etcd_key *home = place->home;
-    const dlk_host *host = place->et->base.host;
-    const char *data = place->data ? place->data : "";
+    const dlk_host *host = place->et->base.backend.host;
+    const char *data = place->base.data ? place->base.data : "";
     char first[64] = "", *text = NULL;
-    if (home->kind == DLOCK_ELECTION)
+    if (home->base.kind == DLOCK_ELECTION)
         return dlk_base64_text(data);
     if (home->line == DLK_ETCD_RW)
         (void)snprintf(first, sizeof(first), "%c\n", reads ? 'R' : 'W');
     if (home->line == DLK_ETCD_SEMAPHORE)
         (void)snprintf(first, sizeof(first), "%" PRId32 "\n", place->weight);
-    if (asprintf(&text, "%s%s:%" PRIu64 "\n%s\n%s", first, host->uuid, place->number,
+    if (asprintf(&text, "%s%s:%" PRIu64 "\n%s\n%s", first, host->uuid, place->base.number,
                  host->name ? host->name : "", data) < 0)
         return NULL;
     char *value = dlk_base64_text(text);
@@ -189,7 +189,7 @@ bool dlk_etcd_layout_name(dlk_etcd_place *place)
     if (!place->key)
         place->key = own_key(place);
     if (!place->value)
-        place->value = own_value(place, place->shared);
+        place->value = own_value(place, place->base.shared);
     return name_fence(place->home, place->et->lease) && place->key && place->value;
 }
 
@@ -219,7 +219,7 @@ static void say_line(dlk_say *say, const dlk_etcd_place *place, int64_t below)
 {
     const dlk_etcd_key *home = place->home;
     char limit[64] = "", more[192];
-    bool reads = home->line == DLK_ETCD_RW && place->shared;
+    bool reads = home->line == DLK_ETCD_RW && place->base.shared;
     if (below)
         (void)snprintf(limit, sizeof(limit), ",\"max_create_revision\":\"%" PRId64 "\"",
                        below - 1);
@@ -446,8 +446,8 @@ static dlk_etcd_verdict judge(const dlk_etcd_place *place, const json_t *range,
     case DLK_ETCD_MUTEX:
         return nearest(place, range, position);
     case DLK_ETCD_RW:
-        return place->shared ? behind_writer(range, position)
-                             : nearest(place, range, position);
+        return place->base.shared ? behind_writer(range, position)
+                                  : nearest(place, range, position);
     case DLK_ETCD_SEMAPHORE:
         return among_permits(place, range, position);
     }

@@ -18,22 +18,22 @@ static void left(dlk_etcd_place *place, dlk_reply reply, int64_t now)
 {
     dlk_etcd_key *home = place->home;
     dlk_etcd_place_drop_key(place);
-    dlk_etcd_place_answer(place, &place->give, reply, NULL);
+    dlk_place_answer(&place->base, &place->base.give, reply, NULL);
     dlk_etcd_pass_slot(home, now);
 }
 
 /* It is tried again. */
 static void not_left(dlk_etcd_place *place, const dlk_etcd_call *call, int64_t now)
 {
-    place->et->sweep_at = now + AGAIN_NS;
+    place->et->base.sweep_at = now + AGAIN_NS;
     if (call->end == DLK_ETCD_CUT) {
-        dlk_etcd_place_fail(place, &place->give, DLK_UNKNOWN);
-        dlk_etcd_place_fail(place, &place->take, DLK_UNKNOWN);
+        dlk_place_fail(&place->base, &place->base.give, DLK_UNKNOWN);
+        dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);
         return;
     }
-    dlk_etcd_place_answer(place, place->leaving ? &place->give : &place->take,
-                          DLK_REFUSED,
-                          dlk_etcd_error(place->et, call, "delete the key of a lock"));
+    dlk_place_answer(
+        &place->base, place->base.leaving ? &place->base.give : &place->base.take,
+        DLK_REFUSED, dlk_etcd_error(place->et, call, "delete the key of a lock"));
 }
 
 /* ---- our key ---- */
@@ -48,13 +48,13 @@ static void on_left(dlk_etcd_call *call, int64_t now)
         not_left(place, call, now);
         return;
     }
-    if (!place->leaving) { /* somebody's before us, which was in our place */
+    if (!place->base.leaving) { /* somebody's before us, which was in our place */
         dlk_etcd_place_drop_key(place);
         dlk_etcd_place_go(place, now);
         return;
     }
     bool taken_away =
-        !gone && !place->asked_delete && (place->granted || place->stranger);
+        !gone && !place->asked_delete && (place->base.granted || place->stranger);
     left(place, taken_away ? DLK_NOT_OURS : DLK_YES, now);
 }
 
@@ -71,7 +71,7 @@ static bool send_leave(dlk_etcd_place *place, int64_t now)
 void dlk_etcd_place_remove_stale(dlk_etcd_place *place, int64_t now)
 {
     if (!send_leave(place, now))
-        dlk_etcd_place_fail(place, &place->take, DLK_UNKNOWN);
+        dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);
 }
 
 /* ---- the fence ---- */
@@ -99,7 +99,7 @@ static void on_fenced(dlk_etcd_call *call, int64_t now)
         place->rev = rev;
         place->state = rev ? DLK_PLACE_THERE : DLK_PLACE_NONE;
     }
-    dlk_etcd_place_leave(place, now);
+    dlk_etcd_place_leave(&place->base, now);
 }
 
 static bool send_fence(dlk_etcd_place *place, int64_t now)
@@ -115,8 +115,9 @@ static bool send_fence(dlk_etcd_place *place, int64_t now)
 
 /* ---- all of it ---- */
 
-void dlk_etcd_place_leave(dlk_etcd_place *place, int64_t now)
+void dlk_etcd_place_leave(dlk_place *base, int64_t now)
 {
+    dlk_etcd_place *place = dlk_etcd_place_of(base);
     bool sent = true;
     dlk_etcd_place_unwatch(place);
     place->awaits_proof = place->awaits_slot = false;
@@ -129,40 +130,22 @@ void dlk_etcd_place_leave(dlk_etcd_place *place, int64_t now)
     else
         sent = send_leave(place, now);
     if (!sent)
-        dlk_etcd_place_fail(place, &place->give,
-                            DLK_NOT_SENT); /* swept when the link is up */
+        dlk_place_fail(&place->base, &place->base.give,
+                       DLK_NOT_SENT); /* swept when the link is up */
 }
 
-/* A number that we know nothing of any more: without a fence a request of its may come
- * late. */
-static dlk_etcd_place *stranger(dlk_etcd *et, const dlk_ask *ask)
+/* Without a fence a request of its may come late. */
+dlk_place *dlk_etcd_place_stranger(dlk_session *session, const dlk_ask *ask)
 {
-    bool fenced = !wants_fence(et, dlk_etcd_key_of(ask->key));
-    dlk_etcd_place *place = fenced ? NULL : dlk_etcd_place_new(et, ask);
-    if (!place)
+    const dlk_etcd *et = (const dlk_etcd *)(const void *)session;
+    bool fenced = !wants_fence(et, dlk_etcd_key_of(dlk_line_of(ask->key)));
+    dlk_place *base = fenced ? NULL : dlk_place_new(session, ask);
+    if (!base)
         return NULL;
+    dlk_etcd_place *place = dlk_etcd_place_of(base);
     place->stranger = true;
     /* What is at a mutex' key may be another number's of ours by now. */
     if (place->home->line != DLK_ETCD_MUTEX || !dlk_etcd_place_has_to_wait(place))
         place->state = DLK_PLACE_UNSURE;
-    return place;
-}
-
-void dlk_etcd_release(dlk_etcd *et, dlk_ask *ask, int64_t now)
-{
-    dlk_etcd_place *place = dlk_etcd_place_find(ask->key, ask->number);
-    if (!place)
-        place = stranger(et, ask);
-    if (!place || place->give) {
-        dlk_flight_answer(&et->flight, ask, DLK_NOT_OURS);
-        return;
-    }
-    place->give = ask;
-    dlk_flight_await(&et->flight, ask);
-    place->calls++;
-    place->leaving = true;
-    dlk_etcd_place_answer(place, &place->take, DLK_NOT_SENT, NULL); /* given up */
-    dlk_etcd_place_leave(place, now);
-    place->calls--;
-    dlk_etcd_place_settle(place);
+    return base;
 }

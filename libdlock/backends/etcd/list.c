@@ -30,8 +30,8 @@ static size_t name_size(const dlk_bytes *key)
 /* Other names' keys may lie among a lock's. */
 static bool is_listed(const dlk_etcd_report *report, const char *name)
 {
-    for (size_t i = dlock_info_count(report->info); i-- > 0;)
-        if (strcmp(dlock_info_text(report->info, i), name) == 0)
+    for (size_t i = dlock_info_count(report->base.info); i-- > 0;)
+        if (strcmp(dlock_info_text(report->base.info, i), name) == 0)
             return true;
     return false;
 }
@@ -58,10 +58,10 @@ static void on_page(dlk_etcd_call *call, int64_t now)
         last = dlk_base64_decode(dlk_json_text(kv, "key"));
         size_t size = last.data && by_lease(kv) ? name_size(&last) : 0;
         char *name = size ? strndup(last.data, size) : NULL;
-        full = (int64_t)dlock_info_count(report->info) >= report->ask->limit;
+        full = (int64_t)dlock_info_count(report->base.info) >= report->base.ask->limit;
         if (name && !full && !is_listed(report, name))
-            dlk_info_add_text(report->info, name, "locks.%zu.name",
-                              dlock_info_count(report->info));
+            dlk_info_add_text(report->base.info, name, "locks.%zu.name",
+                              dlock_info_count(report->base.info));
         free(name);
     }
     char *next = NULL;
@@ -71,7 +71,7 @@ static void on_page(dlk_etcd_call *call, int64_t now)
     if (next)
         ask_page(report, next, now);
     else
-        dlk_etcd_report_tell(report);
+        dlk_report_tell(&report->base);
     free(next);
 }
 
@@ -95,7 +95,7 @@ static char *end_of(const char *prefix)
 static void ask_page(dlk_etcd_report *report, const char *from, int64_t now)
 {
     dlk_say say = {0};
-    char *end = end_of(report->ask->text ? report->ask->text : "");
+    char *end = end_of(report->base.ask->text ? report->base.ask->text : "");
     dlk_say_text(
         &say, "{\"key\":\"%s\",\"range_end\":\"%s\",\"keys_only\":true,\"limit\":\"%d\"}",
         from, end ? end : "", PAGE);
@@ -106,9 +106,9 @@ static void ask_page(dlk_etcd_report *report, const char *from, int64_t now)
 
 void dlk_etcd_list_begin(dlk_etcd_report *report, int64_t now)
 {
-    const char *prefix = report->ask->text ? report->ask->text : "";
+    const char *prefix = report->base.ask->text ? report->base.ask->text : "";
     char *from = prefix[0] ? dlk_base64_text(prefix) : dlk_base64("", 1);
-    report->info = dlk_info_new();
+    report->base.info = dlk_info_new();
     if (from)
         ask_page(report, from, now);
     free(from);

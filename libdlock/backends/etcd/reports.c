@@ -15,31 +15,17 @@
 
 /* ---- the life of a report ---- */
 
-static void free_report(dlk_etcd_report *report)
+void dlk_etcd_report_close(dlk_report *report)
 {
-    dlk_list_remove(&report->link);
-    if (report->home)
-        dlk_etcd_key_unref(report->et, report->home);
-    dlk_info_free(report->info);
-    free(report->probe);
-    free(report);
-}
-
-static void settle(dlk_etcd_report *report)
-{
-    if (report->calls > 0)
-        return;
-    dlk_etcd_report_answer(report, DLK_UNKNOWN, NULL); /* nothing could answer it */
-    free_report(report);
+    free(((dlk_etcd_report *)(void *)report)->probe);
 }
 
 static void on_report_answer(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_report *report = call->owner;
-    if (report->ask)
+    if (report->base.ask)
         call->then(call, now);
-    report->calls--;
-    settle(report);
+    dlk_report_settle(&report->base, DLK_UNKNOWN);
 }
 
 bool dlk_etcd_report_send(dlk_etcd_report *report, const char *path, char *body,
@@ -47,64 +33,17 @@ bool dlk_etcd_report_send(dlk_etcd_report *report, const char *path, char *body,
 {
     if (!dlk_etcd_send_then(report->et, path, body, on_report_answer, then, report, now))
         return false;
-    report->calls++;
+    report->base.calls++;
     return true;
-}
-
-void dlk_etcd_report_answer(dlk_etcd_report *report, dlk_reply reply, dlock_error *why)
-{
-    dlk_ask *ask = report->ask;
-    report->ask = NULL;
-    if (!ask)
-        dlk_error_clear(&why);
-    else if (why)
-        dlk_flight_refuse(&report->et->flight, ask, why);
-    else
-        dlk_flight_answer(&report->et->flight, ask, reply);
-}
-
-void dlk_etcd_report_tell(dlk_etcd_report *report)
-{
-    if (dlk_info_failed(report->info)) {
-        dlk_etcd_report_answer(report, DLK_UNKNOWN,
-                               dlk_error_make(DLOCK_ENOMEM, "out of memory"));
-        return;
-    }
-    if (report->ask) {
-        report->ask->info = report->info;
-        report->info = NULL;
-    }
-    dlk_etcd_report_answer(report, DLK_YES, NULL);
 }
 
 void dlk_etcd_report_failed(dlk_etcd_report *report, const dlk_etcd_call *call,
                             const char *what)
 {
-    bool cut = call->end == DLK_ETCD_CUT;
-    dlk_etcd_report_answer(report, DLK_UNKNOWN,
-                           cut ? NULL : dlk_etcd_error(report->et, call, what));
-}
-
-void dlk_etcd_report_drop(dlk_etcd *et, const dlk_ask *ask)
-{
-    DLK_LIST_FOR (it, &et->reports) {
-        dlk_etcd_report *report = DLK_LIST_ITEM(it, dlk_etcd_report, link);
-        if (report->ask == ask)
-            report->ask = NULL;
-    }
-}
-
-void dlk_etcd_reports_stop(dlk_etcd *et)
-{
-    DLK_LIST_FOR (it, &et->reports)
-        dlk_etcd_report_answer(DLK_LIST_ITEM(it, dlk_etcd_report, link), DLK_UNKNOWN,
-                               NULL);
-}
-
-void dlk_etcd_reports_free(dlk_etcd *et)
-{
-    DLK_LIST_FOR (it, &et->reports)
-        free_report(DLK_LIST_ITEM(it, dlk_etcd_report, link));
+    if (call->end == DLK_ETCD_CUT)
+        dlk_report_answer(&report->base, DLK_UNKNOWN);
+    else
+        dlk_report_refuse(&report->base, dlk_etcd_error(report->et, call, what));
 }
 
 /* ---- who holds it ---- */
@@ -142,7 +81,7 @@ static bool read_entry(const dlk_etcd_key *home, const json_t *kv, entry *ret)
     (void)snprintf(ret->name, sizeof(ret->name), "%s", name ? name + 1 : "");
     ret->owner = ret->name;
     free(key.data);
-    if (home->kind == DLOCK_ELECTION) {
+    if (home->base.kind == DLOCK_ELECTION) {
         ret->data = rest;
         return true;
     }
@@ -161,12 +100,12 @@ static bool read_entry(const dlk_etcd_key *home, const json_t *kv, entry *ret)
 static void name_own(const dlk_etcd_report *report, const json_t *kv, entry *item,
                      char *room, size_t size)
 {
-    DLK_LIST_FOR (it, &report->home->places) {
-        const dlk_etcd_place *place = DLK_LIST_ITEM(it, dlk_etcd_place, of_key);
+    DLK_LIST_FOR (it, &report->home->base.places) {
+        const dlk_etcd_place *place = DLK_ETCD_PLACE_IN_LINE(it);
         if (!place->key || strcmp(place->key, dlk_json_text(kv, "key")) != 0)
             continue;
-        (void)snprintf(room, size, "%s:%" PRIu64, report->et->base.host->uuid,
-                       place->number);
+        (void)snprintf(room, size, "%s:%" PRIu64, report->et->base.backend.host->uuid,
+                       place->base.number);
         item->owner = room;
     }
 }
@@ -190,7 +129,7 @@ static void add_holder(dlock_info *info, const dlk_etcd_key *home, const entry *
                        int64_t number)
 {
     dlk_info_add_text(info, item->owner, "holders.%" PRId64 ".owner", number);
-    if (home->kind != DLOCK_SEMAPHORE)
+    if (home->base.kind != DLOCK_SEMAPHORE)
         dlk_info_add_int(info, item->rev, "holders.%" PRId64 ".token", number);
     dlk_info_add_int(info, item->weight, "holders.%" PRId64 ".count", number);
     dlk_info_add_text(info, item->name, "holders.%" PRId64 ".key", number);
@@ -208,15 +147,15 @@ static void on_broken(dlk_etcd_call *call, int64_t now)
         dlk_etcd_report_failed(report, call, "delete the key of a lock");
         return;
     }
-    report->acted += dlk_json_true(call->json, "succeeded");
-    if (report->calls == 1) /* the last one */
-        dlk_etcd_report_answer(report, report->acted ? DLK_YES : DLK_NOT_OURS, NULL);
+    report->base.acted += dlk_json_true(call->json, "succeeded");
+    if (report->base.calls == 1) /* the last one */
+        dlk_report_answer(&report->base, report->base.acted ? DLK_YES : DLK_NOT_OURS);
 }
 
 static void break_one(dlk_etcd_report *report, const json_t *kv, const entry *item,
                       int64_t now)
 {
-    const char *key = dlk_json_text(kv, "key"), *wanted = report->ask->text;
+    const char *key = dlk_json_text(kv, "key"), *wanted = report->base.ask->text;
     if (wanted && strcmp(wanted, item->owner) != 0 && strcmp(wanted, item->name) != 0)
         return;
     (void)dlk_etcd_report_send(report, "/v3/kv/txn",
@@ -233,32 +172,33 @@ typedef struct line {
 static void tell_rest(dlk_etcd_report *report, const line *seen)
 {
     const dlk_etcd_key *home = report->home;
-    dlk_info_add_int(report->info, seen->holders > 0, "held");
-    dlk_info_add_text(report->info,
-                      dlk_kind_of(seen->reads ? DLOCK_READ : (int)home->kind)->name,
+    dlk_info_add_int(report->base.info, seen->holders > 0, "held");
+    dlk_info_add_text(report->base.info,
+                      dlk_kind_of(seen->reads ? DLOCK_READ : (int)home->base.kind)->name,
                       "kind");
-    dlk_info_add_int(report->info, seen->waiters, "waiters");
-    if (home->kind == DLOCK_SEMAPHORE) {
-        dlk_info_add_int(report->info, home->permits, "permits");
-        dlk_info_add_int(report->info, home->permits - seen->held, "permits_free");
+    dlk_info_add_int(report->base.info, seen->waiters, "waiters");
+    if (home->base.kind == DLOCK_SEMAPHORE) {
+        dlk_info_add_int(report->base.info, home->permits, "permits");
+        dlk_info_add_int(report->base.info, home->permits - seen->held, "permits_free");
     }
-    dlk_info_add_text(report->info, "concurrency", "layout");
+    dlk_info_add_text(report->base.info, "concurrency", "layout");
 }
 
 static void on_changed(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_key *home = call->owner;
     (void)now;
+    dlk_host *host = home->base.session->backend.host;
     home->idle_watch = NULL;
-    if (home->key && call->status < 400)
-        home->host->notified(home->host, home->key);
+    if (home->base.key && call->status < 400)
+        host->notified(host, home->base.key);
 }
 
 /* Whoever waits for the name to be free hears of the next change. */
 static void watch_idle(dlk_etcd_report *report, const dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_key *home = report->home;
-    if (home->idle && !home->idle_watch && home->key)
+    if (home->idle && !home->idle_watch && home->base.key)
         home->idle_watch = dlk_etcd_watch(report->et, home->all.from, home->all.to,
                                           dlk_number_sum(call->revision, 1), false,
                                           on_changed, home, now);
@@ -274,7 +214,7 @@ static void go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)
 {
     const dlk_etcd_key *home = report->home;
     line seen = {.all_read = true, .still = true};
-    bool breaks = report->info == NULL;
+    bool breaks = report->base.info == NULL;
     for (size_t i = 0; i < json_array_size(kvs); i++) {
         const json_t *kv = json_array_get(kvs, i);
         char own[DLK_UUID_SIZE + 24];
@@ -288,7 +228,7 @@ static void go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)
         if (seen.still && breaks)
             break_one(report, kv, &item, now);
         else if (seen.still && seen.holders < HOLDERS_MAX)
-            add_holder(report->info, home, &item, seen.holders);
+            add_holder(report->base.info, home, &item, seen.holders);
         seen.reads |= seen.still && item.reads;
         seen.all_read &= item.reads;
         seen.before++;
@@ -310,17 +250,17 @@ static void on_line(dlk_etcd_call *call, int64_t now)
         return;
     }
     const json_t *kvs = json_object_get(call->json, "kvs");
-    if (report->ask->verb == DLK_INSPECT) {
-        report->info = dlk_info_new();
+    if (report->base.ask->verb == DLK_INSPECT) {
+        report->base.info = dlk_info_new();
         watch_idle(report, call, now);
         go_through(report, kvs, now);
-        report->ask->wait_ms = -1;
-        dlk_etcd_report_tell(report);
+        report->base.ask->wait_ms = -1;
+        dlk_report_tell(&report->base);
         return;
     }
     go_through(report, kvs, now);
-    if (report->calls == 1) /* nobody was broken */
-        dlk_etcd_report_answer(report, DLK_NOT_OURS, NULL);
+    if (report->base.calls == 1) /* nobody was broken */
+        dlk_report_answer(&report->base, DLK_NOT_OURS);
 }
 
 static void read_line(dlk_etcd_report *report, int64_t now)
@@ -333,52 +273,28 @@ static void read_line(dlk_etcd_report *report, int64_t now)
     (void)dlk_etcd_report_send(report, "/v3/kv/range", dlk_say_end(&say), on_line, now);
 }
 
-void dlk_etcd_report_begin(dlk_etcd *et, dlk_ask *ask, int64_t now)
+void dlk_etcd_report_open(dlk_report *base, int64_t now)
 {
-    dlk_etcd_report *report = calloc(1, sizeof(*report));
-    if (!report) {
-        dlk_flight_refuse(&et->flight, ask,
-                          dlk_error_make(DLOCK_ENOMEM, "out of memory"));
-        return;
-    }
-    report->et = et;
-    report->ask = ask;
-    dlk_list_append(&et->reports, &report->link);
-    dlk_flight_await(&et->flight, ask);
-    report->calls++;
-    if (ask->key) {
-        report->home = dlk_etcd_key_of(ask->key);
-        report->home->refs++;
+    dlk_etcd_report *report = (dlk_etcd_report *)(void *)base;
+    report->et = (dlk_etcd *)(void *)base->session;
+    if (base->line) {
+        report->home = dlk_etcd_key_of(base->line);
         read_line(report, now);
-    } else if (ask->verb == DLK_LIST) {
+    } else if (base->ask->verb == DLK_LIST) {
         dlk_etcd_list_begin(report, now);
     } else {
         dlk_etcd_doctor_begin(report, now);
     }
-    report->calls--;
-    settle(report);
 }
 
 /* ---- those who only wait for it to be free ---- */
 
-static bool in_line(const dlk_etcd_key *home)
+void dlk_etcd_line_watch(dlk_line *base, bool on)
 {
-    DLK_LIST_FOR (it, &home->places) {
-        const dlk_etcd_place *place = DLK_LIST_ITEM(it, dlk_etcd_place, of_key);
-        if (!place->granted && !place->leaving)
-            return true;
-    }
-    return false;
-}
-
-void dlk_etcd_idle_watch(dlk_etcd *et, dlk_etcd_key *home, bool on)
-{
+    dlk_etcd_key *home = dlk_etcd_key_of(base);
     home->idle = on;
-    home->host = et->base.host;
     if (!on && home->idle_watch) {
-        dlk_etcd_drop(et, home->idle_watch);
+        dlk_etcd_drop(home->et, home->idle_watch);
         home->idle_watch = NULL;
     }
-    if (on && !in_line(home)) /* the look that follows leaves a watch */
-        et->base.host->notified(et->base.host, home->key);
 }

@@ -32,7 +32,7 @@
 
 void dlk_etcd_background(dlk_etcd *et)
 {
-    dlk_host *host = et->base.host;
+    dlk_host *host = et->base.backend.host;
     if (host->news)
         host->news(host);
 }
@@ -71,7 +71,7 @@ static dlk_etcd_call *new_call(dlk_etcd *et, const char *path, char *body,
     call->sent_at = now;
     call->epoch = et->epoch;
     call->lease = et->lease;
-    call->asked = !dlk_flight_is_empty(&et->flight);
+    call->asked = !dlk_flight_is_empty(&et->base.flight);
     dlk_list_init(&call->link);
     return call;
 }
@@ -79,7 +79,7 @@ static dlk_etcd_call *new_call(dlk_etcd *et, const char *path, char *body,
 static void put_in(dlk_etcd *et, dlk_etcd_call *call)
 {
     et->calls++;
-    et->base.host->commands++;
+    et->base.backend.host->commands++;
     dlk_etcd_wire_send(&et->wire, call);
     if (!call->asked)
         dlk_etcd_background(et);
@@ -139,13 +139,6 @@ void dlk_etcd_drop(dlk_etcd *et, dlk_etcd_call *call)
 
 /* ---- up and down ---- */
 
-static void tell_down(dlk_etcd *et, dlock_error *why)
-{
-    dlk_error_clear(&et->why_down);
-    et->why_down = why;
-    et->base.host->link(et->base.host, false, why);
-}
-
 static void drop_parked(dlk_etcd *et, int64_t now)
 {
     dlk_list parked, *link;
@@ -181,14 +174,14 @@ static void fail(dlk_etcd *et, dlock_error *why, int64_t now)
     bool others = et->tried > 0 && et->tried < et->host_count;
     if (et->tried >= et->host_count) {
         et->tried = 0;
-        et->retry_at = now + dlk_backoff_next(&et->backoff, et->base.host->rand);
+        et->retry_at = now + dlk_backoff_next(&et->backoff, et->base.backend.host->rand);
     }
     if (others &&
         why->code == DLOCK_EUNAVAIL) { /* who waits to be told waits for the last */
-        dlk_error_clear(&et->why_down);
-        et->why_down = why;
+        dlk_error_clear(&et->base.why_down);
+        et->base.why_down = why;
     } else {
-        tell_down(et, why);
+        dlk_session_down(&et->base, why);
     }
     drop_parked(et, now);
     dlk_etcd_places_proved(et, now); /* who waits for that waits in vain */
@@ -331,11 +324,11 @@ static void greeted(dlk_etcd *et, int64_t now)
     et->tried = 0;
     dlk_backoff_reset(&et->backoff);
     if (et->was_up)
-        et->base.host->reconnects++;
+        et->base.backend.host->reconnects++;
     et->was_up = true;
-    dlk_error_clear(&et->why_down);
-    et->sweep_at = now;
-    et->base.host->link(et->base.host, true, NULL);
+    dlk_error_clear(&et->base.why_down);
+    et->base.sweep_at = now;
+    et->base.backend.host->link(et->base.backend.host, true, NULL);
 }
 
 /* Leases have whole seconds, and a cluster a shortest one: we go by what was asked for. */
@@ -364,8 +357,8 @@ static void on_granted(dlk_etcd_call *call, int64_t now)
     set_ttl(et, ttl);
     et->kept[0].term = et->kept[1].term = 0;
     note_kept(et, call, now); /* a majority has written it down: that is proof enough */
-    et->base.host->log(et->base.host, DLOCK_LOG_INFO,
-                       "etcd: lease %" PRIx64 " of %" PRId64 " s", lease, ttl);
+    et->base.backend.host->log(et->base.backend.host, DLOCK_LOG_INFO,
+                               "etcd: lease %" PRIx64 " of %" PRId64 " s", lease, ttl);
     greeted(et, now);
 }
 
@@ -384,10 +377,10 @@ void dlk_etcd_lease_gone(dlk_etcd *et, int64_t now)
         DLOCK_EUNAVAIL, "etcd: the lease has expired, or somebody has revoked it");
     et->lease = 0;
     et->kept[0].term = et->kept[1].term = 0;
-    dlk_etcd_places_forget(et, why, now);
+    dlk_places_forget(&et->base, why, now);
     if (et->phase == DLK_ETCD_UP) {
         et->phase = DLK_ETCD_GREETING;
-        tell_down(et, why);
+        dlk_session_down(&et->base, why);
     } else {
         dlk_error_clear(&why);
     }
@@ -528,7 +521,7 @@ static void look_up(dlk_etcd *et, int64_t now)
     et->lookup = dlk_lookup_start(host->host, host->port);
     et->phase = DLK_ETCD_RESOLVING;
     et->resolve_until = now + et->connect_ms * DLK_NS_PER_MS;
-    dlk_kick(et->base.host->kicks); /* a driver may be polling without it */
+    dlk_kick(et->base.backend.host->kicks); /* a driver may be polling without it */
     if (!et->lookup)
         fail(et,
              dlk_error_make(DLOCK_EUNAVAIL, "etcd: no thread to look up %s with",
@@ -616,7 +609,7 @@ void dlk_etcd_receive(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
 
 void dlk_etcd_session_begin(dlk_etcd *et, int64_t now)
 {
-    et->host = dlk_rand_next(et->base.host->rand) % et->host_count;
+    et->host = dlk_rand_next(et->base.backend.host->rand) % et->host_count;
     look_up(et, now);
 }
 
@@ -638,10 +631,10 @@ void dlk_etcd_session_end(dlk_etcd *et)
     et->phase = DLK_ETCD_CLOSED;
     dlk_lookup_drop(et->lookup);
     et->lookup = NULL;
-    dlk_error_clear(&et->why_down);
-    et->why_down = dlk_error_make(DLOCK_EUNAVAIL, "etcd: the client is closed");
+    dlk_error_clear(&et->base.why_down);
+    et->base.why_down = dlk_error_make(DLOCK_EUNAVAIL, "etcd: the client is closed");
     et->lease = 0;
-    dlk_etcd_places_forget(et, et->why_down, now);
+    dlk_places_forget(&et->base, et->base.why_down, now);
     drop_parked(et, now);
     forget_token(et);
 }

@@ -21,7 +21,8 @@
 
 static void tick(client *c)
 {
-    AS(c, c->process.next_tick = dlk_etcd_backend.tick(&c->et->base, client_time(c)));
+    AS(c, c->process.next_tick =
+              dlk_etcd_backend.tick(&c->et->base.backend, client_time(c)));
 }
 
 static void run_drive(event *e)
@@ -29,7 +30,7 @@ static void run_drive(event *e)
     client *c = e->of;
     if (client_put_off(c, e))
         return;
-    AS(c, dlk_etcd_backend.process(&c->et->base, client_time(c)));
+    AS(c, dlk_etcd_backend.process(&c->et->base.backend, client_time(c)));
     tick(c);
     client_after(c);
 }
@@ -68,20 +69,20 @@ static void join(client *c)
 
 static void start(client *c)
 {
-    AS(c, dlk_etcd_backend.start(&c->et->base, client_time(c)));
+    AS(c, dlk_etcd_backend.start(&c->et->base.backend, client_time(c)));
     tick(c);
 }
 
 static void stop(client *c)
 {
-    AS(c, dlk_etcd_backend.stop(&c->et->base));
+    AS(c, dlk_etcd_backend.stop(&c->et->base.backend));
     client_digest(c);
 }
 
 static void end(client *c)
 {
     event_cancel(&c->drive);
-    AS(c, dlk_etcd_backend.free(&c->et->base));
+    AS(c, dlk_etcd_backend.free(&c->et->base.backend));
     dlk_settings_free(c->settings);
     dlk_error_clear(&c->process.link_error);
     c->et = NULL;
@@ -91,13 +92,13 @@ static void end(client *c)
 static void key_open(client *c, dlk_key *key)
 {
     key->settings = c->settings;
-    if (dlk_etcd_backend.key_open(&c->et->base, key, NULL) != DLOCK_OK)
+    if (dlk_etcd_backend.key_open(&c->et->base.backend, key, NULL) != DLOCK_OK)
         abort();
 }
 
 static void key_close(client *c, dlk_key *key)
 {
-    AS(c, dlk_etcd_backend.key_close(&c->et->base, key));
+    AS(c, dlk_etcd_backend.key_close(&c->et->base.backend, key));
 }
 
 /* ---- what it is asked ---- */
@@ -120,7 +121,7 @@ static void ask_it(client *c, dlk_ask *ask, int64_t now)
         return;
     step at = step_of(ask);
     plan_strike(c, fault_draw(c, at), at, ask->key->name[0] - 'a');
-    AS(c, dlk_etcd_backend.ask(&c->et->base, ask, now));
+    AS(c, dlk_etcd_backend.ask(&c->et->base.backend, ask, now));
     if (ask->reply != DLK_PENDING)
         host_count(c, ask);
     else if (ask->deadline < c->process.next_tick)
@@ -129,7 +130,7 @@ static void ask_it(client *c, dlk_ask *ask, int64_t now)
 
 static void watch(client *c, dlk_key *key, bool on, int64_t now)
 {
-    AS(c, dlk_etcd_backend.watch(&c->et->base, key, on, now));
+    AS(c, dlk_etcd_backend.watch(&c->et->base.backend, key, on, now));
 }
 
 /* Whoever asks writes it, too. What was told meanwhile is to be digested by who is
@@ -143,7 +144,7 @@ static int64_t after(client *c)
 
 static bool idle(const client *c)
 {
-    return dlk_flight_is_empty(&c->et->flight);
+    return dlk_flight_is_empty(&c->et->base.flight);
 }
 
 const service etcd_service = {
