@@ -1,0 +1,226 @@
+/* What befalls a place, with a service that only notes what is wanted of it. */
+#include "harness/harness.h"
+
+#include "session/session.h"
+
+#include <stdlib.h>
+
+enum { MANY = 8 };
+
+/* A service's own place. */
+typedef struct spot {
+    dlk_place base;
+    bool there;
+} spot;
+
+static dlk_session session;
+static dlk_host host;
+static dlk_key key;
+static dlk_ask asks[MANY];
+static int count, left, closed, answered, lost;
+static dlk_ask *again; /* is asked from inside the next answer */
+
+static spot *spot_of(dlk_place *place)
+{
+    return (spot *)(void *)place;
+}
+
+/* ---- the service ---- */
+
+static bool is_up(const dlk_session *of)
+{
+    (void)of;
+    return true;
+}
+
+static dlock_err line_open(dlk_line *line, const dlk_key *of, dlock_error **err)
+{
+    (void)line, (void)of, (void)err;
+    return DLOCK_OK;
+}
+
+static void line_close(dlk_line *line)
+{
+    (void)line;
+}
+
+static void line_watch(dlk_line *line, bool on)
+{
+    (void)line, (void)on;
+}
+
+static void place_open(dlk_place *place, const dlk_ask *ask)
+{
+    (void)place, (void)ask;
+}
+
+static void place_close(dlk_place *place)
+{
+    (void)place;
+    closed++;
+}
+
+static bool is_nowhere(const dlk_place *place)
+{
+    return !((const spot *)(const void *)place)->there;
+}
+
+static void take(dlk_place *place, int64_t now)
+{
+    (void)now;
+    spot_of(place)->there = true;
+}
+
+static void wait(dlk_place *place, int64_t now)
+{
+    (void)place, (void)now;
+}
+
+static void leave(dlk_place *place, int64_t now)
+{
+    (void)place, (void)now;
+    left++;
+}
+
+static void forget(dlk_place *place, int64_t now)
+{
+    (void)now;
+    spot_of(place)->there = false;
+    if (place->granted && !place->leaving)
+        dlk_place_lost(place);
+}
+
+static const dlk_session_type type = {
+    .is_up = is_up,
+    .line_size = sizeof(dlk_line),
+    .line_open = line_open,
+    .line_close = line_close,
+    .line_watch = line_watch,
+    .place_size = sizeof(spot),
+    .place_open = place_open,
+    .place_close = place_close,
+    .is_nowhere = is_nowhere,
+    .take = take,
+    .keep = wait,
+    .verify = wait,
+    .leave = leave,
+    .forget = forget,
+};
+
+/* ---- whom it tells ---- */
+
+static void on_answered(dlk_host *of, dlk_ask *ask)
+{
+    dlk_ask *next = again;
+    (void)of, (void)ask;
+    answered++;
+    again = NULL;
+    if (next)
+        dlk_session_ask(&session.backend, next, 0);
+}
+
+static void on_lost(dlk_host *of, dlk_key *which, uint64_t number)
+{
+    (void)of;
+    CHECK(which == &key && number == 1);
+    lost++;
+}
+
+/* ---- what the tests do ---- */
+
+static void begin(void)
+{
+    static const dlk_backend_type backend = {.name = "noted"};
+    host = (dlk_host){.answered = on_answered, .lost = on_lost};
+    key = (dlk_key){.name = "a", .size = 1, .kind = DLOCK_MUTEX};
+    count = left = closed = answered = lost = 0;
+    again = NULL;
+    dlk_session_init(&session, &backend, &type, &host);
+    CHECK(dlk_session_key_open(&session.backend, &key, NULL) == DLOCK_OK);
+}
+
+static dlk_ask *make(dlk_verb verb)
+{
+    dlk_ask *ask = &asks[count++];
+    *ask = (dlk_ask){.verb = verb, .key = &key, .number = 1, .deadline = INT64_MAX};
+    return ask;
+}
+
+static dlk_ask *ask_for(dlk_verb verb)
+{
+    dlk_ask *ask = make(verb);
+    dlk_session_ask(&session.backend, ask, 0);
+    return ask;
+}
+
+static dlk_place *granted(void)
+{
+    (void)ask_for(DLK_ACQUIRE);
+    dlk_place *place = dlk_place_find(dlk_line_of(&key), 1);
+    place->granted = true;
+    dlk_place_answer(place, &place->take, DLK_YES, NULL);
+    return place;
+}
+
+TEST(a_loss_that_no_answer_tells_is_told_to_the_host_and_once)
+{
+    begin();
+    (void)granted();
+    dlk_places_forget(&session, NULL, 0);
+    CHECK_EQ_INT(lost, 1);
+    CHECK_EQ_INT(closed, 1);
+    dlk_session_key_close(&session.backend, &key);
+
+    begin();
+    (void)granted();
+    const dlk_ask *keep = ask_for(DLK_RENEW);
+    dlk_places_forget(&session, NULL, 0);
+    CHECK_EQ_INT(keep->reply, DLK_NOT_OURS);
+    CHECK_EQ_INT(lost, 0); /* the answer told it */
+    CHECK_EQ_INT(closed, 1);
+    dlk_session_key_close(&session.backend, &key);
+}
+
+TEST(what_is_given_back_isnt_lost_and_ends_with_the_session)
+{
+    begin();
+    (void)granted();
+    const dlk_ask *give = ask_for(DLK_RELEASE);
+    CHECK_EQ_INT(left, 1);
+    CHECK_EQ_INT(give->reply, DLK_PENDING);
+    dlk_places_forget(&session, NULL, 0);
+    CHECK_EQ_INT(give->reply, DLK_NOT_OURS);
+    CHECK_EQ_INT(lost, 0);
+    CHECK_EQ_INT(closed, 1);
+    dlk_session_key_close(&session.backend, &key);
+}
+
+TEST(a_name_that_is_closed_gives_its_places_back)
+{
+    begin();
+    dlk_place *place = granted();
+    dlk_session_key_close(&session.backend, &key);
+    CHECK_EQ_INT(left, 1);
+    CHECK(place->leaving && !place->line->key);
+    dlk_places_sweep(&session, 0);
+    CHECK_EQ_INT(left, 2);
+    dlk_places_forget(&session, NULL, 0);
+    CHECK_EQ_INT(lost, 0);
+    CHECK_EQ_INT(closed, 1);
+}
+
+TEST(whoever_is_answered_may_ask_anew_from_inside)
+{
+    begin();
+    (void)ask_for(DLK_ACQUIRE);
+    again = make(DLK_ACQUIRE);
+    dlk_places_forget(&session, NULL, 0);
+    CHECK_EQ_INT(asks[0].reply, DLK_NOT_SENT);
+    CHECK_EQ_INT(asks[1].reply, DLK_PENDING);
+    CHECK_EQ_INT(closed, 0);
+    dlk_place_drop(&asks[1]);
+    dlk_flight_answer_all(&session.flight, DLK_UNKNOWN);
+    dlk_places_forget(&session, NULL, 0);
+    CHECK_EQ_INT(closed, 1);
+    dlk_session_key_close(&session.backend, &key);
+}
