@@ -214,7 +214,7 @@ static void go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)
 {
     const dlk_etcd_key *home = report->home;
     line seen = {.all_read = true, .still = true};
-    bool breaks = report->base.info == NULL;
+    bool breaks = report->base.ask->verb == DLK_BREAK;
     for (size_t i = 0; i < json_array_size(kvs); i++) {
         const json_t *kv = json_array_get(kvs, i);
         char own[DLK_UUID_SIZE + 24];
