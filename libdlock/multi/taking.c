@@ -143,6 +143,8 @@ dlk_taking_action dlk_taking_done(dlk_taking *taking, dlock_err result, int64_t 
 {
     assert(dlk_taking_may(taking->state, DLK_TAKING_DONE));
     switch (taking->state) {
+    case DLK_TAKING_OVER: /* this can't be, and there is nothing left to do */
+        return end(taking, (dlk_taking_action){.what = DLK_TAKING_LEAVE});
     case DLK_TAKING_ASKING:
         return answered(taking, result, now);
     case DLK_TAKING_LOOKING:
@@ -153,7 +155,6 @@ dlk_taking_action dlk_taking_done(dlk_taking *taking, dlock_err result, int64_t 
     case DLK_TAKING_GIVING_UP:
     case DLK_TAKING_UNWANTED:
     case DLK_TAKING_NEW: /* these can't be */
-    case DLK_TAKING_OVER:
     case DLK_TAKING_STATES:
         break;
     }
