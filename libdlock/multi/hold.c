@@ -34,6 +34,9 @@ static void unref(dlk_multi_hold *whole)
     dlk_engine_unref(engine);
 }
 
+static void keep(dlk_hold_watch *watch);
+static void member_changed(dlk_job *job);
+
 dlk_multi_hold *dlk_multi_hold_new(dlk_multi *multi)
 {
     dlk_multi_hold *whole = calloc(1, sizeof(*whole));
@@ -43,6 +46,13 @@ dlk_multi_hold *dlk_multi_hold_new(dlk_multi *multi)
     whole->multi = multi;
     dlk_multi_ref(multi);
     whole->reported = DLOCK_HELD;
+    for (size_t i = 0; i < multi->count;
+         i++) { /* once: whoever listens anew changes nothing */
+        dlk_member_watch *mine = &whole->watches[i];
+        mine->watch = (dlk_hold_watch){.job = {.run = member_changed}, .keep = keep};
+        dlk_list_init(&mine->watch.job.link);
+        mine->of = whole;
+    }
     whole->hold.engine = multi->members[0].engine;
     dlk_engine_ref(whole->hold.engine);
     whole->hold.multi = whole;
@@ -84,6 +94,13 @@ dlock_hold *dlk_multi_member(const dlock_hold *hold, size_t index)
 
 /* ---- asked without I/O ---- */
 
+/* By its holder, or because its client, the first member's, was closed: that is final. */
+static bool is_released(const dlk_multi_hold *whole)
+{
+    return atomic_load_explicit(&whole->released, memory_order_acquire) ||
+           atomic_load_explicit(&whole->members[0]->hold.released, memory_order_acquire);
+}
+
 dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns)
 {
     const dlk_multi_hold *whole = hold->multi;
@@ -92,7 +109,7 @@ dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns)
     *left_ns = 0;
     if (dlk_engine_forked(hold->engine))
         return DLOCK_EFORKED;
-    if (atomic_load_explicit(&whole->released, memory_order_acquire))
+    if (is_released(whole))
         return DLOCK_ENOTHELD;
     for (size_t i = 0; i < whole->multi->count; i++) {
         dlock_err code = dlock_hold_check(whole->members[i]);
@@ -186,7 +203,7 @@ static void member_changed(dlk_job *job)
         dlk_engine_leave(theirs, &stay);
     }
     if (dlk_engine_enter(whole->hold.engine, &stay)) {
-        if (!whole->freed)
+        if (!whole->freed && !is_released(whole))
             report(whole, revoked);
         dlk_engine_leave(whole->hold.engine, &stay);
     }
@@ -202,12 +219,8 @@ static bool listen_to(dlk_multi_hold *whole, size_t index)
     if (!dlk_engine_enter(member->engine, &stay))
         return true; /* in a fork's child nobody ever hears of anything */
     dlk_hold_more *more = dlk_hold_need(member);
-    if (more && !more->watch) {
-        mine->watch = (dlk_hold_watch){.job = {.run = member_changed}, .keep = keep};
-        dlk_list_init(&mine->watch.job.link);
-        mine->of = whole;
+    if (more) /* its job may still be queued from an earlier time: that is left as it is */
         more->watch = &mine->watch;
-    }
     if (more)
         dlk_event_listen(member->engine, more);
     dlk_engine_send(member->engine);
