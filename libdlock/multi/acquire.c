@@ -195,6 +195,18 @@ static void answered(dlk_job *job)
     go_on(it, next(it, answer_of(it, it->asked)));
 }
 
+/* Closing ends what is under way; what begins later has to see it by itself. */
+static void end_if_closed(dlk_acquiring *it)
+{
+    dlk_stay stay;
+    dlk_multi_op *whole = &it->whole;
+    if (!dlk_engine_enter(whole->engine, &stay))
+        return;
+    if (whole->engine->core.closed && !whole->op->over)
+        end_early(whole->engine, whole->op, DLOCK_ECLOSED);
+    dlk_engine_leave(whole->engine, &stay);
+}
+
 dlock_op *dlk_multi_acquire_start(dlk_multi *multi, int64_t wait_ms)
 {
     dlock_op *op = dlk_op_static(DLOCK_ENOMEM);
@@ -209,6 +221,7 @@ dlock_op *dlk_multi_acquire_start(dlk_multi *multi, int64_t wait_ms)
     dlk_taking_action first = dlk_taking_begin(&it->taking, multi->order, multi->count,
                                                wait_ms, dlk_clock_now());
     if (it->hold && dlk_multi_op_begin(&it->whole, multi, end_early, &op)) {
+        end_if_closed(it);
         go_on(it, first);
         return op;
     }
