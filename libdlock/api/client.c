@@ -155,7 +155,7 @@ dlock_op *dlock_client_connect_start(dlock_client *client)
     dlock_op *op = dlk_query_op(engine, DLK_VERIFY, &stay, &failed);
     if (!op)
         return failed;
-    op->u.query.connect = true;
+    op->u.query.kind = DLK_QUERY_CONNECT;
     return dlk_query_go(
         engine, op, dlk_settings_int(engine->settings, DLK_KEY_CLIENT_CONNECT_MS), &stay);
 }

@@ -345,8 +345,7 @@ dlock_op *dlock_lock_wait_idle_start(dlock_lock *lock, int64_t wait_ms)
     dlock_op *op = query(lock, DLK_INSPECT, NULL, &stay);
     if (op->kind != DLK_OP_QUERY)
         return op;
-    op->u.query.idle = true;
-    op->u.query.once = wait_ms == 0;
+    op->u.query.kind = wait_ms == 0 ? DLK_QUERY_IDLE_NOW : DLK_QUERY_IDLE;
     return dlk_query_go(lock->engine, op,
                         wait_ms ? wait_ms : lock->engine->core.limits.timeout_ms, &stay);
 }

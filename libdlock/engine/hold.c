@@ -19,7 +19,6 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
     wait->name = name;
     wait->terms = *terms;
     wait->owner = owner;
-    wait->owner_is_thread = owner != 0;
     wait->once = wait_ms == 0;
     if (!dlk_engine_enter(engine, &stay))
         return dlk_error_set(err, DLOCK_EFORKED,
@@ -71,7 +70,6 @@ dlock_op *dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
             .name = name,
             .terms = *terms,
             .owner = owner ? owner : dlk_core_new_owner(&engine->core),
-            .owner_is_thread = owner != 0,
         };
         wait->once = wait_ms == 0;
         dlk_acquire_start(&engine->core, wait,

@@ -44,7 +44,7 @@ static dlk_grant *owned(const dlk_name *name, uint64_t owner)
 {
     DLK_LIST_FOR (it, &name->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
-        if (grant->hold_count > 0 && grant->owner_is_thread && grant->owner == owner)
+        if (grant->hold_count > 0 && grant->owner == owner)
             return grant;
     }
     return NULL;
@@ -55,7 +55,7 @@ static const dlk_grant *unsent_release(const dlk_name *name)
 {
     DLK_LIST_FOR (it, &name->grants) {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
-        if (grant->giving == DLK_GIVE_WANTED)
+        if (grant->stage == DLK_STAGE_OWED)
             return grant;
     }
     return NULL;
@@ -87,7 +87,7 @@ static void end_with(dlk_core *core, dlk_wait *wait, dlock_err code, const char 
 /* A request of the attempt may be granted yet. */
 static bool may_be_granted(const dlk_grant *grant)
 {
-    return grant->taking || grant->ambiguous;
+    return dlk_grant_takes(grant) || grant->ambiguous;
 }
 
 /* Something of the attempt may be at the server, or on the way there: so it has to be given back, and
@@ -177,7 +177,7 @@ static void enter_again(dlk_core *core, dlk_wait *wait, dlk_grant *grant)
 
 static dlk_grant *new_trying(dlk_core *core, dlk_name *name, const dlk_wait *head)
 {
-    name->trying = dlk_grant_new(core, name, &head->terms);
+    name->trying = dlk_grant_new(core, name, &head->terms, DLK_STAGE_TRIED);
     return name->trying;
 }
 
@@ -188,10 +188,12 @@ static void abandon(dlk_core *core, dlk_grant *grant, int64_t now)
     assert(name->trying == grant);
     name->trying = NULL;
     grant->retry_at = DLK_NEVER;
-    if (may_be_there(grant))
-        dlk_give_back(core, grant, now);
-    else
+    if (may_be_there(grant)) {
+        dlk_give_back(core, grant, DLK_GRANT_UNWANTED, now);
+    } else {
+        dlk_grant_step(grant, DLK_GRANT_NOT_THERE);
         dlk_grant_drop(core, grant);
+    }
     settle_watch(core, name, now);
 }
 
@@ -203,8 +205,7 @@ dlk_grant *dlk_trying_inherit(dlk_core *core, dlk_name *name, int64_t now)
     dlk_grant *heir = new_trying(core, name, head);
     if (!heir)
         return NULL; /* it will be said when the lock is asked for */
-    heir->taking = true;
-    heir->standing = DLK_STANDS_ASKED;
+    dlk_grant_step(heir, DLK_GRANT_ACQUIRE_SENT);
     heir->since = now;
     dlk_grant_asked(core, heir, now);
     return heir;
@@ -250,7 +251,7 @@ static void send_later(dlk_core *core, dlk_grant *grant, int64_t now)
 
 void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
 {
-    if (grant->taking)
+    if (dlk_grant_takes(grant))
         return;
     int64_t timeout = core->limits.timeout_ms;
     dlk_ask *ask =
@@ -259,10 +260,8 @@ void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
         send_later(core, grant, now);
         return;
     }
-    grant->taking = true;
-    grant->standing = DLK_STANDS_ASKED;
+    dlk_grant_step(grant, DLK_GRANT_ACQUIRE_SENT);
     grant->since = now;
-    grant->heard = false;
     grant->retry_at = DLK_NEVER;
     DLK_POINT("acquire.ask");
     dlk_grant_asked(core, grant, now);
@@ -275,7 +274,7 @@ static void grant_others_of(dlk_core *core, dlk_grant *grant)
 {
     DLK_LIST_FOR (it, &grant->name->queue) {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
-        if (wait->owner_is_thread && wait->owner == grant->owner)
+        if (wait->owner == grant->owner)
             enter_again(core, wait, grant);
     }
 }
@@ -300,7 +299,7 @@ static void granted(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_
     }
     name->trying = NULL;
     dlk_grant_hand_over(core, grant, ask, head, now);
-    if (grant->owner_is_thread)
+    if (dlk_owner_is_thread(grant->owner))
         grant_others_of(core, grant);
     settle_watch(core, name, now);
 }
@@ -326,7 +325,6 @@ static void behind(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, dlk_wai
     grant->standing = DLK_STANDS_BEHIND;
     core->stats.places_lost += grant->was_behind && ask->new_place;
     grant->was_behind = !ask->no_place;
-    grant->was_unknown = false;
     grant->retries = 0;
     if (!head->behind)
         core->stats.contended++;
@@ -388,8 +386,9 @@ static void unreached(dlk_core *core, dlk_grant *grant, dlk_ask *ask, dlk_wait *
 void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
 {
     dlk_name *name = grant->name;
-    grant->taking = false;
-    if (name->trying != grant) {
+    bool stale = grant->asks == DLK_ASKS_STALE_ACQUIRE;
+    dlk_grant_step(grant, DLK_GRANT_ACQUIRE_ANSWERED);
+    if (grant->stage != DLK_STAGE_TRIED) {
         dlk_given_up_answered(core, grant, ask, now);
         return;
     }
@@ -406,7 +405,7 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t
         break;
     case DLK_UNKNOWN:
         grant->standing = DLK_STANDS_UNKNOWN;
-        grant->ambiguous = grant->was_unknown = true;
+        grant->ambiguous = true;
         unreached(core, grant, ask, head, now);
         if (ask->spent && name->trying == grant) /* the next try is another grant's */
             abandon(core, grant, now);
@@ -418,18 +417,18 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t
             break;
         }
         grant->standing = DLK_STANDS_REFUSED;
-        grant->was_unknown = false;
         unreached(core, grant, ask, head, now);
         break;
     case DLK_NOT_SENT:
     case DLK_NOT_OURS: /* no answer to an acquire: a backend's bug, treated as nothing done */
     case DLK_PENDING:
-        grant->standing = grant->was_unknown ? DLK_STANDS_UNKNOWN : DLK_STANDS_UNSENT;
+        if (grant->standing != DLK_STANDS_UNKNOWN) /* that still isn't answered */
+            grant->standing = DLK_STANDS_UNSENT;
         unreached(core, grant, ask, head, now);
         break;
     }
     /* Freed between the server's answer and its arrival here: no other message will come. */
-    if (grant->heard && name->trying == grant && grant->standing == DLK_STANDS_BEHIND)
+    if (stale && name->trying == grant && grant->standing == DLK_STANDS_BEHIND)
         dlk_trying_send(core, grant, now);
     dlk_grant_schedule(core, grant);
     dlk_contend(core, name, now);
@@ -452,7 +451,7 @@ void dlk_trying_connected(dlk_core *core, dlk_grant *grant, int64_t now)
 void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *why,
                           int64_t now)
 {
-    if (grant->taking)
+    if (dlk_grant_takes(grant))
         return; /* its own answer follows */
     dlk_name *name = grant->name;
     if (grant->standing == DLK_STANDS_BEHIND)
@@ -479,7 +478,7 @@ static bool turn_comes(const dlk_core *core, const dlk_name *name, const dlk_wai
 {
     if (!is_shared(name, &wait->terms) || !name->trying)
         return false;
-    if (!name->trying->taking && !dlk_connecting(core))
+    if (!dlk_grant_takes(name->trying) && !dlk_connecting(core))
         return false;
     DLK_LIST_FOR (it, &name->queue)
         if (!is_shared(name, &DLK_LIST_ITEM(it, dlk_wait, link)->terms))
@@ -501,7 +500,7 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
                  "number of permits");
         return true;
     }
-    dlk_grant *own = wait->owner_is_thread ? owned(name, wait->owner) : NULL;
+    dlk_grant *own = dlk_owner_is_thread(wait->owner) ? owned(name, wait->owner) : NULL;
     if (own) {
         if (dlk_grant_settle(core, own, now))
             enter_again(core, wait, own);
@@ -575,22 +574,15 @@ static dlock_err timeout_code(dlk_core *core, const dlk_wait *wait, int64_t now)
     if (!trying)
         return DLOCK_EUNAVAIL;
     bool head = first == wait;
-    switch (trying->standing) {
-    case DLK_STANDS_BEHIND:
+    if (!dlk_grant_takes(trying))
+        return trying->standing == DLK_STANDS_BEHIND ? DLOCK_ETIMEDOUT
+                                                     : unreached_code(trying, head);
+    /* A question that has only just been repeated doesn't make a healthy wait ambiguous. */
+    if (trying->was_behind &&
+        now < dlk_clock_after(trying->since, core->limits.timeout_ms / 10))
         return DLOCK_ETIMEDOUT;
-    case DLK_STANDS_ASKED:
-        /* A question that has only just been repeated doesn't make a healthy wait ambiguous. */
-        if (trying->was_behind &&
-            now < dlk_clock_after(trying->since, core->limits.timeout_ms / 10))
-            return DLOCK_ETIMEDOUT;
-        if (!head && !trying->was_unknown)
-            return DLOCK_ETIMEDOUT; /* others of this client are before it, and nothing failed */
-        break;
-    case DLK_STANDS_UNKNOWN:
-    case DLK_STANDS_UNSENT:
-    case DLK_STANDS_REFUSED:
-        break;
-    }
+    if (!head && trying->standing != DLK_STANDS_UNKNOWN)
+        return DLOCK_ETIMEDOUT; /* others of this client are before it, and nothing failed */
     return unreached_code(trying, head);
 }
 

@@ -25,7 +25,7 @@ void dlk_core_free(dlk_core *core)
 
 uint64_t dlk_core_new_owner(dlk_core *core)
 {
-    return ++core->last_owner | UINT64_C(1) << 63; /* threads count from 1 */
+    return ++core->last_owner | UINT64_C(1) << 63;
 }
 
 /* ---- alarms ---- */
@@ -126,10 +126,12 @@ static void tell_idlers(dlk_core *core, const dlk_name *name, int64_t now)
 {
     DLK_LIST_FOR (it, &core->queries) {
         dlk_query *query = DLK_LIST_ITEM(it, dlk_query, all);
-        if (query->name != name || !query->idles)
+        if (query->name != name || !dlk_query_idles(query) || dlk_query_is_over(query))
             continue;
-        query->heard = query->busy;
-        dlk_query_send(core, query, now);
+        if (query->stage == DLK_QUERY_RESTS)
+            dlk_query_send(core, query, now);
+        else
+            dlk_query_step(query, DLK_QUERY_NOTIFIED);
     }
 }
 
@@ -139,8 +141,8 @@ void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now)
     dlk_name_ref(name);
     lose_gone(core, name, now);
     dlk_grant *trying = name->trying;
-    if (trying && trying->taking)
-        trying->heard = true;
+    if (trying && dlk_grant_takes(trying))
+        dlk_grant_step(trying, DLK_GRANT_NOTIFIED);
     else if (trying && trying->standing == DLK_STANDS_BEHIND)
         dlk_trying_send(core, trying, now);
     dlk_contend(core, name, now);
@@ -159,8 +161,8 @@ static void link_up(dlk_core *core, bool first, int64_t now)
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         /* A confirmation that came due while there was no link waits for the end of the lease, if
          * for anything. */
-        if (grant->giving == DLK_GIVE_WANTED ||
-            (grant->giving == DLK_GIVE_CONFIRM &&
+        if (grant->stage == DLK_STAGE_OWED ||
+            (grant->stage == DLK_STAGE_CONFIRMING &&
              grant->retry_at >= grant->lease.forgotten_at))
             dlk_give_send(core, grant, now);
     }
@@ -178,7 +180,7 @@ static void link_up(dlk_core *core, bool first, int64_t now)
         dlk_name_ref(name);
         if (name->trying == grant && first)
             dlk_trying_connected(core, grant, now);
-        else if (name->trying == grant && grant->standing != DLK_STANDS_ASKED)
+        else if (name->trying == grant)
             dlk_trying_send(core, grant, now);
         else if (dlk_importer(grant))
             dlk_import_send(core, grant, now);
@@ -195,14 +197,15 @@ static void link_down(dlk_core *core, const dlock_error *why, int64_t now)
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         if (grant->name->trying == grant)
             dlk_trying_link_down(core, grant, why, now);
-        else if (dlk_importer(grant) && !grant->taking && !dlk_passes(why->code))
+        else if (dlk_importer(grant) && !dlk_grant_takes(grant) && !dlk_passes(why->code))
             dlk_import_send(core, grant, now); /* is told why it can't be */
         else if (core->limits.session)
             dlk_grant_doubt(core, grant);
     }
     DLK_LIST_FOR (it, &core->queries) {
         dlk_query *query = DLK_LIST_ITEM(it, dlk_query, all);
-        if (!query->over && !query->busy && (query->connect || !dlk_passes(why->code)))
+        if (query->stage == DLK_QUERY_RESTS &&
+            (query->kind == DLK_QUERY_CONNECT || !dlk_passes(why->code)))
             dlk_query_fail(core, query, dlk_error_copy(why));
     }
 }
@@ -245,7 +248,7 @@ static void close_grant(dlk_core *core, dlk_grant *grant, int64_t now)
     if (atomic_load(&grant->state) != 0)
         atomic_store(&grant->state, DLOCK_RELEASED);
     if (lives)
-        dlk_give_back(core, grant, now);
+        dlk_give_back(core, grant, DLK_GRANT_RELEASED, now);
     else
         dlk_grant_drop(core, grant);
 }
@@ -277,8 +280,8 @@ size_t dlk_core_unconfirmed(const dlk_core *core)
     DLK_LIST_FOR (it, &core->grants) {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         /* An acquire under way may yet get what has been given back before. */
-        count += grant->giving == DLK_GIVE_WANTED || grant->giving == DLK_GIVE_SENT ||
-                 (grant->giving != DLK_GIVE_NOT && grant->taking);
+        bool owed = grant->stage == DLK_STAGE_OWED || grant->stage == DLK_STAGE_RELEASING;
+        count += owed || (grant->stage > DLK_STAGE_HELD && dlk_grant_takes(grant));
     }
     return count;
 }
@@ -290,13 +293,12 @@ void dlk_core_stop(dlk_core *core)
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
         if (grant->waiter)
             dlk_release_detach(core, grant->waiter, DLOCK_EUNKNOWN, 0);
-        grant->taking = grant->keeping = false;
-        grant->giving = DLK_GIVE_DONE;
+        dlk_grant_step(grant, DLK_GRANT_STOPPED);
         dlk_grant_drop(core, grant);
     }
     DLK_LIST_FOR (it, &core->queries) {
         dlk_query *query = DLK_LIST_ITEM(it, dlk_query, all);
-        query->busy = false;
+        dlk_query_step(query, DLK_QUERY_STOPPED);
         dlk_query_cancel(core, query, DLOCK_ECLOSED, 0);
     }
 }

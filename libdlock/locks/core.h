@@ -25,6 +25,7 @@
 #include "locks/ask.h"
 #include "locks/label.h"
 #include "locks/lease.h"
+#include "locks/states.h"
 #include "util/heap.h"
 #include "util/hist.h"
 #include "util/rand.h"
@@ -79,11 +80,10 @@ struct dlk_wait {
     dlk_name *name;
     dlk_grant *grant; /* set when granted; a release's: the grant it gives back */
     uint64_t owner;
-    bool owner_is_thread; /* owner's next acquire re-enters */
-    bool once;            /* wait_ms was 0 */
-    bool releasing;       /* waits for a release, not for a grant */
-    bool importing;       /* waits for what a ticket promises, beside the line */
-    bool behind;          /* has been told once that somebody else holds it */
+    bool once;      /* wait_ms was 0 */
+    bool releasing; /* waits for a release, not for a grant */
+    bool importing; /* waits for what a ticket promises, beside the line */
+    bool behind;    /* has been told once that somebody else holds it */
     dlk_terms terms;
     dlk_label *label; /* terms.label, referenced while it stands in the queue */
     int64_t began;
@@ -94,22 +94,20 @@ struct dlk_wait {
     dlk_hold *hold;     /* with DLOCK_OK of an acquire */
 };
 
-/* Where an attempt stands; only looked at while the grant is name->trying or is given back. */
+/* What the last acquire of an attempt has come to. */
 typedef enum dlk_standing {
-    DLK_STANDS_UNSENT,  /* no connection since the last try: certainly not ours */
-    DLK_STANDS_ASKED,   /* a request is under way */
-    DLK_STANDS_UNKNOWN, /* a request got no answer: ours or not */
+    DLK_STANDS_UNSENT,  /* none went out, or the connection that it went by is gone */
+    DLK_STANDS_UNKNOWN, /* the last one that went out got no answer: ours or not */
     DLK_STANDS_BEHIND,  /* the server said: somebody else has it */
     DLK_STANDS_REFUSED, /* the server can't just now */
 } dlk_standing;
 
-typedef enum dlk_giving {
-    DLK_GIVE_NOT,    /* nothing to give back, or still wanted */
-    DLK_GIVE_WANTED, /* to be sent as soon as possible */
-    DLK_GIVE_SENT,   /* under way */
-    DLK_GIVE_CONFIRM, /* done, but an older acquire of ours may still arrive: once more later */
-    DLK_GIVE_DONE,
-} dlk_giving;
+/* What an acquire has got while the release was under way, which may have come before that. */
+typedef enum dlk_late {
+    DLK_LATE_NOTHING,
+    DLK_LATE_GOT,      /* the lock, or a place in its line */
+    DLK_LATE_GOT_MORE, /* the lock; its place may be all that the release has found */
+} dlk_late;
 
 /* What the server gave us, may have given us, or is asked for. Made by the port, which may have
  * more around it. There may be ten thousand of them: what is only needed while a request is under
@@ -141,30 +139,27 @@ struct dlk_grant {
     int64_t retry_at;
     int64_t renew_at;
     int retries;
-    dlk_standing standing;
-    dlk_giving giving;
+    /* What it is: states.h has the tables of what may happen when. Set by dlk_grant_step alone. */
+    uint8_t stage;      /* a dlk_stage */
+    uint8_t asks;       /* a dlk_asks */
+    uint8_t standing;   /* a dlk_standing: TRIED */
+    uint8_t late;       /* a dlk_late: RELEASING */
+    uint8_t given_back; /* prompt answers in a row to the release; 1: the last wasn't */
+
+    /* Facts that outlive the states in which they come about: */
+    /* the last answer to an acquire was "somebody else has it"; where there is a line: it
+     * has a place there */
+    bool was_behind;
+    bool ambiguous;    /* some acquire of ours got no answer: it may be done yet */
+    bool given_before; /* a release went out that got no answer */
+    /* from the write to the read side, and the server hasn't confirmed it */
+    bool turning;
+    bool fed;  /* since the last renewal was sent */
+    bool gone; /* the service has taken it away, and it isn't lost yet */
+
     dlock_error *why; /* the last acquire or release got no further, or NULL */
     dlk_wait *waiter; /* who waits for the release, or for the import, or NULL */
     char *giver;      /* an import's: the owner that its ticket names; owned */
-
-    bool owner_is_thread;
-    /* An acquire, or import, is under way; a renewal. A release: giving == DLK_GIVE_SENT. */
-    bool taking, keeping;
-    bool was_behind; /* the last answer to an acquire was "somebody else has it" */
-    bool heard; /* notified while a request was under way: its "held" may be old news */
-    bool was_unknown; /* the last request that went out got no answer */
-    bool ambiguous;   /* some acquire of ours got no answer: it may be done yet */
-    /* from the write to the read side, and the server hasn't confirmed it */
-    bool turning;
-    bool gone; /* the service has taken it away, and it isn't lost yet */
-    bool fed;
-    bool spent;        /* … and the renewal under way, or the last one, was for that */
-    bool given_before; /* a release went out that got no answer */
-    /* An acquire got it while the release was under way, which may have come before that. */
-    bool got_late;
-    /* … and it had a place in the line before, which may be all that the release has found. */
-    bool got_more;
-    uint8_t given_back; /* prompt answers in a row to the release; 1: the last wasn't */
 };
 
 /* One hold of a grant. */
@@ -183,19 +178,12 @@ struct dlk_query {
     dlk_alarm alarm;
     dlk_grant *grant; /* verify, extend: referenced */
     dlk_name *name;   /* referenced, or NULL */
-    bool idle;        /* wait_idle: inspect until it is free */
-    bool idles;       /* … and counted in name->idlers */
-    bool once;        /* wait_idle with wait_ms 0 */
-    /* asks nothing: over when the link is up, or a try to connect has failed */
-    bool connect;
-    bool busy;  /* ask is under way */
-    bool sent;  /* some request of it went out since the last failure */
-    bool held;  /* wait_idle: the last answer */
-    bool heard; /* … and a notification that came while it was asked for */
+    dlk_query_kind kind;
+    dlk_query_stage stage; /* set by dlk_query_start, and then by the table in states.h */
+    dlk_query_left left;
     int64_t deadline, retry_at;
     int retries;
 
-    bool over;
     dlock_err code;
     dlock_error *error;
     dlock_info *info;
@@ -280,8 +268,15 @@ void dlk_core_close(dlk_core *core, int64_t now);
 void dlk_core_stop(dlk_core *core);
 /* Grants whose release isn't confirmed yet. */
 size_t dlk_core_unconfirmed(const dlk_core *core);
-/* No place for an owner number that isn't a thread's: an acquire of its own. */
+/* An owner that is no thread: an acquire of its own. */
 uint64_t dlk_core_new_owner(dlk_core *core);
+/* A thread's next acquire re-enters. */
+static inline bool dlk_owner_is_thread(uint64_t owner)
+{
+    return owner >> 63 == 0; /* threads count from 1 */
+}
+/* Everything in it is as the tables of states.h say that it can be. For tests. */
+bool dlk_core_is_sound(const dlk_core *core);
 
 /* ---- name.c ---- */
 /* The first name of this kind and text, or the next one after @p after: there may be several that
@@ -350,6 +345,11 @@ void dlk_import_start(dlk_core *core, dlk_wait *wait, const char *giver, int64_t
                       int64_t now);
 
 /* ---- query.c ---- */
+/* It has its result. */
+static inline bool dlk_query_is_over(const dlk_query *query)
+{
+    return query->stage >= DLK_QUERY_OVER_ASKED;
+}
 void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t now);
 void dlk_query_cancel(dlk_core *core, dlk_query *query, dlock_err code, int64_t now);
 

@@ -14,7 +14,8 @@ static void set_state(dlk_grant *grant, dlock_state state)
 
 /* ---- the memory of a grant ---- */
 
-dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms)
+dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms,
+                         dlk_stage stage)
 {
     dlk_hold *first = NULL;
     if (!dlk_alarm_reserve(core))
@@ -29,6 +30,7 @@ dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms)
     grant->name = name;
     dlk_name_ref(name);
     grant->number = ++core->last_number;
+    grant->stage = (uint8_t)stage;
     grant->terms = *terms;
     (void)dlk_label_ref(grant->terms.label);
     grant->refs = 1;
@@ -52,10 +54,10 @@ void dlk_grant_destroy(dlk_core *core, dlk_grant *grant)
 
 void dlk_grant_drop(dlk_core *core, dlk_grant *grant)
 {
-    bool giving = grant->giving != DLK_GIVE_NOT && grant->giving != DLK_GIVE_DONE;
     assert(!dlk_list_empty(&grant->link) && grant->name->trying != grant);
     assert(!dlk_grant_lives(grant));
-    if (grant->hold_count > 0 || grant->taking || grant->keeping || giving)
+    if (grant->hold_count > 0 || grant->asks != DLK_ASKS_NOTHING ||
+        grant->stage != DLK_STAGE_OVER)
         return;
     dlk_list_remove(&grant->link);
     dlk_list_remove(&grant->all);
@@ -87,7 +89,7 @@ void dlk_grant_remove_hold(dlk_grant *grant, dlk_hold *hold)
 
 static bool may_renew(const dlk_core *core, const dlk_grant *grant)
 {
-    if (grant->keeping || !core->up)
+    if (grant->asks != DLK_ASKS_NOTHING || !core->up)
         return false;
     if (grant->turning)
         return true;
@@ -167,8 +169,8 @@ static void renew(dlk_core *core, dlk_grant *grant, int64_t now)
         renew_later(core, grant, now);
         return;
     }
-    grant->keeping = true;
-    grant->spent = grant->fed;
+    dlk_grant_step(grant,
+                   grant->fed ? DLK_GRANT_FED_RENEWAL_SENT : DLK_GRANT_RENEWAL_SENT);
     if (grant->terms.renewal != DLK_RENEW_AUTO && !grant->fed) /* it only turns */
         ask->ttl_ms = (dlk_lease_end(&grant->lease) - now) / DLK_NS_PER_MS + 1;
     grant->fed = false;
@@ -194,18 +196,20 @@ void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
 }
 
 /* No word on whether it is ours: it is, to the end of its lease. */
-static void not_renewed(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now)
+static void not_renewed(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
+                        bool was_fed, int64_t now)
 {
     if (ask->reply == DLK_REFUSED)
         core->port.log(core->port.world, DLOCK_LOG_WARN, "%s: not renewed: %s",
                        grant->name->key.name, ask->error->text);
-    grant->fed |= grant->spent; /* what was fed for is still to be done */
+    grant->fed |= was_fed; /* what was fed for is still to be done */
     renew_later(core, grant, now);
 }
 
 void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
 {
-    grant->keeping = false;
+    bool was_fed = grant->asks == DLK_ASKS_FED_RENEWAL;
+    dlk_grant_step(grant, DLK_GRANT_RENEWAL_ANSWERED);
     DLK_POINT("renew.answer");
     if (!dlk_grant_settle(core, grant, now)) {
         dlk_grant_drop(core, grant);
@@ -217,13 +221,13 @@ void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int
         return;
     }
     if (overtaken) {
-        grant->fed |= grant->spent;
+        grant->fed |= was_fed;
         grant->renew_at = now;
     } else if (ask->reply == DLK_YES) {
         grant->turning = grant->turning && !ask->shared;
         dlk_grant_renewed(core, grant, ask, now);
     } else {
-        not_renewed(core, grant, ask, now);
+        not_renewed(core, grant, ask, was_fed, now);
     }
     dlk_grant_schedule(core, grant);
 }
@@ -274,6 +278,7 @@ static void begin(dlk_core *core, dlk_grant *grant, int64_t since, int64_t now)
     grant->since = now;
     grant->retries = 0;
     core->stats.grants++;
+    dlk_grant_step(grant, DLK_GRANT_GRANTED);
     set_state(grant, DLOCK_HELD);
     plan_renewal(core, grant, since);
     dlk_grant_schedule(core, grant);
@@ -284,7 +289,6 @@ void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
 {
     grant->token = ask->token;
     grant->owner = wait->owner;
-    grant->owner_is_thread = wait->owner_is_thread;
     dlk_label *label =
         grant->terms.label; /* what was asked with: the same text as the wait's */
     grant->terms = wait->terms;
@@ -314,9 +318,9 @@ void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t no
     core->port.changed(core->port.world, grant);
     /* By time alone it may still be ours at the server, where it would keep others waiting. */
     if (by_server && !grant->ambiguous)
-        grant->giving = DLK_GIVE_DONE;
+        dlk_grant_step(grant, DLK_GRANT_TAKEN_AWAY);
     else
-        dlk_give_back(core, grant, now);
+        dlk_give_back(core, grant, DLK_GRANT_EXPIRED, now);
     dlk_contend(core, name, now);
     dlk_grant_schedule(core, grant);
     dlk_name_unref(core, name);
@@ -353,7 +357,7 @@ void dlk_grant_alarm(dlk_core *core, dlk_grant *grant, int64_t now)
             renew(core, grant, now);
     }
     if (now >= grant->retry_at) {
-        if (name->trying == grant)
+        if (grant->stage == DLK_STAGE_TRIED)
             dlk_trying_send(core, grant, now);
         else if (dlk_importer(grant))
             dlk_import_send(core, grant, now);

@@ -26,7 +26,7 @@ dlock_err dlk_export(dlk_core *core, dlk_hold *hold, int64_t now)
     dlk_grant_remove_hold(grant, hold);
     atomic_store_explicit(&hold->released, true, memory_order_release);
     atomic_store(&grant->state, DLOCK_RELEASED);
-    grant->giving = DLK_GIVE_DONE; /* it isn't ours to give back any more */
+    dlk_grant_step(grant, DLK_GRANT_EXPORTED); /* it isn't ours to give back any more */
     core->stats.releases++;
     dlk_hist_add(&core->stats.hold, now - grant->since);
     dlk_grant_schedule(core, grant);
@@ -55,10 +55,12 @@ static void end_with(dlk_core *core, dlk_grant *grant, dlock_err code, const cha
 /* Nobody waits for it any more. */
 static void abandon(dlk_core *core, dlk_grant *grant, int64_t now)
 {
-    if (grant->taking || grant->ambiguous)
-        dlk_give_back(core, grant, now);
-    else
-        dlk_grant_drop(core, grant);
+    if (dlk_grant_takes(grant) || grant->ambiguous) {
+        dlk_give_back(core, grant, DLK_GRANT_UNWANTED, now);
+        return;
+    }
+    dlk_grant_step(grant, DLK_GRANT_NOT_THERE);
+    dlk_grant_drop(core, grant);
 }
 
 void dlk_import_start(dlk_core *core, dlk_wait *wait, const char *giver, int64_t deadline,
@@ -69,11 +71,12 @@ void dlk_import_start(dlk_core *core, dlk_wait *wait, const char *giver, int64_t
     wait->importing = true;
     if (wait->over)
         return;
-    dlk_grant *grant = core->closed ? NULL : dlk_grant_new(core, name, &wait->terms);
+    dlk_grant *grant =
+        core->closed ? NULL : dlk_grant_new(core, name, &wait->terms, DLK_STAGE_IMPORTED);
     char *text = grant ? strdup(giver) : NULL;
     if (!text) {
         if (grant)
-            dlk_grant_drop(core, grant);
+            abandon(core, grant, now);
         dlock_err code = core->closed ? DLOCK_ECLOSED : DLOCK_ENOMEM;
         dlk_wait_end(core, wait, code,
                      dlk_error_make(code, "%s: %s", name->key.name,
@@ -92,7 +95,7 @@ void dlk_import_start(dlk_core *core, dlk_wait *wait, const char *giver, int64_t
 
 void dlk_import_send(dlk_core *core, dlk_grant *grant, int64_t now)
 {
-    if (grant->taking)
+    if (dlk_grant_takes(grant))
         return;
     int64_t timeout = core->limits.timeout_ms;
     dlk_ask *ask =
@@ -102,7 +105,7 @@ void dlk_import_send(dlk_core *core, dlk_grant *grant, int64_t now)
         dlk_grant_schedule(core, grant);
         return;
     }
-    grant->taking = true;
+    dlk_grant_step(grant, DLK_GRANT_IMPORT_SENT);
     grant->retry_at = DLK_NEVER;
     dlk_grant_asked(core, grant, now);
     ask->text = grant->giver;
@@ -137,9 +140,9 @@ static void try_again(dlk_core *core, dlk_grant *grant, int64_t now)
 
 void dlk_import_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
 {
-    grant->taking = false;
+    dlk_grant_step(grant, DLK_GRANT_IMPORT_ANSWERED);
     dlk_reply reply = ask->reply;
-    if (!grant->waiter) {
+    if (grant->stage != DLK_STAGE_IMPORTED) {
         dlk_given_up_answered(core, grant, ask, now);
         return;
     }
@@ -171,7 +174,8 @@ void dlk_import_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t n
 {
     dlk_grant *grant = wait->grant;
     if (code == DLOCK_ETIMEDOUT)
-        code = grant->taking || grant->ambiguous ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
+        code =
+            dlk_grant_takes(grant) || grant->ambiguous ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
     grant->refs++;
     end_with(core, grant, code,
              code == DLOCK_EUNKNOWN   ? "sent, and not answered"

@@ -7,6 +7,8 @@
 #include "util/error.h"
 #include "util/point.h"
 
+#include <assert.h>
+
 /* Room in the heap for one more object with an alarm; false: no memory. */
 static inline bool dlk_alarm_reserve(dlk_core *core)
 {
@@ -35,6 +37,32 @@ int64_t dlk_retry_after(dlk_core *core, int64_t now, int *retries);
 
 void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *error);
 void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error *error);
+
+/* What happens to a grant, or a query, as states.h has it. */
+static inline void dlk_grant_step(dlk_grant *grant, dlk_grant_event event)
+{
+    const dlk_grant_rule *rule = &dlk_grant_rules[event];
+    assert(dlk_grant_may(grant->stage, grant->asks, event));
+    if (rule->stage != DLK_STAGES)
+        grant->stage = rule->stage;
+    if (rule->asks != DLK_ASKS)
+        grant->asks = rule->asks;
+}
+static inline void dlk_query_step(dlk_query *query, dlk_query_event event)
+{
+    assert(dlk_query_may(query->stage, event));
+    query->stage = (dlk_query_stage)dlk_query_next[query->stage][event];
+}
+/* An acquire, or import, of it is under way. */
+static inline bool dlk_grant_takes(const dlk_grant *grant)
+{
+    return (DLK_ASKS_TO_TAKE & DLK_IN(grant->asks)) != 0;
+}
+/* An inspection that waits for the name to be free. */
+static inline bool dlk_query_idles(const dlk_query *query)
+{
+    return query->kind == DLK_QUERY_IDLE || query->kind == DLK_QUERY_IDLE_NOW;
+}
 
 /* ask.c */
 bool dlk_asks_init(dlk_core *core); /* false without memory */
@@ -108,15 +136,16 @@ void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now);
 /* Who waits for it as an import, or NULL. */
 static inline dlk_wait *dlk_importer(const dlk_grant *grant)
 {
-    return grant->waiter && grant->waiter->importing ? grant->waiter : NULL;
+    return grant->stage == DLK_STAGE_IMPORTED ? grant->waiter : NULL;
 }
 void dlk_import_send(dlk_core *core, dlk_grant *grant, int64_t now);
 void dlk_import_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
 void dlk_import_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now);
 
 /* grant.c */
-/* In its name's list, with a number of its own; NULL without memory. */
-dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms);
+/* An attempt of this stage, in its name's list, with a number of its own; NULL without memory. */
+dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms,
+                         dlk_stage stage);
 /* It is about to be asked for, with its ttl_ms: acquired, inherited, imported. */
 void dlk_grant_asked(const dlk_core *core, dlk_grant *grant, int64_t now);
 /* @p ask was answered with YES: its lease runs from the request, if that says that it lasts; else
@@ -142,7 +171,8 @@ void dlk_grant_schedule(dlk_core *core, dlk_grant *grant);
 void dlk_grant_drop(dlk_core *core, dlk_grant *grant);
 
 /* release.c */
-void dlk_give_back(dlk_core *core, dlk_grant *grant, int64_t now);
+/* Because of this event. */
+void dlk_give_back(dlk_core *core, dlk_grant *grant, dlk_grant_event event, int64_t now);
 void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now);
 void dlk_give_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
 /* The acquire or import of one that nobody wants any more is answered. */

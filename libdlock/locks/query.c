@@ -11,16 +11,15 @@
 
 void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error *error)
 {
-    if (query->over) {
+    if (dlk_query_is_over(query)) {
         dlk_error_clear(&error);
         return;
     }
-    query->over = true;
+    dlk_query_step(query, DLK_QUERY_ENDED);
     query->code = code;
     query->error = error;
-    if (query->idles)
+    if (dlk_query_idles(query))
         query->name->idlers--;
-    query->idles = false;
     dlk_alarm_set(core, &query->alarm, DLK_NEVER);
     core->port.query_over(core->port.world, query);
 }
@@ -28,7 +27,7 @@ void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error
 /* Over, and no request of it is under way: nobody of ours needs it any more. */
 static void retire(dlk_core *core, dlk_query *query)
 {
-    if (!query->over || query->busy || dlk_list_empty(&query->all))
+    if (query->stage != DLK_QUERY_OVER || dlk_list_empty(&query->all))
         return;
     dlk_list_remove(&query->all);
     dlk_alarm_unreserve(core, &query->alarm);
@@ -60,15 +59,16 @@ static void end_with(dlk_core *core, dlk_query *query, dlock_err code, const cha
 
 static void schedule(dlk_core *core, dlk_query *query)
 {
-    if (query->over)
+    if (dlk_query_is_over(query))
         return;
-    bool retry = !query->busy && query->retry_at < query->deadline;
+    bool retry = query->stage == DLK_QUERY_RESTS && query->retry_at < query->deadline;
     dlk_alarm_set(core, &query->alarm, retry ? query->retry_at : query->deadline);
 }
 
 void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t now)
 {
     query->alarm = (dlk_alarm){.kind = DLK_ALARM_QUERY};
+    query->stage = DLK_QUERY_RESTS;
     query->deadline = deadline;
     query->retry_at = DLK_NEVER;
     dlk_list_append(&core->queries, &query->all);
@@ -77,6 +77,7 @@ void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t
     if (query->name) {
         dlk_name_ref(query->name);
         query->ask.key = &query->name->key;
+        query->name->idlers += dlk_query_idles(query);
     }
     bool room = dlk_alarm_reserve(core);
     if (!room)
@@ -85,14 +86,10 @@ void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t
         end_with(core, query, DLOCK_ENOMEM, "no memory for a request");
     else if (core->closed)
         end_with(core, query, DLOCK_ECLOSED, "the client is closed");
-    if (query->over) {
+    if (dlk_query_is_over(query))
         retire(core, query);
-        return;
-    }
-    query->idles = query->idle;
-    if (query->idles)
-        query->name->idlers++;
-    dlk_query_send(core, query, now);
+    else
+        dlk_query_send(core, query, now);
 }
 
 static void send_connect(dlk_core *core, dlk_query *query)
@@ -105,9 +102,9 @@ static void send_connect(dlk_core *core, dlk_query *query)
 
 void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now)
 {
-    if (query->busy || query->over)
+    if (query->stage != DLK_QUERY_RESTS)
         return;
-    if (query->connect) {
+    if (query->kind == DLK_QUERY_CONNECT) {
         send_connect(core, query);
         return;
     }
@@ -117,12 +114,13 @@ void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now)
         retire(core, query);
         return;
     }
-    query->busy = true;
+    dlk_query_step(query, DLK_QUERY_SENT);
     query->retry_at = DLK_NEVER;
     int64_t patience = dlk_clock_after(now, core->limits.timeout_ms);
     dlk_ask_prepare(
         ask, ask->verb, query->grant, ask->ttl_ms,
-        patience < query->deadline || query->idle ? patience : query->deadline, now);
+        patience < query->deadline || dlk_query_idles(query) ? patience : query->deadline,
+        now);
     if (query->grant && ask->verb == DLK_RENEW)
         dlk_grant_bound(core, query->grant, ask, now);
     if (dlk_ask_send(core, ask, now))
@@ -193,14 +191,15 @@ static bool says_held(const dlock_info *info)
 /* wait_idle: an inspection has come back. True when it goes on waiting. */
 static bool still_held(dlk_core *core, dlk_query *query, int64_t now)
 {
-    query->held = says_held(query->ask.info);
+    bool held = says_held(query->ask.info);
+    query->left = held ? DLK_QUERY_LEFT_HELD : DLK_QUERY_LEFT_NOTHING;
     dlk_info_free(query->ask.info);
     query->ask.info = NULL;
-    if (!query->held) {
+    if (!held) {
         dlk_query_end(core, query, DLOCK_OK, NULL);
         return false;
     }
-    if (query->once) {
+    if (query->kind == DLK_QUERY_IDLE_NOW) {
         end_with(core, query, DLOCK_EBUSY, "somebody holds it");
         return false;
     }
@@ -227,7 +226,7 @@ static void answered_not(dlk_core *core, dlk_query *query, int64_t now)
         return;
     }
     if (ask->reply == DLK_UNKNOWN)
-        query->sent = true;
+        query->left = DLK_QUERY_LEFT_UNANSWERED;
     if (refused && !dlk_passes(ask->error->code)) {
         dlock_err code = ask->error->code;
         dlk_query_end(core, query, code, dlk_ask_error(ask));
@@ -240,18 +239,17 @@ static void answered_not(dlk_core *core, dlk_query *query, int64_t now)
 
 void dlk_query_answered(dlk_core *core, dlk_query *query, int64_t now)
 {
-    query->busy = false;
+    bool stale = query->stage == DLK_QUERY_ASKED_STALE;
+    dlk_query_step(query, DLK_QUERY_ANSWERED);
     dlk_ask_trim(&query->ask);
     dlk_reply reply = query->ask.reply;
-    if (query->over) {
+    if (dlk_query_is_over(query)) {
         dlk_info_free(query->ask.info);
         query->ask.info = NULL;
     } else if (query->grant && !dlk_grant_settle(core, query->grant, now)) {
         end_with(core, query, DLOCK_ELOST, "lost while the answer was on its way");
-    } else if (reply == DLK_YES && query->idle) {
-        query->sent = false;
-        if (still_held(core, query, now) && query->heard) {
-            query->heard = false;
+    } else if (reply == DLK_YES && dlk_query_idles(query)) {
+        if (still_held(core, query, now) && stale) {
             dlk_query_send(core, query,
                            now); /* what it heard may be newer than the answer */
             return;
@@ -259,7 +257,7 @@ void dlk_query_answered(dlk_core *core, dlk_query *query, int64_t now)
     } else if (reply == DLK_YES) {
         answered_yes(core, query, now);
     } else if (query->grant && dlk_ask_is_overtaken(&query->ask, query->grant)) {
-        query->sent = true;
+        query->left = DLK_QUERY_LEFT_UNANSWERED;
         if (now < query->deadline) {
             dlk_query_send(core, query, now);
             return;
@@ -279,10 +277,12 @@ static void end_late(dlk_core *core, dlk_query *query)
 {
     dlock_error *why = query->ask.error ? query->ask.error : core->down;
     const char *text = why ? why->text : "no answer in time";
-    dlock_err code = query->busy || query->sent ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
+    bool unanswered =
+        query->stage != DLK_QUERY_RESTS || query->left == DLK_QUERY_LEFT_UNANSWERED;
+    dlock_err code = unanswered ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
     if (why && why->code == DLOCK_EQUORUM)
         code = why->code;
-    if (query->idle && query->held && !query->sent)
+    if (query->left == DLK_QUERY_LEFT_HELD)
         end_with(core, query, DLOCK_ETIMEDOUT, "held all the time");
     else
         end_with(core, query, code, text);
@@ -307,7 +307,7 @@ void dlk_query_fail(dlk_core *core, dlk_query *query, dlock_error *error)
 void dlk_query_cancel(dlk_core *core, dlk_query *query, dlock_err code, int64_t now)
 {
     (void)now;
-    if (!query->over)
+    if (!dlk_query_is_over(query))
         end_with(core, query, code,
                  code == DLOCK_ECLOSED ? "the client was closed" : "cancelled");
     retire(core, query);

@@ -32,9 +32,9 @@ static void end_release(dlk_core *core, dlk_grant *grant, dlock_err code,
                      : dlk_error_make(code, "%s: %s", grant->name->key.name, text));
 }
 
-void dlk_give_back(dlk_core *core, dlk_grant *grant, int64_t now)
+void dlk_give_back(dlk_core *core, dlk_grant *grant, dlk_grant_event event, int64_t now)
 {
-    grant->giving = DLK_GIVE_WANTED;
+    dlk_grant_step(grant, event);
     grant->retries = 0;
     dlk_give_send(core, grant, now);
 }
@@ -53,13 +53,11 @@ void dlk_given_up_answered(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
     grant->ambiguous |= may_come;
     if (got || may_come)
         grant->given_back = 0;
-    bool settled = grant->giving == DLK_GIVE_DONE || grant->giving == DLK_GIVE_CONFIRM;
-    if (grant->giving == DLK_GIVE_SENT) {
-        grant->got_late |= got;
-        grant->got_more |= more;
-    }
+    bool settled = grant->stage == DLK_STAGE_OVER || grant->stage == DLK_STAGE_CONFIRMING;
+    if (grant->stage == DLK_STAGE_RELEASING && got)
+        grant->late = more ? DLK_LATE_GOT_MORE : DLK_LATE_GOT;
     if (settled && (got || may_come))
-        dlk_give_back(core, grant, now);
+        dlk_give_back(core, grant, DLK_GRANT_GOT_LATE, now);
     else
         dlk_grant_drop(core, grant);
 }
@@ -74,12 +72,12 @@ static void give_done(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int6
     bool over = grant->given_back > 0 && now >= grant->lease.forgotten_at;
     grant->given_back = (uint8_t)(promptly ? grant->given_back + 1 : 1);
     if (grant->ambiguous && !over && grant->given_back < CONFIRMATIONS) {
-        grant->giving = DLK_GIVE_CONFIRM;
+        dlk_grant_step(grant, DLK_GRANT_CONFIRM_LATER);
         grant->retry_at = dlk_clock_after(now, CONFIRM_AFTER_MS);
         dlk_grant_schedule(core, grant);
         return;
     }
-    grant->giving = DLK_GIVE_DONE;
+    dlk_grant_step(grant, DLK_GRANT_GIVEN_BACK);
     dlk_grant_schedule(core, grant);
 }
 
@@ -103,9 +101,10 @@ static void give_later(dlk_core *core, dlk_grant *grant, dlock_error *why, int64
     if (now >= grant->lease.forgotten_at && !outlives_lease(core, grant)) {
         end_release(core, grant, DLOCK_EUNKNOWN,
                     "never confirmed; its lease is over by now");
-        grant->giving = DLK_GIVE_DONE;
+        dlk_grant_step(grant, DLK_GRANT_GIVEN_BACK);
+        grant->retry_at = DLK_NEVER;
     } else {
-        grant->giving = DLK_GIVE_WANTED;
+        dlk_grant_step(grant, DLK_GRANT_RELEASE_PUT_OFF);
         grant->retry_at = dlk_retry_after(core, now, &grant->retries);
     }
     dlk_grant_schedule(core, grant);
@@ -140,7 +139,7 @@ static void tell_heir(dlk_core *core, dlk_ask *ask, int64_t now)
     if (asked || heir->name->trying != heir) {
         dlk_trying_answered(core, heir, ask, now);
     } else { /* nothing was done about it: it has to ask for itself */
-        heir->taking = false;
+        dlk_grant_step(heir, DLK_GRANT_ACQUIRE_ANSWERED);
         dlk_trying_send(core, heir, now);
     }
     dlk_grant_unref(core, heir);
@@ -151,8 +150,6 @@ void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now)
     bool stays = outlives_lease(core, grant);
     if (!core->up && (stays || now < grant->lease.forgotten_at)) {
         /* Sent when the link is up; until then only the end of the lease has to be noticed. */
-        if (grant->giving != DLK_GIVE_CONFIRM)
-            grant->giving = DLK_GIVE_WANTED;
         grant->retry_at = stays ? DLK_NEVER : grant->lease.forgotten_at;
         dlk_grant_schedule(core, grant);
         return;
@@ -162,11 +159,11 @@ void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_name *name = grant->name;
     dlk_name_ref(name);
     if (ask) {
-        grant->giving = DLK_GIVE_SENT;
-        grant->got_late = grant->got_more = false; /* this one comes after it */
+        dlk_grant_step(grant, DLK_GRANT_RELEASE_SENT);
+        grant->late = DLK_LATE_NOTHING; /* this one comes after it */
         grant->retry_at = DLK_NEVER;
         DLK_POINT("release.ask");
-        ask->undoes = grant->taking;
+        ask->undoes = dlk_grant_takes(grant);
         name_heir(core, grant, ask, now);
         if (!dlk_ask_go(core, ask, now))
             dlk_grant_schedule(core, grant);
@@ -182,11 +179,11 @@ void dlk_give_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
 {
     dlk_name *name = grant->name;
     bool repeated = grant->given_before;
-    bool missed = (grant->got_late && ask->reply == DLK_NOT_OURS) ||
-                  (grant->got_more && ask->reply == DLK_YES);
+    bool missed = (grant->late != DLK_LATE_NOTHING && ask->reply == DLK_NOT_OURS) ||
+                  (grant->late == DLK_LATE_GOT_MORE && ask->reply == DLK_YES);
     DLK_POINT("release.answer");
     dlk_name_ref(name);
-    grant->giving = DLK_GIVE_WANTED;
+    dlk_grant_step(grant, DLK_GRANT_RELEASE_ANSWERED);
     grant->refs++;
     switch (ask->reply) {
     case DLK_YES:
@@ -223,7 +220,7 @@ void dlk_give_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
     tell_heir(core, ask, now);
     if (missed) {
         grant->given_back = 0;
-        dlk_give_back(core, grant, now);
+        dlk_give_back(core, grant, DLK_GRANT_GOT_LATE, now);
     } else {
         dlk_grant_drop(core, grant);
     }
@@ -269,7 +266,7 @@ static void release_last(dlk_core *core, dlk_grant *grant, dlk_wait *wait,
         end_wait(core, wait, DLOCK_OK, NULL);
     else
         grant->waiter = wait;
-    dlk_give_back(core, grant, now);
+    dlk_give_back(core, grant, DLK_GRANT_RELEASED, now);
     if (grant->waiter == wait && wait && core->alarms.capacity >= core->alarm_users)
         dlk_alarm_set(core, &wait->alarm, deadline);
 }

@@ -164,3 +164,29 @@ TEST(who_waits_behind_a_try_that_there_is_no_memory_for_has_its_turn)
     w.name->key.kind = DLOCK_MUTEX;
     world_close();
 }
+
+/* With requests under way that nobody answers, and its hold kept, by then it asks for nothing more. */
+TEST(a_lost_grant_that_was_never_given_back_is_over_when_the_server_has_forgotten_it)
+{
+    begin();
+    dlk_wait all[MANY], done[MANY];
+    w.name->key.kind = DLOCK_SEMAPHORE;
+    for (int i = 0; i < MANY; i++) {
+        world_acquire(&all[i], 0, 1000);
+        world_answer(DLK_ACQUIRE, DLK_YES);
+    }
+    none_left = true;
+    world_move(60000);
+    CHECK_EQ_INT(w.states[DLOCK_LOST], MANY);
+    CHECK(asked(DLK_RENEW) >= DLK_SAVED_ASKS);
+    CHECK_EQ_INT((int)dlk_core_unconfirmed(&w.core), 0);
+    CHECK(dlk_core_next(&w.core) >= DLK_NEVER);
+    for (int i = 0; i < MANY; i++) {
+        world_release(&done[i], all[i].hold);
+        CHECK(done[i].over && done[i].code == DLOCK_ELOST);
+        world_forget(&done[i]);
+        world_forget(&all[i]);
+    }
+    w.name->key.kind = DLOCK_MUTEX;
+    world_close();
+}

@@ -26,10 +26,10 @@ static void inspect(int64_t wait_ms)
 
 static void wait_idle(int64_t wait_ms, bool once)
 {
-    start(
-        (dlk_query){
-            .ask = {.verb = DLK_INSPECT}, .name = w.name, .idle = true, .once = once},
-        wait_ms);
+    start((dlk_query){.ask = {.verb = DLK_INSPECT},
+                      .name = w.name,
+                      .kind = once ? DLK_QUERY_IDLE_NOW : DLK_QUERY_IDLE},
+          wait_ms);
 }
 
 /* Of the grant that `a` has. */
@@ -58,7 +58,8 @@ static bool hold(void)
 /* It has this result, has told so once, and is nobody's any more. */
 static bool ended(dlock_err code)
 {
-    return q.over && q.code == code && w.queries_over == 1 && w.queries_freed == 1;
+    return dlk_query_is_over(&q) && q.code == code && w.queries_over == 1 &&
+           w.queries_freed == 1;
 }
 
 static bool has_error(const char *text)
@@ -85,7 +86,7 @@ TEST(an_answer_ends_the_question_with_what_was_asked_for)
     int refs = w.name->refs;
     inspect(5000);
     CHECK_EQ_INT(w.name->refs, refs + 1);
-    CHECK(!q.over);
+    CHECK(!dlk_query_is_over(&q));
     CHECK_EQ_INT(q.ask.deadline, dlk_clock_after(w.now, 3000)); /* the time-out */
     says("true");
     CHECK(ended(DLOCK_OK));
@@ -167,7 +168,7 @@ TEST(a_break_that_was_not_sent_is_tried_again)
     world_open();
     start((dlk_query){.ask = {.verb = DLK_BREAK}, .name = w.name}, 5000);
     world_answer(DLK_BREAK, DLK_NOT_SENT);
-    CHECK(!q.over);
+    CHECK(!dlk_query_is_over(&q));
     world_move(100);
     world_answer(DLK_BREAK, DLK_YES);
     CHECK(ended(DLOCK_OK));
@@ -179,7 +180,7 @@ TEST(a_final_refusal_ends_the_question_and_one_for_now_does_not)
     world_open();
     inspect(5000);
     world_refuse(DLK_INSPECT, DLOCK_EUNAVAIL);
-    CHECK(!q.over);
+    CHECK(!dlk_query_is_over(&q));
     CHECK(!world_asked(DLK_INSPECT));
     world_move(100); /* the first retry comes within 50 ms and a third of it */
     world_refuse(DLK_INSPECT, DLOCK_EACCES);
@@ -198,7 +199,7 @@ TEST(a_question_without_an_answer_is_asked_again_later_each_time_and_ends_unknow
     int64_t last = 0;
     for (int i = 0; i < 4; i++) {
         world_answer(DLK_INSPECT, DLK_UNKNOWN);
-        CHECK(!q.over && !world_asked(DLK_INSPECT));
+        CHECK(!dlk_query_is_over(&q) && !world_asked(DLK_INSPECT));
         int64_t pause = dlk_core_next(&w.core) - w.now;
         CHECK(pause > last && pause <= (INT64_C(50) << i) * MS * 4 / 3);
         last = (INT64_C(50) << i) * MS * 2 / 3;
@@ -208,7 +209,7 @@ TEST(a_question_without_an_answer_is_asked_again_later_each_time_and_ends_unknow
     }
     world_answer(DLK_INSPECT, DLK_UNKNOWN);
     world_move(2000 - (w.now - began) / MS + 1);
-    CHECK(q.over); /* its last request is on its way yet */
+    CHECK(dlk_query_is_over(&q)); /* its last request is on its way yet */
     CHECK_EQ_INT(q.code, DLOCK_EUNKNOWN);
     CHECK(has_error("n: no answer in time"));
     end();
@@ -219,9 +220,9 @@ TEST(a_question_that_nothing_was_sent_of_is_unavailable)
     world_open();
     world_cut();
     inspect(2000);
-    CHECK(!q.over);
+    CHECK(!dlk_query_is_over(&q));
     world_move(1999);
-    CHECK(!q.over);
+    CHECK(!dlk_query_is_over(&q));
     world_move(1);
     CHECK(ended(DLOCK_EUNAVAIL));
     CHECK(has_error("n: cut")); /* what the link said */
@@ -254,7 +255,7 @@ TEST(without_a_majority_that_is_what_the_question_ends_with)
     world_open();
     inspect(120); /* over before a third try */
     world_refuse(DLK_INSPECT, DLOCK_EQUORUM);
-    CHECK(!q.over);
+    CHECK(!dlk_query_is_over(&q));
     world_move(67);
     q.ask.error = dlk_error_make(DLOCK_EQUORUM, "1 of 3");
     world_answer(DLK_INSPECT, DLK_UNKNOWN);
@@ -299,7 +300,7 @@ TEST(a_link_that_is_down_for_now_ends_no_question)
     world_cut();
     inspect(5000);
     dlk_core_link(&w.core, false, why, w.now);
-    CHECK(!q.over);
+    CHECK(!dlk_query_is_over(&q));
     dlk_error_clear(&why);
     end();
 }
@@ -441,13 +442,13 @@ TEST(who_waits_for_idle_looks_again_when_told_and_hears_when_it_is_free)
     wait_idle(60000, false);
     CHECK_EQ_INT(w.watches, 0);
     says("true");
-    CHECK(!q.over);
+    CHECK(!dlk_query_is_over(&q));
     CHECK_EQ_INT(w.watches, 1);
     CHECK(!world_asked(DLK_INSPECT));
     dlk_core_notified(&w.core, &w.name->key, w.now);
     CHECK(world_asked(DLK_INSPECT));
     says("1"); /* another one has it now */
-    CHECK(!q.over);
+    CHECK(!dlk_query_is_over(&q));
     CHECK_EQ_INT(w.watches, 1);
     dlk_core_notified(&w.core, &w.name->key, w.now);
     says("false");
@@ -588,7 +589,7 @@ TEST(who_waits_for_idle_does_not_unwatch_what_others_wait_for)
     wait_idle(500, false);
     says("true");
     world_move(500);
-    CHECK(q.over);
+    CHECK(dlk_query_is_over(&q));
     CHECK_EQ_INT(w.watches, 1);
     wait_idle(60000, false);
     says("true");
@@ -603,14 +604,14 @@ TEST(who_waits_for_idle_does_not_unwatch_what_others_wait_for)
 TEST(who_waits_for_a_connection_has_it_with_the_link)
 {
     world_open_unconnected();
-    start((dlk_query){.connect = true}, 5000);
-    CHECK(!q.over);
+    start((dlk_query){.kind = DLK_QUERY_CONNECT}, 5000);
+    CHECK(!dlk_query_is_over(&q));
     world_move(100);
     world_back();
     CHECK(ended(DLOCK_OK));
     end();
     world_open();
-    start((dlk_query){.connect = true}, 5000);
+    start((dlk_query){.kind = DLK_QUERY_CONNECT}, 5000);
     CHECK(ended(DLOCK_OK));
     end();
 }
@@ -618,7 +619,7 @@ TEST(who_waits_for_a_connection_has_it_with_the_link)
 TEST(who_waits_for_a_connection_hears_that_a_try_has_failed)
 {
     world_open_unconnected();
-    start((dlk_query){.connect = true}, 5000);
+    start((dlk_query){.kind = DLK_QUERY_CONNECT}, 5000);
     world_cut();
     CHECK(ended(DLOCK_EUNAVAIL));
     CHECK(has_error("cut"));
@@ -628,9 +629,9 @@ TEST(who_waits_for_a_connection_hears_that_a_try_has_failed)
 TEST(who_waits_for_a_connection_waits_as_long_as_it_said)
 {
     world_open_unconnected();
-    start((dlk_query){.connect = true}, 5000);
+    start((dlk_query){.kind = DLK_QUERY_CONNECT}, 5000);
     world_move(4999);
-    CHECK(!q.over);
+    CHECK(!dlk_query_is_over(&q));
     world_move(1);
     CHECK(ended(DLOCK_EUNAVAIL));
     CHECK(has_error("request: no answer in time"));

@@ -541,12 +541,12 @@ TEST(what_was_asked_of_the_writer_and_is_done_after_the_turn_is_asked_of_the_rea
         if (told_before)
             answer_side(true, DLK_RENEW, DLK_YES);
         answer_side(false, verb, DLK_NOT_OURS);
-        CHECK(has(&a) && !query.over);
+        CHECK(has(&a) && !dlk_query_is_over(&query));
         if (!told_before)
             answer_side(true, DLK_RENEW, DLK_YES);
         CHECK(world_asked(verb) && world_asked(verb)->shared);
         world_answer(verb, DLK_YES);
-        CHECK(query.over && query.code == DLOCK_OK && has(&a));
+        CHECK(dlk_query_is_over(&query) && query.code == DLOCK_OK && has(&a));
         CHECK(dlk_list_empty(&w.asked));
         end();
     }
@@ -560,7 +560,7 @@ TEST(what_is_asked_of_the_reader_then_may_be_lost_all_the_same)
     downgrade(a.hold);
     answer_side(false, DLK_VERIFY, DLK_NOT_OURS);
     answer_side(true, DLK_VERIFY, DLK_NOT_OURS);
-    CHECK(query.over && query.code == DLOCK_ELOST);
+    CHECK(dlk_query_is_over(&query) && query.code == DLOCK_ELOST);
     CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_LOST);
     dlk_error_clear(&query.error);
     end();
@@ -576,7 +576,7 @@ TEST(a_writers_renewal_that_a_readers_extension_overtakes_is_no_loss)
     downgrade(a.hold);
     ask_about_a(DLK_RENEW);
     answer_side(true, DLK_RENEW, DLK_YES);
-    CHECK(query.over && query.code == DLOCK_OK);
+    CHECK(dlk_query_is_over(&query) && query.code == DLOCK_OK);
     world_answer(DLK_RENEW, DLK_NOT_OURS);
     CHECK(has(&a));
     world_move(0);
@@ -597,7 +597,7 @@ TEST(whose_time_is_over_is_not_asked_of_the_reader_any_more)
     world_answer(DLK_VERIFY, DLK_NOT_OURS);
     CHECK(!world_asked(DLK_VERIFY));
     world_move(0);
-    CHECK(query.over && query.code == DLOCK_EUNKNOWN);
+    CHECK(dlk_query_is_over(&query) && query.code == DLOCK_EUNKNOWN);
     CHECK(has(&a));
     end();
 }

@@ -39,6 +39,12 @@ static void ask(void *world_, dlk_ask *one, int64_t now)
     dlk_list_append(&w.asked, &one->link);
 }
 
+static void check(void)
+{
+    if (!dlk_core_is_sound(&w.core))
+        fail("a grant or a query is what it can't be");
+}
+
 static void watch(void *world_, dlk_key *key, bool on, int64_t now)
 {
     (void)world_;
@@ -178,6 +184,7 @@ void world_open_unconnected(void)
 void world_close(void)
 {
     dlk_core_close(&w.core, w.now);
+    check();
     dlk_list *link;
     w.core.up = false;
     while ((link = dlk_list_take_first(&w.asked))) {
@@ -202,9 +209,11 @@ void world_move(int64_t ms)
         if (next > w.now)
             w.now = next;
         dlk_core_tick(&w.core, w.now);
+        check();
     }
     w.now = end;
     dlk_core_tick(&w.core, w.now);
+    check();
 }
 
 dlk_ask *world_asked(dlk_verb verb)
@@ -232,6 +241,7 @@ void world_answer(dlk_verb verb, dlk_reply reply)
     if ((verb == DLK_ACQUIRE || verb == DLK_IMPORT) && reply == DLK_YES)
         one->token = ++w.last_token;
     dlk_core_answered(&w.core, one, w.now);
+    check();
 }
 
 void world_held(int64_t rest_ms)
@@ -240,6 +250,7 @@ void world_held(int64_t rest_ms)
     one->reply = DLK_HELD;
     one->wait_ms = rest_ms;
     dlk_core_answered(&w.core, one, w.now);
+    check();
 }
 
 void world_refuse(dlk_verb verb, dlock_err code)
@@ -247,6 +258,7 @@ void world_refuse(dlk_verb verb, dlock_err code)
     dlk_ask *one = take(verb);
     dlk_ask_refuse(one, dlk_error_make(code, "refused"));
     dlk_core_answered(&w.core, one, w.now);
+    check();
 }
 
 void world_cut(void)
@@ -260,11 +272,13 @@ void world_cut(void)
         dlk_core_answered(&w.core, one, w.now);
     }
     dlk_error_clear(&why);
+    check();
 }
 
 void world_back(void)
 {
     dlk_core_link(&w.core, true, NULL, w.now);
+    check();
 }
 
 dlk_terms world_terms(void)
@@ -278,12 +292,12 @@ void world_acquire_terms(dlk_wait *wait, uint64_t thread, int64_t wait_ms,
     *wait = (dlk_wait){
         .name = w.name,
         .owner = thread ? thread : dlk_core_new_owner(&w.core),
-        .owner_is_thread = thread != 0,
         .once = wait_ms == 0,
         .terms = terms,
     };
     dlk_acquire_start(&w.core, wait,
                       wait_ms ? dlk_clock_after(w.now, wait_ms) : DLK_NEVER, w.now);
+    check();
 }
 
 void world_acquire(dlk_wait *wait, uint64_t thread, int64_t wait_ms)
@@ -294,6 +308,7 @@ void world_acquire(dlk_wait *wait, uint64_t thread, int64_t wait_ms)
 void world_release(dlk_wait *wait, dlk_hold *hold)
 {
     dlk_release_start(&w.core, hold, wait, dlk_clock_after(w.now, 3000), w.now);
+    check();
 }
 
 void world_free_hold(dlk_hold *hold)

@@ -199,7 +199,6 @@ static void ask_for_it(actor *a)
     a->wait = (dlk_wait){
         .name = c->names[a->name],
         .owner = thread ? (uint64_t)a->index + 1 : dlk_core_new_owner(&c->core),
-        .owner_is_thread = thread,
         .once = once,
         .terms = random_terms(&a->rand),
     };
@@ -225,7 +224,6 @@ static void enter_again(actor *a)
     a->reentry = (dlk_wait){
         .name = c->names[a->name],
         .owner = a->wait.owner,
-        .owner_is_thread = true,
         .terms = terms,
     };
     dlk_acquire_start(&c->core, &a->reentry, DLK_NEVER, client_time(c));
@@ -264,7 +262,8 @@ static void look_at_result(event *e)
     }
     a->mood = MOOD_HOLDING;
     a->writes_left = (int)between(&a->rand, 0, 6);
-    if (a->wait.owner_is_thread && chance(&a->rand, kind_has_sides() ? 300 : 100))
+    if (dlk_owner_is_thread(a->wait.owner) &&
+        chance(&a->rand, kind_has_sides() ? 300 : 100))
         enter_again(a);
     plan(a, chance(&a->rand, 100) ? between(&a->rand, 0, 3000 * MS)
                                   : between(&a->rand, 0, 20 * MS));

@@ -409,9 +409,9 @@ static void check_client_rest(const client *c)
     const dlk_grant *left =
         DLK_LIST_ITEM(dlk_list_first(&c->core.grants), dlk_grant, all);
     violated(left->name->key.name[0] - 'a',
-             "client %d still has the grant #%llu: state %d, giving %d, standing %d",
+             "client %d still has the grant #%llu: state %d, stage %d, standing %d",
              c->index, (unsigned long long)left->number, (int)dlk_grant_state(left),
-             (int)left->giving, (int)left->standing);
+             (int)left->stage, (int)left->standing);
 }
 
 void check_rest(void)

@@ -125,6 +125,9 @@ void client_digest(client *c)
 void client_after(client *c)
 {
     client_digest(c);
+    if (!dlk_core_is_sound(&c->core))
+        violated(ALL_NAMES, "client %d: a grant or a query is what it can't be",
+                 c->index);
     int64_t next = dlk_core_next(&c->core);
     if (is_local() && !c->process.local->up)
         c->process.next_tick = c->process.local->retry_at;
