@@ -41,6 +41,15 @@
 #define WITH_LEASE_FROM(ttl_ms, run)                                                     \
     awake_with_lease_from((ttl_ms), world_limit_ms(), (run), __func__)
 
+/* A service that a program brings with it, beside those that all know: it defines `world_own`. */
+typedef struct world_service {
+    const char *backend;
+    bool (*make)(char *uri, size_t size); /* starts it */
+    void (*end)(void);
+    bool (*evict)(const char *name); /* or NULL: dlock_lock_break does it */
+} world_service;
+extern const world_service *const world_own; /* NULL by default */
+
 bool world_ready(void);
 /* Whether its server is installed; else the test is marked as skipped. */
 bool world_is_available(void);

@@ -58,6 +58,11 @@ int world_node_count(void)
     return world_is("redlock") || world_is("memlock") ? WORLD_NODES : 1;
 }
 
+static bool is_own(void)
+{
+    return world_own && world_is(world_own->backend);
+}
+
 static void tidy(void)
 {
     if (getpid() != world.pid)
@@ -76,6 +81,8 @@ static void tidy(void)
         zookeeper_server_stop(&world.zookeeper);
     if (world_is("etcd"))
         etcd_server_stop(&world.etcd);
+    if (is_own())
+        world_own->end();
     if (world_is("file")) {
         (void)unlink(world.uri + strlen("file://"));
         (void)rmdir(world.dir);
@@ -245,6 +252,11 @@ static bool make_mem(void)
     return true;
 }
 
+static bool make_own(void)
+{
+    return world_own->make(world.uri, sizeof(world.uri));
+}
+
 static const struct {
     const char *backend;
     bool (*is_available)(void); /* NULL: it needs no server */
@@ -285,12 +297,13 @@ static bool make_service(void)
         harness_skip("this build doesn't have the backend");
         return false;
     }
-    if (!services[index].make)
+    bool (*make)(void) = is_own() ? make_own : services[index].make;
+    if (!make)
         return harness_check(__FILE__, __LINE__, false, "such a service");
     if (!world_is_available())
         return false;
     world.pid = getpid();
-    return services[index].make() && atexit(tidy) == 0;
+    return make() && atexit(tidy) == 0;
 }
 
 bool world_ready(void)
@@ -302,7 +315,7 @@ bool world_ready(void)
 
 bool world_is_fair(void)
 {
-    if (world_is("memcached") || world_is("memlock") || world_is("redlock"))
+    if (world_is("memcached") || world_is("memlock") || world_is("redlock") || is_own())
         return false;
     return !world_is_one_redis() || strstr(world.uri, "lock.fair=true");
 }

@@ -37,6 +37,7 @@ const column columns[] = {
     {"redis", "mutex", "redisson", "dlock"},
     {"redis", "mutex", "string", "dlock"},
 };
+const service *const service_own = NULL;
 const size_t column_count = sizeof(columns) / sizeof(*columns);
 
 static const char no_reentry[] =

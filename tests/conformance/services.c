@@ -90,6 +90,11 @@ static const char *redis_leftovers(void)
 
 /* ---- zookeeper ---- */
 
+static int zookeeper_port(void)
+{
+    return world_zookeeper()->port;
+}
+
 static void zookeeper_freeze(void)
 {
     zookeeper_server_freeze(world_zookeeper());
@@ -127,6 +132,11 @@ static const char *zookeeper_leftovers(void)
 }
 
 /* ---- etcd ---- */
+
+static int etcd_port(void)
+{
+    return world_etcd()->port;
+}
 
 static void etcd_freeze(void)
 {
@@ -167,6 +177,11 @@ static const char *etcd_leftovers(void)
 
 /* To whole seconds, and two for what its clock may lag. */
 enum { MEMCACHED_ROUNDS_UP_MS = 3000 };
+
+static int memcached_port(void)
+{
+    return world_memcached()->port;
+}
 
 static void memcached_freeze(void)
 {
@@ -263,9 +278,10 @@ static const char transactions[] =
     .lacks = {[CAN_FORGET] = no_forgetting,       [CAN_CLOCK] = no_clock_there,          \
               [CAN_MESSAGES] = no_messages_apart, [CAN_RIGHTS] = other_rights,           \
               [CAN_EVICT] = no_eviction,          [CAN_COUNTER] = transactions},         \
-    .take = "create*", .give = "delete", .keep = "getData", .grant = "getChildren*",     \
-    .freeze = zookeeper_freeze, .thaw = zookeeper_thaw, .kill = zookeeper_kill,          \
-    .restart = zookeeper_restart, .leftovers = zookeeper_leftovers
+    .framing = "zookeeper", .port = zookeeper_port, .take = "create*", .give = "delete", \
+    .keep = "getData", .grant = "getChildren*", .freeze = zookeeper_freeze,              \
+    .thaw = zookeeper_thaw, .kill = zookeeper_kill, .restart = zookeeper_restart,        \
+    .leftovers = zookeeper_leftovers
 
 static const char no_clock_of_leases[] =
     "a lease ends by the leader's monotonic clock, which nobody sets";
@@ -284,9 +300,9 @@ static const char revisions[] = "tokens are the cluster's revisions, which nobod
               [CAN_RIGHTS] = users_and_roles,                                            \
               [CAN_EVICT] = no_eviction,                                                 \
               [CAN_COUNTER] = revisions},                                                \
-    .take = "put", .give = "delete", .keep = "keepalive", .freeze = etcd_freeze,         \
-    .thaw = etcd_thaw, .kill = etcd_kill, .restart = etcd_restart,                       \
-    .leftovers = etcd_leftovers
+    .framing = "http", .port = etcd_port, .take = "put", .give = "delete",               \
+    .keep = "keepalive", .freeze = etcd_freeze, .thaw = etcd_thaw, .kill = etcd_kill,    \
+    .restart = etcd_restart, .leftovers = etcd_leftovers
 
 static const char no_clock_of_day[] =
     "an item ends by the server's monotonic clock, which nobody sets";
@@ -296,15 +312,17 @@ static const char numbers_of_stores[] =
 static const char caches_eviction[] = "a cache's eviction is N15";
 
 #define REDIS                                                                            \
-    .take = "EVAL*", .give = "EVAL*", .keep = "EVAL*", .grant = "EVAL*", .held = "L",    \
-    .counter = "redisson_lock_token:{L}", .freeze = redis_freeze, .thaw = redis_thaw,    \
-    .kill = redis_kill, .forget = redis_forget, .leftovers = redis_leftovers
+    .framing = "resp", .take = "EVAL*", .give = "EVAL*", .keep = "EVAL*",                \
+    .grant = "EVAL*", .held = "L", .counter = "redisson_lock_token:{L}",                 \
+    .freeze = redis_freeze, .thaw = redis_thaw, .kill = redis_kill,                      \
+    .forget = redis_forget, .leftovers = redis_leftovers
 
 static const char each_memcacheds[] =
     "each node has its own: tests/backends/memcached, and the columns of memcached";
 
 #define MEMCACHED                                                                        \
-    .layout = "item", .class = "efficiency", .rounds_up_ms = MEMCACHED_ROUNDS_UP_MS,     \
+    .layout = "item", .framing = "memcached", .port = memcached_port,                    \
+    .class = "efficiency", .rounds_up_ms = MEMCACHED_ROUNDS_UP_MS,                       \
     .freeze = memcached_freeze, .thaw = memcached_thaw, .kill = memcached_kill,          \
     .restart = memcached_restart, .forget = memcached_forget,                            \
     .leftovers = memcached_leftovers
@@ -424,6 +442,8 @@ static const service services[] = {
 
 const service *service_here(void)
 {
+    if (service_own)
+        return service_own;
     for (size_t i = 0; i < sizeof(services) / sizeof(*services); i++)
         if (world_is(services[i].backend) && grid_layout_is(services[i].layout))
             return &services[i];
@@ -460,6 +480,9 @@ const char *service_uri(const char *userinfo, const char *host, int port)
                  more ? more + 1 : "");
     else if (world_is("redis+sentinel"))
         sentinel_uri(uri, sizeof(uri), userinfo, host, port);
+    else if (service_own)
+        snprintf(uri, sizeof(uri), "%s://%s%s:%d", service_own->backend, userinfo, host,
+                 port);
     else
         snprintf(uri, sizeof(uri), "%s://%s%s:%d?redis.layout=%s",
                  service_here()->backend, userinfo, host, port, layout);
@@ -468,11 +491,8 @@ const char *service_uri(const char *userinfo, const char *host, int port)
 
 int service_port(void)
 {
-    if (world_is("etcd"))
-        return world_etcd()->port;
-    if (world_is("memcached"))
-        return world_memcached()->port;
-    return world_is("zookeeper") ? world_zookeeper()->port : world_redis()->port;
+    const service *here = service_here();
+    return here->port ? here->port() : world_redis()->port;
 }
 
 bool service_has_unread(void)
@@ -502,12 +522,9 @@ static bool lay_wire(void)
         return true;
     snprintf(target, sizeof(target), "127.0.0.1:%d", service_port());
     way.proxy = proxy_new(1);
-    const char *framing = world_is("zookeeper")   ? "zookeeper"
-                          : world_is("memcached") ? "memcached"
-                          : world_is("etcd")      ? "http"
-                                                  : "resp";
     if (way.proxy)
-        way.link = proxy_listen(way.proxy, NULL, 0, target, framing, &why);
+        way.link =
+            proxy_listen(way.proxy, NULL, 0, target, service_here()->framing, &why);
     if (!way.link)
         return harness_check(__FILE__, __LINE__, false, why);
     /* The C client takes two thirds of its session to notice that it hears nothing. */

@@ -34,6 +34,9 @@ typedef struct service {
     /* CAN_WIRE: the first words of the requests that take, give back and renew; and of the one whose
      * answer says that the lock was free. */
     const char *take, *give, *keep, *grant;
+    const char *framing; /* how the proxy takes its messages apart */
+
+    int (*port)(void); /* where its server listens; NULL: world_redis() */
 
     const char *held;    /* CAN_COUNTER: where its lock "L" is, and … */
     const char *counter; /* … where that one's tokens are counted */
@@ -49,6 +52,9 @@ typedef struct service {
      * says it all. */
     const char *(*leftovers)(void);
 } service;
+
+/* The one of a grid that has no other, or NULL: columns.c's, tests/skeleton's. */
+extern const service *const service_own;
 
 /* Of the column that runs. */
 const service *service_here(void);

@@ -32,6 +32,7 @@ extern const proxy_framing proxy_resp;
 extern const proxy_framing proxy_zookeeper;
 extern const proxy_framing proxy_memcached;
 extern const proxy_framing proxy_http;
+extern const proxy_framing proxy_line;
 
 /* "raw" gives *ret = NULL. False: there is no such framing. */
 bool proxy_framing_find(const char *name, const proxy_framing **ret);

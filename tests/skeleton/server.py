@@ -1,14 +1,14 @@
 """The map of the skeleton's: keys with an owner and an end, and a counter of tokens for each.
 
-It says its port on the first line of its output, and ends when its input does. `forget KEY` deletes
-a key, whoever's it is: for tests."""
+It listens at the port that it is told. For tests: `forget KEY` deletes a key, whoever's it is,
+`forget *` all and what is known of tokens; `keys *` answers those that are held."""
 import socketserver
 import sys
 import threading
 import time
 
 held = {}  # key: (owner, end, token)
-tokens = {}
+tokens = {}  # they begin with the time of day, so that they rise over a restart, too
 mutex = threading.Lock()
 
 
@@ -24,9 +24,15 @@ def answer(verb, key, owner='', ttl='0'):
         return f'HELD {max(1, int((until - time.monotonic()) * 1000))}'
     if verb == 'acquire':
         if holder is None:
-            token = tokens[key] = tokens.get(key, 0) + 1
+            token = tokens[key] = max(tokens.get(key, 0) + 1, time.time_ns())
         held[key] = (owner, max(end, until), token)
         return f'YES {token}'
+    if verb == 'keys':
+        return ' '.join(['KEYS', *(name for name in held if owner_of(name)[0])])
+    if verb == 'forget' and key == '*':
+        held.clear()
+        tokens.clear()
+        return 'YES'
     if verb == 'forget':
         return 'YES' if held.pop(key, None) else 'NO'
     if holder != owner:
@@ -58,7 +64,5 @@ class Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
 
 
-with Server(('127.0.0.1', 0), Connection) as server:
-    print(server.server_address[1], flush=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    sys.stdin.read()
+with Server(('127.0.0.1', int(sys.argv[1])), Connection) as server:
+    server.serve_forever()

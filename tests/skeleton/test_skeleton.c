@@ -1,4 +1,6 @@
 /* What a mutex promises, kept by the skeleton: through dlock.h, as by any other backend. */
+#include "server.h"
+
 #include "harness/fork.h"
 #include "harness/harness.h"
 #include "harness/server.h"
@@ -15,60 +17,10 @@
 
 enum { PROCESSES = 4, TURNS = 25, GENEROUS_MS = 20000, SHORT_MS = 200 };
 
-static struct {
-    pid_t pid;
-    int in, out; /* it ends when `in` is closed */
-    int port;
-} server;
-
-static void stop_server(void)
-{
-    if (server.pid <= 0)
-        return;
-    (void)kill(server.pid, SIGKILL);
-    (void)waitpid(server.pid, NULL, 0);
-    close(server.in);
-    close(server.out);
-    server.pid = 0;
-}
-
-static bool start_server(void)
-{
-    int to[2], from[2];
-    char line[16] = "";
-    stop_server();
-    if (pipe(to) != 0 || pipe(from) != 0)
-        return false;
-    server.pid = harness_fork();
-    if (server.pid == 0) {
-        (void)dup2(to[0], 0);
-        (void)dup2(from[1], 1);
-        for (int fd = 3; fd < 64; fd++)
-            close(fd);
-        (void)execlp("python3", "python3", getenv("DLK_SKELETON_SERVER"), (char *)NULL);
-        _exit(127);
-    }
-    close(to[0]);
-    close(from[1]);
-    server.in = to[1];
-    server.out = from[0];
-    for (size_t used = 0; used < sizeof(line) - 1 && !strchr(line, '\n'); used++)
-        if (read(server.out, line + used, 1) != 1)
-            return false;
-    server.port = atoi(line);
-    return server.port > 0;
-}
-
 /* Somebody else's doing. */
 static bool forget(const char *key)
 {
-    char line[256];
-    int fd = server_dial(server.port, GENEROUS_MS / 1000);
-    int size = snprintf(line, sizeof(line), "forget %s\n", key);
-    bool fine = fd >= 0 && write(fd, line, (size_t)size) == size &&
-                server_read(fd, line, 4) && memcmp(line, "YES\n", 4) == 0;
-    server_hang_up(&fd);
-    return fine;
+    return strcmp(skeleton_server_call("forget", key), "YES") == 0;
 }
 
 static dlock_client *open_client(const char *parameters)
@@ -77,7 +29,7 @@ static dlock_client *open_client(const char *parameters)
     DLOCK_AUTO(dlock_error) err = NULL;
     dlock_client *client = NULL;
     snprintf(uri, sizeof(uri), "skeleton://127.0.0.1:%d?client.retry_ms=20%s",
-             server.port, parameters);
+             skeleton_server_port(), parameters);
     harness_err(__FILE__, __LINE__, "open", dlock_client_open(uri, NULL, &client, &err),
                 DLOCK_OK, err);
     return client;
@@ -90,7 +42,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-#define BEGIN() CHECK(start_server())
+#define BEGIN() CHECK(skeleton_server_start())
 
 struct shared {
     atomic_int inside, refused;
@@ -203,7 +155,7 @@ TEST(a_server_that_is_killed_is_an_error_in_time)
     DLOCK_AUTO(dlock_hold) hold = NULL;
     DLOCK_AUTO(dlock_hold) more = NULL;
     CHECK_OK(dlock_acquire(client, "name", 0, &hold, NULL), NULL);
-    stop_server();
+    skeleton_server_stop();
     int64_t begin = now_ms();
     dlock_err code = dlock_acquire(client, "another", 1000, &more, NULL);
     CHECK(code == DLOCK_ETIMEDOUT || code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN);
@@ -216,11 +168,11 @@ TEST(a_server_that_stands_still_is_an_error_in_time)
     DLOCK_AUTO(dlock_client)
     client = open_client("&client.timeout_ms=300&client.close_ms=100");
     DLOCK_AUTO(dlock_hold) hold = NULL;
-    server_freeze(server.pid);
+    server_freeze(skeleton_server_pid());
     int64_t begin = now_ms();
     CHECK(dlock_acquire(client, "name", 1000, &hold, NULL) != DLOCK_OK);
     CHECK(now_ms() - begin < GENEROUS_MS);
-    server_thaw(server.pid);
+    server_thaw(skeleton_server_pid());
     CHECK_OK(dlock_acquire(client, "name", GENEROUS_MS, &hold, NULL), NULL);
 }
 
@@ -234,7 +186,7 @@ TEST(closing_gives_back_what_is_held)
     CHECK_OK(dlock_acquire(client, "name", 0, &hold, NULL), NULL);
     CHECK_OK(dlock_client_close(client, NULL), NULL);
     CHECK_OK(dlock_acquire(other, "name", 0, &theirs, NULL), NULL);
-    stop_server();
+    skeleton_server_stop();
 }
 
 TEST(what_it_has_not_is_refused)
@@ -247,5 +199,5 @@ TEST(what_it_has_not_is_refused)
     CHECK_EQ_INT(dlock_lock_new(client, DLOCK_MUTEX, "two words", NULL, &lock, NULL),
                  DLOCK_EINVAL);
     CHECK_EQ_INT(dlock_client_poll_fd(client), -1);
-    stop_server();
+    skeleton_server_stop();
 }
