@@ -582,6 +582,35 @@ TEST(doctor_tells_mode_and_how_full_the_table_is)
     client_close(client);
 }
 
+/* Locks in a table of 1,024 places: how badly the doctor thinks of that. */
+static void check_fullness(int locks, const char *severity)
+{
+    char file[16];
+    dlk_key *keys[1024];
+    snprintf(file, sizeof(file), "full-%d", locks);
+    fake *client = client_open_with(temp_uri(file), NULL, NULL);
+    for (int i = 0; i < locks; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "n%d", i);
+        keys[i] = client_key(client, name);
+        CHECK_EQ_INT(acquire(client, keys[i], (uint64_t)i + 1).reply, DLK_YES);
+    }
+    dlock_info *info = client_info(client, DLK_DOCTOR, NULL, NULL, 0, dlk_clock_now());
+    CHECK_STR(dlock_info_get(info, "findings.1.id"), "locks");
+    CHECK_STR(dlock_info_get(info, "findings.1.severity"), severity);
+    dlock_info_free(info);
+    for (int i = 0; i < locks; i++)
+        client_key_close(client, keys[i]);
+    client_close(client);
+}
+
+TEST(doctor_warns_when_nine_tenths_of_the_table_are_in_use)
+{
+    check_fullness(20, "0");
+    check_fullness(900, "0");
+    check_fullness(922, "1");
+}
+
 TEST(a_fork_s_child_neither_inherits_the_mapping_nor_keeps_the_file_in_use)
 {
     fake *client = client_open_with(temp_uri("fork"), small, NULL);
