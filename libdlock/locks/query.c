@@ -15,11 +15,11 @@ void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error
         dlk_error_clear(&error);
         return;
     }
+    if (dlk_query_idles(query) && query->stage != DLK_QUERY_NEW)
+        query->name->idlers--;
     dlk_query_step(query, DLK_QUERY_ENDED);
     query->code = code;
     query->error = error;
-    if (dlk_query_idles(query))
-        query->name->idlers--;
     dlk_alarm_set(core, &query->alarm, DLK_NEVER);
     core->port.query_over(core->port.world, query);
 }
@@ -68,7 +68,9 @@ static void schedule(dlk_core *core, dlk_query *query)
 void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t now)
 {
     query->alarm = (dlk_alarm){.kind = DLK_ALARM_QUERY};
-    query->stage = DLK_QUERY_RESTS;
+    bool failed = dlk_query_is_over(query); /* before it was begun, for want of memory */
+    if (!failed)
+        dlk_query_step(query, DLK_QUERY_STARTED);
     query->deadline = deadline;
     query->retry_at = DLK_NEVER;
     dlk_list_append(&core->queries, &query->all);
@@ -77,7 +79,7 @@ void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t
     if (query->name) {
         dlk_name_ref(query->name);
         query->ask.key = &query->name->key;
-        query->name->idlers += dlk_query_idles(query);
+        query->name->idlers += !failed && dlk_query_idles(query);
     }
     bool room = dlk_alarm_reserve(core);
     if (!room)

@@ -139,8 +139,8 @@ typedef enum dlk_query_kind {
 } dlk_query_kind;
 
 typedef enum dlk_query_stage {
-    DLK_QUERY_IMPOSSIBLE, /* in the table only */
-    DLK_QUERY_RESTS,      /* no request is under way */
+    DLK_QUERY_NEW,   /* not started; nothing becomes that */
+    DLK_QUERY_RESTS, /* no request is under way */
     DLK_QUERY_ASKED,
     DLK_QUERY_ASKED_STALE, /* wait_idle: notified since, its "held" may be old news */
     DLK_QUERY_OVER_ASKED,  /* has its result, and a request is under way yet */
@@ -156,6 +156,7 @@ typedef enum dlk_query_left {
 } dlk_query_left;
 
 typedef enum dlk_query_event {
+    DLK_QUERY_STARTED,
     DLK_QUERY_SENT,
     DLK_QUERY_NOTIFIED, /* its name may be free, while it is asked for */
     DLK_QUERY_ANSWERED,
@@ -164,9 +165,10 @@ typedef enum dlk_query_event {
     DLK_QUERY_EVENTS
 } dlk_query_event;
 
-/* What it is from then on. */
+/* What it is from then on; 0: that can't happen. */
 /* clang-format off */
 static const uint8_t dlk_query_next[DLK_QUERY_STAGES][DLK_QUERY_EVENTS] = {
+    [DLK_QUERY_NEW] =         {[DLK_QUERY_STARTED] = DLK_QUERY_RESTS, [DLK_QUERY_ENDED] = DLK_QUERY_OVER},
     [DLK_QUERY_RESTS] =       {[DLK_QUERY_SENT] = DLK_QUERY_ASKED, [DLK_QUERY_ENDED] = DLK_QUERY_OVER,
                                [DLK_QUERY_STOPPED] = DLK_QUERY_RESTS},
     [DLK_QUERY_ASKED] =       {[DLK_QUERY_NOTIFIED] = DLK_QUERY_ASKED_STALE, [DLK_QUERY_ANSWERED] = DLK_QUERY_RESTS,
@@ -179,7 +181,7 @@ static const uint8_t dlk_query_next[DLK_QUERY_STAGES][DLK_QUERY_EVENTS] = {
 
 static inline bool dlk_query_may(dlk_query_stage at, dlk_query_event event)
 {
-    return dlk_query_next[at][event] != DLK_QUERY_IMPOSSIBLE;
+    return dlk_query_next[at][event] != 0;
 }
 
 #endif

@@ -161,6 +161,23 @@ TEST(a_second_answer_to_a_query_ends_the_program)
     world_close();
 }
 
+/* As when there is no memory for its text. */
+TEST(a_query_that_fails_before_it_is_begun_is_never_asked)
+{
+    world_open();
+    query =
+        (dlk_query){.ask = {.verb = DLK_INSPECT}, .name = w.name, .kind = DLK_QUERY_IDLE};
+    dlk_list_init(&query.all);
+    dlk_query_cancel(&w.core, &query, DLOCK_ENOMEM, w.now);
+    CHECK(dlk_query_is_over(&query) && query.code == DLOCK_ENOMEM);
+    dlk_query_start(&w.core, &query, dlk_clock_after(w.now, 1000), w.now);
+    CHECK_EQ_INT(query.code, DLOCK_ENOMEM);
+    CHECK_EQ_INT(query.stage, DLK_QUERY_OVER);
+    CHECK_EQ_INT(w.name->idlers, 0);
+    CHECK(dlk_list_empty(&w.core.queries));
+    world_close();
+}
+
 TEST(what_a_grant_cannot_be_is_seen)
 {
     world_open();
