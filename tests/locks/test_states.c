@@ -22,7 +22,7 @@ static void follow(seen *all, dlk_stage stage, dlk_asks asks)
     if (all->at[stage][asks])
         return;
     all->at[stage][asks] = true;
-    for (int event = 0; event < DLK_GRANT_EVENTS; event++) {
+    for (dlk_grant_event event = 0; event < DLK_GRANT_EVENTS; event++) {
         if (!dlk_grant_may(stage, asks, event))
             continue;
         dlk_grant grant = {.stage = (uint8_t)stage, .asks = (uint8_t)asks};
@@ -36,15 +36,15 @@ TEST(a_grant_comes_to_what_its_table_says_and_to_nothing_else)
     seen all = {0};
     follow(&all, DLK_STAGE_TRIED, DLK_ASKS_NOTHING);
     follow(&all, DLK_STAGE_IMPORTED, DLK_ASKS_NOTHING);
-    for (int stage = 0; stage < DLK_STAGES; stage++)
-        for (int asks = 0; asks < DLK_ASKS; asks++)
+    for (dlk_stage stage = 0; stage < DLK_STAGES; stage++)
+        for (dlk_asks asks = 0; asks < DLK_ASKS; asks++)
             CHECK_EQ_INT(all.at[stage][asks], dlk_stage_has(stage, asks));
 }
 
 TEST(every_grant_can_be_over_with_nothing_under_way)
 {
-    for (int stage = 0; stage < DLK_STAGES; stage++)
-        for (int asks = 0; asks < DLK_ASKS; asks++) {
+    for (dlk_stage stage = 0; stage < DLK_STAGES; stage++)
+        for (dlk_asks asks = 0; asks < DLK_ASKS; asks++) {
             seen all = {0};
             if (!dlk_stage_has(stage, asks))
                 continue;
@@ -56,19 +56,19 @@ TEST(every_grant_can_be_over_with_nothing_under_way)
 TEST(what_is_given_back_is_never_held_again)
 {
     seen all = {0};
-    for (int asks = 0; asks < DLK_ASKS; asks++)
+    for (dlk_asks asks = 0; asks < DLK_ASKS; asks++)
         follow(&all, DLK_STAGE_OWED, asks);
-    for (int asks = 0; asks < DLK_ASKS; asks++)
+    for (dlk_asks asks = 0; asks < DLK_ASKS; asks++)
         CHECK(!all.at[DLK_STAGE_HELD][asks] && !all.at[DLK_STAGE_TRIED][asks] &&
               !all.at[DLK_STAGE_IMPORTED][asks]);
 }
 
 TEST(every_event_is_possible_somewhere)
 {
-    for (int event = 0; event < DLK_GRANT_EVENTS; event++) {
+    for (dlk_grant_event event = 0; event < DLK_GRANT_EVENTS; event++) {
         int places = 0;
-        for (int stage = 0; stage < DLK_STAGES; stage++)
-            for (int asks = 0; asks < DLK_ASKS; asks++)
+        for (dlk_stage stage = 0; stage < DLK_STAGES; stage++)
+            for (dlk_asks asks = 0; asks < DLK_ASKS; asks++)
                 places += dlk_stage_has(stage, asks) && dlk_grant_may(stage, asks, event);
         CHECK(places > 0);
     }
