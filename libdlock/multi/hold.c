@@ -34,9 +34,6 @@ static void unref(dlk_multi_hold *whole)
     dlk_engine_unref(engine);
 }
 
-static void keep(dlk_hold_watch *watch);
-static void member_changed(dlk_job *job);
-
 dlk_multi_hold *dlk_multi_hold_new(dlk_multi *multi)
 {
     dlk_multi_hold *whole = calloc(1, sizeof(*whole));
@@ -46,13 +43,6 @@ dlk_multi_hold *dlk_multi_hold_new(dlk_multi *multi)
     whole->multi = multi;
     dlk_multi_ref(multi);
     whole->reported = DLOCK_HELD;
-    for (size_t i = 0; i < multi->count;
-         i++) { /* once: whoever listens anew changes nothing */
-        dlk_member_watch *mine = &whole->watches[i];
-        mine->watch = (dlk_hold_watch){.job = {.run = member_changed}, .keep = keep};
-        dlk_list_init(&mine->watch.job.link);
-        mine->of = whole;
-    }
     whole->hold.engine = multi->members[0].engine;
     dlk_engine_ref(whole->hold.engine);
     whole->hold.multi = whole;
@@ -219,7 +209,12 @@ static bool listen_to(dlk_multi_hold *whole, size_t index)
     if (!dlk_engine_enter(member->engine, &stay))
         return true; /* in a fork's child nobody ever hears of anything */
     dlk_hold_more *more = dlk_hold_need(member);
-    if (more) /* its job may still be queued from an earlier time: that is left as it is */
+    if (more && !mine->of) { /* once: its job may still be queued from an earlier time */
+        mine->watch = (dlk_hold_watch){.job = {.run = member_changed}, .keep = keep};
+        dlk_list_init(&mine->watch.job.link);
+        mine->of = whole;
+    }
+    if (more)
         more->watch = &mine->watch;
     if (more)
         dlk_event_listen(member->engine, more);
