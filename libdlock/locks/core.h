@@ -179,7 +179,7 @@ struct dlk_query {
     dlk_grant *grant; /* verify, extend: referenced */
     dlk_name *name;   /* referenced, or NULL */
     dlk_query_kind kind;
-    dlk_query_stage stage; /* set by dlk_query_start, and then by the table in states.h */
+    dlk_query_stage stage; /* set by dlk_query_step alone, as states.h has it */
     dlk_query_left left;
     int64_t deadline, retry_at;
     int retries;

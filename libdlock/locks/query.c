@@ -67,10 +67,12 @@ static void schedule(dlk_core *core, dlk_query *query)
 
 void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t now)
 {
+    if (dlk_query_is_over(query)) { /* for want of memory, before it was begun */
+        core->port.free_query(core->port.world, query);
+        return;
+    }
+    dlk_query_step(query, DLK_QUERY_STARTED);
     query->alarm = (dlk_alarm){.kind = DLK_ALARM_QUERY};
-    bool failed = dlk_query_is_over(query); /* before it was begun, for want of memory */
-    if (!failed)
-        dlk_query_step(query, DLK_QUERY_STARTED);
     query->deadline = deadline;
     query->retry_at = DLK_NEVER;
     dlk_list_append(&core->queries, &query->all);
@@ -79,7 +81,7 @@ void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t
     if (query->name) {
         dlk_name_ref(query->name);
         query->ask.key = &query->name->key;
-        query->name->idlers += !failed && dlk_query_idles(query);
+        query->name->idlers += dlk_query_idles(query);
     }
     bool room = dlk_alarm_reserve(core);
     if (!room)
