@@ -38,6 +38,11 @@ dlk_place *dlk_place_find(const dlk_line *line, uint64_t number)
     return NULL;
 }
 
+static dlk_place *place_of(const dlk_ask *ask)
+{
+    return dlk_place_find(dlk_line_of(ask->key), ask->number);
+}
+
 dlk_place *dlk_place_new(dlk_session *session, const dlk_ask *ask)
 {
     const char *data = dlk_ask_data(ask);
@@ -115,9 +120,7 @@ void dlk_place_lost(dlk_place *place)
 
 void dlk_place_drop(const dlk_ask *ask)
 {
-    dlk_place *place = ask->key && ask->number
-                           ? dlk_place_find(dlk_line_of(ask->key), ask->number)
-                           : NULL;
+    dlk_place *place = ask->key && ask->number ? place_of(ask) : NULL;
     if (!place)
         return;
     dlk_ask **all[] = {&place->take, &place->give, &place->keep, &place->verify};
@@ -127,11 +130,6 @@ void dlk_place_drop(const dlk_ask *ask)
 }
 
 /* ---- asking ---- */
-
-static dlk_place *place_of(const dlk_ask *ask)
-{
-    return dlk_place_find(dlk_line_of(ask->key), ask->number);
-}
 
 /* Begins what is asked. The place stays, whatever comes of it at once. */
 static void begin(dlk_place *place, dlk_ask **asked, dlk_ask *ask,

@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void finish(dlk_etcd_report *report)
-{
-    dlk_report_conclude(&report->base);
-}
-
 /* ---- rights ---- */
 
 static void on_probe(dlk_etcd_call *call, int64_t now)
@@ -30,7 +25,7 @@ static void on_probe(dlk_etcd_call *call, int64_t now)
                         dlock_error_text(why));
         dlk_error_clear(&why);
     }
-    finish(report);
+    dlk_report_conclude(&report->base);
 }
 
 /* Written and deleted in two steps: one transaction may not touch a key twice. */
@@ -44,7 +39,7 @@ static void on_written(dlk_etcd_call *call, int64_t now)
         on_probe(call, now);
     else if (!dlk_etcd_report_send(report, "/v3/kv/txn", dlk_say_end(&say), on_probe,
                                    now))
-        finish(report);
+        dlk_report_conclude(&report->base);
     if (call->end != DLK_ETCD_OK)
         dlk_buf_free(&say.buf);
 }
@@ -66,7 +61,7 @@ static void try_rights(dlk_etcd_report *report, int64_t now)
                  report->probe ? report->probe : "");
     say.failed |= !report->probe;
     if (!dlk_etcd_report_send(report, "/v3/kv/txn", dlk_say_end(&say), on_written, now))
-        finish(report);
+        dlk_report_conclude(&report->base);
 }
 
 /* ---- members and room ---- */
@@ -113,7 +108,7 @@ static void on_status(dlk_etcd_call *call, int64_t now)
     }
     if (!dlk_etcd_report_send(report, "/v3/cluster/member/list", strdup("{}"), on_members,
                               now))
-        finish(report);
+        dlk_report_conclude(&report->base);
 }
 
 static void judge_lease(dlk_etcd_report *report)
@@ -142,5 +137,5 @@ void dlk_etcd_doctor_begin(dlk_etcd_report *report, int64_t now)
     judge_lease(report);
     if (!dlk_etcd_report_send(report, "/v3/maintenance/status", strdup("{}"), on_status,
                               now))
-        finish(report);
+        dlk_report_conclude(&report->base);
 }
