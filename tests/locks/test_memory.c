@@ -52,16 +52,22 @@ TEST(what_is_held_is_renewed_and_given_back_without_memory)
 
 enum { MANY = 3 * DLK_SAVED_ASKS };
 
-TEST(many_are_renewed_and_given_back_in_turn_without_memory)
+/* Permits of one name; and then there is no more memory. */
+static void hold_many(dlk_wait all[])
 {
-    begin();
-    dlk_wait all[MANY], done[MANY];
     w.name->key.kind = DLOCK_SEMAPHORE;
     for (int i = 0; i < MANY; i++) {
         world_acquire(&all[i], 0, 1000);
         world_answer(DLK_ACQUIRE, DLK_YES);
     }
     none_left = true;
+}
+
+TEST(many_are_renewed_and_given_back_in_turn_without_memory)
+{
+    begin();
+    dlk_wait all[MANY], done[MANY];
+    hold_many(all);
     int most = 0;
     for (int i = 0; i < 300; i++) { /* three leases */
         most = asked(DLK_RENEW) > most ? asked(DLK_RENEW) : most;
@@ -170,12 +176,7 @@ TEST(a_lost_grant_that_was_never_given_back_is_over_when_the_server_has_forgotte
 {
     begin();
     dlk_wait all[MANY], done[MANY];
-    w.name->key.kind = DLOCK_SEMAPHORE;
-    for (int i = 0; i < MANY; i++) {
-        world_acquire(&all[i], 0, 1000);
-        world_answer(DLK_ACQUIRE, DLK_YES);
-    }
-    none_left = true;
+    hold_many(all);
     world_move(60000);
     CHECK_EQ_INT(w.states[DLOCK_LOST], MANY);
     CHECK(asked(DLK_RENEW) >= DLK_SAVED_ASKS);
