@@ -7,10 +7,10 @@ enum { TAG = 12 };
 
 static char names[3][128];
 
-static void name_them(const char *test, int round)
+static void name_them(const char *test)
 {
     for (int i = 0; i < 3; i++)
-        snprintf(names[i], sizeof(names[i]), "%.100s/%d/%c", test, round, 'a' + i);
+        snprintf(names[i], sizeof(names[i]), "%.100s/%c", test, 'a' + i);
 }
 
 /* The second name is the first client's: it is taken last. */
@@ -28,7 +28,7 @@ static dlock_lock *both(dlock_client *first, dlock_client *other)
 TEST(an_acquire_of_a_closed_first_client_is_told_so_though_another_s_member_is_held)
 {
     BEGIN();
-    name_them(__func__, 0);
+    name_them(__func__);
     DLOCK_AUTO(dlock_client) rival = world_client(NULL);
     DLOCK_AUTO(dlock_client) first = world_client(NULL);
     DLOCK_AUTO(dlock_client) other = world_client(NULL);
@@ -61,7 +61,7 @@ static int after_closed(dlock_client *client)
 TEST(with_its_first_client_closed_it_is_released_whatever_becomes_of_a_member)
 {
     BEGIN();
-    name_them(__func__, 0);
+    name_them(__func__);
     DLOCK_AUTO(dlock_client) first = world_client(NULL);
     DLOCK_AUTO(dlock_client) other = world_client("lock.ttl_ms=1500 lock.renew=off");
     DLOCK_AUTO(dlock_lock) multi = both(first, other);

@@ -46,7 +46,7 @@ typedef struct world_service {
     const char *backend;
     bool (*make)(char *uri, size_t size); /* starts it */
     void (*end)(void);
-    bool (*evict)(const char *name); /* or NULL: dlock_lock_break does it */
+    bool (*evict)(const char *name); /* as an operator of it does */
 } world_service;
 extern const world_service *const world_own; /* NULL by default */
 

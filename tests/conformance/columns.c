@@ -37,8 +37,8 @@ const column columns[] = {
     {"redis", "mutex", "redisson", "dlock"},
     {"redis", "mutex", "string", "dlock"},
 };
-const service *const service_own = NULL;
 const size_t column_count = sizeof(columns) / sizeof(*columns);
+const service *const service_own = NULL;
 
 static const char no_reentry[] =
     "each acquire is an owner of its own here, so nobody re-enters";

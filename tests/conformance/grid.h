@@ -9,7 +9,8 @@
  *
  * A cell runs in a process of its own with a lock service of its own; it passes, fails, or says
  * why it can't apply. To add a backend, add its entry to the table in services.c and a line to
- * columns.c, or bring both along, as tests/skeleton/columns.c does; to add a binding, an agent (agent.h) and a line. No row changes for that. */
+ * columns.c, or bring both along, as tests/skeleton/columns.c does; to add a binding, an agent
+ * (agent.h) and a line. No row changes for that. */
 #ifndef CONFORMANCE_GRID_H
 #define CONFORMANCE_GRID_H
 

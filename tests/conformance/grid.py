@@ -312,7 +312,8 @@ def main():
     tap.test('every fault of the catalogue has a row', not missing, ' '.join(missing))
     tap.test('no row stands there twice', len(ids) == len(set(ids)))
     if not args.own:
-        covered = subprocess.run([GRID, '--coverage'], stdout=subprocess.PIPE, text=True, check=False)
+        covered = subprocess.run([GRID, '--coverage'], stdout=subprocess.PIPE, text=True,
+                                 check=False)
         tap.test('whatever backend, kind and layout the library has, it has a column',
                  covered.returncode == 0, covered.stdout)
     if args.quick:

@@ -5,8 +5,8 @@
 
 bool proxy_framing_find(const char *name, const proxy_framing **ret)
 {
-    static const proxy_framing *const all[] = {&proxy_resp, &proxy_zookeeper,
-                                               &proxy_memcached, &proxy_http, &proxy_line};
+    static const proxy_framing *const all[] = {
+        &proxy_resp, &proxy_zookeeper, &proxy_memcached, &proxy_http, &proxy_line};
     *ret = NULL;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (strcmp(all[i]->name, name) == 0)

@@ -47,7 +47,8 @@ static bool forget(void)
 
 static const char *leftovers(void)
 {
-    return skeleton_server_call("keys", "*") + strlen("KEYS");
+    const char *keys = skeleton_server_call("keys", "*");
+    return keys + strcspn(keys, " "); /* behind the word KEYS */
 }
 
 static const service here = {
