@@ -248,10 +248,10 @@ dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_place *place,
 bool dlk_etcd_layout_direct(const dlk_etcd_key *home, const char *key64);
 
 /* ---- place.c ---- */
-void dlk_etcd_place_open(dlk_place *place, const dlk_ask *ask);
+void dlk_etcd_place_open(dlk_place *base, const dlk_ask *ask);
 void dlk_etcd_place_close(dlk_place *place);
 bool dlk_etcd_place_is_nowhere(const dlk_place *place);
-void dlk_etcd_place_forget(dlk_place *place, int64_t now);
+void dlk_etcd_place_forget(dlk_place *base, int64_t now);
 void dlk_etcd_place_unwatch(dlk_etcd_place *place);
 /* Its key isn't there any more, or never was. */
 void dlk_etcd_place_drop_key(dlk_etcd_place *place);
@@ -277,13 +277,13 @@ void dlk_etcd_pass_slot(const dlk_etcd_key *home, int64_t now);
 /* ---- leave.c ---- */
 /* A number that we know nothing of any more, where a request of its may come late; or NULL. */
 dlk_place *dlk_etcd_place_stranger(dlk_session *session, const dlk_ask *ask);
-void dlk_etcd_place_leave(dlk_place *place, int64_t now);
+void dlk_etcd_place_leave(dlk_place *base, int64_t now);
 /* Makes room where an earlier number's key stands in this one's place; then it joins. */
 void dlk_etcd_place_remove_stale(dlk_etcd_place *place, int64_t now);
 
 /* ---- keep.c ---- */
-void dlk_etcd_place_keep(dlk_place *place, int64_t now);
-void dlk_etcd_place_verify(dlk_place *place, int64_t now);
+void dlk_etcd_place_keep(dlk_place *base, int64_t now);
+void dlk_etcd_place_verify(dlk_place *base, int64_t now);
 /* Once the lease is proved, or can't be. */
 void dlk_etcd_keep_on(dlk_etcd_place *place, int64_t now);
 

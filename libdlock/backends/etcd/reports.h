@@ -11,9 +11,9 @@ typedef struct dlk_etcd_report {
     char *probe; /* doctor: base64 of the key it tries */
 } dlk_etcd_report;
 
-void dlk_etcd_report_open(dlk_report *report, int64_t now);
+void dlk_etcd_report_open(dlk_report *base, int64_t now);
 void dlk_etcd_report_close(dlk_report *report);
-void dlk_etcd_line_watch(dlk_line *line, bool on);
+void dlk_etcd_line_watch(dlk_line *base, bool on);
 
 /* ---- among reports.c, list.c and doctor.c ---- */
 bool dlk_etcd_report_send(dlk_etcd_report *report, const char *path, char *body,
