@@ -306,6 +306,15 @@ static bool is_elsewhere(dlk_redis *redis, const dlk_resp *reply)
     return true;
 }
 
+static bool confirms(const dlk_resp *reply, const dlk_redis_channel *channel,
+                     bool turned_on)
+{
+    const char *said = (turned_on ? "ssubscribe" : "sunsubscribe") + !channel->sharded;
+    return dlk_resp_begins(&reply->items[0], said) &&
+           reply->items[1].size == channel->size &&
+           memcmp(reply->items[1].text, channel->name, channel->size) == 0;
+}
+
 /* The answer to the first command that is outstanding. */
 static dlock_error *take_answer(dlk_redis *redis, const dlk_resp *reply, int64_t now)
 {
@@ -317,10 +326,7 @@ static dlock_error *take_answer(dlk_redis *redis, const dlk_resp *reply, int64_t
     dlk_redis_channel *channel = DLK_LIST_ITEM(first, dlk_redis_channel, outstanding);
     bool turned_on = channel->state == DLK_CHANNEL_TURNING_ON,
          refused = reply->type == DLK_RESP_ERROR;
-    const char *said = (turned_on ? "ssubscribe" : "sunsubscribe") + !channel->sharded;
-    if (!refused && (!dlk_resp_begins(&reply->items[0], said) ||
-                     reply->items[1].size != channel->size ||
-                     memcmp(reply->items[1].text, channel->name, channel->size) != 0))
+    if (!refused && !confirms(reply, channel, turned_on))
         return dlk_error_make(DLOCK_EPROTO, "redis: %s confirms another subscription",
                               redis->peer);
     dlk_list_remove(&channel->outstanding);
