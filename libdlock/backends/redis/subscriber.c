@@ -315,6 +315,13 @@ static bool confirms(const dlk_resp *reply, const dlk_redis_channel *channel,
            memcmp(reply->items[1].text, channel->name, channel->size) == 0;
 }
 
+static dlk_redis_channel_state state_after(bool turned_on, bool refused)
+{
+    if (turned_on)
+        return refused ? DLK_CHANNEL_REFUSED : DLK_CHANNEL_ON;
+    return refused ? DLK_CHANNEL_ON /* may not leave: then it stays */ : DLK_CHANNEL_OFF;
+}
+
 /* The answer to the first command that is outstanding. */
 static dlock_error *take_answer(dlk_redis *redis, const dlk_resp *reply, int64_t now)
 {
@@ -344,11 +351,7 @@ static dlock_error *take_answer(dlk_redis *redis, const dlk_resp *reply, int64_t
         warn_refused(redis, reply);
     else
         dlk_backoff_reset(&subscriber->connection.link.backoff);
-    if (refused)
-        channel->state = turned_on ? DLK_CHANNEL_REFUSED
-                                   : DLK_CHANNEL_ON; /* may not leave: then it stays */
-    else
-        channel->state = turned_on ? DLK_CHANNEL_ON : DLK_CHANNEL_OFF;
+    channel->state = state_after(turned_on, refused);
     if (refused && !turned_on)
         dlk_redis_channel_leave_idle(subscriber, channel); /* no second try */
     if (news)
