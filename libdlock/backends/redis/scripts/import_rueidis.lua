@@ -2,7 +2,7 @@
 --   KEYS: 1 the name, 2 the counter of its tokens, then the keys
 --   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 who gave it away
 -- Answers the token as text, also when it was done before; 0 when the lock isn't the giver's.
---@include already_mine.lua
+--@include take_over.lua
 --@include slots.lua
 
 local mine = count(ARGV[2])
@@ -15,10 +15,7 @@ local theirs = count(ARGV[4])
 if #theirs < most then
     return 0
 end
-local token, problem = next_token(redis.call('get', KEYS[2]))
-if problem then
-    return redis.error_reply(problem)
-end
-drop(theirs)
-hold(theirs, ARGV[2], ARGV[3])
-return token
+return take_over(function()
+    drop(theirs)
+    hold(theirs, ARGV[2], ARGV[3])
+end)

@@ -2,7 +2,7 @@
 --   KEYS: 1 the lock (string: the owner), 2 the counter of its tokens
 --   ARGV: 1 channel, 2 owner, 3 lease in ms, the last who gave it away
 -- Answers the token as text, also when it was done before; 0 when the lock isn't the giver's.
---@include already_mine.lua
+--@include take_over.lua
 
 local owner = redis.call('get', KEYS[1])
 if owner == ARGV[2] then
@@ -11,9 +11,6 @@ end
 if owner ~= ARGV[#ARGV] then
     return 0
 end
-local token, problem = next_token(redis.call('get', KEYS[2]))
-if problem then
-    return redis.error_reply(problem)
-end
-redis.call('set', KEYS[1], ARGV[2], 'PX', ARGV[3])
-return token
+return take_over(function()
+    redis.call('set', KEYS[1], ARGV[2], 'PX', ARGV[3])
+end)

@@ -3,6 +3,7 @@
 --   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 's' or ms, 5 who gave it away
 -- Answers the token as text, also when it was done before; 0 when the lock isn't the giver's.
 --@include stamp_mine.lua
+--@include take_over.lua
 
 local mine = mine_already()
 if mine then
@@ -11,9 +12,6 @@ end
 if not is_of(ARGV[5]) then
     return 0
 end
-local token, problem = next_token(redis.call('get', KEYS[2]))
-if problem then
-    return redis.error_reply(problem)
-end
-write(ARGV[2], tonumber(ARGV[3]), '')
-return token
+return take_over(function()
+    write(ARGV[2], tonumber(ARGV[3]), '')
+end)

@@ -6,6 +6,7 @@
 -- ask again; -1 - ms when the place in the line is a new one. Asked again, a place stays what it is,
 -- and is kept from lapsing.
 --@include already_mine.lua
+--@include granted.lua
 --@include tell.lua
 --@include line.lua
 
@@ -46,12 +47,7 @@ if left == -2 and (not head or head == me) then
         redis.call('del', KEYS[4])
     end
     redis.call('hset', KEYS[1], me, 1)
-    local done = redis.pcall('pexpire', KEYS[1], ARGV[3])
-    if done ~= 1 then
-        redis.call('del', KEYS[1]) -- better no lock than one that never ends
-        return done
-    end
-    return token
+    return granted(token)
 end
 
 if ARGV[6] == '1' then

@@ -6,6 +6,7 @@
 -- before the lock's own key.
 
 --@include already_mine.lua
+--@include granted.lua
 
 local left = redis.call('pttl', KEYS[1])
 if left == -2 then
@@ -14,12 +15,7 @@ if left == -2 then
         return redis.error_reply(problem)
     end
     redis.call('hset', KEYS[1], ARGV[2], 1)
-    local done = redis.pcall('pexpire', KEYS[1], ARGV[3])
-    if done ~= 1 then
-        redis.call('del', KEYS[1]) -- better no lock than one that never ends
-        return done
-    end
-    return token
+    return granted(token)
 end
 
 if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then

@@ -15,18 +15,11 @@ if not ARGV[4] then
 end
 --@include token.lua
 --@include raise_token.lua
+--@include token_or_undo.lua
 
--- What may fail comes after the lock, so then that is undone.
-local function find_token()
+return token_or_undo(function()
     if ARGV[4] ~= '0' then
         return raise_token(ARGV[4])
     end
     return next_token(redis.call('get', KEYS[2]))
-end
-local fine, token, problem = pcall(find_token)
-if fine and token then
-    return token
-end
-redis.call('del', KEYS[1])
-problem = fine and problem or token
-return type(problem) == 'table' and problem or redis.error_reply(problem)
+end)

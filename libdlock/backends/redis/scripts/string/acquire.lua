@@ -5,20 +5,13 @@
 -- holder as a number, -1 where its key has no end.
 
 --@include already_mine.lua
+--@include token_or_undo.lua
 
-local function take_token()
-    return next_token(redis.call('get', KEYS[2]))
-end
-
--- One call instead of a look and a call. It comes before what may fail, so then it is undone.
+-- One call instead of a look and a call.
 if redis.call('set', KEYS[1], ARGV[2], 'NX', 'PX', ARGV[3]) then
-    local fine, token, problem = pcall(take_token)
-    if fine and token then
-        return token
-    end
-    redis.call('del', KEYS[1])
-    problem = fine and problem or token
-    return type(problem) == 'table' and problem or redis.error_reply(problem)
+    return token_or_undo(function()
+        return next_token(redis.call('get', KEYS[2]))
+    end)
 end
 
 local owner, left = redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1])

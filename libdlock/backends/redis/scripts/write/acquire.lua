@@ -5,6 +5,7 @@
 -- holders as a number. Redisson's own script walks over a plain lock; ours does not.
 
 --@include already_mine.lua
+--@include granted.lua
 
 local left = redis.call('pttl', KEYS[1])
 local writer = ARGV[2] .. ':write'
@@ -15,12 +16,7 @@ if left == -2 then
         return redis.error_reply(problem)
     end
     redis.call('hset', KEYS[1], 'mode', 'write', writer, 1)
-    local done = redis.pcall('pexpire', KEYS[1], ARGV[3])
-    if done ~= 1 then
-        redis.call('del', KEYS[1]) -- better no lock than one that never ends
-        return done
-    end
-    return token
+    return granted(token)
 end
 
 if redis.call('hexists', KEYS[1], writer) == 1 then
