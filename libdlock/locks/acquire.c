@@ -245,17 +245,14 @@ static void send_later(dlk_core *core, dlk_grant *grant, int64_t now)
         abandon(core, grant, now);
         return;
     }
-    grant->retry_at = dlk_retry_after(core, now, &grant->retries);
-    dlk_grant_schedule(core, grant);
+    dlk_grant_ask_later(core, grant, now);
 }
 
 void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     if (dlk_grant_takes(grant))
         return;
-    int64_t timeout = core->limits.timeout_ms;
-    dlk_ask *ask =
-        dlk_ask_new(core, DLK_ACQUIRE, grant, dlk_clock_after(now, timeout), now);
+    dlk_ask *ask = dlk_ask_new(core, DLK_ACQUIRE, grant, core->limits.timeout_ms, now);
     if (!ask) {
         send_later(core, grant, now);
         return;

@@ -125,7 +125,7 @@ dlock_error *dlk_ask_error(dlk_ask *ask)
     return error;
 }
 
-dlk_ask *dlk_ask_new(dlk_core *core, dlk_verb verb, dlk_grant *grant, int64_t deadline,
+dlk_ask *dlk_ask_new(dlk_core *core, dlk_verb verb, dlk_grant *grant, int64_t within_ms,
                      int64_t now)
 {
     if (grant->why)
@@ -135,7 +135,8 @@ dlk_ask *dlk_ask_new(dlk_core *core, dlk_verb verb, dlk_grant *grant, int64_t de
         return NULL;
     ask->grant = grant;
     ask->heir = NULL;
-    dlk_ask_prepare(ask, verb, grant, grant->terms.ttl_ms, deadline, now);
+    dlk_ask_prepare(ask, verb, grant, grant->terms.ttl_ms,
+                    dlk_clock_after(now, within_ms), now);
     return ask;
 }
 

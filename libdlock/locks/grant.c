@@ -118,6 +118,12 @@ void dlk_grant_schedule(dlk_core *core, dlk_grant *grant)
     dlk_alarm_set(core, &grant->alarm, at);
 }
 
+void dlk_grant_ask_later(dlk_core *core, dlk_grant *grant, int64_t now)
+{
+    grant->retry_at = dlk_retry_after(core, now, &grant->retries);
+    dlk_grant_schedule(core, grant);
+}
+
 /* ---- renewing ---- */
 
 /* Renewals fall on a grid, so that those of many locks go out together: a service may carry a
@@ -163,8 +169,8 @@ void dlk_grant_bound(const dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64
 
 static void renew(dlk_core *core, dlk_grant *grant, int64_t now)
 {
-    dlk_ask *ask = dlk_ask_new(core, DLK_RENEW, grant,
-                               dlk_clock_after(now, patience_ms(core, grant, now)), now);
+    dlk_ask *ask =
+        dlk_ask_new(core, DLK_RENEW, grant, patience_ms(core, grant, now), now);
     if (!ask) {
         renew_later(core, grant, now);
         return;

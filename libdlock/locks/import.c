@@ -97,12 +97,9 @@ void dlk_import_send(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     if (dlk_grant_takes(grant))
         return;
-    int64_t timeout = core->limits.timeout_ms;
-    dlk_ask *ask =
-        dlk_ask_new(core, DLK_IMPORT, grant, dlk_clock_after(now, timeout), now);
+    dlk_ask *ask = dlk_ask_new(core, DLK_IMPORT, grant, core->limits.timeout_ms, now);
     if (!ask) {
-        grant->retry_at = dlk_retry_after(core, now, &grant->retries);
-        dlk_grant_schedule(core, grant);
+        dlk_grant_ask_later(core, grant, now);
         return;
     }
     dlk_grant_step(grant, DLK_GRANT_IMPORT_SENT);

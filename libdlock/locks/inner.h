@@ -67,9 +67,9 @@ static inline bool dlk_query_idles(const dlk_query *query)
 /* ask.c */
 bool dlk_asks_init(dlk_core *core); /* false without memory */
 void dlk_asks_free(dlk_core *core);
-/* A request of this grant, filled in; or NULL. Without memory there are still some for giving back
- * and renewing. */
-dlk_ask *dlk_ask_new(dlk_core *core, dlk_verb verb, dlk_grant *grant, int64_t deadline,
+/* A request of this grant, filled in, to be answered within so long; or NULL. Without memory there are
+ * still some for giving back and renewing. */
+dlk_ask *dlk_ask_new(dlk_core *core, dlk_verb verb, dlk_grant *grant, int64_t within_ms,
                      int64_t now);
 /* Its answer is there. */
 void dlk_grant_answered(dlk_core *core, dlk_ask *ask, int64_t now);
@@ -167,6 +167,8 @@ void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int
 void dlk_grant_alarm(dlk_core *core, dlk_grant *grant, int64_t now);
 /* Sets the alarm to whatever comes next for this grant. */
 void dlk_grant_schedule(dlk_core *core, dlk_grant *grant);
+/* It is asked for again after a pause, longer each time. */
+void dlk_grant_ask_later(dlk_core *core, dlk_grant *grant, int64_t now);
 /* Out of its name's list, if nothing keeps it. */
 void dlk_grant_drop(dlk_core *core, dlk_grant *grant);
 

@@ -154,8 +154,7 @@ void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now)
         dlk_grant_schedule(core, grant);
         return;
     }
-    dlk_ask *ask = dlk_ask_new(core, DLK_RELEASE, grant,
-                               dlk_clock_after(now, core->limits.timeout_ms), now);
+    dlk_ask *ask = dlk_ask_new(core, DLK_RELEASE, grant, core->limits.timeout_ms, now);
     dlk_name *name = grant->name;
     dlk_name_ref(name);
     if (ask) {
