@@ -17,11 +17,82 @@
 
 #define DEFAULT_PORT 2181u
 
+/* ---- names ---- */
+
+static dlock_err line_open(dlk_line *line, const dlk_key *key, dlock_error **err)
+{
+    const dlk_zk *zk = (const dlk_zk *)(const void *)line->session;
+    dlk_zk_key *home = dlk_zk_key_of(line);
+    dlk_list_init(&home->idle);
+    for (int side = 0; side < (key->kind == DLOCK_WRITE ? 2 : 1); side++)
+        if (!(home->plans[side] =
+                  dlk_zk_plan_of(key->settings, key->kind, side == 1, err)))
+            return DLOCK_ENOTSUP;
+    home->permits = dlk_settings_int(key->settings, DLK_KEY_LOCK_PERMITS);
+    home->strict = dlk_settings_int(key->settings, DLK_KEY_ZOOKEEPER_STRICT) != 0;
+    if (key->kind == DLOCK_SEMAPHORE && home->permits == 0)
+        return dlk_error_set(
+            err, DLOCK_EINVAL,
+            "zookeeper: a semaphore's size isn't kept on the server: set "
+            "lock.permits, the same for all");
+    if (key->kind == DLOCK_SEMAPHORE &&
+        dlk_settings_int(key->settings, DLK_KEY_LOCK_TAKE) != 1)
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "zookeeper: Curator's semaphore gives one lease at a time: "
+                             "lock.take must be 1");
+    dlock_err code = dlk_zk_path_of(zk->chroot, key->name, key->size, &home->path, err);
+    if (code == DLOCK_OK &&
+        dlk_settings_int(key->settings, DLK_KEY_ZOOKEEPER_LAYOUT) == DLK_ZK_PATTERN)
+        return dlk_zk_pattern_open(zk, key, home, err);
+    for (int i = 0; code == DLOCK_OK && i < home->plans[0]->steps; i++) {
+        const char *below = home->plans[0]->step[i].below;
+        if (asprintf(&home->parents[i], "%s%s", home->path, below ? below : "") < 0) {
+            home->parents[i] = NULL;
+            code = dlk_error_nomem(err);
+        }
+    }
+    return code;
+}
+
+static void line_close(dlk_line *line)
+{
+    dlk_zk_key *home = dlk_zk_key_of(line);
+    for (int i = 0; i < DLK_ZK_STEPS; i++)
+        free(home->parents[i]);
+    dlk_zk_form_free(home->forms[0]);
+    dlk_zk_form_free(home->forms[1]);
+    free(home->beside);
+    free(home->path);
+}
+
+static bool is_up(const dlk_session *session)
+{
+    return ((const dlk_zk *)(const void *)session)->phase == DLK_ZK_UP;
+}
+
+static const dlk_session_type zk_session = {
+    .is_up = is_up,
+    .line_size = sizeof(dlk_zk_key),
+    .line_open = line_open,
+    .line_close = line_close,
+    .line_watch = dlk_zk_line_watch,
+    .place_size = sizeof(dlk_zk_place),
+    .place_open = dlk_zk_place_open,
+    .place_close = dlk_zk_place_close,
+    .is_nowhere = dlk_zk_place_is_nowhere,
+    .take = dlk_zk_place_take,
+    .keep = dlk_zk_place_keep,
+    .verify = dlk_zk_place_verify,
+    .leave = dlk_zk_place_leave,
+    .tidy = dlk_zk_place_tidy,
+    .forget = dlk_zk_place_forget,
+};
+
 /* ---- open, free ---- */
 
 static void unheard(void *user)
 {
-    dlk_host *host = ((dlk_zk *)user)->base.host;
+    dlk_host *host = ((dlk_zk *)user)->base.backend.host;
     if (host->news)
         host->news(host);
 }
@@ -31,14 +102,12 @@ static void zk_free(dlk_backend *backend)
     dlk_zk *zk = dlk_zk_of(backend);
     if (zk->inbox)
         dlk_zk_inbox_abandon(zk->inbox, dlk_clock_after(dlk_clock_now(), zk->close_ms));
-    DLK_LIST_FOR (it, &zk->places)
-        dlk_zk_place_free(DLK_LIST_ITEM(it, dlk_zk_place, all));
     dlk_zk_reports_free(zk);
+    dlk_session_clear(&zk->base);
     dlk_list *link;
     while ((link = dlk_list_take_first(&zk->litter)))
         free(DLK_LIST_ITEM(link, dlk_zk_litter, link));
     dlk_settings_free(zk->settings);
-    dlk_error_clear(&zk->why_down);
     free(zk->hosts);
     free(zk->chroot);
     free(zk);
@@ -106,20 +175,16 @@ static dlock_err zk_open(dlk_host *host, const dlk_uri *uri, const dlk_settings 
     dlk_zk *zk = calloc(1, sizeof(*zk));
     if (!zk)
         return dlk_error_nomem(err);
-    zk->base = (dlk_backend){.type = &dlk_zk_backend, .host = host};
-    zk->sweep_at = DLK_NEVER;
-    dlk_flight_init(&zk->flight, host);
-    dlk_list_init(&zk->places);
+    dlk_session_init(&zk->base, &dlk_zk_backend, &zk_session, host);
     dlk_list_init(&zk->litter);
-    dlk_list_init(&zk->reports);
     dlk_list_init(&zk->idle);
     zk->inbox = dlk_zk_inbox_new(unheard, zk);
     dlock_err code = zk->inbox ? set_up(zk, uri, settings, err) : dlk_error_nomem(err);
     if (code != DLOCK_OK) {
-        zk_free(&zk->base);
+        zk_free(&zk->base.backend);
         return code;
     }
-    *ret = &zk->base;
+    *ret = &zk->base.backend;
     return DLOCK_OK;
 }
 
@@ -136,7 +201,7 @@ static void zk_stop(dlk_backend *backend)
     zk->stopped = true;
     dlk_zk_session_end(zk);
     dlk_zk_reports_stop(zk);
-    dlk_flight_answer_all(&zk->flight, DLK_UNKNOWN);
+    dlk_flight_answer_all(&zk->base.flight, DLK_UNKNOWN);
 }
 
 static void zk_forked(dlk_backend *backend)
@@ -146,107 +211,22 @@ static void zk_forked(dlk_backend *backend)
         dlk_zk_library.forked(zk->wire);
 }
 
-/* ---- names ---- */
-
-static dlock_err key_fill(const dlk_zk *zk, dlk_key *key, dlk_zk_key *data,
-                          dlock_error **err)
-{
-    for (int side = 0; side < (key->kind == DLOCK_WRITE ? 2 : 1); side++)
-        if (!(data->plans[side] =
-                  dlk_zk_plan_of(key->settings, key->kind, side == 1, err)))
-            return DLOCK_ENOTSUP;
-    data->permits = dlk_settings_int(key->settings, DLK_KEY_LOCK_PERMITS);
-    data->strict = dlk_settings_int(key->settings, DLK_KEY_ZOOKEEPER_STRICT) != 0;
-    if (key->kind == DLOCK_SEMAPHORE && data->permits == 0)
-        return dlk_error_set(
-            err, DLOCK_EINVAL,
-            "zookeeper: a semaphore's size isn't kept on the server: set "
-            "lock.permits, the same for all");
-    if (key->kind == DLOCK_SEMAPHORE &&
-        dlk_settings_int(key->settings, DLK_KEY_LOCK_TAKE) != 1)
-        return dlk_error_set(err, DLOCK_ENOTSUP,
-                             "zookeeper: Curator's semaphore gives one lease at a time: "
-                             "lock.take must be 1");
-    dlock_err code = dlk_zk_path_of(zk->chroot, key->name, key->size, &data->base, err);
-    if (code == DLOCK_OK &&
-        dlk_settings_int(key->settings, DLK_KEY_ZOOKEEPER_LAYOUT) == DLK_ZK_PATTERN)
-        return dlk_zk_pattern_open(zk, key, data, err);
-    for (int i = 0; code == DLOCK_OK && i < data->plans[0]->steps; i++) {
-        const char *below = data->plans[0]->step[i].below;
-        if (asprintf(&data->parents[i], "%s%s", data->base, below ? below : "") < 0) {
-            data->parents[i] = NULL;
-            code = dlk_error_nomem(err);
-        }
-    }
-    return code;
-}
-
-void dlk_zk_key_unref(dlk_zk_key *home)
-{
-    if (--home->refs > 0)
-        return;
-    for (int i = 0; i < DLK_ZK_STEPS; i++)
-        free(home->parents[i]);
-    dlk_zk_form_free(home->forms[0]);
-    dlk_zk_form_free(home->forms[1]);
-    free(home->beside);
-    free(home->base);
-    free(home);
-}
-
-static dlock_err key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
-{
-    dlk_zk_key *data = calloc(1, sizeof(*data));
-    if (!data)
-        return dlk_error_nomem(err);
-    data->refs = 1;
-    data->key = key;
-    data->kind = key->kind;
-    dlk_list_init(&data->places);
-    dlk_list_init(&data->idle);
-    dlock_err code = key_fill(dlk_zk_of(backend), key, data, err);
-    if (code != DLOCK_OK) {
-        dlk_zk_key_unref(data);
-        return code;
-    }
-    key->data = data;
-    key->queues = true;
-    key->tells_all = true;
-    return DLOCK_OK;
-}
-
-static void key_close(dlk_backend *backend, dlk_key *key)
-{
-    dlk_zk_key *data = key->data;
-    key->data = NULL;
-    dlk_zk_key_orphan(dlk_zk_of(backend), data);
-    data->key = NULL;
-    dlk_list_remove(&data->idle);
-    dlk_zk_key_unref(data);
-}
-
-static void zk_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
-{
-    dlk_zk_idle_watch(dlk_zk_of(backend), dlk_zk_key_of(key), on);
-    (void)now;
-}
-
 /* ---- asking ---- */
 
 static void dispatch(dlk_zk *zk, dlk_ask *ask, int64_t now)
 {
     switch (ask->verb) {
     case DLK_ACQUIRE:
-        dlk_zk_acquire(zk, ask, now);
+        dlk_place_acquire(&zk->base, ask, now);
         return;
     case DLK_RELEASE:
-        dlk_zk_release(zk, ask, now);
+        dlk_place_release(&zk->base, ask, now);
         return;
     case DLK_RENEW:
-        dlk_zk_renew(zk, ask, now);
+        dlk_place_renew(&zk->base, ask, now);
         return;
     case DLK_VERIFY:
-        dlk_zk_verify(zk, ask, now);
+        dlk_place_verify(&zk->base, ask, now);
         return;
     case DLK_BREAK:
     case DLK_REVOKE:
@@ -256,7 +236,7 @@ static void dispatch(dlk_zk *zk, dlk_ask *ask, int64_t now)
         dlk_zk_report_begin(zk, ask, now);
         return;
     case DLK_IMPORT:
-        dlk_flight_refuse(&zk->flight, ask,
+        dlk_flight_refuse(&zk->base.flight, ask,
                           dlk_error_make(DLOCK_ENOTSUP,
                                          "zookeeper: a lock's node goes with its "
                                          "session: it can't be handed on"));
@@ -267,12 +247,12 @@ static void dispatch(dlk_zk *zk, dlk_ask *ask, int64_t now)
 static void zk_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
 {
     dlk_zk *zk = dlk_zk_of(backend);
-    dlk_ask *outer = dlk_flight_begin(&zk->flight, ask);
+    dlk_ask *outer = dlk_flight_begin(&zk->base.flight, ask);
     if (zk->phase == DLK_ZK_UP)
         dispatch(zk, ask, now);
     else
-        dlk_flight_not_sent(ask, zk->why_down);
-    dlk_flight_end(&zk->flight, outer);
+        dlk_flight_not_sent(ask, zk->base.why_down);
+    dlk_flight_end(&zk->base.flight, outer);
 }
 
 /* ---- time ---- */
@@ -281,31 +261,19 @@ static void zk_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
 static void give_up(dlk_backend *backend, dlk_ask *ask)
 {
     dlk_zk *zk = dlk_zk_of(backend);
-    if (ask->verb == DLK_BREAK || ask->verb == DLK_REVOKE || ask->verb == DLK_INSPECT ||
-        ask->verb == DLK_LIST || ask->verb == DLK_DOCTOR) {
-        dlk_zk_report_drop(zk, ask);
-    } else {
-        dlk_zk_place *place = dlk_zk_place_find(ask->key, ask->number);
-        dlk_ask **places[] = {&place->take, &place->give, &place->keep, &place->verify};
-        for (int i = 0; i < 4; i++)
-            if (*places[i] == ask)
-                *places[i] = NULL;
-    }
-    dlk_flight_answer(&zk->flight, ask, DLK_UNKNOWN);
+    dlk_place_drop(ask);
+    dlk_zk_report_drop(zk, ask);
+    dlk_flight_answer(&zk->base.flight, ask, DLK_UNKNOWN);
 }
 
 static int64_t zk_tick(dlk_backend *backend, int64_t now)
 {
     dlk_zk *zk = dlk_zk_of(backend);
-    dlk_flight_expire(&zk->flight, now, backend, give_up);
+    dlk_flight_expire(&zk->base.flight, now, backend, give_up);
     int64_t next = dlk_zk_session_tick(zk, now);
-    if (zk->phase == DLK_ZK_UP && now >= zk->sweep_at) {
-        zk->sweep_at = DLK_NEVER;
-        dlk_zk_places_sweep(zk, now);
-    }
-    if (zk->phase == DLK_ZK_UP && zk->sweep_at < next)
-        next = zk->sweep_at;
-    return zk->flight.deadline < next ? zk->flight.deadline : next;
+    if (dlk_session_sweep(&zk->base, now))
+        dlk_zk_litter_sweep(zk, now);
+    return dlk_session_next(&zk->base, next);
 }
 
 /* ---- the driver's steps ---- */
@@ -399,10 +367,10 @@ const dlk_backend_type dlk_zk_backend = {
     .tick = zk_tick,
     .arm = zk_arm,
     .process = zk_process,
-    .key_open = key_open,
-    .key_close = key_close,
+    .key_open = dlk_session_key_open,
+    .key_close = dlk_session_key_close,
     .has_kind = has_kind,
-    .watch = zk_watch,
+    .watch = dlk_session_watch,
     .listen = dlk_zk_listen,
     .sleep = zk_sleep,
     .kick = zk_kick,

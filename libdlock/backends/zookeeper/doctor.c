@@ -107,7 +107,7 @@ static char *probe_path(const dlk_zk_report *report)
 {
     char *path = NULL;
     int size = asprintf(&path, "%s/dlock-doctor-%s", report->zk->chroot,
-                        report->zk->base.host->uuid);
+                        report->zk->base.backend.host->uuid);
     return size < 0 ? NULL : path;
 }
 

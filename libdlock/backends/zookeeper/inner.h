@@ -4,20 +4,20 @@
  *     key ──> place, place, …     one for each number the engine has asked with and not given back
  *               └─ node, node   what it has, or wants, at the server: mostly one
  *
- * A place outlives what the engine knows of it: until each of its nodes is surely gone, by our
- * delete, by somebody's, or with the session. All of it is guarded by the client's mutex.
+ * A place outlives what the engine knows of it (session/place.h): until each of its nodes is surely
+ * gone, by our delete, by somebody's, or with the session. All of it is guarded by the client's mutex.
  */
 #ifndef DLK_BACKENDS_ZOOKEEPER_INNER_H
 #define DLK_BACKENDS_ZOOKEEPER_INNER_H
 
-#include "backends/backend.h"
-#include "backends/flight.h"
 #include "backends/zookeeper/library.h"
 #include "backends/zookeeper/plan.h"
 #include "net/backoff.h"
+#include "session/session.h"
 #include "util/clock.h"
 
 typedef struct dlk_zk dlk_zk;
+typedef struct dlk_zk_key dlk_zk_key;
 typedef struct dlk_zk_place dlk_zk_place;
 
 typedef enum dlk_zk_phase {
@@ -28,7 +28,7 @@ typedef enum dlk_zk_phase {
 } dlk_zk_phase;
 
 struct dlk_zk {
-    dlk_backend base; /* first: a dlk_backend * is a dlk_zk * */
+    dlk_session base; /* first: a dlk_backend * is a dlk_zk * */
 
     /* set by open, never changed */
     dlk_settings *settings;
@@ -47,33 +47,25 @@ struct dlk_zk {
     bool proving;  /* such a request is under way */
     int64_t connect_until, retry_at;
     dlk_backoff backoff;
-    dlock_error *why_down;
 
-    dlk_list places;  /* dlk_zk_place.all */
-    dlk_list litter;  /* dlk_zk_litter.link */
-    dlk_list reports; /* dlk_zk_report.link */
-    dlk_list idle;    /* dlk_zk_key.idle */
-    dlk_flight flight;
-    int64_t sweep_at;     /* when to try again what couldn't be deleted */
+    dlk_list litter;      /* dlk_zk_litter.link */
+    dlk_list idle;        /* dlk_zk_key.idle */
     uint32_t seen, armed; /* the bell when we last looked, and as frozen by arm */
 };
 
 /* What key_open makes of a name. */
-typedef struct dlk_zk_key {
-    int refs;     /* the key's own, and its places' */
-    dlk_key *key; /* NULL when that is closed: only what is given back is left */
-    dlock_kind kind;
+struct dlk_zk_key {
+    dlk_line base;               /* first */
     const dlk_zk_plan *plans[2]; /* how to take it; [1]: the read side */
     dlk_zk_form *forms[2];       /* pattern: as plans */
-    char *base;                  /* path of the name */
+    char *path;                  /* of the name */
     char *parents[DLK_ZK_STEPS]; /* path above the nodes of each step */
     int64_t permits;
     bool strict, warned;
-    bool alone;      /* a semaphore: no other lock's nodes lie beside its two folders */
-    char *beside;    /* … or this one does */
-    dlk_list places; /* dlk_zk_place.of_key */
-    dlk_list idle;   /* in zk->idle while somebody only waits for it to be free */
-} dlk_zk_key;
+    bool alone;    /* a semaphore: no other lock's nodes lie beside its two folders */
+    char *beside;  /* … or this one does */
+    dlk_list idle; /* in zk->idle while somebody only waits for it to be free */
+};
 
 typedef enum dlk_zk_state {
     DLK_NODE_NONE,
@@ -107,23 +99,17 @@ typedef struct dlk_zk_node {
 } dlk_zk_node;
 
 struct dlk_zk_place {
-    dlk_list all, of_key;
+    dlk_place base; /* first */
     dlk_zk *zk;
     dlk_zk_key *home;
     const dlk_zk_plan *plan;
-    uint64_t number;
-    int calls; /* under way, and of ours that are in it: the place must stay */
-    int step;  /* the node that we work on */
-    bool shared, granted, leaving, new_place;
-    bool sided; /* its side node was made, or may have been */
-    bool looks; /* for both of them: the answer is under way */
-    bool both;  /* … they were there at once: nobody came in between */
-    int64_t token;
+    int step;      /* the node that we work on */
+    bool sided;    /* its side node was made, or may have been */
+    bool looks;    /* for both of them: the answer is under way */
+    bool both;     /* … they were there at once: nobody came in between */
     int64_t since; /* the proof by which it was granted */
     dlk_zk_node nodes[DLK_ZK_STEPS];
     dlk_zk_node side; /* a downgrade's read node while it is made */
-    char *data;       /* what its nodes show; NULL: nothing */
-    dlk_ask *take, *give, *keep, *verify;
 };
 
 /* A node that is to be gone, and belongs to nobody any more. */
@@ -137,13 +123,18 @@ static inline dlk_zk *dlk_zk_of(dlk_backend *backend)
 {
     return (dlk_zk *)(void *)backend;
 }
-static inline dlk_zk_key *dlk_zk_key_of(const dlk_key *key)
+static inline dlk_zk_key *dlk_zk_key_of(dlk_line *line)
 {
-    return key->data;
+    return (dlk_zk_key *)(void *)line;
 }
-
-/* ---- backend.c ---- */
-void dlk_zk_key_unref(dlk_zk_key *home);
+static inline dlk_zk_place *dlk_zk_place_of(dlk_place *place)
+{
+    return (dlk_zk_place *)(void *)place;
+}
+/* The places of a client, and those of a line, are walked by their links in them. */
+#define DLK_ZK_PLACE_OF_ALL(link) dlk_zk_place_of(DLK_LIST_ITEM(link, dlk_place, all))
+#define DLK_ZK_PLACE_IN_LINE(link)                                                       \
+    dlk_zk_place_of(DLK_LIST_ITEM(link, dlk_place, of_line))
 
 /* ---- session.c ---- */
 enum { DLK_ZK_QUIET = 1, DLK_ZK_ASKED = 2 };
@@ -213,6 +204,8 @@ char *dlk_zk_node_prefix(const dlk_zk_place *place, const dlk_zk_rule *rule, boo
 bool dlk_zk_node_changed(dlk_zk_node *node, const char *path);
 void dlk_zk_litter_add(dlk_zk *zk, const char *path, int64_t now);
 void dlk_zk_litter_sweep(dlk_zk *zk, int64_t now);
+/* It went with the session. */
+void dlk_zk_litter_forget(dlk_zk *zk);
 char *dlk_zk_join(const char *parent, const char *child);
 const char *dlk_zk_base_name(const char *path);
 
@@ -235,22 +228,19 @@ void dlk_zk_form_free(dlk_zk_form *form);
 char *dlk_zk_form_expand(const dlk_zk_form *form, int64_t session, const char *uuid);
 
 /* ---- place.c ---- */
-void dlk_zk_acquire(dlk_zk *zk, dlk_ask *ask, int64_t now);
-void dlk_zk_release(dlk_zk *zk, dlk_ask *ask, int64_t now);
+void dlk_zk_place_open(dlk_place *base, const dlk_ask *ask);
+void dlk_zk_place_close(dlk_place *base);
+bool dlk_zk_place_is_nowhere(const dlk_place *base);
+void dlk_zk_place_take(dlk_place *base, int64_t now);
+void dlk_zk_place_leave(dlk_place *base, int64_t now);
+void dlk_zk_place_tidy(dlk_place *base, int64_t now);
+void dlk_zk_place_forget(dlk_place *base, int64_t now);
 void dlk_zk_place_heard(dlk_zk_place *place, dlk_zk_node *node, dlk_zk_heard heard,
                         int64_t now);
 /* @p call NULL: there was nothing, or it went with the session. */
 void dlk_zk_place_left(dlk_zk_place *place, dlk_zk_node *node, const dlk_zk_call *call,
                        int64_t now);
-dlk_zk_place *dlk_zk_place_find(const dlk_key *key, uint64_t number);
-/* Frees it if nothing of it is left. */
-void dlk_zk_place_settle(dlk_zk_place *place);
-void dlk_zk_place_free(dlk_zk_place *place);
-/* What is to be given back, and couldn't be, once more. */
-void dlk_zk_places_sweep(dlk_zk *zk, int64_t now);
-void dlk_zk_places_forget(dlk_zk *zk, const dlock_error *why);
 void dlk_zk_places_changed(dlk_zk *zk, const char *path, int64_t now);
-void dlk_zk_key_orphan(dlk_zk *zk, dlk_zk_key *home);
 /* The node whose czxid is the token. */
 static inline dlk_zk_node *dlk_zk_place_prize(dlk_zk_place *place)
 {
@@ -258,13 +248,11 @@ static inline dlk_zk_node *dlk_zk_place_prize(dlk_zk_place *place)
 }
 
 /* ---- keep.c ---- */
-void dlk_zk_renew(dlk_zk *zk, dlk_ask *ask, int64_t now);
-void dlk_zk_verify(dlk_zk *zk, dlk_ask *ask, int64_t now);
+void dlk_zk_place_keep(dlk_place *base, int64_t now);
+void dlk_zk_place_verify(dlk_place *base, int64_t now);
 /* Somebody may have touched the node of a grant. */
 void dlk_zk_look_after(dlk_zk_place *place, int64_t now);
 void dlk_zk_listen(dlk_backend *backend, int64_t now);
-/* The service has taken the grant. */
-void dlk_zk_place_lost(dlk_zk_place *place);
 /* A downgrade's read node has news. */
 void dlk_zk_side_heard(dlk_zk_place *place, dlk_zk_heard heard, int64_t now);
 

@@ -5,8 +5,6 @@
  */
 #include "backends/zookeeper/inner.h"
 
-#include "util/error.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +13,7 @@
 
 static void answer(dlk_zk_place *place, dlk_ask **asked, dlk_reply reply)
 {
-    dlk_ask *ask = *asked;
-    *asked = NULL;
-    if (ask)
-        dlk_flight_answer(&place->zk->flight, ask, reply);
+    dlk_place_answer(&place->base, asked, reply, NULL);
 }
 
 /* ---- loss ---- */
@@ -27,23 +22,14 @@ static void answer(dlk_zk_place *place, dlk_ask **asked, dlk_reply reply)
 static void gone(dlk_zk_place *place, int64_t now)
 {
     dlk_zk_node_forget(dlk_zk_place_prize(place));
-    place->leaving = true;
+    place->base.leaving = true;
     for (int i = 0; i < place->plan->steps; i++)
         if (place->nodes[i].state != DLK_NODE_NONE)
             dlk_zk_node_leave(&place->nodes[i], now);
     if (place->side.state != DLK_NODE_NONE)
         dlk_zk_node_leave(&place->side, now);
-    answer(place, &place->keep, DLK_NOT_OURS);
-    answer(place, &place->verify, DLK_NOT_OURS);
-}
-
-void dlk_zk_place_lost(dlk_zk_place *place)
-{
-    dlk_host *host = place->zk->base.host;
-    place->leaving = true;
-    answer(place, &place->keep, DLK_NOT_OURS);
-    answer(place, &place->verify, DLK_NOT_OURS);
-    host->lost(host, place->home->key, place->number);
+    answer(place, &place->base.keep, DLK_NOT_OURS);
+    answer(place, &place->base.verify, DLK_NOT_OURS);
 }
 
 /* ---- looking after the node ---- */
@@ -55,10 +41,10 @@ static bool is_ours(const dlk_zk_place *place, const dlk_zk_call *call)
 
 static void hear_revoke(const dlk_zk_place *place, const dlk_zk_call *call)
 {
-    dlk_host *host = place->zk->base.host;
+    dlk_host *host = place->zk->base.backend.host;
     if (call->item.text && call->size == sizeof(REVOKE) - 1 &&
         memcmp(call->item.text, REVOKE, call->size) == 0)
-        host->revoked(host, place->number);
+        host->revoked(host, place->base.number);
 }
 
 static bool unanswered(const dlk_zk_call *call)
@@ -87,11 +73,12 @@ static bool turns(dlk_zk_place *place)
 static void on_looked_after(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_place *place = call->owner;
-    if (!place->granted || place->leaving || unanswered(call))
+    dlk_host *host = place->zk->base.backend.host;
+    if (!place->base.granted || place->base.leaving || unanswered(call))
         return;
     if (!is_ours(place, call)) {
         gone(place, now);
-        dlk_zk_place_lost(place);
+        host->lost(host, place->base.line->key, place->base.number);
         return;
     }
     dlk_zk_place_prize(place)->own_armed = true;
@@ -100,7 +87,7 @@ static void on_looked_after(dlk_zk_call *call, int64_t now)
 
 void dlk_zk_look_after(dlk_zk_place *place, int64_t now)
 {
-    if (place->granted && !place->leaving && !turns(place) &&
+    if (place->base.granted && !place->base.leaving && !turns(place) &&
         !dlk_zk_place_prize(place)->own_armed)
         (void)get_own(place, on_looked_after, now); /* without, the next renewal looks */
 }
@@ -111,8 +98,8 @@ void dlk_zk_listen(dlk_backend *backend, int64_t now)
     if (zk->listens)
         return;
     zk->listens = true;
-    DLK_LIST_FOR (it, &zk->places)
-        dlk_zk_look_after(DLK_LIST_ITEM(it, dlk_zk_place, all), now);
+    DLK_LIST_FOR (it, &zk->base.places)
+        dlk_zk_look_after(DLK_ZK_PLACE_OF_ALL(it), now);
 }
 
 /* ---- from the write to the read side ---- */
@@ -120,7 +107,7 @@ void dlk_zk_listen(dlk_backend *backend, int64_t now)
 /* It is still ours, for as long as the session has been proved to live; what turned it is a proof, too. */
 static void kept(dlk_zk_place *place)
 {
-    dlk_ask *keep = place->keep;
+    dlk_ask *keep = place->base.keep;
     if (!keep)
         return;
     if (place->zk->timeout_ms < keep->ttl_ms)
@@ -128,7 +115,7 @@ static void kept(dlk_zk_place *place)
     if (place->zk->proof < keep->since)
         keep->since = place->zk->proof;
     keep->lasts = true;
-    answer(place, &place->keep, DLK_YES);
+    answer(place, &place->base.keep, DLK_YES);
 }
 
 static void on_write_deleted(dlk_zk_call *call, int64_t now)
@@ -145,7 +132,7 @@ static void on_write_deleted(dlk_zk_call *call, int64_t now)
     if (call->end == DLK_ZK_CUT || call->end == DLK_ZK_NO_MEMORY)
         node->asked_delete = true;
     if (call->end != DLK_ZK_OK && call->end != DLK_ZK_NO_NODE) {
-        answer(place, &place->keep, DLK_UNKNOWN);
+        answer(place, &place->base.keep, DLK_UNKNOWN);
         return;
     }
     free(node->path);
@@ -162,8 +149,8 @@ static void on_write_deleted(dlk_zk_call *call, int64_t now)
     node->own_armed = node->asked_delete = false;
     side->path = NULL;
     side->state = DLK_NODE_NONE;
-    place->shared = true;
-    if (place->leaving)
+    place->base.shared = true;
+    if (place->base.leaving)
         dlk_zk_node_leave(node, now);
     kept(place);
 }
@@ -175,7 +162,7 @@ static void delete_write(dlk_zk_place *place, int64_t now)
     if (dlk_zk_place_send(place, &request, on_write_deleted, node, 0, now))
         node->state = DLK_NODE_DELETING;
     else
-        answer(place, &place->keep, DLK_NOT_SENT);
+        answer(place, &place->base.keep, DLK_NOT_SENT);
 }
 
 /* A delete whose answer is lost leaves no trace of who deleted the node. So this is looked at before:
@@ -185,10 +172,10 @@ static void on_both_seen(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_place *place = call->owner;
     place->looks = false;
-    if (place->leaving) {
-        answer(place, &place->keep, DLK_NOT_OURS);
+    if (place->base.leaving) {
+        answer(place, &place->base.keep, DLK_NOT_OURS);
     } else if (unanswered(call)) {
-        answer(place, &place->keep, DLK_UNKNOWN);
+        answer(place, &place->base.keep, DLK_UNKNOWN);
     } else if (call->end == DLK_ZK_NO_NODE) {
         gone(place, now); /* others may have been in before the read node was there */
     } else {
@@ -202,7 +189,7 @@ static void see_both(dlk_zk_place *place, int64_t now)
     const dlk_zk_request request = {.verb = DLK_ZK_EXISTS, .path = place->nodes[0].path};
     place->looks = dlk_zk_place_send(place, &request, on_both_seen, NULL, 0, now);
     if (!place->looks)
-        answer(place, &place->keep, DLK_NOT_SENT);
+        answer(place, &place->base.keep, DLK_NOT_SENT);
 }
 
 static void on_side_created(dlk_zk_call *call, int64_t now)
@@ -212,21 +199,18 @@ static void on_side_created(dlk_zk_call *call, int64_t now)
     bool unsure = call->end == DLK_ZK_CUT || call->end == DLK_ZK_NO_MEMORY;
     place->sided |= there || unsure; /* and still is, should this try be refused */
     place->side.state = place->sided ? DLK_NODE_THERE : DLK_NODE_NONE;
-    if (place->leaving)
+    if (place->base.leaving)
         dlk_zk_node_leave(&place->side, now);
     else if (there && place->both)
         delete_write(place, now);
     else if (there)
         see_both(place, now);
     else if (unsure)
-        answer(place, &place->keep, DLK_UNKNOWN);
-    else if (place->keep) {
-        dlk_ask *keep = place->keep;
-        place->keep = NULL;
-        dlk_flight_refuse(&place->zk->flight, keep,
-                          dlk_zk_error(place->zk, call, "make a read node below",
-                                       place->nodes[0].parent));
-    }
+        answer(place, &place->base.keep, DLK_UNKNOWN);
+    else
+        dlk_place_answer(&place->base, &place->base.keep, DLK_REFUSED,
+                         dlk_zk_error(place->zk, call, "make a read node below",
+                                      place->nodes[0].parent));
 }
 
 /* Curator's nested read: no place of its own, but that of the write node, in whose name its digits
@@ -258,7 +242,7 @@ static void turn(dlk_zk_place *place, int64_t now)
         place->nodes[0].state == DLK_NODE_DELETING)
         return;
     if (!name_side(place)) {
-        answer(place, &place->keep, DLK_NOT_SENT);
+        answer(place, &place->base.keep, DLK_NOT_SENT);
         return;
     }
     char *data = dlk_zk_node_data(&place->side);
@@ -270,7 +254,7 @@ static void turn(dlk_zk_place *place, int64_t now)
     if (data && dlk_zk_place_send(place, &request, on_side_created, &place->side, 0, now))
         place->side.state = DLK_NODE_CREATING;
     else
-        answer(place, &place->keep, DLK_NOT_SENT);
+        answer(place, &place->base.keep, DLK_NOT_SENT);
     free(data);
 }
 
@@ -278,7 +262,7 @@ void dlk_zk_side_heard(dlk_zk_place *place, dlk_zk_heard heard, int64_t now)
 {
     (void)
         heard; /* only that it couldn't be deleted: once more with the rest of the place */
-    place->zk->sweep_at = now + DLK_NS_PER_SEC;
+    place->zk->base.sweep_at = now + DLK_NS_PER_SEC;
 }
 
 /* ---- renew, verify ---- */
@@ -286,13 +270,13 @@ void dlk_zk_side_heard(dlk_zk_place *place, dlk_zk_heard heard, int64_t now)
 static void on_renewed(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_place *place = call->owner;
-    dlk_ask *keep = place->keep;
-    if (!keep || place->leaving) {
-        answer(place, &place->keep, DLK_NOT_OURS);
+    dlk_ask *keep = place->base.keep;
+    if (!keep || place->base.leaving) {
+        answer(place, &place->base.keep, DLK_NOT_OURS);
         return;
     }
     if (unanswered(call)) {
-        answer(place, &place->keep, DLK_UNKNOWN);
+        answer(place, &place->base.keep, DLK_UNKNOWN);
         return;
     }
     if (!is_ours(place, call)) {
@@ -304,60 +288,41 @@ static void on_renewed(dlk_zk_call *call, int64_t now)
     kept(place);
 }
 
-void dlk_zk_renew(dlk_zk *zk, dlk_ask *ask, int64_t now)
+void dlk_zk_place_keep(dlk_place *base, int64_t now)
 {
-    dlk_zk_place *place = dlk_zk_place_find(ask->key, ask->number);
-    if (!place || !place->granted || place->leaving || place->keep) {
-        dlk_flight_answer(&zk->flight, ask, DLK_NOT_OURS);
+    dlk_zk_place *place = dlk_zk_place_of(base);
+    if (base->keep->shared && !base->shared) {
+        turn(place, now);
         return;
     }
-    place->keep = ask;
-    dlk_flight_await(&zk->flight, ask);
-    place->calls++;
-    if (ask->shared && !place->shared) {
-        turn(place, now);
-    } else {
-        (void)dlk_zk_prove(zk, now);
-        if (!get_own(place, on_renewed, now))
-            answer(place, &place->keep, DLK_NOT_SENT);
-    }
-    place->calls--;
-    dlk_zk_place_settle(place);
+    (void)dlk_zk_prove(place->zk, now);
+    if (!get_own(place, on_renewed, now))
+        answer(place, &base->keep, DLK_NOT_SENT);
 }
 
 static void on_verified(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_place *place = call->owner;
-    if (!place->verify)
+    if (!place->base.verify)
         return;
     if (unanswered(call))
-        answer(place, &place->verify, DLK_UNKNOWN);
-    else if (place->leaving || is_ours(place, call))
-        answer(place, &place->verify, place->leaving ? DLK_NOT_OURS : DLK_YES);
+        answer(place, &place->base.verify, DLK_UNKNOWN);
+    else if (place->base.leaving || is_ours(place, call))
+        answer(place, &place->base.verify, place->base.leaving ? DLK_NOT_OURS : DLK_YES);
     else
         gone(place, now);
 }
 
-void dlk_zk_verify(dlk_zk *zk, dlk_ask *ask, int64_t now)
+void dlk_zk_place_verify(dlk_place *base, int64_t now)
 {
-    dlk_zk_place *place = dlk_zk_place_find(ask->key, ask->number);
-    if (!place || !place->granted || place->leaving) {
-        dlk_flight_answer(&zk->flight, ask, DLK_NOT_OURS);
-        return;
-    }
-    /* Two at a time, or in between: it goes by what is known. */
-    if (place->verify || turns(place)) {
-        dlk_flight_answer(&zk->flight, ask, DLK_NOT_SENT);
-        return;
-    }
+    dlk_zk_place *place = dlk_zk_place_of(base);
     const dlk_zk_request request = {.verb = DLK_ZK_EXISTS,
                                     .path = dlk_zk_place_prize(place)->path};
-    place->verify = ask;
-    dlk_flight_await(&zk->flight, ask);
-    place->calls++;
-    (void)dlk_zk_prove(zk, now);
-    if (!dlk_zk_place_send(place, &request, on_verified, NULL, 0, now))
-        answer(place, &place->verify, DLK_NOT_SENT);
-    place->calls--;
-    dlk_zk_place_settle(place);
+    bool sent = false;
+    if (!turns(place)) { /* in between it goes by what is known */
+        (void)dlk_zk_prove(place->zk, now);
+        sent = dlk_zk_place_send(place, &request, on_verified, NULL, 0, now);
+    }
+    if (!sent)
+        answer(place, &base->verify, DLK_NOT_SENT);
 }

@@ -13,7 +13,7 @@ static void on_swept(dlk_zk_call *call, int64_t now)
     bool again = call->end == DLK_ZK_CUT || call->end == DLK_ZK_NO_MEMORY ||
                  call->end == DLK_ZK_BUSY;
     if (again && !dlk_zk_stale(zk, call)) {
-        zk->sweep_at = now + DLK_NS_PER_SEC;
+        zk->base.sweep_at = now + DLK_NS_PER_SEC;
         return;
     }
     dlk_list_remove(&litter->link); /* gone, or it can't be done by us */
@@ -39,4 +39,15 @@ void dlk_zk_litter_add(dlk_zk *zk, const char *path, int64_t now)
     memcpy(litter->path, path, size);
     dlk_list_append(&zk->litter, &litter->link);
     dlk_zk_litter_sweep(zk, now);
+}
+
+void dlk_zk_litter_forget(dlk_zk *zk)
+{
+    DLK_LIST_FOR (it, &zk->litter) {
+        dlk_zk_litter *litter = DLK_LIST_ITEM(it, dlk_zk_litter, link);
+        if (litter->sent)
+            continue; /* its answer is on the way */
+        dlk_list_remove(it);
+        free(litter);
+    }
 }

@@ -26,7 +26,8 @@ char *dlk_zk_node_prefix(const dlk_zk_place *place, const dlk_zk_rule *rule, boo
 
 static char *prefix_of(const dlk_zk_node *node)
 {
-    return dlk_zk_node_prefix(node->place, node->rule, node->place->shared, node->uuid);
+    return dlk_zk_node_prefix(node->place, node->rule, node->place->base.shared,
+                              node->uuid);
 }
 
 /* What it says about us: others' layouts leave that open, and show it. Who was a writer before has
@@ -34,15 +35,15 @@ static char *prefix_of(const dlk_zk_node *node)
 char *dlk_zk_node_data(const dlk_zk_node *node)
 {
     const dlk_zk_place *place = node->place;
-    const dlk_host *host = place->zk->base.host;
-    const char *data = place->data ? place->data : "";
+    const dlk_host *host = place->zk->base.backend.host;
+    const char *data = place->base.data ? place->base.data : "";
     char *text = NULL, token[24] = "";
     if (node == &place->side)
-        (void)snprintf(token, sizeof(token), " %" PRId64, place->token);
+        (void)snprintf(token, sizeof(token), " %" PRId64, place->base.token);
     int size = place->plan->publishes
                    ? asprintf(&text, "%s", data)
                    : asprintf(&text, "%s:%" PRIu64 "%s\n%s\n%s", host->uuid,
-                              place->number, token, host->name, data);
+                              place->base.number, token, host->name, data);
     return size < 0 ? NULL : text;
 }
 
@@ -135,7 +136,7 @@ static void on_created(dlk_zk_call *call, int64_t now)
             dlk_zk_error(node->place->zk, call, "make a node below", node->parent);
         break;
     }
-    if (!node->listing && node->place->leaving) /* the list couldn't be sent */
+    if (!node->listing && node->place->base.leaving) /* the list couldn't be sent */
         dlk_zk_node_leave(node, now);
 }
 
@@ -161,8 +162,8 @@ static void on_beside(dlk_zk_call *call, int64_t now)
 static bool look_beside(dlk_zk_node *node, int64_t now)
 {
     const dlk_zk_key *home = node->place->home;
-    const dlk_zk_request list = {.verb = DLK_ZK_CHILDREN, .path = home->base};
-    return home->kind != DLOCK_SEMAPHORE || home->alone || node->place->step > 0 ||
+    const dlk_zk_request list = {.verb = DLK_ZK_CHILDREN, .path = home->path};
+    return home->base.kind != DLOCK_SEMAPHORE || home->alone || node->place->step > 0 ||
            dlk_zk_node_send(node, &list, on_beside, DLK_ZK_QUIET, now);
 }
 
@@ -195,7 +196,7 @@ void dlk_zk_node_join(dlk_zk_node *node, int64_t now)
 
 static void go_on(dlk_zk_node *node, int64_t now)
 {
-    if (node->place->leaving)
+    if (node->place->base.leaving)
         dlk_zk_node_leave(node, now);
     else
         dlk_zk_node_go(node, now);
@@ -215,7 +216,7 @@ static void next_candidate(dlk_zk_node *node, int64_t now);
 static void on_found(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_node *node = call->extra;
-    const dlk_zk_form *form = node->place->home->forms[node->place->shared];
+    const dlk_zk_form *form = node->place->home->forms[node->place->base.shared];
     char *data = dlk_zk_node_data(node);
     bool there = call->end == DLK_ZK_OK;
     bool ours = there && call->stat.ephemeral_owner == node->place->zk->session;
@@ -266,7 +267,7 @@ static void next_candidate(dlk_zk_node *node, int64_t now)
  * others go. */
 static bool find_own(dlk_zk_node *node, const dlk_zk_call *call, int64_t now)
 {
-    const dlk_zk_form *form = node->place->home->forms[node->place->shared];
+    const dlk_zk_form *form = node->place->home->forms[node->place->base.shared];
     char *prefix = prefix_of(node);
     node->candidates = calloc(call->child_count + 1, sizeof(*node->candidates));
     bool fine = prefix && node->candidates;

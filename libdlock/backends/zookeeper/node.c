@@ -61,8 +61,8 @@ void dlk_zk_node_refuse(dlk_zk_node *node, dlock_error *why, int64_t now)
 
 static bool watched_by_others(const dlk_zk_node *node)
 {
-    DLK_LIST_FOR (it, &node->place->zk->places) {
-        const dlk_zk_place *place = DLK_LIST_ITEM(it, dlk_zk_place, all);
+    DLK_LIST_FOR (it, &node->place->zk->base.places) {
+        const dlk_zk_place *place = DLK_ZK_PLACE_OF_ALL(it);
         for (int i = 0; i < DLK_ZK_STEPS; i++) {
             const dlk_zk_node *other = &place->nodes[i];
             if (other != node && other->ahead && strcmp(other->ahead, node->ahead) == 0)
@@ -111,7 +111,7 @@ static void on_watched(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_node *node = call->extra;
     node->listing = false;
-    if (node->place->leaving || node->state != DLK_NODE_THERE)
+    if (node->place->base.leaving || node->state != DLK_NODE_THERE)
         return;
     switch (call->end) {
     case DLK_ZK_OK:
@@ -179,9 +179,10 @@ static dlock_error *foreign_error(const dlk_zk_node *node, const char *child)
         sort == DLK_SORT_OTHER
             ? ", which is no lock's of this layout; perhaps another lock's name "
               "goes on where this one ends"
-        : sort == DLK_SORT_PART                  ? ", which belongs to a semaphore"
-        : node->place->home->kind == DLOCK_WRITE ? ", which is no read/write lock's"
-                                                 : ", which is of another kind of lock");
+        : sort == DLK_SORT_PART ? ", which belongs to a semaphore"
+        : node->place->home->base.kind == DLOCK_WRITE
+            ? ", which is no read/write lock's"
+            : ", which is of another kind of lock");
 }
 
 static void warn_foreign(const dlk_zk_node *node, const char *child)
@@ -190,21 +191,22 @@ static void warn_foreign(const dlk_zk_node *node, const char *child)
     if (!child || key->warned)
         return;
     key->warned = true;
-    dlk_host *host = node->place->zk->base.host;
+    dlk_host *host = node->place->zk->base.backend.host;
     host->log(host, DLOCK_LOG_WARN,
               "%s: beside its nodes lies %.200s, of another kind or layout",
-              node->place->home->base, child);
+              node->place->home->path, child);
 }
 
 static dlk_zk_verdict judge(dlk_zk_node *node, dlk_zk_look *at, const dlk_zk_call *call)
 {
     dlk_zk_place *place = node->place;
-    *at = (dlk_zk_look){.rule = node->rule,
-                        .forms = {node->place->home->forms[0],
-                                  place->shared ? NULL : node->place->home->forms[1]},
-                        .own = dlk_zk_base_name(node->path),
-                        .permits = node->place->home->permits,
-                        .strict = node->place->home->strict};
+    *at =
+        (dlk_zk_look){.rule = node->rule,
+                      .forms = {node->place->home->forms[0],
+                                place->base.shared ? NULL : node->place->home->forms[1]},
+                      .own = dlk_zk_base_name(node->path),
+                      .permits = node->place->home->permits,
+                      .strict = node->place->home->strict};
     for (int i = 0; i < DLK_ZK_STEPS; i++)
         if (&place->nodes[i] != node && place->nodes[i].path &&
             strcmp(place->nodes[i].parent, node->parent) == 0)
@@ -226,7 +228,7 @@ static void start_over(dlk_zk_node *node, bool parents, int64_t now)
     drop_name(node);
     stop_watching(node, now);
     node->parents = parents;
-    node->place->new_place = true;
+    node->place->base.new_place = true;
     if (++node->tries > TRIES_MAX) {
         dlk_zk_node_refuse(
             node,
@@ -250,7 +252,7 @@ static void act_on(dlk_zk_node *node, dlk_zk_call *call, int64_t now)
         return;
     }
     warn_foreign(node, beside ? beside : at.foreign);
-    const dlk_ask *take = node->place->take;
+    const dlk_ask *take = node->place->base.take;
     switch (verdict) {
     case DLK_ZK_FIRST:
         if (!node->rule
@@ -293,7 +295,7 @@ static void on_listed(dlk_zk_call *call, int64_t now)
         node->ahead = strdup(node->parent);
         node->armed = node->ahead != NULL;
     }
-    if (node->place->leaving) {
+    if (node->place->base.leaving) {
         dlk_zk_node_leave(node, now);
         return;
     }

@@ -18,8 +18,8 @@
 static bool is_anothers(const dlk_zk_node *node, int64_t czxid)
 {
     bool before = true;
-    DLK_LIST_FOR (it, &node->place->home->places) {
-        dlk_zk_place *place = DLK_LIST_ITEM(it, dlk_zk_place, of_key);
+    DLK_LIST_FOR (it, &node->place->home->base.places) {
+        dlk_zk_place *place = DLK_ZK_PLACE_IN_LINE(it);
         const dlk_zk_node *other = dlk_zk_place_prize(place);
         bool unsure =
             other->state == DLK_NODE_UNSURE || other->state == DLK_NODE_CREATING;
@@ -49,7 +49,7 @@ static void have_it(dlk_zk_node *node, int64_t czxid, int64_t now)
     node->path = strdup(node->parent);
     node->czxid = czxid;
     node->state = node->path ? DLK_NODE_THERE : DLK_NODE_UNSURE;
-    if (node->place->leaving)
+    if (node->place->base.leaving)
         dlk_zk_node_leave(node, now);
     else
         dlk_zk_node_hear(node, node->path ? DLK_HEARD_FIRST : DLK_HEARD_UNKNOWN, now);
@@ -59,7 +59,7 @@ static void have_it(dlk_zk_node *node, int64_t czxid, int64_t now)
 static void behind(dlk_zk_node *node, const dlk_zk_call *call, int64_t now)
 {
     node->state = DLK_NODE_NONE;
-    if (node->place->leaving) {
+    if (node->place->base.leaving) {
         dlk_zk_node_leave(node, now);
         return;
     }
@@ -92,7 +92,7 @@ static void on_seen(dlk_zk_call *call, int64_t now)
         return;
     case DLK_ZK_NO_NODE:
         node->state = DLK_NODE_NONE;
-        if (node->place->leaving)
+        if (node->place->base.leaving)
             dlk_zk_node_leave(node, now);
         else
             dlk_zk_plain_go(node, now);
@@ -154,7 +154,7 @@ static void on_made(dlk_zk_call *call, int64_t now)
         return;
     case DLK_ZK_NO_NODE:
         node->parents = true;
-        if (++node->tries < 8 && !node->place->leaving) {
+        if (++node->tries < 8 && !node->place->base.leaving) {
             dlk_zk_plain_go(node, now);
             return;
         }
@@ -173,7 +173,7 @@ static void on_made(dlk_zk_call *call, int64_t now)
     case DLK_ZK_GONE:
         break;
     }
-    if (node->place->leaving)
+    if (node->place->base.leaving)
         dlk_zk_node_leave(node, now);
     else
         dlk_zk_node_refuse(

@@ -33,7 +33,7 @@ static void free_report(dlk_zk_report *report)
     dlk_info_free(report->info);
     dlk_list_remove(&report->link);
     if (report->home)
-        dlk_zk_key_unref(report->home);
+        dlk_line_unref(&report->home->base);
     free(report);
 }
 
@@ -76,10 +76,10 @@ void dlk_zk_report_answer(dlk_zk_report *report, dlk_reply reply)
     if (!ask)
         return;
     if (report->why) {
-        dlk_flight_refuse(&report->zk->flight, ask, report->why);
+        dlk_flight_refuse(&report->zk->base.flight, ask, report->why);
         report->why = NULL;
     } else {
-        dlk_flight_answer(&report->zk->flight, ask,
+        dlk_flight_answer(&report->zk->base.flight, ask,
                           report->unanswered ? DLK_UNKNOWN : reply);
     }
 }
@@ -119,7 +119,7 @@ dlk_zk_finding *dlk_zk_report_find(dlk_zk_report *report, char *path)
 
 void dlk_zk_report_drop(dlk_zk *zk, const dlk_ask *ask)
 {
-    DLK_LIST_FOR (it, &zk->reports) {
+    DLK_LIST_FOR (it, &zk->base.reports) {
         dlk_zk_report *report = DLK_LIST_ITEM(it, dlk_zk_report, link);
         if (report->ask == ask)
             report->ask = NULL;
@@ -128,13 +128,13 @@ void dlk_zk_report_drop(dlk_zk *zk, const dlk_ask *ask)
 
 void dlk_zk_reports_stop(dlk_zk *zk)
 {
-    DLK_LIST_FOR (it, &zk->reports)
+    DLK_LIST_FOR (it, &zk->base.reports)
         dlk_zk_report_answer(DLK_LIST_ITEM(it, dlk_zk_report, link), DLK_UNKNOWN);
 }
 
 void dlk_zk_reports_free(dlk_zk *zk)
 {
-    DLK_LIST_FOR (it, &zk->reports)
+    DLK_LIST_FOR (it, &zk->base.reports)
         free_report(DLK_LIST_ITEM(it, dlk_zk_report, link));
 }
 
@@ -173,8 +173,8 @@ static bool is_node(const dlk_zk_node *node, const char *folder, const char *chi
 /* Is it a node of this client's, of whichever handle? Of its waiters the core knows. */
 static bool is_own(const dlk_zk_report *report, const char *folder, const char *child)
 {
-    DLK_LIST_FOR (it, &report->zk->places) {
-        const dlk_zk_place *place = DLK_LIST_ITEM(it, dlk_zk_place, all);
+    DLK_LIST_FOR (it, &report->zk->base.places) {
+        const dlk_zk_place *place = DLK_ZK_PLACE_OF_ALL(it);
         if (place->sided && is_node(&place->side, folder, child))
             return true;
         for (int i = 0; i < place->plan->steps; i++)
@@ -214,13 +214,13 @@ static char *owner_of(const dlk_zk_report *report, const dlk_zk_finding *item)
     char *text = NULL;
     if (size > 0)
         return strndup(data, size);
-    DLK_LIST_FOR (it, &report->home->places) /* elections publish something else */
+    DLK_LIST_FOR (it, &report->home->base.places) /* elections publish something else */
     {
-        const dlk_zk_place *place = DLK_LIST_ITEM(it, dlk_zk_place, of_key);
+        const dlk_zk_place *place = DLK_ZK_PLACE_IN_LINE(it);
         const char *path = place->nodes[place->plan->steps - 1].path;
         if (path && strcmp(path, item->path) == 0)
-            return asprintf(&text, "%s:%" PRIu64, report->zk->base.host->uuid,
-                            place->number) < 0
+            return asprintf(&text, "%s:%" PRIu64, report->zk->base.backend.host->uuid,
+                            place->base.number) < 0
                        ? NULL
                        : text;
     }
@@ -262,11 +262,11 @@ static void add_data(dlock_info *info, const dlk_zk_report *report,
 static void tell(dlk_zk_report *report)
 {
     const dlk_zk_key *home = report->home;
-    bool reads = home->kind == DLOCK_WRITE && report->count > 0 &&
+    bool reads = home->base.kind == DLOCK_WRITE && report->count > 0 &&
                  is_reader(report, dlk_zk_base_name(report->found[0].path));
     dlock_info *info = dlk_info_new();
     dlk_info_add_int(info, report->count > 0, "held");
-    dlk_info_add_text(info, dlk_kind_of(reads ? DLOCK_READ : (int)home->kind)->name,
+    dlk_info_add_text(info, dlk_kind_of(reads ? DLOCK_READ : (int)home->base.kind)->name,
                       "kind");
     for (size_t i = 0; i < report->count; i++) {
         const dlk_zk_finding *item = &report->found[i];
@@ -278,12 +278,13 @@ static void tell(dlk_zk_report *report)
         add_data(info, report, item, i);
     }
     dlk_info_add_int(info, report->waiters, "waiters");
-    if (home->kind == DLOCK_SEMAPHORE) {
+    if (home->base.kind == DLOCK_SEMAPHORE) {
         dlk_info_add_int(info, home->permits, "permits");
         dlk_info_add_int(info, report->left, "permits_free");
     }
     dlk_info_add_text(
-        info, dlk_settings_word(home->key->settings, DLK_KEY_ZOOKEEPER_LAYOUT), "layout");
+        info, dlk_settings_word(home->base.key->settings, DLK_KEY_ZOOKEEPER_LAYOUT),
+        "layout");
     report->ask->wait_ms = -1;
     dlk_zk_report_info(report, info);
 }
@@ -409,7 +410,7 @@ static void find_first(dlk_zk_report *report, char **children, size_t count)
     }
     if (!first)
         return;
-    bool many = report->home->kind == DLOCK_WRITE && is_reader(report, first);
+    bool many = report->home->base.kind == DLOCK_WRITE && is_reader(report, first);
     for (size_t i = 0; i < count; i++) {
         if (!contends(report, children[i]))
             continue;
@@ -471,7 +472,7 @@ static void on_children(dlk_zk_call *call, int64_t now)
     if (rule_of(report)->plain) { /* the line beside it, of ours */
         for (size_t i = 0; i < call->child_count; i++)
             report->waiters += !is_own(report, folder_of(report), call->children[i]);
-        (void)dlk_zk_report_find(report, strdup(report->home->base));
+        (void)dlk_zk_report_find(report, strdup(report->home->path));
         read_holders(report, now);
         return;
     }
@@ -500,18 +501,18 @@ void dlk_zk_report_begin(dlk_zk *zk, dlk_ask *ask, int64_t now)
 {
     dlk_zk_report *report = calloc(1, sizeof(*report));
     if (!report) {
-        dlk_flight_refuse(&zk->flight, ask,
+        dlk_flight_refuse(&zk->base.flight, ask,
                           dlk_error_make(DLOCK_ENOMEM, "out of memory"));
         return;
     }
     report->zk = zk;
     report->ask = ask;
-    dlk_list_append(&zk->reports, &report->link);
-    dlk_flight_await(&zk->flight, ask);
+    dlk_list_append(&zk->base.reports, &report->link);
+    dlk_flight_await(&zk->base.flight, ask);
     report->calls++;
     if (ask->key) {
-        report->home = dlk_zk_key_of(ask->key);
-        report->home->refs++;
+        report->home = dlk_zk_key_of(dlk_line_of(ask->key));
+        report->home->base.refs++;
         look(report, now);
     } else if (ask->verb == DLK_LIST) {
         dlk_zk_list_begin(report, now);
@@ -524,32 +525,23 @@ void dlk_zk_report_begin(dlk_zk *zk, dlk_ask *ask, int64_t now)
 
 /* ---- those who only wait for it to be free ---- */
 
-static bool in_line(const dlk_zk_key *home)
+void dlk_zk_line_watch(dlk_line *base, bool on)
 {
-    DLK_LIST_FOR (it, &home->places) {
-        const dlk_zk_place *place = DLK_LIST_ITEM(it, dlk_zk_place, of_key);
-        if (!place->granted && !place->leaving)
-            return true;
-    }
-    return false;
-}
-
-void dlk_zk_idle_watch(dlk_zk *zk, dlk_zk_key *home, bool on)
-{
+    dlk_zk_key *home = dlk_zk_key_of(base);
+    dlk_zk *zk = (dlk_zk *)(void *)base->session;
     dlk_list_remove(&home->idle);
-    if (!on)
-        return;
-    dlk_list_append(&zk->idle, &home->idle);
-    if (!in_line(home)) /* the look that follows leaves a watch */
-        zk->base.host->notified(zk->base.host, home->key);
+    if (on)
+        dlk_list_append(&zk->idle, &home->idle);
 }
 
 void dlk_zk_idle_changed(dlk_zk *zk, const char *path)
 {
+    dlk_host *host = zk->base.backend.host;
     DLK_LIST_FOR (it, &zk->idle) {
         dlk_zk_key *home = DLK_LIST_ITEM(it, dlk_zk_key, idle);
         const dlk_zk_plan *plan = home->plans[0];
-        if (strcmp(home->parents[plan->steps - 1], path) == 0 && !in_line(home))
-            zk->base.host->notified(zk->base.host, home->key);
+        if (strcmp(home->parents[plan->steps - 1], path) == 0 &&
+            !dlk_line_waits(&home->base))
+            host->notified(host, home->base.key);
     }
 }

@@ -45,7 +45,7 @@ void dlk_zk_reports_stop(dlk_zk *zk);
 void dlk_zk_reports_free(dlk_zk *zk);
 
 /* Somebody wants to hear, or no longer, that the name is free, and doesn't stand in line. */
-void dlk_zk_idle_watch(dlk_zk *zk, dlk_zk_key *home, bool on);
+void dlk_zk_line_watch(dlk_line *base, bool on);
 /* The list of children of a path has changed. */
 void dlk_zk_idle_changed(dlk_zk *zk, const char *path);
 

@@ -49,7 +49,7 @@ static bool send(dlk_zk *zk, const dlk_zk_request *request, const dlk_zk_call *f
         free(call);
         return false;
     }
-    zk->base.host->commands++;
+    zk->base.backend.host->commands++;
     return true;
 }
 
@@ -73,19 +73,19 @@ static void on_place_answer(dlk_zk_call *call, int64_t now)
     dlk_zk_place *place = call->owner;
     if (!dlk_zk_stale(place->zk, call))
         call->then(call, now);
-    place->calls--;
-    dlk_zk_place_settle(place);
+    place->base.calls--;
+    dlk_place_settle(&place->base);
 }
 
 bool dlk_zk_place_send(dlk_zk_place *place, const dlk_zk_request *request,
                        dlk_zk_done *then, void *extra, int flags, int64_t now)
 {
-    if (place->take || place->give || place->keep || place->verify)
+    if (place->base.take || place->base.give || place->base.keep || place->base.verify)
         flags |= DLK_ZK_ASKED; /* the engine drives for those */
     if (!dlk_zk_send_then(place->zk, request, on_place_answer, then, place, extra, flags,
                           now))
         return false;
-    place->calls++;
+    place->base.calls++;
     return true;
 }
 
@@ -127,13 +127,6 @@ dlock_error *dlk_zk_error(const dlk_zk *zk, const dlk_zk_call *call, const char 
 
 /* ---- up and down ---- */
 
-static void tell_down(dlk_zk *zk, dlock_error *why)
-{
-    dlk_error_clear(&zk->why_down);
-    zk->why_down = why;
-    zk->base.host->link(zk->base.host, false, why);
-}
-
 static void close_wire(dlk_zk *zk)
 {
     if (zk->wire)
@@ -150,9 +143,10 @@ static void begin_anew(dlk_zk *zk, dlock_error *why, int64_t now)
 {
     close_wire(zk);
     zk->session = zk->proof = 0;
-    zk->retry_at = now + dlk_backoff_next(&zk->backoff, zk->base.host->rand);
-    dlk_zk_places_forget(zk, why);
-    tell_down(zk, why);
+    zk->retry_at = now + dlk_backoff_next(&zk->backoff, zk->base.backend.host->rand);
+    dlk_places_forget(&zk->base, why, now);
+    dlk_zk_litter_forget(zk);
+    dlk_session_down(&zk->base, why);
 }
 
 /* "user:password"; *ret NULL where there is no user. */
@@ -207,11 +201,11 @@ static void greeted(dlk_zk *zk, int64_t now)
     zk->phase = DLK_ZK_UP;
     dlk_backoff_reset(&zk->backoff);
     if (zk->was_up)
-        zk->base.host->reconnects++;
+        zk->base.backend.host->reconnects++;
     zk->was_up = true;
-    dlk_error_clear(&zk->why_down);
-    zk->sweep_at = now;
-    zk->base.host->link(zk->base.host, true, NULL);
+    dlk_error_clear(&zk->base.why_down);
+    zk->base.sweep_at = now;
+    zk->base.backend.host->link(zk->base.backend.host, true, NULL);
 }
 
 static void on_greeting(dlk_zk_call *call, int64_t now)
@@ -266,7 +260,7 @@ static void connected(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
     /* The servers have kept it for longer, as after an election. All holds are lost by now, and
      * what was to be given back is forgotten: so it has to go, and its nodes with it. */
     if (zk->session == item->session && now >= over_at(zk) &&
-        !dlk_list_empty(&zk->places)) {
+        !dlk_list_empty(&zk->base.places)) {
         begin_anew(
             zk,
             dlk_error_make(DLOCK_EUNAVAIL,
@@ -285,9 +279,9 @@ static void connected(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
         return;
     }
     if (zk->session != item->session)
-        zk->base.host->log(zk->base.host, DLOCK_LOG_INFO,
-                           "zookeeper: session 0x%" PRIx64 " of %d ms", item->session,
-                           item->timeout_ms);
+        zk->base.backend.host->log(zk->base.backend.host, DLOCK_LOG_INFO,
+                                   "zookeeper: session 0x%" PRIx64 " of %d ms",
+                                   item->session, item->timeout_ms);
     zk->session = item->session;
     zk->timeout_ms = item->timeout_ms;
     greet(zk, now);
@@ -301,8 +295,9 @@ static void disconnected(dlk_zk *zk, int64_t now)
     zk->greetings = 0;
     zk->proving = false;
     zk->connect_until = now + zk->connect_ns;
-    tell_down(zk, dlk_error_make(DLOCK_EUNAVAIL,
-                                 "zookeeper: the connection to %s was lost", zk->hosts));
+    dlk_session_down(&zk->base, dlk_error_make(DLOCK_EUNAVAIL,
+                                               "zookeeper: the connection to %s was lost",
+                                               zk->hosts));
 }
 
 void dlk_zk_session_news(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
@@ -378,7 +373,7 @@ bool dlk_zk_prove(dlk_zk *zk, int64_t now)
 static int64_t keep_proof(dlk_zk *zk, int64_t now)
 {
     int64_t due = zk->proof + zk->timeout_ms * DLK_NS_PER_MS / KEEP_PART;
-    if (zk->proving || dlk_list_empty(&zk->places))
+    if (zk->proving || dlk_list_empty(&zk->base.places))
         return DLK_NEVER; /* on_proof, or the next place's create, brings us back here */
     if (now < due)
         return due;
@@ -396,9 +391,11 @@ void dlk_zk_session_begin(dlk_zk *zk, int64_t now)
 void dlk_zk_session_end(dlk_zk *zk)
 {
     close_wire(zk);
-    dlk_error_clear(&zk->why_down);
-    zk->why_down = dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: the session is closed");
-    dlk_zk_places_forget(zk, zk->why_down);
+    dlk_error_clear(&zk->base.why_down);
+    zk->base.why_down =
+        dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: the session is closed");
+    dlk_places_forget(&zk->base, zk->base.why_down, dlk_clock_now());
+    dlk_zk_litter_forget(zk);
 }
 
 int64_t dlk_zk_session_tick(dlk_zk *zk, int64_t now)
@@ -431,8 +428,9 @@ int64_t dlk_zk_session_tick(dlk_zk *zk, int64_t now)
     if (now >= zk->connect_until) {
         /* The library goes on trying; whoever waits for the link should hear of it. */
         zk->connect_until = now + zk->connect_ns;
-        tell_down(zk, dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: no server of %s answers",
-                                     zk->hosts));
+        dlk_session_down(&zk->base,
+                         dlk_error_make(DLOCK_EUNAVAIL,
+                                        "zookeeper: no server of %s answers", zk->hosts));
     }
     return zk->phase == DLK_ZK_OPENING && over < zk->connect_until ? over
                                                                    : zk->connect_until;

@@ -24,9 +24,10 @@ static uint64_t half_of(uint64_t first, const char *owner)
 
 void dlk_zk_uuid_new(dlk_zk_node *node)
 {
-    const dlk_host *host = node->place->zk->base.host;
+    const dlk_host *host = node->place->zk->base.backend.host;
     char owner[DLK_UUID_SIZE + 24];
-    (void)snprintf(owner, sizeof(owner), "%s:%" PRIu64, host->uuid, node->place->number);
+    (void)snprintf(owner, sizeof(owner), "%s:%" PRIu64, host->uuid,
+                   node->place->base.number);
     uint64_t first =
         dlk_rand_next(host->rand) >> 4; /* 12 digits, the version, 3 digits */
     uint64_t half = half_of(first, owner);

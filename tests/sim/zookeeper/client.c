@@ -53,8 +53,8 @@ void zk_wake(client *c)
 static void park(client *c)
 {
     c->process.parked = NULL;
-    AS(c, dlk_zk_backend.arm(&c->zk->base, NULL);
-       dlk_zk_backend.sleep(&c->zk->base, DLK_NEVER, 0));
+    AS(c, dlk_zk_backend.arm(&c->zk->base.backend, NULL);
+       dlk_zk_backend.sleep(&c->zk->base.backend, DLK_NEVER, 0));
     if (c->process.parked)
         atomic_store(&c->zk->inbox->asleep, true); /* as it believes: it isn't back yet */
     else
@@ -63,7 +63,8 @@ static void park(client *c)
 
 static void tick(client *c)
 {
-    AS(c, c->process.next_tick = dlk_zk_backend.tick(&c->zk->base, client_time(c)));
+    AS(c,
+       c->process.next_tick = dlk_zk_backend.tick(&c->zk->base.backend, client_time(c)));
 }
 
 static void run_drive(event *e)
@@ -72,7 +73,7 @@ static void run_drive(event *e)
     if (client_put_off(c, e))
         return;
     atomic_store(&c->zk->inbox->asleep, false);
-    AS(c, dlk_zk_backend.process(&c->zk->base, client_time(c)));
+    AS(c, dlk_zk_backend.process(&c->zk->base.backend, client_time(c)));
     tick(c);
     client_after(c);
     park(c);
@@ -103,21 +104,21 @@ static void join(client *c)
 
 static void start(client *c)
 {
-    AS(c, dlk_zk_backend.start(&c->zk->base, client_time(c)));
+    AS(c, dlk_zk_backend.start(&c->zk->base.backend, client_time(c)));
     tick(c);
     park(c);
 }
 
 static void stop(client *c)
 {
-    AS(c, dlk_zk_backend.stop(&c->zk->base));
+    AS(c, dlk_zk_backend.stop(&c->zk->base.backend));
     client_digest(c);
 }
 
 static void end(client *c)
 {
     event_cancel(&c->drive);
-    AS(c, dlk_zk_backend.free(&c->zk->base));
+    AS(c, dlk_zk_backend.free(&c->zk->base.backend));
     dlk_settings_free(c->settings);
     dlk_error_clear(&c->process.link_error);
     c->zk = NULL;
@@ -128,13 +129,13 @@ static void end(client *c)
 static void key_open(client *c, dlk_key *key)
 {
     key->settings = c->settings;
-    if (dlk_zk_backend.key_open(&c->zk->base, key, NULL) != DLOCK_OK)
+    if (dlk_zk_backend.key_open(&c->zk->base.backend, key, NULL) != DLOCK_OK)
         abort();
 }
 
 static void key_close(client *c, dlk_key *key)
 {
-    AS(c, dlk_zk_backend.key_close(&c->zk->base, key));
+    AS(c, dlk_zk_backend.key_close(&c->zk->base.backend, key));
 }
 
 /* ---- what it is asked ---- */
@@ -158,7 +159,7 @@ static void ask_it(client *c, dlk_ask *ask, int64_t now)
     int name = ask->key->name[0] - 'a';
     step at = step_of(ask);
     plan_strike(c, fault_draw(c, at), at, name);
-    AS(c, dlk_zk_backend.ask(&c->zk->base, ask, now));
+    AS(c, dlk_zk_backend.ask(&c->zk->base.backend, ask, now));
     if (ask->reply != DLK_PENDING)
         host_count(c, ask);
     else if (ask->deadline < c->process.next_tick)
@@ -167,7 +168,7 @@ static void ask_it(client *c, dlk_ask *ask, int64_t now)
 
 static void watch(client *c, dlk_key *key, bool on, int64_t now)
 {
-    AS(c, dlk_zk_backend.watch(&c->zk->base, key, on, now));
+    AS(c, dlk_zk_backend.watch(&c->zk->base.backend, key, on, now));
 }
 
 static int64_t after(client *c)
@@ -180,7 +181,7 @@ static int64_t after(client *c)
 
 static bool idle(const client *c)
 {
-    return dlk_flight_is_empty(&c->zk->flight);
+    return dlk_flight_is_empty(&c->zk->base.flight);
 }
 
 static bool hears(const client *c)
