@@ -72,6 +72,7 @@ static bool is_up(const dlk_session *session)
 
 static const dlk_session_type zk_session = {
     .is_up = is_up,
+    .no_import = "zookeeper: a lock's node goes with its session: it can't be handed on",
     .line_size = sizeof(dlk_zk_key),
     .line_open = line_open,
     .line_close = line_close,
@@ -86,6 +87,9 @@ static const dlk_session_type zk_session = {
     .leave = dlk_zk_place_leave,
     .tidy = dlk_zk_place_tidy,
     .forget = dlk_zk_place_forget,
+    .report_size = sizeof(dlk_zk_report),
+    .report_open = dlk_zk_report_open,
+    .report_close = dlk_zk_report_close,
 };
 
 /* ---- open, free ---- */
@@ -102,7 +106,6 @@ static void zk_free(dlk_backend *backend)
     dlk_zk *zk = dlk_zk_of(backend);
     if (zk->inbox)
         dlk_zk_inbox_abandon(zk->inbox, dlk_clock_after(dlk_clock_now(), zk->close_ms));
-    dlk_zk_reports_free(zk);
     dlk_session_clear(&zk->base);
     dlk_list *link;
     while ((link = dlk_list_take_first(&zk->litter)))
@@ -200,8 +203,7 @@ static void zk_stop(dlk_backend *backend)
     dlk_zk *zk = dlk_zk_of(backend);
     zk->stopped = true;
     dlk_zk_session_end(zk);
-    dlk_zk_reports_stop(zk);
-    dlk_flight_answer_all(&zk->base.flight, DLK_UNKNOWN);
+    dlk_session_stop(&zk->base);
 }
 
 static void zk_forked(dlk_backend *backend)
@@ -211,65 +213,12 @@ static void zk_forked(dlk_backend *backend)
         dlk_zk_library.forked(zk->wire);
 }
 
-/* ---- asking ---- */
-
-static void dispatch(dlk_zk *zk, dlk_ask *ask, int64_t now)
-{
-    switch (ask->verb) {
-    case DLK_ACQUIRE:
-        dlk_place_acquire(&zk->base, ask, now);
-        return;
-    case DLK_RELEASE:
-        dlk_place_release(&zk->base, ask, now);
-        return;
-    case DLK_RENEW:
-        dlk_place_renew(&zk->base, ask, now);
-        return;
-    case DLK_VERIFY:
-        dlk_place_verify(&zk->base, ask, now);
-        return;
-    case DLK_BREAK:
-    case DLK_REVOKE:
-    case DLK_INSPECT:
-    case DLK_LIST:
-    case DLK_DOCTOR:
-        dlk_zk_report_begin(zk, ask, now);
-        return;
-    case DLK_IMPORT:
-        dlk_flight_refuse(&zk->base.flight, ask,
-                          dlk_error_make(DLOCK_ENOTSUP,
-                                         "zookeeper: a lock's node goes with its "
-                                         "session: it can't be handed on"));
-        return;
-    }
-}
-
-static void zk_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
-{
-    dlk_zk *zk = dlk_zk_of(backend);
-    dlk_ask *outer = dlk_flight_begin(&zk->base.flight, ask);
-    if (zk->phase == DLK_ZK_UP)
-        dispatch(zk, ask, now);
-    else
-        dlk_flight_not_sent(ask, zk->base.why_down);
-    dlk_flight_end(&zk->base.flight, outer);
-}
-
 /* ---- time ---- */
-
-/* Whoever asked has its answer; what was asked goes on. */
-static void give_up(dlk_backend *backend, dlk_ask *ask)
-{
-    dlk_zk *zk = dlk_zk_of(backend);
-    dlk_place_drop(ask);
-    dlk_zk_report_drop(zk, ask);
-    dlk_flight_answer(&zk->base.flight, ask, DLK_UNKNOWN);
-}
 
 static int64_t zk_tick(dlk_backend *backend, int64_t now)
 {
     dlk_zk *zk = dlk_zk_of(backend);
-    dlk_flight_expire(&zk->base.flight, now, backend, give_up);
+    dlk_session_expire(&zk->base, now);
     int64_t next = dlk_zk_session_tick(zk, now);
     if (dlk_session_sweep(&zk->base, now))
         dlk_zk_litter_sweep(zk, now);
@@ -363,7 +312,7 @@ const dlk_backend_type dlk_zk_backend = {
     .start = zk_start,
     .stop = zk_stop,
     .free = zk_free,
-    .ask = zk_ask,
+    .ask = dlk_session_ask,
     .tick = zk_tick,
     .arm = zk_arm,
     .process = zk_process,

@@ -1,56 +1,30 @@
 /* Examining a service: may we do what locks need, how long is the session, how many servers. */
 #include "backends/zookeeper/reports.h"
 
-#include "util/error.h"
 #include "util/info.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { FINE, WARNING, UNSAFE };
-
-static __attribute__((format(printf, 4, 5))) void
-find(dlk_zk_report *report, const char *id, int64_t severity, const char *format, ...)
-{
-    char text[320];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args); /* what doesn't fit is cut off */
-    va_end(args);
-    int64_t number = report->findings++;
-    dlk_info_add_text(report->info, id, "findings.%" PRId64 ".id", number);
-    dlk_info_add_int(report->info, severity, "findings.%" PRId64 ".severity", number);
-    dlk_info_add_text(report->info, text, "findings.%" PRId64 ".text", number);
-    if (severity > report->worst)
-        report->worst = severity;
-}
-
-static void finish(dlk_zk_report *report)
-{
-    dlock_info *info = report->info;
-    report->info = NULL;
-    dlk_info_add_int(info, report->worst, "verdict");
-    dlk_zk_report_info(report, info);
-}
 
 static void judge_session(dlk_zk_report *report)
 {
     const dlk_zk *zk = report->zk;
     int64_t asked = dlk_settings_int(zk->settings, DLK_KEY_LOCK_TTL_MS);
-    find(report, "session", FINE, "session 0x%" PRIx64 ", layout %s", zk->session,
-         dlk_settings_word(zk->settings, DLK_KEY_ZOOKEEPER_LAYOUT));
+    dlk_report_find(&report->base, "session", DLK_FINE,
+                    "session 0x%" PRIx64 ", layout %s", zk->session,
+                    dlk_settings_word(zk->settings, DLK_KEY_ZOOKEEPER_LAYOUT));
     if (asked == zk->timeout_ms)
-        find(report, "lease", FINE,
-             "the session lasts the %" PRId64 " ms that were asked for", asked);
+        dlk_report_find(&report->base, "lease", DLK_FINE,
+                        "the session lasts the %" PRId64 " ms that were asked for",
+                        asked);
     else
-        find(report, "lease", WARNING,
-             "the session lasts %" PRId64 " ms, not the %" PRId64
-             " that lock.ttl_ms asks for: "
-             "the servers' minSessionTimeout and maxSessionTimeout say so",
-             zk->timeout_ms, asked);
+        dlk_report_find(&report->base, "lease", DLK_WARNING,
+                        "the session lasts %" PRId64 " ms, not the %" PRId64
+                        " that lock.ttl_ms asks for: "
+                        "the servers' minSessionTimeout and maxSessionTimeout say so",
+                        zk->timeout_ms, asked);
 }
 
 /* One line for each server: server.1=host:2888:3888:participant;2181 */
@@ -63,15 +37,16 @@ static void judge_servers(dlk_zk_report *report, const dlk_zk_call *call)
         servers += !observer || observer > end;
     }
     if (servers >= 3)
-        find(report, "servers", FINE, "%d servers vote", servers);
+        dlk_report_find(&report->base, "servers", DLK_FINE, "%d servers vote", servers);
     else if (call->end == DLK_ZK_OK)
-        find(report, "servers", WARNING,
-             "%d server%s vote%s: when one is gone, nothing is granted",
-             servers ? servers : 1, servers > 1 ? "s" : "", servers > 1 ? "" : "s");
+        dlk_report_find(&report->base, "servers", DLK_WARNING,
+                        "%d server%s vote%s: when one is gone, nothing is granted",
+                        servers ? servers : 1, servers > 1 ? "s" : "",
+                        servers > 1 ? "" : "s");
     else
-        find(report, "servers", WARNING,
-             "/zookeeper/config can't be read: how many servers there "
-             "are is unknown");
+        dlk_report_find(&report->base, "servers", DLK_WARNING,
+                        "/zookeeper/config can't be read: how many servers there "
+                        "are is unknown");
 }
 
 static void on_config(dlk_zk_call *call, int64_t now)
@@ -79,14 +54,14 @@ static void on_config(dlk_zk_call *call, int64_t now)
     (void)now;
     dlk_zk_report *report = call->owner;
     judge_servers(report, call);
-    finish(report);
+    dlk_report_conclude(&report->base);
 }
 
 static void look_at_servers(dlk_zk_report *report, int64_t now)
 {
     const dlk_zk_request request = {.verb = DLK_ZK_GET, .path = "/zookeeper/config"};
     if (!dlk_zk_report_send(report, &request, on_config, NULL, now))
-        finish(report);
+        dlk_report_conclude(&report->base);
 }
 
 static void on_probe_gone(dlk_zk_call *call, int64_t now)
@@ -94,11 +69,12 @@ static void on_probe_gone(dlk_zk_call *call, int64_t now)
     dlk_zk_report *report = call->owner;
     if (call->end == DLK_ZK_OK ||
         call->end == DLK_ZK_NO_NODE) /* another doctor's delete */
-        find(report, "rights", FINE, "nodes can be made, listed and deleted");
+        dlk_report_find(&report->base, "rights", DLK_FINE,
+                        "nodes can be made, listed and deleted");
     else
-        find(report, "rights", UNSAFE,
-             "a node that was made can't be deleted: it keeps its lock "
-             "until the session ends");
+        dlk_report_find(&report->base, "rights", DLK_UNSAFE,
+                        "a node that was made can't be deleted: it keeps its lock "
+                        "until the session ends");
     look_at_servers(report, now);
 }
 
@@ -124,21 +100,21 @@ static void on_probe(dlk_zk_call *call, int64_t now)
     if (sent)
         return;
     if (!made)
-        find(report, "rights", UNSAFE, "no node can be made in %s: %s",
-             report->zk->chroot[0] ? report->zk->chroot : "/",
-             call->end == DLK_ZK_NO_AUTH ? "its ACL forbids it"
-                                         : "the server refuses it");
+        dlk_report_find(
+            &report->base, "rights", DLK_UNSAFE, "no node can be made in %s: %s",
+            report->zk->chroot[0] ? report->zk->chroot : "/",
+            call->end == DLK_ZK_NO_AUTH ? "its ACL forbids it" : "the server refuses it");
     look_at_servers(report, now);
 }
 
 void dlk_zk_doctor_begin(dlk_zk_report *report, int64_t now)
 {
     char *path = probe_path(report);
-    report->info = dlk_info_new();
+    report->base.info = dlk_info_new();
     judge_session(report);
     const dlk_zk_request request = {
         .verb = DLK_ZK_CREATE, .path = path, .data = "", .mode = DLK_ZK_EPHEMERAL};
     if (!path || !dlk_zk_report_send(report, &request, on_probe, NULL, now))
-        finish(report);
+        dlk_report_conclude(&report->base);
     free(path);
 }

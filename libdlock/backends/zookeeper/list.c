@@ -2,7 +2,6 @@
  * that somebody has or wants. */
 #include "backends/zookeeper/reports.h"
 
-#include "util/error.h"
 #include "util/info.h"
 
 #include <stdlib.h>
@@ -24,7 +23,7 @@ static const char *name_of(const dlk_zk_report *report, const char *path)
 /* What is asked for, as names are told. */
 static const char *wanted(const dlk_zk_report *report)
 {
-    const char *text = report->ask->text ? report->ask->text : "";
+    const char *text = report->base.ask->text ? report->base.ask->text : "";
     return text[0] == '/' ? text + 1 : text;
 }
 
@@ -33,19 +32,13 @@ static bool starts(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-static void no_memory(dlk_zk_report *report)
-{
-    if (!report->why)
-        report->why = dlk_error_make(DLOCK_ENOMEM, "out of memory");
-}
-
 static void push(dlk_zk_report *report, const char *parent, const char *child)
 {
     char *path = dlk_zk_join(parent, child);
     const char *name = path ? name_of(report, path) : "", *want = wanted(report);
     bool fits = starts(name, want) || starts(want, name);
     if (!path)
-        no_memory(report);
+        dlk_zk_report_no_memory(report);
     bool left_out = path && report->folder_count >= DLK_ZK_FOLDERS_MAX;
     if (!path || !fits || strcmp(path, "/zookeeper") == 0 || left_out) {
         report->left_out += left_out && fits;
@@ -56,7 +49,7 @@ static void push(dlk_zk_report *report, const char *parent, const char *child)
         size_t capacity = report->folder_capacity ? report->folder_capacity * 2 : 64;
         char **folders = realloc(report->folders, capacity * sizeof(*folders));
         if (!folders) {
-            no_memory(report);
+            dlk_zk_report_no_memory(report);
             free(path);
             return;
         }
@@ -94,16 +87,16 @@ static int by_path(const void *a, const void *b)
 /* A semaphore may be found twice. */
 static bool has_enough(const dlk_zk_report *report)
 {
-    return (int64_t)(report->count / 2) >= report->ask->limit;
+    return (int64_t)(report->count / 2) >= report->base.ask->limit;
 }
 
 static void finish(dlk_zk_report *report)
 {
-    dlock_info *info = dlk_info_new();
+    dlock_info *info = report->base.info = dlk_info_new();
     int64_t told = 0;
     if (report->count > 0)
         qsort(report->found, report->count, sizeof(*report->found), by_path);
-    for (size_t i = 0; i < report->count && told < report->ask->limit; i++) {
+    for (size_t i = 0; i < report->count && told < report->base.ask->limit; i++) {
         if (i > 0 && strcmp(report->found[i].path, report->found[i - 1].path) == 0)
             continue;
         dlk_info_add_text(info, name_of(report, report->found[i].path), "locks.%lld.name",
@@ -115,7 +108,7 @@ static void finish(dlk_zk_report *report)
         dlk_info_add_text(
             info, "some nodes weren't looked into: there are too many, or no right to",
             "incomplete");
-    dlk_zk_report_info(report, info);
+    dlk_report_tell(&report->base);
 }
 
 static void go_on(dlk_zk_report *report, int64_t now);
@@ -141,7 +134,7 @@ static void on_folder(dlk_zk_call *call, int64_t now)
 /* on_folder isn't called where nobody waits any more, so the report keeps the names. */
 static void go_on(dlk_zk_report *report, int64_t now)
 {
-    while (report->looked < report->folder_count && report->calls < TOGETHER &&
+    while (report->looked < report->folder_count && report->base.calls < TOGETHER &&
            !has_enough(report)) {
         char *folder = report->folders[report->looked];
         const dlk_zk_request request = {.verb = DLK_ZK_CHILDREN, .path = folder};
@@ -149,7 +142,7 @@ static void go_on(dlk_zk_report *report, int64_t now)
             break;
         report->looked++;
     }
-    if (report->calls == 1)
+    if (report->base.calls == 1)
         finish(report);
 }
 
@@ -159,7 +152,7 @@ void dlk_zk_list_begin(dlk_zk_report *report, int64_t now)
     report->folders = calloc(1, sizeof(*report->folders));
     if (!root || !report->folders) {
         free(root);
-        report->why = dlk_error_make(DLOCK_ENOMEM, "out of memory");
+        dlk_zk_report_no_memory(report);
         return;
     }
     report->folders[0] = root;

@@ -18,8 +18,9 @@
 
 /* ---- the life of a report ---- */
 
-static void free_report(dlk_zk_report *report)
+void dlk_zk_report_close(dlk_report *base)
 {
+    dlk_zk_report *report = (dlk_zk_report *)(void *)base;
     for (size_t i = 0; i < report->count; i++) {
         free(report->found[i].path);
         free(report->found[i].owner);
@@ -29,34 +30,20 @@ static void free_report(dlk_zk_report *report)
         free(report->folders[i]);
     free(report->folders);
     free(report->found);
-    dlk_error_clear(&report->why);
-    dlk_info_free(report->info);
-    dlk_list_remove(&report->link);
-    if (report->home)
-        dlk_line_unref(&report->home->base);
-    free(report);
 }
 
-static void settle(dlk_zk_report *report)
-{
-    if (report->calls > 0)
-        return;
-    if (report->ask) /* nothing is under way that could answer it */
-        dlk_zk_report_answer(report,
-                             report->zk->phase == DLK_ZK_UP ? DLK_UNKNOWN : DLK_NOT_SENT);
-    free_report(report);
-}
-
+/* What was asked in a session that is over says nothing any more, and what would follow from it isn't
+ * asked in the next. */
 static void on_report_answer(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_report *report = call->owner;
-    if (report->ask && !dlk_zk_stale(report->zk, call)) {
-        report->unanswered |= call->end == DLK_ZK_CUT || call->end == DLK_ZK_GONE ||
-                              call->end == DLK_ZK_NO_MEMORY;
+    if (report->base.ask && !dlk_zk_stale(report->zk, call)) {
+        report->base.unanswered |= call->end == DLK_ZK_CUT || call->end == DLK_ZK_GONE ||
+                                   call->end == DLK_ZK_NO_MEMORY;
         call->then(call, now);
     }
-    report->calls--;
-    settle(report);
+    dlk_report_settle(&report->base,
+                      report->zk->phase == DLK_ZK_UP ? DLK_UNKNOWN : DLK_NOT_SENT);
 }
 
 bool dlk_zk_report_send(dlk_zk_report *report, const dlk_zk_request *request,
@@ -65,35 +52,14 @@ bool dlk_zk_report_send(dlk_zk_report *report, const dlk_zk_request *request,
     if (!dlk_zk_send_then(report->zk, request, on_report_answer, then, report, extra,
                           DLK_ZK_ASKED, now))
         return false;
-    report->calls++;
+    report->base.calls++;
     return true;
 }
 
-void dlk_zk_report_answer(dlk_zk_report *report, dlk_reply reply)
+void dlk_zk_report_no_memory(dlk_zk_report *report)
 {
-    dlk_ask *ask = report->ask;
-    report->ask = NULL;
-    if (!ask)
-        return;
-    if (report->why) {
-        dlk_flight_refuse(&report->zk->base.flight, ask, report->why);
-        report->why = NULL;
-    } else {
-        dlk_flight_answer(&report->zk->base.flight, ask,
-                          report->unanswered ? DLK_UNKNOWN : reply);
-    }
-}
-
-void dlk_zk_report_info(dlk_zk_report *report, dlock_info *info)
-{
-    if (!report->ask || report->unanswered || report->why || dlk_info_failed(info)) {
-        if (dlk_info_failed(info) && !report->why)
-            report->why = dlk_error_make(DLOCK_ENOMEM, "out of memory");
-        dlk_info_free(info);
-    } else {
-        report->ask->info = info;
-    }
-    dlk_zk_report_answer(report, DLK_YES);
+    if (!report->base.why)
+        report->base.why = dlk_error_make(DLOCK_ENOMEM, "out of memory");
 }
 
 dlk_zk_finding *dlk_zk_report_find(dlk_zk_report *report, char *path)
@@ -107,35 +73,13 @@ dlk_zk_finding *dlk_zk_report_find(dlk_zk_report *report, char *path)
         }
     }
     if (!path || report->count == report->capacity) {
-        if (!report->why)
-            report->why = dlk_error_make(DLOCK_ENOMEM, "out of memory");
+        dlk_zk_report_no_memory(report);
         free(path);
         return NULL;
     }
     dlk_zk_finding *item = &report->found[report->count++];
     *item = (dlk_zk_finding){.report = report, .path = path};
     return item;
-}
-
-void dlk_zk_report_drop(dlk_zk *zk, const dlk_ask *ask)
-{
-    DLK_LIST_FOR (it, &zk->base.reports) {
-        dlk_zk_report *report = DLK_LIST_ITEM(it, dlk_zk_report, link);
-        if (report->ask == ask)
-            report->ask = NULL;
-    }
-}
-
-void dlk_zk_reports_stop(dlk_zk *zk)
-{
-    DLK_LIST_FOR (it, &zk->base.reports)
-        dlk_zk_report_answer(DLK_LIST_ITEM(it, dlk_zk_report, link), DLK_UNKNOWN);
-}
-
-void dlk_zk_reports_free(dlk_zk *zk)
-{
-    DLK_LIST_FOR (it, &zk->base.reports)
-        free_report(DLK_LIST_ITEM(it, dlk_zk_report, link));
 }
 
 /* ---- who holds it ---- */
@@ -229,7 +173,7 @@ static char *owner_of(const dlk_zk_report *report, const dlk_zk_finding *item)
 
 static bool is_named(const dlk_zk_report *report, const dlk_zk_finding *item)
 {
-    const char *wanted = report->ask->text, *name = dlk_zk_base_name(item->path);
+    const char *wanted = report->base.ask->text, *name = dlk_zk_base_name(item->path);
     return !wanted || (item->owner && strcmp(wanted, item->owner) == 0) ||
            strcmp(wanted, name) == 0 || dlk_zk_uuid_is_of(name, wanted);
 }
@@ -264,7 +208,7 @@ static void tell(dlk_zk_report *report)
     const dlk_zk_key *home = report->home;
     bool reads = home->base.kind == DLOCK_WRITE && report->count > 0 &&
                  is_reader(report, dlk_zk_base_name(report->found[0].path));
-    dlock_info *info = dlk_info_new();
+    dlock_info *info = report->base.info = dlk_info_new();
     dlk_info_add_int(info, report->count > 0, "held");
     dlk_info_add_text(info, dlk_kind_of(reads ? DLOCK_READ : (int)home->base.kind)->name,
                       "kind");
@@ -285,8 +229,8 @@ static void tell(dlk_zk_report *report)
     dlk_info_add_text(
         info, dlk_settings_word(home->base.key->settings, DLK_KEY_ZOOKEEPER_LAYOUT),
         "layout");
-    report->ask->wait_ms = -1;
-    dlk_zk_report_info(report, info);
+    report->base.ask->wait_ms = -1;
+    dlk_report_tell(&report->base);
 }
 
 /* ---- acting ---- */
@@ -296,17 +240,18 @@ static void on_acted(dlk_zk_call *call, int64_t now)
     (void)now;
     dlk_zk_report *report = call->owner;
     bool there = call->end == DLK_ZK_OK;
-    report->acted += there;
-    if (!there && call->end != DLK_ZK_NO_NODE && !report->unanswered && !report->why)
-        report->why = dlk_zk_error(report->zk, call, "change", folder_of(report));
-    if (report->calls == 1) /* the last one */
-        dlk_zk_report_answer(report, report->acted ? DLK_YES : DLK_NOT_OURS);
+    report->base.acted += there;
+    if (!there && call->end != DLK_ZK_NO_NODE && !report->base.unanswered &&
+        !report->base.why)
+        report->base.why = dlk_zk_error(report->zk, call, "change", folder_of(report));
+    if (report->base.calls == 1) /* the last one */
+        dlk_report_answer(&report->base, report->base.acted ? DLK_YES : DLK_NOT_OURS);
 }
 
 static void act(dlk_zk_report *report, int64_t now)
 {
-    bool breaks = report->ask->verb == DLK_BREAK, sent = false;
-    report->calls++;
+    bool breaks = report->base.ask->verb == DLK_BREAK, sent = false;
+    report->base.calls++;
     for (size_t i = 0; i < report->count; i++) {
         if (breaks && !is_named(report, &report->found[i]))
             continue;
@@ -316,21 +261,21 @@ static void act(dlk_zk_report *report, int64_t now)
                                         .size = sizeof(REVOKE) - 1};
         sent |= dlk_zk_report_send(report, &request, on_acted, NULL, now);
     }
-    report->calls--;
+    report->base.calls--;
     if (!sent)
-        dlk_zk_report_answer(report, DLK_NOT_OURS);
+        dlk_report_answer(&report->base, DLK_NOT_OURS);
 }
 
 static void finish(dlk_zk_report *report, int64_t now)
 {
     for (size_t i = 0; i < report->count; i++) {
         report->found[i].owner = owner_of(report, &report->found[i]);
-        if (!report->found[i].owner && !report->why)
-            report->why = dlk_error_make(DLOCK_ENOMEM, "out of memory");
+        if (!report->found[i].owner)
+            dlk_zk_report_no_memory(report);
     }
-    if (report->why || report->unanswered)
-        dlk_zk_report_answer(report, DLK_UNKNOWN);
-    else if (report->ask->verb == DLK_INSPECT)
+    if (report->base.why || report->base.unanswered)
+        dlk_report_answer(&report->base, DLK_UNKNOWN);
+    else if (report->base.ask->verb == DLK_INSPECT)
         tell(report);
     else
         act(report, now);
@@ -364,7 +309,7 @@ static void on_read(dlk_zk_call *call, int64_t now)
     }
     if (call->end == DLK_ZK_NO_NODE && rule_of(report)->plain)
         forget_finding(report);
-    if (report->calls == 1)
+    if (report->base.calls == 1)
         finish(report, now);
 }
 
@@ -464,9 +409,9 @@ static void on_children(dlk_zk_call *call, int64_t now)
     dlk_zk_report *report = call->owner;
     const dlk_zk_plan *plan = report->home->plans[0];
     if (call->end != DLK_ZK_OK && call->end != DLK_ZK_NO_NODE) {
-        if (!report->unanswered)
-            report->why = dlk_zk_error(report->zk, call, "list", folder_of(report));
-        dlk_zk_report_answer(report, DLK_UNKNOWN);
+        if (!report->base.unanswered)
+            report->base.why = dlk_zk_error(report->zk, call, "list", folder_of(report));
+        dlk_report_answer(&report->base, DLK_UNKNOWN);
         return;
     }
     if (rule_of(report)->plain) { /* the line beside it, of ours */
@@ -497,30 +442,18 @@ static void look(dlk_zk_report *report, int64_t now)
     (void)dlk_zk_report_send(report, &request, on_children, NULL, now);
 }
 
-void dlk_zk_report_begin(dlk_zk *zk, dlk_ask *ask, int64_t now)
+void dlk_zk_report_open(dlk_report *base, int64_t now)
 {
-    dlk_zk_report *report = calloc(1, sizeof(*report));
-    if (!report) {
-        dlk_flight_refuse(&zk->base.flight, ask,
-                          dlk_error_make(DLOCK_ENOMEM, "out of memory"));
-        return;
-    }
-    report->zk = zk;
-    report->ask = ask;
-    dlk_list_append(&zk->base.reports, &report->link);
-    dlk_flight_await(&zk->base.flight, ask);
-    report->calls++;
-    if (ask->key) {
-        report->home = dlk_zk_key_of(dlk_line_of(ask->key));
-        report->home->base.refs++;
+    dlk_zk_report *report = (dlk_zk_report *)(void *)base;
+    report->zk = (dlk_zk *)(void *)base->session;
+    if (base->line) {
+        report->home = dlk_zk_key_of(base->line);
         look(report, now);
-    } else if (ask->verb == DLK_LIST) {
+    } else if (base->ask->verb == DLK_LIST) {
         dlk_zk_list_begin(report, now);
     } else {
         dlk_zk_doctor_begin(report, now);
     }
-    report->calls--;
-    settle(report);
 }
 
 /* ---- those who only wait for it to be free ---- */

@@ -16,33 +16,21 @@ typedef struct dlk_zk_finding {
 } dlk_zk_finding;
 
 struct dlk_zk_report {
-    dlk_list link; /* in zk->reports */
+    dlk_report base; /* first */
     dlk_zk *zk;
-    dlk_ask *ask; /* NULL: nobody waits for it any more */
     dlk_zk_key *home;
-    int calls; /* under way, and of ours that are in it */
-    bool unanswered;
-    dlock_error *why; /* it can't be done */
     dlk_zk_finding *found;
     size_t count, capacity;
     int64_t waiters; /* of other clients */
     int64_t left;    /* a semaphore's permits that nobody has */
-    size_t acted;    /* holders that were broken, or told */
 
     char **folders; /* list: still to be looked into */
     size_t folder_count, folder_capacity, looked;
     size_t left_out; /* folders that aren't looked into, or couldn't be */
-
-    dlock_info *info; /* doctor: until it is told */
-    int64_t findings, worst;
-    bool probed;
 };
 
-void dlk_zk_report_begin(dlk_zk *zk, dlk_ask *ask, int64_t now);
-/* Its time is up; what was begun ends by itself. */
-void dlk_zk_report_drop(dlk_zk *zk, const dlk_ask *ask);
-void dlk_zk_reports_stop(dlk_zk *zk);
-void dlk_zk_reports_free(dlk_zk *zk);
+void dlk_zk_report_open(dlk_report *base, int64_t now);
+void dlk_zk_report_close(dlk_report *base);
 
 /* Somebody wants to hear, or no longer, that the name is free, and doesn't stand in line. */
 void dlk_zk_line_watch(dlk_line *base, bool on);
@@ -54,8 +42,8 @@ bool dlk_zk_report_send(dlk_zk_report *report, const dlk_zk_request *request,
                         dlk_zk_done *then, void *extra, int64_t now);
 /* One more finding, or NULL without memory; @p path is taken over. */
 dlk_zk_finding *dlk_zk_report_find(dlk_zk_report *report, char *path);
-void dlk_zk_report_answer(dlk_zk_report *report, dlk_reply reply);
-void dlk_zk_report_info(dlk_zk_report *report, dlock_info *info);
+/* It can't be done for want of memory. Other calls of it may be under way: the last one answers. */
+void dlk_zk_report_no_memory(dlk_zk_report *report);
 void dlk_zk_list_begin(dlk_zk_report *report, int64_t now);
 void dlk_zk_doctor_begin(dlk_zk_report *report, int64_t now);
 
