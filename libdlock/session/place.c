@@ -107,7 +107,8 @@ void dlk_place_fail(dlk_place *place, dlk_ask **asked, dlk_reply reply)
 void dlk_place_lost(dlk_place *place)
 {
     dlk_host *host = place->session->backend.host;
-    bool left = place->leaving, told = place->keep || place->verify || place->take;
+    bool left = place->leaving;
+    bool told = place->keep || place->take; /* who verifies may listen no more */
     place->leaving = true;
     dlk_place_answer(place, &place->keep, DLK_NOT_OURS, NULL);
     dlk_place_answer(place, &place->verify, DLK_NOT_OURS, NULL);

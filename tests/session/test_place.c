@@ -181,6 +181,19 @@ TEST(a_loss_that_no_answer_tells_is_told_to_the_host_and_once)
     dlk_session_key_close(&session.backend, &key);
 }
 
+/* Its caller may have gone meanwhile, and then nobody hears the answer. */
+TEST(a_loss_that_only_a_verify_is_answered_with_is_told_to_the_host)
+{
+    begin();
+    (void)granted();
+    const dlk_ask *verify = ask_for(DLK_VERIFY);
+    dlk_places_forget(&session, NULL, 0);
+    CHECK_EQ_INT(verify->reply, DLK_NOT_OURS);
+    CHECK_EQ_INT(lost, 1);
+    CHECK_EQ_INT(closed, 1);
+    dlk_session_key_close(&session.backend, &key);
+}
+
 TEST(what_is_given_back_isnt_lost_and_ends_with_the_session)
 {
     begin();
