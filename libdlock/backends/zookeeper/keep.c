@@ -18,18 +18,13 @@ static void answer(dlk_zk_place *place, dlk_ask **asked, dlk_reply reply)
 
 /* ---- loss ---- */
 
-/* Nothing of it is left at the server that would be ours; what may be left of other steps goes. */
+/* Nothing of it is left at the server that would be ours; what may be left of other steps goes, when
+ * the loss has been told. */
 static void gone(dlk_zk_place *place, int64_t now)
 {
     dlk_zk_node_forget(dlk_zk_place_prize(place));
-    place->base.leaving = true;
-    for (int i = 0; i < place->plan->steps; i++)
-        if (place->nodes[i].state != DLK_NODE_NONE)
-            dlk_zk_node_leave(&place->nodes[i], now);
-    if (place->side.state != DLK_NODE_NONE)
-        dlk_zk_node_leave(&place->side, now);
-    answer(place, &place->base.keep, DLK_NOT_OURS);
-    answer(place, &place->base.verify, DLK_NOT_OURS);
+    dlk_place_lost(&place->base);
+    dlk_zk_place_leave(&place->base, now);
 }
 
 /* ---- looking after the node ---- */
@@ -73,12 +68,10 @@ static bool turns(dlk_zk_place *place)
 static void on_looked_after(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_place *place = call->owner;
-    dlk_host *host = place->zk->base.backend.host;
     if (!place->base.granted || place->base.leaving || unanswered(call))
         return;
     if (!is_ours(place, call)) {
         gone(place, now);
-        host->lost(host, place->base.line->key, place->base.number);
         return;
     }
     dlk_zk_place_prize(place)->own_armed = true;

@@ -198,16 +198,32 @@ static void serve(void)
     }
 }
 
+/* As many of those that were asked, and what is asked then. */
+static void serve_some(int count)
+{
+    while (count-- > 0) {
+        dlk_zk_inbox_put(
+            there.wire->inbox,
+            &DLK_LIST_ITEM(dlk_list_first(&there.wire->sent), dlk_zk_call, sent)->item);
+        process();
+    }
+}
+
+static dlk_ask make(dlk_verb verb, bool shared, int64_t within_ms)
+{
+    return (dlk_ask){.verb = verb,
+                     .key = &w.key,
+                     .number = 1,
+                     .shared = shared,
+                     .take = 1,
+                     .ttl_ms = SESSION_MS,
+                     .since = w.now,
+                     .deadline = w.now + within_ms * MS};
+}
+
 static dlk_reply ask_side(dlk_verb verb, bool shared)
 {
-    dlk_ask one = {.verb = verb,
-                   .key = &w.key,
-                   .number = 1,
-                   .shared = shared,
-                   .take = 1,
-                   .ttl_ms = SESSION_MS,
-                   .since = w.now,
-                   .deadline = w.now + 60000 * MS};
+    dlk_ask one = make(verb, shared, 60000);
     w.backend->type->ask(w.backend, &one, w.now);
     serve();
     dlk_error_clear(&one.error);
@@ -402,5 +418,25 @@ TEST(a_turn_whose_last_answer_was_lost_is_no_loss)
     there.ends[DLK_ZK_DELETE] = DLK_ZK_OK;
     CHECK_EQ_INT(ask_side(DLK_RELEASE, true), DLK_YES);
     free(node);
+    end();
+}
+
+/* Somebody has deleted its write node before it did so itself, and others may be in. */
+TEST(a_loss_while_it_turns_is_told_though_nobody_waits_for_the_answer_any_more)
+{
+    CHECK(begin_with(DLOCK_WRITE));
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+    there.ends[DLK_ZK_DELETE] = DLK_ZK_NO_NODE;
+    dlk_ask turn = make(DLK_RENEW, true, 100);
+    w.backend->type->ask(w.backend, &turn, w.now);
+    serve_some(2); /* the read node is there, beside the write node */
+    CHECK_EQ_INT(turn.reply, DLK_PENDING);
+    pass(100);
+    tick();
+    CHECK_EQ_INT(turn.reply, DLK_UNKNOWN);
+    CHECK_EQ_INT(w.lost, 0);
+    serve();
+    CHECK_EQ_INT(w.lost, 1);
+    CHECK_EQ_INT(ask_side(DLK_VERIFY, true), DLK_NOT_OURS);
     end();
 }
