@@ -21,11 +21,11 @@ static void free_report(dlk_report *report)
     free(report);
 }
 
-void dlk_report_settle(dlk_report *report, dlk_reply otherwise)
+void dlk_report_settle(dlk_report *report)
 {
     if (--report->calls > 0)
         return;
-    dlk_report_answer(report, otherwise); /* nothing could answer it any more */
+    dlk_report_answer(report, DLK_UNKNOWN); /* nothing could answer it any more */
     free_report(report);
 }
 
@@ -47,7 +47,7 @@ void dlk_report_begin(dlk_session *session, dlk_ask *ask, int64_t now)
     }
     report->calls++;
     session->type->report_open(report, now);
-    dlk_report_settle(report, DLK_UNKNOWN);
+    dlk_report_settle(report);
 }
 
 /* ---- answering ---- */

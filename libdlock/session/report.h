@@ -29,9 +29,9 @@ typedef enum dlk_severity {
 } dlk_severity;
 
 void dlk_report_begin(dlk_session *session, dlk_ask *ask, int64_t now);
-/* A call of its that was counted is over. Nothing else under way, and still not answered: @p otherwise
- * it is. */
-void dlk_report_settle(dlk_report *report, dlk_reply otherwise);
+/* A call of its that was counted is over. Nothing else under way, and still not answered: it ends as
+ * UNKNOWN, for what it has asked may have been done. */
+void dlk_report_settle(dlk_report *report);
 /* As `why` and `unanswered` have it, or else @p reply. */
 void dlk_report_answer(dlk_report *report, dlk_reply reply);
 /* It can't be done, for this reason, which is taken over; the first one counts. */

@@ -25,7 +25,7 @@ static void on_report_answer(dlk_etcd_call *call, int64_t now)
     dlk_etcd_report *report = call->owner;
     if (report->base.ask)
         call->then(call, now);
-    dlk_report_settle(&report->base, DLK_UNKNOWN);
+    dlk_report_settle(&report->base);
 }
 
 bool dlk_etcd_report_send(dlk_etcd_report *report, const char *path, char *body,

@@ -42,8 +42,7 @@ static void on_report_answer(dlk_zk_call *call, int64_t now)
                                    call->end == DLK_ZK_NO_MEMORY;
         call->then(call, now);
     }
-    dlk_report_settle(&report->base,
-                      report->zk->phase == DLK_ZK_UP ? DLK_UNKNOWN : DLK_NOT_SENT);
+    dlk_report_settle(&report->base);
 }
 
 bool dlk_zk_report_send(dlk_zk_report *report, const dlk_zk_request *request,

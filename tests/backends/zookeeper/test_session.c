@@ -440,3 +440,22 @@ TEST(a_loss_while_it_turns_is_told_though_nobody_waits_for_the_answer_any_more)
     CHECK_EQ_INT(ask_side(DLK_VERIFY, true), DLK_NOT_OURS);
     end();
 }
+
+/* Asked again in the next session it would take the lock from whoever has it then. */
+TEST(a_break_whose_session_is_over_before_its_answer_may_have_been_done)
+{
+    CHECK(begin());
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+    dlk_ask one = make(DLK_BREAK, false, 60000);
+    one.number = 0;
+    w.backend->type->ask(w.backend, &one, w.now);
+    serve_some(2); /* who has it, and what is in that node: then it is deleted */
+    CHECK_EQ_INT(one.reply, DLK_PENDING);
+    bring(DLK_ZK_EXPIRED, 0);
+    process();
+    CHECK_EQ_INT(w.lost, 1);
+    process(); /* no answer will come */
+    CHECK_EQ_INT(one.reply, DLK_UNKNOWN);
+    dlk_error_clear(&one.error);
+    end();
+}
