@@ -104,6 +104,31 @@ void dlk_place_fail(dlk_place *place, dlk_ask **asked, dlk_reply reply)
                      *asked ? dlk_error_copy(place->session->why_down) : NULL);
 }
 
+void dlk_place_lasts(dlk_place *place, dlk_ask **asked, int64_t since, int64_t ttl_ms)
+{
+    dlk_ask *ask = *asked;
+    if (!ask)
+        return;
+    ask->token = place->token;
+    ask->ttl_ms = ttl_ms;
+    if (since < ask->since)
+        ask->since = since;
+    ask->lasts = true;
+    dlk_place_answer(place, asked, DLK_YES, NULL);
+}
+
+void dlk_place_behind(dlk_place *place)
+{
+    dlk_ask *take = place->take;
+    if (!take)
+        return;
+    /* Nothing watches for who only tries: should somebody go on with his place, he asks again. */
+    take->wait_ms = take->once ? 0 : -1;
+    take->new_place = place->new_place;
+    place->new_place = false;
+    dlk_place_answer(place, &place->take, DLK_HELD, NULL);
+}
+
 void dlk_place_lost(dlk_place *place)
 {
     dlk_host *host = place->session->backend.host;

@@ -66,6 +66,10 @@ void dlk_place_answer(dlk_place *place, dlk_ask **asked, dlk_reply reply,
                       dlock_error *why);
 /* Likewise, with why the link is down, if it is. */
 void dlk_place_fail(dlk_place *place, dlk_ask **asked, dlk_reply reply);
+/* Answers `take` or `keep`: it is ours, and the lease lasts for @p ttl_ms from @p since on. */
+void dlk_place_lasts(dlk_place *place, dlk_ask **asked, int64_t since, int64_t ttl_ms);
+/* Answers `take`: it stands in the line, and isn't the first. */
+void dlk_place_behind(dlk_place *place);
 /* The service has taken it away, and nothing of it is left there that is ours. Of one that is being
  * given back that says nothing. */
 void dlk_place_lost(dlk_place *place);

@@ -62,31 +62,18 @@ void dlk_etcd_pass_slot(const dlk_etcd_key *home, int64_t now)
 
 static void grant(dlk_etcd_place *place, int64_t since)
 {
-    dlk_ask *take = place->base.take;
     place->base.granted = true;
     place->base.token = place->home->base.kind == DLOCK_SEMAPHORE ? 0 : place->rev;
     place->tries = 0;
     dlk_etcd_place_unwatch(place);
-    if (!take)
-        return; /* its time was up: the engine asks again, or gives it back */
-    take->token = place->base.token;
-    take->ttl_ms = place->et->ttl_ms;
-    if (since < take->since)
-        take->since = since;
-    take->lasts = true;
-    dlk_place_answer(&place->base, &place->base.take, DLK_YES, NULL);
+    /* Its time may be up: the engine asks again, or gives it back. */
+    dlk_place_lasts(&place->base, &place->base.take, since, place->et->ttl_ms);
 }
 
 static void behind(dlk_etcd_place *place)
 {
     place->tries = 0;
-    if (!place->base.take)
-        return;
-    /* Whoever takes over the place of one who only tried asks again: nothing watches for it yet. */
-    place->base.take->wait_ms = place->base.take->once ? 0 : -1;
-    place->base.take->new_place = place->base.new_place;
-    place->base.new_place = false;
-    dlk_place_answer(&place->base, &place->base.take, DLK_HELD, NULL);
+    dlk_place_behind(&place->base);
 }
 
 static void on_changed(dlk_etcd_call *call, int64_t now)

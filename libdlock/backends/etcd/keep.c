@@ -43,8 +43,7 @@ static void prove(dlk_etcd_place *place, int64_t now)
 static void on_read(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_place *place = call->owner;
-    dlk_ask *keep = place->base.keep;
-    if (!keep)
+    if (!place->base.keep)
         return;
     if (place->base.leaving || (call->end == DLK_ETCD_OK && !is_ours(place, call))) {
         dlk_etcd_place_gone(place, now);
@@ -62,11 +61,7 @@ static void on_read(dlk_etcd_call *call, int64_t now)
             denied ? dlk_etcd_error(place->et, call, "read its own key") : NULL);
         return;
     }
-    keep->ttl_ms = place->et->ttl_ms;
-    if (since < keep->since)
-        keep->since = since;
-    keep->lasts = true;
-    answer(place, &place->base.keep, DLK_YES);
+    dlk_place_lasts(&place->base, &place->base.keep, since, place->et->ttl_ms);
 }
 
 void dlk_etcd_keep_on(dlk_etcd_place *place, int64_t now)

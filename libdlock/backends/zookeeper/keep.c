@@ -100,15 +100,11 @@ void dlk_zk_listen(dlk_backend *backend, int64_t now)
 /* It is still ours, for as long as the session has been proved to live; what turned it is a proof, too. */
 static void kept(dlk_zk_place *place)
 {
-    dlk_ask *keep = place->base.keep;
-    if (!keep)
-        return;
-    if (place->zk->timeout_ms < keep->ttl_ms)
-        keep->ttl_ms = place->zk->timeout_ms;
-    if (place->zk->proof < keep->since)
-        keep->since = place->zk->proof;
-    keep->lasts = true;
-    answer(place, &place->base.keep, DLK_YES);
+    const dlk_zk *zk = place->zk;
+    const dlk_ask *keep = place->base.keep;
+    int64_t ttl_ms =
+        keep && keep->ttl_ms < zk->timeout_ms ? keep->ttl_ms : zk->timeout_ms;
+    dlk_place_lasts(&place->base, &place->base.keep, zk->proof, ttl_ms);
 }
 
 static void on_write_deleted(dlk_zk_call *call, int64_t now)

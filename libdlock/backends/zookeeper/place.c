@@ -4,9 +4,6 @@
  */
 #include "backends/zookeeper/inner.h"
 
-#include "util/error.h"
-
-#include <stdlib.h>
 #include <string.h>
 
 /* What couldn't be deleted for other reasons than the connection is tried again after so long. */
@@ -56,9 +53,8 @@ bool dlk_zk_place_is_nowhere(const dlk_place *base)
 static void grant(dlk_zk_place *place, int64_t now)
 {
     dlk_zk *zk = place->zk;
-    dlk_ask *take = place->base.take;
-    if (!take) /* its time was up. Who asks again looks again: this look is old by then */
-        return;
+    if (!place->base.take)
+        return; /* its time was up. Who asks again looks again: this look is old by then */
     if (!place->base.granted)
         place->since = zk->proof; /* of this look; newer proofs say nothing of the node */
     place->base.granted = true;
@@ -66,24 +62,7 @@ static void grant(dlk_zk_place *place, int64_t now)
     dlk_zk_place_tidy(&place->base, now);
     if (zk->listens)
         dlk_zk_look_after(place, now);
-    take->token = place->base.token;
-    take->ttl_ms = zk->timeout_ms;
-    if (place->since < take->since)
-        take->since = place->since;
-    take->lasts = true;
-    dlk_place_answer(&place->base, &place->base.take, DLK_YES, NULL);
-}
-
-static void behind(dlk_zk_place *place)
-{
-    dlk_ask *take = place->base.take;
-    if (!take)
-        return;
-    /* For who only tries nothing is watched. Should somebody go on with his place, he asks again. */
-    take->wait_ms = take->once ? 0 : -1;
-    take->new_place = place->base.new_place;
-    place->base.new_place = false;
-    dlk_place_answer(&place->base, &place->base.take, DLK_HELD, NULL);
+    dlk_place_lasts(&place->base, &place->base.take, place->since, zk->timeout_ms);
 }
 
 /* Refused for good: nothing of it stays. */
@@ -96,8 +75,8 @@ static void refused(dlk_zk_place *place, dlk_zk_node *node, int64_t now)
         place->base.leaving = true;
         dlk_zk_place_leave(&place->base, now);
     } else if (has_nodes(place)) {
-        reply =
-            DLK_UNKNOWN; /* something has been done: to be given back should nobody ask again */
+        /* Something has been done, and must be given back should nobody ask again. */
+        reply = DLK_UNKNOWN;
     }
     dlk_place_answer(&place->base, &place->base.take, reply, why);
 }
@@ -125,7 +104,7 @@ void dlk_zk_place_heard(dlk_zk_place *place, dlk_zk_node *node, dlk_zk_heard hea
             grant(place, now);
         return;
     case DLK_HEARD_BEHIND:
-        behind(place);
+        dlk_place_behind(&place->base);
         return;
     case DLK_HEARD_UNKNOWN:
         dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);
