@@ -26,10 +26,14 @@ void dlk_session_clear(dlk_session *session)
     dlk_error_clear(&session->why_down);
 }
 
-void dlk_session_stop(dlk_session *session)
+void dlk_session_up(dlk_session *session, int64_t now)
 {
-    dlk_reports_stop(session);
-    dlk_flight_answer_all(&session->flight, DLK_UNKNOWN);
+    dlk_host *host = session->backend.host;
+    host->reconnects += session->was_up;
+    session->was_up = true;
+    dlk_error_clear(&session->why_down);
+    session->sweep_at = now;
+    host->link(host, true, NULL);
 }
 
 void dlk_session_down(dlk_session *session, dlock_error *why)
@@ -38,6 +42,15 @@ void dlk_session_down(dlk_session *session, dlock_error *why)
     dlk_error_clear(&session->why_down);
     session->why_down = why;
     host->link(host, false, why);
+}
+
+void dlk_session_stop(dlk_session *session, dlock_error *why)
+{
+    dlk_error_clear(&session->why_down);
+    session->why_down = why;
+    dlk_places_forget(session, why, dlk_clock_now());
+    dlk_reports_stop(session);
+    dlk_flight_answer_all(&session->flight, DLK_UNKNOWN);
 }
 
 /* ---- names ---- */

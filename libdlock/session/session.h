@@ -63,6 +63,7 @@ struct dlk_session {
     dlk_backend backend; /* first: a dlk_backend * is a dlk_session * */
     const dlk_session_type *type;
     dlk_flight flight;
+    bool was_up;
     dlock_error *why_down;
     dlk_list places;  /* dlk_place.all */
     dlk_list reports; /* dlk_report.link */
@@ -78,10 +79,12 @@ void dlk_session_init(dlk_session *session, const dlk_backend_type *backend,
                       const dlk_session_type *type, dlk_host *host);
 /* Tells nobody. */
 void dlk_session_clear(dlk_session *session);
-/* When the link is down, and all places are forgotten: what else was asked ends, too. */
-void dlk_session_stop(dlk_session *session);
+/* The link is up, and the session there. */
+void dlk_session_up(dlk_session *session, int64_t now);
 /* The link is down, for this reason, which is taken over. */
 void dlk_session_down(dlk_session *session, dlock_error *why);
+/* It was closed, and nothing is asked any more, for this reason, which is taken over: all that was ends. */
+void dlk_session_stop(dlk_session *session, dlock_error *why);
 
 /* Ends what is out of time. */
 void dlk_session_expire(dlk_session *session, int64_t now);

@@ -173,7 +173,6 @@ static void et_stop(dlk_backend *backend)
     dlk_etcd *et = dlk_etcd_of(backend);
     et->stopped = true;
     dlk_etcd_session_end(et);
-    dlk_session_stop(&et->base);
 }
 
 /* ---- time ---- */

@@ -46,7 +46,7 @@ struct dlk_etcd {
     dlk_etcd_phase phase;
     size_t host, tried; /* the present member, how many in a row had no answer */
     dlk_lookup *lookup;
-    bool stopped, was_up;
+    bool stopped;
     int64_t retry_at, resolve_until;
     dlk_backoff backoff;
 

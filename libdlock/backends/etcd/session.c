@@ -323,12 +323,7 @@ static void greeted(dlk_etcd *et, int64_t now)
     et->phase = DLK_ETCD_UP;
     et->tried = 0;
     dlk_backoff_reset(&et->backoff);
-    if (et->was_up)
-        et->base.backend.host->reconnects++;
-    et->was_up = true;
-    dlk_error_clear(&et->base.why_down);
-    et->base.sweep_at = now;
-    et->base.backend.host->link(et->base.backend.host, true, NULL);
+    dlk_session_up(&et->base, now);
 }
 
 /* Leases have whole seconds, and a cluster a shortest one: we go by what was asked for. */
@@ -625,17 +620,15 @@ static dlk_etcd_call *farewell(dlk_etcd *et)
 
 void dlk_etcd_session_end(dlk_etcd *et)
 {
-    int64_t now = dlk_clock_now();
     dlk_etcd_wire_part(&et->wire, farewell(et));
     et->epoch++;
     et->phase = DLK_ETCD_CLOSED;
     dlk_lookup_drop(et->lookup);
     et->lookup = NULL;
-    dlk_error_clear(&et->base.why_down);
-    et->base.why_down = dlk_error_make(DLOCK_EUNAVAIL, "etcd: the client is closed");
     et->lease = 0;
-    dlk_places_forget(&et->base, et->base.why_down, now);
-    drop_parked(et, now);
+    dlk_session_stop(&et->base,
+                     dlk_error_make(DLOCK_EUNAVAIL, "etcd: the client is closed"));
+    drop_parked(et, dlk_clock_now());
     forget_token(et);
 }
 

@@ -203,7 +203,6 @@ static void zk_stop(dlk_backend *backend)
     dlk_zk *zk = dlk_zk_of(backend);
     zk->stopped = true;
     dlk_zk_session_end(zk);
-    dlk_session_stop(&zk->base);
 }
 
 static void zk_forked(dlk_backend *backend)

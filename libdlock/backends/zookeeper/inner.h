@@ -40,7 +40,7 @@ struct dlk_zk {
     dlk_zk_wire *wire;
     uint32_t epoch; /* of the wire; answers by an older one say nothing any more */
     dlk_zk_phase phase;
-    bool stopped, was_up, no_containers, listens;
+    bool stopped, no_containers, listens;
     int greetings;               /* answers awaited before we are UP */
     int64_t session, timeout_ms; /* what the server has made of it */
     int64_t proof; /* send time of the last request that the leader has answered */

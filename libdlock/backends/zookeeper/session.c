@@ -200,12 +200,7 @@ static void greeted(dlk_zk *zk, int64_t now)
 {
     zk->phase = DLK_ZK_UP;
     dlk_backoff_reset(&zk->backoff);
-    if (zk->was_up)
-        zk->base.backend.host->reconnects++;
-    zk->was_up = true;
-    dlk_error_clear(&zk->base.why_down);
-    zk->base.sweep_at = now;
-    zk->base.backend.host->link(zk->base.backend.host, true, NULL);
+    dlk_session_up(&zk->base, now);
 }
 
 static void on_greeting(dlk_zk_call *call, int64_t now)
@@ -391,10 +386,8 @@ void dlk_zk_session_begin(dlk_zk *zk, int64_t now)
 void dlk_zk_session_end(dlk_zk *zk)
 {
     close_wire(zk);
-    dlk_error_clear(&zk->base.why_down);
-    zk->base.why_down =
-        dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: the session is closed");
-    dlk_places_forget(&zk->base, zk->base.why_down, dlk_clock_now());
+    dlk_session_stop(&zk->base,
+                     dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: the session is closed"));
     dlk_zk_litter_forget(zk);
 }
 
