@@ -8,21 +8,20 @@
  *
  * Each is gone through twice, the second time with every atomic step of the engine as a place to switch.
  * DLK_EXPLORE=short: once, and not far, where another compiler or a sanitizer looks on; =proof: as far as
- * a few minutes reach.
+ * a minute or two reach. Each time is a process of its own, as many at once as there are processors.
  */
 #include "heap.h"
 #include "scene.h"
 #include "search.h"
 #include "strand.h"
+#include "workers.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -144,57 +143,75 @@ static int explore(const search_limits *limits)
     return 0;
 }
 
-/* In a process of its own: what fails leaves everything as it is. */
-static bool explore_apart(const scene *one, search_limits limits)
-{
-    int status;
-    (void)fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        playing = one;
-        exit(explore(&limits)); /* where LeakSanitizer looks as well */
-    }
-    while (child > 0 && waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return false;
-    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
+/* ---- all of them: each pass of a scene is a worker's, so what fails leaves everything as it is ---- */
 
-static bool is_fine(const scene *one)
+/* How far a pass goes, and whether there is one. */
+static bool has_pass(const scene *one, bool finely, search_limits *ret)
 {
     const char *how = getenv("DLK_EXPLORE");
-    search_limits limits = one->limits, finely = {1, 1, true, 0};
-    if (limits.preemptions > 2) /* one fewer: there are twice as many places */
-        finely.preemptions = limits.preemptions - 1;
+    *ret = one->limits;
     if (how && strcmp(how, "short") == 0) {
-        limits.preemptions = limits.turns = 1;
-        return explore_apart(one, limits);
+        ret->preemptions = ret->turns = 1;
+        return !finely;
     }
     if (how && strcmp(how, "proof") == 0) {
-        limits = one->proof;
-        limits.seconds = 240;
-        finely = limits;
-        finely.finely = true;
-        finely.preemptions = 2;
-        finely.seconds = 120;
-    }
-    return explore_apart(one, limits) && explore_apart(one, finely);
+        *ret = one->proof;
+        ret->seconds = finely ? 60 : 120;
+        if (finely)
+            ret->preemptions = 2;
+    } else if (finely) /* one fewer: there are twice as many places */
+        *ret = (search_limits){
+            .preemptions = ret->preemptions > 2 ? ret->preemptions - 1 : 1, .turns = 1};
+    ret->finely = finely;
+    return true;
+}
+
+typedef struct pass {
+    const scene *of;
+    search_limits limits;
+} pass;
+
+static pass *passes;
+static int passes_count, scenes_over;
+static bool fine_so_far = true, all_fine = true;
+
+static int go_through(int number)
+{
+    playing = passes[number].of;
+    return explore(&passes[number].limits);
+}
+
+static void pass_over(int number, bool fine)
+{
+    const scene *of = passes[number].of;
+    fine_so_far = fine_so_far && fine;
+    if (number + 1 < passes_count && passes[number + 1].of == of)
+        return;
+    (void)printf("%s %d - %s\n", fine_so_far ? "ok" : "not ok", ++scenes_over, of->name);
+    all_fine = all_fine && fine_so_far;
+    fine_so_far = true;
 }
 
 static int run_all(const char *part)
 {
-    int count = 0, failed = 0, number = 0;
-    for (int i = 0; i < scene_count; i++)
-        count += !part || strstr(scenes[i].name, part) != NULL;
-    (void)printf("1..%d\n", count);
+    int count = 0;
+    passes = calloc((size_t)scene_count * 2, sizeof(*passes));
+    if (!passes)
+        return 2;
     for (int i = 0; i < scene_count; i++) {
         if (part && !strstr(scenes[i].name, part))
             continue;
-        bool fine = is_fine(&scenes[i]);
-        failed += !fine;
-        (void)printf("%s %d - %s\n", fine ? "ok" : "not ok", ++number, scenes[i].name);
+        count++;
+        for (int finely = 0; finely < 2; finely++) {
+            pass *next = &passes[passes_count];
+            next->of = &scenes[i];
+            passes_count += has_pass(next->of, finely, &next->limits);
+        }
     }
-    return failed || !count;
+    (void)printf("1..%d\n", count);
+    if (count)
+        workers_run(passes_count, go_through, pass_over);
+    return !all_fine || !count;
 }
 
 static const scene *find(const char *part)
