@@ -42,10 +42,10 @@ static uint32_t bit_of(uint32_t seat)
 
 void dlk_engine_wake(dlk_engine *engine, dlk_sleeper *sleeper)
 {
-    if (sleeper->driving) {
+    if (sleeper->state == DLK_SLEEPER_DRIVES) {
         engine->kick_driver = true;
-    } else if (sleeper->parked && !sleeper->called) {
-        sleeper->called = true;
+    } else if (sleeper->state == DLK_SLEEPER_PARKED) {
+        dlk_sleeper_becomes(sleeper, DLK_SLEEPER_CALLED);
         dlk_list_append(&engine->waking, &sleeper->waking);
     }
 }
@@ -114,7 +114,7 @@ static int64_t next_deadline(const dlk_engine *engine)
  * engine's thread sleep too long? True when that must be woken. */
 static bool arrange(dlk_engine *engine, bool by_engine)
 {
-    if (!engine->thread_runs)
+    if (engine->thread_state == DLK_THREAD_NONE)
         return false;
     if (!engine->driven && !engine->takeover && !engine->appointed &&
         engine->life == DLK_LIFE_OPEN && !dlk_list_empty(&engine->sleepers)) {
@@ -123,7 +123,7 @@ static bool arrange(dlk_engine *engine, bool by_engine)
         engine->appointed = oldest;
         dlk_engine_wake(engine, oldest);
     }
-    if (by_engine || !engine->thread_asleep)
+    if (by_engine || engine->thread_state != DLK_THREAD_ASLEEP)
         return false; /* it has looked, or is about to look, for itself */
     if (unattended(engine) && engine->look_at >= DLK_NEVER)
         engine->look_at = next_look(engine, dlk_clock_now());
@@ -175,7 +175,8 @@ static bool nothing_to_arrange(const dlk_engine *engine)
            dlk_list_empty(&engine->jobs) && engine->life == DLK_LIFE_OPEN &&
            engine->core.up &&
            !atomic_load_explicit(&engine->news, memory_order_relaxed) &&
-           (!engine->thread_asleep || next_deadline(engine) >= engine->asleep_until);
+           (engine->thread_state != DLK_THREAD_ASLEEP ||
+            next_deadline(engine) >= engine->asleep_until);
 }
 
 /* The engine may be gone with the last of them, unless we have a reference. */
@@ -227,10 +228,11 @@ static void leave(dlk_engine *engine, bool by_engine)
         return;
     }
     bool kick_thread = arrange(engine, by_engine);
-    bool kick = engine->kick_driver || (kick_thread && engine->driven_by_engine);
+    bool kick =
+        engine->kick_driver || (kick_thread && engine->driven == DLK_DRIVEN_BY_THREAD);
     engine->kick_driver = false;
     if (kick_thread)
-        engine->thread_asleep = false; /* it is on its way: nobody else need kick it */
+        dlk_thread_becomes(engine, DLK_THREAD_CALLED);
     dlk_list waking, lines, jobs;
     dlk_list_init(&waking);
     dlk_list_init(&lines);
@@ -283,7 +285,7 @@ void dlk_engine_send(dlk_engine *engine)
     if (!engine->unsent || (engine->visit_again && !volley_is_full(engine)))
         return;
     engine->unsent = false;
-    bool by_engine = engine->takeover && engine->driven_by_engine;
+    bool by_engine = engine->takeover && engine->driven == DLK_DRIVEN_BY_THREAD;
     if (by_engine && !volley_is_full(engine)) {
         kick_driver(engine); /* it writes in bursts, what all have asked */
     } else if (type_of(engine)->flush) {
@@ -302,13 +304,14 @@ void dlk_engine_digest_news(dlk_engine *engine, int64_t now)
         dlk_list *link = dlk_list_take_first(&engine->answers);
         if (link) {
             dlk_core_answered(&engine->core, DLK_LIST_ITEM(link, dlk_ask, link), now);
-        } else if (engine->link_changed) {
+        } else if (engine->link_news != DLK_LINK_NO_NEWS) {
+            bool up = engine->link_news == DLK_LINK_IS_UP;
             dlock_error *why = engine->link_error;
-            engine->link_changed = false;
+            engine->link_news = DLK_LINK_NO_NEWS;
             engine->link_error = NULL;
             if (why)
                 dlk_core_link(&engine->core, false, why, now);
-            if (engine->link_is_up)
+            if (up)
                 dlk_core_link(&engine->core, true, NULL, now);
             dlk_error_clear(&why);
         } else if ((link = dlk_list_take_first(&engine->notified))) {
@@ -322,8 +325,7 @@ void dlk_engine_digest_news(dlk_engine *engine, int64_t now)
 
 void dlk_engine_stop_driving(dlk_engine *engine)
 {
-    engine->driver = NULL;
-    engine->driven = engine->driven_by_engine = false;
+    dlk_driven_becomes(engine, DLK_DRIVEN_NOT);
     if (engine->visit_missed)
         dlk_event_raise(engine); /* something may have come that nobody has read */
     engine->visit_missed = false;
@@ -334,7 +336,7 @@ void dlk_engine_stop_driving(dlk_engine *engine)
  * leave the writing to us, and park. */
 static void let_the_woken_ask(dlk_engine *engine)
 {
-    engine->driven = engine->driven_by_engine = true;
+    dlk_driven_becomes(engine, DLK_DRIVEN_BY_THREAD);
     leave(engine, true);
     DLK_POINT("engine.yield");
     (void)sched_yield(); /* can't fail on Linux */
@@ -351,13 +353,11 @@ static void let_the_woken_ask(dlk_engine *engine)
 static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until, uint32_t seen)
 {
     const dlk_backend_type *type = type_of(engine);
-    engine->driven = true;
-    engine->driven_by_engine = me == NULL;
-    engine->driver = me;
+    dlk_driven_becomes(engine, me ? DLK_DRIVEN_BY_CALLER : DLK_DRIVEN_BY_THREAD);
     engine->unsent = false; /* sleep begins with writing */
     engine->volley = 0;
     if (me)
-        me->driving = true;
+        dlk_sleeper_becomes(me, DLK_SLEEPER_DRIVES);
     dlk_polls_begin(&engine->polls, until);
     type->arm(engine->backend, &engine->polls);
     leave(engine, me == NULL);
@@ -367,7 +367,7 @@ static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until, uint32_t s
     (void)pthread_mutex_lock(&engine->mutex);
     DLK_POINT("drive.look");
     if (me)
-        me->driving = false;
+        dlk_sleeper_becomes(me, DLK_SLEEPER_AWAKE);
     dlk_engine_catch_up(engine);
     atomic_store(&engine->news, false);
     int64_t now = dlk_clock_now();
@@ -402,7 +402,7 @@ static void park(dlk_engine *engine, dlk_sleeper *me, int64_t until)
     me->seat = engine->last_seat++;
     atomic_store_explicit(&me->word, together ? DLK_SLEEPS_TOGETHER : DLK_SLEEPS_ALONE,
                           memory_order_relaxed);
-    me->parked = true;
+    dlk_sleeper_becomes(me, DLK_SLEEPER_PARKED);
     dlk_list_append(&engine->sleepers, &me->link);
     leave(engine, false);
     DLK_POINT("park.sleep");
@@ -413,12 +413,12 @@ static void park(dlk_engine *engine, dlk_sleeper *me, int64_t until)
     DLK_POINT("park.woken");
     (void)pthread_mutex_lock(&engine->mutex);
     /* Somebody has decided to wake us and may be about to touch `word`: let it. */
-    while (me->called && sleeps(me)) {
+    while (me->state == DLK_SLEEPER_CALLED && sleeps(me)) {
         (void)pthread_mutex_unlock(&engine->mutex);
         dlk_futex_wait(&me->word, DLK_SLEEPS_ALONE, DLK_NEVER, false);
         (void)pthread_mutex_lock(&engine->mutex);
     }
-    me->parked = me->called = false;
+    dlk_sleeper_becomes(me, DLK_SLEEPER_AWAKE);
     dlk_list_remove(&me->link);
     if (engine->appointed == me)
         engine->appointed = NULL;
@@ -484,22 +484,22 @@ static heard listen_now(const dlk_engine *engine)
 
 static void engine_sleep(dlk_engine *engine, int64_t until, const heard *seen)
 {
-    engine->thread_asleep = true;
+    dlk_thread_becomes(engine, DLK_THREAD_ASLEEP);
     engine->asleep_until = until;
     bool news = atomic_load(&engine->news) && !engine->driven;
     leave(engine, true);
     if (!news)
         dlk_futex_wait(&engine->bell, seen->bell, until, false);
     (void)pthread_mutex_lock(&engine->mutex);
-    engine->thread_asleep = false;
+    dlk_thread_becomes(engine, DLK_THREAD_AWAKE);
 }
 
 static void engine_drive(dlk_engine *engine, int64_t until, const heard *seen)
 {
-    engine->thread_asleep = true;
+    dlk_thread_becomes(engine, DLK_THREAD_ASLEEP);
     engine->asleep_until = until;
     drive(engine, NULL, until, seen->kicks);
-    engine->thread_asleep = false;
+    dlk_thread_becomes(engine, DLK_THREAD_AWAKE);
 }
 
 static void round_of_engine(dlk_engine *engine, int64_t now)

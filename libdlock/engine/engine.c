@@ -195,9 +195,9 @@ dlock_err dlk_engine_start(dlk_engine *engine, int64_t now, dlock_error **err)
     engine->role = (dlk_thread_role){"dlock", dlk_engine_run, engine};
     if (!dlk_thread_start(&engine->thread, &engine->role))
         return dlk_error_set(err, DLOCK_EUNAVAIL, "the system refuses to start a thread");
-    engine->thread_runs = true;
+    dlk_thread_becomes(engine, DLK_THREAD_AWAKE);
     engine->volleys = dlk_thread_has_cores();
-    engine->life = DLK_LIFE_OPEN;
+    dlk_life_becomes(engine, DLK_LIFE_OPEN);
     engine->backend->type->start(engine->backend, now);
     engine->unsent = true;
     dlk_engine_digest(engine, now);
@@ -231,7 +231,7 @@ void dlk_engine_now_closed(dlk_engine *engine)
     dlk_engine_digest(engine, dlk_clock_now());
     engine->core.up = false;
     dlk_core_stop(&engine->core);
-    engine->life = DLK_LIFE_CLOSED;
+    dlk_life_becomes(engine, DLK_LIFE_CLOSED);
     finish_closers(engine);
     dlk_event_closed(engine);
 }
@@ -241,7 +241,7 @@ void dlk_engine_begin_close(dlk_engine *engine, int64_t now)
     if (engine->life == DLK_LIFE_CLOSING || engine->life == DLK_LIFE_CLOSED)
         return;
     bool started = engine->life == DLK_LIFE_OPEN;
-    engine->life = DLK_LIFE_CLOSING;
+    dlk_life_becomes(engine, DLK_LIFE_CLOSING);
     engine->close_until =
         dlk_clock_after(now, dlk_settings_int(engine->settings, DLK_KEY_CLIENT_CLOSE_MS));
     dlk_core_close(&engine->core, now);
@@ -255,15 +255,15 @@ void dlk_engine_begin_close(dlk_engine *engine, int64_t now)
         dlk_engine_now_closed(engine);
         return;
     }
-    engine->kick_driver = engine->driver != NULL;
+    engine->kick_driver = engine->driven == DLK_DRIVEN_BY_CALLER;
     dlk_engine_send(engine);
 }
 
 void dlk_engine_join(dlk_engine *engine)
 {
-    if (!engine->thread_runs)
+    if (engine->thread_state == DLK_THREAD_NONE)
         return;
     (void)pthread_join(engine->thread,
                        NULL); /* only the client's free calls this, once */
-    engine->thread_runs = false;
+    dlk_thread_becomes(engine, DLK_THREAD_NONE);
 }

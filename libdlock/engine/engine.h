@@ -28,6 +28,7 @@
 #define DLK_ENGINE_ENGINE_H
 
 #include "backends/backend.h"
+#include "engine/states.h"
 #include "locks/core.h"
 #include "util/thread.h"
 
@@ -56,7 +57,7 @@ typedef struct dlk_sleeper {
     dlk_list mates;  /* in op->sleepers */
     dlk_futex word;  /* DLK_SLEEPS_… */
     uint32_t seat;   /* at the gongs */
-    bool parked, called, driving;
+    dlk_sleeper_state state;
 } dlk_sleeper;
 
 enum { DLK_SLEEPS_NOT, DLK_SLEEPS_ALONE, DLK_SLEEPS_TOGETHER };
@@ -145,7 +146,7 @@ struct dlock_op {
     char *text;    /* what the request needs to live as long as it */
     dlk_job *then; /* to be run when it is over, or NULL */
 
-    bool over, freed;
+    bool over;
     dlock_err code;
     dlock_error *error;
     dlock_hold *hold;
@@ -188,12 +189,12 @@ typedef struct dlk_engine_name {
 /* Grants come and go at the speed of locking; so many are kept for the next. */
 #define DLK_SPARE_GRANTS 32
 
-typedef enum dlk_life {
-    DLK_LIFE_NEW,
-    DLK_LIFE_OPEN,
-    DLK_LIFE_CLOSING,
-    DLK_LIFE_CLOSED
-} dlk_life;
+/* What the backend has told of the link, and isn't digested yet. */
+typedef enum dlk_link_news {
+    DLK_LINK_NO_NEWS,
+    DLK_LINK_IS_DOWN,
+    DLK_LINK_IS_UP, /* with an error in engine->link_error: again */
+} dlk_link_news;
 
 struct dlk_engine {
     pthread_mutex_t mutex; /* guards everything below that isn't marked */
@@ -217,8 +218,7 @@ struct dlk_engine {
     int64_t close_until;
     dlock_err close_code;
 
-    bool driven;           /* somebody is the driver … */
-    bool driven_by_engine; /* … and it is the engine's thread */
+    dlk_driven driven;
     bool takeover;
     bool unsent; /* requests were made since the last flush */
     int volley; /* how many times that was left to the engine's thread, since it last wrote */
@@ -227,7 +227,6 @@ struct dlk_engine {
     int attended; /* unfinished ops with notify, holds that listen: the engine drives for them */
     int pending_ops;
     dlk_polls polls;        /* the driver's: what it sleeps on */
-    dlk_sleeper *driver;    /* the caller that sleeps as driver, or NULL */
     dlk_sleeper *appointed; /* woken to become the driver */
     dlk_list sleepers, waking;
     uint32_t last_seat;
@@ -235,7 +234,7 @@ struct dlk_engine {
 
     pthread_t thread;
     dlk_thread_role role;
-    bool thread_runs, thread_asleep;
+    dlk_thread_state thread_state;
     bool kick_driver;
     dlk_futex bell;    /* no mutex: the engine's thread sleeps on it, or … */
     dlk_kicks kicks;   /* … in the backend, as callers do; no mutex */
@@ -249,13 +248,13 @@ struct dlk_engine {
 
     dlk_list answers;  /* dlk_ask.link: told by the backend, not digested yet */
     dlk_list notified; /* dlk_engine_name.news */
-    bool link_changed, link_is_up;
+    dlk_link_news link_news;
     dlock_error *link_error; /* the last "down" not digested yet */
 
     dlk_list events; /* dlk_slot.link */
     dlk_note closed; /* the last event of all, which no lack of memory may prevent */
-    int event_fd;
-    bool event_fd_on, event_fd_raised;
+    int event_fd;    /* or -1: nobody has asked for it */
+    bool event_fd_raised;
     int64_t notes, note_limit, overflowed;
     dlock_log_fn *log;  /* fixed */
     void *log_user;     /* fixed */
@@ -267,12 +266,35 @@ struct dlk_engine {
     int wires[DLK_BACKEND_WIRES];
     size_t wire_count; /* more than 0: what comes is left to the program */
     uint64_t wired;    /* host.wiring when they were laid */
-    bool visiting; /* whoever has the mutex is a visitor, and fetches what is announced */
-    bool visited;  /* since the engine last looked */
+    bool visited;      /* since the engine last looked */
     bool visit_missed; /* one found somebody driving */
     bool visit_again;  /* the last one comes back when those it has answered have asked */
     int announced;     /* in this visit */
 };
+
+/* ---- what it becomes: states.h ---- */
+static inline void dlk_life_becomes(dlk_engine *engine, dlk_life next)
+{
+    assert(DLK_IN(next) & dlk_life_next[engine->life]);
+    engine->life = next;
+}
+static inline void dlk_driven_becomes(dlk_engine *engine, dlk_driven next)
+{
+    assert(DLK_IN(next) & dlk_driven_next[engine->driven]);
+    engine->driven = next;
+}
+static inline void dlk_thread_becomes(dlk_engine *engine, dlk_thread_state next)
+{
+    assert(DLK_IN(next) & dlk_thread_next[engine->thread_state]);
+    engine->thread_state = next;
+}
+static inline void dlk_sleeper_becomes(dlk_sleeper *sleeper, dlk_sleeper_state next)
+{
+    assert(DLK_IN(next) & dlk_sleeper_next[sleeper->state]);
+    sleeper->state = next;
+}
+/* Must hold whenever the mutex is let go: states.c. */
+bool dlk_engine_is_sound(const dlk_engine *engine);
 
 /* ---- engine.c: life ---- */
 /* @p settings are taken over on success. */
@@ -322,7 +344,7 @@ void *dlk_engine_run(void *arg); /* the engine */
 void dlk_engine_digest_news(dlk_engine *engine, int64_t now);
 static inline void dlk_engine_digest(dlk_engine *engine, int64_t now)
 {
-    if (engine->link_changed || !dlk_list_empty(&engine->answers) ||
+    if (engine->link_news != DLK_LINK_NO_NEWS || !dlk_list_empty(&engine->answers) ||
         !dlk_list_empty(&engine->notified))
         dlk_engine_digest_news(engine, now);
 }

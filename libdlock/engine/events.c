@@ -40,7 +40,6 @@ int dlk_event_fd(dlk_engine *engine)
         return -1; /* the descriptor itself stays until the end, for those who poll it */
     if (engine->event_fd < 0) {
         engine->event_fd = DLK_FD(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-        engine->event_fd_on = engine->event_fd >= 0;
         if (!dlk_list_empty(&engine->events))
             dlk_event_raise(engine);
     }
@@ -52,7 +51,7 @@ void dlk_event_push(dlk_engine *engine, dlk_slot *slot)
     if (!dlk_list_empty(&slot->link))
         return;
     engine->announced++;
-    if (!engine->visiting)
+    if (engine->driven != DLK_DRIVEN_TO_BE_FETCHED)
         dlk_event_raise(engine);
     dlk_list_append(&engine->events, &slot->link);
 }
@@ -108,10 +107,10 @@ void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level,
                     dlock_err code, char *text)
 {
     dlk_note *note = NULL;
-    if (engine->event_fd_on && engine->notes < engine->note_limit)
+    if (engine->event_fd >= 0 && engine->notes < engine->note_limit)
         note = calloc(1, sizeof(*note));
     if (!note) {
-        engine->overflowed += engine->event_fd_on;
+        engine->overflowed += engine->event_fd >= 0;
         free(text);
         return;
     }

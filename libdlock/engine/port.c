@@ -21,7 +21,7 @@ static void ask(void *world, dlk_ask *one, int64_t now)
     engine->unsent = true;
     if (one->deadline < engine->backend_next)
         engine->backend_next = one->deadline;
-    if (++engine->in_flight >= DLK_TAKEOVER && engine->thread_runs &&
+    if (++engine->in_flight >= DLK_TAKEOVER && engine->thread_state != DLK_THREAD_NONE &&
         !dlk_engine_is_left(engine))
         engine->takeover = true;
 }
@@ -335,9 +335,10 @@ static void host_revoked(dlk_host *host, uint64_t number)
 static void host_link(dlk_host *host, bool up, const dlock_error *error)
 {
     dlk_engine *engine = of_host(host);
-    bool was = engine->link_changed ? engine->link_is_up : engine->core.up;
-    engine->link_changed = true;
-    engine->link_is_up = up;
+    bool was = engine->core.up;
+    if (engine->link_news != DLK_LINK_NO_NEWS)
+        was = engine->link_news == DLK_LINK_IS_UP;
+    engine->link_news = up ? DLK_LINK_IS_UP : DLK_LINK_IS_DOWN;
     if (!up) {
         dlk_error_clear(&engine->link_error);
         engine->link_error =
@@ -353,7 +354,7 @@ static void host_link(dlk_host *host, bool up, const dlock_error *error)
 void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format,
                     va_list args)
 {
-    if ((int)level > engine->log_level || (!engine->log && !engine->event_fd_on))
+    if ((int)level > engine->log_level || (!engine->log && engine->event_fd < 0))
         return;
     char *line = NULL;
     if (vasprintf(&line, format, args) < 0)

@@ -76,7 +76,7 @@ int dlk_engine_poll_fd(dlk_engine *engine)
 static bool look(dlk_engine *engine)
 {
     const dlk_backend_type *type = engine->backend->type;
-    engine->driven = true;
+    dlk_driven_becomes(engine, DLK_DRIVEN_BY_VISITOR);
     engine->unsent = false;
     engine->volley = 0;
     dlk_polls_begin(&engine->polls, 0);
@@ -84,13 +84,12 @@ static bool look(dlk_engine *engine)
     (void)pthread_mutex_unlock(&engine->mutex);
     bool all = dlk_read_at(engine->backend, &engine->polls);
     (void)pthread_mutex_lock(&engine->mutex);
-    engine->visiting = true;
+    dlk_driven_becomes(engine, DLK_DRIVEN_TO_BE_FETCHED);
     dlk_engine_catch_up(engine);
     int64_t now = dlk_clock_now();
     type->process(engine->backend, now);
     engine->backend_next = type->tick(engine->backend, now);
     dlk_engine_digest(engine, now);
-    engine->visiting = false;
     dlk_engine_stop_driving(engine);
     return all;
 }

@@ -79,9 +79,17 @@ static void look_at(const fake *one, int64_t until)
     if (one->up && socket_is_full(atomic_load(&one->stream.fd)) &&
         strands_await_anything())
         explore_fail("an answer lies unread, and somebody waits");
-    if (!dlk_list_empty(&engine->events) && engine->event_fd_on &&
+    if (!dlk_list_empty(&engine->events) && engine->event_fd >= 0 &&
         !engine->event_fd_raised)
         explore_fail("an event lies in the queue, and its descriptor isn't readable");
+}
+
+void backends_check(const void *mutex)
+{
+    for (int i = 0; i < MAX_CLIENTS; i++)
+        if (all[i] && all[i]->base.host->mutex == mutex &&
+            !dlk_engine_is_sound(DLK_LIST_ITEM(all[i]->base.host, dlk_engine, host)))
+            explore_fail("an engine whose mutex is let go isn't sound");
 }
 
 void service_look_round(int64_t until)

@@ -11,5 +11,7 @@
 void backends_reset(void);
 /* Clients that haven't been freed. */
 int backends_count(void);
+/* This mutex is about to be let go: the engine that it guards has to be as it must. */
+void backends_check(const void *mutex);
 
 #endif

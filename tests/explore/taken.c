@@ -1,5 +1,6 @@
 /* What the library calls of the system, taken over at link time (--wrap, meson.build): each leads to
  * the strands, or gives what is the same in every execution. */
+#include "backend.h"
 #include "strand.h"
 
 #include "engine/engine.h"
@@ -67,6 +68,7 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
 
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
 {
+    backends_check(m);
     strand_unlock(m);
     return 0;
 }
