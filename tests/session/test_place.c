@@ -2,7 +2,9 @@
 #include "harness/harness.h"
 
 #include "session/session.h"
+#include "util/error.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 
 enum { MANY = 8 };
@@ -17,7 +19,8 @@ static dlk_session session;
 static dlk_host host;
 static dlk_key key;
 static dlk_ask asks[MANY];
-static int count, left, closed, answered, lost;
+static int count, left, closed, answered, lost, downs;
+static bool watched;
 static dlk_ask *again; /* is asked from inside the next answer */
 
 static spot *spot_of(dlk_place *place)
@@ -42,11 +45,13 @@ static dlock_err line_open(dlk_line *line, const dlk_key *of, dlock_error **err)
 static void line_close(dlk_line *line)
 {
     (void)line;
+    CHECK(!watched); /* a watch knows whom it is for */
 }
 
 static void line_watch(dlk_line *line, bool on)
 {
-    (void)line, (void)on;
+    (void)line;
+    watched = on;
 }
 
 static void place_open(dlk_place *place, const dlk_ask *ask)
@@ -126,14 +131,30 @@ static void on_lost(dlk_host *of, dlk_key *which, uint64_t number)
     lost++;
 }
 
+static void on_link(dlk_host *of, bool up, const dlock_error *why)
+{
+    (void)of;
+    CHECK(!up && why == session.why_down);
+    downs++;
+}
+
+static void on_notified(dlk_host *of, dlk_key *which)
+{
+    (void)of;
+    CHECK(which == &key);
+}
+
 /* ---- what the tests do ---- */
 
 static void begin(void)
 {
     static const dlk_backend_type backend = {.name = "noted"};
-    host = (dlk_host){.answered = on_answered, .lost = on_lost};
+    host = (dlk_host){.answered = on_answered,
+                      .lost = on_lost,
+                      .link = on_link,
+                      .notified = on_notified};
     key = (dlk_key){.name = "a", .size = 1, .kind = DLOCK_MUTEX};
-    count = left = closed = answered = lost = 0;
+    count = left = closed = answered = lost = downs = 0;
     again = NULL;
     dlk_session_init(&session, &backend, &type, &host);
     CHECK(dlk_session_key_open(&session.backend, &key, NULL) == DLOCK_OK);
@@ -171,14 +192,22 @@ TEST(a_loss_that_no_answer_tells_is_told_to_the_host_and_once)
     CHECK_EQ_INT(closed, 1);
     dlk_session_key_close(&session.backend, &key);
 
-    begin();
-    (void)granted();
-    const dlk_ask *keep = ask_for(DLK_RENEW);
-    dlk_places_forget(&session, NULL, 0);
-    CHECK_EQ_INT(keep->reply, DLK_NOT_OURS);
-    CHECK_EQ_INT(lost, 0); /* the answer told it */
-    CHECK_EQ_INT(closed, 1);
-    dlk_session_key_close(&session.backend, &key);
+    static const struct {
+        dlk_verb verb;
+        dlk_reply reply;
+    } told[] = {{DLK_RENEW, DLK_NOT_OURS},
+                {DLK_VERIFY, DLK_NOT_OURS},
+                {DLK_ACQUIRE, DLK_NOT_SENT}};
+    for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
+        begin();
+        (void)granted();
+        const dlk_ask *ask = ask_for(told[i].verb);
+        dlk_places_forget(&session, NULL, 0);
+        CHECK_EQ_INT(ask->reply, told[i].reply);
+        CHECK_EQ_INT(lost, 0); /* the answer told it */
+        CHECK_EQ_INT(closed, 1);
+        dlk_session_key_close(&session.backend, &key);
+    }
 }
 
 /* Its caller may have gone meanwhile, and then nobody hears the answer. */
@@ -220,6 +249,31 @@ TEST(a_name_that_is_closed_gives_its_places_back)
     dlk_places_forget(&session, NULL, 0);
     CHECK_EQ_INT(lost, 0);
     CHECK_EQ_INT(closed, 1);
+}
+
+TEST(nothing_watches_for_a_name_that_is_closed)
+{
+    begin();
+    dlk_session_watch(&session.backend, &key, true, 0);
+    CHECK(watched);
+    dlk_session_key_close(&session.backend, &key);
+    CHECK(!watched);
+}
+
+/* Counts what is in use, where the allocator can say. */
+TEST(of_why_the_link_is_down_the_last_reason_is_kept)
+{
+    enum { TIMES = 1000 };
+    begin();
+    dlk_session_key_close(&session.backend, &key);
+    dlk_session_down(&session, dlk_error_make(DLOCK_EUNAVAIL, "down"));
+    size_t before = mallinfo2().uordblks;
+    for (int i = 0; i < TIMES; i++)
+        dlk_session_down(&session, dlk_error_make(DLOCK_EUNAVAIL, "down"));
+    CHECK(mallinfo2().uordblks < before + TIMES);
+    CHECK_EQ_INT(downs, 1 + TIMES);
+    dlk_session_clear(&session);
+    CHECK(session.why_down == NULL);
 }
 
 TEST(whoever_is_answered_may_ask_anew_from_inside)

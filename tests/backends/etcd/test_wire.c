@@ -1,7 +1,10 @@
-/* What comes of an answer in pieces: how often its bytes are looked at, and what ends a watch. */
+/* What needs no server: an answer in pieces, how often its bytes are looked at, and what ends a watch;
+ * why a request got none; and what is said without memory. */
+#include "backends/etcd/json.h"
 #include "backends/etcd/wire.h"
 #include "harness/harness.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +21,20 @@ void *__wrap_memchr(const void *data, int byte, size_t size)
     looked_at += found ? (size_t)(found - (const char *)data) + 1 : size;
     return (void *)(uintptr_t)found;
 }
+
+/* ---- memory ---- */
+
+static size_t most = (size_t)-1; /* there is none for more bytes at once */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return size > most ? NULL : __real_malloc(size);
+}
+
+/* ---- a watch ---- */
 
 static dlk_etcd_call *call;
 
@@ -80,4 +97,54 @@ TEST(a_watch_that_says_more_than_any_etcd_is_ended)
         pieces++;
     CHECK_EQ_INT(pieces, 16);
     dlk_etcd_call_free(call);
+}
+
+/* ---- why there was no answer ---- */
+
+static const char *explained(int64_t timeout_ms, bool begun)
+{
+    static char text[CURL_ERROR_SIZE];
+    dlk_settings *settings = dlk_settings_new();
+    dlk_etcd_call late = {
+        .code = CURLE_OPERATION_TIMEDOUT, .timeout_ms = timeout_ms, .begun = begun};
+    (void)harness_check(__FILE__, __LINE__,
+                        dlk_settings_set(settings, "client.connect_ms", "400", NULL) ==
+                            DLOCK_OK,
+                        "a setting");
+    dlk_etcd_explain(&(dlk_etcd_wire){.settings = settings}, &late);
+    snprintf(text, sizeof(text), "%s", late.why);
+    dlk_settings_free(settings);
+    return text;
+}
+
+TEST(who_was_too_late_had_the_shorter_of_two_times_and_a_watch_only_that_to_connect)
+{
+    CHECK_STR(explained(300, false), "no connection within 300 ms");
+    CHECK_STR(explained(500, false), "no connection within 400 ms");
+    CHECK_STR(explained(0, false), "no connection within 400 ms");
+    CHECK_STR(explained(500, true), "no answer within 500 ms");
+}
+
+/* ---- what is said ---- */
+
+static char *said(const char *text)
+{
+    dlk_say say = {0};
+    dlk_say_text(&say, "%s", "[");
+    dlk_say_text(&say, "%s", text);
+    dlk_say_text(&say, "%s", "]");
+    return dlk_say_end(&say);
+}
+
+TEST(what_there_is_no_memory_for_isnt_said_by_half)
+{
+    static char text[5001];
+    memset(text, 'x', sizeof(text) - 1);
+    for (most = 0; most < 20000; most += 500) {
+        char *whole = said(text);
+        CHECK(!whole || strlen(whole) == sizeof(text) + 1);
+        CHECK(most < sizeof(text) ? !whole : most < 10000 || whole);
+        free(whole);
+    }
+    most = (size_t)-1;
 }

@@ -220,24 +220,34 @@ typedef struct certified {
 
 /* A server of this certificate, by openssl, for it is one that etcd wouldn't start with. */
 static const certificates *ca;
-static const char *shown;
+static const certified *shown;
 static int server_port;
-static bool demands;
+/* It speaks TLS 1.2, and in that answers with what it hears, turned round. */
+static bool old;
+
+/* Whether the server asks for a certificate of the client's. */
+static bool demands(const certified *one)
+{
+    return strstr(one->words, "ours") || strstr(one->words, "our ");
+}
 
 static void become(const void *unused)
 {
     char accept_at[32], cert[100], key[100], own[100];
     (void)unused;
     snprintf(accept_at, sizeof(accept_at), "127.0.0.1:%d", server_port);
-    snprintf(cert, sizeof(cert), "%s/%s.pem", ca->dir, shown);
-    snprintf(key, sizeof(key), "%s/%s.key", ca->dir, shown);
+    snprintf(cert, sizeof(cert), "%s/%s.pem", ca->dir, shown->certificate);
+    snprintf(key, sizeof(key), "%s/%s.key", ca->dir, shown->certificate);
     snprintf(own, sizeof(own), "%s/ca.pem", ca->dir);
     (void)!freopen("/dev/null", "w", stdout);
     (void)!freopen("/dev/null", "w", stderr);
-    if (demands)
+    if (demands(shown))
         execlp("openssl", "openssl", "s_server", "-quiet", "-accept", accept_at, "-cert",
                cert, "-key", key, "-CAfile", own, "-Verify", "1", "-verify_return_error",
                NULL);
+    if (old)
+        execlp("openssl", "openssl", "s_server", "-quiet", "-accept", accept_at, "-cert",
+               cert, "-key", key, "-tls1_2", "-rev", NULL);
     execlp("openssl", "openssl", "s_server", "-quiet", "-accept", accept_at, "-cert",
            cert, "-key", key, NULL);
 }
@@ -256,8 +266,7 @@ static void is_refused(const certified *one)
     static const server_kind kind = {"openssl", become, is_up};
     char more[500], words[400], files[300];
     pid_t pid = 0;
-    shown = one->certificate;
-    demands = strstr(one->words, "ours") || strstr(one->words, "our ");
+    shown = one;
     server_port = server_free_port(0);
     CHECK(server_start(&kind, &pid, NULL));
     fill(files, sizeof(files), one->more, ca->dir);
@@ -267,6 +276,17 @@ static void is_refused(const certified *one)
     is_told("etcds://127.0.0.1", server_port, more, one->code, words);
     server_kill(&pid);
     server_let_go(server_port);
+}
+
+static void are_refused(const certified *all, size_t count)
+{
+    certificates made;
+    if (!certificates_make(&made))
+        return;
+    ca = &made;
+    for (size_t i = 0; i < count; i++)
+        is_refused(&all[i]);
+    certificates_remove(&made);
 }
 
 TEST(a_certificate_that_is_not_accepted_is_told_in_our_words)
@@ -307,11 +327,19 @@ TEST(a_certificate_that_is_not_accepted_is_told_in_our_words)
          "authority",
          DLOCK_EUNAVAIL},
     };
-    certificates made;
-    if (!certificates_make(&made))
-        return;
-    ca = &made;
-    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-        is_refused(&all[i]);
-    certificates_remove(&made);
+    are_refused(all, sizeof(all) / sizeof(*all));
+}
+
+TEST(no_older_version_of_TLS_is_accepted_than_tls_min_version_says)
+{
+    static const certified all[] = {
+        {"server", "tls.ca_file=#/ca.pem&tls.min_version=1.3",
+         "the server speaks no version of TLS that we accept (tls.min_version)",
+         DLOCK_EUNAVAIL},
+        {"server", "tls.ca_file=#/ca.pem", "it doesn't answer in HTTP: is it etcd?",
+         DLOCK_EPROTO},
+    };
+    old = true;
+    are_refused(all, sizeof(all) / sizeof(*all));
+    old = false;
 }
