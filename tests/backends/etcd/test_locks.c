@@ -29,6 +29,29 @@ TEST(a_mutex_has_the_key_of_gos_package_and_its_create_revision_as_token)
     CHECK_STR(etcd_server_keys(&world_server, "locks/key"), "");
 }
 
+static int64_t counted(dlock_client *client, const char *key)
+{
+    DLOCK_AUTO(dlock_info) stats = NULL;
+    const char *text = NULL;
+    if (dlock_client_stats(client, &stats, NULL) == DLOCK_OK)
+        text = dlock_info_get(stats, key);
+    return text ? atoll(text) : -1;
+}
+
+TEST(what_is_asked_and_answered_is_counted)
+{
+    BEGIN();
+    CLIENT(client, "");
+    LOCK(lock, client, DLOCK_MUTEX, "locks/counted", NULL);
+    HOLD(hold, lock);
+    int64_t sent = counted(client, "bytes_sent");
+    int64_t received = counted(client, "bytes_received");
+    CHECK(sent > 0 && received > 0);
+    CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_OK);
+    CHECK(counted(client, "bytes_sent") > sent);
+    CHECK(counted(client, "bytes_received") > received);
+}
+
 TEST(closing_leaves_neither_key_nor_lease)
 {
     BEGIN();
