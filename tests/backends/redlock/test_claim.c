@@ -99,3 +99,21 @@ TEST(closing_waits_for_what_may_be_at_most_nodes_and_for_no_acquire_that_never_l
     CHECK(!dlk_claims_block(&redlock));
     dlk_claims_free(&redlock);
 }
+
+TEST(claims_that_end_one_shortly_after_the_other_are_not_looked_at_each_time)
+{
+    enum { MANY = 100 };
+    redlock = (dlk_redlock){.owed_at = DLK_NEVER, .sweep_at = DLK_NEVER};
+    key.refs = 1;
+    for (int i = 0; i < MANY; i++) {
+        dlk_redlock_claim *claim = dlk_claim_get(&redlock, &key, (uint64_t)i + 1);
+        CHECK(claim);
+        dlk_claim_extend(&redlock, claim, TTL_MS + i, 0);
+    }
+    int ticks = 0;
+    for (int64_t at = TTL_MS * DLK_NS_PER_MS; redlock.claim_count; ticks++) {
+        CHECK(ticks < MANY / 10 && at < 60 * DLK_NS_PER_SEC);
+        at = dlk_claims_tick(&redlock, at);
+    }
+    dlk_claims_free(&redlock);
+}
