@@ -93,6 +93,7 @@ static void init_lists(dlk_engine *engine)
     dlk_list_init(&engine->closers);
     dlk_list_init(&engine->multis);
     dlk_list_init(&engine->jobs);
+    dlk_list_init(&engine->at_close);
     dlk_list_init(&engine->spare_grants);
     dlk_list_init(&engine->sleepers);
     dlk_list_init(&engine->waking);
@@ -236,9 +237,24 @@ void dlk_engine_now_closed(dlk_engine *engine)
     dlk_event_closed(engine);
 }
 
+void dlk_engine_at_close(dlk_engine *engine, dlk_job *job)
+{
+    dlk_list_init(&job->link);
+    dlk_list_append(dlk_engine_closes(engine) ? &engine->jobs : &engine->at_close,
+                    &job->link);
+}
+
+bool dlk_engine_not_at_close(dlk_engine *engine, dlk_job *job)
+{
+    if (dlk_engine_closes(engine))
+        return false;
+    dlk_list_remove(&job->link);
+    return true;
+}
+
 void dlk_engine_begin_close(dlk_engine *engine, int64_t now)
 {
-    if (engine->life == DLK_LIFE_CLOSING || engine->life == DLK_LIFE_CLOSED)
+    if (dlk_engine_closes(engine))
         return;
     bool started = engine->life == DLK_LIFE_OPEN;
     dlk_life_becomes(engine, DLK_LIFE_CLOSING);
@@ -250,6 +266,7 @@ void dlk_engine_begin_close(dlk_engine *engine, int64_t now)
         dlock_op *op = DLK_LIST_ITEM(multi, dlock_op, link);
         op->u.multi.end(engine, op, DLOCK_ECLOSED);
     }
+    dlk_list_splice(&engine->jobs, &engine->at_close);
     dlk_engine_digest(engine, now);
     if (!started) {
         dlk_engine_now_closed(engine);

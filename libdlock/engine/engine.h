@@ -156,6 +156,13 @@ struct dlock_op {
     dlock_op *next_cancelled;
 };
 
+/* What came of an op that acquires. */
+typedef struct dlk_op_outcome {
+    dlock_err code;
+    dlock_hold *hold;
+    dlock_error *error; /* owned */
+} dlk_op_outcome;
+
 /* A note: a log line or a connection's change. */
 typedef struct dlk_note {
     dlk_slot slot;
@@ -211,10 +218,11 @@ struct dlk_engine {
     size_t prefix_size;          /* fixed: of client.prefix */
     dlk_list registered;         /* under the registry's mutex */
 
-    dlk_life life;
-    dlk_list closers; /* dlock_op.link */
-    dlk_list multis;  /* dlock_op.link: those of multi-locks that aren't over */
-    dlk_list jobs;    /* dlk_job.link: for after the mutex is let go */
+    _Atomic dlk_life life; /* changed with the mutex */
+    dlk_list closers;      /* dlock_op.link */
+    dlk_list multis;       /* dlock_op.link: those of multi-locks that aren't over */
+    dlk_list jobs;         /* dlk_job.link: for after the mutex is let go … */
+    dlk_list at_close;     /* … the same, once it begins to close */
     int64_t close_until;
     dlock_err close_code;
 
@@ -308,6 +316,15 @@ static inline bool dlk_engine_forked(const dlk_engine *engine)
     return engine->generation !=
            atomic_load_explicit(&dlk_fork_generation, memory_order_relaxed);
 }
+/* It has begun to close, at least. No mutex needed; with it this stays so until it is let go. */
+static inline bool dlk_engine_closes(const dlk_engine *engine)
+{
+    return atomic_load_explicit(&engine->life, memory_order_relaxed) >= DLK_LIFE_CLOSING;
+}
+/* Has the job run as soon as it does. Mutex held. */
+void dlk_engine_at_close(dlk_engine *engine, dlk_job *job);
+/* Not any more; false: it has been run, or is about to be. Mutex held. */
+bool dlk_engine_not_at_close(dlk_engine *engine, dlk_job *job);
 /* Starts the thread and the backend, once. Mutex held. */
 dlock_err dlk_engine_start(dlk_engine *engine, int64_t now, dlock_error **err);
 /* Begins to close; engine->life says when it is done. Mutex held. */
@@ -389,6 +406,10 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
 dlock_op *dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
                                    const dlk_terms *terms, uint64_t owner,
                                    int64_t wait_ms);
+/* The same; NULL where it is decided at once, as *ret says. */
+dlock_op *dlk_engine_acquire_begin(dlk_engine *engine, dlk_name *name,
+                                   const dlk_terms *terms, uint64_t owner,
+                                   int64_t wait_ms, dlk_op_outcome *ret);
 dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err);
 /* "<uuid>:<number>", as the server knows it; lives as long as the hold. "" without memory, or in a
  * fork's child. Takes the mutex. */
@@ -411,6 +432,10 @@ void dlk_op_finish(dlk_engine *engine, dlock_op *op, dlock_err code, dlock_error
 void dlk_op_unref(dlock_op *op);
 /* Has the job run when the op is over, by whoever's thread; false: it is over already. */
 bool dlk_op_then(dlock_op *op, dlk_job *job);
+/* Takes an op apart that is over, and that nobody is told of, and frees it. */
+dlk_op_outcome dlk_op_end(dlock_op *op);
+/* The same with the mutex held; of one that isn't static the caller lets go of the engine afterwards. */
+dlk_op_outcome dlk_op_end_inside(dlock_op *op);
 /* The engine lets go of the op: its request is done. Mutex held. */
 void dlk_op_retire(dlk_engine *engine, dlock_op *op);
 /* Any thread, safe in a signal handler; the op must not be freed meanwhile. */

@@ -50,6 +50,33 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
                                   : dlk_error_give(err, wait->error);
 }
 
+/* Never NULL. */
+static dlock_op *start(dlk_engine *engine, dlk_name *name, const dlk_terms *terms,
+                       uint64_t owner, int64_t wait_ms)
+{
+    int64_t now = dlk_clock_now();
+    dlock_error *error = NULL;
+    dlock_err code = dlk_engine_start(engine, now, &error);
+    if (code != DLOCK_OK)
+        return dlk_op_failed(engine, code, error);
+    dlock_op *op = dlk_op_new(engine, DLK_OP_WAIT);
+    if (!op)
+        return dlk_op_static(DLOCK_ENOMEM);
+    dlk_wait *wait = &op->u.waiter.wait;
+    op->u.waiter.op = op;
+    *wait = (dlk_wait){
+        .name = name,
+        .terms = *terms,
+        .owner = owner ? owner : dlk_core_new_owner(&engine->core),
+    };
+    wait->once = wait_ms == 0;
+    dlk_acquire_start(&engine->core, wait,
+                      wait->once ? DLK_NEVER : dlk_clock_after(now, wait_ms), now);
+    dlk_engine_digest(engine, now);
+    dlk_engine_send(engine);
+    return op;
+}
+
 dlock_op *dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
                                    const dlk_terms *terms, uint64_t owner,
                                    int64_t wait_ms)
@@ -57,28 +84,28 @@ dlock_op *dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
     dlk_stay stay;
     if (!dlk_engine_enter(engine, &stay))
         return dlk_op_static(DLOCK_EFORKED);
-    int64_t now = dlk_clock_now();
-    dlock_error *error = NULL;
-    dlock_op *op = NULL;
-    dlock_err code = dlk_engine_start(engine, now, &error);
-    if (code != DLOCK_OK) {
-        op = dlk_op_failed(engine, code, error);
-    } else if ((op = dlk_op_new(engine, DLK_OP_WAIT))) {
-        dlk_wait *wait = &op->u.waiter.wait;
-        op->u.waiter.op = op;
-        *wait = (dlk_wait){
-            .name = name,
-            .terms = *terms,
-            .owner = owner ? owner : dlk_core_new_owner(&engine->core),
-        };
-        wait->once = wait_ms == 0;
-        dlk_acquire_start(&engine->core, wait,
-                          wait->once ? DLK_NEVER : dlk_clock_after(now, wait_ms), now);
-        dlk_engine_digest(engine, now);
-        dlk_engine_send(engine);
-    }
+    dlock_op *op = start(engine, name, terms, owner, wait_ms);
     dlk_engine_leave(engine, &stay);
-    return op ? op : dlk_op_static(DLOCK_ENOMEM);
+    return op;
+}
+
+dlock_op *dlk_engine_acquire_begin(dlk_engine *engine, dlk_name *name,
+                                   const dlk_terms *terms, uint64_t owner,
+                                   int64_t wait_ms, dlk_op_outcome *ret)
+{
+    dlk_stay stay;
+    if (!dlk_engine_enter(engine, &stay)) {
+        *ret = dlk_op_end(dlk_op_static(DLOCK_EFORKED));
+        return NULL;
+    }
+    dlock_op *op = start(engine, name, terms, owner, wait_ms);
+    bool over = op->over, referenced = op->engine != NULL;
+    if (over)
+        *ret = dlk_op_end_inside(op);
+    dlk_engine_leave(engine, &stay);
+    if (over && referenced)
+        dlk_engine_unref(engine);
+    return over ? NULL : op;
 }
 
 dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err)

@@ -131,6 +131,32 @@ bool dlk_op_then(dlock_op *op, dlk_job *job)
     return waits;
 }
 
+dlk_op_outcome dlk_op_end_inside(dlock_op *op)
+{
+    assert(op->over);
+    if (!op->engine) /* a static one */
+        return (dlk_op_outcome){.code = op->code, .error = dlk_error_copy(op->error)};
+    dlk_op_outcome outcome = {.code = op->code, .hold = op->hold, .error = op->error};
+    op->hold = NULL;
+    op->error = NULL;
+    dlk_op_unref(op);
+    return outcome;
+}
+
+dlk_op_outcome dlk_op_end(dlock_op *op)
+{
+    dlk_stay stay;
+    dlk_engine *engine = op->engine;
+    if (!engine)
+        return dlk_op_end_inside(op);
+    if (!dlk_engine_enter(engine, &stay))
+        return dlk_op_end_inside(dlk_op_static(DLOCK_EFORKED));
+    dlk_op_outcome outcome = dlk_op_end_inside(op);
+    dlk_engine_leave(engine, &stay);
+    dlk_engine_unref(engine);
+    return outcome;
+}
+
 /* ---- cancelling ---- */
 
 static void push_cancelled(dlock_op *op)

@@ -6,11 +6,12 @@
 
 #include <stdlib.h>
 
-/* One member's changes. */
-typedef struct dlk_member_watch {
+/* One member's hold, and its changes. */
+typedef struct dlk_member_hold {
+    dlock_hold *hold;
     dlk_hold_watch watch; /* under the member's mutex */
     struct dlk_multi_hold *of;
-} dlk_member_watch;
+} dlk_member_hold;
 
 struct dlk_multi_hold {
     dlock_hold hold; /* what the caller has; belongs to the first member's engine */
@@ -18,10 +19,10 @@ struct dlk_multi_hold {
     dlk_multi *multi;
     _Atomic int refs; /* the caller's, and one for each job that is queued */
     _Atomic bool released;
+    bool listens;         /* to its members, since somebody wanted to be told */
     bool freed;           /* under the first member's mutex */
     dlock_state reported; /* the same */
-    dlk_member_watch watches[DLK_MULTI_MAX];
-    dlock_hold *members[DLK_MULTI_MAX];
+    dlk_member_hold members[];
 };
 
 static void unref(dlk_multi_hold *whole)
@@ -36,7 +37,8 @@ static void unref(dlk_multi_hold *whole)
 
 dlk_multi_hold *dlk_multi_hold_new(dlk_multi *multi)
 {
-    dlk_multi_hold *whole = calloc(1, sizeof(*whole));
+    dlk_multi_hold *whole =
+        calloc(1, sizeof(*whole) + multi->count * sizeof(whole->members[0]));
     if (!whole)
         return NULL;
     whole->refs = 1;
@@ -53,13 +55,13 @@ dlk_multi_hold *dlk_multi_hold_new(dlk_multi *multi)
 
 dlock_hold **dlk_multi_hold_place(dlk_multi_hold *whole, size_t index)
 {
-    return &whole->members[index];
+    return &whole->members[index].hold;
 }
 
 void dlk_multi_hold_drop_member(dlk_multi_hold *whole, size_t index)
 {
-    dlock_hold_free(whole->members[index]);
-    whole->members[index] = NULL;
+    dlock_hold_free(whole->members[index].hold);
+    whole->members[index].hold = NULL;
 }
 
 dlock_hold *dlk_multi_hold_give(dlk_multi_hold *whole)
@@ -79,7 +81,7 @@ dlk_multi *dlk_multi_of(const dlock_hold *hold)
 
 dlock_hold *dlk_multi_member(const dlock_hold *hold, size_t index)
 {
-    return index < hold->multi->multi->count ? hold->multi->members[index] : NULL;
+    return index < hold->multi->multi->count ? hold->multi->members[index].hold : NULL;
 }
 
 /* ---- asked without I/O ---- */
@@ -88,7 +90,8 @@ dlock_hold *dlk_multi_member(const dlock_hold *hold, size_t index)
 static bool is_released(const dlk_multi_hold *whole)
 {
     return atomic_load_explicit(&whole->released, memory_order_acquire) ||
-           atomic_load_explicit(&whole->members[0]->hold.released, memory_order_acquire);
+           atomic_load_explicit(&whole->members[0].hold->hold.released,
+                                memory_order_acquire);
 }
 
 dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns)
@@ -102,10 +105,10 @@ dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns)
     if (is_released(whole))
         return DLOCK_ENOTHELD;
     for (size_t i = 0; i < whole->multi->count; i++) {
-        dlock_err code = dlock_hold_check(whole->members[i]);
+        dlock_err code = dlock_hold_check(whole->members[i].hold);
         if (dlk_sum_worse(worst, code))
             worst = code;
-        left_ms[i] = dlock_hold_remaining_ms(whole->members[i]);
+        left_ms[i] = dlock_hold_remaining_ms(whole->members[i].hold);
     }
     if (worst == DLOCK_OK)
         *left_ns = dlk_sum_least(left_ms, whole->multi->count) * DLK_NS_PER_MS;
@@ -121,7 +124,7 @@ dlock_state dlk_multi_state(const dlock_hold *hold)
     if (code != DLOCK_OK)
         return code == DLOCK_ENOTHELD ? DLOCK_RELEASED : DLOCK_LOST;
     for (size_t i = 0; i < whole->multi->count; i++)
-        states[i] = dlock_hold_state(whole->members[i]);
+        states[i] = dlock_hold_state(whole->members[i].hold);
     return dlk_sum_state(states, whole->multi->count);
 }
 
@@ -130,7 +133,7 @@ int64_t dlk_multi_ttl_ms(const dlock_hold *hold)
     const dlk_multi_hold *whole = hold->multi;
     int64_t ttls[DLK_MULTI_MAX];
     for (size_t i = 0; i < whole->multi->count; i++)
-        ttls[i] = dlock_hold_ttl_ms(whole->members[i]);
+        ttls[i] = dlock_hold_ttl_ms(whole->members[i].hold);
     return dlk_sum_least(ttls, whole->multi->count);
 }
 
@@ -139,7 +142,7 @@ dlock_err dlk_multi_feed(dlock_hold *hold)
     const dlk_multi_hold *whole = hold->multi;
     dlock_err code = DLOCK_OK;
     for (size_t i = 0; i < whole->multi->count && code == DLOCK_OK; i++)
-        code = dlock_hold_feed(whole->members[i]);
+        code = dlock_hold_feed(whole->members[i].hold);
     return code;
 }
 
@@ -147,7 +150,7 @@ dlock_err dlk_multi_feed(dlock_hold *hold)
 
 static void keep(dlk_hold_watch *watch)
 {
-    dlk_multi_hold *whole = DLK_LIST_ITEM(watch, dlk_member_watch, watch)->of;
+    dlk_multi_hold *whole = DLK_LIST_ITEM(watch, dlk_member_hold, watch)->of;
     atomic_fetch_add_explicit(&whole->refs, 1, memory_order_relaxed);
 }
 
@@ -156,7 +159,7 @@ static dlock_state state_now(const dlk_multi_hold *whole)
 {
     dlock_state states[DLK_MULTI_MAX];
     for (size_t i = 0; i < whole->multi->count; i++)
-        states[i] = dlk_grant_state(whole->members[i]->hold.grant);
+        states[i] = dlk_grant_state(whole->members[i].hold->hold.grant);
     return dlk_sum_state(states, whole->multi->count);
 }
 
@@ -182,9 +185,9 @@ static void report(dlk_multi_hold *whole, bool revoked)
 static void member_changed(dlk_job *job)
 {
     dlk_stay stay;
-    dlk_member_watch *mine = DLK_LIST_ITEM(job, dlk_member_watch, watch.job);
+    dlk_member_hold *mine = DLK_LIST_ITEM(job, dlk_member_hold, watch.job);
     dlk_multi_hold *whole = mine->of;
-    dlk_engine *theirs = whole->multi->members[mine - whole->watches].engine;
+    dlk_engine *theirs = whole->multi->members[mine - whole->members].engine;
     bool revoked = false;
     if (dlk_engine_enter(theirs, &stay)) {
         mine->watch.queued = false; /* what changes from now on is told anew */
@@ -204,14 +207,13 @@ static void member_changed(dlk_job *job)
 static bool listen_to(dlk_multi_hold *whole, size_t index)
 {
     dlk_stay stay;
-    dlock_hold *member = whole->members[index];
-    dlk_member_watch *mine = &whole->watches[index];
+    dlk_member_hold *mine = &whole->members[index];
+    dlock_hold *member = mine->hold;
     if (!dlk_engine_enter(member->engine, &stay))
         return true; /* in a fork's child nobody ever hears of anything */
     dlk_hold_more *more = dlk_hold_need(member);
     if (more && !mine->of) { /* once: its job may still be queued from an earlier time */
         mine->watch = (dlk_hold_watch){.job = {.run = member_changed}, .keep = keep};
-        dlk_list_init(&mine->watch.job.link);
         mine->of = whole;
     }
     if (more)
@@ -227,7 +229,7 @@ static void listen_no_more(dlk_multi_hold *whole)
 {
     dlk_stay stay;
     for (size_t i = 0; i < whole->multi->count; i++) {
-        dlock_hold *member = whole->members[i];
+        dlock_hold *member = whole->members[i].hold;
         if (!dlk_engine_enter(member->engine, &stay))
             return;
         if (member->more)
@@ -256,6 +258,7 @@ dlock_err dlk_multi_notify(dlock_hold *hold, uint64_t tag)
         return DLOCK_EFORKED;
     whole->more.slot.tag = tag;
     whole->more.slot.armed = true;
+    whole->listens = true;
     dlk_engine_leave(hold->engine, &stay);
     for (size_t i = 0; i < whole->multi->count; i++) {
         if (listen_to(whole, i))
@@ -294,7 +297,7 @@ dlock_err dlk_multi_release(dlock_hold *hold, dlock_error **err)
     for (size_t i = whole->multi->count; i-- > 0;) {
         dlock_error *error = NULL;
         dlock_err code =
-            dlk_engine_release(whole->members[whole->multi->order[i]], &error);
+            dlk_engine_release(whole->members[whole->multi->order[i]].hold, &error);
         if (dlk_sum_worse(worst, code)) {
             worst = code;
             dlk_error_give(err, error);
@@ -325,8 +328,9 @@ void dlk_multi_free(dlock_hold *hold)
 {
     dlk_stay stay;
     dlk_multi_hold *whole = hold->multi;
-    listen_no_more(whole);
-    if (dlk_engine_enter(hold->engine, &stay)) {
+    if (whole->listens)
+        listen_no_more(whole);
+    if (whole->listens && dlk_engine_enter(hold->engine, &stay)) {
         whole->freed = true; /* a job that is still queued leaves the members alone */
         dlk_event_withdraw(hold->engine, &whole->more.slot);
         dlk_engine_leave(hold->engine, &stay);

@@ -27,6 +27,16 @@ void dlk_multi_op_finish(dlk_multi_op *whole, dlock_err code, dlock_error *error
 /* Nothing of it is under way any more, and the caller has been told. */
 void dlk_multi_op_close(dlk_multi_op *whole);
 
+/* ---- closing.c: hearing that any member's client is closed ---- */
+typedef struct dlk_closing dlk_closing;
+/* Mutex of the first member's engine held. */
+typedef void dlk_closing_heard(void *user, dlock_err code);
+bool dlk_multi_closes(const dlk_multi *multi);
+/* Tells @p user so, once, as soon as it does. NULL without memory. */
+dlk_closing *dlk_closing_listen(dlk_multi *multi, dlk_closing_heard *heard, void *user);
+/* Nobody wants to hear of it any more. */
+void dlk_closing_end(dlk_closing *closing);
+
 /* ---- hold.c ---- */
 typedef struct dlk_multi_hold dlk_multi_hold;
 /* Without members yet; NULL without memory. */

@@ -86,6 +86,8 @@ dlock_err dlk_multi_finish(dlk_multi *multi, dlock_error **err)
                                 .kind = member->name->key.kind,
                                 .uri = member->engine->uri};
     }
+    for (size_t i = 1; i < multi->count; i++)
+        multi->several |= multi->members[i].engine != multi->members[0].engine;
     size_t twice = dlk_sum_order(keys, multi->count, multi->order);
     if (twice < multi->count)
         return dlk_error_set(err, DLOCK_EINVAL,

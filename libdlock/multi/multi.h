@@ -27,6 +27,7 @@ typedef struct dlk_multi dlk_multi;
 struct dlk_multi {
     _Atomic int refs;
     size_t count;
+    bool several;                 /* clients */
     uint8_t order[DLK_MULTI_MAX]; /* the places of `members` in the order of taking */
     char *name;                   /* all names, with '+' between them */
     dlk_member members[];

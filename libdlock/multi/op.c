@@ -28,13 +28,18 @@ bool dlk_multi_op_begin(dlk_multi_op *whole, dlk_multi *multi, dlk_multi_end *en
     return op != NULL;
 }
 
+static const char *words_for(dlock_err code)
+{
+    if (code == DLOCK_ECLOSED)
+        return "the client was closed";
+    return code == DLOCK_ENOMEM ? "out of memory" : "the wait was cancelled";
+}
+
 void dlk_multi_op_end_early(dlk_engine *engine, dlock_op *op, dlock_err code)
 {
     assert(!op->over);
     dlk_list_remove(&op->link);
-    dlk_op_finish(engine, op, code,
-                  dlk_error_make(code, code == DLOCK_ECLOSED ? "the client was closed"
-                                                             : "the wait was cancelled"));
+    dlk_op_finish(engine, op, code, dlk_error_make(code, "%s", words_for(code)));
 }
 
 void dlk_multi_op_finish(dlk_multi_op *whole, dlock_err code, dlock_error *error)

@@ -139,6 +139,12 @@ dlk_taking_action dlk_taking_begin(dlk_taking *taking, const uint8_t *order, siz
     return ask(taking, now);
 }
 
+bool dlk_taking_needs_time(const dlk_taking *taking, dlock_err result)
+{
+    bool goes_on = taking->state == DLK_TAKING_LOOKING && result == DLOCK_OK;
+    return taking->wait_ms > 0 && !goes_on;
+}
+
 dlk_taking_action dlk_taking_done(dlk_taking *taking, dlock_err result, int64_t now)
 {
     assert(dlk_taking_may(taking->state, DLK_TAKING_DONE));

@@ -71,6 +71,9 @@ typedef struct dlk_taking {
 /* @p order outlives the taking. */
 dlk_taking_action dlk_taking_begin(dlk_taking *taking, const uint8_t *order, size_t count,
                                    int64_t wait_ms, int64_t now);
+/* Whether it matters to what follows from this result when it came: reading a clock takes as long as
+ * deciding. */
+bool dlk_taking_needs_time(const dlk_taking *taking, dlock_err result);
 /* The action that was under way is done, with this result. */
 dlk_taking_action dlk_taking_done(dlk_taking *taking, dlock_err result, int64_t now);
 /* The caller wants it no more. True: a member is asked just now, and need not go on. */

@@ -25,22 +25,99 @@ static dlock_lock *both(dlock_client *first, dlock_client *other)
     return multi;
 }
 
-TEST(an_acquire_of_a_closed_first_client_is_told_so_though_another_s_member_is_held)
+TEST(an_acquire_with_a_closed_client_is_told_so_though_another_s_member_is_held)
 {
     BEGIN();
     name_them(__func__);
     DLOCK_AUTO(dlock_client) rival = world_client(NULL);
-    DLOCK_AUTO(dlock_client) first = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) multi = both(first, other);
     DLOCK_AUTO(dlock_hold) theirs = NULL;
     CHECK_EQ_INT(dlock_acquire(rival, names[0], 0, &theirs, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_client_close(first, NULL), DLOCK_OK);
-    static const int64_t waits[] = {0, SHORT_MS, DLOCK_FOREVER};
-    for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
-        DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(multi, waits[i]);
+    for (int closed = 0; closed < 2; closed++) {
+        DLOCK_AUTO(dlock_client) first = world_client(NULL);
+        DLOCK_AUTO(dlock_client) other = world_client(NULL);
+        DLOCK_AUTO(dlock_lock) multi = both(first, other);
+        CHECK_EQ_INT(dlock_client_close(closed ? other : first, NULL), DLOCK_OK);
+        static const int64_t waits[] = {0, SHORT_MS, DLOCK_FOREVER};
+        for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
+            DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(multi, waits[i]);
+            CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+            CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECLOSED);
+            WAITER(waiter);
+            world_wait_start(&waiter, other, multi, waits[i]);
+            AWAIT(waiter.over);
+            CHECK_EQ_INT(world_wait_end(&waiter), DLOCK_ECLOSED);
+        }
+    }
+}
+
+/* ---- closed while it waits ---- */
+
+static bool is_free(dlock_client *client, const char *name)
+{
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    return dlock_acquire(client, name, 0, &hold, NULL) == DLOCK_OK;
+}
+
+/* A multi-lock of three clients, the first of which has the member that is taken last. */
+static dlock_lock *three(dlock_client *const *clients)
+{
+    dlock_lock *members[3], *multi = NULL;
+    for (int i = 0; i < 3; i++)
+        members[2 - i] = world_lock(clients[i], names[i], NULL);
+    (void)harness_eq_int(__FILE__, __LINE__, "a multi-lock",
+                         dlock_multi_new(members, 3, NULL, &multi, NULL), DLOCK_OK);
+    for (int i = 0; i < 3; i++)
+        dlock_lock_free(members[i]);
+    return multi;
+}
+
+/* While it waits for @p held, which is another's, the client of @p closed is closed. */
+static void wait_and_close(dlock_client *rival, int held, int closed, bool as_op)
+{
+    dlock_client *clients[3];
+    for (int i = 0; i < 3; i++)
+        clients[i] = world_client(NULL);
+    DLOCK_AUTO(dlock_client) first = clients[0];
+    DLOCK_AUTO(dlock_client) second = clients[1];
+    DLOCK_AUTO(dlock_client) third = clients[2];
+    DLOCK_AUTO(dlock_lock) multi = three(clients);
+    DLOCK_AUTO(dlock_hold) theirs = NULL;
+    DLOCK_AUTO(dlock_op) op = NULL;
+    WAITER(waiter);
+    CHECK_EQ_INT(dlock_acquire(rival, names[held], 0, &theirs, NULL), DLOCK_OK);
+    if (as_op)
+        op = dlock_lock_acquire_start(multi, DLOCK_FOREVER);
+    else
+        world_wait_start(&waiter, clients[held], multi, DLOCK_FOREVER);
+    AWAIT(held == 0 || !is_free(rival, names[held - 1]));
+    AWAIT(as_op || world_asleep(waiter.tid));
+    CHECK_EQ_INT(dlock_client_close(clients[closed], NULL), DLOCK_OK);
+    if (as_op) {
         CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
         CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECLOSED);
+    } else {
+        AWAIT(waiter.over);
+        CHECK_EQ_INT(world_wait_end(&waiter), DLOCK_ECLOSED);
+        CHECK_CONTAINS(dlock_error_text(waiter.err), "closed");
+    }
+    for (int i = 0; i < 3; i++)
+        AWAIT(i == held || is_free(rival, names[i]));
+    CHECK_EQ_INT(dlock_hold_check(theirs), DLOCK_OK);
+}
+
+TEST(a_wait_ends_with_any_of_its_clients_though_it_is_for_another_s_member)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) rival = world_client(NULL);
+    for (int i = 0; i < 18; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "multi_close/%d", i);
+        name_them(name);
+        wait_and_close(rival, i / 6, i / 2 % 3, i % 2);
+        if (harness_failed())
+            harness_note("member %d is held, the client of %d is closed, %s", i / 6,
+                         i / 2 % 3, i % 2 ? "an op" : "a call");
+        CHECK(!harness_failed());
     }
 }
 
