@@ -128,6 +128,51 @@ TEST(a_lost_member_is_the_loss_of_all)
     CHECK(all_free());
 }
 
+/* How many events of this kind come before the loss. */
+static int before_the_loss(dlock_client *client, dlock_what what)
+{
+    int count = 0;
+    for (int64_t end = world_awake_ms() + world_limit_ms(); world_awake_ms() < end;) {
+        DLOCK_AUTO(dlock_event) event = dlock_client_next_event(client);
+        if (!event)
+            world_nap();
+        else if (dlock_event_what(event) == DLOCK_EVENT_LOST)
+            return count;
+        else
+            count += dlock_event_what(event) == what;
+    }
+    return -1;
+}
+
+static bool can_revoke(dlock_client *client)
+{
+    DLOCK_AUTO(dlock_info) features = NULL;
+    return dlock_client_features(client, &features, NULL) == DLOCK_OK &&
+           strcmp(dlock_info_get(features, "revoke"), "1") == 0;
+}
+
+TEST(that_a_member_is_asked_for_is_told_once_whatever_befalls_it_later)
+{
+    BEGIN();
+    name_them(__func__);
+    DLOCK_AUTO(dlock_client) one = world_client(NULL);
+    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    DLOCK_AUTO(dlock_client) rival = world_client(NULL);
+    if (!can_revoke(rival))
+        LEAVE_OUT("elsewhere no holder is told that its lock is asked for");
+    DLOCK_AUTO(dlock_lock) wanted = world_lock(rival, names[0], NULL);
+    DLOCK_AUTO(dlock_lock) multi = both(one, other);
+    CHECK(dlock_client_event_fd(one) >= 0);
+    DLOCK_AUTO(dlock_hold) hold = world_take(multi);
+    CHECK_EQ_INT(dlock_hold_notify(hold, TAG), DLOCK_OK);
+    AWAIT(dlock_lock_revoke(wanted, NULL) == DLOCK_OK);
+    DLOCK_AUTO(dlock_event) event = world_event(one, DLOCK_EVENT_REVOKE);
+    CHECK(event != NULL);
+    CHECK_EQ_INT(world_evict(names[0]), DLOCK_OK);
+    CHECK_ERR(dlock_hold_verify(hold, NULL), DLOCK_ELOST, NULL);
+    CHECK_EQ_INT(before_the_loss(one, DLOCK_EVENT_REVOKE), 0);
+}
+
 static bool is_announced(dlock_client *client, dlock_hold *hold, dlock_state state)
 {
     while (!harness_failed() && dlock_hold_state(hold) != state &&
