@@ -81,6 +81,19 @@ static void cancel_it(void)
     cancel(ops[0]);
 }
 
+static void driven(void)
+{
+    only_drivers_write = true;
+    begin_with("");
+}
+
+/* … and looks away: an answer may lie for a while, a request may not. */
+static void start_alone(void)
+{
+    ops[0] = start(0, DLOCK_FOREVER);
+    strand_sleep(&ops, UINT32_MAX, began + MS, "a nap");
+}
+
 static void start_and_drop(void)
 {
     dlock_op *op = start(0, DLOCK_FOREVER);
@@ -290,6 +303,42 @@ static void start_both(void)
     if (dlock_hold_check(hold) == DLOCK_OK && taken[1])
         explore_fail("two have b");
     free_hold(hold);
+}
+
+/* … and somebody who isn't of this program has a, or b, for long. */
+static void of_two_clients_without_a(void)
+{
+    of_two_clients();
+    service_give_away("a", began + LONG);
+}
+
+static void of_two_clients_without_b(void)
+{
+    of_two_clients();
+    service_give_away("b", began + LONG);
+}
+
+static void acquire_both_until_closed(void)
+{
+    dlock_hold *hold = NULL;
+    call made = enter(DLOCK_FOREVER, "acquire(a+b)");
+    expect(leave(&made, dlock_lock_acquire(multi, DLOCK_FOREVER, &hold, NULL)),
+           DLOCK_ECLOSED, DLOCK_ECLOSED);
+}
+
+static void start_both_until_closed(void)
+{
+    call made = enter(0, "acquire_start(a+b)");
+    dlock_op *op = dlock_lock_acquire_start(multi, DLOCK_FOREVER);
+    (void)leave(&made, DLOCK_OK);
+    expect(wait_for(op, DLK_NEVER), DLOCK_ECLOSED, DLOCK_ECLOSED);
+    free_op(op);
+}
+
+static void close_other(void)
+{
+    call made = enter(DLOCK_FOREVER, "client_close(the other)");
+    expect(leave(&made, dlock_client_close(other, NULL)), DLOCK_OK, DLOCK_EUNKNOWN);
 }
 
 static void use_others_b(void)
@@ -560,6 +609,10 @@ const scene scenes[] = {
      .actors = {use_a, tell_news},
      .at_once = true,
      OF_TWO},
+    {.name = "where_only_a_driver_writes_somebody_drives",
+     .set_up = driven,
+     .actors = {start_alone, use_b},
+     OF_TWO},
     {.name = "a_cut_connection_loses_nothing",
      .set_up = plain,
      .actors = {use_over_a_cut, cut, use_b},
@@ -577,6 +630,24 @@ const scene scenes[] = {
     {.name = "several_locks_of_two_clients_are_had_at_last",
      .set_up = of_two_clients,
      .actors = {start_both, use_others_b},
+     .check = free_second_client,
+     .at_once = true,
+     OF_THREE},
+    {.name = "several_locks_are_not_waited_for_when_the_other_client_closes",
+     .set_up = of_two_clients_without_a,
+     .actors = {acquire_both_until_closed, close_other},
+     .check = free_second_client,
+     .at_once = true,
+     OF_THREE},
+    {.name = "several_locks_are_not_waited_for_when_the_first_client_closes",
+     .set_up = of_two_clients_without_b,
+     .actors = {acquire_both_until_closed, close_client},
+     .check = free_second_client,
+     .at_once = true,
+     OF_THREE},
+    {.name = "an_op_of_several_locks_ends_when_the_other_client_closes",
+     .set_up = of_two_clients_without_a,
+     .actors = {start_both_until_closed, close_other},
      .check = free_second_client,
      .at_once = true,
      OF_THREE},

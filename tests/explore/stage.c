@@ -171,13 +171,16 @@ dlock_event *await_event(dlock_what what)
 
 /* ---- the client ---- */
 
+bool only_drivers_write;
+
 static void open_client(const char *settings)
 {
     char uri[200];
     (void)snprintf(uri, sizeof(uri),
-                   "fake://x?client.name=explore&client.lazy=true&client.log_level=error"
+                   "%s://x?client.name=explore&client.lazy=true&client.log_level=error"
                    "%s%s",
-                   settings[0] ? "&" : "", settings);
+                   only_drivers_write ? "driven" : "fake", settings[0] ? "&" : "",
+                   settings);
     dlock_error *err = NULL;
     if (dlock_client_open(uri, NULL, &client, &err) != DLOCK_OK)
         explore_fail("open: %s", dlock_error_text(err));
@@ -229,6 +232,7 @@ static void clear_away(void)
 static void direct(void)
 {
     began = strands_now();
+    only_drivers_write = false;
     playing->set_up();
     for (int i = 0; i < 3 && playing->actors[i]; i++)
         (void)strand_start(act, (void *)&playing->actors[i], true);

@@ -57,6 +57,8 @@ void await_flag(int flag);
 /* The next event of this kind; others are passed over. */
 dlock_event *await_event(dlock_what what);
 
+/* The backend of clients that are opened from now on has no flush. */
+extern bool only_drivers_write;
 /* A connected client in `client`, without locks. */
 void open_and_connect(const char *settings);
 /* … and with them. */
