@@ -1,5 +1,6 @@
 // Package dlock takes distributed locks over what you already run: nothing (memory, or one file shared
-// by the processes of a machine), or Redis. It is libdlock, a C library, made to feel like Go.
+// by the processes of a machine), Redis, ZooKeeper, etcd or memcached. It is libdlock, a C library, made
+// to feel like Go.
 //
 //	client, err := dlock.Open(ctx, "redis://127.0.0.1")
 //	…
@@ -35,6 +36,7 @@
 //
 // # Building
 //
-// The package is cgo over pkg-config's dlock: libdlock with its header has to be installed, and a C
-// compiler. The build tag dlock_static links libdlock itself statically.
+// Needs, installed before: a C compiler, pkg-config, and libdlock with its header (make install in its
+// repository). "Package dlock was not found" is pkg-config's word for a libdlock that isn't there, or whose
+// dlock.pc isn't where PKG_CONFIG_PATH says. The build tag dlock_static links libdlock itself statically.
 package dlock

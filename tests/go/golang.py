@@ -33,8 +33,10 @@ def environment(pkgconfig=None, libraries=None, **more):
 
 
 def fetch(folder):
-    """What the module there needs of others, before a clock runs."""
-    subprocess.run([TOP / 'tools' / 'fetch', where(), 'mod', 'download'], cwd=folder,
+    """What the module there needs of others, before a clock runs. (In a workspace, as dlockmetrics
+    is one, `go mod download` would bring what nobody builds, too.)"""
+    packages = ['list', '-deps', '-test', './...']
+    subprocess.run([TOP / 'tools' / 'fetch', where(), *packages], cwd=folder,
                    env=environment(), stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True)
 
 

@@ -5,6 +5,7 @@ swig that makes the generated part.
 
     test_module.py VERSION_H_FOLDER
 """
+import functools
 import os
 import re
 import shutil
@@ -104,6 +105,20 @@ class World:
         return done.stdout
 
 
+def repository_with_tags(folder):
+    """The modules in a repository of their own, tagged as for a release."""
+    version = re.search(r"version: '([\d.]+)'", (golang.TOP / 'meson.build').read_text())[1]
+    shutil.copytree(golang.MODULE, folder / 'bindings' / 'go')
+    git = ['git', '-C', folder, '-c', 'user.name=tests', '-c', 'user.email=tests@localhost',
+           '-c', 'commit.gpgsign=false']
+    tap.run([*git, 'init', '-q'])
+    tap.run([*git, 'add', '-A'])
+    tap.run([*git, 'commit', '-q', '-m', 'the modules under test'])
+    for module in ('bindings/go', 'bindings/go/dlockmetrics'):
+        tap.run([*git, 'tag', f'{module}/v{version}'])
+    return f'v{version}'
+
+
 def says(text, *words):
     for word in words:
         if word not in text:
@@ -133,6 +148,22 @@ def main():
             tap.equal('it says', tap.run([program], env=env), 'held <nil> true\n')
             if 'libdlock' in tap.run(['ldd', program], env=env):
                 raise AssertionError('it wants libdlock.so')
+
+        def go_get_finds_both_modules_by_the_tags_of_a_release():
+            version = repository_with_tags(work / 'repository')
+            config, user = work / 'gitconfig', work / 'user'
+            config.write_text(f'[safe]\ndirectory = *\n[url "{work}/repository"]\n'
+                              'insteadOf = https://github.com/libdlock/libdlock\n')
+            user.mkdir()
+            # A cache of its own: another tree has other modules of this version. No network.
+            env = {**world.environment(), 'GIT_CONFIG_GLOBAL': str(config), 'GOPROXY': 'off',
+                   'GOPRIVATE': 'github.com/libdlock/*', 'GOMODCACHE': str(work / 'modules')}
+            go = functools.partial(tap.run, cwd=user, env=env)
+            go([golang.where(), 'mod', 'init', 'example.org/user'])
+            go([golang.where(), 'get', f'{PATH}@latest'])
+            says((user / 'go.mod').read_text(), f'{PATH} {version}')
+            says(go([golang.where(), 'mod', 'download', '-json', f'{PATH}/dlockmetrics@latest']),
+                 f'dlockmetrics@{version}')
 
         def without_libdlock_the_build_says_what_to_install():
             (work / 'empty').mkdir()
@@ -194,6 +225,7 @@ def main():
 
         tests = (the_readmes_ten_lines_build_outside_and_run_on_each_service,
                  the_tag_dlock_static_needs_no_shared_library,
+                 go_get_finds_both_modules_by_the_tags_of_a_release,
                  without_libdlock_the_build_says_what_to_install,
                  without_cgo_the_build_says_so,
                  an_older_libdlock_is_refused_by_the_build,

@@ -50,7 +50,7 @@ class Wheel(unittest.TestCase):
         self.assertIn('order 42 shipped', said)
 
     def test_module_needs_nothing_but_the_c_library_and_is_of_the_stable_abi(self):
-        self.assertRegex(WHEEL.name, r'^dlock-[\d.]+-cp3\d+-abi3-linux_')
+        self.assertRegex(WHEEL.name, r'^libdlock-[\d.]+-cp3\d+-abi3-linux_')
         modules = [name for name in zipfile.ZipFile(WHEEL).namelist() if '.so' in name]
         self.assertEqual(modules, ['dlock/_native.abi3.so'])
         with zipfile.ZipFile(WHEEL) as wheel:

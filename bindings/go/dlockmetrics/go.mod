@@ -3,7 +3,7 @@ module github.com/libdlock/libdlock/bindings/go/dlockmetrics
 go 1.24
 
 require (
-	github.com/libdlock/libdlock/bindings/go v0.0.0
+	github.com/libdlock/libdlock/bindings/go v0.1.0
 	github.com/prometheus/client_golang v1.22.0
 )
 
@@ -17,5 +17,3 @@ require (
 	golang.org/x/sys v0.30.0 // indirect
 	google.golang.org/protobuf v1.36.5 // indirect
 )
-
-replace github.com/libdlock/libdlock/bindings/go => ../

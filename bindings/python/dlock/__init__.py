@@ -1,4 +1,6 @@
-"""Correct distributed locks over what you already run: memory, a file, Redis.
+"""Correct distributed locks over what you already run: memory, a file, Redis, ZooKeeper, memcached.
+
+In the package ``libdlock``.
 
     import dlock
 

@@ -1,5 +1,5 @@
 """What clients count, for OpenTelemetry. Needs ``opentelemetry-api``: ``pip install
-dlock[opentelemetry]``.
+libdlock[opentelemetry]``.
 
 ::
 

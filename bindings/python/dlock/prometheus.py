@@ -1,5 +1,5 @@
 """What clients count, for Prometheus. Needs ``prometheus-client``: ``pip install
-dlock[prometheus]``.
+libdlock[prometheus]``.
 
 ::
 
