@@ -4,6 +4,7 @@ programs outside the tree built with nothing but what pkg-config says.
 The prefix is moved on purpose: dlock.pc is relocatable, and so is the dlock command."""
 import argparse
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import tap
 
 HERE = Path(__file__).resolve().parent
+TOP = HERE.parent.parent
 LIMIT_S = 60
 WARNINGS = ['-Wall', '-Wextra', '-pedantic', '-Wconversion', '-Wshadow', '-Wundef', '-Werror']
 
@@ -191,11 +193,32 @@ class Suite:
         if version not in said:
             raise AssertionError(f'dlock version: {said}')
 
+    def the_tutorial_works_as_it_is_pasted(self):
+        """Its first block with this prefix, what it compiles, and its programs that end."""
+        page = (TOP / 'docs' / 'tutorial.md').read_text().replace('/tmp/', f'{self.work}/')
+        blocks = re.findall(r'^```(\w*)\n(.*?)^```$', page, re.M | re.S)
+        first, *rest = [text for language, text in blocks if not language]
+        setting_up = first.replace('make install PREFIX=$HOME/dlock\n', '')
+        typed = [line[2:] for block in rest for line in block.splitlines()
+                 if line.startswith(('$ cc ', '$ ./tutorial_1', '$ ./guarded_file'))]
+        tap.equal('lines typed', len(typed), 6)
+        home = self.work / 'home'
+        home.mkdir()
+        shutil.copytree(self.install.prefix, home / 'dlock', symlinks=True)
+        env = {'HOME': str(home), 'PATH': os.environ['PATH']}
+        said = tap.run(['bash', '-euc', setting_up + '\n'.join([*typed, 'dlock version'])],
+                       env=env, cwd=TOP)
+        for words in ('held, token ', 'released\n', "only the second holder's write is there",
+                      '(library '):
+            if words not in said:
+                raise AssertionError(f'no {words!r} in: {said}')
+
     def tests(self):
         found = [
             ('the_moved_pc_file_points_to_where_it_lies', self.moved_pc_names_the_new_place),
             ('header_library_pc_and_moved_command_agree_on_the_version',
-             self.installed_version_is_one)]
+             self.installed_version_is_one),
+            ('the_tutorial_works_as_it_is_pasted', self.the_tutorial_works_as_it_is_pasted)]
         for compiler, standard in [(c, s) for c in ('gcc', 'clang') for s in ('c99', 'c11')] + \
                                   [('g++', 'c++17'), ('clang++', 'c++17')]:
             found.append((f'the_header_compiles_alone_as_{standard}_with_{compiler}',
