@@ -1,0 +1,66 @@
+"""What a configuration says of what is missing: the wheel's ends with a sentence that names the
+package, Meson's own goes on without and lists what was left out."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+import tap
+
+TOP = Path(__file__).resolve().parent.parent.parent
+
+
+def wheel_options():
+    """Those of pip, but for the package itself: that needs a newer Meson and SWIG."""
+    project = tomllib.loads((TOP / 'pyproject.toml').read_text(encoding='utf-8'))
+    options = project['tool']['meson-python']['args']['setup']
+    return [option for option in options if not option.startswith('-Dpython=')]
+
+
+def configured(work, *options):
+    """Where pkg-config finds nothing: the exit status, and all that was said. (OpenSSL and
+    ZooKeeper are found without it.)"""
+    (work / 'empty').mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        done = subprocess.run(['meson', 'setup', folder, *options], cwd=TOP, text=True, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT,
+                              env={**os.environ, 'PKG_CONFIG_PATH': '',
+                                   'PKG_CONFIG_LIBDIR': str(work / 'empty')})
+    return done.returncode, done.stdout
+
+
+def expect(done, status, *words):
+    got, said = done
+    short = re.sub(r' *: ', ': ', said)
+    if got != status or not all(word in short for word in words):
+        raise AssertionError(f'exit {got}, not {status} and {words}:\n{said}')
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix='dlock-configure-') as folder:
+        work, wheel = Path(folder), wheel_options()
+
+        def a_wheel_without_redis_is_refused_and_the_package_named():
+            expect(configured(work, *wheel), 1, 'redis needs hiredis: install libhiredis-dev',
+                   '-Csetup-args=-Dredis=disabled')
+
+        def who_does_without_says_so():
+            expect(configured(work, *wheel, '-Dredis=disabled', '-Dtls=disabled',
+                              '-Dzookeeper=disabled'), 0,
+                   'redis: no, disabled', 'tls: no, disabled', 'memcached: yes')
+
+        def by_meson_alone_what_is_left_out_is_listed():
+            expect(configured(work, '-Dtests=disabled', '-Dexamples=disabled', '-Dbench=disabled'),
+                   0, 'redis: no, for want of libhiredis-dev', 'etcd: no, for want of lib')
+
+        return tap.main([(test.__name__, test) for test in (
+            a_wheel_without_redis_is_refused_and_the_package_named, who_does_without_says_so,
+            by_meson_alone_what_is_left_out_is_listed)])
+
+
+if __name__ == '__main__':
+    sys.exit(main())
