@@ -19,6 +19,7 @@ import tap
 TOP = Path(__file__).resolve().parent.parent.parent
 PAGES = [TOP / name for name in ('README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md')]
 PAGES += sorted((TOP / 'docs').rglob('*.md'))
+LINKED = PAGES + sorted((TOP / 'tests').rglob('*.md')) + sorted((TOP / 'bench').rglob('*.md'))
 LISTING = re.compile(r'(?:<!-- (?P<place>\S+) -->\n)?```c\n(?P<code>.*?)^```$', re.M | re.S)
 MARKER = re.compile(r'^\s*/\* (doc|end): (\w+) \*/\n', re.M)
 LINK = re.compile(r'\]\(([^)\s]+)\)')
@@ -73,13 +74,15 @@ def every_region_is_shown_somewhere():
 
 
 def anchors_of(page):
-    """The names that headings get, as the usual renderers of Markdown make them."""
-    heads = re.findall(r'^#+ (.*)$', page.read_text(encoding='utf-8'), re.M)
+    """The names that headings get, as the usual renderers of Markdown make them. In a listing there
+    are none."""
+    text = re.sub(r'^ *```.*?^ *```$', '', page.read_text(encoding='utf-8'), flags=re.M | re.S)
+    heads = re.findall(r'^#+ (.*)$', text, re.M)
     return {re.sub(r'[^\w\- ]', '', head.lower()).replace(' ', '-') for head in heads}
 
 
 def every_link_leads_somewhere():
-    for page in PAGES:
+    for page in LINKED:
         for link in LINK.findall(page.read_text(encoding='utf-8')):
             if re.match(r'[a-z]+:', link):
                 continue
@@ -103,6 +106,17 @@ def every_page_is_reached_from_the_readme():
                 todo.append((page.parent / link.partition('#')[0]).resolve())
     missing = [str(where(page)) for page in PAGES if page not in seen]
     tap.equal('pages that no link leads to', missing, [])
+
+
+def the_index_names_every_page_once():
+    """But for the decisions, which have an index of their own."""
+    index = TOP / 'docs' / 'README.md'
+    linked = [(index.parent / link).resolve()
+              for link in LINK.findall(index.read_text(encoding='utf-8'))]
+    pages = [page for page in PAGES if page.is_relative_to(index.parent) and page != index]
+    pages = [page for page in pages if not re.match(r'\d{4}-', page.name)]
+    wrong = [str(where(page)) for page in pages if linked.count(page) != 1]
+    tap.equal('pages of docs/ that its README names not once', wrong, [])
 
 
 def names_of_functions_and_codes_exist():
@@ -149,5 +163,5 @@ if __name__ == '__main__':
     sys.exit(tap.main([(test.__name__, test) for test in (
         every_listing_is_a_piece_of_a_compiled_file, readme_shows_ten_lines,
         every_region_is_shown_somewhere, every_link_leads_somewhere,
-        every_page_is_reached_from_the_readme, names_of_functions_and_codes_exist,
-        names_of_settings_exist)]))
+        every_page_is_reached_from_the_readme, the_index_names_every_page_once,
+        names_of_functions_and_codes_exist, names_of_settings_exist)]))
