@@ -4,7 +4,7 @@ from xml.sax.saxutils import escape
 
 from report import verdict
 
-WIDTH, LEFT, RIGHT, TOP, STEP = 900, 290, 110, 64, 30
+WIDTH, LEFT, RIGHT, TOP, STEP = 900, 330, 110, 64, 30
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
 COLOURS = {'ok': '#1a7f37', 'MISSED': '#cf222e', '': '#57606a'}
 
@@ -40,7 +40,8 @@ def axis(scale, bottom):
 
 def draw_row(result, scale, y):
     colour = COLOURS[verdict(result)]
-    yield text(LEFT - 12, y + 4, f'{result["name"]}, {result["place"]}', 'text-anchor="end"')
+    label = ', '.join(filter(None, (result['name'], result['place'])))
+    yield text(LEFT - 12, y + 4, label, 'text-anchor="end"')
     low, high = scale(min(result['ratios'])), scale(max(result['ratios']))
     yield line(low, y, high, y, f'stroke="{colour}" stroke-opacity="0.4" stroke-width="3"')
     for ratio in result['ratios']:
@@ -55,16 +56,20 @@ def draw_row(result, scale, y):
 
 
 def draw(results, about):
-    results = [result for result in results if 'missing' not in result]
+    """Those of a run."""
+    return picture([result for result in results if 'missing' not in result],
+                   'libdlock ÷ the floor under it, or ÷ another library; higher is better',
+                   f'{about["date"]}, {about["cores"]} cores, {about["server"]}; '
+                   f'{about["pairs"]} interleaved pairs of {about["secs"]:g} s; '
+                   'stroke: median, triangle: bar')
+
+
+def picture(results, title, below):
     bottom = TOP + STEP * len(results)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{bottom + 30}" '
            'font-family="sans-serif" font-size="13">',
            '<rect width="100%" height="100%" fill="white"/>',
-           text(12, 24, 'libdlock ÷ the floor under it, or ÷ another library; higher is better',
-                'font-size="16"'),
-           text(12, 44, f'{about["date"]}, {about["cores"]} cores, {about["server"]}; '
-                f'{about["pairs"]} interleaved pairs of {about["secs"]:g} s; '
-                'stroke: median, triangle: bar', 'fill="#57606a"')]
+           text(12, 24, title, 'font-size="16"'), text(12, 44, below, 'fill="#57606a"')]
     if results:
         values = [ratio for result in results for ratio in (*result['ratios'], result['bar'] or 1)]
         scale = Scale(values)

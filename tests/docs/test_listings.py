@@ -145,6 +145,10 @@ def names_of_settings_exist():
                 raise AssertionError(f'{where(page)}: no setting is called {key}')
 
 
+def the_picture_of_the_ratios_is_that_of_their_table():
+    tap.run([sys.executable, TOP / 'bench' / 'picture.py', '--check'])
+
+
 def write():
     """Brings every listing up to date."""
     for page in PAGES:
@@ -164,4 +168,5 @@ if __name__ == '__main__':
         every_listing_is_a_piece_of_a_compiled_file, readme_shows_ten_lines,
         every_region_is_shown_somewhere, every_link_leads_somewhere,
         every_page_is_reached_from_the_readme, the_index_names_every_page_once,
-        names_of_functions_and_codes_exist, names_of_settings_exist)]))
+        names_of_functions_and_codes_exist, names_of_settings_exist,
+        the_picture_of_the_ratios_is_that_of_their_table)]))
