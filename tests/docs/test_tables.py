@@ -16,7 +16,7 @@ import tap
 
 TOP = Path(__file__).resolve().parent.parent.parent
 WRITTEN = re.compile(r'(<!-- backends: (.*?) -->\n)(.*?)(<!-- end of backends -->)', re.S)
-PAGES = [TOP / 'docs/explanation/kinds.md']
+PAGES = [TOP / 'README.md', TOP / 'docs/explanation/kinds.md']
 PROMISES = TOP / 'docs/explanation/promises.md'
 GRADES = '| | reaches | class (`client.require`) | holder killed | order of waiters |'
 
