@@ -41,7 +41,7 @@ def fingerprint(top):
     """Of all that the sdist, the wheel and the environments are made from."""
     names = [top / name for name in ('meson.build', 'meson_options.txt', 'pyproject.toml',
                                      'README.md')]
-    for folder in ('libdlock', 'bindings/python', 'bindings/swig', 'pkgconfig'):
+    for folder in ('libdlock', 'bindings/python', 'bindings/swig', 'pkgconfig', 'cmake'):
         names += sorted(filter(is_source, (top / folder).rglob('*')))
     names += [HERE / 'requirements.txt', HERE / 'fetched.py', Path(__file__).resolve()]
     text = hashlib.sha256(sys.version.encode())
