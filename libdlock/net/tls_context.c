@@ -10,8 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +239,22 @@ static dlock_err fill(const dlk_tls *tls, SSL_CTX *context, dlock_error **err)
     return code ? code : use_own(tls, context, err);
 }
 
+/* The first ones make OpenSSL look up most of what it has: with locks that a fork's child would find
+ * taken for ever. */
+static SSL_CTX *make_context(const dlk_tls *tls, dlock_error **err)
+{
+    dlk_loaded_begin();
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    dlock_err code = context ? fill(tls, context, err) : dlk_error_nomem(err);
+    ERR_clear_error();
+    if (code != DLOCK_OK) {
+        SSL_CTX_free(context);
+        context = NULL;
+    }
+    dlk_loaded_end();
+    return context;
+}
+
 SSL_CTX *dlk_tls_context(dlk_tls *tls, dlock_error **err)
 {
     struct stat files[DLK_TLS_FILES];
@@ -251,17 +265,9 @@ SSL_CTX *dlk_tls_context(dlk_tls *tls, dlock_error **err)
         same = same && !changed(&files[i], &tls->files[i]);
     if (same)
         return tls->context;
-    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
-    if (!context) {
-        (void)dlk_error_nomem(err);
+    SSL_CTX *context = make_context(tls, err);
+    if (!context)
         return NULL;
-    }
-    dlock_err code = fill(tls, context, err);
-    ERR_clear_error();
-    if (code != DLOCK_OK) {
-        SSL_CTX_free(context);
-        return NULL;
-    }
     (void)pthread_mutex_lock(&tls->mutex);
     forget_all(tls);
     SSL_CTX_free(tls->context); /* connections have references of their own */
@@ -326,10 +332,9 @@ SSL_SESSION *dlk_tls_session(dlk_tls *tls, const char *peer)
 
 dlock_err dlk_tls_new(const dlk_settings *settings, dlk_tls **ret, dlock_error **err)
 {
-    /* Not at exit: our threads may be inside of it then. Without effect where the program has set
-     * it up already. */
-    if (!OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL))
-        return dlk_error_set(err, DLOCK_ENOTSUP, "TLS: OpenSSL can't be set up");
+    dlock_err code = dlk_loaded_need(&dlk_openssl, err);
+    if (code != DLOCK_OK)
+        return code;
     dlk_tls *tls = calloc(1, sizeof(*tls));
     if (!tls)
         return dlk_error_nomem(err);

@@ -2,8 +2,6 @@
 #include "net/tls_inner.h"
 
 #include <arpa/inet.h>
-#include <openssl/err.h>
-#include <openssl/x509v3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -119,7 +117,9 @@ const char *dlk_tls_verdict(long verify)
     for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++)
         if (verdicts[i].error == verify)
             return verdicts[i].text;
-    return X509_verify_cert_error_string(verify);
+    return dlk_loaded_need(&dlk_openssl, NULL) == DLOCK_OK
+               ? X509_verify_cert_error_string(verify)
+               : NULL;
 }
 
 int dlk_tls_judge(int accepted, X509_STORE_CTX *store)
@@ -217,7 +217,9 @@ const char *dlk_tls_reason(unsigned long error)
         if (ERR_GET_LIB(error) == ERR_LIB_SSL &&
             meanings[i].reason == ERR_GET_REASON(error))
             return meanings[i].text;
-    return ERR_reason_error_string(error);
+    return dlk_loaded_need(&dlk_openssl, NULL) == DLOCK_OK
+               ? ERR_reason_error_string(error)
+               : NULL;
 }
 
 enum { RECORD_ALERT = 0x15, RECORD_HANDSHAKE = 0x16 };

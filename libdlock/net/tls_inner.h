@@ -3,9 +3,9 @@
 #define DLK_NET_TLS_INNER_H
 
 #include "net/tls.h"
+#include "openssl_calls.h"
 #include "util/list.h"
 
-#include <openssl/ssl.h>
 #include <sys/stat.h>
 
 #define DLK_TLS_RAW    (16384 + 512) /* a record fits */

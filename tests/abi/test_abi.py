@@ -13,11 +13,12 @@ import tap
 
 
 class Library:
-    def __init__(self, source, shared, static):
+    def __init__(self, source, shared, static, lazy):
         self.source = source
         self.include = source / 'libdlock' / 'include'
         self.shared = shared
         self.static = static
+        self.lazy = lazy
 
     def readelf(self, *options):
         return tap.run(['readelf', '--wide', *options, self.shared])
@@ -92,6 +93,21 @@ class Library:
         foreign = [name for name in needed if not re.match(ours, name)]
         tap.equal('foreign libraries', foreign, [])
 
+    def what_few_programs_need_is_not_loaded_with_it(self):
+        if not self.lazy:
+            raise tap.Skip('built with -Dlazy=false')
+        needed = re.findall(r'NEEDED.*\[(.*)\]', self.readelf('--dynamic'))
+        early = [name for name in needed if re.match(r'lib(ssl|crypto|curl)', name)]
+        tap.equal('needed from the start', early, [])
+        # A build that lets names be undefined would fail only when it is used.
+        shown = tap.run(['nm', '--dynamic', '--undefined-only', self.shared])
+        tap.equal('undefined names of theirs',
+                  re.findall(r' U ((?:SSL|X509|BIO|ERR|EVP|curl)_\w+)', shown), [])
+
+    def the_static_library_loads_nothing(self):
+        shown = tap.run(['nm', '--undefined-only', '--portability', self.static])
+        tap.equal('what loads', re.findall(r'^(dl(?:open|sym)) U', shown, re.MULTILINE), [])
+
     def calls_are_fortified_and_stacks_guarded(self):
         shown = self.readelf('--dyn-syms')
         for symbol, flag in (('__stack_chk_fail', '-fstack-protector-strong'),
@@ -105,8 +121,9 @@ def main():
     parser.add_argument('--source', type=Path, required=True)
     parser.add_argument('--shared', type=Path, required=True)
     parser.add_argument('--static', type=Path, required=True)
+    parser.add_argument('--lazy', action='store_true', help='built with -Dlazy=true')
     args = parser.parse_args()
-    library = Library(args.source, args.shared, args.static)
+    library = Library(args.source, args.shared, args.static, args.lazy)
     tests = [(name, getattr(library, name)) for name, member in vars(Library).items()
              if callable(member) and name not in ('__init__', 'readelf')]
     return tap.main(tests)

@@ -179,6 +179,13 @@ class Suite:
                        for flag in flags if flag.startswith(option)):
                 raise AssertionError(f'no {option}{folder} in: {" ".join(flags)}')
 
+    def cflags_are_ours_alone(self):
+        flags = tap.run(['pkg-config', '--cflags', 'dlock'],
+                        env=self.install.environment('shared')).split()
+        foreign = [flag for flag in flags if not flag.startswith('-I') or
+                   Path(flag[2:]).resolve() != self.install.include.resolve()]
+        tap.equal('flags of others', foreign, [])
+
     def installed_version_is_one(self):
         """Header, library, dlock.pc and the moved command agree on the version."""
         version = tap.run(['pkg-config', '--modversion', 'dlock'],
@@ -216,6 +223,7 @@ class Suite:
     def tests(self):
         found = [
             ('the_moved_pc_file_points_to_where_it_lies', self.moved_pc_names_the_new_place),
+            ('who_compiles_gets_no_flags_of_the_libraries_inside', self.cflags_are_ours_alone),
             ('header_library_pc_and_moved_command_agree_on_the_version',
              self.installed_version_is_one),
             ('the_tutorial_works_as_it_is_pasted', self.the_tutorial_works_as_it_is_pasted)]

@@ -534,26 +534,17 @@ void dlk_etcd_wire_take(dlk_etcd_wire *wire, dlk_list *ret)
 
 /* ---- beginning and end ---- */
 
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-static bool curl_is_there;
-
-static void init_curl(void)
-{
-    curl_is_there = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
-}
-
 dlock_err dlk_etcd_wire_init(dlk_etcd_wire *wire, const dlk_settings *settings, bool tls,
                              dlk_kicks *kicks, dlock_error **err)
 {
-    (void)pthread_once(&curl_once, init_curl);
     *wire = (dlk_etcd_wire){.settings = settings, .tls = tls, .kicks = kicks};
     dlk_list_init(&wire->outbox);
     dlk_list_init(&wire->inbox);
     dlk_list_init(&wire->going);
     if (pthread_mutex_init(&wire->mail, NULL) != 0 ||
-        pthread_mutex_init(&wire->io, NULL) != 0 || !curl_is_there)
+        pthread_mutex_init(&wire->io, NULL) != 0)
         return dlk_error_nomem(err);
-    return DLOCK_OK;
+    return dlk_loaded_need(&dlk_curl, err);
 }
 
 static void *say_farewell(void *arg)

@@ -9,6 +9,7 @@
 #ifndef DLK_BACKENDS_ETCD_WIRE_H
 #define DLK_BACKENDS_ETCD_WIRE_H
 
+#include "curl_calls.h"
 #include "net/kicks.h"
 #include "net/socket.h"
 #include "util/buf.h"
@@ -16,7 +17,6 @@
 #include "util/settings.h"
 #include "util/thread.h"
 
-#include <curl/curl.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>

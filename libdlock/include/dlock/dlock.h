@@ -447,7 +447,8 @@ DLOCK_API void dlock_conf_free(dlock_conf *conf);
  * @param ret_client  yours: dlock_client_free()
  * @return DLOCK_OK, DLOCK_EINVAL (URI or settings), DLOCK_EUNAVAIL (nobody answered within
  *         `client.connect_ms`), DLOCK_EACCES, DLOCK_ECONFLICT (a foreign file), DLOCK_EPROTO,
- *         DLOCK_ENOTSUP (no such backend in this build, or it can't give what is required)
+ *         DLOCK_ENOTSUP (no such backend in this build, or it can't give what is required, or a
+ *         library isn't there that it needs)
  * @threads any
  * @since 0.1
  */
