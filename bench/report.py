@@ -91,6 +91,10 @@ def killed_line(run):
             f'(median), {run["most_ms"]:.1f} ms at most')
 
 
+def start_line(run):
+    return f'{run["ours"]:.2f} ms with a client of mem:, {run["empty"]:.2f} without libdlock'
+
+
 def held_line(run):
     return (f'{run["held"]:,} locks: client {run["cpu_percent"]:.2f} % of a core, '
             f'{run["rss_mb"]:.1f} MB; {run["commands_rate"]:,.0f} commands/s by '
@@ -127,7 +131,7 @@ def calls_line(run):
 
 LINES = {'Go': calls_line, 'pairs': pair_line, 'one name': contention_line,
          'holds of 5 ms': contention_line, 'FIFO': order_line,
-         'killed in mid-hand-over': killed_line, 'held': held_line,
+         'killed in mid-hand-over': killed_line, 'held': held_line, 'start': start_line,
          'beside Redisson': beside_line, 'from Python': python_line,
          'wire': wire_line, 'from 5 ms away': far_line}
 

@@ -1,6 +1,7 @@
 """Measurements that are more than a program, run once: what many held locks cost, and who is served
 when real Redisson clients wait beside ours."""
 import contextlib
+import os
 import re
 import statistics
 import time
@@ -8,6 +9,7 @@ import time
 import peers
 import redlock
 import zookeeper
+from peers import Failed
 from programs import cores_of
 from server import Server
 
@@ -99,6 +101,27 @@ def held_by(library, programs, count, secs):
     with contextlib.ExitStack() as stack:
         return [holder.result() for holder in
                 hold_together(programs, count, secs, stack, ((library, start),))]
+
+
+# ---- a program's start ----
+
+STARTS, MOST_START = 200, 4
+
+
+def start_up(programs):
+    """From the start of a process to its end, with and without libdlock; the fastest of many in turn,
+    which nobody disturbed."""
+    least = {}
+    for _ in range(STARTS):
+        for who, program in (('ours', 'bench-start'), ('empty', 'bench-floor-start')):
+            words = programs.command([program])
+            began = time.perf_counter()
+            if os.waitpid(os.posix_spawn(words[0], words, os.environ), 0)[1] != 0:
+                raise Failed(f'{program} failed')
+            took = 1000 * (time.perf_counter() - began)
+            least[who] = min(least.get(who, took), took)
+    return {'name': 'start', 'place': 'free', 'run': least,
+            'checks': [check('an empty process', least['ours'] / least['empty'], MOST_START)]}
 
 
 # ---- Redisson's waiters beside ours ----
@@ -232,6 +255,7 @@ def overheads(programs):
 def all_of(programs, count, secs):
     """Name, the library that may stay alive for it, whether it may fail without us being to blame,
     and what measures it."""
+    yield 'start', None, False, lambda: [start_up(programs)]
     for scheme, words, library in overheads(programs):
         name = f'from Python: {scheme}'
         yield (name, library, True,

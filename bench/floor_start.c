@@ -1,0 +1,5 @@
+/* The floor under a program's start: it ends. */
+int main(void)
+{
+    return 0;
+}
