@@ -87,7 +87,7 @@ TEST(nothing_is_loaded_by_who_needs_nothing)
 
 /* ---- forks beside the first client: a child must find nothing half set up ---- */
 
-enum { ROUNDS = 20, CHILDREN = 12, HANGS_AFTER_S = 20 };
+enum { ROUNDS = 8, CHILDREN = 12, HANGS_AFTER_S = 20 };
 
 static void *open_first(void *done)
 {
