@@ -19,7 +19,8 @@
 
 #define FORK_WAITS_S 1
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards: */
+static int cancel_state; /* of the thread that has it, which reads files */
 static _Thread_local bool fork_has_it;
 
 static void before_fork(void)
@@ -121,10 +122,15 @@ dlock_err dlk_loaded_need(dlk_loaded *library, dlock_error **err)
 
 void dlk_loaded_begin(void)
 {
+    int before;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     (void)pthread_mutex_lock(&mutex); /* a plain one, never taken twice */
+    cancel_state = before;
 }
 
 void dlk_loaded_end(void)
 {
+    int before = cancel_state;
     (void)pthread_mutex_unlock(&mutex); /* ours */
+    (void)pthread_setcancelstate(before, NULL);
 }

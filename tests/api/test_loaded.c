@@ -177,6 +177,32 @@ TEST(who_needs_no_library_is_not_harmed_by_its_absence)
     instead = NULL;
 }
 
+static int state_of_this_thread(void)
+{
+    int state;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+    (void)pthread_setcancelstate(state, NULL);
+    return state;
+}
+
+static int state_while_loading;
+
+static void note_state(void)
+{
+    state_while_loading = state_of_this_thread();
+}
+
+TEST(nobody_is_cancelled_with_what_others_wait_for)
+{
+    instead = "libdlock-has-no-such.so.0";
+    while_loading = note_state;
+    check_open("memcacheds://127.0.0.1:1", DLOCK_ENOTSUP, NULL);
+    while_loading = NULL;
+    instead = NULL;
+    CHECK_EQ_INT(state_while_loading, PTHREAD_CANCEL_DISABLE);
+    CHECK_EQ_INT(state_of_this_thread(), PTHREAD_CANCEL_ENABLE);
+}
+
 TEST(a_library_that_lacks_something_is_too_old)
 {
     instead = "libm.so.6";
