@@ -11,7 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The boot clock, in ns, without the time in which the machine stood still. */
+/* The boot clock, in ns, without the time in which the machine stood still; where nobody watches,
+ * it is the boot clock. */
 int64_t awake_now_ns(void);
 
 /* How long it stood still at once, at most, since the last awake_forget(). */
