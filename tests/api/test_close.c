@@ -96,7 +96,7 @@ TEST(closing_twice_and_from_many_threads_at_once_is_fine)
         DLOCK_AUTO(dlock_client)
         client = world_client(round % 3 ? NULL : "client.lazy=true");
         DLOCK_AUTO(dlock_hold) hold = NULL;
-        CHECK_EQ_INT(dlock_acquire(client, __func__, world_limit_ms(), &hold, NULL),
+        CHECK_EQ_INT(dlock_acquire(client, __func__, patience_ms(), &hold, NULL),
                      DLOCK_OK);
         pthread_t threads[4];
         for (int i = 0; i < 4; i++)
@@ -129,7 +129,7 @@ TEST(cancelling_the_close_stops_the_waiting_but_not_the_close)
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     DLOCK_AUTO(dlock_op) op = dlock_client_close_start(client);
     dlock_op_cancel(op);
-    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     CHECK(dlock_op_result(op) == DLOCK_OK || dlock_op_result(op) == DLOCK_ECANCELED);
     AWAIT(world_try(__func__) == DLOCK_OK);
 }
@@ -224,7 +224,7 @@ TEST(closing_while_threads_work_ends_their_work_and_nothing_else)
             CHECK(pthread_create(&threads[i], NULL, work, lock) == 0);
         int64_t enough = 3 * (round % 8);
         while (world_stat(client, "grants") < enough)
-            world_nap();
+            nap_ms(1);
         dlock_err code = dlock_client_close(client, NULL);
         for (int i = 0; i < 3; i++) {
             void *found;
@@ -247,12 +247,12 @@ TEST(a_close_that_nobody_answers_ends_in_close_ms_and_says_unknown)
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     redis_server_freeze(world_redis());
-    int64_t begin = world_now_ms();
+    int64_t begin = now_ms();
     dlock_err code = dlock_client_close(client, &err);
-    int64_t took = world_now_ms() - begin;
+    int64_t took = now_ms() - begin;
     redis_server_thaw(world_redis());
     CHECK_ERR(code, DLOCK_EUNKNOWN, err);
-    CHECK(took >= 99 && took < world_limit_ms());
+    CHECK(took >= 99 && took < patience_ms());
     CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_EUNKNOWN);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ENOTHELD);
 }
@@ -270,7 +270,7 @@ TEST(a_close_that_is_cancelled_goes_on_by_itself)
     DLOCK_AUTO(dlock_op) op = dlock_client_close_start(client);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_EPENDING);
     dlock_op_cancel(op);
-    dlock_err code = dlock_op_wait(op, world_limit_ms());
+    dlock_err code = dlock_op_wait(op, patience_ms());
     redis_server_thaw(world_redis());
     CHECK_EQ_INT(code, DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECANCELED);

@@ -60,7 +60,7 @@ TEST(one_thread_serves_a_thousand_locks_by_one_descriptor)
         done += e->rounds == 3;
     }
     while (done < LOCKS && !harness_failed()) {
-        CHECK(poll(&fd, 1, (int)world_limit_ms()) == 1); /* else an event got lost */
+        CHECK(poll(&fd, 1, (int)patience_ms()) == 1); /* else an event got lost */
         dlock_event *event;
         while ((event = dlock_client_next_event(client))) {
             uint64_t tag = dlock_event_tag(event);
@@ -93,7 +93,7 @@ static void *take_turns(void *arg)
     for (int i = 0; i < 40; i++) {
         DLOCK_AUTO(dlock_hold) mine = NULL;
         DLOCK_AUTO(dlock_hold) shared = NULL;
-        int64_t limit = world_limit_ms();
+        int64_t limit = patience_ms();
         t->strange += dlock_acquire(t->client, own, limit, &mine, NULL) != DLOCK_OK;
         t->strange +=
             dlock_acquire(t->client, "crowd-shared", limit, &shared, NULL) != DLOCK_OK;
@@ -136,10 +136,9 @@ static void *take_own(void *arg)
     snprintf(own, sizeof(own), "crowd-many-%d", t->number);
     for (int i = 0; i < 10; i++) {
         DLOCK_AUTO(dlock_hold) mine = NULL;
-        int64_t limit = world_limit_ms(), begin = world_now_ms();
+        int64_t limit = patience_ms(), begin = now_ms();
         t->strange += dlock_acquire(t->client, own, limit, &mine, NULL) != DLOCK_OK;
-        t->strange +=
-            world_now_ms() - begin >= limit; /* the answer came, but no wake-up */
+        t->strange += now_ms() - begin >= limit; /* the answer came, but no wake-up */
         t->strange += dlock_hold_release(mine, NULL) != DLOCK_OK;
     }
     return NULL;
@@ -150,11 +149,11 @@ static void *wait_in_vain(void *arg)
     toil *t = arg;
     for (int i = 0; i < 3; i++) {
         DLOCK_AUTO(dlock_hold) hold = NULL;
-        int64_t begin = world_now_ms();
+        int64_t begin = now_ms();
         /* ETIMEDOUT; EUNKNOWN where the server is so busy that it hasn't answered by then. */
         t->strange +=
             dlock_acquire(t->client, "crowd-taken", SHORT_MS, &hold, NULL) == DLOCK_OK;
-        t->strange += world_now_ms() - begin < SHORT_MS - 1;
+        t->strange += now_ms() - begin < SHORT_MS - 1;
     }
     return NULL;
 }
@@ -167,8 +166,7 @@ TEST(each_of_very_many_threads_is_woken_and_none_before_its_time)
     DLOCK_AUTO(dlock_hold) taken = NULL;
     pthread_t threads[MANY];
     toil toils[MANY];
-    CHECK(dlock_acquire(other, "crowd-taken", world_limit_ms(), &taken, NULL) ==
-          DLOCK_OK);
+    CHECK(dlock_acquire(other, "crowd-taken", patience_ms(), &taken, NULL) == DLOCK_OK);
     for (int i = 0; i < MANY; i++) {
         toils[i] = (toil){.client = client, .number = i};
         CHECK(pthread_create(&threads[i], NULL, i < LATE ? wait_in_vain : take_own,
@@ -196,7 +194,7 @@ static int altered(int state, int *calls)
 static void *mind_its_state(void *arg)
 {
     toil *t = arg;
-    int64_t limit = world_limit_ms();
+    int64_t limit = patience_ms();
     int calls = 0, state = t->number % 2 ? PTHREAD_CANCEL_ENABLE : PTHREAD_CANCEL_DISABLE;
     char own[32];
     snprintf(own, sizeof(own), "crowd-state-%d", t->number);

@@ -66,7 +66,7 @@ TEST(what_is_not_asked_for_is_not_announced)
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     CHECK(dlock_client_event_fd(client) >= 0);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
-    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     DLOCK_AUTO(dlock_hold) hold = dlock_op_take_hold(op);
     CHECK(world_lose(__func__, hold));
     CHECK(dlock_client_next_event(client) == NULL);
@@ -109,7 +109,7 @@ static dlock_hold *make_suspect(dlock_lock *lock, uint64_t tag)
     if (dlock_hold_notify(hold, tag) != DLOCK_OK)
         harness_check(__FILE__, __LINE__, false, "armed");
     while (!harness_failed() && dlock_hold_state(hold) == DLOCK_HELD)
-        world_nap();
+        nap_ms(1);
     return hold;
 }
 
@@ -151,7 +151,7 @@ static void gives_way(const char *name, int64_t ttl_ms)
     CHECK_EQ_INT(dlock_event_what(held), DLOCK_EVENT_HELD);
     CHECK(dlock_client_next_event(client) == NULL);
     while (dlock_hold_state(hold) == DLOCK_HELD)
-        world_nap();
+        nap_ms(1);
     if (dlock_hold_check(hold) != DLOCK_OK)
         TOO_SLOW();
     CHECK(world_lose(name, hold));
@@ -214,7 +214,7 @@ static void overflows(const char *prefix, int64_t ttl_ms)
     char name[32];
     for (int i = 0; i < 40; i++) {
         snprintf(name, sizeof(name), "%.16s-%d", prefix, i);
-        CHECK_EQ_INT(dlock_acquire(client, name, world_limit_ms(), &holds[i], NULL),
+        CHECK_EQ_INT(dlock_acquire(client, name, patience_ms(), &holds[i], NULL),
                      DLOCK_OK);
         if (dlock_hold_notify(holds[i], (uint64_t)i + 1) == DLOCK_OK)
             continue;
@@ -322,8 +322,8 @@ static atomic_int fetched_in_all;
 
 static void *consume(void *client)
 {
-    int64_t end = world_now_ms() + world_limit_ms();
-    while (fetched_in_all < DONES && world_now_ms() < end) {
+    int64_t end = now_ms() + patience_ms();
+    while (fetched_in_all < DONES && now_ms() < end) {
         dlock_event *event = dlock_client_next_event(client);
         if (event && dlock_event_tag(event) < DONES) {
             fetched[dlock_event_tag(event)]++;

@@ -46,7 +46,7 @@ static void make_family(family *f, const char *name)
     f->hold = world_take(f->lock);
     f->waiting = dlock_lock_acquire_start(f->lock, DLOCK_FOREVER);
     f->finished = dlock_lock_inspect_start(f->lock);
-    CHECK_EQ_INT(dlock_op_wait(f->finished, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(f->finished, patience_ms()), DLOCK_OK);
     CHECK_OK(dlock_client_stats(f->client, &f->info, &f->error), f->error);
     dlock_client *none = NULL;
     CHECK_EQ_INT(dlock_client_open("nothing", NULL, &none, &f->error), DLOCK_EINVAL);
@@ -187,7 +187,7 @@ static void parent_is_whole(family *f)
     CHECK_EQ_INT(dlock_op_result(f->waiting), DLOCK_EPENDING);
     CHECK_EQ_INT(world_try(f->name), DLOCK_EBUSY);
     CHECK_OK(dlock_hold_release(f->hold, &err), err);
-    CHECK_EQ_INT(dlock_op_wait(f->waiting, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(f->waiting, patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(f->waiting), DLOCK_OK);
 }
 
@@ -243,7 +243,7 @@ static void child_locks_for_itself(void *arg)
     else
         CHECK_ERR(dlock_acquire(client, f->name, SHORT_MS, &theirs, &err),
                   DLOCK_ETIMEDOUT, err);
-    CHECK_OK(dlock_acquire(client, "the-childs-own", world_limit_ms(), &ours, &err), err);
+    CHECK_OK(dlock_acquire(client, "the-childs-own", patience_ms(), &ours, &err), err);
     CHECK_EQ_INT(dlock_hold_check(ours), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_verify(ours, NULL), DLOCK_OK);
     CHECK_OK(dlock_hold_release(ours, &err), err);
@@ -287,7 +287,7 @@ static void leave_everything_open(void *arg)
     (void)arg;
     dlock_hold *hold = NULL;
     dlock_client *client = world_client(NULL);
-    if (dlock_acquire(client, "left-open", world_limit_ms(), &hold, NULL) == DLOCK_OK)
+    if (dlock_acquire(client, "left-open", patience_ms(), &hold, NULL) == DLOCK_OK)
         _exit(0); /* with nothing closed, not even by exit's own doing */
 }
 
@@ -313,7 +313,7 @@ static void *work(void *arg)
     intptr_t strange = 0, rounds = 0;
     for (; !enough; rounds++) {
         DLOCK_AUTO(dlock_hold) hold = NULL;
-        strange += dlock_lock_acquire(lock, world_limit_ms(), &hold, NULL) != DLOCK_OK;
+        strange += dlock_lock_acquire(lock, patience_ms(), &hold, NULL) != DLOCK_OK;
         strange += !hold || dlock_hold_release(hold, NULL) != DLOCK_OK;
     }
     return (void *)(strange + (rounds == 0));

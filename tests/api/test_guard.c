@@ -127,7 +127,7 @@ static dlock_err outlast(void *user)
     script *s = user;
     note(s, 'r');
     while (dlock_hold_check(s->hold) == DLOCK_OK) /* by the clock: asks nobody */
-        world_nap();
+        nap_ms(1);
     return DLOCK_OK;
 }
 

@@ -89,8 +89,8 @@ TEST(of_two_who_import_at_once_one_gets_it)
         CHECK_OK(dlock_hold_export(hold, &ticket, &err), err);
         DLOCK_AUTO(dlock_op) first = dlock_client_import_start(one, ticket);
         DLOCK_AUTO(dlock_op) second = dlock_client_import_start(other, ticket);
-        CHECK_EQ_INT(dlock_op_wait(first, world_limit_ms()), DLOCK_OK);
-        CHECK_EQ_INT(dlock_op_wait(second, world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(first, patience_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(second, patience_ms()), DLOCK_OK);
         dlock_err a = dlock_op_result(first), b = dlock_op_result(second);
         CHECK((a == DLOCK_OK && b == DLOCK_ENOTHELD) ||
               (b == DLOCK_OK && a == DLOCK_ENOTHELD));

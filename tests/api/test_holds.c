@@ -255,10 +255,10 @@ static void is_asked_by_many(const char *name, int64_t ttl_ms)
     pthread_t threads[3];
     for (int i = 0; i < 3; i++)
         CHECK(pthread_create(&threads[i], NULL, ask_all_the_time, &of) == 0);
-    int64_t end = world_now_ms() + world_limit_ms();
+    int64_t end = now_ms() + patience_ms();
     while (world_stat(client, "renewals") < 3 && world_stat(client, "losses") == 0 &&
-           world_now_ms() < end)
-        world_nap();
+           now_ms() < end)
+        nap_ms(1);
     dlock_err released = dlock_hold_release(hold, NULL);
     intptr_t odd = 0;
     for (int i = 0; i < 3; i++) {

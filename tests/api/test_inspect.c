@@ -99,10 +99,10 @@ TEST(who_comes_after_one_that_gave_up_shows_his_own_data)
         }
         AWAIT(world_stat(client, "waits") >= 1); /* the server said: held */
         dlock_op_cancel(first);
-        CHECK_EQ_INT(dlock_op_wait(first, world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(first, patience_ms()), DLOCK_OK);
         CHECK_EQ_INT(dlock_op_result(first), DLOCK_ECANCELED);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-        CHECK_EQ_INT(dlock_op_wait(second, world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(second, patience_ms()), DLOCK_OK);
         CHECK_EQ_INT(dlock_op_result(second), DLOCK_OK);
         DLOCK_AUTO(dlock_hold) next = dlock_op_take_hold(second);
         CHECK(next);
@@ -297,12 +297,12 @@ static void count_waiters(const char *name, size_t kind, bool mine)
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_EPENDING);
     for (int i = OWN; i-- > 0;) {
         dlock_op_cancel(ops[i]);
-        CHECK_EQ_INT(dlock_op_wait(ops[i], world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(ops[i], patience_ms()), DLOCK_OK);
         int64_t left = i + line;
         AWAIT(world_seen(own, "waiters") == (left || line ? left : -1));
     }
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
     AWAIT(world_seen(own, "waiters") == (line ? 0 : -1)); /* who holds it waits no more */
 }

@@ -18,9 +18,9 @@ static void hear(void *user, dlock_level level, const char *line)
 {
     sink *s = user;
     s->entered++;
-    int64_t end = world_now_ms() + world_limit_ms();
-    while (s->hold_up && !s->passed && world_now_ms() < end)
-        world_nap();
+    int64_t end = now_ms() + patience_ms();
+    while (s->hold_up && !s->passed && now_ms() < end)
+        nap_ms(1);
     pthread_mutex_lock(&s->mutex);
     size_t used = strlen(s->text);
     snprintf(s->text + used, sizeof(s->text) - used, "%s\n", line);
@@ -108,7 +108,7 @@ TEST(the_client_goes_on_while_the_sink_takes_its_time)
     DLOCK_AUTO(dlock_hold) held = world_take(long_lock);
     DLOCK_AUTO(dlock_hold) dying = NULL;
     s.hold_up = true;
-    CHECK_EQ_INT(dlock_acquire(client, "log-dying", world_limit_ms(), &dying, NULL),
+    CHECK_EQ_INT(dlock_acquire(client, "log-dying", patience_ms(), &dying, NULL),
                  DLOCK_OK);
     AWAIT(s.entered > 0); /* the engine has lost it, and stands in the sink */
     CHECK_EQ_INT(dlock_hold_check(held), DLOCK_OK);

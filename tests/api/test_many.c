@@ -32,11 +32,11 @@ static bool take_all(crowd *c, const char *name, int64_t ttl_ms)
         char text[128];
         snprintf(text, sizeof(text), "%s/%d/%d", name, (int)ttl_ms, i);
         DLOCK_AUTO(dlock_lock) lock = world_lock(c->client, text, NULL);
-        ops[i] = dlock_lock_acquire_start(lock, world_limit_ms());
+        ops[i] = dlock_lock_acquire_start(lock, patience_ms());
     }
     bool fine = true;
     for (int i = 0; i < LOCKS; i++) {
-        fine = dlock_op_wait(ops[i], world_limit_ms()) == DLOCK_OK && fine;
+        fine = dlock_op_wait(ops[i], patience_ms()) == DLOCK_OK && fine;
         c->holds[i] = dlock_op_take_hold(ops[i]);
         fine = fine && c->holds[i] != NULL;
         dlock_op_free(ops[i]);

@@ -35,8 +35,8 @@ static bool all_free(void)
 
 static dlock_op *wait_for_op(dlock_op *op)
 {
-    (void)harness_eq_int(__FILE__, __LINE__, "the wait",
-                         dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    (void)harness_eq_int(__FILE__, __LINE__, "the wait", dlock_op_wait(op, patience_ms()),
+                         DLOCK_OK);
     return op;
 }
 
@@ -177,7 +177,7 @@ static bool is_announced(dlock_client *client, dlock_hold *hold, dlock_state sta
 {
     while (!harness_failed() && dlock_hold_state(hold) != state &&
            dlock_hold_state(hold) != DLOCK_LOST)
-        world_nap();
+        nap_ms(1);
     if (dlock_hold_state(hold) == DLOCK_LOST)
         return false;
     DLOCK_AUTO(dlock_event)
@@ -389,7 +389,7 @@ static void *lose_and_take(void *arg)
     DLOCK_AUTO(dlock_hold) lost = world_take(me->member);
     DLOCK_AUTO(dlock_hold) all = NULL;
     while (dlock_hold_check(lost) == DLOCK_OK)
-        world_nap();
+        nap_ms(1);
     me->code = me->by_op ? take_by_op(me->multi, me->wait_ms)
                          : dlock_lock_acquire(me->multi, me->wait_ms, &all, NULL);
     me->over = true;
@@ -406,9 +406,9 @@ static void answers_at_once(const char *name, int lost, int64_t wait_ms, bool by
     DLOCK_AUTO(dlock_lock) member = world_lock(client, names[lost], NULL);
     loser me = {client, multi, member, wait_ms, by_op, .code = DLOCK_EPENDING};
     CHECK(pthread_create(&me.thread, NULL, lose_and_take, &me) == 0);
-    int64_t end = world_awake_ms() + world_limit_ms();
-    while (!me.over && world_awake_ms() < end && world_stat(client, "grants") < 100)
-        world_nap();
+    int64_t end = awake_now_ms() + patience_ms();
+    while (!me.over && awake_now_ms() < end && world_stat(client, "grants") < 100)
+        nap_ms(1);
     bool over = me.over;
     if (!over) /* nothing else would end it */
         (void)dlock_client_close(client, NULL);
@@ -450,7 +450,7 @@ static void *take_often(void *arg)
     taker *me = arg;
     for (int i = 0; i < me->rounds; i++) {
         dlock_hold *hold = NULL;
-        if (dlock_lock_acquire(me->multi, world_limit_ms(), &hold, NULL) != DLOCK_OK) {
+        if (dlock_lock_acquire(me->multi, patience_ms(), &hold, NULL) != DLOCK_OK) {
             me->failures++;
             continue;
         }

@@ -83,7 +83,7 @@ dlock_err __wrap_dlock_hold_check(const dlock_hold *hold)
     if (!name || strcmp(dlock_hold_name(hold), name) != 0)
         return __real_dlock_hold_check(hold);
     atomic_store(&lapses, NULL);
-    usleep((useconds_t)atomic_load(&lapse_us));
+    nap_us(atomic_load(&lapse_us));
     return DLOCK_ELOST;
 }
 
@@ -251,14 +251,14 @@ static dlock_err acquire(dlock_lock *multi, way how)
 static bool is_given_back(worker *w, const test_case *it)
 {
     char name[32];
-    int64_t end = world_awake_ms() + world_limit_ms();
+    int64_t end = awake_now_ms() + patience_ms();
     for (int i = 0; i < it->members; i++) {
         dlock_hold *hold = NULL;
         if (it->states[i] != IS_FREE && it->states[i] != WAS_LOST)
             continue;
         while (!(hold = try(w->rival, DLOCK_MUTEX, name_of(it, i, name), NULL, NULL)) &&
-               world_awake_ms() < end)
-            world_nap();
+               awake_now_ms() < end)
+            nap_ms(1);
         if (!hold)
             return false;
         dlock_hold_free(hold);

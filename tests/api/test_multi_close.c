@@ -40,7 +40,7 @@ TEST(an_acquire_with_a_closed_client_is_told_so_though_another_s_member_is_held)
         static const int64_t waits[] = {0, SHORT_MS, DLOCK_FOREVER};
         for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
             DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(multi, waits[i]);
-            CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+            CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
             CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECLOSED);
             WAITER(waiter);
             world_wait_start(&waiter, other, multi, waits[i]);
@@ -93,7 +93,7 @@ static void wait_and_close(dlock_client *rival, int held, int closed, bool as_op
     AWAIT(as_op || world_asleep(waiter.tid));
     CHECK_EQ_INT(dlock_client_close(clients[closed], NULL), DLOCK_OK);
     if (as_op) {
-        CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
         CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECLOSED);
     } else {
         AWAIT(waiter.over);

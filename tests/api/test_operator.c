@@ -74,7 +74,7 @@ TEST(a_break_serves_those_who_wait)
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, 5), DLOCK_EPENDING);
     CHECK_EQ_INT(world_evict(__func__), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
 }
 
@@ -167,7 +167,7 @@ TEST(wait_idle_waits_until_nobody_holds_it_and_takes_nothing)
     DLOCK_AUTO(dlock_op) op = dlock_lock_wait_idle_start(theirs, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, 10), DLOCK_EPENDING);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
     CHECK_EQ_INT(world_try(__func__), DLOCK_OK);
 }
@@ -248,8 +248,8 @@ TEST(the_middle_of_the_statistics_is_that_of_the_shorter_half)
     int64_t shorter = world_stat(client, "hold.max_ns");
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     int64_t longer_ms = 4 * shorter / 1000000 + 2; /* two buckets higher */
-    for (int64_t began = world_now_ms(); world_now_ms() - began < longer_ms;)
-        world_nap();
+    for (int64_t began = now_ms(); now_ms() - began < longer_ms;)
+        nap_ms(1);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     CHECK_EQ_INT(world_stat(client, "hold.buckets.0.count"), 1);
     CHECK_EQ_INT(world_stat(client, "hold.p50_ns"),
@@ -307,7 +307,7 @@ TEST(a_lazy_client_connects_when_asked_or_at_its_first_need)
     CHECK_EQ_INT(world_stat(asked, "connected"), 1);
     CHECK_OK(dlock_client_connect(asked, &err), err);
     DLOCK_AUTO(dlock_hold) hold = NULL;
-    CHECK_OK(dlock_acquire(needed, __func__, world_limit_ms(), &hold, &err), err);
+    CHECK_OK(dlock_acquire(needed, __func__, patience_ms(), &hold, &err), err);
     CHECK_OK(dlock_hold_release(hold, &err), err);
     dlock_hold_free(hold);
     hold = NULL;

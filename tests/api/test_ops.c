@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define END_OF(op) CHECK_EQ_INT(dlock_op_wait((op), world_limit_ms()), DLOCK_OK)
+#define END_OF(op) CHECK_EQ_INT(dlock_op_wait((op), patience_ms()), DLOCK_OK)
 
 TEST(a_running_op_is_pending_in_every_respect)
 {
@@ -170,7 +170,7 @@ TEST(several_threads_may_wait_for_one_op)
 static dlock_err outcome(dlock_op *op, dlock_info **info)
 {
     dlock_err code = DLOCK_EPENDING;
-    if (op && dlock_op_wait(op, world_limit_ms()) == DLOCK_OK)
+    if (op && dlock_op_wait(op, patience_ms()) == DLOCK_OK)
         code = dlock_op_result(op);
     if (info)
         *info = dlock_op_take_info(op);

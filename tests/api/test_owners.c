@@ -15,7 +15,7 @@ static dlock_err try_in_thread(dlock_client *client, dlock_lock *lock)
 static dlock_err try_by_op(dlock_lock *lock, dlock_hold **ret)
 {
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, 0);
-    if (dlock_op_wait(op, world_limit_ms()) != DLOCK_OK)
+    if (dlock_op_wait(op, patience_ms()) != DLOCK_OK)
         return DLOCK_EPENDING;
     dlock_hold *hold = dlock_op_take_hold(op);
     if (ret)
@@ -163,8 +163,8 @@ TEST(all_waits_of_one_thread_are_granted_together)
     DLOCK_AUTO(dlock_op) two = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(two, 0), DLOCK_EPENDING);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(one, world_limit_ms()), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(two, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(one, patience_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(two, patience_ms()), DLOCK_OK);
     DLOCK_AUTO(dlock_hold) first = dlock_op_take_hold(one);
     DLOCK_AUTO(dlock_hold) second = dlock_op_take_hold(two);
     CHECK(first && second);
@@ -252,7 +252,7 @@ TEST(an_owner_with_a_lost_hold_has_to_release_it_before_it_contends_anew)
     CHECK_EQ_INT(try_in_thread(client, lock),
                  DLOCK_OK); /* it isn't that thread's trouble */
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
-    CHECK_OK(dlock_lock_acquire(lock, world_limit_ms(), &again, &err), err);
+    CHECK_OK(dlock_lock_acquire(lock, patience_ms(), &again, &err), err);
     CHECK(dlock_hold_token(again) > token);
 }
 
@@ -265,6 +265,6 @@ TEST(with_owner_none_a_lost_hold_is_no_hindrance)
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     DLOCK_AUTO(dlock_hold) again = NULL;
     CHECK(world_lose(__func__, hold));
-    CHECK_OK(dlock_lock_acquire(lock, world_limit_ms(), &again, &err), err);
+    CHECK_OK(dlock_lock_acquire(lock, patience_ms(), &again, &err), err);
     CHECK(dlock_hold_token(again) > dlock_hold_token(hold));
 }

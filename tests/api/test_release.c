@@ -180,7 +180,7 @@ static void *churn(void *arg)
     intptr_t wrong = 0;
     for (int i = 0; i < 150; i++) {
         dlock_hold *hold = NULL;
-        wrong += dlock_lock_acquire(lock, world_limit_ms(), &hold, NULL) != DLOCK_OK;
+        wrong += dlock_lock_acquire(lock, patience_ms(), &hold, NULL) != DLOCK_OK;
         wrong += hold && dlock_hold_token(hold) <= guarded;
         guarded = dlock_hold_token(hold);
         if (i % 3)

@@ -9,10 +9,10 @@ static void renews_itself(const char *name, int64_t ttl_ms)
     DLOCK_AUTO(dlock_client) client = world_client_of(ttl_ms, "");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, name, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
-    int64_t begin = world_now_ms();
-    while (world_now_ms() - begin < 3 * ttl_ms) {
+    int64_t begin = now_ms();
+    while (now_ms() - begin < 3 * ttl_ms) {
         CHECK(dlock_hold_remaining_ms(hold) <= ttl_ms); /* never more than was asked */
-        world_nap();
+        nap_ms(1);
     }
     dlock_err held = dlock_hold_check(hold), tried = world_try(name);
     if (world_stat(client, "suspects") > 0 || world_stat(client, "losses") > 0)
@@ -33,14 +33,14 @@ TEST(without_renewal_it_is_lost_by_the_clock_and_never_suspect)
     BEGIN();
     DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=250 lock.renew=off");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    int64_t begin = world_now_ms();
+    int64_t begin = now_ms();
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     dlock_state state;
     while ((state = dlock_hold_state(hold)) != DLOCK_LOST) {
         CHECK_EQ_INT(state, DLOCK_HELD);
-        world_nap();
+        nap_ms(1);
     }
-    CHECK(world_now_ms() - begin >= 240); /* a margin of ttl/100 + 2 ms may be off */
+    CHECK(now_ms() - begin >= 240); /* a margin of ttl/100 + 2 ms may be off */
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
     CHECK_EQ_INT(dlock_hold_remaining_ms(hold), 0);
     CHECK_EQ_INT(world_stat(client, "renewals"), 0);
@@ -70,11 +70,11 @@ static void lives_while_fed(const char *name, int64_t ttl_ms)
     DLOCK_AUTO(dlock_client) client = world_client_of(ttl_ms, "lock.renew=fed");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, name, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
-    int64_t begin = world_now_ms();
+    int64_t begin = now_ms();
     dlock_err fed = DLOCK_OK;
-    while (fed == DLOCK_OK && world_now_ms() - begin < ttl_ms * 5 / 2) {
+    while (fed == DLOCK_OK && now_ms() - begin < ttl_ms * 5 / 2) {
         fed = dlock_hold_feed(hold);
-        world_nap();
+        nap_ms(1);
     }
     if (fed != DLOCK_OK)
         TOO_SLOW();
@@ -100,15 +100,15 @@ static void ends_at_max_hold(const char *name, int64_t ttl_ms)
     snprintf(more, sizeof(more), "lock.max_hold_ms=%lld", (long long)most);
     DLOCK_AUTO(dlock_client) client = world_client_of(ttl_ms, more);
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, name, NULL);
-    int64_t begin = world_now_ms();
+    int64_t begin = now_ms();
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
-    int64_t granted = world_now_ms();
+    int64_t granted = now_ms();
     while (dlock_hold_check(hold) == DLOCK_OK) {
-        int64_t spent = world_now_ms() - granted;
+        int64_t spent = now_ms() - granted;
         CHECK(dlock_hold_remaining_ms(hold) <= most - spent + 2);
-        world_nap();
+        nap_ms(1);
     }
-    int64_t lasted = world_now_ms() - begin;
+    int64_t lasted = now_ms() - begin;
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
     /* Too early is what a renewal that came too late makes of it, with a short lease. */
     if (world_stat(client, "renewals") < 2 || lasted < most - 10)

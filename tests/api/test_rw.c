@@ -169,7 +169,7 @@ TEST(a_writer_that_waits_gets_it_when_the_last_reader_goes)
     DLOCK_AUTO(dlock_hold) first = world_take(read);
     DLOCK_AUTO(dlock_hold) second = world_take(read_two);
     WAITER(writer);
-    world_wait_start(&writer, two, write, world_limit_ms());
+    world_wait_start(&writer, two, write, patience_ms());
     AWAIT(world_asleep(writer.tid));
     CHECK_EQ_INT(dlock_hold_release(second, NULL), DLOCK_OK);
     AWAIT(world_stat(two, "waits") == 1); /* now it asks, and is told of our reader */
@@ -193,10 +193,10 @@ TEST(all_readers_that_wait_get_it_when_the_writer_goes_or_turns)
         WAITER(other);
         WAITER(third);
         int64_t waits = world_stat(two, "waits");
-        world_wait_start(&own, one, read, world_limit_ms());
-        world_wait_start(&other, two, read_two, world_limit_ms());
+        world_wait_start(&own, one, read, patience_ms());
+        world_wait_start(&other, two, read_two, patience_ms());
         AWAIT(world_stat(two, "waits") > waits);
-        world_wait_start(&third, two, read_two, world_limit_ms());
+        world_wait_start(&third, two, read_two, patience_ms());
         AWAIT(world_asleep(own.tid) && world_asleep(third.tid));
         if (turns)
             CHECK_OK(dlock_hold_downgrade(hold, &err), err);
@@ -221,7 +221,7 @@ TEST(a_writer_that_gives_up_lets_the_readers_behind_it_in)
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(write, DLOCK_FOREVER);
     AWAIT(world_stat(two, "waits") == 1);
     WAITER(reader);
-    world_wait_start(&reader, two, read_two, world_limit_ms());
+    world_wait_start(&reader, two, read_two, patience_ms());
     AWAIT(world_asleep(reader.tid));
     CHECK(!reader.over); /* in its own client nobody passes a writer that came before */
     dlock_op_cancel(op);
@@ -253,8 +253,7 @@ TEST(a_thread_that_writes_may_read_as_well_with_the_same_grant)
     CHECK_EQ_INT(try_side(DLOCK_READ, __func__), DLOCK_OK);
     CHECK_EQ_INT(try_side(DLOCK_WRITE, __func__), DLOCK_EBUSY);
     DLOCK_AUTO(dlock_hold) none = NULL;
-    CHECK_ERR(dlock_lock_acquire(write, world_limit_ms(), &none, &err), DLOCK_EDEADLK,
-              err);
+    CHECK_ERR(dlock_lock_acquire(write, patience_ms(), &none, &err), DLOCK_EDEADLK, err);
     CHECK_OK(dlock_hold_release(again, &err), err);
     CHECK_EQ_INT(try_side(DLOCK_WRITE, __func__), DLOCK_OK);
 }
@@ -375,7 +374,7 @@ static void read_or_write(mix *m, dlock_hold *hold, bool write)
     bool wrong = writers > 0 || (write && readers > 0);
     if (!write && readers > 0)
         atomic_fetch_add(&m->together, 1);
-    world_nap();
+    nap_ms(1);
     if (write && atomic_load(&m->readers) > 0)
         wrong = true;
     atomic_fetch_sub(write ? &m->writers : &m->readers, 1);

@@ -82,9 +82,9 @@ TEST(a_release_wakes_a_waiter_of_another_client_and_the_wish_behind_it)
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         WAITER(one);
         WAITER(two);
-        world_wait_start(&one, other, theirs, world_limit_ms());
+        world_wait_start(&one, other, theirs, patience_ms());
         AWAIT(world_stat(other, "waits") == 1);
-        world_wait_start(&two, other, theirs, world_limit_ms());
+        world_wait_start(&two, other, theirs, patience_ms());
         AWAIT(world_asleep(two.tid));
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
         CHECK_EQ_INT(world_wait_end(&one), DLOCK_OK);
@@ -108,9 +108,9 @@ TEST(a_cancelled_wish_for_many_lets_a_smaller_one_pass)
         DLOCK_AUTO(dlock_op) few = dlock_lock_acquire_start(one, DLOCK_FOREVER);
         CHECK_EQ_INT(dlock_op_wait(few, SHORT_MS), DLOCK_EPENDING); /* in turn */
         dlock_op_cancel(many);
-        CHECK_EQ_INT(dlock_op_wait(many, world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(many, patience_ms()), DLOCK_OK);
         CHECK_EQ_INT(dlock_op_result(many), DLOCK_ECANCELED);
-        CHECK_EQ_INT(dlock_op_wait(few, world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(few, patience_ms()), DLOCK_OK);
         DLOCK_AUTO(dlock_hold) got = dlock_op_take_hold(few);
         CHECK_EQ_INT(dlock_hold_check(got), DLOCK_OK);
     }
@@ -129,9 +129,9 @@ static void renews(const char *name, int64_t ttl_ms)
         theirs = semaphore(other, its, form, "lock.permits=3 lock.take=2");
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         DLOCK_AUTO(dlock_hold) none = NULL;
-        int64_t begin = world_now_ms();
-        while (world_now_ms() - begin < 2 * ttl_ms)
-            world_nap();
+        int64_t begin = now_ms();
+        while (now_ms() - begin < 2 * ttl_ms)
+            nap_ms(1);
         dlock_err held = dlock_hold_check(hold), tried = try(theirs, &none);
         if (world_stat(client, "suspects") > 0 || world_stat(client, "losses") > 0)
             TOO_SLOW();
@@ -195,9 +195,9 @@ TEST(it_is_idle_when_every_permit_is_back)
         DLOCK_AUTO(dlock_lock) lock = semaphore(client, name, form, "lock.permits=2");
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         CHECK_EQ_INT(dlock_lock_wait_idle(lock, 0, NULL), DLOCK_EBUSY);
-        DLOCK_AUTO(dlock_op) idle = dlock_lock_wait_idle_start(lock, world_limit_ms());
+        DLOCK_AUTO(dlock_op) idle = dlock_lock_wait_idle_start(lock, patience_ms());
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-        CHECK_EQ_INT(dlock_op_wait(idle, world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(idle, patience_ms()), DLOCK_OK);
         CHECK_EQ_INT(dlock_op_result(idle), DLOCK_OK);
     }
 }
@@ -234,7 +234,7 @@ static void take_and_give(dlock_lock *lock, int count, page *shared)
         if (!hold)
             return;
         enter(shared, count);
-        world_nap();
+        nap_ms(1);
         atomic_fetch_sub(&shared->inside, count);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     }

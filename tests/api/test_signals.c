@@ -67,15 +67,15 @@ TEST(signals_do_not_end_a_wait)
     DLOCK_AUTO(dlock_hold) theirs = NULL;
     CHECK_OK(dlock_acquire(client, __func__, 0, &hold, &err), err);
     STORM(500);
-    int64_t begin = world_now_ms();
+    int64_t begin = now_ms();
     CHECK_ERR(dlock_acquire(other, __func__, 300, &theirs, &err), DLOCK_ETIMEDOUT, err);
-    CHECK(world_now_ms() - begin >= 299);
+    CHECK(now_ms() - begin >= 299);
     CHECK(signals > 10);
-    begin = world_now_ms();
+    begin = now_ms();
     DLOCK_AUTO(dlock_lock) lock = world_lock(other, __func__, NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, 100), DLOCK_EPENDING);
-    CHECK(world_now_ms() - begin >= 99);
+    CHECK(now_ms() - begin >= 99);
     CHECK_ERR(dlock_lock_wait_idle(lock, SHORT_MS, &err), DLOCK_ETIMEDOUT, err);
 }
 
@@ -218,7 +218,7 @@ TEST(a_cancelled_op_is_announced_though_nobody_calls)
         DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
         CHECK_EQ_INT(dlock_op_notify(op, i), DLOCK_EPENDING);
         dlock_op_cancel(op);
-        CHECK(poll(&fd, 1, (int)world_limit_ms()) == 1);
+        CHECK(poll(&fd, 1, (int)patience_ms()) == 1);
         DLOCK_AUTO(dlock_event) event = dlock_client_next_event(other);
         CHECK_EQ_INT(dlock_event_tag(event), i);
         CHECK_EQ_INT(dlock_event_code(event), DLOCK_ECANCELED);
@@ -314,7 +314,7 @@ TEST(threads_cancelled_anywhere_leave_the_lock_to_others)
         }
         int64_t enough = world_stat(client, "grants") + round % 7;
         while (world_stat(client, "grants") < enough)
-            world_nap();
+            nap_ms(1);
         for (int i = 0; i < 3; i++)
             CHECK_EQ_INT(pthread_cancel(threads[i]), 0);
         for (int i = 0; i < 3; i++)
@@ -359,7 +359,7 @@ TEST(no_call_is_a_place_where_a_thread_is_cancelled)
         /* Somebody new each time, whom the others may have to look at. */
         DLOCK_AUTO(dlock_client) passer_by = world_client(NULL);
         DLOCK_AUTO(dlock_hold) hold = i % 2 ? world_take(lock) : NULL;
-        doomed d = {.lock = same, .wait_ms = hold ? SHORT_MS : world_limit_ms()};
+        doomed d = {.lock = same, .wait_ms = hold ? SHORT_MS : patience_ms()};
         pthread_t thread;
         void *end;
         CHECK(pthread_create(&thread, NULL, call_with_a_cancel_pending, &d) == 0);

@@ -16,21 +16,21 @@
 static bool await_stop(pid_t pid)
 {
     int status = 0;
-    int64_t end = world_now_ms() + world_limit_ms();
-    while (world_now_ms() < end) {
+    int64_t end = now_ms() + patience_ms();
+    while (now_ms() < end) {
         if (waitpid(pid, &status, WUNTRACED | WNOHANG) == pid)
             return harness_check(__FILE__, __LINE__, WIFSTOPPED(status),
                                  "WIFSTOPPED(status)");
-        world_nap();
+        nap_ms(1);
     }
     return harness_check(__FILE__, __LINE__, false, "the child stopped");
 }
 
 static void wait_out_the_lease(void)
 {
-    int64_t end = world_now_ms() + 2 * TTL_MS;
-    while (world_now_ms() < end)
-        world_nap();
+    int64_t end = now_ms() + 2 * TTL_MS;
+    while (now_ms() < end)
+        nap_ms(1);
 }
 
 static dlock_client *short_lease(void)

@@ -29,10 +29,10 @@ TEST(an_unanswered_acquire_is_unknown_and_leaves_nothing_behind)
         CHECK_ERR(dlock_lock_acquire(lock, 0, &once, &err), DLOCK_EUNKNOWN, err);
         CHECK_EQ_INT(dlock_error_retriable(err), 1);
         CHECK_CONTAINS(dlock_error_text(err), __func__);
-        int64_t begin = world_now_ms();
+        int64_t begin = now_ms();
         dlock_err code = dlock_lock_acquire(lock, 250, &timed, &err);
         CHECK(code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL);
-        CHECK(world_now_ms() - begin >= 249);
+        CHECK(now_ms() - begin >= 249);
         CHECK(!once && !timed);
     }
     AWAIT(world_try(__func__) ==
@@ -73,9 +73,9 @@ TEST(unanswered_verify_and_extend_change_nothing)
         int64_t left = dlock_hold_remaining_ms(hold);
         CHECK(left > 0 && left <= 30000);
     }
-    int64_t end = world_now_ms() + world_limit_ms();
-    while (dlock_hold_verify(hold, NULL) != DLOCK_OK && world_now_ms() < end)
-        world_nap();
+    int64_t end = now_ms() + patience_ms();
+    while (dlock_hold_verify(hold, NULL) != DLOCK_OK && now_ms() < end)
+        nap_ms(1);
     CHECK_OK(dlock_hold_verify(hold, &err), err);
     CHECK_OK(dlock_hold_release(hold, &err), err);
 }
@@ -128,9 +128,8 @@ TEST(a_silent_server_ends_the_validity_on_time_and_frees_the_waits_of_others)
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     {
         FREEZE();
-        int64_t begin = world_now_ms();
-        while (dlock_hold_check(hold) == DLOCK_OK &&
-               world_now_ms() - begin < world_limit_ms())
+        int64_t begin = now_ms();
+        while (dlock_hold_check(hold) == DLOCK_OK && now_ms() - begin < patience_ms())
             CHECK(dlock_hold_remaining_ms(hold) <= 300);
         CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
     }

@@ -30,10 +30,10 @@ TEST(a_timed_wait_ends_etimedout_and_not_before_its_time)
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     DLOCK_AUTO(dlock_hold) theirs = NULL;
-    int64_t begin = world_now_ms();
+    int64_t begin = now_ms();
     CHECK_ERR(dlock_acquire(other, __func__, SHORT_MS, &theirs, &err), DLOCK_ETIMEDOUT,
               err);
-    CHECK(world_now_ms() - begin >= SHORT_MS - 1); /* both ends are cut to whole ms */
+    CHECK(now_ms() - begin >= SHORT_MS - 1); /* both ends are cut to whole ms */
     CHECK_EQ_INT(dlock_error_code(err), DLOCK_ETIMEDOUT);
     CHECK_EQ_INT(dlock_error_retriable(err), 1);
     CHECK(theirs == NULL);
@@ -111,7 +111,7 @@ TEST(ops_of_one_client_are_served_in_the_order_in_which_they_were_started)
         ops[i] = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     for (int i = 0; i < 50; i++) {
-        CHECK_EQ_INT(dlock_op_wait(ops[i], world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(ops[i], patience_ms()), DLOCK_OK);
         CHECK_EQ_INT(dlock_op_result(ops[i]), DLOCK_OK);
         for (int j = i + 1; j < 50; j++)
             CHECK_EQ_INT(dlock_op_result(ops[j]), DLOCK_EPENDING);
@@ -138,7 +138,7 @@ TEST(clients_are_served_in_the_order_in_which_they_came)
     }
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     for (int i = 0; i < QUEUE; i++) {
-        CHECK_EQ_INT(dlock_op_wait(ops[i], world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(ops[i], patience_ms()), DLOCK_OK);
         CHECK_EQ_INT(dlock_op_result(ops[i]), DLOCK_OK);
         for (int j = i + 1; j < QUEUE; j++)
             CHECK_EQ_INT(dlock_op_result(ops[j]), DLOCK_EPENDING);
@@ -161,9 +161,9 @@ TEST(who_gives_up_waiting_keeps_nobody_else_waiting)
     DLOCK_AUTO(dlock_op) third = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     dlock_op_cancel(first);
     dlock_op_cancel(second);
-    CHECK_EQ_INT(dlock_op_wait(first, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(first, patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(third, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(third, patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(third), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(second), DLOCK_ECANCELED);
 }
@@ -181,7 +181,7 @@ TEST(who_tries_once_does_not_pass_those_who_wait)
     CHECK_EQ_INT(dlock_lock_acquire(lock, 0, &once, NULL), DLOCK_EBUSY);
     CHECK_EQ_INT(dlock_op_result(waits), DLOCK_EPENDING);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(waits, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(waits, patience_ms()), DLOCK_OK);
 }
 
 TEST(failure_replaces_the_error_and_writes_no_hold_and_success_clears_it)
@@ -216,9 +216,9 @@ TEST(with_the_server_away_a_try_says_so_at_once_and_a_wait_goes_to_its_end)
     CHECK_OK(dlock_client_open("redis://127.0.0.1:1", conf, &client, &err), err);
     CHECK_ERR(dlock_acquire(client, __func__, 0, &hold, &err), DLOCK_EUNAVAIL, err);
     CHECK_EQ_INT(dlock_error_retriable(err), 1);
-    int64_t begin = world_now_ms();
+    int64_t begin = now_ms();
     CHECK_ERR(dlock_acquire(client, __func__, 150, &hold, &err), DLOCK_EUNAVAIL, err);
-    CHECK(world_now_ms() - begin >= 149);
+    CHECK(now_ms() - begin >= 149);
     CHECK_CONTAINS(dlock_error_text(err), "127.0.0.1");
     WAITER(forever);
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);

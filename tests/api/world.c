@@ -8,34 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-/* ---- time ---- */
-
-int64_t world_limit_ms(void)
-{
-    const char *slow = getenv("DLK_TEST_SLOW");
-    return slow && slow[0] == '1' ? 60000 : 20000;
-}
-
-int64_t world_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-int64_t world_awake_ms(void)
-{
-    return awake_now_ns() / 1000000;
-}
-
-void world_nap(void)
-{
-    struct timespec time = {.tv_nsec = 1000000};
-    nanosleep(&time, NULL);
-}
 
 /* ---- opening things ---- */
 
@@ -112,7 +85,7 @@ dlock_hold *world_take(dlock_lock *lock)
 {
     DLOCK_AUTO(dlock_error) err = NULL;
     dlock_hold *hold = NULL;
-    dlock_err code = dlock_lock_acquire(lock, world_limit_ms(), &hold, &err);
+    dlock_err code = dlock_lock_acquire(lock, patience_ms(), &hold, &err);
     harness_err(__FILE__, __LINE__, "dlock_lock_acquire", code, DLOCK_OK, err);
     return hold;
 }
@@ -181,14 +154,14 @@ bool world_readable(int fd)
 
 dlock_event *world_event(dlock_client *client, dlock_what what)
 {
-    int64_t end = world_awake_ms() + world_limit_ms();
-    while (world_awake_ms() < end) {
+    int64_t end = awake_now_ms() + patience_ms();
+    while (awake_now_ms() < end) {
         dlock_event *event = dlock_client_next_event(client);
         if (event && dlock_event_what(event) == what)
             return event;
         dlock_event_free(event);
         if (!event)
-            world_nap();
+            nap_ms(1);
     }
     harness_note("no event of kind %d came", (int)what);
     return NULL;
@@ -267,11 +240,11 @@ pid_t world_child_start(void (*run)(void *), void *arg)
 int world_child_end(pid_t pid)
 {
     int status = 0;
-    int64_t end = world_awake_ms() + world_limit_ms();
+    int64_t end = awake_now_ms() + patience_ms();
     pid_t ended = 0;
     while (pid > 0 && (ended = waitpid(pid, &status, WNOHANG)) == 0 &&
-           world_awake_ms() < end)
-        world_nap();
+           awake_now_ms() < end)
+        nap_ms(1);
     if (pid > 0 && ended == 0) {
         harness_note("the child hangs");
         kill(pid, SIGKILL);

@@ -8,6 +8,7 @@
 #include "harness/awake.h"
 #include "harness/fork.h"
 #include "harness/harness.h"
+#include "harness/time.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,21 +26,6 @@
         if (world_is(backend))                                                           \
             LEAVE_OUT(why);                                                              \
     } while (0)
-
-/* Polls until the condition holds; fails the test after a generous time. */
-#define AWAIT(condition)                                                                 \
-    do {                                                                                 \
-        int64_t await_end = world_awake_ms() + world_limit_ms();                         \
-        bool await_held; /* looked at once: it may not stay so */                        \
-        while (!(await_held = (condition)) && world_awake_ms() < await_end)              \
-            world_nap();                                                                 \
-        if (!harness_check(__FILE__, __LINE__, await_held, #condition))                  \
-            return;                                                                      \
-    } while (0)
-
-/* Runs @p run(name, ttl_ms) with this lease, which it needs to keep; see harness/awake.h. */
-#define WITH_LEASE_FROM(ttl_ms, run)                                                     \
-    awake_with_lease_from((ttl_ms), world_limit_ms(), (run), __func__)
 
 /* A service that a program brings with it, beside those that all know: it defines `world_own`. */
 typedef struct world_service {
@@ -63,13 +49,6 @@ const char *world_uri(void);
 /* A wait that runs out, in ms. Not too short: a server that hasn't said yet that the lock is held
  * makes another code of it. */
 enum { SHORT_MS = 200 };
-
-/* How long is long enough to call something hung; longer with DLK_TEST_SLOW=1. */
-int64_t world_limit_ms(void);
-int64_t world_now_ms(void);
-/* The same without the time in which the machine stood still: for limits. */
-int64_t world_awake_ms(void);
-void world_nap(void);
 
 /* Yours to free; NULL after a failed check. @p settings as "lock.ttl_ms=500 lock.renew=off", or
  * NULL. The clients look by themselves only once a minute, so that a wake-up which gets lost is

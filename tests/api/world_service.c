@@ -110,8 +110,7 @@ static bool make_zookeeper(void)
     const char *layout = getenv("DLK_TEST_LAYOUT");
     if (!zookeeper_server_borrow(&world.zookeeper))
         return false;
-    snprintf(world.dir, sizeof(world.dir), "/api-%d-%" PRId64, (int)getpid(),
-             world_now_ms());
+    snprintf(world.dir, sizeof(world.dir), "/api-%d-%" PRId64, (int)getpid(), now_ms());
     snprintf(world.uri, sizeof(world.uri),
              "zookeeper://127.0.0.1:%d%s?zookeeper.layout=%s", world.zookeeper.port,
              world.dir, layout ? layout : "curator");
@@ -217,7 +216,7 @@ static bool make_etcd(void)
         return false;
     if (world.etcd.borrowed)
         snprintf(world.dir, sizeof(world.dir), "api-%d-%" PRId64 "/", (int)getpid(),
-                 world_now_ms());
+                 now_ms());
     snprintf(world.uri, sizeof(world.uri), "etcd://127.0.0.1:%d?client.prefix=%s%s",
              world.etcd.port, world.dir, more ? more : "");
     return true;

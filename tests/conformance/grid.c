@@ -18,7 +18,7 @@ enum { PASSED = 0, FAILED = 1, NOT_APPLICABLE = 2, STOOD_STILL = 3, NOT_HERE = 7
 /* Less than this a cell has to bear, at once; or all in all, one that has run into a patient limit. */
 enum { STALL_MS = 100, LOST_MS = 3000 };
 
-/* The program ends itself long before grid.py would: after so many of world_limit_ms(). */
+/* The program ends itself long before grid.py would: after so many of patience_ms(). */
 enum { LIMITS = 6, LONGEST_S = 220 };
 
 #define ROWS 160
@@ -102,7 +102,7 @@ int64_t grid_slack_ms(void)
 
 bool grid_in_time(const char *what, int64_t began_ms, int64_t limit_ms)
 {
-    int64_t took = world_now_ms() - began_ms;
+    int64_t took = now_ms() - began_ms;
     if (took <= limit_ms + grid_slack_ms())
         return true;
     harness_note("%s took %" PRId64 " ms of %" PRId64, what, took, limit_ms);
@@ -136,9 +136,9 @@ bool grid_nothing_left(void)
 
 bool grid_settles(void)
 {
-    int64_t end = world_now_ms() + world_limit_ms();
-    while (!grid_nothing_left() && world_now_ms() < end)
-        world_nap();
+    int64_t end = now_ms() + patience_ms();
+    while (!grid_nothing_left() && now_ms() < end)
+        nap_ms(1);
     return harness_check(__FILE__, __LINE__, grid_nothing_left(),
                          "nothing is left on the service");
 }
@@ -313,7 +313,7 @@ static int verdict_of_failure(void)
     int64_t lost = took - (awake_now_ns() / 1000000 - start_awake_ms);
     int64_t in_all = larger(lost, starved_total_ms());
     int64_t at_once = larger(awake_longest_ms(), starved_longest_ms());
-    bool hung = took >= world_limit_ms();
+    bool hung = took >= patience_ms();
     if (is_final || (hung ? in_all < LOST_MS : at_once < STALL_MS))
         return FAILED;
     printf("# the machine stood still for %" PRId64 " ms, %" PRId64 " ms at once\n",
@@ -333,7 +333,7 @@ static void on_end(int number)
 
 static unsigned longest_s(void)
 {
-    int64_t seconds = LIMITS * world_limit_ms() / 1000;
+    int64_t seconds = LIMITS * patience_ms() / 1000;
     return (unsigned)(seconds < LONGEST_S ? seconds : LONGEST_S);
 }
 

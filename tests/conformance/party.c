@@ -35,18 +35,13 @@ struct party {
 
 /* ---- Lines ---- */
 
-static int64_t patience_ms(void)
-{
-    return world_limit_ms();
-}
-
 /* Whether a whole line, or the end, has come within so long. */
 static bool line_came(party *p, int64_t limit_ms)
 {
-    int64_t end = world_now_ms() + limit_ms;
+    int64_t end = now_ms() + limit_ms;
     while (p->from >= 0 && !memchr(p->line, '\n', p->used)) {
         struct pollfd one = {.fd = p->from, .events = POLLIN};
-        int64_t left = end - world_now_ms();
+        int64_t left = end - now_ms();
         if (poll(&one, 1, left > 0 ? (int)left : 0) <= 0) {
             if (left <= 0)
                 return false;
@@ -104,11 +99,11 @@ static dlock_err hear(party *p, int64_t *number)
 /* For a moment there may be too many processes, of whoever else tests here. */
 static pid_t fork_patiently(void)
 {
-    int64_t end = world_awake_ms() + patience_ms();
+    int64_t end = awake_now_ms() + patience_ms();
     pid_t pid;
     while ((pid = fork()) < 0 && (errno == EAGAIN || errno == ENOMEM) &&
-           world_awake_ms() < end)
-        world_nap();
+           awake_now_ms() < end)
+        nap_ms(1);
     return pid;
 }
 
@@ -227,11 +222,10 @@ static void note_end(party *p, int status)
 static int ended(party *p)
 {
     int status;
-    int64_t end = world_now_ms() + patience_ms();
+    int64_t end = now_ms() + patience_ms();
     pid_t got = 0;
-    while (p->pid > 0 && (got = waitpid(p->pid, &status, WNOHANG)) == 0 &&
-           world_now_ms() < end)
-        world_nap();
+    while (p->pid > 0 && (got = waitpid(p->pid, &status, WNOHANG)) == 0 && now_ms() < end)
+        nap_ms(1);
     if (p->pid > 0 && got == 0) {
         (void)harness_check(__FILE__, __LINE__, false, "the other party ends");
         kill(p->pid, SIGKILL);

@@ -15,12 +15,6 @@
 static const char *const deeds[] = {"cut-before", "cut-after", "cut-reply", "drop-reply"};
 enum { DEEDS = sizeof(deeds) / sizeof(*deeds) };
 
-static void nap_us(int64_t us)
-{
-    struct timespec time = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
-    nanosleep(&time, NULL);
-}
-
 ROW(A1, an_acquire_unanswered, "an acquire is done, its answer lost")
 {
     NEEDS(CAN_CALL, CAN_WIRE);
@@ -31,7 +25,7 @@ ROW(A1, an_acquire_unanswered, "an acquire is done, its answer lost")
         DLOCK_AUTO(dlock_hold) hold = NULL;
         DLOCK_AUTO(dlock_hold) none = NULL;
         CHECK(wire("%s 1 %s", deeds[i], service_here()->take));
-        CHECK_OK(dlock_lock_acquire(lock, world_limit_ms(), &hold, &err), err);
+        CHECK_OK(dlock_lock_acquire(lock, patience_ms(), &hold, &err), err);
         CHECK_EQ_INT(wire_deeds(), 2 * i + 1);
         CHECK_EQ_INT(world_seen(lock, "holders.0.token"), dlock_hold_token(hold));
         CHECK_OK(dlock_hold_verify(hold, &err), err); /* one grant, and it is this one */
@@ -76,7 +70,7 @@ ROW(A4, given_up_between_steps, "an error of another kind between two steps")
         if (i % 4)
             nap_us(i % 4 * 20);
         dlock_op_cancel(op);
-        CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
         dlock_err code = dlock_op_result(op);
         DLOCK_AUTO(dlock_hold) hold = dlock_op_take_hold(op);
         CHECK(code == DLOCK_OK || code == DLOCK_ECANCELED);
@@ -116,7 +110,7 @@ ROW(A6, a_release_that_failed,
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     service_here()->freeze();
-    int64_t began = world_now_ms();
+    int64_t began = now_ms();
     dlock_err code = dlock_hold_release(hold, NULL);
     bool in_time = grid_in_time("the release", began, 400);
     service_here()->thaw();
@@ -135,7 +129,7 @@ ROW(A7, a_release_by_the_wrong_owner,
     CHECK_EQ_INT(party_take(late, "L", 0), DLOCK_OK);
     if (can_pause)
         party_pause(late);
-    CHECK_EQ_INT(party_take(next, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(next, "L", patience_ms()), DLOCK_OK);
     if (can_pause)
         party_go_on(late);
     CHECK_EQ_INT(party_give_back(late), DLOCK_ELOST);
@@ -242,7 +236,7 @@ static void race(bool by_cancel)
             nap_us(cancel_us);
             dlock_op_cancel(op);
         }
-        CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
         dlock_err code = dlock_op_result(op);
         DLOCK_AUTO(dlock_hold) hold = dlock_op_take_hold(op);
         CHECK(code == DLOCK_OK ||
@@ -257,7 +251,7 @@ static void race(bool by_cancel)
     }
     harness_note("%d of %d were granted", (int)won, ROUNDS);
     /* What was given up last may still be on its way back; what leaked would stay for its lease. */
-    int64_t began = world_now_ms();
+    int64_t began = now_ms();
     AWAIT(world_try("L") == DLOCK_OK);
     CHECK(grid_in_time("giving back", began, 10000));
     CHECK(grid_settles());
@@ -285,13 +279,13 @@ ROW(A11, told_too_late, "a waiter stands still until long after the lock was its
     CHECK_EQ_INT(party_take(holder, "L", 0), DLOCK_OK);
     party_ask(waiter, "L", DLOCK_FOREVER);
     for (int i = 0; i < 100; i++)
-        world_nap();
+        nap_ms(1);
     party_pause(waiter);
     CHECK_EQ_INT(party_give_back(holder), DLOCK_OK);
-    CHECK_EQ_INT(party_take(rival, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(rival, "L", patience_ms()), DLOCK_OK);
     party_go_on(waiter);
     for (int i = 0; i < 200; i++) {
-        world_nap();
+        nap_ms(1);
         bool answered =
             party_answered(waiter); /* looked at *before* the rival is asked */
         CHECK_EQ_INT(party_still(rival), DLOCK_OK);
@@ -309,7 +303,7 @@ ROW(A12, another_connection,
     NEEDS(CAN_WIRE);
     PARTY(holder) = party_new(wire_uri(), NULL);
     for (int i = 0; i < 3; i++) {
-        CHECK_EQ_INT(party_take(holder, "L", world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(party_take(holder, "L", patience_ms()), DLOCK_OK);
         CHECK(wire("reset"));
         CHECK_EQ_INT(party_still(holder), DLOCK_OK);
         CHECK_EQ_INT(party_give_back(holder), DLOCK_OK);
@@ -322,14 +316,14 @@ ROW(A13, cut_off_in_the_line,
 {
     NEEDS(CAN_CALL, CAN_WIRE);
     PARTY(holder) = party_new(NULL, NULL);
-    CHECK_EQ_INT(party_take(holder, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(holder, "L", patience_ms()), DLOCK_OK);
     DLOCK_AUTO(dlock_client) client = grid_client_at(wire_uri(), NULL);
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, 3000);
     AWAIT(world_stat(client, "waits") == 1);
     CHECK(wire("refuse") && wire("reset"));
     AWAIT(world_stat(client, "connected") == 0);
-    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     dlock_err code = dlock_op_result(op);
     /* It has to be given back exactly when it isn't certain that nothing is there: a place in a line
      * is, and so is what was just asked for. */

@@ -116,7 +116,7 @@ ROW(P4, another_thread_waits, "another thread waits, also through the same handl
     WAITER(patient);
     world_wait_start(&hasty, client, lock, 0);
     CHECK_EQ_INT(world_wait_end(&hasty), DLOCK_EBUSY);
-    world_wait_start(&patient, client, lock, world_limit_ms());
+    world_wait_start(&patient, client, lock, patience_ms());
     AWAIT(world_asleep(patient.tid));
     CHECK(!patient.over);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
@@ -161,9 +161,9 @@ ROW(P7, starts_are_owners, "_start: an owner of its own; of its thread with owne
     DLOCK_AUTO(dlock_hold) also = world_take(mine);
     DLOCK_AUTO(dlock_op) apart = dlock_lock_acquire_start(lock, 0);
     DLOCK_AUTO(dlock_op) again = dlock_lock_acquire_start(mine, 0);
-    CHECK_EQ_INT(dlock_op_wait(apart, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(apart, patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(apart), DLOCK_EBUSY);
-    CHECK_EQ_INT(dlock_op_wait(again, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(again, patience_ms()), DLOCK_OK);
     CHECK_ERR(dlock_op_result(again), DLOCK_OK, dlock_op_error(again));
     DLOCK_AUTO(dlock_hold) second = dlock_op_take_hold(again);
     CHECK_EQ_INT(dlock_hold_token(second), dlock_hold_token(also));
@@ -204,8 +204,8 @@ ROW(P9, renewal, "renewed while it is held, far beyond its lease")
     PARTY(holder) = party_new(NULL, "lock.ttl_ms=1000");
     PARTY(rival) = party_new(NULL, NULL);
     CHECK_EQ_INT(party_take(holder, "L", 0), DLOCK_OK);
-    int64_t end = world_now_ms() + 2300;
-    while (world_now_ms() < end) {
+    int64_t end = now_ms() + 2300;
+    while (now_ms() < end) {
         CHECK(grid_timed_out(party_take(rival, "L", 200)));
         CHECK_EQ_INT(party_still(holder), DLOCK_OK);
     }
@@ -224,7 +224,7 @@ ROW(P10, loss_by_the_clock,
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         CHECK(dlock_hold_remaining_ms(hold) <= 300);
         WAITER(rival);
-        world_wait_start(&rival, other, wanted, world_limit_ms());
+        world_wait_start(&rival, other, wanted, patience_ms());
         bool over = false;
         while (!over) { /* the rival has it: asked *before* the check */
             over = rival.over;
@@ -245,10 +245,10 @@ ROW(P11, fed, "renew=fed: lives while it is fed")
     DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=900 lock.renew=fed");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
-    int64_t end = world_now_ms() + 1300;
-    while (world_now_ms() < end) {
+    int64_t end = now_ms() + 1300;
+    while (now_ms() < end) {
         CHECK_EQ_INT(dlock_hold_feed(hold), DLOCK_OK);
-        world_nap();
+        nap_ms(1);
     }
     int64_t renewals = world_stat(client, "renewals");
     CHECK(renewals > 0);
@@ -263,13 +263,13 @@ ROW(P12, max_hold, "max_hold: the end, however often it is renewed or extended")
     DLOCK_AUTO(dlock_client)
     client = world_client("lock.ttl_ms=400 lock.max_hold_ms=1000");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    int64_t began = world_now_ms();
+    int64_t began = now_ms();
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     dlock_err extended = dlock_hold_extend(hold, 60000, NULL);
     CHECK(extended == DLOCK_OK);
     CHECK(dlock_hold_remaining_ms(hold) <= 1000);
     AWAIT(dlock_hold_check(hold) == DLOCK_ELOST);
-    CHECK(world_now_ms() - began >= 900);
+    CHECK(now_ms() - began >= 900);
     CHECK(grid_in_time("the hold", began, 1000));
 }
 
@@ -353,7 +353,7 @@ ROW(P17, a_foreign_release,
     PARTY(next) = party_new(NULL, NULL);
     CHECK_EQ_INT(party_take(victim, "L", 0), DLOCK_OK);
     CHECK_EQ_INT(world_evict("L"), DLOCK_OK);
-    CHECK_EQ_INT(party_take(next, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(next, "L", patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(party_give_back(victim), DLOCK_ELOST);
     CHECK_EQ_INT(party_still(next), DLOCK_OK);
     CHECK_EQ_INT(world_try("L"), DLOCK_EBUSY);
@@ -370,7 +370,7 @@ ROW(P18, async_release,
     int64_t last = 0;
     for (int i = 0; i < 20; i++) {
         DLOCK_AUTO(dlock_hold) hold = NULL;
-        CHECK_OK(dlock_lock_acquire(lock, world_limit_ms(), &hold, NULL), NULL);
+        CHECK_OK(dlock_lock_acquire(lock, patience_ms(), &hold, NULL), NULL);
         CHECK(grid_rises(last, dlock_hold_token(hold)));
         last = dlock_hold_token(hold);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);

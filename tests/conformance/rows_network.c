@@ -11,13 +11,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static void nap_ms(int64_t ms)
-{
-    int64_t end = world_now_ms() + ms;
-    while (world_now_ms() < end)
-        world_nap();
-}
-
 static bool is_away(dlock_err code)
 {
     return code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN ||
@@ -30,20 +23,20 @@ static void check_calls_end(dlock_client *client)
     DLOCK_AUTO(dlock_lock) other = world_lock(client, "other", NULL);
     DLOCK_AUTO(dlock_hold) none = NULL;
     DLOCK_AUTO(dlock_info) info = NULL;
-    int64_t began = world_now_ms();
+    int64_t began = now_ms();
     CHECK(is_away(dlock_lock_acquire(other, 0, &none, NULL)));
     CHECK(grid_in_time("a try", began, 400));
-    began = world_now_ms();
+    began = now_ms();
     CHECK(is_away(dlock_lock_acquire(other, 150, &none, NULL)));
     CHECK(grid_in_time("a wait of 150 ms", began, 150));
-    began = world_now_ms();
+    began = now_ms();
     CHECK(is_away(dlock_lock_inspect(other, &info, NULL)));
     CHECK(grid_in_time("a question", began, 400));
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(other, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, 20), DLOCK_EPENDING);
-    began = world_now_ms();
+    began = now_ms();
     dlock_op_cancel(op);
-    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECANCELED);
     CHECK(grid_in_time("cancelling", began, 0));
 }
@@ -55,7 +48,7 @@ static void lose_the_way(const char *fault)
                                           "client.close_ms=200");
     PARTY(rival) = party_new(NULL, "client.poll_ms=50");
     DLOCK_AUTO(dlock_client) client = grid_client_at(wire_uri(), NULL);
-    CHECK_EQ_INT(party_take(holder, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(holder, "L", patience_ms()), DLOCK_OK);
     party_ask(rival, "L", DLOCK_FOREVER);
     nap_ms(900); /* renewed once or twice */
     CHECK(!party_answered(rival) && party_still(holder) == DLOCK_OK);
@@ -72,14 +65,14 @@ static void lose_the_way(const char *fault)
         CHECK(lost || code == DLOCK_OK);
         /* The command hears of its loss when it is scheduled. */
         MUST(lost || !over || !grid_binding_is("C"));
-        world_nap();
+        nap_ms(1);
     }
     CHECK_EQ_INT(party_answer(rival), DLOCK_OK);
     CHECK(wire("pass"));
     CHECK_EQ_INT(party_give_back(holder), DLOCK_ELOST);
     CHECK_EQ_INT(party_still(rival), DLOCK_OK);
     CHECK_EQ_INT(party_give_back(rival), DLOCK_OK);
-    CHECK_EQ_INT(party_take(holder, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(holder, "L", patience_ms()), DLOCK_OK);
     MUST(grid_rises(party_token(rival), party_token(holder)));
     AWAIT(world_stat(client, "connected") == 1);
 }
@@ -89,7 +82,7 @@ static void keep_the_lock(const char *fault, int times)
 {
     PARTY(holder) = party_new(wire_uri(), "lock.ttl_ms=2100 client.timeout_ms=300");
     PARTY(rival) = party_new(NULL, NULL);
-    CHECK_EQ_INT(party_take(holder, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(holder, "L", patience_ms()), DLOCK_OK);
     for (int i = 0; i < times; i++) {
         CHECK(wire("%s", fault));
         nap_ms(2600 / times);
@@ -112,7 +105,7 @@ ROW(N1, refused, "nobody listens: connections are refused")
         CHECK_EQ_INT(party_take(late, "L", 0), DLOCK_EUNAVAIL);
     } else {
         DLOCK_AUTO(dlock_client) none = NULL;
-        int64_t began = world_now_ms();
+        int64_t began = now_ms();
         CHECK_EQ_INT(dlock_client_open(world_uri(), NULL, &none, NULL),
                      service_here()->quorum ? DLOCK_EQUORUM : DLOCK_EUNAVAIL);
         CHECK(grid_in_time("opening", began, 0)); /* refused is known at once */
@@ -150,7 +143,7 @@ ROW(N5, slow, "bytes come slowly and in slices")
     PARTY(rival) =
         party_new(wire_uri(), "client.timeout_ms=20000 client.connect_ms=20000");
     for (int i = 0; i < 2; i++) {
-        CHECK_EQ_INT(party_take(holder, "L", world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(party_take(holder, "L", patience_ms()), DLOCK_OK);
         party_ask(rival, "L", DLOCK_FOREVER);
         nap_ms(300);
         CHECK(!party_answered(rival));
@@ -173,7 +166,7 @@ ROW(N7, names_of_hosts, "names of hosts: unknown ones, and a first address that 
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) none = NULL;
     DLOCK_AUTO(dlock_conf) conf = world_conf("client.connect_ms=2000");
-    int64_t began = world_now_ms();
+    int64_t began = now_ms();
     snprintf(uri, sizeof(uri), "%s://no-such-host.invalid%s", service_here()->backend,
              world_is("redis+sentinel") ? "/service" : "");
     CHECK_ERR(dlock_client_open(uri, conf, &none, &err), DLOCK_EUNAVAIL, err);
@@ -196,7 +189,7 @@ ROW(N8, killed_and_empty, "the server is killed and comes back with nothing")
     CHECK(service_here()->restart());
     AWAIT(party_still(verifier) == DLOCK_ELOST); /* at its next renewal */
     PARTY(next) = party_new(NULL, NULL);
-    CHECK_EQ_INT(party_take(next, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(next, "L", patience_ms()), DLOCK_OK);
     /* So the resource refuses the old one. */
     MUST(grid_rises(party_token(holder), party_token(next)));
     /* Perhaps it was told over the dead connection first: a repeated release counts as done. */
@@ -235,10 +228,10 @@ ROW(N9, frozen, "the server is frozen, asleep, or pauses its clients")
         PARTY(holder) = party_new(NULL, "lock.ttl_ms=600 client.timeout_ms=300 "
                                         "client.close_ms=200 client.backoff_max_ms=50");
         DLOCK_AUTO(dlock_client) client = grid_client_at(world_uri(), NULL);
-        CHECK_EQ_INT(party_take(holder, "L", world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(party_take(holder, "L", patience_ms()), DLOCK_OK);
         int threads = thread_count();
         freeze(ways[i]);
-        int64_t began = world_now_ms();
+        int64_t began = now_ms();
         AWAIT(party_still(holder) == DLOCK_ELOST);
         bool in_time = grid_in_time("the loss", began, 600);
         if (!ways[i])
@@ -248,7 +241,7 @@ ROW(N9, frozen, "the server is frozen, asleep, or pauses its clients")
             service_here()->thaw();
         CHECK(in_time && no_more_threads && !harness_failed());
         CHECK_EQ_INT(party_give_back(holder), DLOCK_ELOST);
-        CHECK_EQ_INT(party_take(holder, "L", world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(party_take(holder, "L", patience_ms()), DLOCK_OK);
         CHECK_EQ_INT(party_give_back(holder), DLOCK_OK);
     }
 }
@@ -273,7 +266,7 @@ ROW(N10, no_script, "the server has forgotten our scripts")
 static void refuse_and_mend(const char *ill, const char *well)
 {
     PARTY(one) = party_new(NULL, "client.backoff_max_ms=50");
-    CHECK_EQ_INT(party_take(one, "L", world_limit_ms()),
+    CHECK_EQ_INT(party_take(one, "L", patience_ms()),
                  DLOCK_OK); /* so that it is connected */
     CHECK_EQ_INT(party_give_back(one), DLOCK_OK);
     CHECK_STR(redis_server_call(world_redis(), "%s", ill), "OK");
@@ -340,7 +333,7 @@ ROW(N14, evicted, "the server throws the lock away, short of memory")
     CHECK_STR(redis_server_call(world_redis(), "EXISTS L"), "0");
     AWAIT(party_still(holder) == DLOCK_ELOST);
     CHECK_STR(redis_server_call(world_redis(), "FLUSHALL"), "OK");
-    CHECK_EQ_INT(party_take(next, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(next, "L", patience_ms()), DLOCK_OK);
     MUST(grid_rises(party_token(holder), party_token(next)));
     /* Who needs fencing isn't let in at all. */
     PARTY(careful) =
@@ -377,7 +370,7 @@ ROW(N16, no_rights, "no password, a wrong one, a right that is missing or taken 
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     CHECK_STR(redis_server_call(server, "ACL SETUSER u -set"), "OK");
-    int64_t commands = world_stat(client, "commands"), began = world_now_ms();
+    int64_t commands = world_stat(client, "commands"), began = now_ms();
     CHECK_ERR(dlock_lock_acquire(lock, DLOCK_FOREVER, &hold, &err), DLOCK_EACCES, err);
     CHECK(grid_in_time("the refusal", began, 0));
     CHECK(world_stat(client, "commands") <= commands + 3); /* no storm */
@@ -481,11 +474,10 @@ ROW(N23, no_descriptors, "no descriptors or connections are left")
     struct rlimit before;
     CHECK(forbid_descriptors(&before));
     dlock_err code = dlock_client_open(world_uri(), NULL, &refused, &err);
-    int64_t renewals = world_stat(client, "renewals"),
-            end = world_now_ms() + world_limit_ms();
+    int64_t renewals = world_stat(client, "renewals"), end = now_ms() + patience_ms();
     while (world_stat(client, "renewals") < renewals + 2 &&
-           dlock_hold_check(hold) == DLOCK_OK && world_now_ms() < end)
-        world_nap();
+           dlock_hold_check(hold) == DLOCK_OK && now_ms() < end)
+        nap_ms(1);
     CHECK_EQ_INT(setrlimit(RLIMIT_NOFILE, &before), 0);
     CHECK(world_stat(client, "renewals") >= renewals + 2);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);

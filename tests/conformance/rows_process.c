@@ -42,7 +42,7 @@ static void in_child(void *arg)
     dlock_client_free(in->client);
     DLOCK_AUTO(dlock_client) own = world_client(NULL); /* and one of its own works */
     DLOCK_AUTO(dlock_hold) hold = NULL;
-    CHECK_EQ_INT(world_acquire(own, "child", world_limit_ms(), &hold), DLOCK_OK);
+    CHECK_EQ_INT(world_acquire(own, "child", patience_ms(), &hold), DLOCK_OK);
     if (!service_here()
              ->lacks[CAN_PROCESSES]) { /* what the parent holds is held for it */
         DLOCK_AUTO(dlock_hold) taken = NULL;
@@ -65,7 +65,7 @@ ROW(C1, fork, "fork, while threads work and locks are held")
     CHECK_EQ_INT(dlock_hold_verify(hold, NULL),
                  DLOCK_OK); /* the parent noticed nothing */
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
 }
 
@@ -95,8 +95,7 @@ static void *tickle(void *arg)
     const pthread_t *whom = arg;
     while (signals >= 0) {
         pthread_kill(*whom, SIGVTALRM);
-        struct timespec time = {.tv_nsec = 100000};
-        nanosleep(&time, NULL);
+        nap_us(100);
     }
     return NULL;
 }
@@ -114,9 +113,9 @@ static void call_everything(void)
         DLOCK_AUTO(dlock_lock) same = world_lock(other, "L", NULL);
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         DLOCK_AUTO(dlock_hold) none = NULL;
-        int64_t began = world_now_ms();
+        int64_t began = now_ms();
         CHECK(grid_timed_out(dlock_lock_acquire(same, 60, &none, NULL)));
-        CHECK(world_now_ms() - began >= 59);
+        CHECK(now_ms() - began >= 59);
         CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_OK);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     }
@@ -148,19 +147,19 @@ ROW(C3, sigpipe, "the peer hangs up: no SIGPIPE")
                                      ? "client.backoff_max_ms=50 client.timeout_ms=3000"
                                      : "client.backoff_max_ms=50 client.timeout_ms=1000");
     for (int i = 0; i < 3; i++) {
-        CHECK_EQ_INT(party_take(one, "L", world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(party_take(one, "L", patience_ms()), DLOCK_OK);
         service_here()->kill();
         dlock_err code = party_give_back(one); /* written to nobody */
         CHECK(code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL || code == DLOCK_OK);
         CHECK(service_here()->restart());
     }
-    CHECK_EQ_INT(party_take(one, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(one, "L", patience_ms()), DLOCK_OK);
 }
 
 static void *wait_cancelled(void *lock)
 {
     dlock_hold *hold = NULL;
-    dlock_err code = dlock_lock_acquire(lock, world_limit_ms(), &hold, NULL);
+    dlock_err code = dlock_lock_acquire(lock, patience_ms(), &hold, NULL);
     (void)dlock_hold_release(hold, NULL); /* if it came to that */
     dlock_hold_free(hold);
     return (void *)(intptr_t)code;
@@ -178,7 +177,7 @@ ROW(C4, cancelled_threads, "threads are cancelled in the midst of a call")
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         CHECK_EQ_INT(pthread_create(&thread, NULL, wait_cancelled, same), 0);
         if (i % 2)
-            world_nap();
+            nap_ms(1);
         pthread_cancel(thread);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
         pthread_join(thread, NULL);
@@ -241,7 +240,7 @@ ROW(C6, no_threads, "no thread can be made")
     NEEDS(CAN_CALL);
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) client = NULL;
-    int64_t began = world_now_ms();
+    int64_t began = now_ms();
     shim_no_threads = true;
     dlock_err code = dlock_client_open(world_uri(), NULL, &client, &err);
     shim_no_threads = false;
@@ -421,7 +420,7 @@ ROW(C12, hostile_server, "a server that answers with nonsense")
         DLOCK_AUTO(dlock_conf)
         conf = world_conf("client.timeout_ms=150 client.connect_ms=500 "
                           "client.close_ms=50 client.log_level=off");
-        int64_t began = world_now_ms();
+        int64_t began = now_ms();
         dlock_err code = dlock_client_open(uri, conf, &client, NULL);
         if (code == DLOCK_OK)
             code = world_acquire(client, "L", 100, &none);

@@ -21,13 +21,6 @@
 
 static const int64_t hour_ns = INT64_C(3600000000000);
 
-static void nap_ms(int64_t ms)
-{
-    int64_t end = shim_true_ms() + ms;
-    while (shim_true_ms() < end)
-        world_nap();
-}
-
 /* ---- Pauses ---- */
 
 ROW(T1, a_paused_holder,
@@ -46,15 +39,15 @@ ROW(T1, a_paused_holder,
     CHECK_EQ_INT(party_still(steady), DLOCK_OK);
     CHECK_EQ_INT(party_take(holder, "L", 0), DLOCK_OK);
     for (int leases = 1; leases <= 3; leases += 2) {
-        int64_t stopped = world_now_ms();
+        int64_t stopped = now_ms();
         party_pause(holder);
-        CHECK_EQ_INT(party_take(rival, "L", world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(party_take(rival, "L", patience_ms()), DLOCK_OK);
         CHECK(grid_in_time("the rival's wait", stopped, grid_lease_ms(TTL)));
         MUST(grid_rises(party_token(holder), party_token(rival)) &&
              grid_rises(tokens, party_token(rival)));
         tokens = party_token(rival);
-        while (world_now_ms() < stopped + leases * TTL)
-            world_nap();
+        while (now_ms() < stopped + leases * TTL)
+            nap_ms(1);
         party_go_on(holder);
         if (grid_binding_is("C"))
             MUST(party_still(holder) == DLOCK_ELOST); /* its first word */
@@ -62,7 +55,7 @@ ROW(T1, a_paused_holder,
         CHECK_EQ_INT(party_give_back(holder), DLOCK_ELOST);
         CHECK_EQ_INT(party_still(rival), DLOCK_OK);
         CHECK_EQ_INT(party_give_back(rival), DLOCK_OK);
-        CHECK_EQ_INT(party_take(holder, "L", world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(party_take(holder, "L", patience_ms()), DLOCK_OK);
     }
     CHECK_EQ_INT(party_still(steady), DLOCK_OK); /* it is renewed as before */
     CHECK_EQ_INT(party_give_back(steady), DLOCK_OK);
@@ -167,7 +160,7 @@ ROW(T3, an_answer_that_waited, "the answer lay in a socket while its lease ran o
     PARTY(rival) = party_new(NULL, "client.poll_ms=50");
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    CHECK_EQ_INT(party_take(late, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(late, "L", patience_ms()), DLOCK_OK);
     for (bool granted = false; !granted;) {
         CHECK_EQ_INT(party_give_back(late), DLOCK_OK);
         if (wired)
@@ -182,10 +175,10 @@ ROW(T3, an_answer_that_waited, "the answer lay in a socket while its lease ran o
         party_go_on(late);
         CHECK_EQ_INT(party_answer(late), DLOCK_OK);
     }
-    CHECK_EQ_INT(party_take(rival, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(rival, "L", patience_ms()), DLOCK_OK);
     party_go_on(late);
     for (int i = 0; i < 200; i++) {
-        world_nap();
+        nap_ms(1);
         bool answered = party_answered(late); /* looked at *before* the rival is asked */
         CHECK_EQ_INT(party_still(rival), DLOCK_OK);
         MUST(!answered);
@@ -212,7 +205,7 @@ ROW(T4, a_suspended_machine, "the machine was suspended: the boot clock jumps")
     CHECK(event != NULL);
     dlock_event_free(event);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
-    CHECK_EQ_INT(dlock_lock_acquire(lock, world_limit_ms(), &again, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_lock_acquire(lock, patience_ms(), &again, NULL), DLOCK_OK);
     CHECK(grid_rises(dlock_hold_token(hold), dlock_hold_token(again)));
     CHECK_EQ_INT(dlock_hold_release(again, NULL), DLOCK_OK);
 }
@@ -235,9 +228,9 @@ ROW(T5, wall_clock_here, "the time of day jumps here")
         CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
         CHECK(dlock_hold_remaining_ms(hold) <= before);
         CHECK(dlock_hold_remaining_ms(hold) > before - 10000);
-        int64_t began = world_now_ms();
+        int64_t began = now_ms();
         CHECK(grid_timed_out(dlock_lock_acquire(same, 200, &none, NULL)));
-        CHECK(world_now_ms() - began >= 199);
+        CHECK(now_ms() - began >= 199);
         CHECK(grid_in_time("a wait", began, 200));
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
         CHECK(grid_rises(last, dlock_hold_token(hold)));
@@ -346,8 +339,8 @@ ROW(T8, starved, "the threads of the library get no processor")
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
     DLOCK_AUTO(dlock_lock) same = world_lock(other, "L", NULL);
     starve_threads(SCHED_IDLE);
-    int64_t end = world_now_ms() + 1500;
-    while (world_now_ms() < end && !harness_failed()) {
+    int64_t end = now_ms() + 1500;
+    while (now_ms() < end && !harness_failed()) {
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         DLOCK_AUTO(dlock_hold) rival = NULL;
         dlock_err got = dlock_lock_acquire(same, 450, &rival, NULL);
@@ -371,10 +364,10 @@ ROW(T8, starved, "the threads of the library get no processor")
 static bool is_renewed(dlock_client *client, const dlock_hold *hold)
 {
     int64_t before = world_stat(client, "renewals");
-    int64_t end = world_now_ms() + world_limit_ms();
+    int64_t end = now_ms() + patience_ms();
     while (world_stat(client, "renewals") <= before &&
-           dlock_hold_check(hold) == DLOCK_OK && world_now_ms() < end)
-        world_nap();
+           dlock_hold_check(hold) == DLOCK_OK && now_ms() < end)
+        nap_ms(1);
     return world_stat(client, "renewals") > before;
 }
 
@@ -413,8 +406,8 @@ ROW(T10, a_renewal_never_creates,
     CHECK_EQ_INT(party_take(holder, "L", 0), DLOCK_OK);
     CHECK_EQ_INT(world_evict("L"), DLOCK_OK);
     dlock_err code = DLOCK_OK;
-    int64_t end = world_now_ms() + world_limit_ms();
-    while (code == DLOCK_OK && world_now_ms() < end) {
+    int64_t end = now_ms() + patience_ms();
+    while (code == DLOCK_OK && now_ms() < end) {
         MUST(world_seen(lock, "held") != 1);
         code = party_still(holder);
     }
@@ -462,7 +455,7 @@ ROW(T12, odd_leases, "leases of 0, below 0, out of range")
         if (grid_binding_is("dlock")) {
             PARTY(p) = party_new(NULL, leases[i].settings);
             /* A try may hear of 100 ms when they are over. */
-            CHECK_EQ_INT(party_take(p, "L", world_limit_ms()), leases[i].code);
+            CHECK_EQ_INT(party_take(p, "L", patience_ms()), leases[i].code);
             continue;
         }
         DLOCK_AUTO(dlock_conf) conf = dlock_conf_new();

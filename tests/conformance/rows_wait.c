@@ -10,7 +10,7 @@ ROW(P21, a_try_ends_at_once, "a wait of 0 tries once and says EBUSY")
     PARTY(holder) = party_new(NULL, NULL);
     PARTY(other) = party_new(NULL, NULL);
     CHECK_EQ_INT(party_take(holder, "L", 0), DLOCK_OK);
-    int64_t began = world_now_ms();
+    int64_t began = now_ms();
     CHECK_EQ_INT(party_take(other, "L", 0), DLOCK_EBUSY);
     CHECK(grid_in_time("a try", began, 0));
 }
@@ -19,7 +19,7 @@ ROW(P21, a_try_ends_at_once, "a wait of 0 tries once and says EBUSY")
  * line for one, may still be on its way back. */
 static void gets_free(void)
 {
-    int64_t began = world_now_ms();
+    int64_t began = now_ms();
     AWAIT(world_try("L") == DLOCK_OK);
     CHECK(grid_in_time("giving back", began, 10000));
     CHECK(grid_settles());
@@ -31,9 +31,9 @@ ROW(P22, a_wait_ends_in_time,
     PARTY(holder) = party_new(NULL, NULL);
     PARTY(other) = party_new(NULL, NULL);
     CHECK_EQ_INT(party_take(holder, "L", 0), DLOCK_OK);
-    int64_t began = world_now_ms();
+    int64_t began = now_ms();
     CHECK(grid_timed_out(party_take(other, "L", 300)));
-    CHECK(world_now_ms() - began >= 299);
+    CHECK(now_ms() - began >= 299);
     CHECK(grid_in_time("a wait", began, 300));
     CHECK_EQ_INT(party_give_back(holder), DLOCK_OK);
     gets_free();
@@ -47,7 +47,7 @@ ROW(P23, woken_by_the_release, "who waits is woken by the release, not by lookin
         CHECK_EQ_INT(party_take(holder, "L", 0), DLOCK_OK);
         party_ask(other, "L", DLOCK_FOREVER);
         for (int nap = 0; nap < 50 + 50 * i; nap++)
-            world_nap();
+            nap_ms(1);
         CHECK(!party_answered(other));
         CHECK_EQ_INT(party_give_back(holder), DLOCK_OK);
         CHECK_EQ_INT(party_answer(other), DLOCK_OK);
@@ -64,9 +64,9 @@ ROW(P24, cancel, "giving up a wait is prompt and leaves nothing")
     for (int i = 0; i < 3; i++) {
         party_ask(other, "L", DLOCK_FOREVER);
         for (int nap = 0; nap < 100; nap++)
-            world_nap();
+            nap_ms(1);
         CHECK(!party_answered(other));
-        int64_t began = world_now_ms();
+        int64_t began = now_ms();
         CHECK_EQ_INT(party_give_up(other), DLOCK_ECANCELED);
         CHECK(grid_in_time("giving up", began, 0));
     }
@@ -78,10 +78,10 @@ ROW(P24, cancel, "giving up a wait is prompt and leaves nothing")
  * its way to it. */
 static void stand_there(dlock_lock *lock, int waiters)
 {
-    int64_t seen = -1, end = world_now_ms() + world_limit_ms();
-    while (seen != waiters && world_now_ms() < end) {
+    int64_t seen = -1, end = now_ms() + patience_ms();
+    while (seen != waiters && now_ms() < end) {
         DLOCK_AUTO(dlock_info) info = NULL;
-        world_nap();
+        nap_ms(1);
         CHECK_EQ_INT(dlock_lock_inspect(lock, &info, NULL), DLOCK_OK);
         seen = atoll(dlock_info_get(info, "waiters"));
     }
@@ -106,7 +106,7 @@ static void check_order(dlock_client *const *clients, int waiters, bool apart)
     }
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     for (int i = 0; i < waiters; i++) {
-        CHECK_EQ_INT(dlock_op_wait(ops[i], world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(ops[i], patience_ms()), DLOCK_OK);
         CHECK_ERR(dlock_op_result(ops[i]), DLOCK_OK, dlock_op_error(ops[i]));
         for (int later = i + 1; later < waiters; later++)
             CHECK_EQ_INT(dlock_op_result(ops[later]), DLOCK_EPENDING);
@@ -149,7 +149,7 @@ ROW(P27, an_op_completes_once,
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_notify(op, TAG), DLOCK_EPENDING);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     dlock_op_cancel(op); /* too late to matter */
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
     DLOCK_AUTO(dlock_hold) next = dlock_op_take_hold(op);
@@ -259,7 +259,7 @@ ROW(P31, wait_idle, "wait_idle ends when nobody holds it, and takes nothing")
     DLOCK_AUTO(dlock_op) op = dlock_lock_wait_idle_start(same, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, 50), DLOCK_EPENDING);
     CHECK_OK(dlock_hold_release(hold, &err), err);
-    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
     CHECK_EQ_INT(world_try("L"), DLOCK_OK);
 }

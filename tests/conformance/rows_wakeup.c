@@ -8,12 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-static void nap_us(int64_t us)
-{
-    struct timespec time = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
-    nanosleep(&time, NULL);
-}
-
 /* The release comes while this request of the waiter's is under way; what the service says to it is
  * heard too late. */
 static void release_within(const char *plan)
@@ -30,7 +24,7 @@ static void release_within(const char *plan)
     AWAIT(wire_deeds() > deeds);
     nap_us(30000); /* so that the service has done it */
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     CHECK_ERR(dlock_op_result(op), DLOCK_OK, dlock_op_error(op));
 }
 
@@ -50,7 +44,7 @@ ROW(W1, released_before_listening,
             DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(same, DLOCK_FOREVER);
             nap_us(release_us = (release_us + 37) % 1500);
             CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-            CHECK_EQ_INT(dlock_op_wait(op, world_limit_ms()), DLOCK_OK);
+            CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
             CHECK_ERR(dlock_op_result(op), DLOCK_OK, dlock_op_error(op));
             DLOCK_AUTO(dlock_hold) next = dlock_op_take_hold(op);
             CHECK_EQ_INT(dlock_hold_release(next, NULL), DLOCK_OK);
@@ -69,7 +63,7 @@ ROW(W2, a_message_is_lost, "the message is lost, or the connection it should com
     PARTY(holder) = party_new(NULL, NULL);
     PARTY(waiter) = party_new(NULL, "client.backoff_max_ms=50");
     for (int i = 0; i < 3; i++) {
-        CHECK_EQ_INT(party_take(holder, "L", world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(party_take(holder, "L", patience_ms()), DLOCK_OK);
         party_ask(waiter, "L", DLOCK_FOREVER);
         AWAIT(strcmp(redis_server_call(world_redis(), "CLIENT LIST TYPE pubsub"), "") !=
               0);
@@ -80,10 +74,10 @@ ROW(W2, a_message_is_lost, "the message is lost, or the connection it should com
     }
     /* And one that is never sent: the wait is bounded by client.poll_ms. */
     PARTY(patient) = party_new(NULL, "client.poll_ms=300");
-    CHECK_EQ_INT(party_take(holder, "L", world_limit_ms()), DLOCK_OK);
+    CHECK_EQ_INT(party_take(holder, "L", patience_ms()), DLOCK_OK);
     party_ask(patient, "L", DLOCK_FOREVER);
     nap_us(100000);
-    int64_t began = world_now_ms();
+    int64_t began = now_ms();
     CHECK_STR(redis_server_call(world_redis(), "DEL L"), "1");
     CHECK_EQ_INT(party_answer(patient), DLOCK_OK);
     CHECK(grid_in_time("the next look", began, 375));
@@ -101,8 +95,8 @@ static void *visit(void *arg)
     visitor *v = arg;
     for (int i = 0; i < 60; i++) {
         DLOCK_AUTO(dlock_hold) hold = NULL;
-        dlock_err code = dlock_lock_acquire(v->locks[i % 2], i % 3 ? world_limit_ms() : 1,
-                                            &hold, NULL);
+        dlock_err code =
+            dlock_lock_acquire(v->locks[i % 2], i % 3 ? patience_ms() : 1, &hold, NULL);
         if (code != DLOCK_OK) {
             (void)harness_check(__FILE__, __LINE__, i % 3 == 0, "who waits long gets it");
             continue;
@@ -148,7 +142,7 @@ ROW(W4, a_holder_dies, "the holder dies without a word")
     party_ask(waiter, "L", DLOCK_FOREVER);
     nap_us(200000);
     CHECK(!party_answered(waiter));
-    int64_t died = world_now_ms();
+    int64_t died = now_ms();
     party_kill(holder);
     CHECK_EQ_INT(party_answer(waiter), DLOCK_OK);
     CHECK(grid_in_time("the waiter's turn", died, grid_lease_ms(1000)));
@@ -179,7 +173,7 @@ ROW(W6, readers_and_writers, "readers and writers watch each other")
         DLOCK_AUTO(dlock_op) writer = dlock_lock_acquire_start(write, DLOCK_FOREVER);
         CHECK_EQ_INT(dlock_op_wait(writer, 20), DLOCK_EPENDING);
         CHECK_OK(dlock_hold_release(reader, &err), err);
-        CHECK_EQ_INT(dlock_op_wait(writer, world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(writer, patience_ms()), DLOCK_OK);
         DLOCK_AUTO(dlock_hold) written = dlock_op_take_hold(writer);
         DLOCK_AUTO(dlock_op) again = dlock_lock_acquire_start(read, DLOCK_FOREVER);
         CHECK_EQ_INT(dlock_op_wait(again, 20), DLOCK_EPENDING);
@@ -187,7 +181,7 @@ ROW(W6, readers_and_writers, "readers and writers watch each other")
             CHECK_OK(dlock_hold_downgrade(written, &err), err);
         else
             CHECK_OK(dlock_hold_release(written, &err), err);
-        CHECK_EQ_INT(dlock_op_wait(again, world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(again, patience_ms()), DLOCK_OK);
     }
 }
 
@@ -203,7 +197,7 @@ ROW(W7, a_dead_waiter, "a waiter dies, first in the line")
     party_ask(second, "L", DLOCK_FOREVER);
     nap_us(150000);
     party_kill(first);
-    int64_t released = world_now_ms();
+    int64_t released = now_ms();
     CHECK_EQ_INT(party_give_back(holder), DLOCK_OK);
     CHECK_EQ_INT(party_answer(second), DLOCK_OK);
     /* A fair lock waits for three seconds whether it is there again. */
@@ -227,7 +221,7 @@ ROW(W8, no_herd, "many waiters: a hand-over costs a few commands, however many w
     int64_t before = world_stat(client, "commands");
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     for (int i = 0; i < WAITERS; i++) {
-        CHECK_EQ_INT(dlock_op_wait(ops[i], world_limit_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(ops[i], patience_ms()), DLOCK_OK);
         DLOCK_AUTO(dlock_hold) mine = dlock_op_take_hold(ops[i]);
         CHECK_EQ_INT(dlock_hold_release(mine, NULL), DLOCK_OK);
         dlock_op_free(ops[i]);

@@ -59,12 +59,12 @@ static bool cluster_restart(void)
 {
     if (!redis_restart())
         return false;
-    int64_t end = world_awake_ms() + world_limit_ms();
+    int64_t end = awake_now_ms() + patience_ms();
     while (
         !strstr(redis_server_call(world_redis(), "CLUSTER INFO"), "cluster_state:ok") &&
-        world_awake_ms() < end)
-        world_nap();
-    return world_awake_ms() < end;
+        awake_now_ms() < end)
+        nap_ms(1);
+    return awake_now_ms() < end;
 }
 
 /* Of a semaphore that nobody holds stays how many permits it has. */
@@ -208,7 +208,7 @@ static bool memcached_restart(void)
     bool fine = true;
     time_t now = time(NULL);
     while (time(NULL) == now)
-        world_nap();
+        nap_ms(1);
     for (int i = 0; i < world_node_count(); i++)
         fine = memcached_server_restart(world_memcached_node(i)) && fine;
     return fine;

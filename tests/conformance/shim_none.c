@@ -1,7 +1,7 @@
 /* In builds with a sanitizer nothing is shimmed, and no row runs that would need it; see shim.h. */
 #include "shim.h"
 
-#include <time.h>
+#include "harness/time.h"
 
 _Atomic int64_t shim_boot, shim_real;
 atomic_bool shim_no_threads;
@@ -13,9 +13,7 @@ void shim_drift(int64_t millionths)
 
 int64_t shim_true_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return now_ms();
 }
 
 void shim_fail_allocation(int number)

@@ -98,7 +98,7 @@ bool resource_write(resource *r, int64_t token, int64_t seen)
 
 stay *resource_enter(resource *r, const dlock_hold *hold)
 {
-    int64_t now = stage_now();
+    int64_t now = now_ns();
     int64_t place = atomic_fetch_add(&r->count, 1);
     if (place >= STAYS) {
         fprintf(stderr, "more than %d stays\n", STAYS);
@@ -114,7 +114,7 @@ stay *resource_enter(resource *r, const dlock_hold *hold)
 
 dlock_err resource_still(stay *at, const dlock_hold *hold)
 {
-    int64_t now = stage_now();
+    int64_t now = now_ns();
     int64_t left = dlock_hold_remaining_ms(hold);
     dlock_err code = dlock_hold_check(hold);
     int64_t until = now + left * STAGE_MS;
@@ -125,7 +125,7 @@ dlock_err resource_still(stay *at, const dlock_hold *hold)
 
 void resource_leave(stay *at)
 {
-    atomic_store(&at->left, stage_now());
+    atomic_store(&at->left, now_ns());
 }
 
 /* ---- The judge ---- */

@@ -9,7 +9,7 @@ static void use(seeker *me, const dlock_hold *hold)
                    resource_write(me->resource, me->token, seen);
     for (int64_t i = 0; i < me->stays_ms; i++) {
         (void)resource_still(at, hold); /* the judge is told */
-        stage_nap(1);
+        nap_ms(1);
     }
     resource_leave(at);
 }
@@ -18,20 +18,20 @@ static void *seek(void *arg)
 {
     seeker *me = arg;
     dlock_hold *hold = NULL;
-    me->began = stage_awake();
+    me->began = awake_now_ns();
     me->code = dlock_lock_acquire(me->lock, me->wait_ms, &hold, NULL);
-    me->got_at = stage_awake();
+    me->got_at = awake_now_ns();
     if (me->code == DLOCK_OK) {
         me->token = dlock_hold_token(hold);
         atomic_store(&me->held, true);
         if (me->resource)
             use(me, hold);
         else
-            stage_nap(me->stays_ms);
+            nap_ms(me->stays_ms);
         me->released = dlock_hold_release(hold, NULL);
     }
     dlock_hold_free(hold);
-    me->ended = stage_awake();
+    me->ended = awake_now_ns();
     atomic_store(&me->over, true);
     return NULL;
 }

@@ -18,7 +18,7 @@ typedef struct seeker {
     _Atomic bool over, held;
     dlock_err code, released;
     bool admitted;                       /* by the resource, for a look and a write */
-    int64_t token, began, got_at, ended; /* by stage_awake() */
+    int64_t token, began, got_at, ended; /* by awake_now_ns() */
 } seeker;
 
 /* The fields above are set. */

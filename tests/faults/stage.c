@@ -19,32 +19,9 @@
 
 /* ---- Time ---- */
 
-int64_t stage_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
-int64_t stage_awake(void)
-{
-    return awake_now_ns();
-}
-
-void stage_nap(int64_t ms)
-{
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * STAGE_MS};
-    nanosleep(&time, NULL); /* short is fine */
-}
-
 int64_t stage_slack_ms(void)
 {
     return getenv("DLK_TEST_SLOW") ? 5000 : 700;
-}
-
-int64_t stage_patience_ms(void)
-{
-    return getenv("DLK_TEST_SLOW") ? 60000 : 20000;
 }
 
 /* ---- The server ---- */
@@ -149,21 +126,21 @@ const char *stage_keys(stage *s)
 
 static bool wait_for_no_keys(stage *s, int64_t ttl_ms)
 {
-    int64_t end = stage_awake() + (ttl_ms + 1000) * STAGE_MS;
-    while (stage_keys(s)[0] && stage_awake() < end)
-        stage_nap(10);
+    int64_t end = awake_now_ns() + (ttl_ms + 1000) * STAGE_MS;
+    while (stage_keys(s)[0] && awake_now_ns() < end)
+        nap_ms(10);
     return harness_str(__FILE__, __LINE__, "what is left on the server", stage_keys(s),
                        "");
 }
 
 bool stage_back_to_base_line(stage *s)
 {
-    int64_t end = stage_awake() + stage_patience_ms() * STAGE_MS;
+    int64_t end = awake_now_ns() + patience_ms() * STAGE_MS;
     int fds = s->fds, threads = s->threads;
     do {
         s->fds = fds;
         stage_note_base_line(s);
-    } while ((s->fds > fds || s->threads > threads) && stage_awake() < end);
+    } while ((s->fds > fds || s->threads > threads) && awake_now_ns() < end);
     /* The test's own connection to the server comes and goes. */
     if (s->fds > fds + 1)
         return harness_eq_int(__FILE__, __LINE__, "descriptors", s->fds, fds);
@@ -216,7 +193,7 @@ dlock_hold *stage_take(dlock_lock *lock)
 {
     dlock_hold *hold = NULL;
     dlock_error *err = NULL;
-    dlock_err code = dlock_lock_acquire(lock, stage_patience_ms(), &hold, &err);
+    dlock_err code = dlock_lock_acquire(lock, patience_ms(), &hold, &err);
     (void)harness_err(__FILE__, __LINE__, "taking a lock", code, DLOCK_OK, err);
     dlock_error_free(err);
     return hold;
@@ -269,11 +246,11 @@ pid_t stage_fork(void (*run)(void *shared), void *shared)
 
 bool stage_join(pid_t pid)
 {
-    int64_t end = stage_awake() + 2 * stage_patience_ms() * STAGE_MS;
+    int64_t end = awake_now_ns() + 2 * patience_ms() * STAGE_MS;
     int status = 0;
     pid_t ended;
-    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && stage_awake() < end)
-        stage_nap(2);
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && awake_now_ns() < end)
+        nap_ms(2);
     if (ended == 0) {
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);

@@ -6,6 +6,7 @@
 #include "harness/awake.h"
 #include "harness/harness.h"
 #include "harness/redis_server.h"
+#include "harness/time.h"
 #include "proxy/proxy.h"
 
 #include <stdatomic.h>
@@ -15,31 +16,8 @@
 
 /* ---- Time ---- */
 
-/* The boot clock, in ns: the same for all processes. */
-int64_t stage_now(void);
-/* The same without the time in which the machine stood still: for limits. */
-int64_t stage_awake(void);
-void stage_nap(int64_t ms);
 /* What a machine that doesn't stand still may add to any time; more with DLK_TEST_SLOW. */
 int64_t stage_slack_ms(void);
-/* How long to wait for what is sure to come. */
-int64_t stage_patience_ms(void);
-
-/* Polls; a condition that holds only for a moment counts. */
-#define AWAIT_MS(condition, limit_ms)                                                    \
-    do {                                                                                 \
-        int64_t await_end = stage_awake() + (limit_ms)*STAGE_MS;                         \
-        bool await_met;                                                                  \
-        while (!(await_met = (condition)) && stage_awake() < await_end)                  \
-            stage_nap(1);                                                                \
-        if (!harness_check(__FILE__, __LINE__, await_met, #condition))                   \
-            return;                                                                      \
-    } while (0)
-#define AWAIT(condition) AWAIT_MS(condition, stage_patience_ms())
-
-/* Runs @p run(name, ttl_ms) with this lease, which it needs to keep; see harness/awake.h. */
-#define WITH_LEASE_FROM(ttl_ms, run)                                                     \
-    awake_with_lease_from((ttl_ms), stage_patience_ms(), (run), __func__)
 
 /* ---- The server ---- */
 

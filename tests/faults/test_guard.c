@@ -36,9 +36,9 @@ static dlock_client *open_one(const char *uri)
 static void linger(work *w)
 {
     atomic_store(&w->lingering, true);
-    int64_t end = stage_now() + stage_patience_ms() * STAGE_MS;
-    while (!atomic_load(&w->go_on) && stage_now() < end)
-        stage_nap(1);
+    int64_t end = now_ns() + patience_ms() * STAGE_MS;
+    while (!atomic_load(&w->go_on) && now_ns() < end)
+        nap_ms(1);
 }
 
 static dlock_err prepare(void *user)
@@ -154,16 +154,16 @@ static void stop_within(const char *uri, bool in_commit)
     CHECK(client != NULL);
     seeker rival = {.lock = stage_lock(client, "L"),
                     .resource = w->resource,
-                    .wait_ms = stage_patience_ms()};
+                    .wait_ms = patience_ms()};
     AWAIT(atomic_load(&w->lingering));
     stage_stop(pid);
-    int64_t stopped = stage_now();
+    int64_t stopped = now_ns();
     CHECK(seeker_start(&rival));
     seeker_join(&rival);
     CHECK_EQ_INT(rival.code, DLOCK_OK);
     CHECK(rival.admitted);
-    while (stage_now() < stopped + 2 * ttl_ms * STAGE_MS)
-        stage_nap(5);
+    while (now_ns() < stopped + 2 * ttl_ms * STAGE_MS)
+        nap_ms(5);
     atomic_store(&w->go_on, true);
     stage_continue(pid);
     CHECK(stage_join(pid));
@@ -222,9 +222,8 @@ static void cut_within(proxy_way hole)
     dlock_client *cut = open_one(s.proxied), *whole = open_one(s.uri);
     CHECK(cut != NULL && whole != NULL);
     dlock_lock *lock = stage_lock(cut, "L");
-    seeker rival = {.lock = stage_lock(whole, "L"),
-                    .resource = w.resource,
-                    .wait_ms = stage_patience_ms()};
+    seeker rival = {
+        .lock = stage_lock(whole, "L"), .resource = w.resource, .wait_ms = patience_ms()};
     void *with[] = {&w, lock};
     pthread_t thread;
     CHECK_EQ_INT(pthread_create(&thread, NULL, run_thread, with), 0);

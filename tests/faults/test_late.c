@@ -234,7 +234,7 @@ static void ask_in_vain(dlock_client *client, char letter, int64_t wait_ms)
     for (int i = 0; i <= OTHERS; i++) {
         if (wait_ms != DLOCK_FOREVER)
             (void)harness_check(__FILE__, __LINE__,
-                                dlock_op_wait(ops[i], stage_patience_ms()) == DLOCK_OK &&
+                                dlock_op_wait(ops[i], patience_ms()) == DLOCK_OK &&
                                     dlock_op_result(ops[i]) != DLOCK_OK,
                                 "it was given up");
         dlock_op_free(ops[i]);

@@ -77,7 +77,7 @@ TEST(an_acquire_whose_answer_is_lost_is_one_grant_with_one_token)
         dlock_hold *hold = NULL;
         dlock_error *err = NULL;
         stage_plan(&s, deeds[i].deed, 1);
-        CHECK_OK(dlock_lock_acquire(lock, stage_patience_ms(), &hold, &err), err);
+        CHECK_OK(dlock_lock_acquire(lock, patience_ms(), &hold, &err), err);
         CHECK_EQ_INT(stage_deeds(&s), i + 1);
         CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
         CHECK_EQ_INT(dlock_hold_token(hold), counter());
@@ -139,7 +139,7 @@ TEST(a_late_release_leaves_the_next_grant_alone)
         second = stage_take(lock);
         CHECK(second != NULL);
         CHECK(dlock_hold_token(second) > dlock_hold_token(first));
-        CHECK_EQ_INT(dlock_op_wait(op, stage_patience_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
         dlock_op_free(op);
         AWAIT_MS(stage_stat(client, "unconfirmed") == 0, soon_ms());
         CHECK_OK(dlock_hold_verify(second, NULL), NULL);
@@ -167,7 +167,7 @@ TEST(a_release_that_arrives_late_leaves_the_next_grant_alone)
     int scripts = stage_scripts(&s);
     proxy_pass(s.way);
     AWAIT(stage_scripts(&s) > scripts);
-    stage_nap(20); /* it has been forwarded: the server is about to do it */
+    nap_ms(20); /* it has been forwarded: the server is about to do it */
     CHECK_OK(dlock_hold_verify(second, NULL), NULL);
     CHECK_OK(dlock_hold_release(second, NULL), NULL);
     dlock_hold_free(first);
@@ -189,7 +189,7 @@ static void live_with(int i, int k)
     dlock_error *err = NULL;
     int before = stage_deeds(&s);
     stage_plan(&s, deeds[i].deed, k);
-    CHECK_OK(dlock_lock_acquire(lock, stage_patience_ms(), &hold, &err), err);
+    CHECK_OK(dlock_lock_acquire(lock, patience_ms(), &hold, &err), err);
     dlock_error_free(err);
     /* What gets no answer leaves the state as it was; a connection just cut may not be there. */
     CHECK(is_one_of(dlock_hold_extend(hold, 2 * ttl_ms, NULL), DLOCK_EUNKNOWN,
@@ -292,12 +292,6 @@ TEST(an_acquire_that_arrives_after_its_connection_was_given_up_is_taken_back)
     tear_down();
 }
 
-static void nap_us(int64_t us)
-{
-    struct timespec time = {.tv_nsec = (long)us * 1000};
-    nanosleep(&time, NULL);
-}
-
 /* The next try comes a bit earlier or later, so that they end up around the very moment. */
 static void aim(int64_t *us, int64_t change)
 {
@@ -328,7 +322,7 @@ static void race(bool by_cancel)
             nap_us(cancel_us);
             dlock_op_cancel(op);
         }
-        CHECK_EQ_INT(dlock_op_wait(op, stage_patience_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
         dlock_err code = dlock_op_result(op);
         dlock_hold *hold = dlock_op_take_hold(op);
         CHECK(code == DLOCK_OK || code == DLOCK_EUNKNOWN ||

@@ -32,7 +32,7 @@ static dlock_err open_at(const char *uri, dlock_client **ret, dlock_error **err)
 
 static bool took_at_most(int64_t began, int64_t limit_ms)
 {
-    int64_t took = (stage_awake() - began) / STAGE_MS;
+    int64_t took = (awake_now_ns() - began) / STAGE_MS;
     if (took > limit_ms + stage_slack_ms())
         harness_note("it took %" PRId64 " ms", took);
     return took <= limit_ms + stage_slack_ms();
@@ -69,17 +69,17 @@ static void check_unavailable(dlock_client *client, const char *ill, const char 
         redis_server_call(&s.server, "%s", ill);
     AWAIT(is_refused_for(lock, word) || harness_failed());
     CHECK(!harness_failed());
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     dlock_err code = dlock_lock_acquire(lock, 200, &hold, &err);
     CHECK(code == DLOCK_EUNAVAIL ||
           code == DLOCK_EUNKNOWN); /* the last try may be on its way */
     CHECK(took_at_most(began, 200));
     /* A wait that is long enough lives to see it mended. */
-    dlock_op *op = dlock_lock_acquire_start(lock, stage_patience_ms());
+    dlock_op *op = dlock_lock_acquire_start(lock, patience_ms());
     CHECK_EQ_INT(dlock_op_wait(op, 50), DLOCK_EPENDING);
     if (well)
         redis_server_call(&s.server, "%s", well);
-    CHECK_EQ_INT(dlock_op_wait(op, stage_patience_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     CHECK_ERR(dlock_op_result(op), DLOCK_OK, dlock_op_error(op));
     hold = dlock_op_take_hold(op);
     dlock_op_free(op);
@@ -160,7 +160,7 @@ static void check_refused(const char *uri, const char *word)
 {
     dlock_client *client = NULL;
     dlock_error *err = NULL;
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     CHECK_ERR(open_at(uri, &client, &err), DLOCK_EACCES, err);
     CHECK(client == NULL);
     CHECK(took_at_most(began, CONNECT_MS));
@@ -231,7 +231,7 @@ TEST(a_key_of_another_type_is_a_conflict_and_stays_as_it_is)
         redis_server_call(&s.server, "%s", values[i][0]);
         snprintf(before, sizeof(before), "%s", redis_server_call(&s.server, "DUMP L"));
         CHECK_ERR(dlock_lock_acquire(lock, 0, &hold, &err), DLOCK_ECONFLICT, err);
-        int64_t began = stage_awake();
+        int64_t began = awake_now_ns();
         CHECK_ERR(dlock_lock_acquire(lock, DLOCK_FOREVER, &hold, &err), DLOCK_ECONFLICT,
                   err);
         CHECK(took_at_most(began, 0));
@@ -292,7 +292,7 @@ TEST(what_is_no_redis_is_told_at_open_and_in_time)
         dlock_error *err = NULL;
         stage_note_base_line(&s);
         CHECK(start_liar(at_once, lies[i].says, uri, sizeof(uri)));
-        int64_t began = stage_awake();
+        int64_t began = awake_now_ns();
         dlock_err code = open_at(uri, &client, &err);
         if (code != DLOCK_EPROTO && (code != DLOCK_EUNAVAIL || !lies[i].is_silent))
             harness_note("%s: %s: %s", lies[i].name, dlock_errname(code),
@@ -318,24 +318,24 @@ TEST(a_redis_that_goes_mad_ends_every_call_in_time)
         CHECK(start_liar(after_greeting, lies[i].says, uri, sizeof(uri)));
         CHECK_OK(open_at(uri, &client, &err), err);
         dlock_lock *lock = stage_lock(client, "L");
-        int64_t began = stage_awake();
+        int64_t began = awake_now_ns();
         dlock_err code = dlock_lock_acquire(lock, 0, &hold, &err);
         if (code != DLOCK_EUNKNOWN)
             harness_note("%s: %s: %s", lies[i].name, dlock_errname(code),
                          dlock_error_text(err));
         CHECK(code == DLOCK_EUNKNOWN || code == DLOCK_EPROTO);
         CHECK(took_at_most(began, TIMEOUT_MS));
-        began = stage_awake();
+        began = awake_now_ns();
         code = dlock_lock_acquire(lock, 100, &hold, &err);
         CHECK(code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL || code == DLOCK_EPROTO);
         CHECK(took_at_most(began, 100));
-        began = stage_awake();
+        began = awake_now_ns();
         code = dlock_lock_inspect(lock, &info, &err);
         CHECK(code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL || code == DLOCK_EPROTO);
         CHECK(took_at_most(began, TIMEOUT_MS));
         dlock_error_free(err);
         dlock_lock_free(lock);
-        began = stage_awake();
+        began = awake_now_ns();
         dlock_client_free(client);
         CHECK(took_at_most(began, CLOSE_MS));
         scripted_stop(&liar);
@@ -358,7 +358,7 @@ TEST(a_redis_that_loads_its_data_is_unavailable)
     CHECK_OK(open_at(uri, &client, &err), err);
     dlock_lock *lock = stage_lock(client, "L");
     CHECK_ERR(dlock_lock_acquire(lock, 0, &hold, &err), DLOCK_EUNAVAIL, err);
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     dlock_err code = dlock_lock_acquire(lock, 100, &hold, &err);
     CHECK(code == DLOCK_EUNAVAIL ||
           code == DLOCK_EUNKNOWN); /* the last try may be on its way */
@@ -376,7 +376,7 @@ TEST(nobody_there_is_told_at_open)
     dlock_error *err = NULL;
     CHECK(start_liar(at_once, NULL, uri, sizeof(uri)));
     scripted_stop(&liar); /* so its port is free now */
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     CHECK_ERR(open_at(uri, &client, &err), DLOCK_EUNAVAIL, err);
     CHECK(took_at_most(began, CONNECT_MS));
     CHECK_CONTAINS(dlock_error_text(err), "refused");

@@ -51,8 +51,7 @@ static void use(worker *me, const dlock_hold *hold)
     stay *at = resource_enter(r, hold);
     bool fresh = resource_look(r, token, &seen);
     for (uint64_t i = roll(me, 3); i > 0; i--) {
-        struct timespec moment = {.tv_nsec = (long)roll(me, 200) * 1000};
-        nanosleep(&moment, NULL);
+        nap_us((int64_t)roll(me, 200));
         if (resource_still(at, hold) != DLOCK_OK)
             atomic_fetch_add(&me->all->lost, 1);
     }
@@ -82,7 +81,7 @@ static void *work(void *arg)
         dlock_hold *hold = NULL;
         dlock_error *err = NULL;
         /* Some waits are short, so that grants race with time-outs. */
-        int64_t wait_ms = roll(me, 4) == 0 ? (int64_t)roll(me, 20) : stage_patience_ms();
+        int64_t wait_ms = roll(me, 4) == 0 ? (int64_t)roll(me, 20) : patience_ms();
         dlock_err code = dlock_lock_acquire(me->lock, wait_ms, &hold, &err);
         if (code == DLOCK_OK) {
             idle = false;
@@ -92,7 +91,7 @@ static void *work(void *arg)
         } else if (code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL) {
             /* A healthy server, too, may need longer than a short wait. */
             atomic_fetch_add(&me->all->unfinished, wait_ms > 100);
-            stage_nap(1);
+            nap_ms(1);
         } else if (code != DLOCK_ETIMEDOUT && code != DLOCK_EBUSY) {
             surprise(me, "acquire", code, err);
         }
@@ -116,7 +115,7 @@ static void run_process(void *shared)
         workers[i] = (worker){.all = all,
                               .client = client,
                               .lock = stage_lock(client, "L"),
-                              .dice = (uint64_t)stage_now() + (uint64_t)i};
+                              .dice = (uint64_t)now_ns() + (uint64_t)i};
         CHECK_EQ_INT(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
@@ -139,14 +138,14 @@ static verdict contend(crowd **ret, int64_t ms, const char *const *faults,
     for (int i = 0; i < PROCESSES; i++)
         pids[i] = stage_fork(run_process, all);
     /* A wipe of the connections while a client opens is no fault of an open lock. */
-    int64_t begin = stage_now(), limit = begin + stage_patience_ms() * STAGE_MS;
-    while (atomic_load(&all->granted) < 2 * PROCESSES * THREADS && stage_now() < limit)
-        stage_nap(1);
-    begin = stage_now();
-    for (int i = 0; stage_now() < begin + ms * STAGE_MS; i++) {
+    int64_t begin = now_ns(), limit = begin + patience_ms() * STAGE_MS;
+    while (atomic_load(&all->granted) < 2 * PROCESSES * THREADS && now_ns() < limit)
+        nap_ms(1);
+    begin = now_ns();
+    for (int i = 0; now_ns() < begin + ms * STAGE_MS; i++) {
         if (faults)
             redis_server_call(&s.server, "%s", faults[i % 2]);
-        stage_nap(pause_ms);
+        nap_ms(pause_ms);
     }
     atomic_store(&all->over, true);
     for (int i = 0; i < PROCESSES; i++)
@@ -172,7 +171,7 @@ static void check_kept(const crowd *all, const verdict *v)
 
 static int64_t duration_ms(void)
 {
-    return stage_patience_ms() / 8; /* 2.5 s, or 7.5 where it is slow */
+    return patience_ms() / 8; /* 2.5 s, or 7.5 where it is slow */
 }
 
 /* Nothing may be noticed of what was done. */

@@ -167,7 +167,7 @@ static void *take_turns(void *arg)
          turn++) {
         take_one_turn(me, locks[turn % me->all->locks], turn % me->all->locks == 0);
         if (me->plain) /* else its own next request would always be the first */
-            stage_nap(1);
+            nap_ms(1);
     }
     dlock_lock_free(locks[0]);
     dlock_lock_free(locks[1]);
@@ -182,7 +182,7 @@ static void run_process(void *shared)
     int process = atomic_fetch_add(&all->process, 1);
     bool plain = all->plain_last && process == PROCESSES - 1;
     while (!atomic_load(&all->go))
-        stage_nap(1);
+        nap_ms(1);
     dlock_client *client = open_one(plain ? "false" : "true");
     CHECK(client != NULL);
     int threads = plain ? 1 : THREADS;
@@ -208,15 +208,15 @@ static int64_t grants_of(const crowd *all, int process)
 static verdict contend(crowd *all, int64_t each, witness *seen)
 {
     pid_t pids[PROCESSES];
-    int64_t limit = stage_awake() + 2 * stage_patience_ms() * STAGE_MS;
+    int64_t limit = awake_now_ns() + 2 * patience_ms() * STAGE_MS;
     all->resource = resource_new();
     for (int i = 0; i < PROCESSES; i++)
         pids[i] = stage_fork(run_process, all);
     (void)harness_check(__FILE__, __LINE__, begin_to_watch(seen), "a witness");
     atomic_store(&all->go, true);
     for (int i = 0; i < PROCESSES; i++)
-        while (grants_of(all, i) < each && stage_awake() < limit)
-            stage_nap(1);
+        while (grants_of(all, i) < each && awake_now_ns() < limit)
+            nap_ms(1);
     atomic_store(&all->over, true);
     for (int i = 0; i < PROCESSES; i++)
         (void)harness_check(__FILE__, __LINE__, stage_join(pids[i]), "the process ends");
@@ -277,7 +277,7 @@ static dlock_op *wait_in_line(dlock_lock *lock, int64_t wait_ms)
 {
     dlock_op *op = dlock_lock_acquire_start(lock, wait_ms);
     for (int i = 0; i < 20000 && in_line("L") == 0; i++)
-        stage_nap(1);
+        nap_ms(1);
     return op;
 }
 
@@ -377,7 +377,7 @@ static void want_it(void *shared)
 {
     victim *me = shared;
     while (!atomic_load(&me->go))
-        stage_nap(1);
+        nap_ms(1);
     dlock_client *client =
         stage_open(s.uri, "lock.ttl_ms", me->for_ever ? "2000" : "60000", "lock.owner",
                    "none", NULL);
@@ -455,7 +455,7 @@ TEST(a_receiver_that_is_killed_costs_a_claim_and_a_look)
     if (harness_failed())
         return;
     hand_over_to_the_still(&at);
-    int64_t from = stage_awake();
+    int64_t from = awake_now_ns();
     kill(at.pid, SIGKILL);
     CHECK(waitpid(at.pid, NULL, 0) == at.pid);
     seeker_join(&at.behind);
@@ -478,7 +478,7 @@ TEST(a_receiver_that_is_killed_before_the_hand_over_costs_nothing)
     CHECK(waitpid(at.pid, NULL, 0) == at.pid);
     AWAIT(strchr(redis_server_call(&s.server, "PUBSUB CHANNELS dlock_client:*"), ' ') ==
           NULL);
-    int64_t from = stage_awake();
+    int64_t from = awake_now_ns();
     CHECK_OK(dlock_hold_release(at.hold, NULL), NULL);
     seeker_join(&at.behind);
     CHECK_OK(at.behind.code, NULL);
@@ -536,11 +536,11 @@ TEST(who_is_killed_while_it_gives_and_takes_costs_a_lease_at_most)
             dlock_hold_free(hold);
         }
         kill(pids[i], SIGKILL);
-        int64_t from = stage_awake();
+        int64_t from = awake_now_ns();
         dlock_hold *hold = stage_take(lock);
         CHECK(hold != NULL);
         dlock_hold_free(hold);
-        int64_t ms = (stage_awake() - from) / STAGE_MS;
+        int64_t ms = (awake_now_ns() - from) / STAGE_MS;
         harness_note("granted %" PRId64 " ms after the kill", ms);
         CHECK(ms <= 2000 + 1250 + stage_slack_ms());
         CHECK(waitpid(pids[i], NULL, 0) == pids[i]);

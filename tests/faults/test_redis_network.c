@@ -55,7 +55,7 @@ static void tear_down(void)
 
 static bool in_time(const char *what, int64_t began, int64_t limit_ms)
 {
-    int64_t took = (stage_awake() - began) / STAGE_MS;
+    int64_t took = (awake_now_ns() - began) / STAGE_MS;
     if (took > limit_ms + stage_slack_ms())
         harness_note("%s took %" PRId64 " ms of %" PRId64, what, took, limit_ms);
     return harness_check(__FILE__, __LINE__, took <= limit_ms + stage_slack_ms(), what);
@@ -71,19 +71,19 @@ static void check_calls_end(void)
     dlock_lock *other = stage_lock(client, "other");
     dlock_hold *none = NULL;
     dlock_info *info = NULL;
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     CHECK(is_unanswered(dlock_lock_acquire(other, 0, &none, NULL)));
     CHECK(in_time("a single try", began, TIMEOUT_MS));
-    began = stage_awake();
+    began = awake_now_ns();
     CHECK(is_unanswered(dlock_lock_acquire(other, 150, &none, NULL)));
     CHECK(in_time("a wait of 150 ms", began, 150));
-    began = stage_awake();
+    began = awake_now_ns();
     CHECK(is_unanswered(dlock_lock_inspect(other, &info, NULL)));
     CHECK(in_time("a question", began, TIMEOUT_MS));
     dlock_op *op = dlock_lock_acquire_start(other, DLOCK_FOREVER);
-    began = stage_awake();
+    began = awake_now_ns();
     dlock_op_cancel(op);
-    CHECK_EQ_INT(dlock_op_wait(op, stage_patience_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     CHECK(in_time("cancelling", began, 0));
     dlock_op_free(op);
     dlock_lock_free(other);
@@ -96,7 +96,7 @@ static void check_open_fails_in_time(void)
     dlock_conf *conf = dlock_conf_new();
     CHECK_OK(dlock_conf_set_int(conf, "client.connect_ms", CONNECT_MS, &err), err);
     CHECK_OK(dlock_conf_set(conf, "client.log_level", "off", &err), err);
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     CHECK_ERR(dlock_client_open(s.proxied, conf, &another, &err), DLOCK_EUNAVAIL, err);
     CHECK(in_time("opening", began, CONNECT_MS));
     harness_note("%s", dlock_error_text(err));
@@ -150,7 +150,7 @@ TEST(N1_refused_for_less_than_the_lease_the_lock_is_kept)
     proxy_refuse(s.way);
     proxy_reset(s.way);
     AWAIT(stage_stat(client, "connected") == 0);
-    stage_nap(ttl_ms / 5);
+    nap_ms(ttl_ms / 5);
     proxy_pass(s.way);
     check_kept();
     if (!harness_failed())
@@ -195,11 +195,11 @@ TEST(N3_a_waiter_on_half_open_connections_gets_the_lock_all_the_same)
     dlock_lock *theirs = stage_lock(direct, "L");
     dlock_hold *held = stage_take(theirs);
     CHECK(held != NULL);
-    dlock_op *op = dlock_lock_acquire_start(lock, stage_patience_ms());
+    dlock_op *op = dlock_lock_acquire_start(lock, patience_ms());
     AWAIT(proxy_requests(s.way, "SUBSCRIBE") > 0);
     proxy_half_open(s.way);
     CHECK_OK(dlock_hold_release(held, NULL), NULL);
-    CHECK_EQ_INT(dlock_op_wait(op, stage_patience_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     CHECK_ERR(dlock_op_result(op), DLOCK_OK, dlock_op_error(op));
     hold = dlock_op_take_hold(op);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
@@ -317,7 +317,7 @@ TEST(N23_with_the_servers_connections_used_up_holds_are_kept_and_newcomers_told)
     dlock_conf *conf = dlock_conf_new();
     CHECK_OK(dlock_conf_set(conf, "client.log_level", "off", &err), err);
     CHECK_OK(dlock_conf_set_int(conf, "client.connect_ms", CONNECT_MS, &err), err);
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     CHECK_ERR(dlock_client_open(s.uri, conf, &another, &err), DLOCK_EUNAVAIL, err);
     CHECK(in_time("opening", began, CONNECT_MS));
     CHECK_CONTAINS(dlock_error_text(err), "too many clients");
@@ -366,7 +366,7 @@ TEST(N23_without_descriptors_holds_are_kept_and_openings_say_what_is_missing)
     dlock_conf *conf = dlock_conf_new();
     CHECK_OK(dlock_conf_set(conf, "client.log_level", "off", &err), err);
     use_up_descriptors();
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     dlock_err code = dlock_client_open(s.uri, conf, &another, &err);
     give_descriptors_back();
     CHECK(in_time("opening", began, CONNECT_MS));

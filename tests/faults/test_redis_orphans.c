@@ -72,14 +72,14 @@ TEST(A6_cut_off_in_the_release_for_good_others_wait_one_lease_at_most)
         AWAIT(stage_deeds(&s) == i + 1);
         proxy_refuse(s.way); /* nothing can be repeated */
         proxy_hole(s.way, PROXY_BOTH);
-        int64_t began = stage_awake();
+        int64_t began = awake_now_ns();
         dlock_hold *next = stage_take(wanted);
         CHECK(next != NULL);
-        CHECK((stage_awake() - began) / STAGE_MS <= ttl_ms + stage_slack_ms());
+        CHECK((awake_now_ns() - began) / STAGE_MS <= ttl_ms + stage_slack_ms());
         CHECK(dlock_hold_token(next) > dlock_hold_token(hold));
         give_back(next);
         proxy_pass(s.way);
-        CHECK_EQ_INT(dlock_op_wait(op, stage_patience_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
         dlock_op_free(op);
         dlock_hold_free(hold);
         AWAIT(stage_stat(mine, "unconfirmed") == 0 && stage_stat(mine, "connected"));
@@ -108,7 +108,7 @@ TEST(A6_a_release_that_failed_once_is_repeated_long_before_the_lease_ends)
         AWAIT(stage_stat(mine, "unconfirmed") == 0);
         CHECK_OK(dlock_hold_verify(next, NULL), NULL); /* no repeated one has hit it */
         give_back(next);
-        CHECK_EQ_INT(dlock_op_wait(op, stage_patience_ms()), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
         dlock_op_free(op);
         dlock_hold_free(hold);
     }

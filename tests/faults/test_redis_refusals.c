@@ -46,7 +46,7 @@ static void tear_down(void)
 
 static bool took_at_most(int64_t began, int64_t limit_ms)
 {
-    int64_t took = (stage_awake() - began) / STAGE_MS;
+    int64_t took = (awake_now_ns() - began) / STAGE_MS;
     if (took > limit_ms + stage_slack_ms())
         harness_note("it took %" PRId64 " ms of %" PRId64, took, limit_ms);
     return took <= limit_ms + stage_slack_ms();
@@ -90,9 +90,9 @@ static void stand_still(const char *command)
     int64_t asked = proxy_get_stats(s.way).requests;
     CHECK(begin_errand(&freezing, command));
     /* Threads that want what nobody can give. */
-    for (int64_t end = stage_now() + ttl_ms * STAGE_MS; stage_now() < end;) {
+    for (int64_t end = now_ns() + ttl_ms * STAGE_MS; now_ns() < end;) {
         dlock_hold *none = NULL;
-        int64_t began = stage_awake();
+        int64_t began = awake_now_ns();
         dlock_lock *other = stage_lock(client, "other");
         dlock_err code = dlock_lock_acquire(other, 100, &none, NULL);
         dlock_lock_free(other);
@@ -207,7 +207,7 @@ TEST(N13_a_replica_without_its_master_is_unavailable_until_it_is_its_own)
     CHECK_STR(redis_server_call(&s.server, "REPLICAOF 127.0.0.1 1"), "OK");
     AWAIT(is_said("MASTERDOWN") || is_said("READONLY") || is_said("aster"));
     dlock_error *err = NULL;
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     CHECK_EQ_INT(try_once(&err), DLOCK_EUNAVAIL);
     CHECK(took_at_most(began, 300));
     harness_note("%s [%s]", dlock_error_text(err), dlock_error_backend(err));
@@ -242,18 +242,18 @@ TEST(N16_a_right_taken_away_is_told_at_once_and_not_stormed_against)
         return;
     dlock_error *err = NULL;
     CHECK_STR(redis_server_call(&s.server, "ACL SETUSER default -hset"), "OK");
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     CHECK_EQ_INT(try_once(&err), DLOCK_EACCES);
     CHECK(took_at_most(began, 0));
     CHECK(!dlock_error_retriable(err));
     CHECK_CONTAINS(dlock_error_text(err), "other");
     dlock_lock *other = stage_lock(client, "other");
     dlock_hold *none = NULL;
-    began = stage_awake();
+    began = awake_now_ns();
     CHECK_ERR(dlock_lock_acquire(other, DLOCK_FOREVER, &none, &err), DLOCK_EACCES, err);
     CHECK(took_at_most(began, 0)); /* waiting won't mend it */
     int64_t requests = proxy_get_stats(s.way).requests;
-    stage_nap(500);
+    nap_ms(500);
     CHECK(proxy_get_stats(s.way).requests - requests < 50);
     CHECK_STR(redis_server_call(&s.server, "EXISTS other"), "0");
     CHECK_STR(redis_server_call(&s.server, "ACL SETUSER default +hset"), "OK");
@@ -304,7 +304,7 @@ TEST(N16_a_password_changed_under_a_client_is_told_and_no_secret_with_it)
                  dlock_error_backend(err));
     CHECK(code == DLOCK_EACCES || code == DLOCK_EUNAVAIL);
     CHECK(is_secret(err));
-    stage_nap(500);
+    nap_ms(500);
     CHECK(proxy_get_stats(s.way).accepted - accepted < 100); /* backs off */
     AWAIT_MS(dlock_hold_check(hold) == DLOCK_ELOST, ttl_ms + stage_slack_ms());
     redis_server_call(&s.server, "ACL SETUSER default resetpass >c4nary-old");

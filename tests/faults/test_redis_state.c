@@ -135,14 +135,13 @@ static void lose_by(void (*fault)(void), int rounds)
         CHECK(resource_look(shelf, token, &seen));
         CHECK(resource_write(shelf, token, seen));
         fault();
-        int64_t struck = stage_awake();
+        int64_t struck = awake_now_ns();
         CHECK(!harness_failed());
-        seeker other = {
-            .lock = wanted, .resource = shelf, .wait_ms = stage_patience_ms()};
+        seeker other = {.lock = wanted, .resource = shelf, .wait_ms = patience_ms()};
         CHECK(seeker_start(&other));
         while (resource_still(at, hold) == DLOCK_OK &&
-               stage_awake() < struck + renewal_ms() * STAGE_MS)
-            stage_nap(1);
+               awake_now_ns() < struck + renewal_ms() * STAGE_MS)
+            nap_ms(1);
         CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
         CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_LOST);
         CHECK_EQ_INT(dlock_hold_remaining_ms(hold), 0);
@@ -259,7 +258,7 @@ TEST(a_lost_lock_is_told_once)
     CHECK_OK(dlock_hold_notify(hold, TAG), NULL);
     delete ();
     AWAIT_MS(dlock_hold_check(hold) == DLOCK_ELOST, renewal_ms());
-    stage_nap(ttl_ms / 3); /* time for a second one */
+    nap_ms(ttl_ms / 3); /* time for a second one */
     int told = 0;
     dlock_event *event;
     while ((event = dlock_client_next_event(holder))) {

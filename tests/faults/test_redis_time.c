@@ -58,9 +58,9 @@ static bool tear_down(void)
 /* Holds on until the library says that it is over. */
 static bool hold_until_lost(int64_t limit_ms)
 {
-    int64_t end = stage_awake() + limit_ms * STAGE_MS;
-    while (resource_still(at, hold) == DLOCK_OK && stage_awake() < end)
-        stage_nap(1);
+    int64_t end = awake_now_ns() + limit_ms * STAGE_MS;
+    while (resource_still(at, hold) == DLOCK_OK && awake_now_ns() < end)
+        nap_ms(1);
     return harness_err(__FILE__, __LINE__, "the hold", resource_still(at, hold),
                        DLOCK_ELOST, NULL);
 }
@@ -68,16 +68,16 @@ static bool hold_until_lost(int64_t limit_ms)
 /* Keeps it so long, and keeps it. */
 static bool hold_on(int64_t ms)
 {
-    int64_t end = stage_now() + ms * STAGE_MS;
-    while (resource_still(at, hold) == DLOCK_OK && stage_now() < end)
-        stage_nap(1);
+    int64_t end = now_ns() + ms * STAGE_MS;
+    while (resource_still(at, hold) == DLOCK_OK && now_ns() < end)
+        nap_ms(1);
     return harness_err(__FILE__, __LINE__, "the hold", resource_still(at, hold), DLOCK_OK,
                        NULL);
 }
 
 static bool in_time(const char *what, int64_t began, int64_t limit_ms)
 {
-    int64_t took = (stage_awake() - began) / STAGE_MS;
+    int64_t took = (awake_now_ns() - began) / STAGE_MS;
     if (took > limit_ms + stage_slack_ms())
         harness_note("%s took %" PRId64 " ms of %" PRId64, what, took, limit_ms);
     return harness_check(__FILE__, __LINE__, took <= limit_ms + stage_slack_ms(), what);
@@ -88,24 +88,24 @@ static void check_calls_end(dlock_client *client)
 {
     dlock_lock *other = stage_lock(client, "other");
     dlock_hold *none = NULL;
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     dlock_err code = dlock_lock_acquire(other, 0, &none, NULL);
     CHECK(code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN);
     CHECK(in_time("a single try", began, 300));
-    began = stage_awake();
+    began = awake_now_ns();
     code = dlock_lock_acquire(other, 150, &none, NULL);
     CHECK(code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN);
     CHECK(in_time("a wait of 150 ms", began, 150));
     dlock_op *op = dlock_lock_acquire_start(other, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, 20), DLOCK_EPENDING);
-    began = stage_awake();
+    began = awake_now_ns();
     dlock_op_cancel(op);
-    CHECK_EQ_INT(dlock_op_wait(op, stage_patience_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECANCELED);
     CHECK(in_time("cancelling", began, 0));
     dlock_op_free(op);
     dlock_info *info = NULL;
-    began = stage_awake();
+    began = awake_now_ns();
     code = dlock_lock_inspect(other, &info, NULL);
     CHECK(code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN);
     CHECK(in_time("a question", began, 300));
@@ -115,7 +115,7 @@ static void check_calls_end(dlock_client *client)
 /* The hold is lost: what that means for who had it. */
 static void check_lost_hold(void)
 {
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     dlock_hold *none = NULL;
     CHECK_EQ_INT(dlock_hold_remaining_ms(hold), 0);
     CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_LOST);
@@ -151,13 +151,13 @@ TEST(a_server_frozen_for_twice_the_ttl)
 {
     if (!set_up())
         return;
-    seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = stage_patience_ms()};
+    seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = patience_ms()};
     dlock_lock *same = stage_lock(rival, "L2");
     seeker hasty = {.lock = same, .wait_ms = ttl_ms / 2};
     CHECK(seeker_start(&patient));
     CHECK(hold_on(50)); /* by now the patient one waits at the server */
     redis_server_freeze(&s.server);
-    int64_t frozen = stage_now();
+    int64_t frozen = now_ns();
     CHECK(seeker_start(&hasty));
     CHECK(hold_until_lost(ttl_ms + stage_slack_ms()));
     check_lost_hold();
@@ -165,8 +165,8 @@ TEST(a_server_frozen_for_twice_the_ttl)
     seeker_join(&hasty);
     CHECK(hasty.code == DLOCK_EUNKNOWN || hasty.code == DLOCK_EUNAVAIL);
     CHECK((hasty.ended - hasty.began) / STAGE_MS <= ttl_ms / 2 + stage_slack_ms());
-    while (stage_now() < frozen + 2 * ttl_ms * STAGE_MS)
-        stage_nap(10);
+    while (now_ns() < frozen + 2 * ttl_ms * STAGE_MS)
+        nap_ms(10);
     CHECK(!atomic_load(&patient.over));
     redis_server_thaw(&s.server);
     seeker_join(&patient);
@@ -181,11 +181,11 @@ TEST(a_server_frozen_for_a_fifth_of_the_ttl_costs_nothing)
 {
     if (!set_up())
         return;
-    seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = stage_patience_ms()};
+    seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = patience_ms()};
     CHECK(seeker_start(&patient));
     for (int i = 0; i < 4; i++) {
         redis_server_freeze(&s.server);
-        stage_nap(ttl_ms / 5);
+        nap_ms(ttl_ms / 5);
         redis_server_thaw(&s.server);
         CHECK(hold_on(ttl_ms / 2));
     }
@@ -203,11 +203,11 @@ static void check_way_lost(proxy_way hole)
 {
     if (!set_up())
         return;
-    seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = stage_patience_ms()};
+    seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = patience_ms()};
     CHECK(seeker_start(&patient));
     CHECK(hold_on(ttl_ms)); /* renewed once or twice */
     proxy_hole(s.way, hole);
-    int64_t lost_way = stage_now();
+    int64_t lost_way = now_ns();
     CHECK(hold_until_lost(ttl_ms + stage_slack_ms()));
     check_lost_hold();
     check_calls_end(holder);
@@ -217,8 +217,8 @@ static void check_way_lost(proxy_way hole)
     CHECK_EQ_INT(patient.code, DLOCK_OK);
     CHECK(patient.admitted);
     seeker_join(&patient);
-    while (stage_now() < lost_way + 2 * ttl_ms * STAGE_MS)
-        stage_nap(10);
+    while (now_ns() < lost_way + 2 * ttl_ms * STAGE_MS)
+        nap_ms(10);
     proxy_pass(s.way);
     check_goes_on();
     CHECK(!harness_failed() && tear_down());
@@ -238,7 +238,7 @@ TEST(a_renewal_answered_late_counts_from_when_it_was_asked_for)
 {
     if (!set_up())
         return;
-    seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = stage_patience_ms()};
+    seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = patience_ms()};
     CHECK(seeker_start(&patient));
     CHECK(hold_on(50)); /* by now the patient one waits at the server */
     proxy_late(s.way);
@@ -262,13 +262,13 @@ TEST(connections_cut_every_few_ms_keep_the_lock_or_lose_it_first)
 {
     if (!set_up())
         return;
-    seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = stage_patience_ms()};
+    seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = patience_ms()};
     CHECK(seeker_start(&patient));
-    int64_t began = stage_awake();
-    while (stage_awake() < began + 2 * ttl_ms * STAGE_MS) {
+    int64_t began = awake_now_ns();
+    while (awake_now_ns() < began + 2 * ttl_ms * STAGE_MS) {
         proxy_reset(s.way);
         (void)resource_still(at, hold); /* the judge is told */
-        stage_nap(20);
+        nap_ms(20);
     }
     harness_note("after %d connections: %s, %" PRId64 " renewals",
                  (int)proxy_get_stats(s.way).accepted,
@@ -288,7 +288,7 @@ TEST(closing_a_client_whose_server_is_gone_ends_in_time)
     if (!set_up())
         return;
     redis_server_freeze(&s.server);
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     CHECK_EQ_INT(dlock_client_close(holder, NULL), DLOCK_EUNKNOWN);
     CHECK(in_time("closing", began, 200)); /* client.close_ms */
     CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_RELEASED);

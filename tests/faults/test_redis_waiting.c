@@ -57,9 +57,9 @@ static bool is_subscribed(void)
 /* What waits has it long before the lease or a poll of a minute would end, and gives it back. */
 static void check_gets_it(dlock_op *op)
 {
-    int64_t began = stage_awake();
+    int64_t began = awake_now_ns();
     CHECK_EQ_INT(dlock_op_wait(op, 20000), DLOCK_OK);
-    harness_note("after %" PRId64 " ms", (stage_awake() - began) / STAGE_MS);
+    harness_note("after %" PRId64 " ms", (awake_now_ns() - began) / STAGE_MS);
     CHECK_ERR(dlock_op_result(op), DLOCK_OK, dlock_op_error(op));
     dlock_hold *theirs = dlock_op_take_hold(op);
     CHECK_OK(dlock_hold_release(theirs, NULL), NULL);
@@ -117,7 +117,7 @@ TEST(W2_messages_that_are_lost_cost_one_look_each)
         return;
     dlock_op *op = dlock_lock_acquire_start(wanted, DLOCK_FOREVER);
     AWAIT(is_subscribed());
-    stage_nap(50);          /* it is confirmed, too */
+    nap_ms(50);             /* it is confirmed, too */
     proxy_half_open(s.way); /* nobody is told */
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
     /* Its first question goes into the silence as well. */

@@ -42,7 +42,7 @@ static void use(worker *me, const dlock_hold *hold)
     stay *at = resource_enter(shared, hold);
     bool fresh = resource_look(shared, token, &seen);
     bool long_one = !atomic_load(&quiet) && roll(&me->dice, 40) == 0;
-    stage_nap((int64_t)roll(&me->dice, long_one ? 1500 : 10));
+    nap_ms((int64_t)roll(&me->dice, long_one ? 1500 : 10));
     if (resource_still(at, hold) != DLOCK_OK)
         atomic_fetch_add(&lost, 1);
     me->stale += !fresh || !resource_write(shared, token, seen);
@@ -120,18 +120,18 @@ static bool mend(redis_server *node, uint64_t what)
 
 static bool torment(int64_t seconds)
 {
-    uint64_t dice = (uint64_t)stage_now();
-    int64_t end = stage_awake() + seconds * 1000 * STAGE_MS;
+    uint64_t dice = (uint64_t)now_ns();
+    int64_t end = awake_now_ns() + seconds * 1000 * STAGE_MS;
     bool fine = true;
-    while (fine && stage_awake() < end) {
+    while (fine && awake_now_ns() < end) {
         uint64_t one = roll(&dice, NODES);
         uint64_t other = (one + 1 + roll(&dice, NODES - 1)) % NODES;
         uint64_t first = roll(&dice, 3), second = roll(&dice, 3);
         strike(&nodes[one], first);
         strike(&nodes[other], second);
-        stage_nap(100 + (int64_t)roll(&dice, 900));
+        nap_ms(100 + (int64_t)roll(&dice, 900));
         fine = mend(&nodes[one], first) && mend(&nodes[other], second);
-        stage_nap(50 + (int64_t)roll(&dice, 300));
+        nap_ms(50 + (int64_t)roll(&dice, 300));
     }
     return fine;
 }
@@ -158,7 +158,7 @@ static bool set_up(void)
                 : stage_open(uri, "redlock.fencing", "on", "lock.ttl_ms", "3000",
                              "client.timeout_ms", "700", "client.retry_ms", "20",
                              "client.backoff_max_ms", "200", NULL);
-        workers[i].dice = (uint64_t)stage_now() + (uint64_t)i;
+        workers[i].dice = (uint64_t)now_ns() + (uint64_t)i;
         if (!workers[i].client ||
             pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
             return harness_check(__FILE__, __LINE__, false, "a worker");

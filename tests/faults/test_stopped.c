@@ -117,7 +117,7 @@ static void run_holder(void *arg)
 {
     plan *p = arg;
     while (!atomic_load(&p->go))
-        stage_nap(1);
+        nap_ms(1);
     dlock_client *mine = open_one(p->uri);
     CHECK(mine != NULL);
     dlock_lock *it = stage_lock(mine, "L");
@@ -128,10 +128,10 @@ static void run_holder(void *arg)
     CHECK(resource_look(p->resource, token, &seen));
     atomic_store(&p->holding, true);
     do {
-        stage_nap(1);
-        asked = stage_now();
+        nap_ms(1);
+        asked = now_ns();
     } while (resource_still(at, hold) == DLOCK_OK && !atomic_load(&p->end));
-    atomic_store(&p->asked, stage_now() - asked);
+    atomic_store(&p->asked, now_ns() - asked);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
     CHECK_EQ_INT(dlock_hold_remaining_ms(hold), 0);
     CHECK(!resource_write(p->resource, token, seen));
@@ -139,7 +139,7 @@ static void run_holder(void *arg)
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
     dlock_hold_free(hold);
     while (!atomic_load(&p->end))
-        stage_nap(1);
+        nap_ms(1);
     hold = stage_take(it); /* and all goes on */
     CHECK(hold != NULL);
     at = resource_enter(p->resource, hold);
@@ -159,18 +159,17 @@ static void stop_a_holder(bool redis)
     CHECK(open_here());
     atomic_store(&shared->go, true);
     AWAIT(atomic_load(&shared->holding));
-    seeker rival = {
-        .lock = lock, .resource = shared->resource, .wait_ms = stage_patience_ms()};
+    seeker rival = {.lock = lock, .resource = shared->resource, .wait_ms = patience_ms()};
     CHECK(seeker_start(&rival));
-    stage_nap(50);
+    nap_ms(50);
     stage_stop(pid);
-    int64_t stopped = stage_awake();
+    int64_t stopped = awake_now_ns();
     seeker_join(&rival);
     CHECK_EQ_INT(rival.code, DLOCK_OK);
     CHECK(rival.admitted);
     CHECK((rival.got_at - stopped) / STAGE_MS <= ttl_ms + stage_slack_ms());
-    while (stage_awake() < stopped + 2 * ttl_ms * STAGE_MS)
-        stage_nap(5);
+    while (awake_now_ns() < stopped + 2 * ttl_ms * STAGE_MS)
+        nap_ms(5);
     if (redis)
         redis_server_freeze(&s.server); /* nobody is there to be asked */
     stage_continue(pid);
@@ -200,14 +199,14 @@ static void run_late(void *arg)
 {
     plan *p = arg;
     while (!atomic_load(&p->go))
-        stage_nap(1);
+        nap_ms(1);
     dlock_client *mine =
         open_with(p->uri, "10000"); /* so that the answer isn't too late as such */
     CHECK(mine != NULL);
     dlock_lock *it = stage_lock(mine, "L");
     atomic_store(&p->waiting, true);
     while (!atomic_load(&p->holding))
-        stage_nap(1);
+        nap_ms(1);
     dlock_hold *hold = NULL;
     dlock_err code = dlock_lock_acquire(it, p->wait_ms, &hold, NULL);
     if (code == DLOCK_OK) {
@@ -245,11 +244,11 @@ static void deliver_late(int64_t wait_ms, int64_t holds)
     CHECK(hold != NULL);
     stay *at = resource_enter(shared->resource, hold);
     stage_continue(pid);
-    int64_t end = stage_now() + ttl_ms * STAGE_MS;
-    while (stage_now() < end) {
+    int64_t end = now_ns() + ttl_ms * STAGE_MS;
+    while (now_ns() < end) {
         CHECK_EQ_INT(resource_still(at, hold), DLOCK_OK);
         CHECK_EQ_INT(atomic_load(&shared->holds), 0);
-        stage_nap(1);
+        nap_ms(1);
     }
     resource_leave(at);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
@@ -266,7 +265,7 @@ TEST(a_grant_heard_of_too_late_is_no_grant)
 
 TEST(a_grant_heard_of_too_late_is_asked_for_anew)
 {
-    deliver_late(stage_patience_ms(), 1);
+    deliver_late(patience_ms(), 1);
 }
 
 /* ---- Killed ---- */
@@ -279,12 +278,11 @@ static void kill_a_holder(bool redis)
     CHECK(open_here());
     atomic_store(&shared->go, true);
     AWAIT(atomic_load(&shared->holding));
-    seeker rival = {
-        .lock = lock, .resource = shared->resource, .wait_ms = stage_patience_ms()};
+    seeker rival = {.lock = lock, .resource = shared->resource, .wait_ms = patience_ms()};
     CHECK(seeker_start(&rival));
-    stage_nap(50);
+    nap_ms(50);
     kill(pid, SIGKILL);
-    int64_t killed = stage_awake();
+    int64_t killed = awake_now_ns();
     waitpid(pid, NULL, 0);
     seeker_join(&rival);
     CHECK_EQ_INT(rival.code, DLOCK_OK);
@@ -314,7 +312,7 @@ static void run_starved(void *arg)
     plan *p = arg;
     struct sched_param param = {0};
     while (!atomic_load(&p->go))
-        stage_nap(1);
+        nap_ms(1);
     CHECK_EQ_INT(sched_setscheduler(0, SCHED_IDLE, &param),
                  0); /* the engine's thread, too */
     dlock_client *mine = open_one(p->uri);
@@ -326,9 +324,9 @@ static void run_starved(void *arg)
             continue;
         stay *at = resource_enter(p->resource, hold);
         int64_t token = dlock_hold_token(hold), seen,
-                end = stage_now() + ttl_ms / 3 * STAGE_MS;
+                end = now_ns() + ttl_ms / 3 * STAGE_MS;
         bool fresh = resource_look(p->resource, token, &seen);
-        while (stage_now() < end)
+        while (now_ns() < end)
             if (resource_still(at, hold) != DLOCK_OK)
                 break;
         if (fresh)
@@ -353,18 +351,18 @@ static void starve(bool redis)
         pids[i] = stage_fork(i < SPINNERS ? run_spinner : run_starved, shared);
     CHECK(open_here());
     atomic_store(&shared->go, true);
-    int64_t end = stage_now() + 4 * ttl_ms * STAGE_MS;
-    while (stage_now() < end) {
+    int64_t end = now_ns() + 4 * ttl_ms * STAGE_MS;
+    while (now_ns() < end) {
         dlock_hold *hold = NULL;
         if (dlock_lock_acquire(lock, 2 * ttl_ms, &hold, NULL) != DLOCK_OK)
             continue;
         stay *at = resource_enter(shared->resource, hold);
-        stage_nap(5);
+        nap_ms(5);
         (void)resource_still(at, hold); /* the judge is told */
         resource_leave(at);
         (void)dlock_hold_release(hold, NULL); /* we are a bit starved, too */
         dlock_hold_free(hold);
-        stage_nap(20);
+        nap_ms(20);
     }
     atomic_store(&shared->end, true);
     for (int i = 0; i < SPINNERS + STARVED; i++)

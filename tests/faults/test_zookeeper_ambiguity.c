@@ -38,7 +38,7 @@ static void hold_once(worker *me, dlock_lock *lock, zookeeper_wire *hand,
     zookeeper_stat status;
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_hold) hold = NULL;
-    CHECK_OK(dlock_lock_acquire(lock, stage_patience_ms(), &hold, &err), err);
+    CHECK_OK(dlock_lock_acquire(lock, patience_ms(), &hold, &err), err);
     CHECK_EQ_INT(zookeeper_wire_children(hand, path, names, sizeof(names)), ZOOKEEPER_OK);
     int count = 0;
     for (char *at = names; (at = strchr(at, ' ')); at++)
@@ -92,7 +92,7 @@ static void cut_each(proxy_deed deed, const char *command)
         CHECK(pthread_create(&workers[i].thread, NULL, run, &workers[i]) == 0);
     }
     while (!harness_failed() && proxy_get_stats(way).deeds - before < cuts())
-        stage_nap(5);
+        nap_ms(5);
     atomic_store(&cuts_wanted, 0);
     for (int i = 0; i < WORKERS; i++) {
         pthread_join(workers[i].thread, NULL);

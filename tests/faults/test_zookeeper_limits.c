@@ -54,8 +54,8 @@ TEST(near_the_end_of_a_sequence_nobody_is_granted_anything_twice)
         DLOCK_AUTO(dlock_error) err = NULL;
         DLOCK_AUTO(dlock_hold) hold = NULL;
         CHECK(lock != NULL);
-        CHECK_ERR(dlock_lock_acquire(lock, stage_patience_ms(), &hold, &err),
-                  DLOCK_EOVERFLOW, err);
+        CHECK_ERR(dlock_lock_acquire(lock, patience_ms(), &hold, &err), DLOCK_EOVERFLOW,
+                  err);
         CHECK_CONTAINS(dlock_error_text(err), "near");
     }
     zookeeper_wire hand;
@@ -91,8 +91,8 @@ TEST(a_name_that_is_the_beginning_of_another_ones_path_is_a_conflict_where_it_is
     DLOCK_AUTO(dlock_hold) none = NULL;
     DLOCK_AUTO(dlock_error) err = NULL;
     CHECK(!harness_failed());
-    CHECK_ERR(dlock_lock_acquire(shorter, stage_patience_ms(), &none, &err),
-              DLOCK_ECONFLICT, err);
+    CHECK_ERR(dlock_lock_acquire(shorter, patience_ms(), &none, &err), DLOCK_ECONFLICT,
+              err);
     AWAIT(keeper_count("/limits/orders") == 1); /* its own node is gone again */
     CHECK_OK(dlock_hold_release(hold, &err), err);
 }

@@ -27,8 +27,7 @@ TEST(a_holder_whose_session_was_ended_has_lost_it_for_good)
     CHECK_EQ_INT(dlock_hold_remaining_ms(hold), 0);
     CHECK_EQ_INT(dlock_hold_token(hold), token);
     /* The thread that lost it hears so before it may contend anew. */
-    CHECK_EQ_INT(dlock_lock_acquire(lock, stage_patience_ms(), &again, NULL),
-                 DLOCK_ELOST);
+    CHECK_EQ_INT(dlock_lock_acquire(lock, patience_ms(), &again, NULL), DLOCK_ELOST);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
     DLOCK_AUTO(dlock_hold) anew = stage_take(lock);
     CHECK(anew != NULL);
@@ -68,7 +67,7 @@ TEST(a_waiter_whose_session_was_ended_waits_on_with_a_node_of_its_new_session)
     AWAIT(keeper_count("/sessions/waiter") == 2);
     CHECK_EQ_INT(dlock_op_wait(op, 0), DLOCK_EPENDING);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
-    CHECK_OK(dlock_op_wait(op, stage_patience_ms()), NULL);
+    CHECK_OK(dlock_op_wait(op, patience_ms()), NULL);
     DLOCK_AUTO(dlock_hold) taken = dlock_op_take_hold(op);
     CHECK_OK(dlock_op_result(op), dlock_op_error(op));
     CHECK(keeper_only_child("/sessions/waiter", node, sizeof(node)));
@@ -112,7 +111,7 @@ TEST(who_waits_behind_a_waiter_that_dies_waits_on_behind_the_next)
     AWAIT(keeper_count(path) == 2);
     CHECK_EQ_INT(dlock_op_wait(stays, 100), DLOCK_EPENDING);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
-    CHECK_OK(dlock_op_wait(stays, stage_patience_ms()), NULL);
+    CHECK_OK(dlock_op_wait(stays, patience_ms()), NULL);
     DLOCK_AUTO(dlock_hold) taken = dlock_op_take_hold(stays);
     CHECK_EQ_INT(dlock_hold_check(taken), DLOCK_OK);
     dlock_op_free(stays);
@@ -139,17 +138,17 @@ static void hold_and_watch(void *arg)
     dlock_hold *hold = lock ? stage_take(lock) : NULL;
     if (!hold)
         return;
-    with->held_at = stage_now();
-    int64_t end = stage_awake() + 3 * stage_patience_ms() * STAGE_MS;
-    while (stage_awake() < end && (!with->granted_at || !with->lost_at)) {
-        int64_t now = stage_now(); /* before it asks: what it does, it does after that */
+    with->held_at = now_ns();
+    int64_t end = awake_now_ns() + 3 * patience_ms() * STAGE_MS;
+    while (awake_now_ns() < end && (!with->granted_at || !with->lost_at)) {
+        int64_t now = now_ns(); /* before it asks: what it does, it does after that */
         if (dlock_hold_check(hold) == DLOCK_OK) {
             with->last_sure = now;
             with->came_back = with->came_back || with->lost_at;
         } else if (!with->lost_at) {
-            with->lost_at = stage_now();
+            with->lost_at = now_ns();
         }
-        stage_nap(1);
+        nap_ms(1);
     }
     DLOCK_AUTO(dlock_hold) again = NULL;
     CHECK_EQ_INT(dlock_lock_acquire(lock, 0, &again, NULL), DLOCK_ELOST);
@@ -170,14 +169,14 @@ static void overtake(const char *name, bool by_proxy, void (*begin)(pid_t),
     pid_t pid = stage_fork(hold_and_watch, with);
     AWAIT(with->held_at != 0 && with->last_sure != 0);
     begin(pid);
-    int64_t until = stage_now() + 2 * ENDING_MS * STAGE_MS;
+    int64_t until = now_ns() + 2 * ENDING_MS * STAGE_MS;
     DLOCK_AUTO(dlock_client) client = keeper_client(KEPT_MS);
     DLOCK_AUTO(dlock_lock) lock = stage_lock(client, name);
     DLOCK_AUTO(dlock_hold) hold = stage_take(lock);
-    with->granted_at = stage_now();
+    with->granted_at = now_ns();
     CHECK(hold != NULL);
-    while (stage_now() < until)
-        stage_nap(10);
+    while (now_ns() < until)
+        nap_ms(10);
     end(pid);
     CHECK(stage_join(pid));
     harness_note("lost %lld ms before the next one had it",
@@ -243,7 +242,7 @@ TEST(a_short_cut_costs_nobody_the_lock_or_the_place_in_the_line)
         ZOOKEEPER_OK);
     CHECK_STR(after, before);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
-    CHECK_OK(dlock_op_wait(op, stage_patience_ms()), NULL);
+    CHECK_OK(dlock_op_wait(op, patience_ms()), NULL);
     DLOCK_AUTO(dlock_hold) taken = dlock_op_take_hold(op);
     CHECK_EQ_INT(dlock_hold_check(taken), DLOCK_OK);
     dlock_op_free(op);

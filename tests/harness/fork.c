@@ -3,11 +3,11 @@
 
 #include "harness/awake.h"
 #include "harness/harness.h"
+#include "harness/time.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LOOKS       3 /* in a row, a millisecond apart */
@@ -45,7 +45,7 @@ static bool await_quiet(void)
     while (quiet < LOOKS && awake_now_ns() < end) {
         quiet = harness_threads_at_work() > 1 ? 0 : quiet + 1;
         if (quiet < LOOKS)
-            (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+            nap_ms(1);
     }
     return harness_check(__FILE__, __LINE__, quiet == LOOKS,
                          "the other threads sleep, so that AddressSanitizer can fork");

@@ -3,6 +3,7 @@
 
 #include "harness/harness.h"
 #include "harness/server.h"
+#include "harness/time.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -104,7 +105,7 @@ const char *memcached_server_items(memcached_server *server)
         if (begins(answer, "key=") || begins(answer, "END"))
             said = strdup(answer);
         else
-            server_nap(20);
+            nap_ms(20);
     }
     keys[0] = '\0';
     for (char *word = said ? strtok_r(said, " ", &save) : NULL; word;

@@ -2,18 +2,13 @@
 #include "harness/redis_topology.h"
 
 #include "harness/harness.h"
+#include "harness/time.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define NEVER_MS 3600000
-
-void topology_nap(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-}
 
 static bool check(bool held, const char *what)
 {

@@ -5,18 +5,10 @@
 #define HARNESS_REDIS_TOPOLOGY_H
 
 #include "harness/redis_server.h"
+#include "harness/time.h"
 
-/* Polls a condition, as long as it may take on a machine that others use. */
-#define TOPOLOGY_AWAIT(condition)                                                        \
-    (__extension__({                                                                     \
-        int topology_tries = 0;                                                          \
-        while (!(condition) && topology_tries < 3000) {                                  \
-            topology_nap();                                                              \
-            topology_tries++;                                                            \
-        }                                                                                \
-        topology_tries < 3000;                                                           \
-    }))
-void topology_nap(void); /* 20 ms */
+/* As long as it may take on a machine that others use. */
+#define TOPOLOGY_AWAIT(condition) AWAITED_BY(nap_ms(20), condition, 60000)
 
 /* ---- Sentinel: the service is called "service" ---- */
 

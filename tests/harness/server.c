@@ -3,6 +3,7 @@
 
 #include "harness/awake.h"
 #include "harness/harness.h"
+#include "harness/time.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -21,12 +22,6 @@
 #define START_NS INT64_C(60000000000)
 #define RESTARTS 50
 #define KEPT_MAX 64
-
-void server_nap(long ms)
-{
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&time, NULL);
-}
 
 bool server_is_installed(const char *command)
 {
@@ -119,7 +114,7 @@ bool server_await(const server_kind *kind, pid_t *pid, void *server)
         if (waitpid(*pid, NULL, WNOHANG) == *pid)
             *pid = 0;
         else
-            server_nap(10);
+            nap_ms(10);
     }
     server_kill(pid);
     return false;
@@ -139,7 +134,7 @@ bool server_restart(const server_kind *kind, pid_t *pid, void *server)
     for (int i = 0; i < RESTARTS; i++) {
         if (server_start(kind, pid, server))
             return true;
-        server_nap(100);
+        nap_ms(100);
     }
     snprintf(what, sizeof(what), "%s is there again", kind->name);
     return harness_check(__FILE__, __LINE__, false, what);
@@ -189,7 +184,7 @@ void server_freeze(pid_t pid)
                        "a server to freeze"))
         return;
     while (!all_stand_still(pid))
-        server_nap(1);
+        nap_ms(1);
 }
 
 void server_thaw(pid_t pid)

@@ -7,8 +7,6 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-void server_nap(long ms);
-
 /* Whether there is such a command; when not, the running test is marked as skipped. */
 bool server_is_installed(const char *command);
 

@@ -2,6 +2,7 @@
 #include "harness/starved.h"
 
 #include "harness/awake.h"
+#include "harness/time.h"
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -31,13 +32,6 @@ static struct findings {
 /* What we saw at the last look, and see at this one. */
 static task seen[2][TASKS];
 static int counts[2];
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* The first line of /proc/PID/task/ID/WHAT. */
 static bool read_line(char *line, size_t size, int pid, int id, const char *what)

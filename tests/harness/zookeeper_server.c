@@ -1,5 +1,6 @@
 /* Starting and ending ZooKeeper for tests; see the header. */
 #include "harness/zookeeper_server.h"
+#include "harness/time.h"
 
 #include "harness/awake.h"
 #include "harness/harness.h"
@@ -21,11 +22,6 @@
 #define QUIET "/usr/share/java/slf4j-nop.jar"
 
 enum { START_MS = 60000, FIRST_PORTS = 5, ANSWER_S = 20, START_ANSWER_S = 2 };
-
-static int64_t awake_ms(void)
-{
-    return awake_now_ns() / 1000000;
-}
 
 bool zookeeper_server_available(void)
 {
@@ -292,14 +288,14 @@ void zookeeper_ensemble_stop(zookeeper_ensemble *ensemble)
 
 int zookeeper_ensemble_leader(const zookeeper_ensemble *ensemble)
 {
-    int64_t end = awake_ms() + START_MS;
-    while (awake_ms() < end) {
+    int64_t end = awake_now_ms() + START_MS;
+    while (awake_now_ms() < end) {
         for (int i = 0; i < ZOOKEEPER_MEMBERS; i++)
             if (ensemble->members[i].pid > 0 &&
                 strstr(zookeeper_server_say(&ensemble->members[i], "srvr"),
                        "Mode: leader"))
                 return i;
-        server_nap(20);
+        nap_ms(20);
     }
     (void)harness_check(__FILE__, __LINE__, false, "the ensemble has a leader");
     return -1;

@@ -107,7 +107,7 @@ static bool allowed(stage *g, const session *s, dlock_err code)
 static bool passed(int64_t ms)
 {
     while (session_now_ms() <= ms)
-        world_nap();
+        nap_ms(1);
     return true;
 }
 
@@ -194,12 +194,12 @@ static bool do_step(stage *g, const spec_step *step, session *s)
 /* The waiting clients have sent so many scripts through the proxy. */
 static bool await_proxied(stage *g, int count)
 {
-    int64_t end = session_now_ms() + world_limit_ms();
+    int64_t end = session_now_ms() + patience_ms();
     while (proxy_requests(g->way, "EVAL*") < g->proxied_before + count)
         if (session_now_ms() > end)
             return false;
         else
-            world_nap();
+            nap_ms(1);
     return true;
 }
 
@@ -272,9 +272,9 @@ static bool all_over(stage *g)
 /* Nobody is stopped any more; holders release until nobody waits. */
 static bool play_out(stage *g)
 {
-    int64_t end = session_now_ms() + 2 * world_limit_ms();
+    int64_t end = session_now_ms() + 2 * patience_ms();
     sessions_drain(g->all, g->count, true);
-    for (bool over = false; !over; world_nap()) {
+    for (bool over = false; !over; nap_ms(1)) {
         over = all_over(g); /* looked at first: who ends now may hold it */
         if (!one_at_most(g, "end"))
             return false;

@@ -20,7 +20,7 @@ static int asks;
 
 int64_t session_now_ms(void)
 {
-    return world_now_ms();
+    return now_ms();
 }
 
 /* ---- at the points ---- */
@@ -138,7 +138,7 @@ static bool await(session *s, bool (*reached)(const session *s))
 {
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += world_limit_ms() / 1000;
+    end.tv_sec += patience_ms() / 1000;
     while (!reached(s))
         if (pthread_cond_timedwait(&changed, &mutex, &end) != 0)
             return reached(s);

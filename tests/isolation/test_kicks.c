@@ -65,7 +65,7 @@ static void stop_at_yield(const char *name)
         !atomic_compare_exchange_strong(&trap, &set, TRAP_HELD))
         return;
     while (atomic_load(&trap) == TRAP_HELD)
-        world_nap();
+        nap_ms(1);
 }
 
 /* ---- a crowd, so that the engine's thread drives ---- */
@@ -101,7 +101,7 @@ static void crowd_begin(crowd *c)
         snprintf(name, sizeof(name), "kicks-%d", i);
         c->locks[i] = world_lock(c->client, name, NULL);
     }
-    CHECK_EQ_INT(world_acquire(c->client, "kicks-first", world_limit_ms(), &first),
+    CHECK_EQ_INT(world_acquire(c->client, "kicks-first", patience_ms(), &first),
                  DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_OK);
     AWAIT(world_stat(c->client, "in_flight") == 0);
@@ -114,7 +114,7 @@ static void crowd_begin(crowd *c)
     AWAIT(atomic_load(&drives) > before);
     for (int i = 0; i < WAITERS; i++)
         world_wait_start(&c->waiters[i], c->client, c->locks[CROWD + i],
-                         3 * world_limit_ms());
+                         3 * patience_ms());
     AWAIT(world_stat(c->client, "in_flight") >= CROWD + WAITERS);
 }
 

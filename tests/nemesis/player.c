@@ -89,7 +89,7 @@ static bool ask(turn *t)
             : dlock_lock_acquire(p->crew->locks[t->lock], t->wait_ms, &t->hold, NULL);
     note_answer(t, code);
     if (code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN || code == DLOCK_EACCES)
-        worker_nap(20000);
+        nap_us(20000);
     return code == DLOCK_OK;
 }
 
@@ -198,7 +198,7 @@ static void linger(turn *t)
         history_now() + percents[worker_roll(t->player, 4)] * self.ttl_ms * MS / 100;
     bool armed = dlock_hold_notify(t->hold, t->op) == DLOCK_OK;
     while (history_now() < until && is_held(t) && !worker_is_ending()) {
-        worker_nap(20000 + (int64_t)worker_roll(t->player, 80000));
+        nap_us(20000 + (int64_t)worker_roll(t->player, 80000));
         write_once(t);
     }
     if (armed)
@@ -233,7 +233,7 @@ static void take_turn(player *p)
         return;
     (void)visit(&t, false);
     if (worker_roll(p, 3) > 0)
-        worker_nap((int64_t)worker_roll(p, 2000));
+        nap_us((int64_t)worker_roll(p, 2000));
     write_once(&t);
     /* The last lock is there to be held for long, the others for many to have them. */
     if (worker_roll(p, t.lock == self.locks - 1 ? 3 : 300) == 0)
@@ -247,7 +247,7 @@ void *worker_play(void *argument)
     player *p = argument;
     while (!worker_is_ending()) {
         take_turn(p);
-        worker_nap((int64_t)worker_roll(p, 8000));
+        nap_us((int64_t)worker_roll(p, 8000));
         if (self.threads == 1 && worker_roll(p, 2000) == 0) {
             worker_close(p->crew);
             if (!worker_open(p->crew))

@@ -30,12 +30,6 @@ static _Atomic int points_left; /* 0 = not to die */
 static _Atomic int armed;
 void (*dlk_point_hook)(const char *name);
 
-void worker_nap(int64_t us)
-{
-    struct timespec time = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
-    (void)nanosleep(&time, NULL); /* a signal may shorten it */
-}
-
 /* splitmix64: each thread has its own. */
 uint64_t worker_roll(player *p, uint64_t sides)
 {
@@ -81,7 +75,7 @@ static void *beat(void *unused)
     int64_t last = history_now(), noted = 0;
     (void)unused;
     while (!atomic_load(&self.over)) {
-        worker_nap(PULSE_MS * 1000);
+        nap_us(PULSE_MS * 1000);
         int64_t now = history_now(), late = now - last - PULSE_MS * MS;
         bool stood_still = late > PULSE_LATE_MS * MS;
         if (stood_still || now - noted > 4 * PULSE_MS * MS) {
@@ -119,7 +113,7 @@ bool worker_open(crew *c)
         if (code != DLOCK_EUNAVAIL && code != DLOCK_EUNKNOWN && code != DLOCK_EACCES &&
             code != DLOCK_EPROTO)
             complain("open", err);
-        worker_nap(50000);
+        nap_us(50000);
     }
     dlock_error_free(err);
     for (uint32_t i = 0; c->client && i < self.locks; i++) {

@@ -2,6 +2,7 @@
 #ifndef TESTS_NEMESIS_WORKER_H
 #define TESTS_NEMESIS_WORKER_H
 
+#include "harness/time.h"
 #include "histories/history.h"
 #include "histories/oracle.h"
 
@@ -54,7 +55,6 @@ void *worker_play(void *player);
 bool worker_is_ending(void);
 bool worker_open(crew *c);
 void worker_close(crew *c);
-void worker_nap(int64_t us);
 /* 0 … sides - 1 */
 uint64_t worker_roll(player *p, uint64_t sides);
 

@@ -1,6 +1,7 @@
 /* The life of a link, with a protocol of one line: who greets with "hi\n" is greeted with one line,
  * and sends lines. The server is this test; the time is what it says. */
 #include "harness/harness.h"
+#include "harness/time.h"
 #include "net/link.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -150,14 +151,6 @@ static void turn(void)
     (void)dlk_link_tick(&w.link, w.now);
 }
 
-#define AWAIT(condition)                                                                 \
-    do {                                                                                 \
-        int64_t await_end = dlk_clock_now() + 20 * DLK_NS_PER_SEC;                       \
-        while (!(condition) && dlk_clock_now() < await_end)                              \
-            turn();                                                                      \
-        CHECK(condition);                                                                \
-    } while (0)
-
 static void server_says(const char *text)
 {
     ssize_t size = (ssize_t)strlen(text);
@@ -199,7 +192,7 @@ TEST(a_link_dials_greets_and_is_ready_and_counts_what_it_says)
     CHECK_EQ_INT(w.received, 6);
     CHECK(w.wiring >= 3); /* dialling, greeting, ready */
     server_says("one\n");
-    AWAIT(strcmp(w.lines, "one\n") == 0);
+    AWAIT_BY(turn(), strcmp(w.lines, "one\n") == 0);
     CHECK_EQ_INT(w.downs, 0);
     CHECK_EQ_INT(dlk_link_tick(&w.link, w.now), DLK_NEVER);
     end();
@@ -214,7 +207,7 @@ TEST(a_name_is_looked_up_first)
     dlk_link_start(&w.link, w.now);
     CHECK_EQ_INT(w.link.phase, DLK_LINK_LOOKUP);
     CHECK(!dlk_link_seeks(&w.link));
-    AWAIT(w.link.phase == DLK_LINK_GREETING || w.downs > 0);
+    AWAIT_BY(turn(), w.link.phase == DLK_LINK_GREETING || w.downs > 0);
     CHECK_EQ_INT(w.downs, 0);
     end();
 }
@@ -225,7 +218,7 @@ TEST(who_refuses_is_tried_again_after_a_rest)
         return;
     close(w.listener);
     dlk_link_start(&w.link, w.now);
-    AWAIT(w.downs == 1);
+    AWAIT_BY(turn(), w.downs == 1);
     CHECK_STR(w.text, "test: can't connect to there: Connection refused");
     CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
     CHECK_EQ_INT(w.link.phase, DLK_LINK_RESTING);
@@ -233,7 +226,7 @@ TEST(who_refuses_is_tried_again_after_a_rest)
     CHECK(next > w.now && next <= w.now + REST_MS * DLK_NS_PER_MS);
     CHECK_EQ_INT(w.downs, 1);
     w.now = next;
-    AWAIT(w.downs == 2);
+    AWAIT_BY(turn(), w.downs == 2);
     w.listener = -1;
     end();
 }
@@ -288,14 +281,14 @@ TEST(who_hangs_up_or_alerts_at_the_greeting_may_expect_tls)
     if (!begin() || !is_greeted())
         return;
     shutdown(w.server, SHUT_RDWR);
-    AWAIT(w.downs == 1);
+    AWAIT_BY(turn(), w.downs == 1);
     CHECK_STR(w.text, "test: connection to there lost: it was closed by the server: "
                       "does it expect TLS?");
     end();
     if (!begin() || !is_greeted())
         return;
     server_says("\x15\x03\x03");
-    AWAIT(w.downs == 1);
+    AWAIT_BY(turn(), w.downs == 1);
     CHECK_STR(w.text, "test: nonsense: does it expect TLS?");
     CHECK_EQ_INT(w.code, DLOCK_EPROTO);
     end();
@@ -306,7 +299,7 @@ TEST(who_hangs_up_later_does_not)
     if (!connected())
         return;
     shutdown(w.server, SHUT_RDWR);
-    AWAIT(w.downs == 1);
+    AWAIT_BY(turn(), w.downs == 1);
     CHECK_STR(w.text, "test: connection to there lost: it was closed by the server");
     end();
 }
@@ -317,7 +310,7 @@ TEST(what_ends_the_link_inside_feed_is_what_is_told)
         return;
     w.drops = true;
     server_says("one\n");
-    AWAIT(w.downs > 0);
+    AWAIT_BY(turn(), w.downs > 0);
     turn();
     CHECK_EQ_INT(w.downs, 1);
     CHECK_STR(w.text, "test: dropped");
@@ -330,7 +323,7 @@ TEST(a_doom_ends_the_link_once_the_reply_is_taken)
         return;
     w.link.doom = dlk_error_make(DLOCK_EACCES, "test: doomed");
     server_says("one\n");
-    AWAIT(w.downs == 1);
+    AWAIT_BY(turn(), w.downs == 1);
     CHECK_STR(w.text, "test: doomed");
     CHECK_EQ_INT(w.code, DLOCK_EACCES);
     end();

@@ -61,8 +61,8 @@ TEST(what_nothing_disturbs_arrives_as_it_was_sent)
         sent[i] = (char)((unsigned)i * 7919u >> 5);
     fcntl(fd, F_SETFL, O_NONBLOCK);
     ssize_t said = 0, got = 0, moved;
-    int64_t end = wire_now_ms() + WIRE_MS;
-    while (got < SIZE && wire_now_ms() < end) {
+    int64_t end = now_ms() + WIRE_MS;
+    while (got < SIZE && now_ms() < end) {
         struct pollfd ready = {.fd = fd,
                                .events = (short)(POLLIN | (said < SIZE ? POLLOUT : 0))};
         poll(&ready, 1, 1000);
@@ -79,7 +79,7 @@ TEST(what_nothing_disturbs_arrives_as_it_was_sent)
     free(sent);
     free(heard);
     wire_close(fd);
-    WIRE_AWAIT(proxy_get_stats(way).open == 0);
+    AWAIT(proxy_get_stats(way).open == 0);
     tear_down();
 }
 
@@ -94,9 +94,9 @@ TEST(latency_comes_before_each_answer)
     } cases[] = {{PROXY_DOWN, 50}, {PROXY_UP, 50}, {PROXY_BOTH, 100}};
     for (int i = 0; i < 3; i++) {
         proxy_latency(way, cases[i].way, 50, 0);
-        int64_t began = wire_now_ms();
+        int64_t began = now_ms();
         CHECK(wire_echoes(fd, "x"));
-        CHECK(wire_now_ms() - began >= cases[i].least - 1);
+        CHECK(now_ms() - began >= cases[i].least - 1);
         proxy_pass(way);
     }
     proxy_latency(way, PROXY_DOWN, 3600000, 0);
@@ -131,12 +131,12 @@ TEST(slices_come_one_by_one_with_a_pause_between)
         return;
     int fd = open_one();
     proxy_slice(way, PROXY_DOWN, 10, 2000);
-    int64_t began = wire_now_ms();
+    int64_t began = now_ms();
     char text[201];
     memset(text, 'x', 200);
     text[200] = '\0';
     CHECK(wire_echoes(fd, text));
-    CHECK(wire_now_ms() - began >= 19 * 2 - 1);
+    CHECK(now_ms() - began >= 19 * 2 - 1);
     wire_close(fd);
     tear_down();
 }
@@ -165,9 +165,9 @@ TEST(bandwidth_is_the_upper_limit)
     char text[4001];
     memset(text, 'x', 4000);
     text[4000] = '\0';
-    int64_t began = wire_now_ms();
+    int64_t began = now_ms();
     CHECK(wire_echoes(fd, text));
-    CHECK(wire_now_ms() - began >= 150); /* 200, less the last portions */
+    CHECK(now_ms() - began >= 150); /* 200, less the last portions */
     proxy_pass(way);
     CHECK(wire_echoes(fd, text));
     wire_close(fd);
@@ -187,7 +187,7 @@ TEST(a_black_hole_swallows_both_ways_and_cuts_when_it_is_gone)
     CHECK_STR(wire_hear(old, 1, WIRE_SOON_MS), "(silence)");
     CHECK_STR(wire_hear(new, 1, WIRE_SOON_MS), "(silence)");
     CHECK_EQ_INT(atomic_load(&server.heard), heard);
-    WIRE_AWAIT(proxy_get_stats(way).swallowed == 8);
+    AWAIT(proxy_get_stats(way).swallowed == 8);
     proxy_pass(way);
     CHECK_STR(wire_hear(old, 1, WIRE_MS), "(reset)");
     CHECK_STR(wire_hear(new, 1, WIRE_MS), "(reset)");
@@ -206,7 +206,7 @@ TEST(an_asymmetric_cut_loses_one_way_only)
     long heard = atomic_load(&server.heard);
     proxy_hole(way, PROXY_DOWN);
     CHECK(wire_say(fd, "heard"));
-    WIRE_AWAIT(atomic_load(&server.heard) == heard + 5);
+    AWAIT(atomic_load(&server.heard) == heard + 5);
     CHECK_STR(wire_hear(fd, 1, WIRE_SOON_MS), "(silence)");
     proxy_pass(way);
     CHECK_STR(wire_hear(fd, 1, WIRE_MS), "(reset)");
@@ -230,7 +230,7 @@ TEST(a_reset_ends_what_exists_and_nothing_else)
     proxy_reset(way);
     CHECK_STR(wire_hear(one, 1, WIRE_MS), "(reset)");
     CHECK_STR(wire_hear(other, 1, WIRE_MS), "(reset)");
-    WIRE_AWAIT(atomic_load(&server.open) == 0);
+    AWAIT(atomic_load(&server.open) == 0);
     int new = open_one();
     wire_close(one);
     wire_close(other);
@@ -253,11 +253,11 @@ TEST(half_open_connections_are_dead_and_neither_end_is_told)
     CHECK_STR(wire_hear(old, 1, WIRE_SOON_MS), "(silence)");
     wire_close(old);
     wire_close(new);
-    WIRE_AWAIT(atomic_load(&server.open) == 1);
-    wire_nap(WIRE_SOON_MS);
+    AWAIT(atomic_load(&server.open) == 1);
+    nap_ms(WIRE_SOON_MS);
     CHECK_EQ_INT(atomic_load(&server.open), 1); /* it still believes in the old one */
     proxy_reset(way);
-    WIRE_AWAIT(atomic_load(&server.open) == 0);
+    AWAIT(atomic_load(&server.open) == 0);
     tear_down();
 }
 
@@ -268,7 +268,7 @@ TEST(half_closed_upwards_the_server_sees_an_end_and_is_still_heard)
     atomic_store(&server.keeps_open, true);
     int fd = open_one();
     proxy_half_close(way, PROXY_UP);
-    WIRE_AWAIT(atomic_load(&server.hang_ups) == 1);
+    AWAIT(atomic_load(&server.hang_ups) == 1);
     echo_shout(&server, "last words");
     CHECK_STR(wire_hear(fd, 10, WIRE_MS), "last words");
     CHECK_STR(wire_hear(fd, 1, WIRE_SOON_MS), "(silence)");
@@ -285,9 +285,9 @@ TEST(half_closed_downwards_the_client_sees_an_end_and_is_still_heard)
     CHECK_STR(wire_hear(fd, 1, WIRE_MS), "(end)");
     long heard = atomic_load(&server.heard);
     CHECK(wire_say(fd, "heard"));
-    WIRE_AWAIT(atomic_load(&server.heard) == heard + 5);
+    AWAIT(atomic_load(&server.heard) == heard + 5);
     wire_close(fd);
-    WIRE_AWAIT(atomic_load(&server.open) == 0);
+    AWAIT(atomic_load(&server.open) == 0);
     tear_down();
 }
 
@@ -308,10 +308,10 @@ TEST(stalled_connections_deliver_later_what_was_said_even_by_who_has_left)
     CHECK(wire_echoes(new, "works"));
     proxy_pass(way);
     CHECK_STR(wire_hear(stays, 5, WIRE_MS), "stays");
-    WIRE_AWAIT(atomic_load(&server.heard) == heard + 5 + 5 + 6 + 6);
+    AWAIT(atomic_load(&server.heard) == heard + 5 + 5 + 6 + 6);
     wire_close(stays);
     wire_close(new);
-    WIRE_AWAIT(atomic_load(&server.open) == 0);
+    AWAIT(atomic_load(&server.open) == 0);
     tear_down();
 }
 
@@ -324,8 +324,8 @@ TEST(what_was_said_before_breaking_off_is_heard)
     proxy_latency(way, PROXY_UP, 50, 0);
     CHECK(wire_say(fd, "last words"));
     wire_break(fd);
-    WIRE_AWAIT(atomic_load(&server.heard) == heard + 10);
-    WIRE_AWAIT(atomic_load(&server.open) == 0);
+    AWAIT(atomic_load(&server.heard) == heard + 10);
+    AWAIT(atomic_load(&server.open) == 0);
     tear_down();
 }
 
@@ -337,7 +337,7 @@ TEST(late_answers_arrive_when_the_link_passes_again)
     proxy_late(way);
     long heard = atomic_load(&server.heard);
     CHECK(wire_say(fd, "late"));
-    WIRE_AWAIT(atomic_load(&server.heard) == heard + 4);
+    AWAIT(atomic_load(&server.heard) == heard + 4);
     CHECK_STR(wire_hear(fd, 1, WIRE_SOON_MS), "(silence)");
     proxy_pass(way);
     CHECK_STR(wire_hear(fd, 4, WIRE_MS), "late");
@@ -460,9 +460,9 @@ TEST(whatever_is_kept_nothing_spins)
     wire_break(orphan);
     proxy_ignore(way);
     int waiting = wire_open(proxy_port(way));
-    wire_nap(50);
+    nap_ms(50);
     int64_t before = cpu_ms();
-    wire_nap(400);
+    nap_ms(400);
     CHECK(cpu_ms() - before < 50);
     wire_close(stalled);
     wire_close(slow);

@@ -74,7 +74,7 @@ TEST(cut_before_it_is_not_done)
     CHECK(plan(PROXY_CUT_BEFORE, 2, "SET", NULL));
     CHECK(wire_say(fd, SET("a") PING SET("b") SET("c")));
     CHECK_CONTAINS(wire_hear(fd, 100, WIRE_MS), "(reset)");
-    WIRE_AWAIT(proxy_get_stats(way).open == 0); /* the server has read all and hung up */
+    AWAIT(proxy_get_stats(way).open == 0); /* the server has read all and hung up */
     CHECK(is_there("a", "1") && is_there("b", "(nil)") && is_there("c", "(nil)"));
     CHECK_EQ_INT(proxy_get_stats(way).deeds, 1);
     open_again();
@@ -92,9 +92,9 @@ TEST(cut_after_it_is_done_and_nobody_is_told)
     CHECK(wire_say(fd, SET("a") SET("b")));
     CHECK_STR(wire_hear(fd, 100, WIRE_MS), "(reset)");
     redis_server_thaw(&server);
-    WIRE_AWAIT(strcmp(redis_server_call(&server, "GET a"), "1") == 0);
+    AWAIT(strcmp(redis_server_call(&server, "GET a"), "1") == 0);
     CHECK(is_there("b", "(nil)"));
-    WIRE_AWAIT(proxy_get_stats(way).open == 0);
+    AWAIT(proxy_get_stats(way).open == 0);
     tear_down();
 }
 
@@ -108,7 +108,7 @@ TEST(cut_instead_of_the_answer_it_is_done)
     CHECK(wire_say(fd, SET("a")));
     CHECK_STR(wire_hear(fd, 100, WIRE_MS), "(reset)");
     CHECK(is_there("a", "1"));
-    WIRE_AWAIT(proxy_get_stats(way).open == 0);
+    AWAIT(proxy_get_stats(way).open == 0);
     tear_down();
 }
 
@@ -120,7 +120,7 @@ TEST(a_dropped_answer_is_silence_for_good)
     CHECK(wire_say(fd, PING SET("a") SET("b")));
     CHECK_STR(wire_hear(fd, 100, WIRE_SOON_MS), "+PONG\r\n(silence)");
     CHECK(wire_say(fd, SET("c")));
-    WIRE_AWAIT(strcmp(redis_server_call(&server, "GET c"), "1") == 0);
+    AWAIT(strcmp(redis_server_call(&server, "GET c"), "1") == 0);
     CHECK_STR(wire_hear(fd, 100, WIRE_SOON_MS), "(silence)");
     CHECK(is_there("a", "1") && is_there("b", "1"));
     tear_down();
@@ -144,7 +144,7 @@ TEST(a_torn_request_is_not_done_and_a_torn_answer_is_half_heard)
     CHECK_CONTAINS(wire_hear(fd, 2, WIRE_MS), "+O");
     CHECK_STR(wire_hear(fd, 100, WIRE_MS), "(reset)");
     CHECK(is_there("a", "1"));
-    WIRE_AWAIT(proxy_get_stats(way).open == 0);
+    AWAIT(proxy_get_stats(way).open == 0);
     tear_down();
 }
 
@@ -153,11 +153,11 @@ TEST(delayed_is_the_request_or_its_answer)
     if (!set_up())
         return;
     CHECK(plan(PROXY_DELAY_REPLY, 1, "SET", NULL));
-    int64_t began = wire_now_ms();
+    int64_t began = now_ms();
     CHECK(wire_say(fd, SET("a")));
-    WIRE_AWAIT(strcmp(redis_server_call(&server, "GET a"), "1") == 0);
+    AWAIT(strcmp(redis_server_call(&server, "GET a"), "1") == 0);
     CHECK_STR(wire_hear(fd, 5, WIRE_MS), "+OK\r\n");
-    CHECK(wire_now_ms() - began >= 59);
+    CHECK(now_ms() - began >= 59);
     proxy_plan later = {
         .deed = PROXY_DELAY_REQUEST, .number = 1, .command = "set", .delay_ms = 3600000};
     CHECK(proxy_add_plan(way, later));
@@ -236,7 +236,7 @@ TEST(the_57th_of_a_burst_is_hit_however_it_is_cut_into_packets)
         /* A send that failed has taken the RST with it. */
         const char *heard = wire_hear(fd, 8000, WIRE_MS);
         CHECK(strstr(heard, "(reset)") || strstr(heard, "(end)"));
-        WIRE_AWAIT(atoi(redis_server_call(&server, "DBSIZE")) == HIT - 1);
+        AWAIT(atoi(redis_server_call(&server, "DBSIZE")) == HIT - 1);
         CHECK(is_there("k056", "\r\n") && is_there("k057", "(nil)"));
         open_again();
     }

@@ -3,23 +3,12 @@
 #define TESTS_PROXY_WIRE_H
 
 #include "harness/harness.h"
+#include "harness/time.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 enum { WIRE_MS = 20000, WIRE_SOON_MS = 60 };
-
-int64_t wire_now_ms(void);
-void wire_nap(int64_t ms);
-
-#define WIRE_AWAIT(condition)                                                            \
-    do {                                                                                 \
-        int64_t await_end = wire_now_ms() + WIRE_MS;                                     \
-        while (!(condition) && wire_now_ms() < await_end)                                \
-            wire_nap(1);                                                                 \
-        if (!harness_check(__FILE__, __LINE__, (condition), #condition))                 \
-            return;                                                                      \
-    } while (0)
 
 /* To a port of 127.0.0.1; -1 and errno when it is refused. */
 int wire_open(int port);

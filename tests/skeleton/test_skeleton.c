@@ -4,6 +4,7 @@
 #include "harness/fork.h"
 #include "harness/harness.h"
 #include "harness/server.h"
+#include "harness/time.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -33,13 +34,6 @@ static dlock_client *open_client(const char *parameters)
     harness_err(__FILE__, __LINE__, "open", dlock_client_open(uri, NULL, &client, &err),
                 DLOCK_OK, err);
     return client;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 #define BEGIN() CHECK(skeleton_server_start())

@@ -98,7 +98,7 @@ static void live_anew(unsigned seed)
     MUST(code == DLOCK_OK || (world_is("redis") && code == DLOCK_EUNAVAIL));
     if (code != DLOCK_OK)
         return;
-    code = dlock_acquire(client, name, world_limit_ms(), &hold, NULL);
+    code = dlock_acquire(client, name, patience_ms(), &hold, NULL);
     MUST(code == DLOCK_OK);
     MUST(dlock_hold_check(hold) == DLOCK_OK);
     code = dlock_hold_release(hold, NULL);

@@ -124,12 +124,12 @@ static void *contend(void *number)
         strange("timer", DLOCK_EUSER, NULL);
     for (int i = 0; !atomic_load(&s.over); i++) {
         if (!atomic_load(&s.paused)) {
-            contend_once(me, i % 4 ? i % 4 : world_limit_ms());
+            contend_once(me, i % 4 ? i % 4 : patience_ms());
             continue;
         }
         atomic_fetch_add(&s.parked, 1);
         while (atomic_load(&s.paused))
-            world_nap();
+            nap_ms(1);
         atomic_fetch_sub(&s.parked, 1);
     }
     return NULL;
@@ -218,7 +218,7 @@ static void once(int round, unsigned *seed)
     spin((unsigned)rand_r(seed) % 20000);
     if (way == 2)
         dlock_op_cancel(op);
-    if (dlock_op_wait(op, world_limit_ms()) != DLOCK_OK)
+    if (dlock_op_wait(op, patience_ms()) != DLOCK_OK)
         atomic_fetch_add(&s.stuck, 1);
     to_cancel = NULL;
     count_outcome(op);
@@ -233,16 +233,15 @@ static void once(int round, unsigned *seed)
 /* All stand still, and all children are gone. */
 static bool pause_all(void)
 {
-    int64_t end = world_now_ms() + 2 * world_limit_ms();
+    int64_t end = now_ms() + 2 * patience_ms();
     atomic_store(&s.paused, true);
-    while (atomic_load(&s.parked) < s.started && world_now_ms() < end)
-        world_nap();
+    while (atomic_load(&s.parked) < s.started && now_ms() < end)
+        nap_ms(1);
     for (int i = 0; i < CHILDREN; i++)
         end_child(&s.children[i]);
     for (int i = 0; i < 2; i++)
-        while (dlock_client_connect(s.clients[i], NULL) != DLOCK_OK &&
-               world_now_ms() < end)
-            world_nap();
+        while (dlock_client_connect(s.clients[i], NULL) != DLOCK_OK && now_ms() < end)
+            nap_ms(1);
     for (int i = 0; i < 2; i++) /* what isn't fetched is kept, up to client.events */
         for (dlock_event *it; (it = dlock_client_next_event(s.clients[i]));)
             dlock_event_free(it);
@@ -325,7 +324,7 @@ TEST(forks_cancels_signals_and_resets_do_no_harm_and_leave_nothing)
     unsigned seed = (unsigned)getpid();
     drift before = drift_now(), tenth[10];
     CHECK(begin());
-    int64_t began = world_now_ms();
+    int64_t began = now_ms();
     for (int i = 0; i < 10; i++) {
         for (int j = 0; j < rounds / 10; j++)
             once(i * (rounds / 10) + j, &seed);
@@ -334,7 +333,7 @@ TEST(forks_cancels_signals_and_resets_do_no_harm_and_leave_nothing)
         tenth[i] = drift_now();
         go_on();
     }
-    int64_t took = world_now_ms() - began;
+    int64_t took = now_ms() - began;
     end();
     drift after = drift_now();
     report(rounds, took);

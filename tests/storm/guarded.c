@@ -15,6 +15,7 @@
  * DLK_STORM_COMMITS (300) is how many commits have to go through.
  */
 #include "harness/harness.h"
+#include "harness/time.h"
 
 #include <dlock/dlock.h>
 
@@ -63,20 +64,6 @@ static struct shared {
 static bool is_starved(const standstills *of)
 {
     return of == &all->of[0];
-}
-
-/* The independent clock: nothing of the library's. */
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 * MS + now.tv_nsec;
-}
-
-static void nap(int64_t ns)
-{
-    struct timespec time = {.tv_sec = ns / (1000 * MS), .tv_nsec = ns % (1000 * MS)};
-    nanosleep(&time, NULL);
 }
 
 /* From the last time it went on: one who is stopped again at once has had no time to notice. */
@@ -151,7 +138,7 @@ static dlock_err run(void *user)
 {
     work *w = user;
     for (int i = rand_r(&w->seed) % 130; i > 0 && !w->noticed; i--) {
-        nap(MS);
+        nap_ms(1);
         if (!w->looks || dlock_hold_check(w->hold) == DLOCK_OK)
             continue;
         if (w->renews && stop_of(w))
@@ -372,7 +359,7 @@ static bool stop_one(pid_t pid, standstills *stops, unsigned *seed)
         !WIFSTOPPED(status))
         return false;
     int64_t stood_at = now_ns();
-    nap(TTL_NS * 3 / 10 + rand_r(seed) % 270 * (TTL_NS / 100));
+    nap_us((TTL_NS * 3 / 10 + rand_r(seed) % 270 * (TTL_NS / 100)) / 1000);
     int count = atomic_load(&stops->count);
     int64_t went_on_at = now_ns();
     if (went_on_at >= stood_at + TTL_NS && count < SAMPLES) {
@@ -453,7 +440,7 @@ TEST(no_guarded_commit_after_its_deadline_and_what_is_lost_is_rolled_back)
     for (; fine && !enough(wanted) && now_ns() < began + 170 * 1000 * MS; stops++) {
         int which = rand_r(&seed) % PROCESSES;
         fine = stop_one(pids[which], &all->of[which], &seed);
-        nap(rand_r(&seed) % 20 * MS);
+        nap_ms(rand_r(&seed) % 20);
     }
     atomic_store(&all->over, true);
     for (int i = 0; i < PROCESSES + SPINNERS; i++) {

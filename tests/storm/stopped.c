@@ -1,6 +1,7 @@
 /* A process that is stopped (not killed) inside the table, as others meet it through the public
  * API: their waits end when they are to end, and say who is in the way. */
 #include "harness/harness.h"
+#include "harness/time.h"
 
 #include "util/clock.h"
 #include "util/point.h"
@@ -60,7 +61,7 @@ static bool set_up(void)
     if (stopped == 0) {
         /* The parent's client comes first, so that it is the table's and not the dead's. */
         while (access(uri + strlen("file://"), F_OK) != 0)
-            (void)usleep(1000);
+            nap_ms(1);
         (void)raise(SIGSTOP);
         be_stopped();
     }

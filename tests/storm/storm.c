@@ -14,6 +14,7 @@
 
 #include "backends/local/file.h"
 #include "backends/local/process.h"
+#include "harness/time.h"
 #include "util/clock.h"
 #include "util/point.h"
 #include "util/rand.h"
@@ -48,7 +49,7 @@ typedef struct sky {
 static sky *all;
 static bool delaying;
 static _Atomic uint64_t dice; /* of this process */
-static int64_t patience_ms = 15000;
+static int64_t limit_ms = 15000;
 
 void (*dlk_point_hook)(const char *name);
 
@@ -58,19 +59,13 @@ static uint64_t roll(void)
     return dlk_rand_next(&one);
 }
 
-static void nap(uint64_t us)
-{
-    (void)nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000},
-                    NULL); /* short is fine */
-}
-
 /* Every point now and then is a place to linger, and so to die. */
 static void linger(const char *name)
 {
     if (strcmp(name, "table.recover") == 0)
         atomic_fetch_add(&all->recoveries, 1);
     if (delaying && roll() % 12 == 0)
-        nap(roll() % 500);
+        nap_us((int64_t)(roll() % 500));
 }
 
 static void surprise(_Atomic int64_t *counter, const char *format, ...)
@@ -108,7 +103,7 @@ static void hold(uint64_t me, int64_t token)
     atomic_store(&all->last_token, token);
     int64_t plain = all->plain;
     if (roll() % 2 == 0)
-        nap(roll() % 800);
+        nap_us((int64_t)(roll() % 800));
     if (all->plain != plain)
         surprise(&all->lost_updates, "two processes counted at once");
     all->plain = plain + 1;
@@ -128,7 +123,7 @@ static void take_once(uint64_t me)
 {
     dlock_hold *held = NULL;
     dlock_error *err = NULL;
-    dlock_err code = dlock_lock_acquire(lock, patience_ms, &held, &err);
+    dlock_err code = dlock_lock_acquire(lock, limit_ms, &held, &err);
     if (code == DLOCK_OK) {
         hold(me, dlock_hold_token(held));
         code = dlock_hold_release(held, &err);
@@ -148,7 +143,7 @@ static void *work(void *thread)
     while (!atomic_load(&all->over)) {
         take_once(me);
         if (roll() % 4 == 0)
-            nap(roll() % 200);
+            nap_us((int64_t)(roll() % 200));
     }
     return NULL;
 }
@@ -219,7 +214,7 @@ static void kill_one(weather *storm, int at)
 static void check_table(weather *storm)
 {
     dlk_section section;
-    if (dlk_table_enter(&storm->table, &section, (int)patience_ms) != DLK_ENTERED) {
+    if (dlk_table_enter(&storm->table, &section, (int)limit_ms) != DLK_ENTERED) {
         storm->corrupt++;
         return;
     }
@@ -236,7 +231,7 @@ static void rage(weather *storm)
     int64_t now = dlk_clock_now(), until = now + storm->seconds * DLK_NS_PER_SEC;
     int64_t seen = 0, seen_at = now, next_check = now;
     while ((now = dlk_clock_now()) < until) {
-        nap(500 + roll() % 4000);
+        nap_us(500 + (int64_t)(roll() % 4000));
         kill_one(storm, (int)(roll() % (uint64_t)storm->processes));
         int64_t count = atomic_load(&all->acquisitions);
         if (count == seen && now - seen_at > storm->longest_ns)
@@ -254,14 +249,14 @@ static void rage(weather *storm)
 /* Lets everybody finish; who doesn't is stuck. */
 static void calm(weather *storm)
 {
-    int64_t until = dlk_clock_after(dlk_clock_now(), 2 * patience_ms);
+    int64_t until = dlk_clock_after(dlk_clock_now(), 2 * limit_ms);
     atomic_store(&all->over, true);
     for (int i = 0; i < storm->processes; i++) {
         int status = 0;
         pid_t got;
         while ((got = waitpid(storm->pids[i], &status, WNOHANG)) == 0 &&
                dlk_clock_now() < until)
-            nap(1000);
+            nap_us(1000);
         if (got == 0) {
             surprise(&all->stuck, "process %d doesn't end", (int)storm->pids[i]);
             (void)kill(storm->pids[i], SIGKILL);
@@ -330,7 +325,7 @@ int main(void)
     int64_t seed = from_environment("DLK_STORM_SEED", dlk_clock_now() & 0xffffff);
     atomic_store(&dice, (uint64_t)seed);
     if (getenv("DLK_TEST_SLOW"))
-        patience_ms *= 4;
+        limit_ms *= 4;
     if (storm.processes > MOST || storm.threads > 16 || !begin(&storm)) {
         printf("Bail out! the storm could not begin\n");
         return 1;

@@ -13,12 +13,8 @@ typedef struct line {
 
 static bool await_waiters(line *at, int waiters)
 {
-    for (int i = 0; i < world_patience(); i++) {
-        if (world_seen(at->locks[0], "waiters") == waiters)
-            return true;
-        world_nap();
-    }
-    return harness_check(__FILE__, __LINE__, false, "all stand in the line");
+    bool stand = AWAITED(world_seen(at->locks[0], "waiters") == waiters);
+    return harness_check(__FILE__, __LINE__, stand, "all stand in the line");
 }
 
 static bool set_up(line *at, const char *name, uint64_t *ret_lease)

@@ -186,8 +186,7 @@ TEST(a_token_that_has_expired_costs_no_connection)
     int before = signed_on(&server);
     CHECK(before > 0);
     for (int idle = 1; signed_on(&server) == before && idle < 10; idle++) {
-        for (int i = 0; i < 250 * idle; i++) /* an unused one expires, whenever that is */
-            world_nap();
+        nap_ms(500 * idle); /* an unused one expires, whenever that is */
         CHECK(takes(client, "mine/a", DLOCK_OK));
     }
     CHECK(signed_on(&server) > before);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 etcd_server world_server;
@@ -25,17 +24,6 @@ bool world_ready(void)
         return false;
     maker = getpid();
     return atexit(tidy) == 0;
-}
-
-int world_patience(void)
-{
-    return 60000;
-}
-
-void world_nap(void)
-{
-    struct timespec time = {.tv_nsec = 2000000};
-    nanosleep(&time, NULL);
 }
 
 dlock_client *world_client_at(int port, const char *query)

@@ -3,8 +3,12 @@
 #ifndef TESTS_BACKENDS_ETCD_WORLD_H
 #define TESTS_BACKENDS_ETCD_WORLD_H
 
+/* It takes its time to be there again. */
+#define AWAIT_LIMIT_MS INT64_C(120000)
+
 #include "harness/etcd_server.h"
 #include "harness/harness.h"
+#include "harness/time.h"
 
 #include <dlock/dlock.h>
 
@@ -20,24 +24,9 @@ extern etcd_server world_server;
             return;                                                                      \
     } while (0)
 
-/* Polls until the condition holds; fails the test after a generous time. */
-#define AWAIT(condition)                                                                 \
-    do {                                                                                 \
-        bool await_held = false;                                                         \
-        for (int await_i = 0; await_i < world_patience() && !await_held; await_i++) {    \
-            await_held = (condition);                                                    \
-            if (!await_held)                                                             \
-                world_nap();                                                             \
-        }                                                                                \
-        if (!harness_check(__FILE__, __LINE__, await_held, #condition))                  \
-            return;                                                                      \
-    } while (0)
-
 enum { PATIENCE_MS = 120000 };
 
 bool world_ready(void);
-int world_patience(void);
-void world_nap(void);
 
 /* Leases of a minute, and requests that may take their time; a wake-up that gets lost isn't made
  * up for by polling. @p query: "&key=value", or "". NULL after a failed check. */

@@ -4,6 +4,7 @@
 #include "client.h"
 #include "harness/fork.h"
 #include "harness/harness.h"
+#include "harness/time.h"
 
 #include "backends/local/process.h"
 #include "util/point.h"
@@ -385,7 +386,7 @@ static bool is_stopped(pid_t pid)
 {
     int64_t until = dlk_clock_after(dlk_clock_now(), GENEROUS);
     while (dlk_process_state((uint32_t)pid) != 'T' && dlk_clock_now() < until)
-        (void)usleep(200);
+        nap_us(200);
     return dlk_process_state((uint32_t)pid) == 'T';
 }
 

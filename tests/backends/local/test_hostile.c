@@ -17,6 +17,7 @@
 #include "harness/awake.h"
 #include "harness/fork.h"
 #include "harness/harness.h"
+#include "harness/time.h"
 #include "util/point.h"
 
 #include <fcntl.h>
@@ -383,7 +384,7 @@ static void one_round(uint64_t seed)
     }
     int64_t until = dlk_clock_now() + ROUND_MS * DLK_NS_PER_MS;
     while (dlk_clock_now() < until)
-        (void)usleep(5000);
+        nap_ms(5);
     atomic_store(&hostile.over, true);
     (void)pthread_join(writer, NULL);
     for (int i = 0; i < THREADS; i++)
@@ -486,8 +487,8 @@ TEST(who_sleeps_on_a_bell_that_others_may_write_looks_by_itself)
     CHECK_EQ_INT(pthread_create(&thread, NULL, wait_for_it, waiter), 0);
     /* In its line, and asleep: it may look once more before that. */
     while (DLK_GET(hostile.view.places[0].word) == 0 || atomic_exchange(asleep, 0) == 0)
-        (void)usleep(1000);
-    (void)usleep(20000);
+        nap_ms(1);
+    nap_ms(20);
     atomic_store(asleep, 0);
     dlock_hold_free(hold);
     CHECK_EQ_INT(pthread_join(thread, &in_time), 0);

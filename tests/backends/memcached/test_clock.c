@@ -28,7 +28,7 @@ static int64_t clock_ms(void)
 static void wait_until(int64_t ms)
 {
     while (clock_ms() < ms)
-        world_nap();
+        nap_ms(1);
 }
 
 /* The seconds that the server has counted since it has the mark. */
@@ -43,7 +43,7 @@ static bool counts_on(int64_t from)
 {
     int64_t end = clock_ms() + 3000;
     while (counted() == from && clock_ms() < end)
-        world_nap();
+        nap_ms(1);
     return counted() != from;
 }
 
@@ -82,7 +82,7 @@ static dlock_hold *take_before_a_skip(dlock_lock *lock, int64_t tick)
 /* False in *ret_skipped: it didn't come to a second left out. */
 static void attempt(dlock_kind kind, const char *settings, bool *ret_skipped)
 {
-    int64_t tick = tick_late_in_its_second(), end = world_awake_ms() + world_limit_ms();
+    int64_t tick = tick_late_in_its_second(), end = awake_now_ms() + patience_ms();
     if (tick < 0)
         return;
     DLOCK_AUTO(dlock_conf) lease = world_conf("lock.renew=off");
@@ -97,8 +97,8 @@ static void attempt(dlock_kind kind, const char *settings, bool *ret_skipped)
     if (!hold)
         return;
     while (dlock_lock_acquire(same, 0, &theirs, NULL) == DLOCK_EBUSY &&
-           world_awake_ms() < end)
-        world_nap();
+           awake_now_ms() < end)
+        nap_ms(1);
     int64_t left = dlock_hold_remaining_ms(hold);
     CHECK_EQ_INT(left, 0);
     CHECK(theirs);
@@ -108,8 +108,8 @@ static void attempt(dlock_kind kind, const char *settings, bool *ret_skipped)
 static void nobody_gets_it_early(dlock_kind kind, const char *settings)
 {
     bool skipped = false;
-    int64_t end = world_awake_ms() + world_limit_ms();
-    while (!skipped && !harness_failed() && world_awake_ms() < end)
+    int64_t end = awake_now_ms() + patience_ms();
+    while (!skipped && !harness_failed() && awake_now_ms() < end)
         attempt(kind, settings, &skipped);
     CHECK(skipped);
 }

@@ -86,7 +86,7 @@ TEST(who_waits_gets_what_a_stranger_deletes)
         DLOCK_AUTO(dlock_lock) lock = world_lock(client, "awaited", NULL);
         WAITER(waiter);
         CHECK(they_add("awaited"));
-        world_wait_start(&waiter, client, lock, world_limit_ms());
+        world_wait_start(&waiter, client, lock, patience_ms());
         AWAIT(world_stat(client, "waits") >= 1);
         CHECK(!waiter.over);
         CHECK_STR(SAY("delete awaited"), "DELETED");
@@ -99,9 +99,9 @@ TEST(who_waits_gets_what_a_stranger_deletes)
 
 static bool is_lost(const dlock_hold *hold)
 {
-    int64_t end = world_awake_ms() + world_limit_ms();
-    while (dlock_hold_check(hold) == DLOCK_OK && world_awake_ms() < end)
-        world_nap();
+    int64_t end = awake_now_ms() + patience_ms();
+    while (dlock_hold_check(hold) == DLOCK_OK && awake_now_ms() < end)
+        nap_ms(1);
     return harness_eq_int(__FILE__, __LINE__, "dlock_hold_check", dlock_hold_check(hold),
                           DLOCK_ELOST);
 }
@@ -296,11 +296,11 @@ TEST(nobody_gets_it_before_its_validity_is_over)
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         CHECK(hold != NULL);
         bool theirs = false;
-        int64_t end = world_awake_ms() + world_limit_ms();
-        while (!theirs && world_awake_ms() < end) {
+        int64_t end = awake_now_ms() + patience_ms();
+        while (!theirs && awake_now_ms() < end) {
             theirs = they_add("lease");
             CHECK_ALWAYS(!theirs || dlock_hold_remaining_ms(hold) == 0);
-            world_nap();
+            nap_ms(1);
         }
         CHECK(theirs);
         CHECK_STR(SAY("delete lease"), "DELETED");
@@ -319,8 +319,8 @@ TEST(an_extension_never_makes_the_item_end_sooner)
         DLOCK_AUTO(dlock_op) longer = dlock_hold_extend_start(hold, 600000);
         DLOCK_AUTO(dlock_op) shorter = dlock_hold_extend_start(hold, 90000);
         memcached_server_thaw(world_memcached());
-        CHECK_OK(dlock_op_wait(longer, world_limit_ms()), NULL);
-        CHECK_OK(dlock_op_wait(shorter, world_limit_ms()), NULL);
+        CHECK_OK(dlock_op_wait(longer, patience_ms()), NULL);
+        CHECK_OK(dlock_op_wait(shorter, patience_ms()), NULL);
         CHECK(dlock_hold_remaining_ms(hold) > 400000);
         const char *left = strstr(SAY("mg extended t"), " t");
         CHECK(left && atoi(left + 2) > 400);

@@ -63,13 +63,13 @@ TEST(a_lock_lies_on_all_of_them_and_two_clients_exclude_each_other)
     DLOCK_AUTO(dlock_hold) hold = NULL;
     DLOCK_AUTO(dlock_hold) none = NULL;
     DLOCK_AUTO(dlock_hold) next = NULL;
-    CHECK_OK(dlock_acquire(one, "all", world_limit_ms(), &hold, NULL), NULL);
+    CHECK_OK(dlock_acquire(one, "all", patience_ms(), &hold, NULL), NULL);
     AWAIT(items("all") == NODES);
     CHECK_ERR(dlock_acquire(two, "all", 0, &none, NULL), DLOCK_EBUSY, NULL);
     CHECK_OK(dlock_hold_verify(hold, NULL), NULL);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
     AWAIT(items("all") == 0);
-    CHECK_OK(dlock_acquire(two, "all", world_limit_ms(), &next, NULL), NULL);
+    CHECK_OK(dlock_acquire(two, "all", patience_ms(), &next, NULL), NULL);
     CHECK_OK(dlock_hold_release(next, NULL), NULL);
 }
 
@@ -81,7 +81,7 @@ TEST(what_one_of_them_forgets_frees_nothing)
     DLOCK_AUTO(dlock_client) two = client_of(LEASE_MS);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     DLOCK_AUTO(dlock_hold) none = NULL;
-    CHECK_OK(dlock_acquire(one, "forgotten", world_limit_ms(), &hold, NULL), NULL);
+    CHECK_OK(dlock_acquire(one, "forgotten", patience_ms(), &hold, NULL), NULL);
     AWAIT(items("forgotten") == NODES);
     CHECK_STR(memcached_server_say(&nodes[1], "flush_all"), "OK");
     CHECK_ERR(dlock_acquire(two, "forgotten", 0, &none, NULL), DLOCK_EBUSY, NULL);
@@ -100,26 +100,25 @@ TEST(without_one_of_them_there_are_locks_and_without_two_there_are_none)
     DLOCK_AUTO(dlock_hold) none = NULL;
     DLOCK_AUTO(dlock_hold) again = NULL;
     memcached_server_kill(&nodes[0]);
-    CHECK_OK(dlock_acquire(client, "missing", world_limit_ms(), &hold, NULL), NULL);
+    CHECK_OK(dlock_acquire(client, "missing", patience_ms(), &hold, NULL), NULL);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
     memcached_server_kill(&nodes[1]);
     CHECK(dlock_acquire(client, "missing", 1000, &none, NULL) != DLOCK_OK);
     CHECK(memcached_server_restart(&nodes[0]));
     CHECK(memcached_server_restart(&nodes[1]));
-    CHECK_OK(dlock_acquire(client, "missing", world_limit_ms(), &again, NULL), NULL);
+    CHECK_OK(dlock_acquire(client, "missing", patience_ms(), &again, NULL), NULL);
     CHECK_OK(dlock_hold_release(again, NULL), NULL);
 }
 
 static bool is_connected_to_all(dlock_client *client)
 {
-    int64_t end = world_awake_ms() + world_limit_ms();
-    while (world_awake_ms() < end) {
+    int64_t end = awake_now_ms() + patience_ms();
+    while (awake_now_ms() < end) {
         DLOCK_AUTO(dlock_hold) hold = NULL;
-        if (dlock_acquire(client, "everywhere", world_limit_ms(), &hold, NULL) !=
-            DLOCK_OK)
+        if (dlock_acquire(client, "everywhere", patience_ms(), &hold, NULL) != DLOCK_OK)
             return false;
         for (int i = 0; i < 20 && items("everywhere") < NODES; i++)
-            world_nap();
+            nap_ms(1);
         bool all = items("everywhere") == NODES;
         if (dlock_hold_release(hold, NULL) != DLOCK_OK || all)
             return all;
@@ -131,7 +130,7 @@ static bool is_connected_to_all(dlock_client *client)
 static dlock_err visit(dlock_client *client, const char *name)
 {
     DLOCK_AUTO(dlock_hold) hold = NULL;
-    dlock_err code = dlock_acquire(client, name, world_limit_ms(), &hold, NULL);
+    dlock_err code = dlock_acquire(client, name, patience_ms(), &hold, NULL);
     return code == DLOCK_OK ? dlock_hold_release(hold, NULL) : code;
 }
 

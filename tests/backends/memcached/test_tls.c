@@ -84,7 +84,7 @@ static bool locks(dlock_client *client)
 {
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_hold) hold = NULL;
-    dlock_err code = dlock_acquire(client, "L", world_limit_ms(), &hold, &err);
+    dlock_err code = dlock_acquire(client, "L", patience_ms(), &hold, &err);
     code = code ? code : dlock_hold_verify(hold, &err);
     code = code ? code : dlock_hold_release(hold, &err);
     return harness_err(__FILE__, __LINE__, "a lock", code, DLOCK_OK, err);
@@ -133,7 +133,7 @@ TEST(two_clients_one_of_them_plain_exclude_each_other)
     DLOCK_AUTO(dlock_client) two = opened(uri, NULL);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     DLOCK_AUTO(dlock_hold) none = NULL;
-    CHECK_OK(dlock_acquire(one, "L", world_limit_ms(), &hold, NULL), NULL);
+    CHECK_OK(dlock_acquire(one, "L", patience_ms(), &hold, NULL), NULL);
     CHECK_CONTAINS(memcached_server_get(&nodes[0], "L"), " mutex ");
     CHECK_ERR(dlock_acquire(two, "L", 0, &none, NULL), DLOCK_EBUSY, NULL);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
@@ -314,7 +314,7 @@ TEST(memlocks_takes_a_lock_on_three_by_tls)
     pairs trust = {"tls.ca_file", path("ca.pem"), NULL};
     DLOCK_AUTO(dlock_client) client = opened(uri_of_all(), trust);
     DLOCK_AUTO(dlock_hold) hold = NULL;
-    CHECK_OK(dlock_acquire(client, "L", world_limit_ms(), &hold, NULL), NULL);
+    CHECK_OK(dlock_acquire(client, "L", patience_ms(), &hold, NULL), NULL);
     for (int i = 0; i < NODES; i++)
         AWAIT(strstr(memcached_server_get(&nodes[i], "L"), " mutex "));
     CHECK_CONTAINS(transport(client), "TLSv1.3");

@@ -16,6 +16,7 @@
 #include "harness/awake.h"
 #include "harness/fork.h"
 #include "harness/harness.h"
+#include "harness/time.h"
 
 #include <dlock/dlock.h>
 
@@ -54,19 +55,6 @@ typedef struct sky {
 static sky *all;
 static memcached_server server;
 static char uri[192];
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return now.tv_sec * SEC + now.tv_nsec;
-}
-
-static void nap(int64_t ms)
-{
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * MS};
-    nanosleep(&time, NULL);
-}
 
 static void say_what(const char *what, dlock_err code, const dlock_error *err)
 {
@@ -150,7 +138,7 @@ static void be_inside(stay *at, int64_t ms)
             if (stale && !asks)
                 keep_latest(now_ns() - struck);
         }
-        nap(2);
+        nap_ms(2);
     } while (!loses && now_ns() < end);
     int64_t mine = at->me;
     if (atomic_compare_exchange_strong(&all->inside[0], &mine, -1))
@@ -180,7 +168,7 @@ static void *contend(void *arg)
         if (code != DLOCK_OK && code != DLOCK_ETIMEDOUT && code != DLOCK_EUNAVAIL &&
             code != DLOCK_EUNKNOWN && code != DLOCK_ELOST)
             say_what("a lock", code, err);
-        nap(is->me % 4);
+        nap_ms(is->me % 4);
     }
     return NULL;
 }
@@ -241,7 +229,7 @@ static bool strike(unsigned number)
         memcached_server_kill(&server);
         time_t then = time(NULL);
         while (time(NULL) == then)
-            nap(5);
+            nap_ms(5);
         fine = memcached_server_restart(&server);
     } else {
         fine = strcmp(memcached_server_say(&server, "flush_all"), "OK") == 0;
@@ -294,7 +282,7 @@ TEST(sixteen_threads_in_four_processes_beside_a_server_that_forgets)
             int64_t grants = atomic_load(&all->grants);
             while (atomic_load(&all->grants) < grants + 5 &&
                    now_ns() < stop_at + 60 * SEC)
-                nap(1 + (int64_t)(disasters * 7919 % 300));
+                nap_ms(1 + (int64_t)(disasters * 7919 % 300));
             CHECK(atomic_load(&all->grants) >= grants + 5);
             CHECK(strike(disasters++));
         }

@@ -5,6 +5,7 @@
 #include "harness/harness.h"
 #include "harness/redis_server.h"
 #include "harness/redis_topology.h"
+#include "harness/time.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -269,12 +270,11 @@ static int64_t commands(dlock_client *client)
 /* @p next waits for what @p first holds, and then has it: both mayn't, as with readers. */
 static bool hand_on(dlock_client *client, dlock_lock *next, dlock_hold **held)
 {
-    const struct timespec moment = {.tv_nsec = 1000000};
     int64_t before = commands(client);
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(next, 60000);
     for (int i = 0; i < 1000 && commands(client) == before; i++)
-        nanosleep(&moment, NULL); /* until it has asked; if sooner, it doesn't wait */
+        nap_ms(1); /* until it has asked; if sooner, it doesn't wait */
     dlock_err code = dlock_hold_extend(*held, 60000, &err);
     if (code == DLOCK_OK)
         code = dlock_hold_release(*held, &err);

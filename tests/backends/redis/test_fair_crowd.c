@@ -6,8 +6,11 @@
  *
  * DLK_TEST_CROWD says how many waiters; 96 if it doesn't. DLK_TEST_SEED repeats a run.
  */
+#define AWAIT_LIMIT_MS PATIENCE_MS
+
 #include "harness/harness.h"
 #include "harness/redis_server.h"
+#include "harness/time.h"
 
 #include <dlock/dlock.h>
 
@@ -66,18 +69,6 @@ static process processes[PROCESSES];
 static char owners[CROWD][64];
 static int crowd;
 static uint64_t seed;
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static void nap_us(long us)
-{
-    nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
-}
 
 static int pick(int below)
 {
@@ -254,23 +245,14 @@ static int in_line(void)
     return count;
 }
 
-#define WAIT_UNTIL(condition)                                                            \
-    do {                                                                                 \
-        int64_t end = now_ms() + PATIENCE_MS;                                            \
-        while (!(condition) && now_ms() < end)                                           \
-            nap_us(200);                                                                 \
-        if (!harness_check(__FILE__, __LINE__, (condition), #condition))                 \
-            return;                                                                      \
-    } while (0)
-
 /* One behind the other, so that the order is known. */
 static void let_them_join(void)
 {
-    WAIT_UNTIL(atomic_load(&all->open) == crowd);
+    AWAIT(atomic_load(&all->open) == crowd);
     for (int number = 0; number < crowd; number++) {
         atomic_store(&all->joined, number + 1);
         wake(number);
-        WAIT_UNTIL(atoi(redis_server_call(&server, "LLEN " QUEUE)) > number);
+        AWAIT(atoi(redis_server_call(&server, "LLEN " QUEUE)) > number);
         snprintf(owners[number], sizeof(owners[number]), "%s",
                  redis_server_call(&server, "LINDEX " QUEUE " -1"));
     }

@@ -1,10 +1,13 @@
 /* A fair lock on a real server, seen by whole clients: turns in the order of asking, and nobody
  * who leaves the line, in whatever way, is in the way of those behind. No client
  * looks by itself within a minute, so a message that isn't sent shows. */
+#define AWAIT_LIMIT_MS PATIENCE_MS
+
 #include "harness/awake.h"
 #include "harness/fork.h"
 #include "harness/harness.h"
 #include "harness/redis_server.h"
+#include "harness/time.h"
 
 #include <dlock/dlock.h>
 
@@ -15,7 +18,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { CLIENTS = 6, PATIENCE_MS = 60000 };
@@ -29,24 +31,6 @@ static int poll_ms;
 static dlock_client *client[CLIENTS];
 static dlock_lock *lock[CLIENTS];
 static dlock_op *op[CLIENTS];
-
-static int64_t now_ms(void)
-{
-    return awake_now_ns() / 1000000;
-}
-
-static void nap(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
-#define AWAIT(condition)                                                                 \
-    do {                                                                                 \
-        int64_t await_end = now_ms() + PATIENCE_MS;                                      \
-        while (!(condition) && now_ms() < await_end)                                     \
-            nap();                                                                       \
-        CHECK(condition);                                                                \
-    } while (0)
 
 /* ---- the stage ---- */
 
@@ -102,12 +86,9 @@ static void tear_down(void)
 {
     for (int i = 0; i < CLIENTS; i++)
         close_client(i);
-    int64_t end = now_ms() + PATIENCE_MS;
     const char *keys;
-    while (strcmp(keys = redis_server_call(&server, "KEYS *"),
-                  "redisson_lock_token:{L}") != 0 &&
-           now_ms() < end)
-        nap();
+    (void)AWAITED(strcmp(keys = redis_server_call(&server, "KEYS *"),
+                         "redisson_lock_token:{L}") == 0);
     (void)harness_str(__FILE__, __LINE__, "what is left", keys,
                       "redisson_lock_token:{L}");
     redis_server_stop(&server);
@@ -157,11 +138,8 @@ static bool join(int i, int64_t wait_ms)
     int before = in_line();
     int64_t scripts = scripts_run();
     op[i] = dlock_lock_acquire_start(lock[i], wait_ms);
-    int64_t end = now_ms() + PATIENCE_MS;
-    while (
-        (in_line() <= before || listening() <= before || scripts_run() < scripts + 2) &&
-        now_ms() < end)
-        nap();
+    (void)AWAITED(in_line() > before && listening() > before &&
+                  scripts_run() >= scripts + 2);
     return harness_eq_int(__FILE__, __LINE__, "the line", in_line(), before + 1);
 }
 
@@ -409,13 +387,13 @@ TEST(a_head_that_was_killed_is_passed_over_without_a_spin)
         CHECK(join(i, DLOCK_FOREVER));
     kill_process(dead);
     AWAIT(listening() == CLIENTS - 1);
-    int64_t freed = now_ms(), before = scripts_run();
+    int64_t freed = awake_now_ms(), before = scripts_run();
     CHECK(give(hold));
     hold = turn_of(1);
     harness_note("the dead head was in the way for %" PRId64 " ms, %" PRId64
                  " scripts of %d waiters",
-                 now_ms() - freed, scripts_run() - before, CLIENTS - 1);
-    CHECK(scripts_run() - before < 20 + (now_ms() - freed) / 400 * CLIENTS);
+                 awake_now_ms() - freed, scripts_run() - before, CLIENTS - 1);
+    CHECK(scripts_run() - before < 20 + (awake_now_ms() - freed) / 400 * CLIENTS);
     for (int i = 2; i < CLIENTS; i++) {
         CHECK(give(hold));
         hold = turn_of(i);
@@ -466,10 +444,10 @@ TEST(places_outlive_connections_that_are_cut)
 static bool serve_all(void)
 {
     for (int served = 1; served < CLIENTS; served++) {
-        int64_t end = now_ms() + PATIENCE_MS;
+        int64_t end = awake_now_ms() + PATIENCE_MS;
         int who = 0;
-        while (!who && now_ms() < end) {
-            nap();
+        while (!who && awake_now_ms() < end) {
+            nap_ms(1);
             for (int i = 1; i < CLIENTS; i++)
                 if (op[i] && dlock_op_result(op[i]) == DLOCK_OK)
                     who = i;

@@ -2,6 +2,7 @@
  * same, says that it is unknown, and what it leaves behind has nothing of the caller's stack. */
 #include "harness/harness.h"
 #include "harness/redis_server.h"
+#include "harness/time.h"
 
 #include "api/handles.h"
 #include "engine/engine.h"
@@ -81,9 +82,7 @@ TEST(a_release_without_memory_for_its_alarm_is_unknown_in_time)
     atomic_store(&refused_size, 0);
     redis_server_thaw(&server);
     CHECK_ERR(code, DLOCK_EUNKNOWN, err);
-    for (int i = 0; i < 10000 && !is_settled(client->engine); i++)
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-    CHECK(is_settled(client->engine)); /* it was repeated, and is confirmed */
+    AWAIT(is_settled(client->engine)); /* it was repeated, and is confirmed */
     for (int i = 0; i < count; i++)
         dlock_op_free(ops[i]);
     dlock_error_free(err);

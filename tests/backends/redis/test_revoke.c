@@ -1,6 +1,7 @@
 /* Asking holders to give a lock up, through the public API. */
 #include "harness/harness.h"
 #include "harness/redis_server.h"
+#include "harness/time.h"
 
 #include <dlock/dlock.h>
 
@@ -13,17 +14,6 @@
 
 static redis_server server;
 static dlock_client *holder, *asker;
-
-static void nap(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-}
-
-/* So often a condition is looked at. */
-static int patience(void)
-{
-    return getenv("DLK_TEST_SLOW") ? 30000 : 10000;
-}
 
 static dlock_client *open_with(const char *query)
 {
@@ -72,26 +62,18 @@ static dlock_lock *lock_of(dlock_client *client, dlock_kind kind, const char *na
 static dlock_err ask_until_heard(dlock_lock *lock)
 {
     dlock_err code = DLOCK_ENOTSUP;
-    for (int i = 0; i < patience() && code == DLOCK_ENOTSUP; i++) {
-        code = dlock_lock_revoke(lock, NULL);
-        if (code == DLOCK_ENOTSUP)
-            nap();
-    }
+    (void)AWAITED((code = dlock_lock_revoke(lock, NULL)) != DLOCK_ENOTSUP);
     return code;
 }
 
 /* The next event that isn't about the connection; NULL after a long wait. */
 static dlock_event *await_event(dlock_client *client)
 {
-    for (int i = 0; i < patience(); i++) {
-        dlock_event *event = dlock_client_next_event(client);
-        if (!event)
-            nap();
-        else if (dlock_event_what(event) != DLOCK_EVENT_CONNECTION)
-            return event;
+    dlock_event *event;
+    while (AWAITED((event = dlock_client_next_event(client)) != NULL) &&
+           dlock_event_what(event) == DLOCK_EVENT_CONNECTION)
         dlock_event_free(event);
-    }
-    return NULL;
+    return event;
 }
 
 static bool is_revoke(dlock_event *event, uint64_t tag, int64_t token, const char *name)
@@ -207,8 +189,7 @@ TEST(being_asked_is_told_behind_the_news_of_the_lease)
     struct pollfd fd = {.fd = dlock_client_event_fd(holder), .events = POLLIN};
     CHECK_EQ_INT(poll(&fd, 1, 20000), 1); /* pending, and not fetched */
     redis_server_freeze(&server);
-    for (int i = 0; i < patience() && dlock_hold_state(hold) == DLOCK_HELD; i++)
-        nap();
+    (void)AWAITED(dlock_hold_state(hold) != DLOCK_HELD);
     dlock_event *first = await_event(holder);
     redis_server_thaw(&server);
     CHECK(first && dlock_event_what(first) == DLOCK_EVENT_SUSPECT);
@@ -304,7 +285,7 @@ TEST(each_holder_is_told_and_each_armed_hold_of_it)
         if (event && dlock_event_what(event) == DLOCK_EVENT_REVOKE)
             told[dlock_event_tag(event)] = true;
         dlock_event_free(event);
-        nap();
+        nap_ms(2);
         if (!event) /* one of the two may have begun to listen too late */
             CHECK_OK(dlock_lock_revoke(ours, NULL), NULL);
     }

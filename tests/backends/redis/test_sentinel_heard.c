@@ -56,7 +56,7 @@ TEST(sentinels_are_heard_beside_a_lone_caller_and_beside_none)
             (void)dlock_hold_release(hold, NULL);
         if (!before[0] || strchr(before, ' ') == strrchr(before, ' ')) /* not both yet */
             list_listeners(&trio.sentinel[0], before, sizeof(before));
-        topology_nap();
+        nap_ms(20);
     }
     list_listeners(&trio.sentinel[0], after, sizeof(after));
     harness_note("%d calls; listening %s", calls, after);

@@ -2,6 +2,7 @@
  * that the driver has learned, and somebody has to be awake then. Through the public API. */
 #include "harness/harness.h"
 #include "harness/redis_server.h"
+#include "harness/time.h"
 
 #include <dlock/dlock.h>
 
@@ -15,13 +16,6 @@
 enum { CUTS = 10, MOST_MS = 10000 };
 
 static redis_server server;
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
 
 static dlock_client *open_client(void)
 {
@@ -52,7 +46,7 @@ static bool listens(void)
 static bool await_listener(int64_t until)
 {
     while (!listens() && now_ms() < until)
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        nap_ms(2);
     return listens();
 }
 

@@ -11,6 +11,7 @@
 
 #include "harness/awake.h"
 #include "harness/harness.h"
+#include "harness/time.h"
 
 #include <dlock/dlock.h>
 
@@ -44,22 +45,9 @@ typedef struct sky {
 #define MS  INT64_C(1000000)
 #define SEC (1000 * MS)
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return now.tv_sec * SEC + now.tv_nsec;
-}
-
 static sky *all;
 static redis_server server;
 static char uri[160];
-
-static void nap(int64_t ms)
-{
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&time, NULL);
-}
 
 static void say_what(const char *what, dlock_err code, const dlock_error *err)
 {
@@ -103,7 +91,7 @@ static void be_inside(dlock_hold *hold, int me, int64_t fence_before)
         if (!fenced_write(token))
             atomic_fetch_add(&all->refused, 1);
         if (i >= 3)
-            nap(1);
+            nap_ms(1);
     }
     if (dlock_hold_check(hold) != DLOCK_OK)
         atomic_fetch_add(&all->lost, 1);
@@ -139,7 +127,7 @@ static void *contend(void *arg)
         }
         dlock_hold_free(hold);
         dlock_error_free(err);
-        nap(is->me % 4); /* a client that never pauses would win nearly every race */
+        nap_ms(is->me % 4); /* a client that never pauses would win nearly every race */
     }
     return NULL;
 }
@@ -196,7 +184,7 @@ static bool progress(int64_t more)
 {
     int64_t goal = total() + more, end = now_ns() + 60 * SEC;
     while (total() < goal && now_ns() < end)
-        nap(1);
+        nap_ms(1);
     return harness_check(__FILE__, __LINE__, total() >= goal,
                          "the lock goes on being granted");
 }
@@ -210,7 +198,7 @@ static int let_linger(void)
     while (now_ns() < end_at) {
         int inside = atomic_load(&all->inside);
         int64_t grant = atomic_load(&all->grants[inside]);
-        nap(50);
+        nap_ms(50);
         if (inside != 0 && atomic_load(&all->inside) == inside &&
             atomic_load(&all->grants[inside]) == grant)
             return inside;
@@ -224,7 +212,7 @@ static bool await_loss(int64_t lost_before)
 {
     int64_t end_at = now_ns() + 60 * SEC;
     while (atomic_load(&all->lost) == lost_before && now_ns() < end_at)
-        nap(1);
+        nap_ms(1);
     atomic_store(&all->linger, false);
     return harness_check(__FILE__, __LINE__, atomic_load(&all->lost) > lost_before,
                          "a loss") &&
@@ -283,7 +271,7 @@ TEST(faults_of_time_and_network_let_no_two_in)
         int64_t lost = atomic_load(&all->lost);
         (void)let_linger();
         redis_server_freeze(&server); /* for twice the lease */
-        nap(1000);
+        nap_ms(1000);
         redis_server_thaw(&server);
         CHECK(await_loss(lost));
         for (int k = 0; k < 10; k++) {
@@ -366,7 +354,7 @@ TEST(state_that_is_gone_is_noticed_by_the_next_renewal)
             redis_server_call(&server, "%s", ways[i]);
         int64_t began = awake_now_ns();
         while (dlock_hold_check(held) == DLOCK_OK)
-            nap(1);
+            nap_ms(1);
         int64_t took = (awake_now_ns() - began) / MS;
         harness_note("%s: noticed after %" PRId64 " ms of 3000", ways[i], took);
         CHECK_EQ_INT(dlock_hold_check(held), DLOCK_ELOST);
@@ -380,7 +368,7 @@ TEST(a_frozen_server_ends_a_hold_by_the_clock_alone)
     CHECK(take("lock.ttl_ms=400"));
     redis_server_freeze(&server);
     while (dlock_hold_check(held) == DLOCK_OK)
-        nap(1);
+        nap_ms(1);
     CHECK_EQ_INT(dlock_hold_remaining_ms(held), 0);
     redis_server_thaw(&server);
     let_go();

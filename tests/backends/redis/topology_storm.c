@@ -6,6 +6,7 @@
  * time-out, so that it comes when it should however slow the machine is. */
 #include "harness/harness.h"
 #include "harness/redis_topology.h"
+#include "harness/time.h"
 #include "proxy/proxy.h"
 
 #include <dlock/dlock.h>
@@ -21,13 +22,6 @@
 #define NAMES       4
 #define TTL_MS      4000
 #define PATIENCE_MS 180000
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static int64_t run_ms(void)
 {
@@ -93,7 +87,7 @@ static void enter(dlock_client *client, int which)
     note_wait(now_ms() - began);
     int64_t grant = ++grants;
     (void)write_to(&resources[which], dlock_hold_token(hold), grant);
-    nanosleep(&(struct timespec){.tv_nsec = (grant % 5) * 1000000}, NULL);
+    nap_ms(grant % 5);
     (void)write_to(&resources[which], dlock_hold_token(hold), grant);
     if (dlock_hold_check(hold) != DLOCK_OK)
         lost++;
@@ -187,7 +181,7 @@ static void storm(const world *of, const char *address)
     CHECK_ALWAYS(twice == 0);
     CHECK_EQ_INT(unserved, 0);
     CHECK_EQ_INT(started, CONTENDERS);
-    nanosleep(&(struct timespec){.tv_sec = TTL_MS / 1000 + 1}, NULL);
+    nap_ms(TTL_MS + 1000);
     CHECK_EQ_INT(count_left(of), 0);
 }
 

@@ -20,11 +20,11 @@ static world w;
 /* Once its key lies on all nodes: one of them may be slow to be connected. */
 static dlock_hold *take_everywhere(dlock_lock *lock, const char *key)
 {
-    int64_t end = world_ms() + world_patience_ms();
-    while (world_ms() < end) {
+    int64_t end = awake_now_ms() + AWAIT_LIMIT_MS;
+    while (awake_now_ms() < end) {
         dlock_hold *hold = world_take(lock, 60000);
         for (int i = 0; hold && i < 100 && world_keys(&w, key) < w.count; i++)
-            world_nap(5);
+            nap_ms(5);
         if (!hold || world_keys(&w, key) == w.count)
             return hold;
         world_give(hold);
@@ -186,13 +186,14 @@ TEST(two_of_five_frozen_are_not_waited_for_and_keep_nothing_when_they_go_on)
     CHECK(lock);
     redis_server_freeze(&w.node[0]);
     redis_server_freeze(&w.node[3]);
-    int64_t began = world_ms();
+    int64_t began = awake_now_ms();
     for (int i = 0; i < 20; i++) {
         dlock_hold *hold = world_take(lock, 60000);
         CHECK(hold);
         world_give(hold);
     }
-    CHECK(world_ms() - began < 60000); /* one of them alone would have taken so long */
+    CHECK(awake_now_ms() - began <
+          60000); /* one of them alone would have taken so long */
     redis_server_thaw(&w.node[0]);
     redis_server_thaw(&w.node[3]);
     AWAIT(world_keys(&w, "L") == 0);

@@ -4,23 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-int64_t world_ms(void)
-{
-    return awake_now_ns() / 1000000;
-}
-
-int64_t world_patience_ms(void)
-{
-    return getenv("DLK_TEST_SLOW") ? 120000 : 60000;
-}
-
-void world_nap(int64_t ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000},
-              NULL);
-}
 
 bool world_set(world *w, int count, const char *query)
 {

@@ -2,9 +2,12 @@
 #ifndef TESTS_REDLOCK_WORLD_H
 #define TESTS_REDLOCK_WORLD_H
 
-#include "harness/awake.h"
+/* Five servers take their time. */
+#define AWAIT_LIMIT_MS (3 * patience_ms())
+
 #include "harness/harness.h"
 #include "harness/redis_server.h"
+#include "harness/time.h"
 
 #define NODES 5
 
@@ -29,20 +32,5 @@ void world_give(dlock_hold *hold);
 int world_keys(world *w, const char *name);
 /* How often @p command was carried out on this node. */
 int64_t world_calls(world *w, int index, const char *command);
-
-int64_t
-world_ms(void); /* boot clock, without the time in which the machine stood still */
-int64_t world_patience_ms(void);
-void world_nap(int64_t ms);
-
-#define AWAIT(condition)                                                                 \
-    do {                                                                                 \
-        int64_t await_end = world_ms() + world_patience_ms();                            \
-        bool await_met;                                                                  \
-        while (!(await_met = (condition)) && world_ms() < await_end)                     \
-            world_nap(2);                                                                \
-        if (!harness_check(__FILE__, __LINE__, await_met, #condition))                   \
-            return;                                                                      \
-    } while (0)
 
 #endif
