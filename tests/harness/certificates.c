@@ -41,3 +41,39 @@ const char *certificates_path(const certificates *made, const char *name)
     snprintf(path, sizeof(paths[0]), "%s/%s", made->dir, name);
     return path;
 }
+
+/* ---- Refused ---- */
+
+const certificate_refusal certificate_refusals[] = {
+    {.shown = "expired",
+     .code = DLOCK_EACCES,
+     .says = "has expired: it was valid until 2020"},
+    {.shown = "early", .code = DLOCK_EACCES, .says = "not valid before 2090"},
+    {.shown = "selfsigned", .code = DLOCK_EACCES, .says = "self-signed"},
+    {.shown = "wrong",
+     .code = DLOCK_EACCES,
+     .says = "not for 127.0.0.1 but for elsewhere.example"},
+    {.shown = "nameless", .code = DLOCK_EACCES, .says = "subjectAltName"},
+    {.shown = "server",
+     .key = "tls.server_name",
+     .value = "elsewhere.example",
+     .code = DLOCK_EACCES,
+     .says = "not for elsewhere.example but for localhost, 127.0.0.1, ::1"},
+    {.shown = "revoked",
+     .key = "tls.crl_file",
+     .file = "crl.pem",
+     .code = DLOCK_EACCES,
+     .says = "was revoked"},
+    {.shown = "server",
+     .key = "tls.crl_file",
+     .file = "old.pem",
+     .code = DLOCK_EACCES,
+     .says = "tls.crl_file has expired"},
+    {.shown = "server",
+     .key = "tls.ca_file",
+     .file = "other.pem",
+     .code = DLOCK_EACCES,
+     .says = "authority that is not trusted"},
+};
+const size_t certificate_refusal_count =
+    sizeof(certificate_refusals) / sizeof(certificate_refusals[0]);

@@ -38,6 +38,15 @@ static bool start(const char *name, const char *options)
     return memcached_server_start_tls(&nodes[0], made.dir, name, options);
 }
 
+/* One that asks its clients for theirs. */
+static bool start_asking(void)
+{
+    char options[128];
+    snprintf(options, sizeof(options), "-o ssl_verify_mode=2,ssl_ca_cert=%s",
+             path("ca.pem"));
+    return start("server", options);
+}
+
 /* "memcacheds://HOST:PORT" */
 static const char *uri_of(const char *host)
 {
@@ -144,12 +153,7 @@ TEST(two_clients_one_of_them_plain_exclude_each_other)
 
 TEST(a_server_that_asks_for_a_certificate_gets_ours)
 {
-    char options[128];
-    if (!have())
-        return;
-    snprintf(options, sizeof(options), "-o ssl_verify_mode=2,ssl_ca_cert=%s",
-             path("ca.pem"));
-    if (!start("server", options))
+    if (!have() || !start_asking())
         return;
     pairs ours = {"tls.ca_file",
                   path("ca.pem"),
@@ -196,42 +200,6 @@ TEST(another_name_or_none_is_accepted_only_when_the_settings_say_so)
 
 /* ---- Refused ---- */
 
-typedef struct refusal {
-    const char *shown; /* the server's certificate */
-    const char *key;   /* a further setting, or NULL */
-    const char *file;  /* its value: one of the files … */
-    const char *value; /* … or this */
-    dlock_err code;
-    const char *says;
-} refusal;
-
-static const refusal refusals[] = {
-    {.shown = "expired",
-     .code = DLOCK_EACCES,
-     .says = "has expired: it was valid until 2020"},
-    {.shown = "early", .code = DLOCK_EACCES, .says = "not valid before 2090"},
-    {.shown = "selfsigned", .code = DLOCK_EACCES, .says = "self-signed"},
-    {.shown = "wrong",
-     .code = DLOCK_EACCES,
-     .says = "not for 127.0.0.1 but for elsewhere.example"},
-    {.shown = "nameless", .code = DLOCK_EACCES, .says = "subjectAltName"},
-    {.shown = "server",
-     .key = "tls.server_name",
-     .value = "elsewhere.example",
-     .code = DLOCK_EACCES,
-     .says = "not for elsewhere.example but for localhost, 127.0.0.1, ::1"},
-    {.shown = "revoked",
-     .key = "tls.crl_file",
-     .file = "crl.pem",
-     .code = DLOCK_EACCES,
-     .says = "was revoked"},
-    {.shown = "server",
-     .key = "tls.ca_file",
-     .file = "other.pem",
-     .code = DLOCK_EACCES,
-     .says = "authority that is not trusted"},
-};
-
 static void is_refused(const char *uri, const char *const *more, dlock_err expected,
                        const char *says)
 {
@@ -246,8 +214,8 @@ TEST(bad_certificates_are_refused_with_the_reason)
 {
     if (!have())
         return;
-    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
-        const refusal *is = &refusals[i];
+    for (size_t i = 0; i < certificate_refusal_count; i++) {
+        const certificate_refusal *is = &certificate_refusals[i];
         harness_note("%s %s", is->shown, is->key ? is->key : "");
         if (!start(is->shown, NULL))
             return;
@@ -261,12 +229,7 @@ TEST(bad_certificates_are_refused_with_the_reason)
 
 TEST(a_server_that_asks_for_a_certificate_and_gets_none_says_so)
 {
-    char options[128];
-    if (!have())
-        return;
-    snprintf(options, sizeof(options), "-o ssl_verify_mode=2,ssl_ca_cert=%s",
-             path("ca.pem"));
-    if (!start("server", options))
+    if (!have() || !start_asking())
         return;
     pairs none_of_ours = {"tls.ca_file", path("ca.pem"), NULL};
     is_refused(uri_of("127.0.0.1"), none_of_ours, DLOCK_EACCES,

@@ -7,35 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-redis_server server;
-world w;
-dlk_key *key;
 int64_t ttl_ms;
 int64_t last_token, last_wait;
 
 bool set_up_name(const char *name)
 {
-    char uri[64];
-    if (!redis_server_available() || !redis_server_start(&server, NULL))
-        return false;
-    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
-    if (!world_connect(&w, uri, NULL))
-        return false;
-    key = world_key_of(&w, DLOCK_WRITE, name);
     ttl_ms = 20000;
-    return key != NULL;
+    return single_start(NULL) && single_connect(DLOCK_WRITE, name, NULL);
 }
 
 bool set_up(void)
 {
     return set_up_name("L");
-}
-
-void teardown(void)
-{
-    world_forget(&w, key);
-    world_close(&w);
-    redis_server_stop(&server);
 }
 
 dlk_reply ask_of(dlk_verb verb, int side, uint64_t number, const char *text)

@@ -3,23 +3,18 @@
 #ifndef TESTS_BACKENDS_REDIS_RW_H
 #define TESTS_BACKENDS_REDIS_RW_H
 
-#include "harness/redis_server.h"
-#include "world.h"
+#include "single.h"
 
 #define TOKEN_KEY "redisson_lock_token:{L}"
 #define CHANNEL   "redisson_rwlock:{L}"
 
 enum { WRITE_SIDE, READ_SIDE };
 
-extern redis_server server;
-extern world w;
-extern dlk_key *key;
 extern int64_t ttl_ms;                /* of what is asked for; 20 s at first */
 extern int64_t last_token, last_wait; /* of the last answer */
 
 bool set_up_name(const char *name);
 bool set_up(void); /* "L" */
-void teardown(void);
 
 dlk_reply ask_of(dlk_verb verb, int side, uint64_t number, const char *text);
 

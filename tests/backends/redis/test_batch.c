@@ -170,7 +170,7 @@ TEST(an_error_for_all_is_an_error_for_each)
         CHECK_EQ_INT(world_await(&w, &asks[i]), DLK_REFUSED);
     CHECK_EQ_INT(w.code, DLOCK_EACCES);
     int64_t renewed = server_time();
-    AWAIT(&w, server_time() > renewed); /* else there is nothing to lengthen */
+    ROUNDS_UNTIL(&w, server_time() > renewed); /* else there is nothing to lengthen */
     redis_server_call(&server, "ACL SETUSER default +evalsha -zadd");
     ask_all(BATCH); /* and the script's, for some of them */
     for (int i = 0; i < BATCH; i++)
@@ -201,7 +201,7 @@ TEST(a_cut_leaves_what_was_sent_unknown_and_what_was_not_unsent)
         CHECK_EQ_INT(world_await(&w, &asks[i]),
                      i < BATCH / 2 ? DLK_UNKNOWN : DLK_NOT_SENT);
     redis_server_thaw(&server);
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     ask_all(BATCH);
     for (int i = 0; i < BATCH; i++)
         CHECK_EQ_INT(world_await(&w, &asks[i]), DLK_YES);

@@ -77,7 +77,7 @@ static const char *member(int i)
     return names[i];
 }
 
-static int64_t now_ms(void)
+static int64_t server_ms(void)
 {
     const char *text = redis_server_call(&server, "TIME");
     char *rest;
@@ -140,10 +140,8 @@ static bool join(int i)
     if (!harness_eq_int(__FILE__, __LINE__, "the answer to who joins", take(i), DLK_HELD))
         return false;
     world_watch(&w[i], key[i], true);
-    int64_t end = dlk_clock_now() + world_patience();
-    while (listeners(member(i)) == 0 && dlk_clock_now() < end)
-        world_round(&w[i]);
-    return harness_check(__FILE__, __LINE__, listeners(member(i)) == 1, "it listens");
+    return harness_check(__FILE__, __LINE__,
+                         ROUNDS_REACH(&w[i], listeners(member(i)) == 1), "it listens");
 }
 
 /* ---- the line ---- */
@@ -157,7 +155,7 @@ TEST(who_has_to_wait_stands_in_redissons_list_and_zset)
     for (int i = 1; i < CLIENTS; i++)
         CHECK_EQ_INT(take(i), DLK_HELD);
     CHECK(line_is_of(1, 2, 3));
-    int64_t now = now_ms();
+    int64_t now = server_ms();
     CHECK(near(score(member(1)), now + TTL_MS + W_MS));
     CHECK_EQ_INT(score(member(2)), score(member(1)) + W_MS);
     CHECK_EQ_INT(score(member(3)), score(member(2)) + W_MS);
@@ -272,11 +270,11 @@ TEST(a_place_is_kept_from_lapsing_by_asking_and_never_shortened)
     CHECK_EQ_INT(take(0), DLK_YES);
     CHECK_EQ_INT(take(1), DLK_HELD);
     CHECK_EQ_INT(take(2), DLK_HELD);
-    int64_t now = now_ms(), others = score(member(2));
+    int64_t now = server_ms(), others = score(member(2));
     redis_server_call(&server, "ZADD " TIMEOUTS " %" PRId64 " %s", now + W_MS / 4,
                       member(1));
     CHECK_EQ_INT(take(1), DLK_HELD);
-    CHECK(near(score(member(1)), now_ms() + W_MS));
+    CHECK(near(score(member(1)), server_ms() + W_MS));
     CHECK_EQ_INT(score(member(2)), others);
     redis_server_call(&server, "ZADD " TIMEOUTS " %" PRId64 " %s", now + 100 * W_MS,
                       member(1));
@@ -292,10 +290,10 @@ TEST(a_place_that_lapsed_is_lost_and_the_next_one_is_told)
     for (int i = 0; i < CLIENTS; i++)
         CHECK_EQ_INT(take(i), i == 0 ? DLK_YES : DLK_HELD);
     world_watch(&w[2], key[2], true);
-    AWAIT(&w[2], w[2].notices == 1);
+    ROUNDS_UNTIL(&w[2], w[2].notices == 1);
     redis_server_call(&server, "ZADD " TIMEOUTS " 1 %s", member(1));
     CHECK_EQ_INT(give(0), DLK_YES);
-    AWAIT(&w[2], w[2].notices == 2);
+    ROUNDS_UNTIL(&w[2], w[2].notices == 2);
     CHECK(line_is_of(2, 3, -1));
     dlk_ask ask = world_make(&w[1], DLK_ACQUIRE, key[1], 1);
     world_ask(&w[1], &ask);
@@ -317,19 +315,19 @@ TEST(only_the_head_is_told_of_a_release)
         if (i == 0)
             continue;
         world_watch(&w[i], key[i], true);
-        AWAIT(&w[i], w[i].notices == 1); /* the subscription stands */
+        ROUNDS_UNTIL(&w[i], w[i].notices == 1); /* the subscription stands */
         CHECK_EQ_INT(listeners(member(i)), 1);
     }
     CHECK_EQ_INT(listeners(""), 0);
     CHECK_EQ_INT(give(0), DLK_YES);
-    AWAIT(&w[1], w[1].notices == 2);
+    ROUNDS_UNTIL(&w[1], w[1].notices == 2);
     for (int i = 2; i < CLIENTS; i++) {
         world_spin(&w[i], 20);
         CHECK_EQ_INT(w[i].notices, 1);
     }
     CHECK_EQ_INT(take(1), DLK_YES);
     CHECK_EQ_INT(give(1), DLK_YES);
-    AWAIT(&w[2], w[2].notices == 2);
+    ROUNDS_UNTIL(&w[2], w[2].notices == 2);
     teardown();
 }
 
@@ -345,9 +343,9 @@ TEST(those_who_wait_beside_the_line_are_told_too)
     CHECK_EQ_INT(take(0), DLK_YES);
     CHECK_EQ_INT(world_do(&plain, DLK_ACQUIRE, same, 1, NULL), DLK_HELD);
     world_watch(&plain, same, true);
-    AWAIT(&plain, plain.notices == 1);
+    ROUNDS_UNTIL(&plain, plain.notices == 1);
     CHECK_EQ_INT(give(0), DLK_YES);
-    AWAIT(&plain, plain.notices == 2);
+    ROUNDS_UNTIL(&plain, plain.notices == 2);
     CHECK_EQ_INT(world_do(&plain, DLK_ACQUIRE, same, 1, NULL), DLK_YES);
     CHECK_EQ_INT(take(0), DLK_HELD);
     world_watch(&plain, same, false);
@@ -364,16 +362,17 @@ TEST(what_is_listened_to_follows_the_contender)
     snprintf(second, sizeof(second), "%s:2", w[1].uuid);
     CHECK_EQ_INT(take(0), DLK_YES);
     world_watch(&w[1], key[1], true); /* nobody contends: the lock itself */
-    AWAIT(&w[1], listeners("") == 1);
+    ROUNDS_UNTIL(&w[1], listeners("") == 1);
     CHECK_EQ_INT(take(1), DLK_HELD);
-    AWAIT(&w[1], listeners(member(1)) == 1);
+    ROUNDS_UNTIL(&w[1], listeners(member(1)) == 1);
     CHECK_EQ_INT(give(1), DLK_YES);
     int told = w[1].notices;
     CHECK_EQ_INT(world_do(&w[1], DLK_ACQUIRE, key[1], 2, NULL), DLK_HELD);
-    AWAIT(&w[1], listeners(second) == 1 && listeners(member(1)) == 0);
-    AWAIT(&w[1], w[1].notices > told); /* asks again: it may have been told in between */
+    ROUNDS_UNTIL(&w[1], listeners(second) == 1 && listeners(member(1)) == 0);
+    ROUNDS_UNTIL(&w[1],
+                 w[1].notices > told); /* asks again: it may have been told in between */
     world_watch(&w[1], key[1], false);
-    AWAIT(&w[1], listeners(second) == 0);
+    ROUNDS_UNTIL(&w[1], listeners(second) == 0);
     teardown();
 }
 
@@ -384,10 +383,10 @@ TEST(the_head_of_a_free_lock_that_gives_up_tells_the_next)
     for (int i = 0; i < CLIENTS; i++)
         CHECK_EQ_INT(take(i), i == 0 ? DLK_YES : DLK_HELD);
     world_watch(&w[2], key[2], true);
-    AWAIT(&w[2], w[2].notices == 1);
+    ROUNDS_UNTIL(&w[2], w[2].notices == 1);
     CHECK_EQ_INT(give(0), DLK_YES);
     CHECK_EQ_INT(give(1), DLK_YES);
-    AWAIT(&w[2], w[2].notices >= 2);
+    ROUNDS_UNTIL(&w[2], w[2].notices >= 2);
     CHECK_EQ_INT(take(2), DLK_YES);
     teardown();
 }
@@ -407,14 +406,15 @@ TEST(the_dead_lose_their_places_long_before_these_lapse)
                           dead);
     CHECK_EQ_INT(take(1), DLK_HELD);
     world_watch(&w[1], key[1], true);
-    AWAIT(&w[1], w[1].notices == 1);
+    ROUNDS_UNTIL(&w[1], w[1].notices == 1);
     int64_t freed = dlk_clock_now();
     CHECK_EQ_INT(give(0), DLK_YES);
-    AWAIT(&w[1], w[1].notices == 2); /* the first who listens is to look after it */
-    CHECK(score("dead:0") > now_ms() + 3000); /* it may be about to listen */
+    ROUNDS_UNTIL(&w[1],
+                 w[1].notices == 2); /* the first who listens is to look after it */
+    CHECK(score("dead:0") > server_ms() + 3000); /* it may be about to listen */
     world_spin(&w[1], 1100);
     CHECK(asked_after(1, false) >= 0);
-    CHECK(score("dead:0") <= now_ms() + 3000); /* for Redisson, too */
+    CHECK(score("dead:0") <= server_ms() + 3000); /* for Redisson, too */
     int64_t wait, asked = 0;
     while ((wait = asked_after(1, false)) >= 0) {
         CHECK(dlk_clock_now() < freed + 60 * DLK_NS_PER_SEC);
@@ -441,7 +441,7 @@ TEST(who_only_asks_and_never_listens_is_not_taken_for_dead)
     CHECK_EQ_INT(take(1), DLK_HELD);
     CHECK_EQ_INT(take(2), DLK_HELD);
     world_watch(&w[2], key[2], true);
-    AWAIT(&w[2], w[2].notices == 1);
+    ROUNDS_UNTIL(&w[2], w[2].notices == 1);
     CHECK_EQ_INT(give(0), DLK_YES);
     /* Nobody listens as the head; as long as it is seen asking the lock waits for it. */
     for (int i = 0; i < 5; i++) {
@@ -453,7 +453,7 @@ TEST(who_only_asks_and_never_listens_is_not_taken_for_dead)
         CHECK(asked_after(1, false) >= 0);
         redis_server_call(&server, "DEL L");
         CHECK_STR(redis_server_call(&server, "HGET " SILENT " %s", member(1)), "(nil)");
-        CHECK(score(member(1)) > now_ms() + W_MS / 2);
+        CHECK(score(member(1)) > server_ms() + W_MS / 2);
     }
     CHECK_EQ_INT(take(1), DLK_YES);
     teardown();
@@ -467,7 +467,7 @@ TEST(without_the_right_to_see_who_listens_places_lapse_as_in_redisson)
     CHECK_EQ_INT(take(1), DLK_HELD);
     CHECK_EQ_INT(take(2), DLK_HELD);
     CHECK_EQ_INT(give(0), DLK_YES);
-    int64_t now = now_ms();
+    int64_t now = server_ms();
     redis_server_call(&server, "ZADD " TIMEOUTS " %" PRId64 " %s", now + 400, member(1));
     int64_t wait = asked_after(2, false);
     CHECK(wait >= 0 && wait <= 400); /* not later than the place lapses */
@@ -484,11 +484,11 @@ TEST(who_can_no_longer_be_told_asks_instead)
     CHECK_EQ_INT(take(0), DLK_YES);
     CHECK(join(1));
     CHECK_EQ_INT(asked_after(1, false), W_MS / 3);
-    AWAIT(&w[1], w[1].notices > 0);
+    ROUNDS_UNTIL(&w[1], w[1].notices > 0);
     int told = w[1].notices;
     redis_server_call(&server, "ACL SETUSER default resetchannels"); /* for good */
-    AWAIT(&w[1], w[1].notices > told);
-    AWAIT(&w[1], asked_after(1, false) == 1000);
+    ROUNDS_UNTIL(&w[1], w[1].notices > told);
+    ROUNDS_UNTIL(&w[1], asked_after(1, false) == 1000);
     teardown();
 }
 
@@ -516,7 +516,7 @@ TEST(a_holder_without_an_end_is_asked_about_now_and_then_only)
     CHECK_EQ_INT(asked_after(1, false), 1000);
     CHECK_EQ_INT(asked_after(1, false), 1000);
     world_watch(&w[1], key[1], true);
-    AWAIT(&w[1], w[1].notices == 1);
+    ROUNDS_UNTIL(&w[1], w[1].notices == 1);
     CHECK_EQ_INT(asked_after(1, false), W_MS / 3);
     redis_server_call(&server, "PEXPIRE L 5000");
     int64_t wait = asked_after(1, false);
@@ -553,7 +553,7 @@ TEST(inspect_counts_the_waiters_and_break_tells_the_head)
     for (int i = 0; i < CLIENTS; i++)
         CHECK_EQ_INT(take(i), i == 0 ? DLK_YES : DLK_HELD);
     world_watch(&w[1], key[1], true);
-    AWAIT(&w[1], w[1].notices == 1);
+    ROUNDS_UNTIL(&w[1], w[1].notices == 1);
     dlk_ask ask = world_make(&w[3], DLK_INSPECT, key[3], 0);
     world_ask(&w[3], &ask);
     CHECK_EQ_INT(world_await(&w[3], &ask), DLK_YES);
@@ -566,7 +566,7 @@ TEST(inspect_counts_the_waiters_and_break_tells_the_head)
     ask.text = member(0);
     world_ask(&w[3], &ask);
     CHECK_EQ_INT(world_await(&w[3], &ask), DLK_YES);
-    AWAIT(&w[1], w[1].notices == 2);
+    ROUNDS_UNTIL(&w[1], w[1].notices == 2);
     CHECK_EQ_INT(world_do(&w[0], DLK_RENEW, key[0], 1, NULL), DLK_NOT_OURS);
     CHECK_EQ_INT(give(0), DLK_NOT_OURS);
     CHECK_EQ_INT(take(1), DLK_YES);

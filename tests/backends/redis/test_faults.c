@@ -1,7 +1,6 @@
 /* The redis backend while a real server is killed, frozen, wiped, filled up and cut off. */
-#include "harness/redis_server.h"
+#include "single.h"
 #include "util/error.h"
-#include "world.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -12,29 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static redis_server server;
-static world w;
-static dlk_key *key;
-
 static bool set_up(const char *config, const char *timeout_ms)
 {
-    char uri[64];
-    if (!redis_server_available() || !redis_server_start(&server, config))
-        return false;
-    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
-    if (!world_connect(&w, uri, "client.timeout_ms", timeout_ms, "client.connect_ms",
-                       "300", "client.backoff_min_ms", "10", "client.backoff_max_ms",
-                       "50", NULL))
-        return false;
-    key = world_key(&w, "L");
-    return key != NULL;
-}
-
-static void tear_down(void)
-{
-    world_forget(&w, key);
-    world_close(&w);
-    redis_server_stop(&server);
+    return single_start(config) &&
+           single_connect(DLOCK_MUTEX, "L", "client.timeout_ms", timeout_ms,
+                          "client.connect_ms", "300", "client.backoff_min_ms", "10",
+                          "client.backoff_max_ms", "50", NULL);
 }
 
 TEST(a_server_restarted_empty_grants_larger_tokens)
@@ -44,19 +26,19 @@ TEST(a_server_restarted_empty_grants_larger_tokens)
         return;
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, &before), DLK_YES);
     redis_server_kill(&server);
-    AWAIT(&w, w.downs >= 1);
+    ROUNDS_UNTIL(&w, w.downs >= 1);
     CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
     CHECK_EQ_INT(world_do(&w, DLK_RENEW, key, 1, NULL), DLK_NOT_SENT);
     int tries = w.downs;
-    AWAIT(&w, w.downs >= tries + 3); /* told once for each failed try */
+    ROUNDS_UNTIL(&w, w.downs >= tries + 3); /* told once for each failed try */
     CHECK_CONTAINS(w.text, "refused");
     CHECK(redis_server_restart(&server));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     CHECK_EQ_INT(w.host.reconnects, 1);
     CHECK_EQ_INT(world_do(&w, DLK_RENEW, key, 1, NULL), DLK_NOT_OURS);
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 2, &after), DLK_YES);
     CHECK(after > before);
-    tear_down();
+    single_tear_down();
 }
 
 TEST(a_key_that_was_deleted_or_expired_is_not_ours)
@@ -67,11 +49,11 @@ TEST(a_key_that_was_deleted_or_expired_is_not_ours)
     for (uint64_t i = 0; i < 4; i++) {
         CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, i + 1, NULL), DLK_YES);
         redis_server_call(&server, "%s", ways[i]);
-        AWAIT(&w, strcmp(redis_server_call(&server, "HLEN L"), "1") != 0);
+        ROUNDS_UNTIL(&w, strcmp(redis_server_call(&server, "HLEN L"), "1") != 0);
         CHECK_EQ_INT(world_do(&w, DLK_RENEW, key, i + 1, NULL), DLK_NOT_OURS);
         CHECK_EQ_INT(world_do(&w, DLK_VERIFY, key, i + 1, NULL), DLK_NOT_OURS);
     }
-    tear_down();
+    single_tear_down();
 }
 
 TEST(an_evicted_lock_is_not_ours)
@@ -87,7 +69,7 @@ TEST(an_evicted_lock_is_not_ours)
         redis_server_call(&server, "SETEX fill:%d 100000 %s", i, filler);
     CHECK_STR(redis_server_call(&server, "EXISTS L"), "0");
     CHECK_EQ_INT(world_do(&w, DLK_RENEW, key, 1, NULL), DLK_NOT_OURS);
-    tear_down();
+    single_tear_down();
 }
 
 TEST(flushed_scripts_go_unnoticed_also_by_pipelined_neighbours)
@@ -118,7 +100,7 @@ TEST(flushed_scripts_go_unnoticed_also_by_pipelined_neighbours)
     CHECK_EQ_INT(w.downs, 0);
     for (int i = 0; i < MANY; i++)
         world_forget(&w, keys[i]);
-    tear_down();
+    single_tear_down();
 }
 
 TEST(a_killed_connection_leaves_unknown_what_was_sent_and_comes_back)
@@ -133,15 +115,15 @@ TEST(a_killed_connection_leaves_unknown_what_was_sent_and_comes_back)
     redis_server_kill(&server);
     CHECK_EQ_INT(world_await(&w, &ask), DLK_UNKNOWN);
     CHECK(redis_server_restart(&server));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
     for (int i = 0; i < 3; i++) {
         int ups = w.ups;
         redis_server_call(&server, "CLIENT KILL TYPE normal SKIPME yes");
-        AWAIT(&w, w.up && w.ups > ups);
+        ROUNDS_UNTIL(&w, w.up && w.ups > ups);
         CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES); /* ours still */
     }
-    tear_down();
+    single_tear_down();
 }
 
 TEST(what_was_not_written_is_surely_not_done)
@@ -156,7 +138,7 @@ TEST(what_was_not_written_is_surely_not_done)
     /* Stop writes last words: then it may have been done. */
     CHECK_EQ_INT(ask.reply, DLK_UNKNOWN);
     dlk_error_clear(&ask.error);
-    tear_down();
+    single_tear_down();
     if (!set_up(NULL, "60000")) /* longer than it takes to ask so often */
         return;
     redis_server_freeze(&server);
@@ -181,15 +163,15 @@ TEST(what_was_not_written_is_surely_not_done)
     harness_note("%d unknown, %d not sent", unknown, unsent);
     CHECK(unknown > 0 && unsent > 0);
     free(asks);
-    tear_down();
+    single_tear_down();
 }
 
 /* Asked until there is an answer: with a deadline this short one may come late. */
 static dlk_reply settled(dlk_verb verb)
 {
-    int64_t end = dlk_clock_now() + world_patience();
+    int64_t end = awake_now_ms() + patience_ms();
     dlk_reply reply = DLK_NOT_SENT;
-    while ((reply == DLK_NOT_SENT || reply == DLK_UNKNOWN) && dlk_clock_now() < end)
+    while ((reply == DLK_NOT_SENT || reply == DLK_UNKNOWN) && awake_now_ms() < end)
         if (w.up)
             reply = world_do(&w, verb, key, 1, NULL);
         else
@@ -211,13 +193,13 @@ TEST(a_frozen_server_is_noticed_by_the_deadline)
     harness_note("noticed after %" PRId64 " ms of 200", took);
     CHECK(!w.up);
     CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
-    AWAIT(&w, w.downs >= 2); /* tried again; the kernel accepts, nobody greets */
+    ROUNDS_UNTIL(&w, w.downs >= 2); /* tried again; the kernel accepts, nobody greets */
     CHECK_CONTAINS(w.text, "doesn't answer");
     redis_server_thaw(&server);
     /* The request was in the server's socket: done or not, asking again settles it. */
     CHECK_EQ_INT(settled(DLK_ACQUIRE), DLK_YES);
     CHECK_EQ_INT(settled(DLK_VERIFY), DLK_YES);
-    tear_down();
+    single_tear_down();
 }
 
 TEST(a_cut_subscription_comes_back_and_tells_its_watchers)
@@ -225,21 +207,21 @@ TEST(a_cut_subscription_comes_back_and_tells_its_watchers)
     if (!set_up(NULL, "3000"))
         return;
     world_watch(&w, key, true);
-    AWAIT(&w, w.notices == 1);
+    ROUNDS_UNTIL(&w, w.notices == 1);
     for (int i = 2; i < 6; i++) {
         redis_server_call(&server, "CLIENT KILL TYPE pubsub");
-        AWAIT(&w, w.notices == i);
+        ROUNDS_UNTIL(&w, w.notices == i);
     }
     CHECK_EQ_INT(w.downs, 0); /* the link for commands was not touched */
     redis_server_call(&server, "PUBLISH redisson_lock__channel:{L} 1");
-    AWAIT(&w, w.notices == 6);
+    ROUNDS_UNTIL(&w, w.notices == 6);
     redis_server_call(&server, "PUBLISH redisson_lock__channel:{L} gibberish");
-    AWAIT(&w, w.notices == 7);
+    ROUNDS_UNTIL(&w, w.notices == 7);
     CHECK(redis_server_restart(&server));
-    AWAIT(&w, w.notices == 8);
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.notices == 8);
+    ROUNDS_UNTIL(&w, w.up);
     world_watch(&w, key, false);
-    tear_down();
+    single_tear_down();
 }
 
 /* The server is made to refuse writes, and must be said to do so; then it is mended. */
@@ -248,15 +230,15 @@ static void check_refusal(const char *ill, const char *word, const char *well)
     redis_server_call(&server, "%s", ill);
     dlk_reply reply = world_do(&w, DLK_ACQUIRE, key, 1, NULL);
     if (reply == DLK_NOT_SENT) /* a demoted server is left, in search of the master */
-        AWAIT(&w, w.up);
+        ROUNDS_UNTIL(&w, w.up);
     CHECK_EQ_INT(reply, DLK_REFUSED);
     CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
     CHECK_CONTAINS(w.text, word);
     redis_server_call(&server, "%s", well);
-    AWAIT(&w, w.up && strcmp(redis_server_call(&server, "PING"), "PONG") == 0);
+    ROUNDS_UNTIL(&w, w.up && strcmp(redis_server_call(&server, "PING"), "PONG") == 0);
     CHECK_STR(redis_server_call(&server, "EXISTS L"), "0");
     world_round(&w);
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
     CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
 }
@@ -275,7 +257,7 @@ TEST(a_server_that_refuses_writes_is_unavailable_not_held)
     check_refusal("REPLICAOF 127.0.0.1 1", "READONLY", "REPLICAOF NO ONE");
     if (harness_failed())
         return;
-    tear_down();
+    single_tear_down();
 }
 
 TEST(a_server_that_cannot_save_is_unavailable)
@@ -289,14 +271,14 @@ TEST(a_server_that_cannot_save_is_unavailable)
     CHECK_EQ_INT(system(command), 0);
     redis_server_call(&server, "SET a b");
     redis_server_call(&server, "BGSAVE");
-    AWAIT(&w, strstr(redis_server_call(&server, "INFO persistence"),
-                     "rdb_last_bgsave_status:err") != NULL);
+    ROUNDS_UNTIL(&w, strstr(redis_server_call(&server, "INFO persistence"),
+                            "rdb_last_bgsave_status:err") != NULL);
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
     CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
     CHECK_CONTAINS(w.text, "MISCONF");
     snprintf(command, sizeof(command), "rm -rf %s", blocker);
     CHECK_EQ_INT(system(command), 0);
-    tear_down();
+    single_tear_down();
 }
 
 typedef struct busy_script {
@@ -322,14 +304,14 @@ TEST(a_busy_server_is_unavailable)
     busy_script busy = {.server = &server};
     pthread_t thread;
     CHECK_EQ_INT(pthread_create(&thread, NULL, run_busy_script, &busy), 0);
-    AWAIT(&w, strstr(redis_server_call(&server, "PING"), "BUSY") != NULL);
+    ROUNDS_UNTIL(&w, strstr(redis_server_call(&server, "PING"), "BUSY") != NULL);
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
     CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
     CHECK_CONTAINS(w.text, "BUSY");
     redis_server_call(&server, "SCRIPT KILL");
     pthread_join(thread, NULL);
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
-    tear_down();
+    single_tear_down();
 }
 
 /* ---- Several threads ---- */
@@ -404,7 +386,7 @@ TEST(callers_flush_while_another_thread_drives)
         CHECK_EQ_INT(atomic_load(&callers[i].done), 2 * PAIRS);
         world_forget(&w, callers[i].key);
     }
-    tear_down();
+    single_tear_down();
 }
 
 TEST(connections_cut_under_threads_hang_nobody)
@@ -425,7 +407,7 @@ TEST(connections_cut_under_threads_hang_nobody)
     for (int i = 0; i < 20; i++) {
         redis_server_call(&server, "CLIENT KILL SKIPME yes %s",
                           i % 2 ? "TYPE normal" : "TYPE pubsub");
-        usleep(2000);
+        nap_ms(2);
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
@@ -433,8 +415,8 @@ TEST(connections_cut_under_threads_hang_nobody)
         world_watch(&w, callers[i].key, false);
     atomic_store(&driving, false);
     pthread_join(driver, NULL);
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     for (int i = 0; i < THREADS; i++)
         world_forget(&w, callers[i].key);
-    tear_down();
+    single_tear_down();
 }

@@ -100,15 +100,13 @@ static bool line_is(const char *first, const char *second)
 /* Waits until the client is heard on its own channel. */
 static bool listens(client *c)
 {
-    int64_t end = dlk_clock_now() + world_patience();
     char command[120], answer[120];
     snprintf(command, sizeof(command), "PUBSUB NUMSUB dlock_client:%s", c->w.uuid);
     snprintf(answer, sizeof(answer), "dlock_client:%s 1", c->w.uuid);
     int before = c->w.notices;
     world_watch(&c->w, c->key, true);
-    while (c->w.notices == before && dlk_clock_now() < end)
-        world_round(&c->w);
-    return strcmp(redis_server_call(&server, "%s", command), answer) == 0;
+    return ROUNDS_REACH(&c->w, c->w.notices != before) &&
+           strcmp(redis_server_call(&server, "%s", command), answer) == 0;
 }
 
 /* Releases, naming the next of its own. */
@@ -184,7 +182,7 @@ TEST(who_waits_stands_in_the_line_once_and_has_the_lock_after_its_claim)
     CHECK_STR(holder(), owner(B, 5)); /* reserved … */
     int64_t token = number_from("GET redisson_lock_token:{L}"), claimed;
     CHECK(line_is("", ""));
-    AWAIT(&B->w, B->w.notices > before); /* … told … */
+    ROUNDS_UNTIL(&B->w, B->w.notices > before); /* … told … */
     CHECK_EQ_INT(world_do(&B->w, DLK_ACQUIRE, B->key, 5, &claimed), DLK_YES);
     CHECK(number_from("PTTL L") > 8000); /* … and its own for the whole lease */
     CHECK_EQ_INT(claimed, token);
@@ -280,7 +278,7 @@ TEST(the_dead_are_passed_over_for_the_next_that_listens)
     int before = C->w.notices;
     CHECK_EQ_INT(do_it(A, DLK_RELEASE, 1), DLK_YES);
     CHECK_STR(holder(), owner(C, 7));
-    AWAIT(&C->w, C->w.notices > before);
+    ROUNDS_UNTIL(&C->w, C->w.notices > before);
     CHECK_EQ_INT(do_it(C, DLK_ACQUIRE, 7), DLK_YES);
     CHECK_EQ_INT(do_it(C, DLK_RELEASE, 7), DLK_YES);
     CHECK(nothing_is_left());
@@ -318,7 +316,7 @@ TEST(a_claim_that_comes_too_late_is_refused_and_stands_in_the_line_again)
     CHECK_EQ_INT(do_it(B, DLK_ACQUIRE, 5), DLK_HELD);
     CHECK_EQ_INT(do_it(A, DLK_RELEASE, 1), DLK_YES);
     CHECK(number_from("PTTL L") <= 500);
-    AWAIT(&A->w, number_from("EXISTS L") == 0); /* the reservation lapses */
+    ROUNDS_UNTIL(&A->w, number_from("EXISTS L") == 0); /* the reservation lapses */
     CHECK_EQ_INT(do_it(C, DLK_ACQUIRE, 7), DLK_YES);
     CHECK_EQ_INT(do_it(B, DLK_ACQUIRE, 5), DLK_HELD);
     CHECK(line_is(owner(B, 5), ""));
@@ -340,7 +338,7 @@ TEST(who_finds_the_lock_free_and_a_line_serves_the_first_in_it)
     CHECK_EQ_INT(do_it(C, DLK_ACQUIRE, 7), DLK_HELD);
     CHECK_STR(holder(), owner(B, 5));
     CHECK(line_is(owner(C, 7), ""));
-    AWAIT(&B->w, B->w.notices > before);
+    ROUNDS_UNTIL(&B->w, B->w.notices > before);
     CHECK_EQ_INT(do_it(B, DLK_ACQUIRE, 5), DLK_YES);
     redis_server_call(&server, "DEL L");
     CHECK_EQ_INT(do_it(C, DLK_ACQUIRE, 7), DLK_YES); /* the first in the line itself */
@@ -363,7 +361,7 @@ TEST(every_eighth_hand_over_is_put_up_for_all_when_others_listen)
     CHECK_EQ_INT(open.next_reply, DLK_HELD);
     CHECK_STR(redis_server_call(&server, "EXISTS L"), "0");
     CHECK(line_is(owner(A, 9), ""));
-    AWAIT(&A->w, A->w.notices > before); /* on Redisson's channel */
+    ROUNDS_UNTIL(&A->w, A->w.notices > before); /* on Redisson's channel */
     /* A waiter of Redisson's would come now; its script knows no line. */
     redis_server_call(&server, "HSET L 11111111-2222-3333-4444-555555555555:1 1");
     redis_server_call(&server, "PEXPIRE L 30000");
@@ -371,7 +369,7 @@ TEST(every_eighth_hand_over_is_put_up_for_all_when_others_listen)
     redis_server_call(&server, "DEL L");
     before = A->w.notices;
     redis_server_call(&server, "PUBLISH " CHANNEL " 0");
-    AWAIT(&A->w, A->w.notices > before);
+    ROUNDS_UNTIL(&A->w, A->w.notices > before);
     CHECK_EQ_INT(do_it(A, DLK_ACQUIRE, 9), DLK_YES);
     CHECK_EQ_INT(do_it(A, DLK_RELEASE, 9), DLK_YES);
     CHECK(nothing_is_left());
@@ -389,7 +387,7 @@ TEST(in_an_open_turn_ours_hold_back_for_a_moment_or_until_others_had_it)
             CHECK_EQ_INT(pass(A, i, i + 1).next_reply, DLK_YES);
         int before = A->w.notices;
         CHECK_EQ_INT(pass(A, base + 7, base + 8).next_reply, DLK_HELD);
-        AWAIT(&A->w, A->w.notices > before);
+        ROUNDS_UNTIL(&A->w, A->w.notices > before);
         /* A long moment. Its own may be over already. */
         redis_server_call(&server, "SET dlock_open:{L} \"\" PX 20000");
         dlk_ask ask = world_make(&A->w, DLK_ACQUIRE, A->key, base + 8);
@@ -405,12 +403,12 @@ TEST(in_an_open_turn_ours_hold_back_for_a_moment_or_until_others_had_it)
         } else {
             before = A->w.notices;
             redis_server_call(&server, "PUBLISH " CHANNEL " 0"); /* others have had it */
-            AWAIT(&A->w, A->w.notices > before);
+            ROUNDS_UNTIL(&A->w, A->w.notices > before);
         }
         CHECK_EQ_INT(do_it(A, DLK_ACQUIRE, base + 8), DLK_YES);
         CHECK_EQ_INT(do_it(B, DLK_RELEASE, base + 9), DLK_YES);
         CHECK_EQ_INT(do_it(A, DLK_RELEASE, base + 8), DLK_YES);
-        AWAIT(&A->w, number_from("EXISTS dlock_open:{L}") == 0);
+        ROUNDS_UNTIL(&A->w, number_from("EXISTS dlock_open:{L}") == 0);
     }
     CHECK(nothing_is_left());
     teardown();
@@ -449,7 +447,7 @@ TEST(the_count_of_hand_overs_goes_from_client_to_client)
         CHECK_EQ_INT(do_it(other, DLK_ACQUIRE, i + 1), DLK_HELD);
         CHECK_EQ_INT(do_it(mine, DLK_RELEASE, i), DLK_YES);
         CHECK_STR(holder(), owner(other, i + 1));
-        AWAIT(&other->w, other->w.notices > before);
+        ROUNDS_UNTIL(&other->w, other->w.notices > before);
         CHECK_EQ_INT(do_it(other, DLK_ACQUIRE, i + 1), DLK_YES);
         client *was = mine;
         mine = other;
@@ -493,7 +491,7 @@ TEST(a_message_for_whom_nobody_waits_any_more_tells_nobody)
     world_spin(&B->w, 50);
     CHECK_EQ_INT(B->w.notices, before);
     CHECK_EQ_INT(do_it(A, DLK_RELEASE, 1), DLK_YES);
-    AWAIT(&B->w, B->w.notices > before);
+    ROUNDS_UNTIL(&B->w, B->w.notices > before);
     teardown();
 }
 
@@ -513,7 +511,7 @@ TEST(a_message_that_comes_before_the_watch_is_told_with_it)
     world_spin(&B->w, 20);
     CHECK_EQ_INT(B->w.notices, before);
     world_watch(&B->w, B->key, true);
-    AWAIT(&B->w, B->w.notices > before);
+    ROUNDS_UNTIL(&B->w, B->w.notices > before);
     teardown();
 }
 
@@ -528,7 +526,7 @@ TEST(after_a_cut_of_its_messages_a_waiter_asks_again_and_has_a_place_again)
     CHECK_EQ_INT(do_it(A, DLK_RELEASE, 1), DLK_YES); /* B is deaf: passed over */
     CHECK(line_is("", ""));
     CHECK_EQ_INT(do_it(A, DLK_ACQUIRE, 2), DLK_YES);
-    AWAIT(&B->w, B->w.notices > before);
+    ROUNDS_UNTIL(&B->w, B->w.notices > before);
     CHECK_EQ_INT(do_it(B, DLK_ACQUIRE, 5), DLK_HELD);
     CHECK(line_is(owner(B, 5), ""));
     CHECK_EQ_INT(do_it(A, DLK_RELEASE, 2), DLK_YES);
@@ -549,7 +547,7 @@ TEST(a_client_without_hand_over_is_a_plain_peer)
     CHECK_EQ_INT(do_it(B, DLK_ACQUIRE, 5), DLK_HELD);
     int before = B->w.notices;
     CHECK_EQ_INT(do_it(C, DLK_RELEASE, 1), DLK_YES);
-    AWAIT(&B->w, B->w.notices > before);
+    ROUNDS_UNTIL(&B->w, B->w.notices > before);
     CHECK_EQ_INT(do_it(B, DLK_ACQUIRE, 5), DLK_YES);
     CHECK_EQ_INT(do_it(C, DLK_ACQUIRE, 2), DLK_HELD);
     CHECK(line_is("", ""));
@@ -573,7 +571,7 @@ TEST(two_locks_have_two_lines)
     CHECK_STR(redis_server_call(&server, "LRANGE dlock_queue:{M} 0 -1"), owner(B, 6));
     B->w.noticed = NULL;
     CHECK_EQ_INT(do_it(A, DLK_RELEASE, 1), DLK_YES);
-    AWAIT(&B->w, B->w.noticed != NULL);
+    ROUNDS_UNTIL(&B->w, B->w.noticed != NULL);
     CHECK(B->w.noticed == B->key);
     CHECK_EQ_INT(do_it(B, DLK_ACQUIRE, 5), DLK_YES);
     world_forget(&B->w, other);

@@ -3,8 +3,8 @@
  * real server, whose clock the test sets. */
 #include "harness/redis_server.h"
 #include "harness/server_clock.h"
+#include "single.h"
 #include "util/info.h"
-#include "world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,28 +75,19 @@ static const form forms[] = {
      .key_of_owner = true},
 };
 
-static redis_server server;
 static server_clock clock_there;
-static world w;
-static dlk_key *key;
 static const form *now_is;
 
 static bool set_up(const form *is)
 {
-    char uri[64];
     now_is = is;
     harness_note("%s", is->name);
-    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
-    if (!world_connect(&w, uri, is->setting, is->value, is->more, is->and, NULL))
-        return false;
-    key = world_key_of(&w, is->kind, "L");
-    return key != NULL;
+    return single_connect(is->kind, "L", is->setting, is->value, is->more, is->and, NULL);
 }
 
 static void teardown(void)
 {
-    world_forget(&w, key);
-    world_close(&w);
+    single_disconnect();
     redis_server_call(&server, "FLUSHALL");
 }
 
@@ -335,8 +326,7 @@ TEST(a_clock_that_was_set_back_is_told_by_inspect_and_doctor)
     dlk_ask take = ask_of(DLK_ACQUIRE, 1);
     CHECK_EQ_INT(carry_out(&take), DLK_YES);
     server_clock_move(&clock_there, -HOUR_MS);
-    world_forget(&w, key);
-    world_close(&w);
+    single_disconnect();
     if (!set_up(&forms[0]))
         return;
     dlk_ask look = ask_of(DLK_INSPECT, 0);

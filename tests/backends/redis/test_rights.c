@@ -40,12 +40,12 @@ TEST(the_minimal_acl_suffices)
     if (!start_with_acl())
         return;
     CHECK(open_as("dlock", "secret"));
-    AWAIT(&w, w.up || w.downs);
+    ROUNDS_UNTIL(&w, w.up || w.downs);
     CHECK_STR(w.text, "");
     dlk_key *key = world_key(&w, "app:L");
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
     world_watch(&w, key, true);
-    AWAIT(&w, w.notices == 1);
+    ROUNDS_UNTIL(&w, w.notices == 1);
     static const dlk_verb verbs[] = {DLK_ACQUIRE, DLK_VERIFY, DLK_RENEW, DLK_INSPECT,
                                      DLK_RELEASE};
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
@@ -54,7 +54,7 @@ TEST(the_minimal_acl_suffices)
         CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
         dlock_info_free(ask.info);
     }
-    AWAIT(&w, w.notices == 2); /* the release may be published, too */
+    ROUNDS_UNTIL(&w, w.notices == 2); /* the release may be published, too */
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 2, NULL), DLK_YES);
     CHECK_EQ_INT(world_do(&w, DLK_BREAK, key, 2, NULL), DLK_YES);
     world_watch(&w, key, false);
@@ -88,7 +88,7 @@ TEST(a_line_needs_some_rights_more)
     if (!start_with_acl())
         return;
     CHECK(open_as("fair", "secret"));
-    AWAIT(&w, w.up || w.downs);
+    ROUNDS_UNTIL(&w, w.up || w.downs);
     dlk_key *key = world_key(&w, "app:L");
     CHECK_EQ_INT(look(key, DLK_ACQUIRE, 1), DLK_YES);
     for (uint64_t number = 2; number <= 4; number++)
@@ -118,7 +118,7 @@ TEST(the_string_layout_needs_no_right_to_hashes_or_channels)
     if (!start_with_acl())
         return;
     CHECK(open_as("string", "secret"));
-    AWAIT(&w, w.up || w.downs);
+    ROUNDS_UNTIL(&w, w.up || w.downs);
     CHECK_STR(w.text, "");
     dlk_key *key = world_key(&w, "app:L");
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
@@ -144,14 +144,14 @@ TEST(each_right_that_is_lacking_is_named_before_the_first_lock)
     for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
         redis_server_call(&server, "ACL SETUSER dlock -%s", rights[i]);
         CHECK(open_as("dlock", "secret"));
-        AWAIT(&w, w.downs >= 1);
+        ROUNDS_UNTIL(&w, w.downs >= 1);
         CHECK_EQ_INT(w.ups, 0);
         CHECK_EQ_INT(w.code, DLOCK_EACCES);
         CHECK_CONTAINS(w.text, rights[i]);
         dlk_key *key = world_key(&w, "app:L");
         CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_NOT_SENT);
         redis_server_call(&server, "ACL SETUSER dlock +%s", rights[i]);
-        AWAIT(&w, w.up); /* it goes on trying, and what was mended works */
+        ROUNDS_UNTIL(&w, w.up); /* it goes on trying, and what was mended works */
         CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
         CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
         world_forget(&w, key);
@@ -166,7 +166,7 @@ TEST(a_right_that_is_taken_away_later_leaves_no_lock_behind)
     if (!start_with_acl())
         return;
     CHECK(open_as("dlock", "secret"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     dlk_key *key = world_key(&w, "app:L");
     for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
         redis_server_call(&server, "ACL SETUSER dlock -%s", rights[i]);
@@ -187,7 +187,7 @@ TEST(a_right_that_is_taken_away_later_leaves_no_lock_behind)
         CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, i, NULL), DLK_YES);
         CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, i, NULL), DLK_YES);
     }
-    AWAIT(&w, strstr(w.log, "can't subscribe") != NULL);
+    ROUNDS_UNTIL(&w, strstr(w.log, "can't subscribe") != NULL);
     CHECK_CONTAINS(w.log, "may not publish to redisson_lock__channel:{app:L}");
     CHECK(strstr(strstr(w.log, "may not publish") + 1, "may not publish") == NULL);
     world_watch(&w, key, false);
@@ -201,9 +201,9 @@ TEST(a_right_that_is_taken_away_later_leaves_no_lock_behind)
 static void line_up(dlk_key *key, uint64_t number)
 {
     world_watch(&w, key, true);
-    AWAIT(&w,
-          world_do(&w, DLK_ACQUIRE, key, number, NULL) == DLK_HELD &&
-              strcmp(redis_server_call(&server, "LLEN dlock_queue:{app:L}"), "1") == 0);
+    ROUNDS_UNTIL(
+        &w, world_do(&w, DLK_ACQUIRE, key, number, NULL) == DLK_HELD &&
+                strcmp(redis_server_call(&server, "LLEN dlock_queue:{app:L}"), "1") == 0);
 }
 
 /* Whatever is missing, who is refused stands in no line, for nobody would wait in that place. */
@@ -224,7 +224,7 @@ TEST(a_right_that_is_taken_away_later_leaves_no_place_behind)
     if (!start_with_acl())
         return;
     CHECK(open_as("dlock", "secret"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     dlk_key *key = world_key(&w, "app:L");
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
     line_up(key, 2);
@@ -247,7 +247,7 @@ TEST(a_right_that_is_taken_away_later_leaves_a_fair_line_whole)
     if (!start_with_acl())
         return;
     CHECK(open_as("fair", "secret"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     dlk_key *key = world_key(&w, "app:L");
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
     for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
@@ -320,21 +320,21 @@ TEST(a_wrong_password_is_told_at_once_and_shows_nowhere)
     if (!start_with_acl())
         return;
     CHECK(open_as("dlock", "c4nary-Wr0ng"));
-    AWAIT(&w, w.downs >= 1);
+    ROUNDS_UNTIL(&w, w.downs >= 1);
     CHECK_EQ_INT(w.code, DLOCK_EACCES);
     CHECK_CONTAINS(w.text, "password is wrong");
     CHECK(strstr(w.text, "c4nary") == NULL && strstr(w.log, "c4nary") == NULL);
     world_close(&w);
     redis_server_call(&server, "ACL SETUSER default resetpass >c4nary-R1ght");
     CHECK(open_as("default", "c4nary-R1ght"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     CHECK_STR(w.text, "");
     world_close(&w);
     /* No password where one is needed. */
     char uri[64];
     snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
     CHECK(world_open(&w, uri, NULL));
-    AWAIT(&w, w.downs >= 1);
+    ROUNDS_UNTIL(&w, w.downs >= 1);
     CHECK_EQ_INT(w.code, DLOCK_EACCES);
     CHECK_CONTAINS(w.text, "auth.password");
     world_close(&w);
@@ -360,7 +360,7 @@ TEST(a_password_file_is_read_again_at_each_connect)
     fclose(out);
     redis_server_call(&server, "ACL SETUSER dlock resetpass >rotated");
     redis_server_call(&server, "CLIENT KILL TYPE normal SKIPME yes");
-    AWAIT(&w, w.ups == 2);
+    ROUNDS_UNTIL(&w, w.ups == 2);
     world_close(&w);
     unlink(file);
     redis_server_stop(&server);
@@ -377,7 +377,7 @@ TEST(a_server_that_evicts_is_warned_of_and_refused_where_fencing_is_required)
     CHECK_CONTAINS(w.log, "volatile-ttl");
     world_close(&w);
     CHECK(world_open(&w, uri, "client.require", "fencing", NULL));
-    AWAIT(&w, w.downs == 1);
+    ROUNDS_UNTIL(&w, w.downs == 1);
     CHECK_EQ_INT(w.code, DLOCK_ENOTSUP);
     CHECK_CONTAINS(w.text, "noeviction");
     world_close(&w);

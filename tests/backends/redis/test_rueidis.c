@@ -1,37 +1,21 @@
 /* rueidislock's layout on a real server: most of an odd number of keys, all or nothing. That it
  * keeps a lock's promises say the API's tests; that it excludes rueidislock says tests/interop. */
-#include "harness/redis_server.h"
+#include "single.h"
 #include "util/info.h"
-#include "world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static redis_server server;
-static world w;
-static dlk_key *key;
 static char owner[64];
 
 static bool set_up(const char *majority)
 {
-    char uri[64];
-    if (!redis_server_available() || !redis_server_start(&server, NULL))
-        return false;
-    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
-    if (!world_connect(&w, uri, "redis.layout", "rueidis", "redis.rueidis_majority",
-                       majority, NULL))
+    if (!single_set_up("redis.layout", "rueidis", "redis.rueidis_majority", majority,
+                       NULL))
         return false;
     snprintf(owner, sizeof(owner), "%s:1", w.uuid);
-    key = world_key(&w, "L");
-    return key != NULL;
-}
-
-static void teardown(void)
-{
-    world_forget(&w, key);
-    world_close(&w);
-    redis_server_stop(&server);
+    return true;
 }
 
 /* Whose the key with this number is. */
@@ -59,7 +43,7 @@ TEST(a_grant_has_every_key_that_is_free_each_with_an_end)
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 2, NULL), DLK_HELD);
     CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
     CHECK_STR(redis_server_call(&server, "KEYS rueidis*"), "");
-    teardown();
+    single_tear_down();
 }
 
 TEST(who_has_most_keys_excludes_and_who_has_few_does_not)
@@ -82,7 +66,7 @@ TEST(who_has_most_keys_excludes_and_who_has_few_does_not)
     CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
     CHECK_STR(slot(0), "theirs");
     CHECK_STR(slot(1), "(nil)");
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_renewal_makes_each_key_last_as_long_as_the_lease_and_no_longer)
@@ -100,7 +84,7 @@ TEST(a_renewal_makes_each_key_last_as_long_as_the_lease_and_no_longer)
         int64_t left = atoll(redis_server_call(&server, "PTTL rueidislock:%d:L", i));
         CHECK(left > 3000 && left <= renew.ttl_ms);
     }
-    teardown();
+    single_tear_down();
 }
 
 TEST(whoever_has_lost_most_keys_has_lost_the_lock)
@@ -116,7 +100,7 @@ TEST(whoever_has_lost_most_keys_has_lost_the_lock)
     CHECK_STR(slot(0), "(nil)"); /* a renewal makes nothing anew */
     CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_NOT_OURS);
     CHECK_STR(redis_server_call(&server, "KEYS rueidis*"), "");
-    teardown();
+    single_tear_down();
 }
 
 TEST(with_a_majority_of_one_there_is_one_key)
@@ -126,7 +110,7 @@ TEST(with_a_majority_of_one_there_is_one_key)
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
     CHECK_STR(slot(0), owner);
     CHECK_STR(redis_server_call(&server, "EXISTS rueidislock:1:L"), "0");
-    teardown();
+    single_tear_down();
 }
 
 TEST(with_the_largest_majority_there_are_31_keys)
@@ -137,7 +121,7 @@ TEST(with_the_largest_majority_there_are_31_keys)
     CHECK_STR(slot(30), owner);
     CHECK_EQ_INT(world_do(&w, DLK_RENEW, key, 1, NULL), DLK_YES);
     CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_holder_of_theirs_is_shown_in_hex_and_can_be_broken)
@@ -160,5 +144,5 @@ TEST(a_holder_of_theirs_is_shown_in_hex_and_can_be_broken)
     world_ask(&w, &ask);
     CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
     CHECK_STR(redis_server_call(&server, "KEYS rueidis*"), "");
-    teardown();
+    single_tear_down();
 }

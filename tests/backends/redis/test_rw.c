@@ -22,7 +22,7 @@ TEST(a_writer_is_redissons_hash_with_a_mode_and_nothing_else)
     CHECK_EQ_INT(number_of("DBSIZE"), 2);
     CHECK_EQ_INT(WRITE_END(7), DLK_YES);
     CHECK_STR(redis_server_call(&server, "KEYS *"), TOKEN_KEY);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_reader_has_a_timeout_key_of_its_own_as_redissons_have)
@@ -37,7 +37,7 @@ TEST(a_reader_has_a_timeout_key_of_its_own_as_redissons_have)
     CHECK(own_left(7) > 10000 && own_left(7) <= 20000);
     CHECK_EQ_INT(READ_END(7), DLK_YES);
     CHECK_STR(redis_server_call(&server, "KEYS *"), TOKEN_KEY);
-    teardown();
+    single_tear_down();
 }
 
 TEST(readers_share_and_exclude_writers_and_a_writer_excludes_all)
@@ -57,7 +57,7 @@ TEST(readers_share_and_exclude_writers_and_a_writer_excludes_all)
     CHECK_EQ_INT(WRITE(5), DLK_HELD);
     CHECK_EQ_INT(WRITE_END(3), DLK_YES);
     CHECK_EQ_INT(READ(4), DLK_YES);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_name_with_any_braces_keeps_its_readers_keys_together)
@@ -83,7 +83,7 @@ TEST(a_name_with_any_braces_keeps_its_readers_keys_together)
         CHECK_EQ_INT(WRITE(3), DLK_YES);
         CHECK_EQ_INT(WRITE_END(3), DLK_YES);
         CHECK_EQ_INT(number_of("DBSIZE"), 1);
-        teardown();
+        single_tear_down();
     }
 }
 
@@ -110,7 +110,7 @@ TEST(a_repeated_acquire_is_the_same_grant_with_its_own_token)
     CHECK(written > second);
     CHECK_EQ_INT(WRITE(3), DLK_YES);
     CHECK_EQ_INT(last_token, written);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_repeated_acquire_never_shortens_a_lease)
@@ -127,7 +127,7 @@ TEST(a_repeated_acquire_never_shortens_a_lease)
         ttl_ms = 20000;
         CHECK_EQ_INT(ask_of(DLK_RELEASE, side, 1, NULL), DLK_YES);
     }
-    teardown();
+    single_tear_down();
 }
 
 TEST(what_was_released_stays_released_whatever_comes_late)
@@ -148,7 +148,7 @@ TEST(what_was_released_stays_released_whatever_comes_late)
     CHECK_EQ_INT(WRITE_END(1), DLK_NOT_OURS);
     CHECK_EQ_INT(READ_END(3), DLK_NOT_OURS);
     CHECK_EQ_INT(VERIFY(WRITE_SIDE, 2), DLK_YES);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_release_leaves_the_other_side_alone)
@@ -164,7 +164,7 @@ TEST(a_release_leaves_the_other_side_alone)
     CHECK_EQ_INT(WRITE(2), DLK_YES);
     CHECK_EQ_INT(READ_END(2), DLK_YES); /* … but a reader's takes whichever there is */
     CHECK_STR(redis_server_call(&server, "EXISTS L"), "0");
-    teardown();
+    single_tear_down();
 }
 
 /* ---- leases ---- */
@@ -192,7 +192,7 @@ TEST(renewing_lengthens_the_own_lease_and_that_of_the_lock_and_shortens_neither)
     redis_server_call(&server, "PEXPIRE L 9000");
     CHECK_EQ_INT(RENEW(WRITE_SIDE, 2), DLK_YES);
     CHECK(number_of("PTTL L") > 10000);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_reader_whose_own_key_was_cut_off_is_a_reader_still)
@@ -212,7 +212,7 @@ TEST(a_reader_whose_own_key_was_cut_off_is_a_reader_still)
     CHECK(own_left(1) > 10000); /* no key of ours is without an end */
     CHECK_EQ_INT(READ(1), DLK_YES);
     CHECK(last_token > 1);
-    teardown();
+    single_tear_down();
 }
 
 TEST(the_lock_lasts_as_long_as_the_longest_lease_of_those_who_still_read)
@@ -242,7 +242,7 @@ TEST(the_lock_lasts_as_long_as_the_longest_lease_of_those_who_still_read)
     CHECK_EQ_INT(READ_END(2), DLK_YES);
     CHECK(number_of("PTTL L") > 80000 && number_of("PTTL L") <= 90000);
     CHECK_STR(redis_server_call(&server, "HGETALL L"), "mode read java:8 3");
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_dead_reader_keeps_nobody_out_once_the_living_have_gone)
@@ -256,7 +256,7 @@ TEST(a_dead_reader_keeps_nobody_out_once_the_living_have_gone)
     CHECK_EQ_INT(WRITE(2), DLK_HELD);
     CHECK_EQ_INT(READ_END(1), DLK_YES);
     CHECK_EQ_INT(WRITE(2), DLK_YES);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_lease_without_an_end_is_neither_ended_nor_given_one)
@@ -282,7 +282,7 @@ TEST(a_lease_without_an_end_is_neither_ended_nor_given_one)
     CHECK_EQ_INT(READ(4), DLK_YES);
     CHECK_EQ_INT(READ_END(4), DLK_YES);
     CHECK_EQ_INT(number_of("PTTL L"), -1);
-    teardown();
+    single_tear_down();
 }
 
 TEST(what_others_left_beside_a_writer_is_kept_as_long_as_it_lives)
@@ -307,7 +307,7 @@ TEST(what_others_left_beside_a_writer_is_kept_as_long_as_it_lives)
     CHECK_EQ_INT(READ_END(4), DLK_YES);
     CHECK_STR(redis_server_call(&server, "HGETALL L"), "mode write java:2:write 1");
     CHECK(number_of("PTTL L") > 10000);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_count_that_nobody_can_have_does_not_keep_the_server)
@@ -321,7 +321,7 @@ TEST(a_count_that_nobody_can_have_does_not_keep_the_server)
     CHECK(number_of("PTTL L") > 0);
     CHECK_EQ_INT(BREAK(NULL), DLK_YES);
     CHECK_STR(redis_server_call(&server, "EXISTS L"), "0");
-    teardown();
+    single_tear_down();
 }
 
 /* ---- from write to read ---- */
@@ -349,7 +349,7 @@ TEST(renewing_the_read_side_of_a_writer_turns_it_into_a_reader)
     CHECK_EQ_INT(READ_END(1), DLK_YES);
     CHECK_EQ_INT(READ_END(2), DLK_YES);
     CHECK_STR(redis_server_call(&server, "KEYS *"), TOKEN_KEY);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_turn_does_not_overtake_what_was_asked_of_the_writer_before_it)
@@ -371,7 +371,7 @@ TEST(a_turn_does_not_overtake_what_was_asked_of_the_writer_before_it)
         CHECK_EQ_INT(world_await(&w, &asks[i]), DLK_YES);
     CHECK(has_field(1, ""));
     world_forget(&w, other);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_turn_keeps_what_was_left_of_a_longer_lease)
@@ -384,5 +384,5 @@ TEST(a_turn_keeps_what_was_left_of_a_longer_lease)
     CHECK_EQ_INT(RENEW(READ_SIDE, 1), DLK_YES);
     CHECK(number_of("PTTL L") > 50000);
     CHECK(own_left(1) > 50000); /* else another reader's release would cut it */
-    teardown();
+    single_tear_down();
 }

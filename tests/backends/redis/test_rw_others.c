@@ -77,7 +77,7 @@ TEST(those_who_wait_are_told_when_the_lock_is_free_or_turns_and_only_then)
     CHECK_EQ_INT(BREAK(NULL), DLK_YES);
     CHECK_STR(heard(fd, CHANNEL), "1.");
     close(fd);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_client_that_waits_hears_of_it_on_redissons_channel)
@@ -86,14 +86,14 @@ TEST(a_client_that_waits_hears_of_it_on_redissons_channel)
         return;
     CHECK_EQ_INT(WRITE(1), DLK_YES);
     world_watch(&w, key, true);
-    AWAIT(&w, w.notices == 1); /* subscribed */
+    ROUNDS_UNTIL(&w, w.notices == 1); /* subscribed */
     CHECK_STR(redis_server_call(&server, "PUBSUB NUMSUB " CHANNEL), CHANNEL " 1");
     CHECK_EQ_INT(RENEW(READ_SIDE, 1), DLK_YES);
-    AWAIT(&w, w.notices == 2);
+    ROUNDS_UNTIL(&w, w.notices == 2);
     CHECK_EQ_INT(READ_END(1), DLK_YES);
-    AWAIT(&w, w.notices == 3);
+    ROUNDS_UNTIL(&w, w.notices == 3);
     world_watch(&w, key, false);
-    teardown();
+    single_tear_down();
 }
 
 /* ---- other kinds, and other people's data ---- */
@@ -120,7 +120,7 @@ TEST(a_plain_lock_and_a_read_write_lock_refuse_each_other)
         CHECK_EQ_INT(ask_of(DLK_RELEASE, side, 4, NULL), DLK_YES);
     }
     world_forget(&w, plain);
-    teardown();
+    single_tear_down();
 }
 
 TEST(what_is_no_lock_of_this_kind_is_a_conflict_and_stays_as_it_is)
@@ -149,22 +149,14 @@ TEST(what_is_no_lock_of_this_kind_is_a_conflict_and_stays_as_it_is)
         CHECK_EQ_INT(number_of("PTTL L"), -1);
         CHECK_EQ_INT(number_of("DBSIZE"), 1);
     }
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_counter_that_is_none_is_refused_and_leaves_no_lock)
 {
-    static const struct {
-        const char *command;
-        dlock_err code;
-    } poisons[] = {
-        {"SET " TOKEN_KEY " 9007199254740991", DLOCK_EOVERFLOW},
-        {"SET " TOKEN_KEY " pear", DLOCK_ECONFLICT},
-        {"RPUSH " TOKEN_KEY " 1", DLOCK_ECONFLICT},
-    };
     if (!set_up())
         return;
-    for (size_t i = 0; i < sizeof(poisons) / sizeof(poisons[0]); i++) {
+    for (int i = 0; i < poison_count; i++) {
         for (int side = WRITE_SIDE; side <= READ_SIDE; side++) {
             redis_server_call(&server, "FLUSHALL");
             redis_server_call(&server, "%s", poisons[i].command);
@@ -173,7 +165,7 @@ TEST(a_counter_that_is_none_is_refused_and_leaves_no_lock)
             CHECK_EQ_INT(number_of("DBSIZE"), 1);
         }
     }
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_right_that_only_the_release_needs_is_missed_before_there_is_a_lock)
@@ -191,7 +183,7 @@ TEST(a_right_that_only_the_release_needs_is_missed_before_there_is_a_lock)
         CHECK_EQ_INT(w.code, DLOCK_EACCES);
         CHECK_EQ_INT(number_of("EXISTS L"), 0);
     }
-    teardown();
+    single_tear_down();
 }
 
 TEST(the_rights_that_the_docs_name_suffice)
@@ -221,7 +213,7 @@ TEST(the_rights_that_the_docs_name_suffice)
     CHECK_EQ_INT(READ_END(2), DLK_YES);
     CHECK_EQ_INT(BREAK(NULL), DLK_YES);
     CHECK_STR(w.log, "");
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_lock_that_could_not_get_an_end_is_not_taken)
@@ -240,7 +232,7 @@ TEST(a_lock_that_could_not_get_an_end_is_not_taken)
         CHECK_EQ_INT(ask_of(DLK_ACQUIRE, side, 1, NULL), DLK_REFUSED);
         CHECK_STR(redis_server_call(&server, "KEYS *"), TOKEN_KEY);
     }
-    teardown();
+    single_tear_down();
 }
 
 /* ---- looking, and breaking ---- */
@@ -298,7 +290,7 @@ TEST(inspect_shows_each_holder_with_its_own_token_and_lease)
         dlock_info_free(info);
     }
     world_forget(&w, plain);
-    teardown();
+    single_tear_down();
 }
 
 TEST(break_takes_it_from_all_or_from_the_one_that_was_named)
@@ -327,7 +319,7 @@ TEST(break_takes_it_from_all_or_from_the_one_that_was_named)
     snprintf(owner, sizeof(owner), "%s:5:write", w.uuid); /* as it lies there */
     CHECK_EQ_INT(BREAK(owner), DLK_YES);
     CHECK_STR(redis_server_call(&server, "KEYS *"), TOKEN_KEY);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_list_shows_read_write_locks_once_each)
@@ -352,5 +344,5 @@ TEST(a_list_shows_read_write_locks_once_each)
     CHECK_STR(dlock_info_get(ask.info, "locks.1.owner"), "somebody:3");
     CHECK(!dlock_info_get(ask.info, "locks.2.name"));
     dlock_info_free(ask.info);
-    teardown();
+    single_tear_down();
 }

@@ -4,6 +4,7 @@
 #include "backends/redis/inner.h"
 #include "backends/sleep.h"
 #include "harness/scripted.h"
+#include "harness/time.h"
 #include "util/error.h"
 #include "util/number.h"
 #include "world.h"
@@ -65,7 +66,7 @@ TEST(what_is_no_redis_is_told_from_the_greeting)
     for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
         CHECK(scripted_start(&server, at_once, says[i]));
         CHECK(open_world(i == 3 ? "300" : "20000")); /* its end is waited for */
-        AWAIT(&w, w.downs >= 2);                     /* and it goes on trying */
+        ROUNDS_UNTIL(&w, w.downs >= 2);              /* and it goes on trying */
         CHECK_EQ_INT(w.ups, 0);
         CHECK(w.code == DLOCK_EPROTO || (i == 3 && w.code == DLOCK_EUNAVAIL));
         close_all();
@@ -94,7 +95,7 @@ TEST(a_greeting_that_is_refused_has_its_code)
         bool is_whole = cases[i].says && cases[i].says[0] == '-';
         CHECK(scripted_start(&server, at_once, cases[i].says));
         CHECK(open_world(is_whole ? "20000" : "200")); /* where nothing comes: so long */
-        AWAIT(&w, w.downs >= 1);
+        ROUNDS_UNTIL(&w, w.downs >= 1);
         CHECK_EQ_INT(w.ups, 0);
         if (w.code != cases[i].code)
             harness_note("%s: %s", cases[i].says ? cases[i].says : "silence", w.text);
@@ -125,7 +126,7 @@ TEST(nonsense_for_an_answer_leaves_the_request_unknown)
     for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
         CHECK(scripted_start(&server, after_greeting, says[i]));
         CHECK(open_world("500"));
-        AWAIT(&w, w.up);
+        ROUNDS_UNTIL(&w, w.up);
         key = world_key(&w, "L");
         dlk_reply reply = world_do(&w, DLK_ACQUIRE, key, 1, NULL);
         if (reply != DLK_UNKNOWN)
@@ -133,7 +134,7 @@ TEST(nonsense_for_an_answer_leaves_the_request_unknown)
         CHECK_EQ_INT(reply, DLK_UNKNOWN);
         CHECK(w.downs >= 1);
         CHECK(w.code == DLOCK_EPROTO || w.code == DLOCK_EUNAVAIL);
-        AWAIT(&w, w.ups >= 2); /* and it connects again */
+        ROUNDS_UNTIL(&w, w.ups >= 2); /* and it connects again */
         world_forget(&w, key);
         close_all();
     }
@@ -149,7 +150,7 @@ TEST(each_verb_refuses_nonsense)
         CHECK(scripted_start(&server, after_greeting, says[i]));
         CHECK(open_world("2000"));
         for (size_t k = 0; k < sizeof(verbs) / sizeof(verbs[0]); k++) {
-            AWAIT(&w, w.up);
+            ROUNDS_UNTIL(&w, w.up);
             key = world_key(&w, "L");
             dlk_ask ask = world_make(&w, verbs[k], key, 1);
             ask.text = "";
@@ -183,7 +184,7 @@ TEST(a_lease_of_any_length_for_an_answer_is_waited_for_by_the_clock)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         CHECK(scripted_start(&server, after_greeting, cases[i].says));
         CHECK(open_world("20000"));
-        AWAIT(&w, w.up);
+        ROUNDS_UNTIL(&w, w.up);
         key = world_key(&w, "L");
         dlk_ask ask = world_make(&w, DLK_ACQUIRE, key, 1);
         world_ask(&w, &ask);
@@ -226,7 +227,7 @@ TEST(an_examination_counts_whatever_a_server_says_of_its_replicas)
 {
     CHECK(scripted_start(&server, with_replica, NULL));
     CHECK(open_world("20000"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     dlk_ask ask = world_make(&w, DLK_DOCTOR, NULL, 1);
     world_ask(&w, &ask);
     CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
@@ -306,9 +307,7 @@ TEST(an_error_that_only_scripts_have_may_answer_the_map)
     snprintf(uri, sizeof(uri), "redis+cluster://127.0.0.1:%d?client.connect_ms=20000",
              server.port);
     CHECK_ERR(dlock_client_open(uri, NULL, &client, &err), DLOCK_OK, err);
-    for (int i = 0; i < 3000 && it.asked < 3; i++)
-        usleep(10000); /* its engine asks */
-    CHECK(it.asked >= 3);
+    AWAIT(it.asked >= 3); /* its engine asks */
     dlock_client_free(client);
     scripted_stop(&server);
 }
@@ -331,7 +330,7 @@ TEST(errors_for_an_answer_refuse_the_request_and_keep_the_connection)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         CHECK(scripted_start(&server, after_greeting, cases[i].says));
         CHECK(open_world("2000"));
-        AWAIT(&w, w.up);
+        ROUNDS_UNTIL(&w, w.up);
         key = world_key(&w, "L");
         CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
         CHECK_EQ_INT(w.code, cases[i].code);
@@ -346,11 +345,11 @@ TEST(a_demoted_server_is_left_in_search_of_the_master)
     CHECK(scripted_start(&server, after_greeting,
                          "-READONLY You can't write against a read only replica.\r\n"));
     CHECK(open_world("2000"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     key = world_key(&w, "L");
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
     CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
-    AWAIT(&w, w.downs == 1 && w.ups == 2);
+    ROUNDS_UNTIL(&w, w.downs == 1 && w.ups == 2);
     world_forget(&w, key);
     close_all();
 }
@@ -372,7 +371,7 @@ TEST(an_unknown_script_is_sent_once_with_its_text)
 {
     CHECK(scripted_start(&server, without_scripts, "$3\r\n777\r\n"));
     CHECK(open_world("2000"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     key = world_key(&w, "L");
     int64_t token;
     int before = atomic_load(&server.commands);
@@ -384,7 +383,7 @@ TEST(an_unknown_script_is_sent_once_with_its_text)
     /* A server that doesn't know it even then is not asked for ever. */
     CHECK(scripted_start(&server, without_scripts, "-NOSCRIPT No matching script.\r\n"));
     CHECK(open_world("2000"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     key = world_key(&w, "L");
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
     CHECK_EQ_INT(w.code, DLOCK_EPROTO);
@@ -413,7 +412,7 @@ TEST(what_undoes_an_unanswered_acquire_brings_its_script_along)
     by_text = by_digest = 0;
     CHECK(scripted_start(&server, counts_scripts, NULL));
     CHECK(open_world("20000"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     key = world_key(&w, "L");
     int digests = by_digest; /* a probe of the greeting's */
     dlk_ask take = world_make(&w, DLK_ACQUIRE, key, 1);
@@ -422,10 +421,10 @@ TEST(what_undoes_an_unanswered_acquire_brings_its_script_along)
     give.undoes = true;
     world_ask(&w, &take);
     world_ask(&w, &give);
-    AWAIT(&w, by_text == 1);
+    ROUNDS_UNTIL(&w, by_text == 1);
     CHECK_EQ_INT(by_digest, digests + 1);
     world_ask(&w, &other);
-    AWAIT(&w, by_digest == digests + 2);
+    ROUNDS_UNTIL(&w, by_digest == digests + 2);
     CHECK_EQ_INT(by_text, 1);
     world_forget(&w, key);
     close_all(); /* answers them */
@@ -438,7 +437,7 @@ TEST(silence_is_noticed_by_the_deadline_of_the_request)
 {
     CHECK(scripted_start(&server, after_greeting, SCRIPTED_SILENCE));
     CHECK(open_world("150"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     key = world_key(&w, "L");
     dlk_ask patient = world_make(&w, DLK_ACQUIRE, key, 1),
             hasty = world_make(&w, DLK_VERIFY, key, 2);
@@ -458,10 +457,10 @@ TEST(hanging_up_before_the_answer_leaves_it_unknown)
 {
     CHECK(scripted_start(&server, after_greeting, SCRIPTED_HANG_UP));
     CHECK(open_world("2000"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     key = world_key(&w, "L");
     for (int i = 0; i < 5; i++) {
-        AWAIT(&w, w.up);
+        ROUNDS_UNTIL(&w, w.up);
         CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_UNKNOWN);
     }
     world_forget(&w, key);
@@ -477,7 +476,7 @@ TEST(an_acquire_is_unknown_when_its_replicas_were_not_asked_any_more)
     snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
     CHECK(world_open(&w, uri, "redis.wait_replicas", "1", "client.timeout_ms", "2000",
                      NULL));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     key = world_key(&w, "L");
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_UNKNOWN);
     CHECK_EQ_INT(w.code, DLOCK_EPROTO);
@@ -497,11 +496,8 @@ static const char *too_much(const void *user, int connection, int number, char *
 /* The server has seen how it ended. */
 static bool saw_the_end(void)
 {
-    int64_t end = dlk_clock_now() + world_patience();
-    while (atomic_load(&server.goodbyes) + atomic_load(&server.resets) == 0 &&
-           dlk_clock_now() < end)
-        (void)poll(NULL, 0, 1);
-    return atomic_load(&server.goodbyes) + atomic_load(&server.resets) == 1;
+    return AWAITED(atomic_load(&server.goodbyes) + atomic_load(&server.resets) > 0) &&
+           atomic_load(&server.goodbyes) + atomic_load(&server.resets) == 1;
 }
 
 TEST(a_connection_with_nothing_under_way_ends_in_order_and_one_in_its_greeting_by_a_reset)
@@ -510,7 +506,7 @@ TEST(a_connection_with_nothing_under_way_ends_in_order_and_one_in_its_greeting_b
         CHECK(scripted_start(&server, greeted ? after_greeting : at_once,
                              SCRIPTED_SILENCE));
         CHECK(open_world("20000"));
-        AWAIT(&w, greeted ? w.up : atomic_load(&server.commands) > 0);
+        ROUNDS_UNTIL(&w, greeted ? w.up : atomic_load(&server.commands) > 0);
         world_close(&w);
         CHECK(saw_the_end());
         CHECK_EQ_INT(atomic_load(&server.goodbyes), greeted);
@@ -522,10 +518,10 @@ TEST(an_answer_that_nobody_asked_for_ends_the_connection)
 {
     CHECK(scripted_start(&server, too_much, NULL));
     CHECK(open_world("2000"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     key = world_key(&w, "L");
     CHECK_EQ_INT(world_do(&w, DLK_VERIFY, key, 1, NULL), DLK_YES);
-    AWAIT(&w, w.downs == 1);
+    ROUNDS_UNTIL(&w, w.downs == 1);
     CHECK_EQ_INT(w.code, DLOCK_EPROTO);
     world_forget(&w, key);
     close_all();
@@ -546,11 +542,11 @@ TEST(a_subscription_that_goes_wrong_touches_no_lock)
     for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
         CHECK(scripted_start(&server, after_greeting, says[i]));
         CHECK(open_world("100"));
-        AWAIT(&w, w.up);
+        ROUNDS_UNTIL(&w, w.up);
         int downs = w.downs; /* of a connect that took longer than that */
         key = world_key(&w, "L");
         world_watch(&w, key, true);
-        AWAIT(&w, w.log[0] != '\0'); /* it is said that there are no messages */
+        ROUNDS_UNTIL(&w, w.log[0] != '\0'); /* it is said that there are no messages */
         CHECK_EQ_INT(w.notices, 0);
         CHECK_EQ_INT(w.downs, downs);
         world_watch(&w, key, false);
@@ -591,14 +587,14 @@ TEST(each_idle_subscription_too_many_ends_the_oldest_though_the_server_is_slow_t
     char name[16];
     CHECK(scripted_start(&server, confirms, NULL));
     CHECK(open_world("60000"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     const dlk_redis_subscriber *subscriber = &((dlk_redis *)w.backend)->subscriber;
     for (int i = 0; i < KEYS; i++) {
         snprintf(name, sizeof(name), "%d", i);
         keys[i] = world_key(&w, i == 0 ? "refused" : name);
         world_watch(&w, keys[i], true);
     }
-    AWAIT(&w, w.notices >= KEYS - 1 && unanswered(subscriber) == 0);
+    ROUNDS_UNTIL(&w, w.notices >= KEYS - 1 && unanswered(subscriber) == 0);
     size_t channels = subscriber->channel_count;
     int64_t now = dlk_clock_now(); /* all at once: none has been idle for long */
     pthread_mutex_lock(&w.mutex);
@@ -620,7 +616,7 @@ TEST(a_name_that_cannot_be_found_and_a_dead_port_are_unavailable)
 {
     CHECK(world_open(&w, "redis://no-such-host.invalid", "client.connect_ms", "5000",
                      NULL));
-    AWAIT(&w, w.downs >= 1);
+    ROUNDS_UNTIL(&w, w.downs >= 1);
     CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
     CHECK_CONTAINS(w.text, "no-such-host.invalid");
     world_close(&w);
@@ -628,7 +624,7 @@ TEST(a_name_that_cannot_be_found_and_a_dead_port_are_unavailable)
     CHECK(world_open(&w, "redis://no-such-host.invalid", NULL));
     world_close(&w);
     CHECK(world_open(&w, "redis+unix:///nowhere/at/all", NULL));
-    AWAIT(&w, w.downs >= 1);
+    ROUNDS_UNTIL(&w, w.downs >= 1);
     CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
     world_close(&w);
 }
@@ -639,9 +635,9 @@ TEST(a_try_to_connect_that_fails_leaves_no_memory)
     enum { WARM = 20, TIMES = 100 };
     CHECK(world_open(&w, "redis+unix:///nowhere/at/all", "client.backoff_min_ms", "1",
                      "client.backoff_max_ms", "5", NULL));
-    AWAIT(&w, w.downs >= WARM);
+    ROUNDS_UNTIL(&w, w.downs >= WARM);
     size_t before = mallinfo2().uordblks;
-    AWAIT(&w, w.downs >= WARM + TIMES);
+    ROUNDS_UNTIL(&w, w.downs >= WARM + TIMES);
     CHECK(mallinfo2().uordblks < before + TIMES * 50);
     world_close(&w);
 }
@@ -659,7 +655,7 @@ TEST(a_kick_ends_a_sleep_from_anywhere)
 {
     CHECK(scripted_start(&server, after_greeting, SCRIPTED_SILENCE));
     CHECK(open_world("2000"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     const dlk_backend_type *type = w.backend->type;
     for (int i = 0; i < 100; i++) {
         pthread_mutex_lock(&w.mutex);
@@ -680,7 +676,7 @@ TEST(a_kick_between_the_decision_to_sleep_and_arm_is_not_slept_over)
 {
     CHECK(scripted_start(&server, after_greeting, SCRIPTED_SILENCE));
     CHECK(open_world("2000"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     const dlk_backend_type *type = w.backend->type;
     pthread_mutex_lock(&w.mutex);
     uint32_t seen = dlk_kicks_seen(&w.kicks);
@@ -702,7 +698,7 @@ static void *kick_now_and_then(void *arg)
     unsigned seed = 7;
     (void)arg;
     for (int seen = 0; seen < 200;) {
-        usleep((useconds_t)rand_r(&seed) % 300);
+        nap_us(rand_r(&seed) % 300);
         dlk_kick(&w.kicks);
         seen = atomic_load(&naps);
     }
@@ -713,7 +709,7 @@ TEST(a_kick_from_another_thread_ends_a_sleep_that_began)
 {
     CHECK(scripted_start(&server, after_greeting, SCRIPTED_SILENCE));
     CHECK(open_world("2000"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     const dlk_backend_type *type = w.backend->type;
     pthread_t thread;
     CHECK_EQ_INT(pthread_create(&thread, NULL, kick_now_and_then, NULL), 0);
@@ -759,7 +755,7 @@ TEST(a_forks_child_closes_what_it_inherited)
 {
     CHECK(scripted_start(&server, after_greeting, ":1\r\n"));
     CHECK(open_world("2000"));
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     int before = count_open();
     pid_t child = fork();
     if (child == 0)
@@ -783,7 +779,7 @@ TEST(a_password_a_server_quotes_shows_nowhere)
     char uri[64];
     snprintf(uri, sizeof(uri), "redis://u:c4nary@127.0.0.1:%d", server.port);
     CHECK(world_open(&w, uri, NULL));
-    AWAIT(&w, w.downs >= 1);
+    ROUNDS_UNTIL(&w, w.downs >= 1);
     CHECK(w.text[0] != '\0');
     CHECK(strstr(w.text, "c4nary") == NULL && strstr(w.log, "c4nary") == NULL);
     close_all();

@@ -143,13 +143,13 @@ static void lead_a_life(bool tls)
 {
     if (!start(tls) || !open_it(tls))
         return;
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     for (int connects = 2; connects < 4; connects++) {
         dlk_key *key = world_key(&w, "L");
         CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
         CHECK_EQ_INT(look().dumped, 0);
         redis_server_call(&server, "CLIENT KILL TYPE normal SKIPME yes");
-        AWAIT(&w, w.ups == connects);
+        ROUNDS_UNTIL(&w, w.ups == connects);
         CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
         world_forget(&w, key);
         CHECK_EQ_INT(look().dumped, 0);
@@ -161,10 +161,10 @@ static void lead_a_life(bool tls)
     world_spin(&w, 100);
     CHECK_EQ_INT(look().dumped, 0);
     if (tls)
-        AWAIT(&w, look().hidden >= 1);
+        ROUNDS_UNTIL(&w, look().hidden >= 1);
     CHECK_EQ_INT(look().dumped, 0);
     redis_server_thaw(&server);
-    AWAIT(&w, w.up);
+    ROUNDS_UNTIL(&w, w.up);
     CHECK_EQ_INT(look().dumped, 0);
     world_close(&w);
     redis_server_stop(&server);

@@ -1,9 +1,8 @@
 /* Both semaphores of Redisson on a real server: what lies there, who is told what, and what becomes
  * of the permits of the dead. That they keep a lock's promises say the API's tests. */
-#include "harness/redis_server.h"
+#include "single.h"
 #include "util/error.h"
 #include "util/info.h"
-#include "world.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -14,39 +13,17 @@
 #include <time.h>
 #include <unistd.h>
 
-static redis_server server;
-static world w;
-static dlk_key *key;
-
 #define TAKEN "{S}:timeout"
 
 static bool connect_to(const char *permits, const char *semaphore)
 {
-    char uri[64];
-    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
-    if (!world_connect(&w, uri, "lock.permits", permits, "redis.semaphore", semaphore,
-                       NULL))
-        return false;
-    key = world_key_of(&w, DLOCK_SEMAPHORE, "S");
-    return key != NULL;
+    return single_connect(DLOCK_SEMAPHORE, "S", "lock.permits", permits,
+                          "redis.semaphore", semaphore, NULL);
 }
 
 static bool set_up(const char *permits, const char *semaphore)
 {
-    return redis_server_available() && redis_server_start(&server, NULL) &&
-           connect_to(permits, semaphore);
-}
-
-static void disconnect(void)
-{
-    world_forget(&w, key);
-    world_close(&w);
-}
-
-static void teardown(void)
-{
-    disconnect();
-    redis_server_stop(&server);
+    return single_start(NULL) && connect_to(permits, semaphore);
 }
 
 static dlk_reply ask_for(dlk_verb verb, uint64_t number, int32_t take)
@@ -137,7 +114,7 @@ static int listen_in(void)
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)server.port),
                              .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    struct timeval patience = {.tv_sec = world_patience() / DLK_NS_PER_SEC};
+    struct timeval patience = {.tv_sec = patience_ms() / 1000};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     bool fine = connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 &&
@@ -200,7 +177,7 @@ TEST(a_permit_lies_as_redisson_keeps_it)
     CHECK_EQ_INT(ask_for(DLK_RELEASE, 7, 1), DLK_YES);
     CHECK_STR(redis_server_call(&server, "KEYS *"), "S");
     CHECK_EQ_INT(free_permits(), 3);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_grant_of_several_permits_comes_and_goes_as_one)
@@ -216,7 +193,7 @@ TEST(a_grant_of_several_permits_comes_and_goes_as_one)
     CHECK_EQ_INT(ask_for(DLK_RELEASE, 1, 3), DLK_YES);
     CHECK_EQ_INT(free_permits(), 3);
     CHECK_EQ_INT(number_of("ZCARD " TAKEN), 2);
-    teardown();
+    single_tear_down();
 }
 
 TEST(every_request_may_come_twice)
@@ -233,7 +210,7 @@ TEST(every_request_may_come_twice)
     CHECK_EQ_INT(ask_for(DLK_RELEASE, 1, 2), DLK_NOT_OURS);
     CHECK_EQ_INT(free_permits(), 3);
     CHECK_EQ_INT(ask_for(DLK_VERIFY, 2, 1), DLK_YES);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_wait_ends_when_the_first_lease_does)
@@ -252,7 +229,7 @@ TEST(a_wait_ends_when_the_first_lease_does)
     CHECK_EQ_INT(world_await(&w, &ask), DLK_HELD);
     CHECK_EQ_INT(ask.wait_ms, -1);
     check_seen("holders.0.remaining_ms", "");
-    teardown();
+    single_tear_down();
 }
 
 TEST(the_permits_of_the_dead_come_back_with_one_message)
@@ -277,7 +254,7 @@ TEST(the_permits_of_the_dead_come_back_with_one_message)
     }
     CHECK_EQ_INT(free_permits(), 2);
     close(ear);
-    teardown();
+    single_tear_down();
 }
 
 /* A look clears away a hundred of the dead, the oldest first: the repeat's own may lie beyond. */
@@ -297,7 +274,7 @@ TEST(a_repeat_behind_more_dead_than_are_cleared_takes_its_permits_once)
         CHECK_EQ_INT(ask_for(DLK_VERIFY, 1, take), DLK_YES);
         CHECK_EQ_INT(ask_for(DLK_RELEASE, 1, take), DLK_YES);
     }
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_release_tells_how_many_are_free)
@@ -313,7 +290,7 @@ TEST(a_release_tells_how_many_are_free)
     CHECK_EQ_INT(ask_for(DLK_RELEASE, 2, 1), DLK_NOT_OURS); /* and of nothing */
     CHECK_STR(heard(ear), "5 4 5 ");
     close(ear);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_permit_that_is_over_is_freed_but_wasnt_ours)
@@ -327,7 +304,7 @@ TEST(a_permit_that_is_over_is_freed_but_wasnt_ours)
     CHECK_EQ_INT(ask_for(DLK_RELEASE, 1, 1), DLK_NOT_OURS);
     CHECK_EQ_INT(free_permits(), 2);
     CHECK_EQ_INT(number_of("EXISTS " TAKEN), 0);
-    teardown();
+    single_tear_down();
 }
 
 TEST(renewing_lengthens_never_shortens_and_never_recreates)
@@ -352,7 +329,7 @@ TEST(renewing_lengthens_never_shortens_and_never_recreates)
     CHECK_EQ_INT(number_of("ZCARD " TAKEN), 1);
     CHECK_EQ_INT(ask_for(DLK_RELEASE, 1, 2), DLK_NOT_OURS); /* the other goes back */
     CHECK_EQ_INT(number_of("ZCARD " TAKEN), 0);
-    teardown();
+    single_tear_down();
 }
 
 TEST(handles_that_disagree_on_the_size_are_told_both)
@@ -360,18 +337,18 @@ TEST(handles_that_disagree_on_the_size_are_told_both)
     if (!set_up("3", "expirable"))
         return;
     CHECK_EQ_INT(acquire(1), DLK_YES);
-    disconnect();
+    single_disconnect();
     if (!connect_to("5", "expirable"))
         return;
     CHECK_EQ_INT(acquire(2), DLK_REFUSED);
     CHECK_EQ_INT(w.code, DLOCK_ECONFLICT);
     CHECK_CONTAINS(w.text, "has 3 permits, lock.permits says 5");
-    disconnect();
+    single_disconnect();
     if (!connect_to("0", "expirable")) /* whoever doesn't say takes it as it is */
         return;
     CHECK_EQ_INT(acquire(3), DLK_YES);
     CHECK_EQ_INT(free_permits(), 1);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_semaphore_that_must_exist_is_not_made)
@@ -387,7 +364,7 @@ TEST(a_semaphore_that_must_exist_is_not_made)
         redis_server_call(&server, "SET S 1"); /* as Redisson's trySetPermits */
         CHECK_EQ_INT(acquire(1), DLK_YES);
         CHECK_EQ_INT(free_permits(), 0);
-        teardown();
+        single_tear_down();
     }
 }
 
@@ -408,7 +385,7 @@ TEST(more_permits_than_there_are_is_no_endless_wait)
     CHECK_EQ_INT(ask_for(DLK_ACQUIRE, 3, 4097), DLK_REFUSED);
     CHECK_EQ_INT(w.code, DLOCK_EINVAL);
     CHECK_EQ_INT(free_permits(), 10000);
-    teardown();
+    single_tear_down();
 }
 
 /* Redisson's reducePermits leaves less than none. */
@@ -422,7 +399,7 @@ TEST(as_many_permits_as_redisson_can_count_are_counted_on_both_sides_of_none)
     redis_server_call(&server, "SET S 2147483647");
     CHECK_EQ_INT(acquire(1), DLK_YES);
     CHECK_EQ_INT(free_permits(), INT32_MAX - 1);
-    teardown();
+    single_tear_down();
 }
 
 TEST(what_is_no_semaphore_is_refused_and_stays)
@@ -453,7 +430,7 @@ TEST(what_is_no_semaphore_is_refused_and_stays)
             CHECK_EQ_INT(number_of("DBSIZE"), 1);
             redis_server_call(&server, "DEL S");
         }
-        teardown();
+        single_tear_down();
     }
 }
 
@@ -467,7 +444,7 @@ TEST(a_mutex_on_the_name_of_a_semaphore_is_a_conflict)
     CHECK_EQ_INT(w.code, DLOCK_ECONFLICT);
     world_forget(&w, mutex);
     CHECK_EQ_INT(ask_for(DLK_VERIFY, 1, 1), DLK_YES);
-    teardown();
+    single_tear_down();
 }
 
 TEST(fewer_than_none_are_free_after_a_peer_made_it_smaller)
@@ -483,7 +460,7 @@ TEST(fewer_than_none_are_free_after_a_peer_made_it_smaller)
     CHECK_EQ_INT(ask_for(DLK_RELEASE, 1, 2), DLK_YES);
     CHECK_EQ_INT(acquire(2), DLK_YES);
     CHECK_EQ_INT(acquire(3), DLK_HELD);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_semaphore_that_was_deleted_lets_no_more_in_than_there_may_be)
@@ -504,7 +481,7 @@ TEST(a_semaphore_that_was_deleted_lets_no_more_in_than_there_may_be)
     redis_server_call(&server, "DEL S");
     CHECK_EQ_INT(acquire(4), DLK_YES);
     CHECK_EQ_INT(free_permits(), 2);
-    teardown();
+    single_tear_down();
 }
 
 TEST(the_end_of_a_semaphore_is_that_of_its_permits)
@@ -515,7 +492,7 @@ TEST(the_end_of_a_semaphore_is_that_of_its_permits)
     CHECK_EQ_INT(acquire(1), DLK_YES);
     int64_t left = number_of("PTTL " TAKEN);
     CHECK(left > 500000 && left <= 600000);
-    teardown();
+    single_tear_down();
 }
 
 TEST(inspect_names_permits_and_break_takes_those_that_are_named)
@@ -549,7 +526,7 @@ TEST(inspect_names_permits_and_break_takes_those_that_are_named)
     CHECK_STR(heard(ear), "1 3 4 ");
     check_seen("held", "0");
     close(ear);
-    teardown();
+    single_tear_down();
 }
 
 /* ---- rights ---- */
@@ -599,7 +576,7 @@ TEST(the_rights_that_the_page_names_are_enough)
         for (uint64_t n = 1; n <= 2; n++)
             CHECK_EQ_INT(ask_for(DLK_RELEASE, n, 1), DLK_YES);
         CHECK_EQ_INT(number_of("GET app:S"), 2);
-        disconnect();
+        single_disconnect();
     }
     redis_server_stop(&server);
 }
@@ -628,7 +605,7 @@ TEST(a_script_that_lacks_a_right_half_way_takes_nothing)
         CHECK_CONTAINS(w.text, "semaphores need: +decrby");
         CHECK_STR(redis_server_call(&server, "KEYS *"), "app:S");
         CHECK_EQ_INT(number_of("GET app:S"), 2);
-        disconnect();
+        single_disconnect();
     }
     redis_server_stop(&server);
 }
@@ -656,7 +633,7 @@ TEST(a_plain_semaphore_is_redissons_number_and_a_key_of_ours)
     CHECK_STR(redis_server_call(&server, "KEYS *"), "S");
     CHECK_EQ_INT(free_permits(), 3);
     check_seen("held", "0");
-    teardown();
+    single_tear_down();
 }
 
 TEST(every_request_to_a_plain_semaphore_may_come_twice)
@@ -677,7 +654,7 @@ TEST(every_request_to_a_plain_semaphore_may_come_twice)
     CHECK_EQ_INT(free_permits(), 3);
     CHECK_STR(heard(ear), "4 3 ");
     close(ear);
-    teardown();
+    single_tear_down();
 }
 
 TEST(the_permits_of_a_plain_semaphores_dead_are_lost)
@@ -693,7 +670,7 @@ TEST(the_permits_of_a_plain_semaphores_dead_are_lost)
     CHECK_EQ_INT(acquire(2), DLK_YES);
     redis_server_call(&server, "DEL S"); /* and so is what the server forgets */
     CHECK_EQ_INT(ask_for(DLK_RENEW, 2, 1), DLK_NOT_OURS);
-    teardown();
+    single_tear_down();
 }
 
 TEST(only_a_named_owner_of_a_plain_semaphore_can_be_broken)
@@ -709,7 +686,7 @@ TEST(only_a_named_owner_of_a_plain_semaphore_can_be_broken)
     CHECK_EQ_INT(break_it(owner), DLK_YES);
     CHECK_EQ_INT(break_it(owner), DLK_NOT_OURS);
     CHECK_EQ_INT(free_permits(), 2);
-    teardown();
+    single_tear_down();
 }
 
 TEST(both_semaphores_on_one_name_are_a_conflict)
@@ -717,23 +694,23 @@ TEST(both_semaphores_on_one_name_are_a_conflict)
     if (!set_up("2", "expirable"))
         return;
     CHECK_EQ_INT(acquire(1), DLK_YES);
-    disconnect();
+    single_disconnect();
     if (!connect_to("2", "plain"))
         return;
     CHECK_EQ_INT(acquire(2), DLK_REFUSED);
     CHECK_EQ_INT(w.code, DLOCK_ECONFLICT);
     redis_server_call(&server, "FLUSHALL");
     CHECK_EQ_INT(acquire(2), DLK_YES);
-    disconnect();
+    single_disconnect();
     if (!connect_to("2", "expirable"))
         return;
     CHECK_EQ_INT(acquire(3), DLK_REFUSED);
     CHECK_EQ_INT(w.code, DLOCK_ECONFLICT);
     redis_server_call(&server, "SET S 3");
-    disconnect();
+    single_disconnect();
     if (!connect_to("2", "plain"))
         return;
     CHECK_EQ_INT(acquire(4), DLK_REFUSED); /* more are free than it says there are */
     CHECK_CONTAINS(w.text, "at least 3 permits, lock.permits says 2");
-    teardown();
+    single_tear_down();
 }

@@ -1,36 +1,17 @@
 /* The string layout on a real server: what lies there, and what of others is left alone. That it
  * keeps a lock's promises say the API's tests, which run on it too; that it excludes redis-py
  * says tests/interop. */
-#include "harness/redis_server.h"
+#include "single.h"
 #include "util/error.h"
 #include "util/info.h"
-#include "world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static redis_server server;
-static world w;
-static dlk_key *key;
-
 static bool set_up(const char *notify)
 {
-    char uri[64];
-    if (!redis_server_available() || !redis_server_start(&server, NULL))
-        return false;
-    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
-    if (!world_connect(&w, uri, "redis.layout", "string", "redis.notify", notify, NULL))
-        return false;
-    key = world_key(&w, "L");
-    return key != NULL;
-}
-
-static void teardown(void)
-{
-    world_forget(&w, key);
-    world_close(&w);
-    redis_server_stop(&server);
+    return single_set_up("redis.layout", "string", "redis.notify", notify, NULL);
 }
 
 #define TOKEN_KEY "redisson_lock_token:{L}"
@@ -49,7 +30,7 @@ TEST(a_grant_is_a_string_with_the_owner_and_a_lease)
     CHECK_EQ_INT(atoll(redis_server_call(&server, "GET " TOKEN_KEY)), token);
     CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 7, NULL), DLK_YES);
     CHECK_STR(redis_server_call(&server, "KEYS *"), TOKEN_KEY);
-    teardown();
+    single_tear_down();
 }
 
 TEST(asking_again_is_the_same_grant_with_the_same_token)
@@ -62,7 +43,7 @@ TEST(asking_again_is_the_same_grant_with_the_same_token)
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, &again), DLK_YES);
     CHECK_EQ_INT(again, token);
     CHECK(atoll(redis_server_call(&server, "PTTL L")) > 5000);
-    teardown();
+    single_tear_down();
 }
 
 TEST(where_no_token_can_be_had_no_lock_stays_and_nothing_of_others_is_changed)
@@ -71,7 +52,7 @@ TEST(where_no_token_can_be_had_no_lock_stays_and_nothing_of_others_is_changed)
         const char *command;
         dlock_err code;
         const char *look, *found;
-    } poisons[] = {
+    } rows[] = {
         {"SET " TOKEN_KEY " 9007199254740991", DLOCK_EOVERFLOW, "GET " TOKEN_KEY,
          "9007199254740991"},
         {"SET " TOKEN_KEY " pear", DLOCK_ECONFLICT, "GET " TOKEN_KEY, "pear"},
@@ -81,17 +62,17 @@ TEST(where_no_token_can_be_had_no_lock_stays_and_nothing_of_others_is_changed)
     };
     if (!set_up("false"))
         return;
-    for (size_t i = 0; i < sizeof(poisons) / sizeof(poisons[0]); i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         redis_server_call(&server, "FLUSHALL");
-        redis_server_call(&server, "%s", poisons[i].command);
+        redis_server_call(&server, "%s", rows[i].command);
         CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_REFUSED);
-        CHECK_EQ_INT(w.code, poisons[i].code);
+        CHECK_EQ_INT(w.code, rows[i].code);
         CHECK_STR(redis_server_call(&server, "EXISTS L"), "0");
-        CHECK_STR(redis_server_call(&server, "%s", poisons[i].look), poisons[i].found);
+        CHECK_STR(redis_server_call(&server, "%s", rows[i].look), rows[i].found);
         redis_server_call(&server, "ACL SETUSER default ~*");
     }
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
-    teardown();
+    single_tear_down();
 }
 
 TEST(what_others_hold_is_never_renewed_released_or_given_an_end)
@@ -112,7 +93,7 @@ TEST(what_others_hold_is_never_renewed_released_or_given_an_end)
         CHECK_STR(redis_server_call(&server, "PTTL L"), "-1");
     }
     CHECK_STR(redis_server_call(&server, "EXISTS " TOKEN_KEY), "0"); /* nothing granted */
-    teardown();
+    single_tear_down();
 }
 
 TEST(another_type_under_the_name_is_a_conflict_and_stays)
@@ -124,7 +105,7 @@ TEST(another_type_under_the_name_is_a_conflict_and_stays)
     CHECK_EQ_INT(w.code, DLOCK_ECONFLICT);
     CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_NOT_OURS);
     CHECK_STR(redis_server_call(&server, "HGET L somebody:1"), "1");
-    teardown();
+    single_tear_down();
 }
 
 TEST(only_whom_notify_asks_for_is_told_of_a_release)
@@ -136,16 +117,16 @@ TEST(only_whom_notify_asks_for_is_told_of_a_release)
         CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
         world_watch(&w, key, true);
         if (on)
-            AWAIT(&w, w.notices == 1); /* it is subscribed */
+            ROUNDS_UNTIL(&w, w.notices == 1); /* it is subscribed */
         CHECK_EQ_INT(atoi(redis_server_call(&server, "PUBLISH dlock_channel:{L} 0")), on);
         if (on)
-            AWAIT(&w, w.notices == 2);
+            ROUNDS_UNTIL(&w, w.notices == 2);
         CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
         if (on)
-            AWAIT(&w, w.notices == 3);
+            ROUNDS_UNTIL(&w, w.notices == 3);
         CHECK_EQ_INT(w.notices, on ? 3 : 0);
         world_watch(&w, key, false);
-        teardown();
+        single_tear_down();
     }
 }
 
@@ -172,5 +153,5 @@ TEST(a_list_needs_a_beginning_because_any_string_may_be_a_lock)
     CHECK_STR(ask.info->entries[0].text, "jobs/1");
     CHECK_STR(ask.info->entries[4].text, "b");
     dlk_info_free(ask.info);
-    teardown();
+    single_tear_down();
 }

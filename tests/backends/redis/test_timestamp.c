@@ -1,36 +1,17 @@
 /* The time-stamp layout on a real server: what lies there, what peers with SETNX and GETSET may do
  * to it, and what becomes of that. That it keeps a lock's promises say the API's tests. */
-#include "harness/redis_server.h"
+#include "single.h"
 #include "util/error.h"
-#include "world.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static redis_server server;
-static world w;
-static dlk_key *key;
-
 static bool set_up(const char *format)
 {
-    char uri[64];
-    if (!redis_server_available() || !redis_server_start(&server, NULL))
-        return false;
-    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
-    if (!world_connect(&w, uri, "redis.layout", "timestamp", "redis.timestamp_format",
-                       format, NULL))
-        return false;
-    key = world_key(&w, "L");
-    return key != NULL;
-}
-
-static void teardown(void)
-{
-    world_forget(&w, key);
-    world_close(&w);
-    redis_server_stop(&server);
+    return single_set_up("redis.layout", "timestamp", "redis.timestamp_format", format,
+                         NULL);
 }
 
 /* The server's clock, ms. */
@@ -57,7 +38,7 @@ TEST(a_grant_is_the_end_of_its_lease_and_the_key_ends_with_it)
     CHECK(left > 0 && left <= 10000);
     CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
     CHECK_STR(redis_server_call(&server, "EXISTS L dlock_owner:{L}"), "0");
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_stamp_in_seconds_is_never_earlier_than_the_lease)
@@ -72,7 +53,7 @@ TEST(a_stamp_in_seconds_is_never_earlier_than_the_lease)
     CHECK_EQ_INT(world_do(&w, DLK_VERIFY, key, 1, NULL), DLK_YES);
     redis_server_call(&server, "SET L %" PRId64 ".75", server_now() / 1000 + 60);
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 2, NULL), DLK_HELD);
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_stamp_of_others_keeps_us_out_until_it_is_over)
@@ -90,7 +71,7 @@ TEST(a_stamp_of_others_keeps_us_out_until_it_is_over)
     redis_server_call(&server, "SET L %" PRId64, server_now() - 1);
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
     CHECK(stamp() > server_now() + 5000);
-    teardown();
+    single_tear_down();
 }
 
 TEST(what_is_no_stamp_is_a_conflict_and_left_alone)
@@ -104,7 +85,7 @@ TEST(what_is_no_stamp_is_a_conflict_and_left_alone)
         CHECK_EQ_INT(w.code, DLOCK_ECONFLICT);
         CHECK_STR(redis_server_call(&server, "GET L"), values[i]);
     }
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_stamp_of_any_size_is_waited_for_and_cuts_no_connection)
@@ -125,7 +106,7 @@ TEST(a_stamp_of_any_size_is_waited_for_and_cuts_no_connection)
         CHECK_EQ_INT(world_await(&w, &look), DLK_YES);
         dlock_info_free(look.info);
     }
-    teardown();
+    single_tear_down();
 }
 
 TEST(a_late_getset_of_one_who_lost_the_race_for_an_old_lock_is_mended)
@@ -141,7 +122,7 @@ TEST(a_late_getset_of_one_who_lost_the_race_for_an_old_lock_is_mended)
     CHECK_EQ_INT(seen, ours);
     if (world_do(&w, DLK_VERIFY, key, 1, NULL) == DLK_YES) /* looked at within a second */
         CHECK_EQ_INT(stamp(), ours);
-    teardown();
+    single_tear_down();
 }
 
 /* So long after the take-over, by what is written of it. */
@@ -181,7 +162,7 @@ TEST(a_request_that_finds_the_lock_ours_makes_no_take_over_younger)
         CHECK_EQ_INT(world_await(&w, &again), DLK_YES);
         redis_server_call(&server, "GETSET L %" PRId64, server_now() + 60000);
         CHECK_EQ_INT(world_do(&w, DLK_VERIFY, key, again.number, NULL), DLK_NOT_OURS);
-        teardown();
+        single_tear_down();
     }
 }
 
@@ -196,7 +177,7 @@ TEST(whoever_writes_a_stamp_later_than_that_has_it)
     CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_NOT_OURS);
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 2, NULL), DLK_HELD);
     CHECK(stamp() > server_now() + 30000);
-    teardown();
+    single_tear_down();
 }
 
 TEST(asking_again_is_the_same_grant_with_the_same_token)
@@ -208,7 +189,7 @@ TEST(asking_again_is_the_same_grant_with_the_same_token)
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, &again), DLK_YES);
     CHECK_EQ_INT(again, token);
     CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 2, NULL), DLK_HELD);
-    teardown();
+    single_tear_down();
 }
 
 TEST(who_requires_fencing_is_told_that_it_depends_on_clocks)
@@ -228,5 +209,5 @@ TEST(who_requires_fencing_is_told_that_it_depends_on_clocks)
     CHECK_CONTAINS(dlock_error_text(err), "clocks");
     dlk_error_clear(&err);
     world_close(&strict);
-    teardown();
+    single_tear_down();
 }

@@ -134,18 +134,23 @@ bool world_open(world *w, const char *uri, ...)
     return fine;
 }
 
+bool world_connect_with(world *w, const char *uri, va_list pairs)
+{
+    if (!open_checked(w, uri, pairs))
+        return false;
+    bool fine = ROUNDS_REACH(w, w->up);
+    if (!fine)
+        harness_note("link: %s", w->text);
+    return harness_check(__FILE__, __LINE__, fine, "the link is up");
+}
+
 bool world_connect(world *w, const char *uri, ...)
 {
     va_list pairs;
     va_start(pairs, uri);
-    bool fine = open_checked(w, uri, pairs);
+    bool fine = world_connect_with(w, uri, pairs);
     va_end(pairs);
-    int64_t end = dlk_clock_now() + world_patience();
-    while (fine && !w->up && dlk_clock_now() < end)
-        world_round(w);
-    if (fine && !w->up)
-        harness_note("link: %s", w->text);
-    return fine && harness_check(__FILE__, __LINE__, w->up, "the link is up");
+    return fine;
 }
 
 dlock_err world_try(const char *uri, dlock_error **err, ...)
@@ -172,11 +177,6 @@ void world_close(world *w)
     dlk_kicks_close(&w->kicks);
     dlk_polls_free(&w->polls);
     pthread_mutex_destroy(&w->mutex);
-}
-
-int64_t world_patience(void)
-{
-    return (getenv("DLK_TEST_SLOW") ? 60 : 20) * DLK_NS_PER_SEC;
 }
 
 void world_round(world *w)
@@ -255,10 +255,7 @@ void world_ask(world *w, dlk_ask *ask)
 
 dlk_reply world_await(world *w, dlk_ask *ask)
 {
-    int64_t end = dlk_clock_now() + world_patience();
-    while (ask->reply == DLK_PENDING && dlk_clock_now() < end)
-        world_round(w);
-    (void)harness_check(__FILE__, __LINE__, ask->reply != DLK_PENDING,
+    (void)harness_check(__FILE__, __LINE__, ROUNDS_REACH(w, ask->reply != DLK_PENDING),
                         "the ask is answered");
     if (ask->error)
         note_error(w, ask->error);

@@ -5,7 +5,10 @@
 
 #include "backends/backend.h"
 #include "harness/harness.h"
+#include "harness/time.h"
 #include "util/clock.h"
+
+#include <stdarg.h>
 
 typedef struct world {
     dlk_host host;
@@ -31,6 +34,7 @@ typedef struct world {
 bool world_open(world *w, const char *uri, ...);
 /* The same, and waits until the link is up. */
 bool world_connect(world *w, const char *uri, ...);
+bool world_connect_with(world *w, const char *uri, va_list pairs);
 /* What `open` answers to that; nothing stays open. */
 dlock_err world_try(const char *uri, dlock_error **err, ...);
 void world_close(world *w);
@@ -38,14 +42,9 @@ void world_close(world *w);
 /* One round of a driver: tick, arm, sleep (50 ms at most), process. */
 void world_round(world *w);
 /* Rounds until the condition holds; fails the test after a generous time. */
-#define AWAIT(w, condition)                                                              \
-    do {                                                                                 \
-        int64_t await_end = dlk_clock_now() + world_patience();                          \
-        while (!(condition) && dlk_clock_now() < await_end)                              \
-            world_round(w);                                                              \
-        CHECK(condition);                                                                \
-    } while (0)
-int64_t world_patience(void);
+#define ROUNDS_UNTIL(w, condition) AWAIT_BY(world_round(w), condition)
+/* The same, and says whether it did. */
+#define ROUNDS_REACH(w, condition) AWAITED_BY(world_round(w), condition, patience_ms())
 /* Rounds for so long. */
 void world_spin(world *w, int64_t ms);
 
