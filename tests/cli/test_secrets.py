@@ -10,7 +10,7 @@ import tempfile
 
 import tap
 import world
-from world import LIMIT, Redis, wait_until
+from world import LIMIT, Redis, beside, wait_until
 
 WORD = 'c4nary-' + os.urandom(8).hex()
 
@@ -51,15 +51,7 @@ class Place:
         shutil.rmtree(self.directory)
 
 
-def with_place(test):
-    def run(w):
-        place = Place(w)
-        try:
-            test(w, place)
-        finally:
-            place.close()
-    run.__name__ = test.__name__
-    return run
+with_place = beside(Place)
 
 
 def hide(what, text):

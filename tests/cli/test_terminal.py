@@ -10,7 +10,7 @@ import time
 
 import tap
 import world
-from world import LIMIT, lease
+from world import LIMIT, beside, lease
 
 
 class Terminal:
@@ -55,15 +55,7 @@ class Terminal:
         os.waitpid(self.pid, 0)
 
 
-def at_a_terminal(test):
-    def run(w):
-        terminal = Terminal(w)
-        try:
-            test(w, terminal)
-        finally:
-            terminal.close()
-    run.__name__ = test.__name__
-    return run
+at_a_terminal = beside(Terminal)
 
 
 @at_a_terminal

@@ -6,25 +6,22 @@ it started, by its id.
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 import tap
 import zookeeper_server
+from servers import Memcached, Redis
+from waiting import LIMIT, SLOW, wait_until
 
 EXECUTABLE = os.path.abspath(sys.argv[1])
 SERVICE = sys.argv[2]
-SLOW = 4 if os.environ.get('DLK_TEST_SLOW') else 1
 # A wait that runs out. Not too short: a server that hasn't said yet that the lock is held makes
 # another status of it.
 SHORT = '0.3'
-LIMIT = 20 * SLOW  # seconds until something that should happen counts as not happening
 
 
 def lease(seconds):
@@ -47,17 +44,6 @@ def with_lease_from(ttl, test):
     raise AssertionError('no lease of seconds is kept')
 
 
-def wait_until(what, condition, limit=LIMIT):
-    """Polls a condition; returns its first true value."""
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.005)
-    raise AssertionError(f'not within {limit} s: {what}')
-
-
 def is_alive(pid):
     """Whether a process runs; one that has ended and isn't waited for yet doesn't."""
     try:
@@ -67,89 +53,15 @@ def is_alive(pid):
         return False
 
 
-def started(command, question, answer):
-    """A server on a free port of the loopback interface, of command(port); returns it and the port.
-    By answer(pid), a pattern, it is known from another one that got the port first."""
-    for _ in range(5):
-        with socket.socket() as probe:
-            probe.bind(('127.0.0.1', 0))
-            port = probe.getsockname()[1]
-        process = subprocess.Popen(command(port), stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-        def serves(process=process, port=port):
-            with contextlib.suppress(OSError):
-                with socket.create_connection(('127.0.0.1', port), 5) as link:
-                    link.sendall(question)
-                    return re.search(answer(process.pid), link.recv(65536))
-            return False
-
-        wait_until(f'{command(port)[0]} serves',
-                   lambda process=process, serves=serves: process.poll() is not None or serves())
-        if process.poll() is None:
-            return process, port
-    raise AssertionError(f'{" ".join(command(port))}: it ends')
-
-
-class Redis:
-    """A server of our own on a free port of the loopback interface."""
-
-    def __init__(self, *options):
-        if shutil.which('redis-server') is None:
-            raise tap.Skip('redis-server is not installed')
-        self.directory = tempfile.mkdtemp(prefix='dlock-redis-')
-        try:
-            self.process, self.port = started(lambda port: [
-                'redis-server', '--bind', '127.0.0.1', '--port', str(port), '--save', '',
-                '--appendonly', 'no', '--dir', self.directory, *options],
-                b'INFO server\r\n', lambda pid: b'process_id:%d\r|^-NOAUTH' % pid)
-        except AssertionError:
-            shutil.rmtree(self.directory)
-            raise
-
-    def command(self, *words):
-        """Sends one command on a connection of its own; returns the raw reply's first bytes."""
-        with socket.create_connection(('127.0.0.1', self.port), 5) as link:
-            link.sendall(b''.join([b'*%d\r\n' % len(words)] + [
-                b'$%d\r\n%s\r\n' % (len(w.encode()), w.encode()) for w in words]))
-            return link.recv(65536)
-
-    @property
-    def url(self):
-        return f'redis://127.0.0.1:{self.port}'
-
-    def die(self):
-        self.process.kill()
-        self.process.wait()
-
-    def revive(self):
-        """Starts it again where it was, with nothing in it."""
-        self.process = subprocess.Popen(self.process.args, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def stop(self):
-        self.die()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-
-class Memcached:
-    """A memcached of our own on a free port of the loopback interface."""
-
-    def __init__(self):
-        if shutil.which('memcached') is None:
-            raise tap.Skip('memcached is not installed')
-        who = ['-u', 'root'] if os.geteuid() == 0 else []
-        self.process, self.port = started(lambda port: [
-            'memcached', '-l', '127.0.0.1', '-p', str(port), '-U', '0', *who],
-            b'stats\r\n', lambda pid: b'STAT pid %d\r' % pid)
-
-    @property
-    def url(self):
-        return f'memcached://127.0.0.1:{self.port}'
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait()
+def beside(make):
+    """Decorates test(w, what): make(w) makes something for it, whose close() ends it."""
+    def decorate(test):
+        def run(w):
+            with contextlib.closing(make(w)) as what:
+                test(w, what)
+        run.__name__ = test.__name__
+        return run
+    return decorate
 
 
 class World:

@@ -7,57 +7,19 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import tap
+from servers import Redis
+from waiting import LIMIT
 
 FOLDER = Path(sys.argv[1])
 SERVICE = sys.argv[2]
 COMMAND = sys.argv[3] if len(sys.argv) > 3 else ''
-LIMIT = 80 if os.environ.get('DLK_TEST_SLOW') else 20  # seconds until patience ends
 WORK = Path(tempfile.mkdtemp(prefix='dlock-examples-'))
-
-
-def wait_until(what, condition):
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.005)
-    raise AssertionError(f'not within {LIMIT} s: {what}')
-
-
-class Redis:
-    """A server of our own; a socket in a temporary folder needs no free port."""
-
-    def __init__(self, name):
-        if shutil.which('redis-server') is None:
-            raise tap.Skip('redis-server is not installed')
-        self.socket = str(WORK / name)
-        self.process = subprocess.Popen(
-            ['redis-server', '--port', '0', '--unixsocket', self.socket, '--save', '',
-             '--appendonly', 'no', '--dir', str(WORK)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until('redis-server answers', self.answers)
-
-    def answers(self):
-        with socket.socket(socket.AF_UNIX) as link:
-            try:
-                link.connect(self.socket)
-                link.sendall(b'PING\r\n')
-                return link.recv(16).startswith(b'+PONG')
-            except OSError:
-                return False
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait()
 
 
 SERVERS = {}
@@ -65,8 +27,8 @@ SERVERS = {}
 
 def redis(name):
     if name not in SERVERS:
-        SERVERS[name] = Redis(name)
-    return SERVERS[name].socket
+        SERVERS[name] = Redis()
+    return f'{SERVERS[name].directory}/socket'
 
 
 def url():

@@ -1,14 +1,11 @@
 """The Go of these tests, and the libdlock that it finds."""
 import os
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent.parent
 MODULE = TOP / 'bindings' / 'go'
-LIMIT_S = 60
 
 
 def where():
@@ -38,22 +35,3 @@ def fetch(folder):
     packages = ['list', '-deps', '-test', './...']
     subprocess.run([TOP / 'tools' / 'fetch', where(), *packages], cwd=folder,
                    env=environment(), stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True)
-
-
-def started_redis(work):
-    """At a socket in a temporary folder: that needs no free port."""
-    path = f'{work}/redis'
-    server = subprocess.Popen(
-        ['redis-server', '--port', '0', '--unixsocket', path, '--save', '', '--appendonly', 'no',
-         '--dir', work], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        try:
-            with socket.socket(socket.AF_UNIX) as link:
-                link.connect(path)
-                link.sendall(b'PING\r\n')
-                if link.recv(5) == b'+PONG':
-                    return server, f'redis+unix://{path}'
-        except OSError:
-            time.sleep(0.02)
-    raise AssertionError('redis-server does not answer')

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import golang
 import tap
+from servers import Redis
 
 BUILD = Path(os.environ['DLK_BUILD'])
 PATH = 'github.com/libdlock/libdlock/bindings/go'
@@ -132,15 +133,14 @@ def main():
 
         def the_readmes_ten_lines_build_outside_and_run_on_each_service():
             program = world.build()
-            server, redis = golang.started_redis(work)
+            server = Redis()
             try:
-                for url in ('mem:', f'file://{work}/table', redis):
+                for url in ('mem:', f'file://{work}/table', server.url_of_socket):
                     tap.equal(url, tap.run([program], env={**world.environment(),
                                                            'DLOCK_URL': url}),
                               'held <nil> true\n')
             finally:
-                server.kill()
-                server.wait()
+                server.stop()
 
         def the_tag_dlock_static_needs_no_shared_library():
             program = world.build('-tags=dlock_static')

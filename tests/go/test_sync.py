@@ -14,6 +14,7 @@ import others
 import run
 import tap as harness
 from awake import Watch
+from servers import Redis
 
 HERE = Path(__file__).resolve().parent
 PATH = 'github.com/libdlock/libdlock/bindings/go'
@@ -116,19 +117,19 @@ def main():
     suite = others.Suite(TITLE, version, ABOUT, whole=WHOLE)
     tap, wrong = Tap(Watch()), ''
     with tempfile.TemporaryDirectory(prefix='dlock-go-') as work:
-        server, redis = golang.started_redis(work)
+        server = Redis()
         try:
             on_mem = MISUSE | NO_SEMAPHORE | dict.fromkeys(
                 tests_of(theirs / 'rwmutex_test.go'), NO_SIDES)
             suite.parts += run_on(tap, theirs, Path(work, 'on_mem'), 'mem:theirs', on_mem)
-            suite.parts += run_on(tap, theirs, Path(work, 'on_redis'), redis, MISUSE)
+            suite.parts += run_on(tap, theirs, Path(work, 'on_redis'), server.url_of_socket,
+                                   MISUSE)
             check_files(theirs, version)
             others.settle(suite)
         except Exception as why:
             wrong = str(why) if isinstance(why, AssertionError) else traceback.format_exc()
         finally:
-            server.kill()
-            server.wait()
+            server.stop()
     tap.line(not wrong, 'the page says what has run', [wrong])
     print(f'1..{tap.number}')
     return 1 if tap.failures else 0

@@ -6,14 +6,13 @@ import argparse
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import tap
+from servers import Redis
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
@@ -69,43 +68,6 @@ class Install:
         return program, env
 
 
-class Redis:
-    """A real server on a free port of the loopback interface, in a folder of its own."""
-
-    def __init__(self, work):
-        if shutil.which('redis-server') is None:
-            raise tap.Skip('no redis-server')
-        folder = work / 'redis'
-        folder.mkdir()
-        with socket.socket() as probe:
-            probe.bind(('127.0.0.1', 0))
-            self.port = probe.getsockname()[1]
-        self.process = subprocess.Popen(
-            ['redis-server', '--port', str(self.port), '--bind', '127.0.0.1', '--save', '',
-             '--appendonly', 'no', '--dir', folder],
-            stdin=subprocess.DEVNULL, stdout=open(folder / 'log', 'wb'))
-        limit = time.monotonic() + LIMIT_S
-        while True:
-            try:
-                self.ask('PING')
-                return
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > limit:
-                    raise AssertionError((folder / 'log').read_text())
-                time.sleep(0.02)
-
-    def ask(self, *words):
-        """One plain command, and the first line of its answer."""
-        with socket.create_connection(('127.0.0.1', self.port), timeout=LIMIT_S) as link:
-            parts = [f'${len(w.encode())}\r\n{w}\r\n' for w in words]
-            link.sendall(f'*{len(words)}\r\n{"".join(parts)}'.encode())
-            return link.makefile('rb').readline().decode().strip()
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(LIMIT_S)
-
-
 def walk(program, env, uri, name, take_away):
     """Runs a consumer; takes the lock away when it says that it holds it."""
     child = subprocess.Popen([program, uri, name], env=env, stdin=subprocess.PIPE,
@@ -147,10 +109,10 @@ class Suite:
                 walk(program, env, uri, name, lambda: tap.run(
                     [self.install.cli, 'break', '--force', '--url', uri, name], env=env))
             else:
-                self.redis = self.redis or Redis(self.work)
-                uri = f'redis://127.0.0.1:{self.redis.port}'
+                self.redis = self.redis or Redis()
+                uri = self.redis.url
                 walk(program, env, uri, name, lambda: tap.equal(
-                    'keys deleted', self.redis.ask('DEL', name), ':1'))
+                    'keys deleted', self.redis.command('DEL', name), b':1\r\n'))
         return test
 
     def header(self, compiler, standard):

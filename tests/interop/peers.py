@@ -38,6 +38,23 @@ from world import LIMIT, wait_until
 TTL_MS = 10_000
 PATIENCE_MS = 120_000
 START_S = 180
+UNAVAILABLE = 69  # what a command says that can't run here, and why
+
+
+def is_here(kind, command):
+    """Whether it runs at all, here with nothing to do; who doesn't says why."""
+    done = subprocess.run([*command, '0', '0'], stdin=subprocess.DEVNULL, check=False,
+                          capture_output=True, text=True) if command else None
+    if done and done.returncode != UNAVAILABLE:
+        return True
+    print(f'# left out: {kind}: {done.stderr.strip() if done else "what runs it is missing"}')
+    return False
+
+
+def peers_here(words):
+    """Of KIND=COMMAND…, the commands of those kinds that can be run here."""
+    return {kind: command.split() for kind, _, command in (word.partition('=') for word in words)
+            if is_here(kind, command.split())}
 
 
 class Slot:

@@ -4,10 +4,10 @@ leaves what is theirs alone."""
 import importlib
 import subprocess
 import sys
-import threading
 import time
 
 import tap
+from waiting import in_threads
 from world import EXECUTABLE, LIMIT, main, wait_until
 
 LEASE_S = 60
@@ -145,13 +145,9 @@ def side_by_side_they_lose_no_update(world, peer, kind):
                 env=world.environment(), check=False, stdin=subprocess.DEVNULL).returncode, 0)
             done.append('ours')
 
-    threads = [threading.Thread(target=run) for run in (of_theirs, of_ours) * 3]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads((of_theirs, of_ours) * 3)
     with open(counter, encoding='ascii') as file:
-        tap.equal('the counter', int(file.read()), len(threads) * rounds)
+        tap.equal('the counter', int(file.read()), 6 * rounds)
 
 
 if __name__ == '__main__':

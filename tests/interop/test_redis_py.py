@@ -2,10 +2,10 @@
 it, takes over from its dead, and leaves what is the other's alone."""
 import subprocess
 import sys
-import threading
 import time
 
 import tap
+from waiting import in_threads
 from world import EXECUTABLE, LIMIT, main, wait_until
 
 try:
@@ -118,13 +118,9 @@ def side_by_side_they_lose_no_update(world):
                 env=world.environment(), check=False, stdin=subprocess.DEVNULL).returncode, 0)
             done.append('ours')
 
-    threads = [threading.Thread(target=run) for run in (of_theirs, of_ours) * 4]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads((of_theirs, of_ours) * 4)
     with open(counter, encoding='ascii') as file:
-        tap.equal('the counter', int(file.read()), len(threads) * rounds)
+        tap.equal('the counter', int(file.read()), 8 * rounds)
     changes = sum(a != b for a, b in zip(done, done[1:]))
     print(f'# {len(done)} turns, {changes} changes of side')
     assert changes > 1, 'neither waited for the other to be through with everything'

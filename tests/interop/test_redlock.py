@@ -5,31 +5,16 @@ other, waits for it and takes over from its dead.
 
 The commands are programs as peers.py describes them; a KIND without a command, or with one that
 can't be run here, is left out."""
-import subprocess
 import sys
 import time
 
 import redis
-from peers import PATIENCE_MS, TTL_MS, Side, contend, started
+from peers import PATIENCE_MS, TTL_MS, Side, contend, peers_here, started
 from world import Redis, main, wait_until
 
 SECONDS, OURS = float(sys.argv[3]), sys.argv[4]
 NODES, DEAD_MS = 5, 3000
-UNAVAILABLE = 69  # what a command says that can't run here, and why
-
-
-def is_here(kind, command):
-    """Whether it runs at all, here with nothing to do; who doesn't says why."""
-    done = subprocess.run([*command, '0', '0'], stdin=subprocess.DEVNULL, check=False,
-                          capture_output=True, text=True) if command else None
-    if done and done.returncode != UNAVAILABLE:
-        return True
-    print(f'# left out: {kind}: {done.stderr.strip() if done else "what runs it is missing"}')
-    return False
-
-
-PEERS = {kind: command.split() for kind, _, command in (
-    word.partition('=') for word in sys.argv[5:]) if is_here(kind, command.split())}
+PEERS = peers_here(sys.argv[5:])
 
 
 class Stage:

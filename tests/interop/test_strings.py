@@ -6,33 +6,18 @@ what is the other's alone.
 
 The commands are programs as peers.py describes them; SECONDS is how long the contenders of each
 kind are at it. A KIND without a command, or with one that can't be run here, is left out."""
-import subprocess
 import sys
 import time
 
 import tap
-from peers import PATIENCE_MS, TTL_MS, contend, started
+from peers import PATIENCE_MS, TTL_MS, contend, peers_here, started
 from stage import HELD_MS, TOLD_MS, on_stage_of
 from world import main, wait_until
 
 SECONDS, OURS = float(sys.argv[3]), sys.argv[4]
 DEAD_MS = 3000
 HEIR_MS = 300_000
-UNAVAILABLE = 69  # what a command says that can't run here, and why
-
-
-def is_here(kind, command):
-    """Whether it runs at all, here with nothing to do; who doesn't says why."""
-    done = subprocess.run([*command, '0', '0'], stdin=subprocess.DEVNULL, check=False,
-                          capture_output=True, text=True) if command else None
-    if done and done.returncode != UNAVAILABLE:
-        return True
-    print(f'# left out: {kind}: {done.stderr.strip() if done else "what runs it is missing"}')
-    return False
-
-
-PEERS = {kind: command.split() for kind, _, command in (
-    word.partition('=') for word in sys.argv[5:]) if is_here(kind, command.split())}
+PEERS = peers_here(sys.argv[5:])
 on_stage = on_stage_of({'ours': [OURS], **PEERS})
 
 

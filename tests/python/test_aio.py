@@ -738,7 +738,7 @@ class Leaving(unittest.TestCase):
 
     def setUp(self):
         self.server = Server()
-        self.addCleanup(self.server.close)
+        self.addCleanup(self.server.stop)
 
     def client(self):
         return dlock.aio.Client(self.server.url, close_ms=100)
@@ -747,7 +747,7 @@ class Leaving(unittest.TestCase):
         async def scene():
             async with self.client() as client:
                 hold = await client.lock(new_name()).hold()
-                self.server.stop()
+                self.server.die()
                 await body()
             self.assertEqual(hold.state, 'released')
 
@@ -791,7 +791,7 @@ class Leaving(unittest.TestCase):
         async def scene():
             client = self.client()
             hold = await client.lock(new_name()).hold()
-            self.server.stop()
+            self.server.die()
             with self.assertRaises(dlock.UnknownOutcomeError):
                 await client.close()
             self.assertEqual(hold.state, 'released')

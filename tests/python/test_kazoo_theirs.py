@@ -15,8 +15,8 @@ import unittest
 from pathlib import Path
 
 import fetched
-from theirs import Suite, Theirs, page_last
-from world import LIMIT_S, new_name, shared_redis, wait_until
+from theirs import Suite, Theirs, page_last, page_of
+from world import LIMIT_S, shared_redis, wait_until
 
 FOLDER = Path(os.environ['DLK_FOLDER'])
 VERSION, _ = fetched.RELEASES['kazoo']
@@ -280,16 +280,8 @@ SUITE.add(Locks, LocksOfOneClient, LocksOnRedis, Semaphores, SemaphoresOfOneClie
           SemaphoresOnRedis)
 
 
-class Page(unittest.TestCase):
-    def test_every_class_of_theirs_is_run_or_left_out(self):
-        self.assertEqual(SUITE.known(), Suite.classes_of(theirs_tests))
-
-    def test_the_page_says_what_has_run(self):
-        SUITE.test_the_page(self)
-
-
-def load_tests(_loader, standard, _pattern):
-    return page_last(standard)
+Page = page_of(SUITE, theirs_tests)
+load_tests = page_last
 
 
 if __name__ == '__main__':

@@ -309,8 +309,8 @@ class Ends(unittest.TestCase):
         with dlock.Client(url) as client:
             client.lock(name).hold(timeout=0).release()
 
-    def test_daemon_threads_that_wait_at_exit_do_no_harm(self):
-        self.ends_well('''
+    def ends_beside_waiting_daemons(self, count, wait):
+        return self.ends_well(f'''
             import dlock, sys, threading, time
             client = dlock.Client(sys.argv[1])
             lock = client.lock("held")
@@ -318,34 +318,22 @@ class Ends(unittest.TestCase):
             started = []
             def wait():
                 started.append(1)
-                try:
-                    lock.acquire()
-                except dlock.ClosedError:
-                    pass
-            for _ in range(4):
+                {wait}
+            for _ in range({count}):
                 threading.Thread(target=wait, daemon=True).start()
-            while len(started) < 4:
+            while len(started) < {count}:
                 time.sleep(0.001)
             print("end")
         ''', shared_redis().url)
 
+    def test_daemon_threads_that_wait_at_exit_do_no_harm(self):
+        self.ends_beside_waiting_daemons(4, '''try:
+                    lock.acquire()
+                except dlock.ClosedError:
+                    pass''')
+
     def test_daemon_threads_that_wait_at_exit_print_nothing(self):
-        said = self.ends_well('''
-            import dlock, sys, threading, time
-            client = dlock.Client(sys.argv[1])
-            lock = client.lock("held")
-            lock.acquire()
-            started = []
-            def wait():
-                started.append(1)
-                lock.acquire()
-            for _ in range(8):
-                threading.Thread(target=wait, daemon=True).start()
-            while len(started) < 8:
-                time.sleep(0.001)
-            print("end")
-        ''', shared_redis().url)
-        self.assertEqual(said, '')
+        self.assertEqual(self.ends_beside_waiting_daemons(8, 'lock.acquire()'), '')
 
     def test_things_may_be_deleted_while_the_interpreter_ends(self):
         self.ends_well('''

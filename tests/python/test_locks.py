@@ -344,13 +344,13 @@ class Losing(OnRedis):
 
     def test_a_server_that_goes_away_makes_a_hold_suspect_and_then_lost(self):
         server = Redis()
-        self.addCleanup(server.close)
+        self.addCleanup(server.stop)
         with dlock.Client(server.url, ttl=4, log_level='off', close=0) as client:
             hold = client.lock('left').hold()
             states = []
             hold.on_suspect(lambda which: states.append('suspect'))
             hold.on_lost(lambda which: states.append('lost'))
-            server.stop()
+            server.die()
             wait_until('both were told', lambda: len(states) == 2)
             self.assertEqual(states, ['suspect', 'lost'])
             self.assertEqual((hold.state, hold.remaining), ('lost', 0))
@@ -523,11 +523,11 @@ class Guards(OnRedis):
 class Logging(unittest.TestCase):
     def test_log_lines_of_the_library_come_to_logging(self):
         server = Redis()
-        self.addCleanup(server.close)
+        self.addCleanup(server.stop)
         with self.assertLogs('dlock', logging.WARNING) as logged:
             with dlock.Client(server.url, log_level='debug', close=0) as client:
                 hold = client.lock('logged', ttl=2).hold()
-                server.stop()
+                server.die()
                 wait_until('a line comes', lambda: logged.records)
             self.assertEqual(hold.state, 'released')
         self.assertEqual({record.dlock_url for record in logged.records

@@ -9,7 +9,7 @@ import unittest
 
 import dlock
 from test import lock_tests
-from theirs import Suite, Theirs, page_last
+from theirs import Suite, Theirs, page_last, page_of
 from world import new_name, shared_redis
 
 SUITE = Suite(
@@ -180,16 +180,8 @@ SUITE.add(LocksInMemory, LocksOnRedis, WritersOnRedis, SeveralInMemory, SeveralO
           PlainBoundedSemaphores, Semaphores)
 
 
-class Page(unittest.TestCase):
-    def test_every_class_of_theirs_is_run_or_left_out(self):
-        self.assertEqual(SUITE.known(), Suite.classes_of(lock_tests))
-
-    def test_the_page_says_what_has_run(self):
-        SUITE.test_the_page(self)
-
-
-def load_tests(_loader, standard, _pattern):
-    return page_last(standard)
+Page = page_of(SUITE, lock_tests)
+load_tests = page_last
 
 
 if __name__ == '__main__':

@@ -13,7 +13,7 @@ import unittest
 import dlock
 import dlock.aio
 from test.test_asyncio import test_locks
-from theirs import Suite, Theirs, page_last
+from theirs import Suite, Theirs, page_last, page_of
 from world import LIMIT_S, new_name, shared_redis
 
 SUITE = Suite(
@@ -250,16 +250,8 @@ class SemaphoresOnRedis(OnRedis, SemaphoreShape, test_locks.SemaphoreTests):
 SUITE.add(LocksInMemory, LocksOnRedis, ConditionsInMemory, ConditionsOnRedis, SemaphoresOnRedis)
 
 
-class Page(unittest.TestCase):
-    def test_every_class_of_theirs_is_run_or_left_out(self):
-        self.assertEqual(SUITE.known(), Suite.classes_of(test_locks))
-
-    def test_the_page_says_what_has_run(self):
-        SUITE.test_the_page(self)
-
-
-def load_tests(_loader, standard, _pattern):
-    return page_last(standard)
+Page = page_of(SUITE, test_locks)
+load_tests = page_last
 
 
 if __name__ == '__main__':

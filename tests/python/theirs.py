@@ -61,8 +61,19 @@ class Suite(others.Suite):
         others.settle(self)
 
 
-def page_last(suite):
-    """What load_tests() of such a file returns."""
+def page_of(suite, module):
+    """The last test case of such a file: it runs all of theirs, and the page says what has run."""
+    class Page(unittest.TestCase):
+        def test_every_class_of_theirs_is_run_or_left_out(self):
+            self.assertEqual(suite.known(), Suite.classes_of(module))
+
+        def test_the_page_says_what_has_run(self):
+            suite.test_the_page(self)
+    return Page
+
+
+def page_last(_loader, standard, _pattern):
+    """What load_tests is in such a file."""
     return unittest.TestSuite(sorted(
-        (tests for tests in suite if tests.countTestCases()),
+        (tests for tests in standard if tests.countTestCases()),
         key=lambda tests: type(next(iter(tests))).__name__ == 'Page'))
