@@ -26,12 +26,7 @@ static dlk_terms brief(int64_t ttl_ms)
 
 static void end(void)
 {
-    dlk_core_close(&w.core, w.now);
-    world_forget(&a);
-    world_forget(&b);
-    world_forget(&release);
-    a = b = release = (dlk_wait){0};
-    world_close();
+    world_end((dlk_wait *[]){&a, &b, &release, NULL});
 }
 
 /* ---- sums ---- */

@@ -46,12 +46,7 @@ static void end(void)
     dlk_core_close(&w.core, w.now);
     if (release.name)
         dlk_release_detach(&w.core, &release, DLOCK_ECANCELED, w.now);
-    world_forget(&a);
-    world_forget(&b);
-    world_forget(&c);
-    world_forget(&release);
-    a = b = c = release = (dlk_wait){0};
-    world_close();
+    world_end((dlk_wait *[]){&a, &b, &c, &release, NULL});
 }
 
 /* ---- What each answer means ---- */

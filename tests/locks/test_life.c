@@ -24,13 +24,7 @@ static bool hold_by_a(void)
 
 static void end(void)
 {
-    dlk_core_close(&w.core, w.now); /* what still waits is over before it goes away */
-    world_forget(&a);
-    world_forget(&b);
-    world_forget(&c);
-    world_forget(&release);
-    a = b = c = release = (dlk_wait){0};
-    world_close();
+    world_end((dlk_wait *[]){&a, &b, &c, &release, NULL});
 }
 
 /* ---- granting ---- */

@@ -330,3 +330,13 @@ void world_forget(dlk_wait *wait)
         world_free_hold(wait->hold);
     wait->hold = NULL;
 }
+
+void world_end(dlk_wait **waits)
+{
+    dlk_core_close(&w.core, w.now);
+    for (; *waits; waits++) {
+        world_forget(*waits);
+        **waits = (dlk_wait){0};
+    }
+    world_close();
+}

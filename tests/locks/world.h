@@ -31,7 +31,9 @@ void world_open(void); /* link up, margin 1 % + 2 ms, time-out 3 s */
 void world_open_with(dlk_limits limits);
 void world_open_unconnected(void); /* the first connection, of 1 s, is under way */
 void world_close(void);            /* frees all; checks that nothing of it is left */
-void world_move(int64_t ms);       /* the clock, and the alarms on the way */
+void world_end(
+    dlk_wait **waits); /* up to NULL: what still waits is over before; then closes */
+void world_move(int64_t ms); /* the clock, and the alarms on the way */
 dlk_ask *
 world_asked(dlk_verb verb); /* the oldest unanswered request of this kind, or NULL */
 void world_answer(dlk_verb verb,

@@ -1,6 +1,7 @@
 /* Addresses and lookups, dialling, backing off, and a stream that several threads write to. */
 #include "backends/flight.h"
 #include "harness/harness.h"
+#include "lines.h"
 #include "net/address.h"
 #include "net/backoff.h"
 #include "net/dial.h"
@@ -179,27 +180,9 @@ TEST(a_silent_address_leaves_time_for_the_next)
 
 /* ---- A stream and its threads ---- */
 
-enum { WRITERS = 4, LINES = 3000, LINE = 64 };
+enum { WRITERS = 4, LINES = 3000 };
 
-static dlk_stream stream;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool writing;
-static _Atomic int asked_to_arm;
-
-static void *write_lines(void *arg)
-{
-    char line[LINE + 1];
-    for (int i = 0; i < LINES; i++) {
-        snprintf(line, sizeof(line), "%d %07d %*s\n", *(int *)arg, i, LINE - 11, "x");
-        pthread_mutex_lock(&mutex);
-        (void)harness_check(__FILE__, __LINE__, dlk_buf_append(&stream.out, line, LINE),
-                            "append");
-        if (!dlk_stream_flush(&stream, &mutex))
-            atomic_fetch_add(&asked_to_arm, 1);
-        pthread_mutex_unlock(&mutex);
-    }
-    return NULL;
-}
 
 static void *drive(void *arg)
 {
@@ -221,28 +204,22 @@ static void *drive(void *arg)
 
 TEST(every_line_of_every_writer_arrives_whole_and_in_order)
 {
-    int ends[2], small = 4096, next[WRITERS] = {0}, numbers[WRITERS];
+    writers all;
+    int ends[2], small = 4096;
     CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     CHECK_EQ_INT(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
     dlk_stream_init(&stream);
     dlk_stream_open(&stream, ends[0]);
-    pthread_t writers[WRITERS], driver;
+    pthread_t driver;
     atomic_store(&writing, true);
     CHECK_EQ_INT(pthread_create(&driver, NULL, drive, NULL), 0);
-    for (int i = 0; i < WRITERS; i++) {
-        numbers[i] = i;
-        CHECK_EQ_INT(pthread_create(&writers[i], NULL, write_lines, &numbers[i]), 0);
-    }
+    CHECK(writers_start(&all, WRITERS, LINES));
     char line[LINE + 1] = {0};
     for (int i = 0; i < WRITERS * LINES; i++) {
         CHECK_EQ_INT(recv(ends[1], line, LINE, MSG_WAITALL), LINE);
-        int writer = line[0] - '0', number = -1;
-        CHECK(writer >= 0 && writer < WRITERS && line[LINE - 1] == '\n');
-        CHECK_EQ_INT(sscanf(line + 2, "%d", &number), 1);
-        CHECK_EQ_INT(number, next[writer]++);
+        CHECK(writers_wrote(&all, line));
     }
-    for (int i = 0; i < WRITERS; i++)
-        pthread_join(writers[i], NULL);
+    writers_join(&all);
     atomic_store(&writing, false);
     pthread_join(driver, NULL);
     harness_note("%d times the socket was full", atomic_load(&asked_to_arm));

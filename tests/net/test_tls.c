@@ -1,6 +1,7 @@
 /* A stream in its coat of TLS, against OpenSSL's own server on the other end of a socket pair. */
 #include "harness/certificates.h"
 #include "harness/harness.h"
+#include "lines.h"
 #include "net/tls.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -70,8 +71,6 @@ static void *serve(void *arg)
 
 /* ---- The client ---- */
 
-static dlk_stream stream;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static dlk_tls *tls;
 
 static dlk_tls *make_tls(const char *ca, const char *verify)
@@ -172,32 +171,15 @@ TEST(a_million_bytes_come_back_as_they_went)
     CHECK_STR(s.asked_for, "localhost"); /* SNI */
 }
 
-enum { WRITERS = 3, LINES = 1000, LINE = 64 };
-
-static void *write_lines(void *arg)
-{
-    char line[LINE + 1];
-    for (int i = 0; i < LINES; i++) {
-        snprintf(line, sizeof(line), "%d %07d %*s\n", *(int *)arg, i, LINE - 11, "x");
-        pthread_mutex_lock(&mutex);
-        (void)harness_check(__FILE__, __LINE__, dlk_buf_append(&stream.out, line, LINE),
-                            "append");
-        (void)dlk_stream_flush(&stream, &mutex);
-        pthread_mutex_unlock(&mutex);
-    }
-    return NULL;
-}
+enum { WRITERS = 3, LINES = 1000 };
 
 TEST(writers_and_the_reader_dont_disturb_each_other)
 {
     server s;
     CHECK(start(&s, "server", "127.0.0.1"));
-    pthread_t writers[WRITERS];
-    int numbers[WRITERS], next[WRITERS] = {0}, lines = 0;
-    for (int i = 0; i < WRITERS; i++) {
-        numbers[i] = i;
-        CHECK_EQ_INT(pthread_create(&writers[i], NULL, write_lines, &numbers[i]), 0);
-    }
+    writers all;
+    int lines = 0;
+    CHECK(writers_start(&all, WRITERS, LINES));
     char line[LINE];
     size_t used = 0;
     int64_t end = limit();
@@ -210,14 +192,10 @@ TEST(writers_and_the_reader_dont_disturb_each_other)
                 continue;
             used = 0;
             lines++;
-            int writer = line[0] - '0', number = -1;
-            CHECK(writer >= 0 && writer < WRITERS && line[LINE - 1] == '\n');
-            CHECK_EQ_INT(sscanf(line + 2, "%d", &number), 1);
-            CHECK_EQ_INT(number, next[writer]++);
+            CHECK(writers_wrote(&all, line));
         }
     }
-    for (int i = 0; i < WRITERS; i++)
-        pthread_join(writers[i], NULL);
+    writers_join(&all);
     CHECK_EQ_INT(lines, WRITERS * LINES);
     stop(&s);
     CHECK_STR(s.asked_for, ""); /* an address is no name to ask for */

@@ -22,9 +22,9 @@ typedef struct proxy_framing {
     ssize_t (*answer)(const int *state, const char *bytes, size_t size);
     /* The number-th word of a request; the 0th names the command. */
     proxy_span (*word)(const int *state, const char *request, size_t size, int number);
-    /* How many answers it gets. Asked once for each request, in their order. */
+    /* How many answers it gets. Asked once for each request, in their order. NULL: one. */
     int (*answers)(int *state, const char *request, size_t size);
-    /* Whether this answers no request, as news for a subscriber. */
+    /* Whether this answers no request, as news for a subscriber. NULL: none does. */
     bool (*unasked)(const int *state, const char *answer, size_t size);
 } proxy_framing;
 

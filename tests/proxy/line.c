@@ -23,23 +23,9 @@ static proxy_span find_word(const int *state, const char *request, size_t size,
     return (proxy_span){NULL, 0};
 }
 
-static int count_answers(int *state, const char *request, size_t size)
-{
-    (void)state, (void)request, (void)size;
-    return 1;
-}
-
-static bool is_unasked(const int *state, const char *answer, size_t size)
-{
-    (void)state, (void)answer, (void)size;
-    return false;
-}
-
 const proxy_framing proxy_line = {
     .name = "line",
     .request = measure,
     .answer = measure,
     .word = find_word,
-    .answers = count_answers,
-    .unasked = is_unasked,
 };

@@ -115,27 +115,9 @@ static proxy_span find_word(const int *state, const char *request, size_t size,
                                                : (proxy_span){NULL, 0};
 }
 
-static int count_answers(int *state, const char *request, size_t size)
-{
-    (void)state;
-    (void)request;
-    (void)size;
-    return 1;
-}
-
-static bool is_unasked(const int *state, const char *answer, size_t size)
-{
-    (void)state;
-    (void)answer;
-    (void)size;
-    return false;
-}
-
 const proxy_framing proxy_memcached = {
     .name = "memcached",
     .request = measure_request,
     .answer = measure_answer,
     .word = find_word,
-    .answers = count_answers,
-    .unasked = is_unasked,
 };

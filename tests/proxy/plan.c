@@ -174,7 +174,7 @@ void proxy_take_request(proxy_pair *pair, const char *request, size_t size)
     proxy_span command = framing->word(&pair->state, request, size, 0);
     if (!command.at)
         command = (proxy_span){"?", 1};
-    int answers = framing->answers(&pair->state, request, size);
+    int answers = framing->answers ? framing->answers(&pair->state, request, size) : 1;
     fate its = {.answer = answers > 0 ? pair->asked : -1};
     pair->asked += answers;
     count(pair->link, command);
@@ -221,7 +221,7 @@ void proxy_take_answer(proxy_pair *pair, const char *answer, size_t size)
     if (link->proxy->trace)
         proxy_say(link->proxy, NULL, pair, "hears %.*s", size < 40 ? (int)size : 40,
                   answer);
-    if (!link->framing->unasked(&pair->state, answer, size)) {
+    if (!link->framing->unasked || !link->framing->unasked(&pair->state, answer, size)) {
         marked = take_marks(pair, &deed, &delay_ms);
         pair->answered++;
         link->stats.answers++;

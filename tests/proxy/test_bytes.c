@@ -22,11 +22,8 @@ static bool set_up(void)
 {
     char target[32];
     const char *why = "no thread";
-    if (p) { /* left behind by a test that has failed: what led to it */
-        proxy_print_log(p, stdout, 40);
-        proxy_free(p);
+    if (wire_left_behind(&p))
         echo_stop(&server);
-    }
     if (!harness_check(__FILE__, __LINE__, echo_start(&server), "an echo server"))
         return false;
     snprintf(target, sizeof(target), "127.0.0.1:%d", server.port);

@@ -1,6 +1,6 @@
 /* The messages of etcd's gateway taken apart. */
 #include "harness/harness.h"
-#include "proxy/framing.h"
+#include "proxy/whole.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,29 +14,9 @@ static const char put[] =
 static const char head[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 static const char chunk[] = "a\r\n0123456789\r\n";
 
-/* From a copy of just that size, so that a byte read too far is found. */
-static ssize_t measure(bool request, const char *bytes, size_t size)
-{
-    int state = 0;
-    char *copy = malloc(size ? size : 1);
-    memcpy(copy, bytes, size);
-    ssize_t whole = (request ? http->request : http->answer)(&state, copy, size);
-    free(copy);
-    return whole;
-}
-
-/* Whole at the last byte of @p message and not before, whatever follows. */
 static bool is_one(bool request, const char *message)
 {
-    char more[256];
-    size_t size = strlen(message);
-    snprintf(more, sizeof(more), "%s%s", message, request ? put : chunk);
-    for (size_t cut = 0; cut < size; cut++)
-        if (!harness_eq_int(__FILE__, __LINE__, message, measure(request, message, cut),
-                            0))
-            return false;
-    return harness_eq_int(__FILE__, __LINE__, message,
-                          measure(request, more, strlen(more)), (int64_t)size);
+    return whole_is_one(http, request, message, request ? put : chunk);
 }
 
 TEST(a_message_is_whole_at_its_last_byte_and_not_before)
@@ -69,5 +49,5 @@ TEST(a_transaction_is_known_by_what_it_does_and_others_by_their_path)
 TEST(what_is_not_in_the_protocol_is_said_to_be_none)
 {
     static const char endless[] = "this isn't the size of a chunk, and never will be";
-    CHECK_EQ_INT(measure(false, endless, sizeof(endless) - 1), -1);
+    CHECK_EQ_INT(whole_size(http, false, endless, sizeof(endless) - 1), -1);
 }

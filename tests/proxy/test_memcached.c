@@ -1,6 +1,6 @@
 /* memcached's messages taken apart. */
 #include "harness/harness.h"
-#include "proxy/framing.h"
+#include "proxy/whole.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,30 +8,9 @@
 
 static const proxy_framing *const memcached = &proxy_memcached;
 
-/* From a copy of just that size, so that a byte read too far is found. */
-static ssize_t measure(bool request, const char *bytes, size_t size)
-{
-    int state = 0;
-    char *copy = malloc(size ? size : 1);
-    memcpy(copy, bytes, size);
-    ssize_t whole =
-        (request ? memcached->request : memcached->answer)(&state, copy, size);
-    free(copy);
-    return whole;
-}
-
-/* Whole at the last byte of @p message and not before, whatever follows. */
 static bool is_one(bool request, const char *message)
 {
-    char more[256];
-    size_t size = strlen(message);
-    snprintf(more, sizeof(more), "%smn\r\n", message);
-    for (size_t cut = 0; cut < size; cut++)
-        if (!harness_eq_int(__FILE__, __LINE__, message, measure(request, message, cut),
-                            0))
-            return false;
-    return harness_eq_int(__FILE__, __LINE__, message,
-                          measure(request, more, strlen(more)), (int64_t)size);
+    return whole_is_one(memcached, request, message, "mn\r\n");
 }
 
 TEST(a_message_is_whole_at_its_last_byte_and_not_before)
@@ -61,8 +40,8 @@ TEST(a_message_is_whole_at_its_last_byte_and_not_before)
 
 TEST(what_is_not_in_the_protocol_is_said_to_be_none)
 {
-    CHECK_EQ_INT(measure(true, "mn\n", 3), -1);
-    CHECK_EQ_INT(measure(false, "VA x\r\n", 6), -1);
+    CHECK_EQ_INT(whole_size(memcached, true, "mn\n", 3), -1);
+    CHECK_EQ_INT(whole_size(memcached, false, "VA x\r\n", 6), -1);
 }
 
 TEST(a_request_is_known_by_the_words_of_its_line)

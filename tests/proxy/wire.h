@@ -4,11 +4,15 @@
 
 #include "harness/harness.h"
 #include "harness/time.h"
+#include "proxy/proxy.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 enum { WIRE_MS = 20000, WIRE_SOON_MS = 60 };
+
+/* The proxy of a test that has failed: what led to it is said, and it is freed. */
+bool wire_left_behind(proxy **p);
 
 /* To a port of 127.0.0.1; -1 and errno when it is refused. */
 int wire_open(int port);

@@ -71,28 +71,26 @@ TEST(a_number_is_raised_where_it_stands_or_begins_there)
     dlock_info_free(info);
 }
 
-TEST(keys_that_come_back_to_a_parent_still_nest)
+/* Keys with the numbers 1, 2, …, up to NULL. */
+static void check_numbered(const char *const *keys, const char *json)
 {
     dlock_info *info = dlk_info_new();
-    dlk_info_add_int(info, 1, "a.x");
-    dlk_info_add_int(info, 2, "b");
-    dlk_info_add_int(info, 3, "a.y");
-    dlk_info_add_int(info, 4, "b.z");
-    dlk_info_add_int(info, 5, "a.x");
-    CHECK_STR(dlock_info_json(info), "{\"a\":{\"x\":5,\"y\":3},\"b\":{\"\":2,\"z\":4}}");
+    for (int i = 0; keys[i]; i++)
+        dlk_info_add_int(info, i + 1, "%s", keys[i]);
+    CHECK_STR(dlock_info_json(info), json);
     dlock_info_free(info);
+}
+
+TEST(keys_that_come_back_to_a_parent_still_nest)
+{
+    check_numbered((const char *[]){"a.x", "b", "a.y", "b.z", "a.x", NULL},
+                   "{\"a\":{\"x\":5,\"y\":3},\"b\":{\"\":2,\"z\":4}}");
 }
 
 TEST(numbers_with_a_gap_make_an_object)
 {
-    dlock_info *info = dlk_info_new();
-    dlk_info_add_int(info, 1, "le.0");
-    dlk_info_add_int(info, 2, "le.2");
-    dlk_info_add_int(info, 3, "x.1");
-    dlk_info_add_int(info, 4, "y.00");
-    CHECK_STR(dlock_info_json(info),
-              "{\"le\":{\"0\":1,\"2\":2},\"x\":{\"1\":3},\"y\":{\"00\":4}}");
-    dlock_info_free(info);
+    check_numbered((const char *[]){"le.0", "le.2", "x.1", "y.00", NULL},
+                   "{\"le\":{\"0\":1,\"2\":2},\"x\":{\"1\":3},\"y\":{\"00\":4}}");
 }
 
 TEST(an_array_of_ten_and_more_stays_in_order)
