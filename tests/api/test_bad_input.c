@@ -49,9 +49,7 @@ TEST(a_name_that_is_no_utf8_works_and_breaks_no_text)
     BEGIN();
     static const char name[] = "\xff\xc3\x28\x80 \x01\n\"\\";
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("lock.owner=none");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, name, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, name, "lock.owner=none");
     DLOCK_AUTO(dlock_hold) none = NULL;
     DLOCK_AUTO(dlock_info) list = NULL;
     CHECK_STR(dlock_hold_name(hold), name);
@@ -140,7 +138,7 @@ TEST(a_password_in_a_uri_is_in_no_text)
         "rediss://user:s3cr3t@[bad",
         "redis://user:s3cr3t@127.0.0.1:1/x",
     };
-    DLOCK_AUTO(dlock_conf) conf = world_conf("client.connect_ms=50");
+    DLOCK_AUTO(dlock_conf) conf = api_conf("client.connect_ms=50");
     for (size_t i = 0; i < sizeof(uris) / sizeof(*uris); i++) {
         DLOCK_AUTO(dlock_error) err = NULL;
         DLOCK_AUTO(dlock_client) client = NULL;
@@ -148,7 +146,7 @@ TEST(a_password_in_a_uri_is_in_no_text)
         CHECK(err && !strstr(dlock_error_text(err), "s3cr3t"));
         CHECK(!strstr(dlock_error_backend(err), "s3cr3t"));
     }
-    DLOCK_AUTO(dlock_conf) lazy = world_conf("client.lazy=true");
+    DLOCK_AUTO(dlock_conf) lazy = api_conf("client.lazy=true");
     DLOCK_AUTO(dlock_client) client = NULL;
     CHECK_EQ_INT(dlock_client_open(uris[0], lazy, &client, NULL), DLOCK_OK);
     CHECK(!strstr(dlock_client_uri(client), "s3cr3t"));
@@ -214,9 +212,9 @@ TEST(a_lock_takes_no_settings_of_the_client_and_no_limit_below_its_lease)
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
     DLOCK_AUTO(dlock_lock) lock = NULL;
-    DLOCK_AUTO(dlock_conf) of_client = world_conf("client.timeout_ms=500");
+    DLOCK_AUTO(dlock_conf) of_client = api_conf("client.timeout_ms=500");
     DLOCK_AUTO(dlock_conf)
-    too_short = world_conf("lock.ttl_ms=5000 lock.max_hold_ms=1000");
+    too_short = api_conf("lock.ttl_ms=5000 lock.max_hold_ms=1000");
     CHECK_ERR(dlock_lock_new(client, DLOCK_MUTEX, "x", of_client, &lock, &err),
               DLOCK_EINVAL, err);
     CHECK_CONTAINS(dlock_error_text(err), "client.timeout_ms");
@@ -236,8 +234,7 @@ TEST(waits_below_minus_one_are_refused_by_every_call_that_waits)
 {
     BEGIN();
     static const int64_t bad[] = {-2, -1000, INT64_MIN};
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         DLOCK_AUTO(dlock_error) err = NULL;
@@ -259,8 +256,7 @@ TEST(null_for_what_is_needed_is_einval_and_null_for_what_is_not_is_fine)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     dlock_lock *none = NULL;
     dlock_hold *hold = NULL;
     dlock_info *info = NULL;

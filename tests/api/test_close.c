@@ -6,11 +6,8 @@
 TEST(close_ends_every_wait_with_eclosed)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) holder = world_client(NULL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(holder, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(theirs);
+    CLIENT_WITH_HOLD(holder, theirs, hold, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     WAITER(one);
     WAITER(two);
     world_wait_start(&one, client, lock, DLOCK_FOREVER);
@@ -32,10 +29,8 @@ TEST(after_the_close_calls_answer_eclosed_and_what_is_known_can_still_be_read)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     DLOCK_AUTO(dlock_lock) another = NULL;
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     DLOCK_AUTO(dlock_hold) next = NULL;
     DLOCK_AUTO(dlock_info) info = NULL;
     CHECK_OK(dlock_client_close(client, &err), err);
@@ -114,8 +109,7 @@ TEST(a_client_that_never_connected_can_be_closed_and_freed)
 {
     BEGIN();
     DLOCK_AUTO(dlock_client) closed = world_client("client.lazy=true");
-    DLOCK_AUTO(dlock_client) freed = world_client("client.lazy=true");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(freed, __func__, NULL);
+    CLIENT_WITH_LOCK(freed, lock, __func__, "client.lazy=true");
     CHECK_EQ_INT(dlock_client_close(closed, NULL), DLOCK_OK);
     CHECK_EQ_INT(dlock_client_close(closed, NULL), DLOCK_OK);
     dlock_client_free(NULL);
@@ -124,9 +118,7 @@ TEST(a_client_that_never_connected_can_be_closed_and_freed)
 TEST(cancelling_the_close_stops_the_waiting_but_not_the_close)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     DLOCK_AUTO(dlock_op) op = dlock_client_close_start(client);
     dlock_op_cancel(op);
     CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
@@ -216,8 +208,7 @@ TEST(closing_while_threads_work_ends_their_work_and_nothing_else)
 {
     BEGIN();
     for (int round = 0; round < 40; round++) {
-        DLOCK_AUTO(dlock_client) client = world_client(NULL);
-        DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+        CLIENT_WITH_LOCK(client, lock, __func__, NULL);
         pthread_t threads[3];
         intptr_t strange = 0;
         for (int i = 0; i < 3; i++)
@@ -243,14 +234,12 @@ TEST(a_close_that_nobody_answers_ends_in_close_ms_and_says_unknown)
     if (!world_is("redis"))
         LEAVE_OUT("the table always answers");
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("client.close_ms=100");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
-    redis_server_freeze(world_redis());
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, "client.close_ms=100");
+    server_freeze(world_redis()->pid);
     int64_t begin = now_ms();
     dlock_err code = dlock_client_close(client, &err);
     int64_t took = now_ms() - begin;
-    redis_server_thaw(world_redis());
+    server_thaw(world_redis()->pid);
     CHECK_ERR(code, DLOCK_EUNKNOWN, err);
     CHECK(took >= 99 && took < patience_ms());
     CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_EUNKNOWN);
@@ -266,12 +255,12 @@ TEST(a_close_that_is_cancelled_goes_on_by_itself)
     client = world_client_of(3600000, "client.close_ms=60000");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
-    redis_server_freeze(world_redis());
+    server_freeze(world_redis()->pid);
     DLOCK_AUTO(dlock_op) op = dlock_client_close_start(client);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_EPENDING);
     dlock_op_cancel(op);
     dlock_err code = dlock_op_wait(op, patience_ms());
-    redis_server_thaw(world_redis());
+    server_thaw(world_redis()->pid);
     CHECK_EQ_INT(code, DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECANCELED);
     AWAIT(world_try(__func__) == DLOCK_OK);

@@ -110,8 +110,7 @@ static void *take_turns(void *arg)
 TEST(many_threads_of_two_clients_take_own_and_shared_locks_without_overlap)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) two = world_client(NULL);
+    TWO_CLIENTS(one, two);
     pthread_t threads[THREADS];
     toil toils[THREADS];
     atomic_int inside = 0;
@@ -161,8 +160,7 @@ static void *wait_in_vain(void *arg)
 TEST(each_of_very_many_threads_is_woken_and_none_before_its_time)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(client, other);
     DLOCK_AUTO(dlock_hold) taken = NULL;
     pthread_t threads[MANY];
     toil toils[MANY];

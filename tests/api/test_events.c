@@ -11,8 +11,7 @@
 TEST(the_descriptor_is_readable_exactly_while_there_is_an_event)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     int fd = dlock_client_event_fd(client);
     CHECK(fd >= 0);
     CHECK_EQ_INT(dlock_client_event_fd(client), fd);
@@ -35,9 +34,7 @@ TEST(the_descriptor_is_readable_exactly_while_there_is_an_event)
 TEST(done_carries_tag_code_and_token_and_comes_exactly_once)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     DLOCK_AUTO(dlock_op) loser = dlock_lock_acquire_start(lock, SHORT_MS);
     CHECK_EQ_INT(dlock_op_notify(loser, UINT64_MAX), DLOCK_EPENDING);
@@ -62,8 +59,7 @@ TEST(done_carries_tag_code_and_token_and_comes_exactly_once)
 TEST(what_is_not_asked_for_is_not_announced)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client("client.log_level=off");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, "client.log_level=off");
     CHECK(dlock_client_event_fd(client) >= 0);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
@@ -75,9 +71,7 @@ TEST(what_is_not_asked_for_is_not_announced)
 TEST(each_armed_hold_of_a_lost_grant_gets_its_own_event)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client("client.prefix=p:");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) one = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, one, __func__, "client.prefix=p:");
     DLOCK_AUTO(dlock_hold) two = world_take(lock);
     DLOCK_AUTO(dlock_hold) unarmed = world_take(lock);
     CHECK_EQ_INT(dlock_hold_notify(one, 1), DLOCK_OK);
@@ -169,8 +163,7 @@ TEST(an_unfetched_suspect_gives_way_to_the_newest_state)
 TEST(a_free_withdraws_what_was_not_fetched)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client("client.log_level=off");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, "client.log_level=off");
     int fd = dlock_client_event_fd(client);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     CHECK_EQ_INT(dlock_hold_notify(hold, 1), DLOCK_OK);
@@ -279,9 +272,7 @@ static void close_and_read(dlock_client *client, dlock_op *op)
 TEST(closed_is_the_last_event_after_those_of_the_waits_it_ended)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     int copy = dup(dlock_client_event_fd(client));
     close_and_read(client, op);
@@ -293,8 +284,7 @@ TEST(closed_is_the_last_event_after_those_of_the_waits_it_ended)
 TEST(closed_is_the_last_event_after_log_lines_too)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     int fd = dlock_client_event_fd(client);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     CHECK(world_lose(__func__, hold));
@@ -310,9 +300,7 @@ TEST(closed_is_the_last_event_after_log_lines_too)
 TEST(the_queue_works_without_the_descriptor)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     close_and_read(client, op);
 }
@@ -337,9 +325,7 @@ static void *consume(void *client)
 TEST(consumers_share_one_stream_and_each_event_is_given_once)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     dlock_op *ops[DONES];
     pthread_t threads[3];
     for (uint64_t i = 0; i < DONES; i++) {

@@ -38,7 +38,7 @@ static void family_free(family *f)
 static void make_family(family *f, const char *name)
 {
     f->name = name;
-    f->conf = world_conf("lock.owner=none");
+    f->conf = api_conf("lock.owner=none");
     f->client = world_client(NULL);
     f->event_fd = dlock_client_event_fd(f->client);
     CHECK_OK(dlock_lock_new(f->client, DLOCK_MUTEX, name, f->conf, &f->lock, &f->error),

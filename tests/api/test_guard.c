@@ -109,9 +109,7 @@ TEST(a_lock_lost_before_it_begins_runs_nothing_but_lost)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     script s = {.hold = hold};
     CHECK(world_lose(__func__, hold));
     CHECK_ERR(dlock_hold_guard(hold, &table, &s, &err), DLOCK_ELOST, err);
@@ -157,9 +155,7 @@ TEST(optional_steps_may_be_missing_run_and_commit_may_not)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     script s = {.hold = hold};
     dlock_guarded least = {.size = sizeof(least), .run = run, .commit = commit};
     CHECK_OK(dlock_hold_guard(hold, &least, &s, &err), err);
@@ -182,9 +178,7 @@ TEST(the_size_says_which_members_the_caller_knows)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     script s = {.hold = hold, .run = DLOCK_EUSER};
     dlock_guarded old = table;
     old.size = offsetof(dlock_guarded, undo); /* a caller from before there was undo */
@@ -223,9 +217,7 @@ TEST(the_steps_run_on_the_callers_thread_and_may_use_the_library)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     script s = {.hold = hold};
     dlock_guarded busy = table;
     busy.run = use_the_library;

@@ -5,28 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether this backend and layout can; says so where it can't, which is checked as well. */
-static bool can_hand_on(dlock_client *client)
-{
-    DLOCK_AUTO(dlock_info) features = NULL;
-    if (dlock_client_features(client, &features, NULL) != DLOCK_OK)
-        return false;
-    return strcmp(dlock_info_get(features, "handoff"), "1") == 0;
-}
-
-#define NEED_HAND_OFF(client)                                                            \
-    do {                                                                                 \
-        if (!can_hand_on(client))                                                        \
-            LEAVE_OUT("locks can't be handed on here");                                  \
-    } while (0)
-
 TEST(a_ticket_makes_the_lock_anothers_under_a_larger_token)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) giver = world_client("lock.ttl_ms=40000");
     DLOCK_AUTO(dlock_client) taker = world_client(NULL);
-    NEED_HAND_OFF(giver);
+    NEED(giver, "handoff", "locks can\'t be handed on here");
     DLOCK_AUTO(dlock_lock) lock = world_lock(giver, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     const char *ticket = NULL;
@@ -55,9 +40,8 @@ TEST(a_ticket_works_once)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) giver = world_client(NULL);
-    DLOCK_AUTO(dlock_client) taker = world_client(NULL);
-    NEED_HAND_OFF(giver);
+    TWO_CLIENTS(giver, taker);
+    NEED(giver, "handoff", "locks can\'t be handed on here");
     DLOCK_AUTO(dlock_lock) lock = world_lock(giver, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     DLOCK_AUTO(dlock_hold) first = NULL;
@@ -78,10 +62,9 @@ TEST(of_two_who_import_at_once_one_gets_it)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) giver = world_client(NULL);
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
+    TWO_CLIENTS(giver, one);
     DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    NEED_HAND_OFF(giver);
+    NEED(giver, "handoff", "locks can\'t be handed on here");
     DLOCK_AUTO(dlock_lock) lock = world_lock(giver, __func__, NULL);
     for (int i = 0; i < 20; i++) {
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
@@ -103,7 +86,7 @@ TEST(an_exported_grant_isnt_released_by_free_or_close)
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) taker = world_client(NULL);
-    NEED_HAND_OFF(taker);
+    NEED(taker, "handoff", "locks can\'t be handed on here");
     dlock_client *giver = world_client(NULL);
     dlock_lock *lock = world_lock(giver, __func__, NULL);
     dlock_hold *hold = world_take(lock);
@@ -127,7 +110,7 @@ TEST(a_ticket_that_nobody_imports_lapses_with_the_lease)
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) giver = world_client("lock.ttl_ms=300");
     DLOCK_AUTO(dlock_client) taker = world_client(NULL);
-    NEED_HAND_OFF(giver);
+    NEED(giver, "handoff", "locks can\'t be handed on here");
     DLOCK_AUTO(dlock_lock) lock = world_lock(giver, __func__, NULL);
     const char *ticket = NULL;
     dlock_hold *hold = NULL;
@@ -146,9 +129,8 @@ TEST(those_who_wait_get_it_after_the_importer)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) giver = world_client(NULL);
-    DLOCK_AUTO(dlock_client) taker = world_client(NULL);
-    NEED_HAND_OFF(giver);
+    TWO_CLIENTS(giver, taker);
+    NEED(giver, "handoff", "locks can\'t be handed on here");
     DLOCK_AUTO(dlock_lock) lock = world_lock(giver, __func__, NULL);
     DLOCK_AUTO(dlock_lock) same = world_lock(taker, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
@@ -181,7 +163,7 @@ TEST(only_a_hold_that_is_held_and_alone_can_be_exported)
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    NEED_HAND_OFF(client);
+    NEED(client, "handoff", "locks can\'t be handed on here");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     DLOCK_AUTO(dlock_hold) again = world_take(lock);
@@ -202,7 +184,7 @@ TEST(what_is_no_ticket_is_refused)
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    NEED_HAND_OFF(client);
+    NEED(client, "handoff", "locks can\'t be handed on here");
     DLOCK_AUTO(dlock_hold) none = NULL;
     static const char *const bad[] = {"", "dlock1.", "x", "dlock1.1.redisson.1000.o.bg.0",
                                       "dlock1....."};
@@ -234,7 +216,7 @@ TEST(names_of_any_bytes_and_length_can_be_handed_on)
     LEAVE_OUT_ON("memcached", "names are keys there: tests/backends/memcached");
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    NEED_HAND_OFF(client);
+    NEED(client, "handoff", "locks can\'t be handed on here");
     char longest[1025];
     memset(longest, '\xff', 1024);
     longest[1024] = '\0';
@@ -255,7 +237,7 @@ TEST(where_it_cant_be_done_it_is_said_and_the_hold_stays)
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    if (can_hand_on(client))
+    if (api_has(client, "handoff"))
         LEAVE_OUT("locks can be handed on here");
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);

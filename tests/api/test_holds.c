@@ -7,9 +7,7 @@
 TEST(a_fresh_hold_is_held_valid_and_known_by_name_owner_and_token)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=5000");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, "lock.ttl_ms=5000");
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_HELD);
     CHECK(dlock_hold_remaining_ms(hold) > 0 && dlock_hold_remaining_ms(hold) <= 5000);
@@ -114,9 +112,7 @@ static void check_over(dlock_hold *hold, dlock_err code, dlock_state state)
 TEST(a_released_hold_says_so_and_keeps_token_owner_and_name)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     int64_t token = dlock_hold_token(hold);
     char owner[80];
     snprintf(owner, sizeof(owner), "%s", dlock_hold_owner(hold));
@@ -130,9 +126,7 @@ TEST(a_released_hold_says_so_and_keeps_token_owner_and_name)
 TEST(a_released_hold_says_so_while_another_of_its_grant_is_held)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) kept = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, kept, __func__, NULL);
     DLOCK_AUTO(dlock_hold) gone = world_take(lock);
     CHECK_EQ_INT(dlock_hold_release(gone, NULL), DLOCK_OK);
     check_over(gone, DLOCK_ENOTHELD, DLOCK_RELEASED);
@@ -142,9 +136,7 @@ TEST(a_released_hold_says_so_while_another_of_its_grant_is_held)
 TEST(all_holds_of_a_lost_grant_say_so_and_keep_the_token)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) one = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, one, __func__, NULL);
     DLOCK_AUTO(dlock_hold) two = world_take(lock);
     int64_t token = dlock_hold_token(one);
     CHECK(world_lose(__func__, one));
@@ -157,10 +149,8 @@ TEST(all_holds_of_a_lost_grant_say_so_and_keep_the_token)
 TEST(after_the_close_every_hold_is_released)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     DLOCK_AUTO(dlock_lock) other = world_lock(client, "after_the_close_lost", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     DLOCK_AUTO(dlock_hold) lost = world_take(other);
     int64_t token = dlock_hold_token(hold);
     CHECK(world_lose("after_the_close_lost", lost));
@@ -177,8 +167,7 @@ TEST(tokens_rise_from_grant_to_grant_over_all_clients_and_through_a_break)
     BEGIN();
     int64_t last = 0;
     for (int i = 0; i < 12; i++) {
-        DLOCK_AUTO(dlock_client) client = world_client(NULL);
-        DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+        CLIENT_WITH_LOCK(client, lock, __func__, NULL);
         for (int j = 0; j < 3; j++) {
             DLOCK_AUTO(dlock_hold) hold = world_take(lock);
             CHECK(dlock_hold_token(hold) > last);
@@ -194,9 +183,7 @@ TEST(verify_asks_the_server_and_renews_nothing)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("lock.renew=off");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, "lock.renew=off");
     int64_t before = dlock_hold_remaining_ms(hold);
     AWAIT(dlock_hold_remaining_ms(hold) < before);
     before = dlock_hold_remaining_ms(hold);

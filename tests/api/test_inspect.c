@@ -5,24 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static dlock_lock *make(dlock_client *client, dlock_kind kind, const char *name,
-                        const char *settings)
-{
-    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
-    DLOCK_AUTO(dlock_error) err = NULL;
-    dlock_lock *lock = NULL;
-    dlock_err code = dlock_lock_new(client, kind, name, conf, &lock, &err);
-    (void)harness_err(__FILE__, __LINE__, "dlock_lock_new", code, DLOCK_OK, err);
-    return lock;
-}
-
 static bool has_kind(dlock_client *client, const char *kind)
 {
     char key[32];
-    DLOCK_AUTO(dlock_info) features = NULL;
     snprintf(key, sizeof(key), "kinds.%s", kind);
-    return dlock_client_features(client, &features, NULL) == DLOCK_OK &&
-           strcmp(dlock_info_get(features, key), "1") == 0;
+    return api_has(client, key);
 }
 
 /* ---- lock.data ---- */
@@ -32,17 +19,6 @@ static bool shows_data(dlock_kind kind)
 {
     return kind == DLOCK_ELECTION || world_is("zookeeper") || world_is("etcd") ||
            world_is("memcached");
-}
-
-/* Of the first holder; "" is none. */
-static const char *data_of(dlock_lock *lock, const char *key)
-{
-    static char text[64];
-    DLOCK_AUTO(dlock_info) info = NULL;
-    text[0] = '\0';
-    if (dlock_lock_inspect(lock, &info, NULL) == DLOCK_OK && dlock_info_get(info, key))
-        snprintf(text, sizeof(text), "%s", dlock_info_get(info, key));
-    return text;
 }
 
 static const struct {
@@ -57,21 +33,21 @@ TEST(a_hold_shows_the_data_of_the_handle_that_acquired_it)
     for (size_t i = 0; i < SOLE; i++) {
         char name[100];
         snprintf(name, sizeof(name), "%s/%s", __func__, sole[i].name);
-        DLOCK_AUTO(dlock_client) client = world_client(NULL);
-        DLOCK_AUTO(dlock_client) other = world_client(NULL);
+        TWO_CLIENTS(client, other);
         if (!has_kind(client, sole[i].name))
             continue;
         dlock_kind kind = sole[i].kind;
         bool shows = shows_data(kind);
-        DLOCK_AUTO(dlock_lock) looker = make(other, kind, name, "lock.data=looker");
-        DLOCK_AUTO(dlock_lock) none = make(client, kind, name, NULL);
-        DLOCK_AUTO(dlock_lock) one = make(client, kind, name, "lock.data=one");
-        DLOCK_AUTO(dlock_lock) two = make(client, kind, name, "lock.data=two");
+        DLOCK_AUTO(dlock_lock)
+        looker = api_lock(other, kind, name, "lock.data=looker");
+        DLOCK_AUTO(dlock_lock) none = api_lock(client, kind, name, NULL);
+        DLOCK_AUTO(dlock_lock) one = api_lock(client, kind, name, "lock.data=one");
+        DLOCK_AUTO(dlock_lock) two = api_lock(client, kind, name, "lock.data=two");
         dlock_lock *const locks[] = {two, none, one};
         static const char *const data[] = {"two", "", "one"};
         for (size_t j = 0; j < 3; j++) {
             DLOCK_AUTO(dlock_hold) hold = world_take(locks[j]);
-            CHECK_STR(data_of(looker, "holders.0.data"), shows ? data[j] : "");
+            CHECK_STR(api_seen(looker, "holders.0.data"), shows ? data[j] : "");
             CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
         }
     }
@@ -83,64 +59,60 @@ TEST(who_comes_after_one_that_gave_up_shows_his_own_data)
     for (size_t i = 0; i < SOLE; i++) {
         char name[100];
         snprintf(name, sizeof(name), "%s/%s", __func__, sole[i].name);
-        DLOCK_AUTO(dlock_client) client = world_client(NULL);
-        DLOCK_AUTO(dlock_client) other = world_client(NULL);
+        TWO_CLIENTS(client, other);
         if (!has_kind(client, sole[i].name))
             continue;
         dlock_kind kind = sole[i].kind;
-        DLOCK_AUTO(dlock_lock) theirs = make(other, kind, name, NULL);
-        DLOCK_AUTO(dlock_lock) one = make(client, kind, name, "lock.data=one");
+        DLOCK_AUTO(dlock_lock) theirs = api_lock(other, kind, name, NULL);
+        DLOCK_AUTO(dlock_lock) one = api_lock(client, kind, name, "lock.data=one");
         DLOCK_AUTO(dlock_hold) hold = world_take(theirs);
         DLOCK_AUTO(dlock_op) first = dlock_lock_acquire_start(one, DLOCK_FOREVER);
         DLOCK_AUTO(dlock_op) second = NULL;
         { /* the handle may go; what waits by it doesn't need it */
-            DLOCK_AUTO(dlock_lock) two = make(client, kind, name, "lock.data=two");
+            DLOCK_AUTO(dlock_lock) two = api_lock(client, kind, name, "lock.data=two");
             second = dlock_lock_acquire_start(two, DLOCK_FOREVER);
         }
         AWAIT(world_stat(client, "waits") >= 1); /* the server said: held */
         dlock_op_cancel(first);
-        CHECK_EQ_INT(dlock_op_wait(first, patience_ms()), DLOCK_OK);
-        CHECK_EQ_INT(dlock_op_result(first), DLOCK_ECANCELED);
+        ENDS(first, DLOCK_ECANCELED);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-        CHECK_EQ_INT(dlock_op_wait(second, patience_ms()), DLOCK_OK);
-        CHECK_EQ_INT(dlock_op_result(second), DLOCK_OK);
+        ENDS(second, DLOCK_OK);
         DLOCK_AUTO(dlock_hold) next = dlock_op_take_hold(second);
         CHECK(next);
-        CHECK_STR(data_of(theirs, "holders.0.data"), shows_data(kind) ? "two" : "");
+        CHECK_STR(api_seen(theirs, "holders.0.data"), shows_data(kind) ? "two" : "");
     }
 }
 
 TEST(a_writer_that_turns_reader_shows_its_data_still)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(client, other);
     if (!has_kind(client, "write"))
         LEAVE_OUT("no read/write locks");
-    DLOCK_AUTO(dlock_lock) looker = make(other, DLOCK_READ, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) one = make(client, DLOCK_READ, __func__, "lock.data=one");
-    dlock_lock *two = make(client, DLOCK_WRITE, __func__, "lock.data=two");
+    DLOCK_AUTO(dlock_lock) looker = api_lock(other, DLOCK_READ, __func__, NULL);
+    DLOCK_AUTO(dlock_lock)
+    one = api_lock(client, DLOCK_READ, __func__, "lock.data=one");
+    dlock_lock *two = api_lock(client, DLOCK_WRITE, __func__, "lock.data=two");
     DLOCK_AUTO(dlock_hold) hold = world_take(two);
     dlock_lock_free(two);
     CHECK_EQ_INT(dlock_hold_downgrade(hold, NULL), DLOCK_OK);
-    AWAIT(strcmp(data_of(looker, "kind"), "read") == 0);
-    CHECK_STR(data_of(looker, "holders.0.data"), shows_data(DLOCK_WRITE) ? "two" : "");
-    CHECK_STR(data_of(looker, "holders.0.owner"), dlock_hold_owner(hold));
+    AWAIT(strcmp(api_seen(looker, "kind"), "read") == 0);
+    CHECK_STR(api_seen(looker, "holders.0.data"), shows_data(DLOCK_WRITE) ? "two" : "");
+    CHECK_STR(api_seen(looker, "holders.0.owner"), dlock_hold_owner(hold));
 }
 
 TEST(holders_of_a_semaphore_show_each_its_own_data)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(client, other);
     if (!has_kind(client, "semaphore"))
         LEAVE_OUT("no semaphores");
     DLOCK_AUTO(dlock_lock)
-    looker = make(other, DLOCK_SEMAPHORE, __func__, "lock.permits=2");
+    looker = api_lock(other, DLOCK_SEMAPHORE, __func__, "lock.permits=2");
     DLOCK_AUTO(dlock_lock)
-    one = make(client, DLOCK_SEMAPHORE, __func__, "lock.permits=2 lock.data=sem1");
+    one = api_lock(client, DLOCK_SEMAPHORE, __func__, "lock.permits=2 lock.data=sem1");
     DLOCK_AUTO(dlock_lock)
-    two = make(client, DLOCK_SEMAPHORE, __func__, "lock.permits=2 lock.data=sem2");
+    two = api_lock(client, DLOCK_SEMAPHORE, __func__, "lock.permits=2 lock.data=sem2");
     DLOCK_AUTO(dlock_hold) first = world_take(one);
     DLOCK_AUTO(dlock_hold) second = world_take(two);
     DLOCK_AUTO(dlock_info) info = NULL;
@@ -162,13 +134,15 @@ TEST(another_hold_of_the_same_grant_shows_what_the_first_did)
 {
     BEGIN();
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) one = make(client, DLOCK_MUTEX, __func__, "lock.data=one");
-    DLOCK_AUTO(dlock_lock) two = make(client, DLOCK_MUTEX, __func__, "lock.data=two");
+    DLOCK_AUTO(dlock_lock)
+    one = api_lock(client, DLOCK_MUTEX, __func__, "lock.data=one");
+    DLOCK_AUTO(dlock_lock)
+    two = api_lock(client, DLOCK_MUTEX, __func__, "lock.data=two");
     DLOCK_AUTO(dlock_hold) first = world_take(one);
     DLOCK_AUTO(dlock_hold) again = world_take(two);
     CHECK_EQ_INT(dlock_hold_token(first), dlock_hold_token(again));
     CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_OK);
-    CHECK_STR(data_of(two, "holders.0.data"), shows_data(DLOCK_MUTEX) ? "one" : "");
+    CHECK_STR(api_seen(two, "holders.0.data"), shows_data(DLOCK_MUTEX) ? "one" : "");
 }
 
 /* ---- permits ---- */
@@ -191,13 +165,12 @@ static void permits_of(const char *name, const char *form)
 {
     char settings[100], more[130];
     snprintf(settings, sizeof(settings), "lock.permits=3 %s", form);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) looker = make(other, DLOCK_SEMAPHORE, name, settings);
-    DLOCK_AUTO(dlock_lock) one = make(client, DLOCK_SEMAPHORE, name, settings);
+    TWO_CLIENTS(client, other);
+    DLOCK_AUTO(dlock_lock) looker = api_lock(other, DLOCK_SEMAPHORE, name, settings);
+    DLOCK_AUTO(dlock_lock) one = api_lock(client, DLOCK_SEMAPHORE, name, settings);
     bool many = !world_is("zookeeper"); /* there it is one at a time */
     snprintf(more, sizeof(more), "%s lock.take=%d", settings, many ? 2 : 1);
-    DLOCK_AUTO(dlock_lock) two = make(client, DLOCK_SEMAPHORE, name, more);
+    DLOCK_AUTO(dlock_lock) two = api_lock(client, DLOCK_SEMAPHORE, name, more);
     CHECK_PERMITS(looker, 3, 3); /* nobody has asked for any yet */
     DLOCK_AUTO(dlock_hold) first = world_take(one);
     CHECK_PERMITS(looker, 3, 2);
@@ -238,7 +211,7 @@ TEST(a_lock_that_is_no_semaphore_has_no_permits)
 {
     BEGIN();
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = make(client, DLOCK_MUTEX, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     CHECK_EQ_INT(world_seen(lock, "permits"), -1);
     CHECK_EQ_INT(world_seen(lock, "permits_free"), -1);
@@ -277,14 +250,13 @@ static void count_waiters(const char *name, size_t kind, bool mine)
 {
     const char *settings = waited[kind].settings;
     dlock_kind wants = waited[kind].kind;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(client, other);
     DLOCK_AUTO(dlock_client) third = world_client(NULL);
     DLOCK_AUTO(dlock_lock)
-    held = make(mine ? client : third, wants == DLOCK_READ ? DLOCK_WRITE : wants, name,
-                settings);
-    DLOCK_AUTO(dlock_lock) own = make(client, wants, name, settings);
-    DLOCK_AUTO(dlock_lock) theirs = make(other, wants, name, settings);
+    held = api_lock(mine ? client : third, wants == DLOCK_READ ? DLOCK_WRITE : wants,
+                    name, settings);
+    DLOCK_AUTO(dlock_lock) own = api_lock(client, wants, name, settings);
+    DLOCK_AUTO(dlock_lock) theirs = api_lock(other, wants, name, settings);
     dlock_op *ops[OWN] __attribute__((cleanup(cancel_all))) = {NULL};
     DLOCK_AUTO(dlock_hold) hold = world_take(held);
     for (int i = 0; i < OWN; i++) {
@@ -302,8 +274,7 @@ static void count_waiters(const char *name, size_t kind, bool mine)
         AWAIT(world_seen(own, "waiters") == (left || line ? left : -1));
     }
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
+    ENDS(op, DLOCK_OK);
     AWAIT(world_seen(own, "waiters") == (line ? 0 : -1)); /* who holds it waits no more */
 }
 
@@ -326,13 +297,14 @@ TEST(waiters_counts_those_of_the_client_that_asks)
 TEST(waiters_counts_the_candidates_of_one_client_that_publish_different_things)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(client, other);
     if (!has_kind(client, "election"))
         LEAVE_OUT("no elections");
-    DLOCK_AUTO(dlock_lock) held = make(other, DLOCK_ELECTION, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) a = make(client, DLOCK_ELECTION, __func__, "lock.data=a");
-    DLOCK_AUTO(dlock_lock) b = make(client, DLOCK_ELECTION, __func__, "lock.data=b");
+    DLOCK_AUTO(dlock_lock) held = api_lock(other, DLOCK_ELECTION, __func__, NULL);
+    DLOCK_AUTO(dlock_lock)
+    a = api_lock(client, DLOCK_ELECTION, __func__, "lock.data=a");
+    DLOCK_AUTO(dlock_lock)
+    b = api_lock(client, DLOCK_ELECTION, __func__, "lock.data=b");
     DLOCK_AUTO(dlock_hold) hold = world_take(held);
     DLOCK_AUTO(dlock_op) one = dlock_lock_acquire_start(a, DLOCK_FOREVER);
     DLOCK_AUTO(dlock_op) two = dlock_lock_acquire_start(b, DLOCK_FOREVER);

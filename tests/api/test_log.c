@@ -35,7 +35,7 @@ static void hear(void *user, dlock_level level, const char *line)
 static dlock_client *client_with(sink *s, const char *settings)
 {
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
+    DLOCK_AUTO(dlock_conf) conf = api_conf(settings);
     dlock_client *client = NULL;
     *s = (sink){.mutex = PTHREAD_MUTEX_INITIALIZER};
     dlock_err code = dlock_conf_set_log(conf, hear, s);

@@ -1,32 +1,11 @@
 /* Several locks as one: all or nothing, in an order that can't deadlock, undone completely. */
-#include "world.h"
+#include "several.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { TAG = 11 };
-
-static char names[2][128];
-
-static void name_them(const char *test)
-{
-    for (int i = 0; i < 2; i++)
-        snprintf(names[i], sizeof(names[i]), "%s/%c", test, 'a' + i);
-}
-
-/* Of both names, the second first: the order given isn't the order of taking. */
-static dlock_lock *both(dlock_client *one, dlock_client *other)
-{
-    DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_lock) first = world_lock(one, names[1], NULL);
-    DLOCK_AUTO(dlock_lock) second = world_lock(other, names[0], NULL);
-    dlock_lock *const members[] = {first, second};
-    dlock_lock *multi = NULL;
-    (void)harness_err(__FILE__, __LINE__, "a multi-lock",
-                      dlock_multi_new(members, 2, NULL, &multi, &err), DLOCK_OK, err);
-    return multi; /* the members' handles may go */
-}
 
 static bool all_free(void)
 {
@@ -84,8 +63,7 @@ TEST(one_that_is_held_means_that_none_is_taken)
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
     name_them(__func__);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) rival = world_client(NULL);
+    TWO_CLIENTS(client, rival);
     DLOCK_AUTO(dlock_lock) multi = both(client, client);
     for (int i = 0; i < 2; i++) {
         DLOCK_AUTO(dlock_hold) theirs = NULL;
@@ -107,8 +85,7 @@ TEST(a_lost_member_is_the_loss_of_all)
     BEGIN();
     name_them(__func__);
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(one, other);
     DLOCK_AUTO(dlock_lock) multi = both(one, other);
     CHECK(dlock_client_event_fd(one) >= 0);
     DLOCK_AUTO(dlock_hold) hold = world_take(multi);
@@ -132,10 +109,10 @@ TEST(a_lost_member_is_the_loss_of_all)
 static int before_the_loss(dlock_client *client, dlock_what what)
 {
     int count = 0;
-    for (int64_t end = world_awake_ms() + world_limit_ms(); world_awake_ms() < end;) {
+    for (int64_t end = awake_now_ms() + patience_ms(); awake_now_ms() < end;) {
         DLOCK_AUTO(dlock_event) event = dlock_client_next_event(client);
         if (!event)
-            world_nap();
+            nap_ms(1);
         else if (dlock_event_what(event) == DLOCK_EVENT_LOST)
             return count;
         else
@@ -247,8 +224,7 @@ TEST(an_op_takes_all_verifies_extends_and_releases)
 {
     BEGIN();
     name_them(__func__);
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(one, other);
     DLOCK_AUTO(dlock_lock) multi = both(one, other);
     CHECK(dlock_client_event_fd(one) >= 0);
     DLOCK_AUTO(dlock_op) taking = dlock_lock_acquire_start(multi, DLOCK_FOREVER);
@@ -277,8 +253,7 @@ TEST(a_cancelled_op_ends_at_once_and_leaves_nothing)
 {
     BEGIN();
     name_them(__func__);
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(one, other);
     DLOCK_AUTO(dlock_client) rival = world_client(NULL);
     DLOCK_AUTO(dlock_lock) multi = both(one, other);
     DLOCK_AUTO(dlock_hold) theirs = NULL;
@@ -325,8 +300,7 @@ TEST(closing_either_client_ends_the_wait)
     } cases[] = {{1, true}, {0, true}, {0, false}};
     DLOCK_AUTO(dlock_client) rival = world_client(NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        DLOCK_AUTO(dlock_client) one = world_client(NULL);
-        DLOCK_AUTO(dlock_client) other = world_client(NULL);
+        TWO_CLIENTS(one, other);
         DLOCK_AUTO(dlock_lock) multi = both(one, other);
         DLOCK_AUTO(dlock_hold) theirs = NULL;
         CHECK_EQ_INT(dlock_acquire(rival, names[cases[i].held], 0, &theirs, NULL),
@@ -351,8 +325,7 @@ TEST(that_one_of_them_is_lost_counts_for_more_than_another_failure)
         dlock_err says;
     } cases[] = {{-1, 1, DLOCK_ENOTHELD}, {0, 1, DLOCK_ELOST}, {1, 0, DLOCK_ELOST}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        DLOCK_AUTO(dlock_client) one = world_client(NULL);
-        DLOCK_AUTO(dlock_client) other = world_client(NULL);
+        TWO_CLIENTS(one, other);
         DLOCK_AUTO(dlock_lock) multi = both(one, other); /* names[1] is one's */
         DLOCK_AUTO(dlock_hold) hold = world_take(multi);
         CHECK_EQ_INT(dlock_client_close(cases[i].closed ? one : other, NULL), DLOCK_OK);
@@ -509,8 +482,7 @@ TEST(however_many_follow_one_another_no_stack_is_the_deeper_for_it)
     if (!world_is("mem"))
         LEAVE_OUT("elsewhere no release grants the next one by itself");
     name_them(__func__);
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(one, other);
     DLOCK_AUTO(dlock_lock) first = world_lock(one, names[0], NULL);
     DLOCK_AUTO(dlock_lock) second = world_lock(other, names[1], NULL);
     dlock_lock *const members[] = {first, second};
@@ -583,8 +555,7 @@ TEST(members_that_make_no_sense_are_refused)
     BEGIN();
     name_them(__func__);
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) same = world_client(NULL);
+    TWO_CLIENTS(client, same);
     DLOCK_AUTO(dlock_lock) a = world_lock(client, names[0], NULL);
     DLOCK_AUTO(dlock_lock) twin = world_lock(same, names[0], NULL);
     DLOCK_AUTO(dlock_lock) multi = both(client, client);

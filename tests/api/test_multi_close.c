@@ -1,29 +1,9 @@
 /* Several locks as one, when a member's client is closed: the whole belongs to the first one's. */
-#include "world.h"
+#include "several.h"
 
 #include <stdio.h>
 
 enum { TAG = 12 };
-
-static char names[3][128];
-
-static void name_them(const char *test)
-{
-    for (int i = 0; i < 3; i++)
-        snprintf(names[i], sizeof(names[i]), "%.100s/%c", test, 'a' + i);
-}
-
-/* The second name is the first client's: it is taken last. */
-static dlock_lock *both(dlock_client *first, dlock_client *other)
-{
-    DLOCK_AUTO(dlock_lock) last = world_lock(first, names[1], NULL);
-    DLOCK_AUTO(dlock_lock) front = world_lock(other, names[0], NULL);
-    dlock_lock *const members[] = {last, front};
-    dlock_lock *multi = NULL;
-    (void)harness_eq_int(__FILE__, __LINE__, "a multi-lock",
-                         dlock_multi_new(members, 2, NULL, &multi, NULL), DLOCK_OK);
-    return multi;
-}
 
 TEST(an_acquire_with_a_closed_client_is_told_so_though_another_s_member_is_held)
 {

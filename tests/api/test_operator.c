@@ -9,11 +9,8 @@ TEST(inspect_tells_who_holds_it_since_which_token_and_for_how_long)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     DLOCK_AUTO(dlock_info) info = NULL;
     CHECK_OK(dlock_lock_inspect(theirs, &info, &err), err);
     CHECK_STR(dlock_info_get(info, "kind"), "mutex");
@@ -31,8 +28,7 @@ TEST(inspect_tells_who_holds_it_since_which_token_and_for_how_long)
 TEST(inspect_of_a_free_lock_says_so_and_leaves_nothing_behind)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     CHECK_EQ_INT(world_seen(lock, "held"), 0);
     CHECK_EQ_INT(world_seen(lock, "holders.0.token"), -1);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
@@ -45,10 +41,8 @@ TEST(a_break_takes_the_lock_from_the_named_owner_only)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     CHECK_ERR(dlock_lock_break(theirs, NULL, &err), DLOCK_ENOTHELD, err);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     CHECK_ERR(dlock_lock_break(theirs, "somebody:1", &err), DLOCK_ENOTHELD, err);
@@ -66,24 +60,18 @@ TEST(a_break_takes_the_lock_from_the_named_owner_only)
 TEST(a_break_serves_those_who_wait)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, 5), DLOCK_EPENDING);
     CHECK_EQ_INT(world_evict(__func__), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
+    ENDS(op, DLOCK_OK);
 }
 
 TEST(a_victim_notices_a_break_by_itself_at_its_next_renewal)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=600");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, "lock.ttl_ms=600");
     CHECK_EQ_INT(dlock_hold_notify(hold, 3), DLOCK_OK);
     CHECK_EQ_INT(world_evict(__func__), DLOCK_OK);
     DLOCK_AUTO(dlock_event) event = world_event(client, DLOCK_EVENT_LOST);
@@ -135,9 +123,7 @@ TEST(list_shows_the_holder_and_nothing_that_is_free)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     DLOCK_AUTO(dlock_info) held = NULL;
     DLOCK_AUTO(dlock_info) free_again = NULL;
     CHECK_OK(dlock_client_list(client, __func__, 10, &held, &err), err);
@@ -152,11 +138,8 @@ TEST(wait_idle_waits_until_nobody_holds_it_and_takes_nothing)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client)
-    other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     CHECK_OK(dlock_lock_wait_idle(theirs, 0, &err), err);
     CHECK_OK(dlock_lock_wait_idle(theirs, DLOCK_FOREVER, &err), err);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
@@ -167,8 +150,7 @@ TEST(wait_idle_waits_until_nobody_holds_it_and_takes_nothing)
     DLOCK_AUTO(dlock_op) op = dlock_lock_wait_idle_start(theirs, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, 10), DLOCK_EPENDING);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
+    ENDS(op, DLOCK_OK);
     CHECK_EQ_INT(world_try(__func__), DLOCK_OK);
 }
 
@@ -196,10 +178,8 @@ TEST(the_doctor_gives_a_verdict_and_explains_each_finding)
 TEST(the_statistics_count_what_happened)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     for (int i = 0; i < 5; i++) {
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         DLOCK_AUTO(dlock_hold) again = world_take(lock);
@@ -241,8 +221,7 @@ TEST(the_statistics_count_what_happened)
 TEST(the_middle_of_the_statistics_is_that_of_the_shorter_half)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     dlock_hold_free(world_take(lock));
     AWAIT(world_stat(client, "hold.count") == 1);
     int64_t shorter = world_stat(client, "hold.max_ns");

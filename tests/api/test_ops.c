@@ -8,9 +8,7 @@
 TEST(a_running_op_is_pending_in_every_respect)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     CHECK(op != NULL);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_EPENDING);
@@ -30,8 +28,7 @@ TEST(a_running_op_is_pending_in_every_respect)
 TEST(a_finished_op_hands_its_hold_over_once)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     dlock_op *op = dlock_lock_acquire_start(lock, 0);
     END_OF(op);
     CHECK_EQ_INT(dlock_op_wait(op, 0), DLOCK_OK);
@@ -49,9 +46,7 @@ TEST(a_finished_op_hands_its_hold_over_once)
 TEST(a_failed_op_lends_its_error_until_it_is_freed)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, 0);
     END_OF(op);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_EBUSY);
@@ -65,8 +60,7 @@ TEST(a_failed_op_lends_its_error_until_it_is_freed)
 TEST(an_untaken_hold_is_released_when_its_op_is_freed)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, 0);
     END_OF(op);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
@@ -79,11 +73,8 @@ TEST(an_untaken_hold_is_released_when_its_op_is_freed)
 TEST(freeing_a_running_op_takes_its_wish_back)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     for (int i = 0; i < 20; i++) {
         dlock_op *op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
         if (i % 2)
@@ -97,11 +88,8 @@ TEST(freeing_a_running_op_takes_its_wish_back)
 TEST(cancelling_is_prompt_and_leaves_nothing_held)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
     dlock_op_cancel(op);
     dlock_op_cancel(op);
@@ -116,8 +104,7 @@ TEST(cancelling_is_prompt_and_leaves_nothing_held)
 TEST(cancelling_a_finished_op_changes_nothing)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, 0);
     END_OF(op);
     dlock_op_cancel(op);
@@ -129,10 +116,8 @@ TEST(cancelling_a_finished_op_changes_nothing)
 TEST(a_cancel_that_races_with_the_grant_ends_in_exactly_one_of_both)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     int granted = 0;
     for (int i = 0; i < 100; i++) {
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
@@ -181,8 +166,7 @@ static dlock_err outcome(dlock_op *op, dlock_info **info)
 TEST(every_call_with_io_has_an_op_form_with_the_same_answer)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client("client.lazy=true");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, "client.lazy=true");
     DLOCK_AUTO(dlock_info) seen = NULL;
     DLOCK_AUTO(dlock_info) listed = NULL;
     DLOCK_AUTO(dlock_info) found = NULL;
@@ -214,8 +198,7 @@ TEST(every_call_with_io_has_an_op_form_with_the_same_answer)
 TEST(cancelling_a_release_stops_the_waiting_but_not_the_release)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     for (int i = 0; i < 20; i++) {
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         DLOCK_AUTO(dlock_op) op = dlock_hold_release_start(hold);
@@ -230,8 +213,7 @@ TEST(cancelling_a_release_stops_the_waiting_but_not_the_release)
 TEST(freeing_ops_of_every_kind_while_they_run_is_fine)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     for (int i = 0; i < 10; i++) {
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         dlock_op_free(dlock_hold_verify_start(hold));
@@ -284,10 +266,8 @@ static void play(const char *order, dlock_lock *lock, dlock_lock *theirs, bool g
 TEST(notify_wait_take_cancel_and_error_fit_together_in_every_order)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     static const char steps[] = "nwtce";
     char order[6] = "";
     for (int number = 0; number < 5 * 5 * 5 * 5; number++) {

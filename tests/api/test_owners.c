@@ -29,9 +29,7 @@ TEST(a_thread_that_holds_it_gets_another_hold_of_the_same_grant_without_a_comman
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) first = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, first, __func__, NULL);
     DLOCK_AUTO(dlock_hold) second = NULL;
     int64_t commands = world_stat(client, "commands");
     CHECK_OK(dlock_lock_acquire(lock, 0, &second, &err), err);
@@ -47,10 +45,8 @@ TEST(reentry_works_through_another_handle_and_through_the_one_call_form)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) one = world_lock(client, __func__, NULL);
+    CLIENT_WITH_HOLD(client, one, first, __func__, NULL);
     DLOCK_AUTO(dlock_lock) two = world_lock(client, __func__, "lock.ttl_ms=500");
-    DLOCK_AUTO(dlock_hold) first = world_take(one);
     DLOCK_AUTO(dlock_hold) second = NULL;
     DLOCK_AUTO(dlock_hold) third = NULL;
     CHECK_OK(dlock_lock_acquire(two, 0, &second, &err), err);
@@ -64,10 +60,8 @@ TEST(reentry_works_through_another_handle_and_through_the_one_call_form)
 TEST(another_thread_is_shut_out_also_through_the_same_handle)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     DLOCK_AUTO(dlock_lock) other = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     CHECK_EQ_INT(try_in_thread(client, lock), DLOCK_EBUSY);
     CHECK_EQ_INT(try_in_thread(client, other), DLOCK_EBUSY);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
@@ -77,8 +71,7 @@ TEST(another_thread_is_shut_out_also_through_the_same_handle)
 TEST(two_clients_of_one_process_and_thread_shut_each_other_out)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) two = world_client(NULL);
+    TWO_CLIENTS(one, two);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     DLOCK_AUTO(dlock_hold) other = NULL;
     CHECK_EQ_INT(dlock_acquire(one, __func__, 0, &hold, NULL), DLOCK_OK);
@@ -108,8 +101,7 @@ static dlock_err release_in_thread(dlock_hold *hold)
 TEST(the_holds_of_a_grant_end_in_any_order_from_any_thread_and_the_last_frees_the_lock)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     static const int orders[][3] = {
         {0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}};
     for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
@@ -130,8 +122,7 @@ TEST(the_holds_of_a_grant_end_in_any_order_from_any_thread_and_the_last_frees_th
 TEST(each_start_is_an_owner_of_its_own)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     DLOCK_AUTO(dlock_hold) by_op = NULL;
     CHECK_EQ_INT(try_by_op(lock, &by_op), DLOCK_OK);
     CHECK_EQ_INT(try_by_op(lock, NULL), DLOCK_EBUSY);
@@ -186,9 +177,7 @@ TEST(without_reentry_the_same_thread_is_told_of_the_deadlock_at_once)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("lock.reentrant=false");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, "lock.reentrant=false");
     DLOCK_AUTO(dlock_hold) again = NULL;
     CHECK_ERR(dlock_lock_acquire(lock, DLOCK_FOREVER, &again, &err), DLOCK_EDEADLK, err);
     CHECK_CONTAINS(dlock_error_text(err), "lock.reentrant");
@@ -202,8 +191,7 @@ TEST(handles_that_disagree_on_what_the_server_sees_conflict_at_acquire)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     DLOCK_AUTO(dlock_lock) other = world_lock(client, __func__, "lock.permits=3");
     DLOCK_AUTO(dlock_hold) hold = NULL;
     DLOCK_AUTO(dlock_hold) theirs = NULL;
@@ -222,8 +210,7 @@ static void *take_and_end(void *lock)
 TEST(the_end_of_a_thread_does_nothing_to_its_grants_and_nobody_inherits_them)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     pthread_t thread;
     void *hold;
     CHECK(pthread_create(&thread, NULL, take_and_end, lock) == 0);
@@ -241,9 +228,7 @@ TEST(an_owner_with_a_lost_hold_has_to_release_it_before_it_contends_anew)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     DLOCK_AUTO(dlock_hold) again = NULL;
     int64_t token = dlock_hold_token(hold);
     CHECK(world_lose(__func__, hold));
@@ -260,9 +245,7 @@ TEST(with_owner_none_a_lost_hold_is_no_hindrance)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("lock.owner=none");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, "lock.owner=none");
     DLOCK_AUTO(dlock_hold) again = NULL;
     CHECK(world_lose(__func__, hold));
     CHECK_OK(dlock_lock_acquire(lock, patience_ms(), &again, &err), err);

@@ -5,9 +5,7 @@ TEST(a_second_release_is_refused)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     CHECK_OK(dlock_hold_release(hold, &err), err);
     CHECK_ERR(dlock_hold_release(hold, &err), DLOCK_ENOTHELD, err);
     CHECK_CONTAINS(dlock_error_text(err), "released");
@@ -21,9 +19,8 @@ TEST(a_second_release_is_refused)
 TEST(after_a_confirmed_release_anybody_gets_it_at_once)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     for (int i = 0; i < 50; i++) {
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         DLOCK_AUTO(dlock_hold) next = NULL;
@@ -37,9 +34,7 @@ TEST(each_hold_of_a_lost_grant_answers_elost_once)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) one = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, one, __func__, NULL);
     DLOCK_AUTO(dlock_hold) two = world_take(lock);
     CHECK(world_lose(__func__, one));
     CHECK_ERR(dlock_hold_release(two, &err), DLOCK_ELOST, err);
@@ -54,9 +49,7 @@ TEST(a_release_of_what_was_taken_away_unnoticed_says_lost)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     CHECK_EQ_INT(world_evict(__func__), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
     CHECK_ERR(dlock_hold_release(hold, &err), DLOCK_ELOST, err);
@@ -68,11 +61,8 @@ TEST(a_release_of_what_was_taken_away_unnoticed_says_lost)
 TEST(a_release_after_a_break_leaves_the_new_owner_alone)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     CHECK_EQ_INT(world_evict(__func__), DLOCK_OK);
     DLOCK_AUTO(dlock_hold) next = world_take(theirs);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
@@ -83,10 +73,8 @@ TEST(a_release_after_a_break_leaves_the_new_owner_alone)
 TEST(freeing_a_held_hold_releases_it_in_the_background)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     for (int i = 0; i < 20; i++) {
         dlock_hold_free(world_take(lock));
         DLOCK_AUTO(dlock_hold) hold = world_take(theirs);
@@ -98,8 +86,7 @@ TEST(freeing_a_held_hold_releases_it_in_the_background)
 TEST(freeing_one_of_two_holds_keeps_the_other)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     DLOCK_AUTO(dlock_hold) second = NULL;
     dlock_hold *first = world_take(lock);
     second = world_take(lock);
@@ -113,9 +100,7 @@ TEST(freeing_one_of_two_holds_keeps_the_other)
 TEST(an_async_release_answers_when_queued_and_goes_out_all_the_same)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client("lock.release=async");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, "lock.release=async");
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ENOTHELD);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ENOTHELD);
@@ -125,8 +110,7 @@ TEST(an_async_release_answers_when_queued_and_goes_out_all_the_same)
 TEST(the_next_acquire_of_a_client_goes_out_behind_its_async_release)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client("lock.release=async");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, "lock.release=async");
     int64_t last = 0;
     for (int i = 0; i < 200; i++) {
         DLOCK_AUTO(dlock_hold) hold = NULL;
@@ -141,8 +125,7 @@ TEST(the_next_acquire_of_a_client_goes_out_behind_its_async_release)
 TEST(a_failed_async_release_is_counted_and_logged)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client("lock.release=async");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, "lock.release=async");
     CHECK(dlock_client_event_fd(client) >= 0);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     CHECK_EQ_INT(world_evict(__func__), DLOCK_OK);
@@ -160,8 +143,7 @@ static void *release_it(void *hold)
 TEST(of_two_releases_at_once_exactly_one_is_it)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     for (int i = 0; i < 50; i++) {
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         pthread_t thread;

@@ -31,8 +31,7 @@ TEST(a_grant_renews_itself_and_stays_valid_far_beyond_its_ttl)
 TEST(without_renewal_it_is_lost_by_the_clock_and_never_suspect)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=250 lock.renew=off");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, "lock.ttl_ms=250 lock.renew=off");
     int64_t begin = now_ms();
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     dlock_state state;
@@ -125,9 +124,7 @@ TEST(extend_sets_the_lease_from_now_on_and_never_shortens_it)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=10000 lock.renew=off");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, "lock.ttl_ms=10000 lock.renew=off");
     CHECK_EQ_INT(dlock_hold_ttl_ms(hold), 10000);
     CHECK_OK(dlock_hold_extend(hold, 100, &err), err);
     CHECK(dlock_hold_remaining_ms(hold) > 100);
@@ -156,10 +153,8 @@ TEST(extend_acts_on_the_grant_and_goes_up_to_max_hold)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client)
-    client = world_client("lock.ttl_ms=2000 lock.max_hold_ms=30000");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) one = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, one, __func__,
+                     "lock.ttl_ms=2000 lock.max_hold_ms=30000");
     DLOCK_AUTO(dlock_hold) two = world_take(lock);
     CHECK_OK(dlock_hold_extend(one, 90000, &err), err);
     CHECK(dlock_hold_remaining_ms(two) > 10000);
@@ -170,9 +165,7 @@ TEST(an_extended_grant_is_renewed_with_its_new_ttl)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=1000");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, "lock.ttl_ms=1000");
     CHECK_OK(dlock_hold_extend(hold, 1500, &err), err);
     int64_t before = world_stat(client, "renewals");
     AWAIT(world_stat(client, "renewals") > before || dlock_hold_check(hold) != DLOCK_OK);
@@ -183,9 +176,7 @@ TEST(extend_refuses_what_no_lease_can_be)
 {
     BEGIN();
     static const int64_t bad[] = {INT64_MIN, -1, 0, 99, INT64_C(2592000001), INT64_MAX};
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         DLOCK_AUTO(dlock_error) err = NULL;
         CHECK_ERR(dlock_hold_extend(hold, bad[i], &err), DLOCK_EINVAL, err);
@@ -199,10 +190,8 @@ TEST(the_server_is_told_of_the_loss_by_time_so_that_others_need_not_wait)
 {
     BEGIN();
     /* max_hold ends the validity long before the server would forget the lease. */
-    DLOCK_AUTO(dlock_client)
-    client = world_client("lock.ttl_ms=300 lock.max_hold_ms=300");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__,
+                     "lock.ttl_ms=300 lock.max_hold_ms=300");
     AWAIT(dlock_hold_check(hold) == DLOCK_ELOST);
     AWAIT(world_try(__func__) == DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);

@@ -5,25 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static dlock_lock *side(dlock_client *client, dlock_kind kind, const char *name,
-                        const char *settings)
-{
-    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
-    DLOCK_AUTO(dlock_error) err = NULL;
-    dlock_lock *lock = NULL;
-    dlock_err code = dlock_lock_new(client, kind, name, conf, &lock, &err);
-    (void)harness_err(__FILE__, __LINE__, "dlock_lock_new", code, DLOCK_OK, err);
-    return lock;
-}
-
 #define SIDE(var, client, kind)                                                          \
-    DLOCK_AUTO(dlock_lock) var = side((client), (kind), __func__, NULL)
+    DLOCK_AUTO(dlock_lock) var = api_lock((client), (kind), __func__, NULL)
 
 /* Whether a client of its own gets this side at once; it is given back. */
 static dlock_err try_side(dlock_kind kind, const char *name)
 {
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = side(client, kind, name, NULL);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, kind, name, NULL);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     dlock_err code = dlock_lock_acquire(lock, 0, &hold, NULL);
     return code == DLOCK_OK ? dlock_hold_release(hold, NULL) : code;
@@ -41,8 +30,7 @@ static dlock_err try_in_thread(dlock_client *client, dlock_lock *lock)
 TEST(readers_share_it_and_a_writer_is_alone)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) two = world_client(NULL);
+    TWO_CLIENTS(one, two);
     SIDE(read, one, DLOCK_READ);
     SIDE(read_two, two, DLOCK_READ);
     SIDE(write, one, DLOCK_WRITE);
@@ -66,8 +54,7 @@ TEST(readers_share_it_and_a_writer_is_alone)
 TEST(tokens_rise_from_grant_to_grant_so_that_no_writers_is_smaller_than_a_readers_before)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) two = world_client(NULL);
+    TWO_CLIENTS(one, two);
     int64_t last = 0;
     for (int i = 0; i < 3; i++) {
         SIDE(read, one, DLOCK_READ);
@@ -90,8 +77,7 @@ TEST(one_reader_may_be_broken_while_the_other_goes_on_reading)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) two = world_client(NULL);
+    TWO_CLIENTS(one, two);
     SIDE(read, one, DLOCK_READ);
     SIDE(read_two, two, DLOCK_READ);
     DLOCK_AUTO(dlock_hold) first = world_take(read);
@@ -123,10 +109,10 @@ TEST(another_kind_on_the_name_is_a_conflict_both_ways)
         const char *name = others[i].name;
         harness_note("%s", name);
         DLOCK_AUTO(dlock_lock)
-        other = side(client, others[i].kind, name, others[i].settings);
+        other = api_lock(client, others[i].kind, name, others[i].settings);
         DLOCK_AUTO(dlock_hold) none = NULL;
         for (int j = 0; j < 2; j++) {
-            DLOCK_AUTO(dlock_lock) own = side(client, sides[j], name, NULL);
+            DLOCK_AUTO(dlock_lock) own = api_lock(client, sides[j], name, NULL);
             DLOCK_AUTO(dlock_hold) hold = world_take(own);
             CHECK_EQ_INT(dlock_lock_acquire(other, 0, &none, NULL), DLOCK_ECONFLICT);
             CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_OK);
@@ -145,8 +131,8 @@ TEST(fair_read_write_locks_are_refused_where_there_are_none)
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_conf) fair = world_conf("lock.fair=true");
-    DLOCK_AUTO(dlock_conf) string = world_conf("redis.layout=string");
+    DLOCK_AUTO(dlock_conf) fair = api_conf("lock.fair=true");
+    DLOCK_AUTO(dlock_conf) string = api_conf("redis.layout=string");
     dlock_lock *lock = NULL;
     CHECK_ERR(dlock_lock_new(client, DLOCK_READ, __func__, fair, &lock, &err),
               DLOCK_ENOTSUP, err);
@@ -161,8 +147,7 @@ TEST(fair_read_write_locks_are_refused_where_there_are_none)
 TEST(a_writer_that_waits_gets_it_when_the_last_reader_goes)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) two = world_client(NULL);
+    TWO_CLIENTS(one, two);
     SIDE(read, one, DLOCK_READ);
     SIDE(read_two, two, DLOCK_READ);
     SIDE(write, two, DLOCK_WRITE);
@@ -182,8 +167,7 @@ TEST(all_readers_that_wait_get_it_when_the_writer_goes_or_turns)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) two = world_client(NULL);
+    TWO_CLIENTS(one, two);
     SIDE(write, one, DLOCK_WRITE);
     SIDE(read, one, DLOCK_READ);
     SIDE(read_two, two, DLOCK_READ);
@@ -212,8 +196,7 @@ TEST(all_readers_that_wait_get_it_when_the_writer_goes_or_turns)
 TEST(a_writer_that_gives_up_lets_the_readers_behind_it_in)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) two = world_client(NULL);
+    TWO_CLIENTS(one, two);
     SIDE(read, one, DLOCK_READ);
     SIDE(write, two, DLOCK_WRITE);
     SIDE(read_two, two, DLOCK_READ);
@@ -387,8 +370,8 @@ static void *mixed(void *arg)
     mix *m = arg;
     int me = atomic_fetch_add(&m->numbers, 1);
     dlock_client *client = m->clients[me % 2];
-    DLOCK_AUTO(dlock_lock) read = side(client, DLOCK_READ, m->name, NULL);
-    DLOCK_AUTO(dlock_lock) write = side(client, DLOCK_WRITE, m->name, NULL);
+    DLOCK_AUTO(dlock_lock) read = api_lock(client, DLOCK_READ, m->name, NULL);
+    DLOCK_AUTO(dlock_lock) write = api_lock(client, DLOCK_WRITE, m->name, NULL);
     for (int i = 0; i < ROUNDS; i++) {
         bool writes = (i + me) % 4 == 0;
         DLOCK_AUTO(dlock_hold) hold = world_take(writes ? write : read);
@@ -410,8 +393,7 @@ TEST(readers_and_writers_of_two_clients_never_meet)
 {
     BEGIN();
     mix m = {.name = __func__};
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) two = world_client(NULL);
+    TWO_CLIENTS(one, two);
     m.clients[0] = one;
     m.clients[1] = two;
     pthread_t threads[8];

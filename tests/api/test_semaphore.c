@@ -10,24 +10,26 @@
 static const char *const forms[] = {"expirable", "plain"};
 enum { FORMS = 2 };
 
+static const char *name_of(const char *test, int form)
+{
+    static char name[128];
+    snprintf(name, sizeof(name), "%s/%d", test, form);
+    return name;
+}
+
 static dlock_lock *semaphore(dlock_client *client, const char *name, int form,
                              const char *settings)
 {
     char text[256];
     snprintf(text, sizeof(text), "redis.semaphore=%s %s", forms[form], settings);
-    DLOCK_AUTO(dlock_conf) conf = world_conf(text);
-    DLOCK_AUTO(dlock_error) err = NULL;
-    dlock_lock *lock = NULL;
-    dlock_err code = dlock_lock_new(client, DLOCK_SEMAPHORE, name, conf, &lock, &err);
-    harness_err(__FILE__, __LINE__, "dlock_lock_new", code, DLOCK_OK, err);
-    return lock;
+    return api_lock(client, DLOCK_SEMAPHORE, name, text);
 }
 
 /* What dlock_lock_new answers. */
 static dlock_err refused(dlock_client *client, const char *name, const char *settings,
                          dlock_error **err)
 {
-    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
+    DLOCK_AUTO(dlock_conf) conf = api_conf(settings);
     DLOCK_AUTO(dlock_lock) lock = NULL;
     return dlock_lock_new(client, DLOCK_SEMAPHORE, name, conf, &lock, err);
 }
@@ -43,10 +45,8 @@ TEST(as_many_as_there_are_permits_get_in_and_each_is_a_grant_of_its_own)
 {
     BEGIN();
     for (int form = 0; form < FORMS; form++) {
-        char name[128];
-        snprintf(name, sizeof(name), "%s/%d", __func__, form);
-        DLOCK_AUTO(dlock_client) client = world_client(NULL);
-        DLOCK_AUTO(dlock_client) other = world_client(NULL);
+        const char *name = name_of(__func__, form);
+        TWO_CLIENTS(client, other);
         DLOCK_AUTO(dlock_lock) lock = semaphore(client, name, form, "lock.permits=2");
         DLOCK_AUTO(dlock_lock) theirs = semaphore(other, name, form, "lock.permits=2");
         DLOCK_AUTO(dlock_hold) first = world_take(lock);
@@ -72,10 +72,8 @@ TEST(a_release_wakes_a_waiter_of_another_client_and_the_wish_behind_it)
 {
     BEGIN();
     for (int form = 0; form < FORMS; form++) {
-        char name[128];
-        snprintf(name, sizeof(name), "%s/%d", __func__, form);
-        DLOCK_AUTO(dlock_client) client = world_client(NULL);
-        DLOCK_AUTO(dlock_client) other = world_client(NULL);
+        const char *name = name_of(__func__, form);
+        TWO_CLIENTS(client, other);
         DLOCK_AUTO(dlock_lock)
         lock = semaphore(client, name, form, "lock.permits=2 lock.take=2");
         DLOCK_AUTO(dlock_lock) theirs = semaphore(other, name, form, "lock.permits=2");
@@ -96,8 +94,7 @@ TEST(a_cancelled_wish_for_many_lets_a_smaller_one_pass)
 {
     BEGIN();
     for (int form = 0; form < FORMS; form++) {
-        char name[128];
-        snprintf(name, sizeof(name), "%s/%d", __func__, form);
+        const char *name = name_of(__func__, form);
         DLOCK_AUTO(dlock_client) client = world_client(NULL);
         DLOCK_AUTO(dlock_lock) one = semaphore(client, name, form, "lock.permits=3");
         DLOCK_AUTO(dlock_lock)
@@ -108,8 +105,7 @@ TEST(a_cancelled_wish_for_many_lets_a_smaller_one_pass)
         DLOCK_AUTO(dlock_op) few = dlock_lock_acquire_start(one, DLOCK_FOREVER);
         CHECK_EQ_INT(dlock_op_wait(few, SHORT_MS), DLOCK_EPENDING); /* in turn */
         dlock_op_cancel(many);
-        CHECK_EQ_INT(dlock_op_wait(many, patience_ms()), DLOCK_OK);
-        CHECK_EQ_INT(dlock_op_result(many), DLOCK_ECANCELED);
+        ENDS(many, DLOCK_ECANCELED);
         CHECK_EQ_INT(dlock_op_wait(few, patience_ms()), DLOCK_OK);
         DLOCK_AUTO(dlock_hold) got = dlock_op_take_hold(few);
         CHECK_EQ_INT(dlock_hold_check(got), DLOCK_OK);
@@ -189,16 +185,14 @@ TEST(it_is_idle_when_every_permit_is_back)
 {
     BEGIN();
     for (int form = 0; form < FORMS; form++) {
-        char name[128];
-        snprintf(name, sizeof(name), "%s/%d", __func__, form);
+        const char *name = name_of(__func__, form);
         DLOCK_AUTO(dlock_client) client = world_client(NULL);
         DLOCK_AUTO(dlock_lock) lock = semaphore(client, name, form, "lock.permits=2");
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         CHECK_EQ_INT(dlock_lock_wait_idle(lock, 0, NULL), DLOCK_EBUSY);
         DLOCK_AUTO(dlock_op) idle = dlock_lock_wait_idle_start(lock, patience_ms());
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-        CHECK_EQ_INT(dlock_op_wait(idle, patience_ms()), DLOCK_OK);
-        CHECK_EQ_INT(dlock_op_result(idle), DLOCK_OK);
+        ENDS(idle, DLOCK_OK);
     }
 }
 
@@ -280,8 +274,7 @@ TEST(never_are_more_inside_than_there_are_permits)
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED);
     for (int form = 0; form < FORMS; form++) {
-        char name[128];
-        snprintf(name, sizeof(name), "%s/%d", __func__, form);
+        const char *name = name_of(__func__, form);
         crowd c = {.shared = shared, .name = name, .form = form};
         memset(shared, 0, sizeof(*shared));
         pid_t first = world_child_start(join_in, &c);
@@ -339,8 +332,7 @@ TEST(a_size_that_is_none_is_refused_by_the_conf)
 TEST(what_the_server_knows_better_is_a_final_answer_and_leaves_nothing)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(client, other);
     DLOCK_AUTO(dlock_lock) three = semaphore(client, __func__, 0, "lock.permits=3");
     DLOCK_AUTO(dlock_lock) five = semaphore(other, __func__, 0, "lock.permits=5");
     DLOCK_AUTO(dlock_lock) none = semaphore(other, "no such semaphore", 0, "");

@@ -61,8 +61,7 @@ TEST(signals_do_not_end_a_wait)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(client, other);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     DLOCK_AUTO(dlock_hold) theirs = NULL;
     CHECK_OK(dlock_acquire(client, __func__, 0, &hold, &err), err);
@@ -101,11 +100,8 @@ TEST(everything_works_in_a_storm_of_signals)
 TEST(a_handler_may_cancel_the_op_its_thread_waits_for)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
     to_cancel = op;
     STORM(20000);
@@ -167,8 +163,7 @@ TEST(our_threads_take_no_signal_of_yours)
                               SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE};
     DLOCK_AUTO(dlock_client)
     client = world_client(NULL); /* starts with nothing blocked here */
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(other, __func__, NULL);
+    CLIENT_WITH_LOCK(other, lock, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     CHECK_EQ_INT(dlock_acquire(client, __func__, 0, &hold, NULL), DLOCK_OK);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
@@ -186,11 +181,8 @@ TEST(our_threads_take_no_signal_of_yours)
 TEST(a_cancel_from_another_thread_wakes_whoever_waits_for_the_op)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     for (int i = 0; i < 20; i++) {
         DLOCK_AUTO(dlock_op)
         op = dlock_lock_acquire_start(i % 2 ? lock : theirs, DLOCK_FOREVER);
@@ -208,11 +200,8 @@ TEST(a_cancel_from_another_thread_wakes_whoever_waits_for_the_op)
 TEST(a_cancelled_op_is_announced_though_nobody_calls)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
+    CLIENT_WITH_LOCK(other, theirs, __func__, NULL);
     struct pollfd fd = {.fd = dlock_client_event_fd(other), .events = POLLIN};
     for (uint64_t i = 1; i < 20; i++) {
         DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
@@ -232,8 +221,7 @@ TEST(a_server_that_goes_away_is_no_sigpipe)
         LEAVE_OUT("no server to go away");
     struct sigaction action = {.sa_handler = SIG_DFL};
     sigaction(SIGPIPE, &action, NULL);
-    DLOCK_AUTO(dlock_client) client = world_client("client.timeout_ms=200");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, "client.timeout_ms=200");
     for (int i = 0; i < 3; i++) {
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         redis_server_kill(world_redis());
@@ -281,9 +269,7 @@ static void *acquire_and_be_cancelled(void *arg)
 TEST(a_thread_cancelled_in_a_wait_leaves_the_client_consistent)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     victim v = {.lock = lock, .wait_ms = DLOCK_FOREVER};
     pthread_t thread;
     void *end;
@@ -301,8 +287,7 @@ TEST(a_thread_cancelled_in_a_wait_leaves_the_client_consistent)
 TEST(threads_cancelled_anywhere_leave_the_lock_to_others)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     for (int round = 0; round < 60; round++) {
         victim victims[3];
         pthread_t threads[3];
@@ -351,9 +336,8 @@ static void *call_with_a_cancel_pending(void *arg)
 TEST(no_call_is_a_place_where_a_thread_is_cancelled)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     DLOCK_AUTO(dlock_lock) same = world_lock(other, __func__, "lock.release=async");
     for (int i = 0; i < 20; i++) {
         /* Somebody new each time, whom the others may have to look at. */

@@ -73,11 +73,11 @@ TEST(that_check_needs_no_round_trip)
         LEAVE_OUT("no server to take away");
     pid_t pid = world_child_start(stop_and_look, (void *)(intptr_t) __func__);
     bool stopped = await_stop(pid);
-    redis_server_freeze(world_redis());
+    server_freeze(world_redis()->pid);
     wait_out_the_lease();
     kill(pid, SIGCONT);
     int status = world_child_end(pid);
-    redis_server_thaw(world_redis());
+    server_thaw(world_redis()->pid);
     CHECK(stopped);
     CHECK_EQ_INT(status, 0);
 }
@@ -99,8 +99,7 @@ TEST(others_get_the_lock_of_a_stopped_holder_when_its_lease_is_over_and_keep_it)
     LEAVE_OUT_ON("mem", "a table of one process");
     pid_t pid = world_child_start(stop_and_release, (void *)(intptr_t) __func__);
     bool stopped = await_stop(pid);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     DLOCK_AUTO(dlock_hold) hold = stopped ? world_take(lock) : NULL;
     kill(pid, SIGCONT);
     CHECK_EQ_INT(world_child_end(pid), 0);

@@ -7,21 +7,20 @@
 static void thaw(int *unused)
 {
     (void)unused;
-    redis_server_thaw(world_redis());
+    server_thaw(world_redis()->pid);
 }
 
 /* Frozen to the end of the scope at the latest. */
 #define FREEZE()                                                                         \
     int frozen __attribute__((cleanup(thaw))) = 0;                                       \
     (void)frozen;                                                                        \
-    redis_server_freeze(world_redis())
+    server_freeze(world_redis()->pid)
 
 TEST(an_unanswered_acquire_is_unknown_and_leaves_nothing_behind)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("client.timeout_ms=100");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, "client.timeout_ms=100");
     DLOCK_AUTO(dlock_hold) once = NULL;
     DLOCK_AUTO(dlock_hold) timed = NULL;
     {
@@ -42,8 +41,7 @@ TEST(an_unanswered_acquire_is_unknown_and_leaves_nothing_behind)
 TEST(a_cancel_needs_no_answer)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     {
         FREEZE();
         DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
@@ -58,10 +56,8 @@ TEST(unanswered_verify_and_extend_change_nothing)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client)
-    client = world_client("client.timeout_ms=100 lock.renew=off");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__,
+                     "client.timeout_ms=100 lock.renew=off");
     {
         FREEZE();
         CHECK_ERR(dlock_hold_verify(hold, &err), DLOCK_EUNKNOWN, err);
@@ -84,9 +80,7 @@ TEST(an_unanswered_release_is_unknown_and_is_repeated_until_it_is_confirmed)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("client.timeout_ms=100");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, "client.timeout_ms=100");
     {
         FREEZE();
         CHECK_ERR(dlock_hold_release(hold, &err), DLOCK_EUNKNOWN, err);
@@ -102,10 +96,8 @@ TEST(an_unanswered_release_is_unknown_and_is_repeated_until_it_is_confirmed)
 TEST(a_silent_server_makes_a_hold_suspect_and_its_answer_makes_it_held_again)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client)
-    client = world_client("lock.ttl_ms=3000 client.timeout_ms=300");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__,
+                     "lock.ttl_ms=3000 client.timeout_ms=300");
     CHECK_EQ_INT(dlock_hold_notify(hold, 8), DLOCK_OK);
     {
         FREEZE();
@@ -122,10 +114,8 @@ TEST(a_silent_server_makes_a_hold_suspect_and_its_answer_makes_it_held_again)
 TEST(a_silent_server_ends_the_validity_on_time_and_frees_the_waits_of_others)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client)
-    client = world_client("lock.ttl_ms=300 client.timeout_ms=100");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__,
+                     "lock.ttl_ms=300 client.timeout_ms=100");
     {
         FREEZE();
         int64_t begin = now_ms();

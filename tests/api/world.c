@@ -12,29 +12,11 @@
 
 /* ---- opening things ---- */
 
-dlock_conf *world_conf(const char *settings)
-{
-    char text[512], *rest = NULL;
-    DLOCK_AUTO(dlock_error) err = NULL;
-    dlock_conf *conf = dlock_conf_new();
-    snprintf(text, sizeof(text), "%s", settings ? settings : "");
-    for (char *key = strtok_r(text, " ", &rest); key; key = strtok_r(NULL, " ", &rest)) {
-        char *value = strchr(key, '=');
-        if (!harness_check(__FILE__, __LINE__, value != NULL, "key=value"))
-            break;
-        *value++ = '\0';
-        dlock_err code = dlock_conf_set(conf, key, value, &err);
-        if (!harness_err(__FILE__, __LINE__, key, code, DLOCK_OK, err))
-            break;
-    }
-    return conf;
-}
-
 dlock_client *world_client(const char *settings)
 {
     char text[512];
     snprintf(text, sizeof(text), "client.poll_ms=60000 %s", settings ? settings : "");
-    DLOCK_AUTO(dlock_conf) conf = world_conf(text);
+    DLOCK_AUTO(dlock_conf) conf = api_conf(text);
     DLOCK_AUTO(dlock_error) err = NULL;
     dlock_client *client = NULL;
     dlock_err code = dlock_client_open(world_uri(), conf, &client, &err);
@@ -65,12 +47,7 @@ dlock_kind world_kind(void)
 
 dlock_lock *world_lock(dlock_client *client, const char *name, const char *settings)
 {
-    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
-    DLOCK_AUTO(dlock_error) err = NULL;
-    dlock_lock *lock = NULL;
-    dlock_err code = dlock_lock_new(client, world_kind(), name, conf, &lock, &err);
-    harness_err(__FILE__, __LINE__, "dlock_lock_new", code, DLOCK_OK, err);
-    return lock;
+    return api_lock(client, world_kind(), name, settings);
 }
 
 dlock_err world_acquire(dlock_client *client, const char *name, int64_t wait_ms,

@@ -5,6 +5,7 @@
 #ifndef TESTS_API_WORLD_H
 #define TESTS_API_WORLD_H
 
+#include "harness/api.h"
 #include "harness/awake.h"
 #include "harness/fork.h"
 #include "harness/harness.h"
@@ -24,6 +25,13 @@
 #define LEAVE_OUT_ON(backend, why)                                                       \
     do {                                                                                 \
         if (world_is(backend))                                                           \
+            LEAVE_OUT(why);                                                              \
+    } while (0)
+
+/* A layout that lacks a feature says so. */
+#define NEED(client, feature, why)                                                       \
+    do {                                                                                 \
+        if (!api_has((client), (feature)))                                               \
             LEAVE_OUT(why);                                                              \
     } while (0)
 
@@ -53,7 +61,6 @@ enum { SHORT_MS = 200 };
 /* Yours to free; NULL after a failed check. @p settings as "lock.ttl_ms=500 lock.renew=off", or
  * NULL. The clients look by themselves only once a minute, so that a wake-up which gets lost is
  * seen and not made up for. */
-dlock_conf *world_conf(const char *settings);
 dlock_client *world_client(const char *settings);
 dlock_client *world_client_of(int64_t ttl_ms, const char *settings);
 dlock_lock *world_lock(dlock_client *client, const char *name, const char *settings);
@@ -64,6 +71,26 @@ dlock_err world_acquire(dlock_client *client, const char *name, int64_t wait_ms,
                         dlock_hold **ret_hold);
 /* Acquires with a generous wait. */
 dlock_hold *world_take(dlock_lock *lock);
+
+/* What most tests begin with: two clients, … */
+#define TWO_CLIENTS(one, other)                                                          \
+    DLOCK_AUTO(dlock_client) one = world_client(NULL);                                   \
+    DLOCK_AUTO(dlock_client) other = world_client(NULL)
+/* … or a client of these settings (or NULL) and its lock of this name, … */
+#define CLIENT_WITH_LOCK(client, lock, name, settings)                                   \
+    DLOCK_AUTO(dlock_client) client = world_client(settings);                            \
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, (name), NULL)
+/* … and that taken. */
+#define CLIENT_WITH_HOLD(client, lock, hold, name, settings)                             \
+    CLIENT_WITH_LOCK(client, lock, name, settings);                                      \
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock)
+
+/* The op ends in a while, and so. */
+#define ENDS(op, code)                                                                   \
+    do {                                                                                 \
+        CHECK_EQ_INT(dlock_op_wait((op), patience_ms()), DLOCK_OK);                      \
+        CHECK_ERR(dlock_op_result(op), (code), dlock_op_error(op));                      \
+    } while (0)
 
 /* Whether a client of its own gets the lock at once; it is given back. */
 dlock_err world_try(const char *name);

@@ -32,7 +32,7 @@ static void say(agent *a, dlock_err code, int64_t number)
 
 static bool open_client(agent *a, const char *uri, const char *settings)
 {
-    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
+    DLOCK_AUTO(dlock_conf) conf = api_conf(settings);
     DLOCK_AUTO(dlock_error) err = NULL;
     dlock_err code = dlock_client_open(uri, conf, &a->client, &err);
     if (code != DLOCK_OK)

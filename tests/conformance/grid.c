@@ -150,7 +150,7 @@ dlock_client *grid_client_at(const char *uri, const char *settings)
              "client.timeout_ms=400 client.connect_ms=2000 client.close_ms=300 "
              "client.backoff_min_ms=5 client.backoff_max_ms=50 %s",
              settings ? settings : "");
-    DLOCK_AUTO(dlock_conf) conf = world_conf(text);
+    DLOCK_AUTO(dlock_conf) conf = api_conf(text);
     DLOCK_AUTO(dlock_error) err = NULL;
     dlock_client *client = NULL;
     dlock_err code = dlock_client_open(uri, conf, &client, &err);
@@ -176,7 +176,7 @@ static bool kinds_covered(const char *backend, const char *uri)
 {
     static const char *const kinds[] = {"mutex", "read", "write", "semaphore",
                                         "election"};
-    DLOCK_AUTO(dlock_conf) conf = world_conf("client.lazy=true");
+    DLOCK_AUTO(dlock_conf) conf = api_conf("client.lazy=true");
     DLOCK_AUTO(dlock_client) client = NULL;
     DLOCK_AUTO(dlock_info) info = NULL;
     bool fine = dlock_client_open(uri, conf, &client, NULL) == DLOCK_OK &&
@@ -199,7 +199,7 @@ static bool variant_covered(const char *layout, dlock_kind kind, const char *set
     char settings[128];
     snprintf(settings, sizeof(settings), "client.lazy=true redis.layout=%s %s", layout,
              setting);
-    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
+    DLOCK_AUTO(dlock_conf) conf = api_conf(settings);
     DLOCK_AUTO(dlock_client) client = NULL;
     DLOCK_AUTO(dlock_lock) lock = NULL;
     if (dlock_client_open("redis://127.0.0.1:1", conf, &client, NULL) != DLOCK_OK ||

@@ -61,8 +61,7 @@ ROW(A3, a_node_of_a_dying_session,
 ROW(A4, given_up_between_steps, "an error of another kind between two steps")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", NULL);
     int got = 0;
     for (int i = 0; i < 200;
          i++) { /* the lock is free: the cancel hits any step of taking it */
@@ -157,8 +156,7 @@ static void fail_inside(dlock_lock *lock, const char *ill, const char *well,
 static void hammer(void *unused)
 {
     (void)unused;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", NULL);
     for (;;) {
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         (void)dlock_hold_release(hold, NULL); /* until it is killed */
@@ -174,9 +172,7 @@ static void kill_anywhere(void)
         nap_us(3000 + i * 137);
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
-        DLOCK_AUTO(dlock_client) client = world_client(NULL);
-        DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-        DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+        CLIENT_WITH_HOLD(client, lock, hold, "L", NULL);
         MUST(grid_rises(last, dlock_hold_token(hold)));
         last = dlock_hold_token(hold);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
@@ -221,10 +217,8 @@ ROW(A8, stopped_half_way, "a change that stops half-way leaves no lock behind")
 static void race(bool by_cancel)
 {
     enum { ROUNDS = 150 };
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", NULL);
+    CLIENT_WITH_LOCK(other, theirs, "L", NULL);
     int64_t release_us = by_cancel ? 500 : 3000, cancel_us = 300, won = 0;
     for (int i = 0; i < ROUNDS; i++) {
         DLOCK_AUTO(dlock_hold) before = world_take(theirs);

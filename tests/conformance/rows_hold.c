@@ -59,8 +59,7 @@ ROW(P2, a_crowd_never_overlaps,
     NEEDS(CAN_CALL);
     worker workers[WORKERS] = {0};
     resource *shared = resource_new();
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(one, other);
     for (int i = 0; i < WORKERS; i++) {
         dlock_client *client = i % 2 ? one : other;
         workers[i] = (worker){.client = client,
@@ -88,10 +87,8 @@ ROW(P3, a_thread_may_take_it_again,
     "re-entry: the same grant, without asking; free with the last")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+    CLIENT_WITH_HOLD(client, lock, first, "L", NULL);
     DLOCK_AUTO(dlock_lock) same = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) first = world_take(lock);
     int64_t commands = world_stat(client, "commands");
     DLOCK_AUTO(dlock_hold) second = world_take(same);
     CHECK(first && second);
@@ -109,9 +106,7 @@ ROW(P3, a_thread_may_take_it_again,
 ROW(P4, another_thread_waits, "another thread waits, also through the same handle")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", NULL);
     WAITER(hasty);
     WAITER(patient);
     world_wait_start(&hasty, client, lock, 0);
@@ -128,9 +123,7 @@ ROW(P5, owner_none, "owner=none: every acquire is an owner of its own")
 {
     NEEDS(CAN_CALL);
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("lock.owner=none");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", "lock.owner=none");
     DLOCK_AUTO(dlock_hold) none = NULL;
     CHECK_ERR(dlock_lock_acquire(lock, 0, &none, &err), DLOCK_EBUSY, err);
     CHECK_OK(dlock_hold_release(hold, &err), err);
@@ -143,9 +136,7 @@ ROW(P6, reentrant_false,
 {
     NEEDS(CAN_CALL);
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("lock.reentrant=false");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", "lock.reentrant=false");
     DLOCK_AUTO(dlock_hold) none = NULL;
     CHECK_ERR(dlock_lock_acquire(lock, DLOCK_FOREVER, &none, &err), DLOCK_EDEADLK, err);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
@@ -154,17 +145,13 @@ ROW(P6, reentrant_false,
 ROW(P7, starts_are_owners, "_start: an owner of its own; of its thread with owner=thread")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", NULL);
     DLOCK_AUTO(dlock_lock) mine = world_lock(client, "M", "lock.owner=thread");
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     DLOCK_AUTO(dlock_hold) also = world_take(mine);
     DLOCK_AUTO(dlock_op) apart = dlock_lock_acquire_start(lock, 0);
     DLOCK_AUTO(dlock_op) again = dlock_lock_acquire_start(mine, 0);
-    CHECK_EQ_INT(dlock_op_wait(apart, patience_ms()), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_result(apart), DLOCK_EBUSY);
-    CHECK_EQ_INT(dlock_op_wait(again, patience_ms()), DLOCK_OK);
-    CHECK_ERR(dlock_op_result(again), DLOCK_OK, dlock_op_error(again));
+    ENDS(apart, DLOCK_EBUSY);
+    ENDS(again, DLOCK_OK);
     DLOCK_AUTO(dlock_hold) second = dlock_op_take_hold(again);
     CHECK_EQ_INT(dlock_hold_token(second), dlock_hold_token(also));
 }
@@ -178,8 +165,7 @@ ROW(P8, a_threads_end,
     "a thread's end does nothing to its grants, and nobody inherits them")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", NULL);
     pthread_t thread;
     void *result = NULL;
     CHECK_EQ_INT(pthread_create(&thread, NULL, take_and_end, lock), 0);
@@ -242,9 +228,7 @@ ROW(P10, loss_by_the_clock,
 ROW(P11, fed, "renew=fed: lives while it is fed")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=900 lock.renew=fed");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", "lock.ttl_ms=900 lock.renew=fed");
     int64_t end = now_ms() + 1300;
     while (now_ms() < end) {
         CHECK_EQ_INT(dlock_hold_feed(hold), DLOCK_OK);
@@ -260,9 +244,7 @@ ROW(P11, fed, "renew=fed: lives while it is fed")
 ROW(P12, max_hold, "max_hold: the end, however often it is renewed or extended")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client)
-    client = world_client("lock.ttl_ms=400 lock.max_hold_ms=1000");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", "lock.ttl_ms=400 lock.max_hold_ms=1000");
     int64_t began = now_ms();
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     dlock_err extended = dlock_hold_extend(hold, 60000, NULL);
@@ -277,9 +259,7 @@ ROW(P13, extend, "extend: from now on, and never shorter")
 {
     NEEDS(CAN_CALL);
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=20000 lock.renew=off");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", "lock.ttl_ms=20000 lock.renew=off");
     CHECK_OK(dlock_hold_extend(hold, 100, &err), err);
     CHECK(dlock_hold_remaining_ms(hold) > 10000);
     CHECK_OK(dlock_hold_extend(hold, 60000, &err), err);
@@ -290,9 +270,7 @@ ROW(P13, extend, "extend: from now on, and never shorter")
 ROW(P14, told_once, "a loss is told once to each hold that asked")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) first = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, first, "L", NULL);
     DLOCK_AUTO(dlock_hold) second = world_take(lock);
     DLOCK_AUTO(dlock_hold) unarmed = world_take(lock);
     int told[3] = {0};
@@ -319,9 +297,7 @@ ROW(P15, after_a_loss, "who lost it has to release it before he contends anew")
 {
     NEEDS(CAN_CALL);
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", NULL);
     DLOCK_AUTO(dlock_hold) next = NULL;
     CHECK(world_lose("L", hold));
     CHECK_ERR(dlock_lock_acquire(lock, 1000, &next, &err), DLOCK_ELOST, err);
@@ -335,9 +311,7 @@ ROW(P15, after_a_loss, "who lost it has to release it before he contends anew")
 ROW(P16, release_once, "a second release answers ENOTHELD and touches nobody")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client("lock.owner=none");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", "lock.owner=none");
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     DLOCK_AUTO(dlock_hold) next = world_take(lock);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ENOTHELD);
@@ -365,8 +339,7 @@ ROW(P18, async_release,
     "release=async: goes out all the same, and the next acquire behind it")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client("lock.release=async");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", "lock.release=async");
     int64_t last = 0;
     for (int i = 0; i < 20; i++) {
         DLOCK_AUTO(dlock_hold) hold = NULL;
@@ -381,8 +354,7 @@ ROW(P18, async_release,
 ROW(P19, free_gives_back, "freeing a hold gives the lock back")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", NULL);
     dlock_hold *hold = world_take(lock);
     CHECK_EQ_INT(world_try("L"), DLOCK_EBUSY);
     dlock_hold_free(hold);
@@ -443,9 +415,7 @@ ROW(P20, guard, "the guarded operation: never committed after a loss, but undone
                                           .commit = commit,
                                           .undo = undo,
                                           .lost = lose};
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", NULL);
     task well = {.hold = hold}, badly = {.hold = hold, .lose = true};
     CHECK_EQ_INT(dlock_hold_guard(hold, &guarded, &well, NULL), DLOCK_OK);
     CHECK_STR(well.steps, "prc");

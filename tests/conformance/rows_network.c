@@ -36,8 +36,7 @@ static void check_calls_end(dlock_client *client)
     CHECK_EQ_INT(dlock_op_wait(op, 20), DLOCK_EPENDING);
     began = now_ms();
     dlock_op_cancel(op);
-    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECANCELED);
+    ENDS(op, DLOCK_ECANCELED);
     CHECK(grid_in_time("cancelling", began, 0));
 }
 
@@ -165,7 +164,7 @@ ROW(N7, names_of_hosts, "names of hosts: unknown ones, and a first address that 
     char uri[192];
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) none = NULL;
-    DLOCK_AUTO(dlock_conf) conf = world_conf("client.connect_ms=2000");
+    DLOCK_AUTO(dlock_conf) conf = api_conf("client.connect_ms=2000");
     int64_t began = now_ms();
     snprintf(uri, sizeof(uri), "%s://no-such-host.invalid%s", service_here()->backend,
              world_is("redis+sentinel") ? "/service" : "");
@@ -338,7 +337,7 @@ ROW(N14, evicted, "the server throws the lock away, short of memory")
     /* Who needs fencing isn't let in at all. */
     PARTY(careful) =
         grid_binding_is("dlock") ? party_new(NULL, "client.require=fencing") : NULL;
-    DLOCK_AUTO(dlock_conf) conf = world_conf("client.require=fencing");
+    DLOCK_AUTO(dlock_conf) conf = api_conf("client.require=fencing");
     DLOCK_AUTO(dlock_client) client = NULL;
     if (careful)
         CHECK_EQ_INT(party_take(careful, "M", 0), DLOCK_EINVAL);
@@ -466,9 +465,7 @@ static bool forbid_descriptors(struct rlimit *before)
 ROW(N23, no_descriptors, "no descriptors or connections are left")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=1500");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", "lock.ttl_ms=1500");
     DLOCK_AUTO(dlock_client) refused = NULL;
     DLOCK_AUTO(dlock_error) err = NULL;
     struct rlimit before;

@@ -53,11 +53,8 @@ static void in_child(void *arg)
 ROW(C1, fork, "fork, while threads work and locks are held")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_lock) same = world_lock(other, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", NULL);
+    CLIENT_WITH_LOCK(other, same, "L", NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(same, DLOCK_FOREVER);
     inherited in = {.client = client, .lock = lock, .hold = hold, .op = op};
     for (int i = 0; i < 5; i++)
@@ -65,8 +62,7 @@ ROW(C1, fork, "fork, while threads work and locks are held")
     CHECK_EQ_INT(dlock_hold_verify(hold, NULL),
                  DLOCK_OK); /* the parent noticed nothing */
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
+    ENDS(op, DLOCK_OK);
 }
 
 /* ---- C2, C3, C4 ---- */
@@ -168,10 +164,8 @@ static void *wait_cancelled(void *lock)
 ROW(C4, cancelled_threads, "threads are cancelled in the midst of a call")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_lock) same = world_lock(other, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", NULL);
+    CLIENT_WITH_LOCK(other, same, "L", NULL);
     for (int i = 0; i < 40; i++) {
         pthread_t thread;
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
@@ -208,7 +202,7 @@ static dlock_err live(const dlock_conf *conf, dlock_error **err)
 ROW(C5, no_memory, "memory runs out, at any allocation")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_conf) conf = world_conf("client.backoff_max_ms=50");
+    DLOCK_AUTO(dlock_conf) conf = api_conf("client.backoff_max_ms=50");
     int failed = 0;
     /* libzookeeper doesn't look what malloc answers, and libjansson drops letters out of strings. */
     bool session = world_is("zookeeper") || world_is("etcd");
@@ -331,8 +325,7 @@ ROW(C10, counters, "counters at their end")
         return;
     }
     NEEDS(CAN_COUNTER, CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", NULL);
     static const char *const ends[] = {"9007199254740990", "9223372036854775807",
                                        "99999999999999999999"};
     for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
@@ -418,8 +411,8 @@ ROW(C12, hostile_server, "a server that answers with nonsense")
         DLOCK_AUTO(dlock_client) client = NULL;
         DLOCK_AUTO(dlock_hold) none = NULL;
         DLOCK_AUTO(dlock_conf)
-        conf = world_conf("client.timeout_ms=150 client.connect_ms=500 "
-                          "client.close_ms=50 client.log_level=off");
+        conf = api_conf("client.timeout_ms=150 client.connect_ms=500 "
+                        "client.close_ms=50 client.log_level=off");
         int64_t began = now_ms();
         dlock_err code = dlock_client_open(uri, conf, &client, NULL);
         if (code == DLOCK_OK)

@@ -158,8 +158,7 @@ ROW(T3, an_answer_that_waited, "the answer lay in a socket while its lease ran o
     snprintf(settings, sizeof(settings), "client.timeout_ms=20000 %s", lease);
     PARTY(late) = party_new(wired ? wire_uri() : NULL, settings);
     PARTY(rival) = party_new(NULL, "client.poll_ms=50");
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", NULL);
     CHECK_EQ_INT(party_take(late, "L", patience_ms()), DLOCK_OK);
     for (bool granted = false; !granted;) {
         CHECK_EQ_INT(party_give_back(late), DLOCK_OK);
@@ -193,9 +192,7 @@ ROW(T3, an_answer_that_waited, "the answer lay in a socket while its lease ran o
 ROW(T4, a_suspended_machine, "the machine was suspended: the boot clock jumps")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=30000");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", "lock.ttl_ms=30000");
     DLOCK_AUTO(dlock_hold) again = NULL;
     CHECK_EQ_INT(dlock_hold_notify(hold, 1), DLOCK_OK);
     shim_boot += hour_ns;
@@ -284,8 +281,7 @@ ROW(T7, drift, "the clocks run at different rates, within the 1 % that is held b
     NEEDS(CAN_CALL, CAN_CLOCK);
     static const int64_t rates[] = {-10000, 10000}; /* millionths */
     for (size_t i = 0; i < sizeof(rates) / sizeof(*rates); i++) {
-        DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=1000 lock.renew=off");
-        DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+        CLIENT_WITH_LOCK(client, lock, "L", "lock.ttl_ms=1000 lock.renew=off");
         shim_drift(rates[i]);
         DLOCK_AUTO(dlock_hold) hold = world_take(lock);
         bool gone = false;
@@ -401,8 +397,7 @@ ROW(T10, a_renewal_never_creates,
     "the lock is gone there: a renewal doesn't bring it back")
 {
     PARTY(holder) = party_new(NULL, "lock.ttl_ms=1000");
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", NULL);
     CHECK_EQ_INT(party_take(holder, "L", 0), DLOCK_OK);
     CHECK_EQ_INT(world_evict("L"), DLOCK_OK);
     dlock_err code = DLOCK_OK;
@@ -421,9 +416,7 @@ ROW(T11, taken_over_and_released,
 {
     NEEDS(CAN_CALL);
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("lock.owner=none lock.ttl_ms=1000");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) old = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, old, "L", "lock.owner=none lock.ttl_ms=1000");
     CHECK_EQ_INT(world_evict("L"), DLOCK_OK);
     CHECK_EQ_INT(world_try("L"), DLOCK_OK);        /* another had it, and gave it back */
     DLOCK_AUTO(dlock_hold) own = world_take(lock); /* the same client, another grant */

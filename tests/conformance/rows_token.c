@@ -26,11 +26,8 @@ ROW(F2, the_resource_refuses, "a stale token at the resource is refused there")
     NEEDS(CAN_CALL);
     int64_t seen;
     resource *shelf = resource_new();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_lock) same = world_lock(other, "L", NULL);
-    DLOCK_AUTO(dlock_hold) stale = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, stale, "L", NULL);
+    CLIENT_WITH_LOCK(other, same, "L", NULL);
     CHECK(resource_look(shelf, dlock_hold_token(stale), &seen));
     CHECK(resource_write(shelf, dlock_hold_token(stale), seen));
     CHECK_EQ_INT(world_evict("L"), DLOCK_OK); /* which the first doesn't know yet */

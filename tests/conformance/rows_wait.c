@@ -93,9 +93,7 @@ static void stand_there(dlock_lock *lock, int waiters)
 static void check_order(dlock_client *const *clients, int waiters, bool apart)
 {
     dlock_op *ops[8];
-    DLOCK_AUTO(dlock_client) first = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(first, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(first, lock, hold, "L", NULL);
     for (int i = 0; i < waiters; i++) {
         DLOCK_AUTO(dlock_lock) wanted = world_lock(clients[i], "L", NULL);
         ops[i] = dlock_lock_acquire_start(wanted, DLOCK_FOREVER);
@@ -143,9 +141,7 @@ ROW(P27, an_op_completes_once,
 {
     NEEDS(CAN_CALL);
     enum { TAG = 7 };
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_notify(op, TAG), DLOCK_EPENDING);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
@@ -170,8 +166,7 @@ ROW(P28, close,
     "close: waits end ECLOSED, holds are given back, CLOSED is the last event")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(client, other);
     DLOCK_AUTO(dlock_lock) held = world_lock(client, "held", NULL);
     DLOCK_AUTO(dlock_lock) wanted = world_lock(client, "wanted", NULL);
     DLOCK_AUTO(dlock_lock) theirs = world_lock(other, "wanted", NULL);
@@ -202,10 +197,8 @@ ROW(P29, inspect_and_list,
 {
     NEEDS(CAN_CALL);
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_lock) same = world_lock(other, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", NULL);
+    CLIENT_WITH_LOCK(other, same, "L", NULL);
     CHECK_EQ_INT(world_seen(same, "held"), 0);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(same, DLOCK_FOREVER);
@@ -228,10 +221,8 @@ ROW(P30, break_the_named,
 {
     NEEDS(CAN_CALL);
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_lock) same = world_lock(other, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", NULL);
+    CLIENT_WITH_LOCK(other, same, "L", NULL);
     CHECK_ERR(dlock_lock_break(same, NULL, &err), DLOCK_ENOTHELD, err);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     CHECK_ERR(dlock_lock_break(same, "somebody:1", &err), DLOCK_ENOTHELD, err);
@@ -248,10 +239,8 @@ ROW(P31, wait_idle, "wait_idle ends when nobody holds it, and takes nothing")
 {
     NEEDS(CAN_CALL);
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_lock) same = world_lock(other, "L", NULL);
+    CLIENT_WITH_LOCK(client, lock, "L", NULL);
+    CLIENT_WITH_LOCK(other, same, "L", NULL);
     CHECK_OK(dlock_lock_wait_idle(same, 0, &err), err);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     CHECK_ERR(dlock_lock_wait_idle(same, 0, &err), DLOCK_EBUSY, err);
@@ -259,8 +248,7 @@ ROW(P31, wait_idle, "wait_idle ends when nobody holds it, and takes nothing")
     DLOCK_AUTO(dlock_op) op = dlock_lock_wait_idle_start(same, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(op, 50), DLOCK_EPENDING);
     CHECK_OK(dlock_hold_release(hold, &err), err);
-    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
+    ENDS(op, DLOCK_OK);
     CHECK_EQ_INT(world_try("L"), DLOCK_OK);
 }
 
@@ -268,9 +256,7 @@ ROW(P32, verify, "verify knows of a break before the next renewal, and renews no
 {
     NEEDS(CAN_CALL);
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client("lock.ttl_ms=600000");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, "L", "lock.ttl_ms=600000");
     int64_t before = dlock_hold_remaining_ms(hold);
     CHECK_OK(dlock_hold_verify(hold, &err), err);
     CHECK(dlock_hold_remaining_ms(hold) <= before);
@@ -298,7 +284,7 @@ ROW(P33, what_is_not_there,
         bool offered = strcmp(dlock_info_get(features, names[i]), "1") == 0;
         CHECK_ERR(code, offered ? DLOCK_OK : DLOCK_ENOTSUP, err);
     }
-    DLOCK_AUTO(dlock_conf) fair = world_conf("lock.fair=true");
+    DLOCK_AUTO(dlock_conf) fair = api_conf("lock.fair=true");
     DLOCK_AUTO(dlock_lock) lock = NULL;
     bool in_order = !service_here()->lacks[CAN_QUEUE] || grid_layout_is("redisson");
     CHECK_ERR(dlock_lock_new(client, DLOCK_MUTEX, "L", fair, &lock, &err),
@@ -309,7 +295,7 @@ static bool opens_requiring(const char *what)
 {
     char settings[64];
     snprintf(settings, sizeof(settings), "client.require=%s", what);
-    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
+    DLOCK_AUTO(dlock_conf) conf = api_conf(settings);
     DLOCK_AUTO(dlock_client) client = NULL;
     dlock_err code = dlock_client_open(world_uri(), conf, &client, NULL);
     (void)harness_check(__FILE__, __LINE__, code == DLOCK_OK || code == DLOCK_ENOTSUP,

@@ -24,16 +24,14 @@ static void release_within(const char *plan)
     AWAIT(wire_deeds() > deeds);
     nap_us(30000); /* so that the service has done it */
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
-    CHECK_ERR(dlock_op_result(op), DLOCK_OK, dlock_op_error(op));
+    ENDS(op, DLOCK_OK);
 }
 
 ROW(W1, released_before_listening,
     "released between the answer \"held\" and the listening")
 {
     NEEDS(CAN_CALL);
-    DLOCK_AUTO(dlock_client) holder = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(holder, "L", NULL);
+    CLIENT_WITH_LOCK(holder, lock, "L", NULL);
     int64_t release_us = 0;
     int rounds = grid_layout_is("string") ? 5 : 60; /* each wait there is a look or two */
     for (int i = 0; i < rounds; i++) {
@@ -44,8 +42,7 @@ ROW(W1, released_before_listening,
             DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(same, DLOCK_FOREVER);
             nap_us(release_us = (release_us + 37) % 1500);
             CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-            CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
-            CHECK_ERR(dlock_op_result(op), DLOCK_OK, dlock_op_error(op));
+            ENDS(op, DLOCK_OK);
             DLOCK_AUTO(dlock_hold) next = dlock_op_take_hold(op);
             CHECK_EQ_INT(dlock_hold_release(next, NULL), DLOCK_OK);
         }
@@ -116,8 +113,7 @@ ROW(W3, listeners_come_and_go, "listeners come and go on the same name")
     NEEDS(CAN_CALL);
     visitor visitors[VISITORS];
     atomic_int inside[2] = {0};
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) other = world_client(NULL);
+    TWO_CLIENTS(one, other);
     for (int i = 0; i < VISITORS; i++) {
         dlock_client *client = i % 2 ? one : other;
         visitors[i] = (visitor){.inside = inside};
@@ -163,8 +159,7 @@ ROW(W6, readers_and_writers, "readers and writers watch each other")
         CANNOT("this kind has no sides (the column of the kind write has)");
     NEEDS(CAN_CALL);
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) one = world_client(NULL);
-    DLOCK_AUTO(dlock_client) two = world_client(NULL);
+    TWO_CLIENTS(one, two);
     DLOCK_AUTO(dlock_lock) read = NULL;
     DLOCK_AUTO(dlock_lock) write = world_lock(two, "L", NULL);
     CHECK_OK(dlock_lock_new(one, DLOCK_READ, "L", NULL, &read, &err), err);
@@ -210,11 +205,8 @@ ROW(W8, no_herd, "many waiters: a hand-over costs a few commands, however many w
     enum { WAITERS = 60 };
     NEEDS(CAN_CALL);
     dlock_op *ops[WAITERS];
-    DLOCK_AUTO(dlock_client) holder = world_client(NULL);
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(holder, "L", NULL);
-    DLOCK_AUTO(dlock_lock) same = world_lock(client, "L", NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(holder, lock, hold, "L", NULL);
+    CLIENT_WITH_LOCK(client, same, "L", NULL);
     for (int i = 0; i < WAITERS; i++)
         ops[i] = dlock_lock_acquire_start(same, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(ops[0], 50), DLOCK_EPENDING);

@@ -23,13 +23,13 @@
 static void redis_freeze(void)
 {
     for (int i = 0; i < world_node_count(); i++)
-        redis_server_freeze(world_node(i));
+        server_freeze(world_node(i)->pid);
 }
 
 static void redis_thaw(void)
 {
     for (int i = 0; i < world_node_count(); i++)
-        redis_server_thaw(world_node(i));
+        server_thaw(world_node(i)->pid);
 }
 
 static void redis_kill(void)
@@ -140,12 +140,12 @@ static int etcd_port(void)
 
 static void etcd_freeze(void)
 {
-    etcd_server_freeze(world_etcd());
+    server_freeze(world_etcd()->pid);
 }
 
 static void etcd_thaw(void)
 {
-    etcd_server_thaw(world_etcd());
+    server_thaw(world_etcd()->pid);
 }
 
 static void etcd_kill(void)
@@ -186,13 +186,13 @@ static int memcached_port(void)
 static void memcached_freeze(void)
 {
     for (int i = 0; i < world_node_count(); i++)
-        memcached_server_freeze(world_memcached_node(i));
+        server_freeze(world_memcached_node(i)->pid);
 }
 
 static void memcached_thaw(void)
 {
     for (int i = 0; i < world_node_count(); i++)
-        memcached_server_thaw(world_memcached_node(i));
+        server_thaw(world_memcached_node(i)->pid);
 }
 
 static void memcached_kill(void)

@@ -253,7 +253,7 @@ TEST(an_acquire_cancelled_on_its_way_ends_at_once_and_is_taken_back)
     if (!set_up())
         return;
     for (int i = 0; i < 5; i++) {
-        redis_server_freeze(&s.server);
+        server_freeze(s.server.pid);
         dlock_op *op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
         CHECK_EQ_INT(dlock_op_wait(op, i * 5), DLOCK_EPENDING);
         if (i == 4)
@@ -264,7 +264,7 @@ TEST(an_acquire_cancelled_on_its_way_ends_at_once_and_is_taken_back)
         CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECANCELED);
         CHECK(dlock_op_take_hold(op) == NULL);
         dlock_op_free(op);
-        redis_server_thaw(&s.server);
+        server_thaw(s.server.pid);
         AWAIT_MS(is_settled(), soon_ms());
     }
     CHECK(counter() > 0); /* so it had been granted */

@@ -1,7 +1,7 @@
 /* The ways in which a network and its limits fail (reliability.md N1-N6 and N23), before a real
  * server: every call ends by its deadline, the lock is kept where that is possible and LOST in time
  * where it isn't, and all goes on when the network does. */
-#include "stage.h"
+#include "held.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,53 +12,17 @@
 #include <unistd.h>
 
 enum { TIMEOUT_MS = 300, CONNECT_MS = 500 };
-static stage s;
-static int64_t ttl_ms;
-static dlock_client *client;
-static dlock_lock *lock;
-static dlock_hold *hold;
-
-static dlock_client *open_one(const char *uri, const char *ttl)
-{
-    return stage_open(uri, "lock.ttl_ms", ttl, "client.timeout_ms", "300",
-                      "client.connect_ms", "3000", "client.close_ms", "300",
-                      "client.poll_ms", "200", "client.backoff_min_ms", "5",
-                      "client.backoff_max_ms", "50", NULL);
-}
 
 /* A hold behind the proxy. */
 static bool set_up(const char *ttl)
 {
-    ttl_ms = atoll(ttl);
-    if (!stage_set(&s, NULL) || !stage_put_proxy(&s))
-        return false;
-    client = open_one(s.proxied, ttl);
-    lock = client ? stage_lock(client, "L") : NULL;
-    hold = lock ? stage_take(lock) : NULL;
-    return hold != NULL;
+    return held_set_up(NULL, ttl, "5", "50");
 }
 
 /* A lease that the machine can keep while connections fail: only a fault that lasts takes it. */
 static bool set_up_to_keep(void)
 {
     return set_up(getenv("DLK_TEST_SLOW") ? "8000" : "3000");
-}
-
-static void tear_down(void)
-{
-    dlock_hold_free(hold);
-    dlock_lock_free(lock);
-    dlock_client_free(client);
-    hold = NULL;
-    CHECK(stage_clear(&s, ttl_ms));
-}
-
-static bool in_time(const char *what, int64_t began, int64_t limit_ms)
-{
-    int64_t took = (awake_now_ns() - began) / STAGE_MS;
-    if (took > limit_ms + stage_slack_ms())
-        harness_note("%s took %" PRId64 " ms of %" PRId64, what, took, limit_ms);
-    return harness_check(__FILE__, __LINE__, took <= limit_ms + stage_slack_ms(), what);
 }
 
 static bool is_unanswered(dlock_err code)
@@ -73,18 +37,18 @@ static void check_calls_end(void)
     dlock_info *info = NULL;
     int64_t began = awake_now_ns();
     CHECK(is_unanswered(dlock_lock_acquire(other, 0, &none, NULL)));
-    CHECK(in_time("a single try", began, TIMEOUT_MS));
+    CHECK(held_in_time("a single try", began, TIMEOUT_MS));
     began = awake_now_ns();
     CHECK(is_unanswered(dlock_lock_acquire(other, 150, &none, NULL)));
-    CHECK(in_time("a wait of 150 ms", began, 150));
+    CHECK(held_in_time("a wait of 150 ms", began, 150));
     began = awake_now_ns();
     CHECK(is_unanswered(dlock_lock_inspect(other, &info, NULL)));
-    CHECK(in_time("a question", began, TIMEOUT_MS));
+    CHECK(held_in_time("a question", began, TIMEOUT_MS));
     dlock_op *op = dlock_lock_acquire_start(other, DLOCK_FOREVER);
     began = awake_now_ns();
     dlock_op_cancel(op);
     CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
-    CHECK(in_time("cancelling", began, 0));
+    CHECK(held_in_time("cancelling", began, 0));
     dlock_op_free(op);
     dlock_lock_free(other);
 }
@@ -98,7 +62,7 @@ static void check_open_fails_in_time(void)
     CHECK_OK(dlock_conf_set(conf, "client.log_level", "off", &err), err);
     int64_t began = awake_now_ns();
     CHECK_ERR(dlock_client_open(s.proxied, conf, &another, &err), DLOCK_EUNAVAIL, err);
-    CHECK(in_time("opening", began, CONNECT_MS));
+    CHECK(held_in_time("opening", began, CONNECT_MS));
     harness_note("%s", dlock_error_text(err));
     CHECK(dlock_error_retriable(err));
     dlock_error_free(err);
@@ -140,7 +104,7 @@ TEST(N1_refused_connections_are_told_at_once_and_cost_no_more_than_the_lease)
     if (!harness_failed())
         check_lost_and_back();
     if (!harness_failed())
-        tear_down();
+        held_tear_down();
 }
 
 TEST(N1_refused_for_less_than_the_lease_the_lock_is_kept)
@@ -154,7 +118,7 @@ TEST(N1_refused_for_less_than_the_lease_the_lock_is_kept)
     proxy_pass(s.way);
     check_kept();
     if (!harness_failed())
-        tear_down();
+        held_tear_down();
 }
 
 TEST(N2_a_reset_costs_a_connection_and_no_lock)
@@ -168,7 +132,7 @@ TEST(N2_a_reset_costs_a_connection_and_no_lock)
     }
     check_kept();
     if (!harness_failed())
-        tear_down();
+        held_tear_down();
 }
 
 /* Nobody says that the connections are dead: the silence has to be noticed. */
@@ -181,14 +145,14 @@ TEST(N3_half_open_connections_are_noticed_and_the_lock_is_kept)
     if (harness_failed())
         return;
     CHECK(stage_stat(client, "reconnects") > 0);
-    tear_down();
+    held_tear_down();
 }
 
 TEST(N3_a_waiter_on_half_open_connections_gets_the_lock_all_the_same)
 {
     if (!set_up_to_keep())
         return;
-    dlock_client *direct = open_one(s.uri, "20000");
+    dlock_client *direct = held_open(s.uri, "20000", "5", "50");
     CHECK(direct != NULL);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
     dlock_hold_free(hold);
@@ -207,7 +171,7 @@ TEST(N3_a_waiter_on_half_open_connections_gets_the_lock_all_the_same)
     dlock_hold_free(held);
     dlock_lock_free(theirs);
     dlock_client_free(direct);
-    tear_down();
+    held_tear_down();
 }
 
 TEST(N4_a_black_hole_ends_every_call_in_time)
@@ -219,7 +183,7 @@ TEST(N4_a_black_hole_ends_every_call_in_time)
     if (!harness_failed())
         check_lost_and_back();
     if (!harness_failed())
-        tear_down();
+        held_tear_down();
 }
 
 /* The kernel accepts, until its backlog is full and even SYNs are lost. */
@@ -234,7 +198,7 @@ TEST(N4_a_server_that_accepts_nobody_ends_every_call_in_time)
     if (!harness_failed())
         check_lost_and_back();
     if (!harness_failed())
-        tear_down();
+        held_tear_down();
 }
 
 TEST(N5_slow_and_sliced_to_single_bytes_everything_works)
@@ -256,7 +220,7 @@ TEST(N5_slow_and_sliced_to_single_bytes_everything_works)
     dlock_lock_free(other);
     check_kept();
     if (!harness_failed())
-        tear_down();
+        held_tear_down();
 }
 
 /* An answer that has begun is no answer: bytes that trickle in must not move the deadline. */
@@ -267,7 +231,7 @@ TEST(N5_an_answer_that_trickles_in_is_none_by_the_deadline)
     proxy_slice(s.way, PROXY_DOWN, 1, 400000);
     check_lost_and_back();
     if (!harness_failed())
-        tear_down();
+        held_tear_down();
 }
 
 TEST(N6_requests_that_do_not_arrive_while_answers_would)
@@ -277,7 +241,7 @@ TEST(N6_requests_that_do_not_arrive_while_answers_would)
     proxy_hole(s.way, PROXY_UP);
     check_lost_and_back();
     if (!harness_failed())
-        tear_down();
+        held_tear_down();
 }
 
 TEST(N6_answers_that_do_not_arrive_while_requests_do)
@@ -287,7 +251,7 @@ TEST(N6_answers_that_do_not_arrive_while_requests_do)
     proxy_hole(s.way, PROXY_DOWN);
     check_lost_and_back();
     if (!harness_failed())
-        tear_down();
+        held_tear_down();
 }
 
 /* The server says goodbye on one half of the connection, or sees the client say it. */
@@ -301,7 +265,7 @@ TEST(N6_half_closed_connections_are_replaced_and_the_lock_is_kept)
     AWAIT(stage_stat(client, "reconnects") == 2 && stage_stat(client, "connected"));
     check_kept();
     if (!harness_failed())
-        tear_down();
+        held_tear_down();
 }
 
 /* ---- Limits ---- */
@@ -319,7 +283,7 @@ TEST(N23_with_the_servers_connections_used_up_holds_are_kept_and_newcomers_told)
     CHECK_OK(dlock_conf_set_int(conf, "client.connect_ms", CONNECT_MS, &err), err);
     int64_t began = awake_now_ns();
     CHECK_ERR(dlock_client_open(s.uri, conf, &another, &err), DLOCK_EUNAVAIL, err);
-    CHECK(in_time("opening", began, CONNECT_MS));
+    CHECK(held_in_time("opening", began, CONNECT_MS));
     CHECK_CONTAINS(dlock_error_text(err), "too many clients");
     check_kept();
     if (harness_failed())
@@ -329,7 +293,7 @@ TEST(N23_with_the_servers_connections_used_up_holds_are_kept_and_newcomers_told)
     dlock_client_free(another);
     dlock_error_free(err);
     dlock_conf_free(conf);
-    tear_down();
+    held_tear_down();
 }
 
 static struct rlimit descriptors; /* as they were */
@@ -369,7 +333,7 @@ TEST(N23_without_descriptors_holds_are_kept_and_openings_say_what_is_missing)
     int64_t began = awake_now_ns();
     dlock_err code = dlock_client_open(s.uri, conf, &another, &err);
     give_descriptors_back();
-    CHECK(in_time("opening", began, CONNECT_MS));
+    CHECK(held_in_time("opening", began, CONNECT_MS));
     harness_note("%s: %s", dlock_errname(code), dlock_error_text(err));
     CHECK(code != DLOCK_OK && another == NULL);
     CHECK_CONTAINS(dlock_error_text(err), "descriptor");
@@ -379,5 +343,5 @@ TEST(N23_without_descriptors_holds_are_kept_and_openings_say_what_is_missing)
     check_kept(); /* what is open is enough for it */
     give_descriptors_back();
     if (!harness_failed())
-        tear_down();
+        held_tear_down();
 }

@@ -1,7 +1,7 @@
 /* A real server that stands still or refuses (reliability.md N9, N13, N16): each kind has its code
  * in time, nothing piles up or storms, holds are kept where the lease allows it, and all goes on
  * when the server does. (N10, flushed scripts, is in test_redis_contention.c.) */
-#include "stage.h"
+#include "held.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -10,46 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static stage s;
-static int64_t ttl_ms;
-static dlock_client *client;
-static dlock_lock *lock;
-static dlock_hold *hold;
-
-static dlock_client *open_one(const char *uri, const char *ttl)
-{
-    return stage_open(uri, "lock.ttl_ms", ttl, "client.timeout_ms", "300",
-                      "client.connect_ms", "3000", "client.close_ms", "300",
-                      "client.poll_ms", "200", "client.backoff_min_ms", "20",
-                      "client.backoff_max_ms", "100", NULL);
-}
-
 static bool set_up(const char *config, const char *ttl)
 {
-    ttl_ms = atoll(ttl);
-    if (!stage_set(&s, config) || !stage_put_proxy(&s))
-        return false;
-    client = open_one(s.proxied, ttl);
-    lock = client ? stage_lock(client, "L") : NULL;
-    hold = lock ? stage_take(lock) : NULL;
-    return hold != NULL;
-}
-
-static void tear_down(void)
-{
-    dlock_hold_free(hold);
-    dlock_lock_free(lock);
-    dlock_client_free(client);
-    hold = NULL;
-    CHECK(stage_clear(&s, ttl_ms));
-}
-
-static bool took_at_most(int64_t began, int64_t limit_ms)
-{
-    int64_t took = (awake_now_ns() - began) / STAGE_MS;
-    if (took > limit_ms + stage_slack_ms())
-        harness_note("it took %" PRId64 " ms of %" PRId64, took, limit_ms);
-    return took <= limit_ms + stage_slack_ms();
+    return held_set_up(config, ttl, "20", "100");
 }
 
 /* ---- N9: frozen ---- */
@@ -102,7 +65,7 @@ static void stand_still(const char *command)
             continue;
         }
         CHECK(code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL);
-        CHECK(took_at_most(began, 100));
+        CHECK(held_in_time("it", began, 100));
     }
     AWAIT_MS(dlock_hold_check(hold) == DLOCK_ELOST, ttl_ms);
     asked = proxy_get_stats(s.way).requests - asked;
@@ -116,7 +79,7 @@ static void stand_still(const char *command)
     CHECK(hold != NULL);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
     pthread_join(freezing.thread, NULL);
-    tear_down();
+    held_tear_down();
 }
 
 TEST(N9_a_server_that_sleeps_longer_than_the_lease)
@@ -147,7 +110,7 @@ TEST(N9_a_pause_that_is_shorter_than_the_lease_costs_nothing)
     }
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
     CHECK_EQ_INT(stage_stat(client, "losses"), 0);
-    tear_down();
+    held_tear_down();
 }
 
 /* ---- N13: definitely not done ---- */
@@ -197,7 +160,7 @@ TEST(N13_a_server_that_loads_is_unavailable_and_the_lock_survives_it)
     CHECK_OK(dlock_hold_verify(hold, NULL), NULL);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
     redis_server_call(&s.server, "FLUSHALL");
-    tear_down();
+    held_tear_down();
 }
 
 TEST(N13_a_replica_without_its_master_is_unavailable_until_it_is_its_own)
@@ -209,7 +172,7 @@ TEST(N13_a_replica_without_its_master_is_unavailable_until_it_is_its_own)
     dlock_error *err = NULL;
     int64_t began = awake_now_ns();
     CHECK_EQ_INT(try_once(&err), DLOCK_EUNAVAIL);
-    CHECK(took_at_most(began, 300));
+    CHECK(held_in_time("it", began, 300));
     harness_note("%s [%s]", dlock_error_text(err), dlock_error_backend(err));
     dlock_error_free(err);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK); /* its lease goes on */
@@ -217,7 +180,7 @@ TEST(N13_a_replica_without_its_master_is_unavailable_until_it_is_its_own)
     AWAIT(try_once(NULL) == DLOCK_OK);
     CHECK_OK(dlock_hold_verify(hold, NULL), NULL);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
-    tear_down();
+    held_tear_down();
 }
 
 /* ---- N16: rights ---- */
@@ -244,14 +207,14 @@ TEST(N16_a_right_taken_away_is_told_at_once_and_not_stormed_against)
     CHECK_STR(redis_server_call(&s.server, "ACL SETUSER default -hset"), "OK");
     int64_t began = awake_now_ns();
     CHECK_EQ_INT(try_once(&err), DLOCK_EACCES);
-    CHECK(took_at_most(began, 0));
+    CHECK(held_in_time("it", began, 0));
     CHECK(!dlock_error_retriable(err));
     CHECK_CONTAINS(dlock_error_text(err), "other");
     dlock_lock *other = stage_lock(client, "other");
     dlock_hold *none = NULL;
     began = awake_now_ns();
     CHECK_ERR(dlock_lock_acquire(other, DLOCK_FOREVER, &none, &err), DLOCK_EACCES, err);
-    CHECK(took_at_most(began, 0)); /* waiting won't mend it */
+    CHECK(held_in_time("it", began, 0)); /* waiting won't mend it */
     int64_t requests = proxy_get_stats(s.way).requests;
     nap_ms(500);
     CHECK(proxy_get_stats(s.way).requests - requests < 50);
@@ -261,7 +224,7 @@ TEST(N16_a_right_taken_away_is_told_at_once_and_not_stormed_against)
     dlock_error_free(err);
     dlock_lock_free(other);
     (void)dlock_hold_release(hold, NULL); /* its renewals may have been refused */
-    tear_down();
+    held_tear_down();
 }
 
 TEST(N16_when_scripts_are_forbidden_a_hold_ends_with_its_lease)
@@ -278,7 +241,7 @@ TEST(N16_when_scripts_are_forbidden_a_hold_ends_with_its_lease)
     CHECK_STR(redis_server_call(&s.server, "ACL SETUSER default +evalsha +eval"), "OK");
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
     CHECK_EQ_INT(try_once(NULL), DLOCK_OK);
-    tear_down();
+    held_tear_down();
 }
 
 TEST(N16_a_password_changed_under_a_client_is_told_and_no_secret_with_it)
@@ -288,7 +251,7 @@ TEST(N16_a_password_changed_under_a_client_is_told_and_no_secret_with_it)
         return;
     redis_server_call(&s.server, "ACL SETUSER default resetpass >c4nary-old");
     snprintf(uri, sizeof(uri), "redis://:c4nary-old@127.0.0.1:%d", proxy_port(s.way));
-    client = open_one(uri, "1000");
+    client = held_open(uri, "1000", "20", "100");
     ttl_ms = 1000;
     lock = client ? stage_lock(client, "L") : NULL;
     hold = lock ? stage_take(lock) : NULL;
@@ -312,5 +275,5 @@ TEST(N16_a_password_changed_under_a_client_is_told_and_no_secret_with_it)
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
     dlock_error_free(err);
     redis_server_call(&s.server, "ACL SETUSER default nopass");
-    tear_down();
+    held_tear_down();
 }

@@ -156,7 +156,7 @@ TEST(a_server_frozen_for_twice_the_ttl)
     seeker hasty = {.lock = same, .wait_ms = ttl_ms / 2};
     CHECK(seeker_start(&patient));
     CHECK(hold_on(50)); /* by now the patient one waits at the server */
-    redis_server_freeze(&s.server);
+    server_freeze(s.server.pid);
     int64_t frozen = now_ns();
     CHECK(seeker_start(&hasty));
     CHECK(hold_until_lost(ttl_ms + stage_slack_ms()));
@@ -168,7 +168,7 @@ TEST(a_server_frozen_for_twice_the_ttl)
     while (now_ns() < frozen + 2 * ttl_ms * STAGE_MS)
         nap_ms(10);
     CHECK(!atomic_load(&patient.over));
-    redis_server_thaw(&s.server);
+    server_thaw(s.server.pid);
     seeker_join(&patient);
     CHECK_EQ_INT(patient.code, DLOCK_OK);
     CHECK(patient.admitted);
@@ -184,9 +184,9 @@ TEST(a_server_frozen_for_a_fifth_of_the_ttl_costs_nothing)
     seeker patient = {.lock = wanted, .resource = shelf, .wait_ms = patience_ms()};
     CHECK(seeker_start(&patient));
     for (int i = 0; i < 4; i++) {
-        redis_server_freeze(&s.server);
+        server_freeze(s.server.pid);
         nap_ms(ttl_ms / 5);
-        redis_server_thaw(&s.server);
+        server_thaw(s.server.pid);
         CHECK(hold_on(ttl_ms / 2));
     }
     CHECK(!atomic_load(&patient.over));
@@ -287,12 +287,12 @@ TEST(closing_a_client_whose_server_is_gone_ends_in_time)
 {
     if (!set_up())
         return;
-    redis_server_freeze(&s.server);
+    server_freeze(s.server.pid);
     int64_t began = awake_now_ns();
     CHECK_EQ_INT(dlock_client_close(holder, NULL), DLOCK_EUNKNOWN);
     CHECK(in_time("closing", began, 200)); /* client.close_ms */
     CHECK_EQ_INT(dlock_hold_state(hold), DLOCK_RELEASED);
     resource_leave(at);
-    redis_server_thaw(&s.server);
+    server_thaw(s.server.pid);
     CHECK(!harness_failed() && tear_down());
 }

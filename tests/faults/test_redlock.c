@@ -105,7 +105,7 @@ static void strike(redis_server *node, uint64_t what)
         (void)redis_server_call(node, "FLUSHALL");
     } else {
         freezes++;
-        redis_server_freeze(node);
+        server_freeze(node->pid);
     }
 }
 
@@ -114,7 +114,7 @@ static bool mend(redis_server *node, uint64_t what)
     if (what == 0)
         return redis_server_restart(node);
     if (what == 2)
-        redis_server_thaw(node);
+        server_thaw(node->pid);
     return true;
 }
 

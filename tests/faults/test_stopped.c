@@ -151,17 +151,28 @@ static void run_holder(void *arg)
     dlock_client_free(mine);
 }
 
-static void stop_a_holder(bool redis)
+/* A holder in a process of its own, and a rival here who waits; no process: skipped. */
+static void begin_with_a_rival(bool redis, pid_t *ret_pid, seeker *rival)
 {
     if (!set_up(redis))
         return;
-    pid_t pid = stage_fork(run_holder, shared);
+    *ret_pid = stage_fork(run_holder, shared);
     CHECK(open_here());
     atomic_store(&shared->go, true);
     AWAIT(atomic_load(&shared->holding));
-    seeker rival = {.lock = lock, .resource = shared->resource, .wait_ms = patience_ms()};
-    CHECK(seeker_start(&rival));
+    *rival =
+        (seeker){.lock = lock, .resource = shared->resource, .wait_ms = patience_ms()};
+    CHECK(seeker_start(rival));
     nap_ms(50);
+}
+
+static void stop_a_holder(bool redis)
+{
+    pid_t pid = -1;
+    seeker rival;
+    begin_with_a_rival(redis, &pid, &rival);
+    if (pid < 0 || harness_failed())
+        return;
     stage_stop(pid);
     int64_t stopped = awake_now_ns();
     seeker_join(&rival);
@@ -171,11 +182,11 @@ static void stop_a_holder(bool redis)
     while (awake_now_ns() < stopped + 2 * ttl_ms * STAGE_MS)
         nap_ms(5);
     if (redis)
-        redis_server_freeze(&s.server); /* nobody is there to be asked */
+        server_freeze(s.server.pid); /* nobody is there to be asked */
     stage_continue(pid);
     AWAIT(atomic_load(&shared->lost));
     if (redis)
-        redis_server_thaw(&s.server);
+        server_thaw(s.server.pid);
     harness_note("the check that said so took %" PRId64 " us",
                  atomic_load(&shared->asked) / 1000);
     atomic_store(&shared->end, true);
@@ -234,11 +245,11 @@ static void deliver_late(int64_t wait_ms, int64_t holds)
     CHECK(open_here());
     atomic_store(&shared->go, true);
     AWAIT(atomic_load(&shared->waiting));
-    redis_server_freeze(&s.server);
+    server_freeze(s.server.pid);
     atomic_store(&shared->holding, true);
     AWAIT(server_has_unread(s.server.port)); /* it has asked */
     stage_stop(pid);
-    redis_server_thaw(&s.server);
+    server_thaw(s.server.pid);
     AWAIT(strcmp(redis_server_call(&s.server, "HLEN L"), "1") == 0);
     dlock_hold *hold = stage_take(lock);
     CHECK(hold != NULL);
@@ -272,15 +283,11 @@ TEST(a_grant_heard_of_too_late_is_asked_for_anew)
 
 static void kill_a_holder(bool redis)
 {
-    if (!set_up(redis))
+    pid_t pid = -1;
+    seeker rival;
+    begin_with_a_rival(redis, &pid, &rival);
+    if (pid < 0 || harness_failed())
         return;
-    pid_t pid = stage_fork(run_holder, shared);
-    CHECK(open_here());
-    atomic_store(&shared->go, true);
-    AWAIT(atomic_load(&shared->holding));
-    seeker rival = {.lock = lock, .resource = shared->resource, .wait_ms = patience_ms()};
-    CHECK(seeker_start(&rival));
-    nap_ms(50);
     kill(pid, SIGKILL);
     int64_t killed = awake_now_ns();
     waitpid(pid, NULL, 0);

@@ -279,16 +279,6 @@ bool etcd_server_restart_silent(etcd_server *server)
     return server_restart(&kind, &server->pid, server);
 }
 
-void etcd_server_freeze(etcd_server *server)
-{
-    server_freeze(server->pid);
-}
-
-void etcd_server_thaw(etcd_server *server)
-{
-    server_thaw(server->pid);
-}
-
 void etcd_server_stop(etcd_server *server)
 {
     char command[96];

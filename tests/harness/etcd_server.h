@@ -3,6 +3,8 @@
 #ifndef HARNESS_ETCD_SERVER_H
 #define HARNESS_ETCD_SERVER_H
 
+#include "harness/server.h" /* freezes it by its pid */
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -36,9 +38,6 @@ void etcd_server_stop(etcd_server *server);
 /* SIGKILL, and again on the same port with all it knew. */
 void etcd_server_kill(etcd_server *server);
 bool etcd_server_restart(etcd_server *server);
-/* SIGSTOP and SIGCONT. */
-void etcd_server_freeze(etcd_server *server);
-void etcd_server_thaw(etcd_server *server);
 
 /* What its gateway answers to this, valid until the next call on this thread; "" when it doesn't
  * answer. Not by TLS. */

@@ -208,13 +208,3 @@ void memcached_server_stop(memcached_server *server)
     server_let_go(server->port);
     server_let_go(server->tls_port);
 }
-
-void memcached_server_freeze(memcached_server *server)
-{
-    server_freeze(server->pid);
-}
-
-void memcached_server_thaw(memcached_server *server)
-{
-    server_thaw(server->pid);
-}

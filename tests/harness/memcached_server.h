@@ -2,6 +2,8 @@
 #ifndef HARNESS_MEMCACHED_SERVER_H
 #define HARNESS_MEMCACHED_SERVER_H
 
+#include "harness/server.h" /* freezes it by its pid */
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -28,9 +30,6 @@ void memcached_server_stop(memcached_server *server);
 /* SIGKILL, and again from nothing on the same port. */
 void memcached_server_kill(memcached_server *server);
 bool memcached_server_restart(memcached_server *server);
-/* SIGSTOP and SIGCONT. */
-void memcached_server_freeze(memcached_server *server);
-void memcached_server_thaw(memcached_server *server);
 
 /* Says this and \r\n, and returns the whole answer, its lines and data with spaces between them and
  * what ends a list ("END") among them, until the next call on this thread. "(gone)" when the server

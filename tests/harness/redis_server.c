@@ -210,13 +210,3 @@ void redis_server_stop(redis_server *server)
     if (server->dir[0])
         clear(server->dir);
 }
-
-void redis_server_freeze(redis_server *server)
-{
-    server_freeze(server->pid);
-}
-
-void redis_server_thaw(redis_server *server)
-{
-    server_thaw(server->pid);
-}

@@ -3,6 +3,8 @@
 #ifndef HARNESS_REDIS_SERVER_H
 #define HARNESS_REDIS_SERVER_H
 
+#include "harness/server.h" /* freezes it by its pid */
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -37,9 +39,6 @@ void redis_server_stop(redis_server *server);
 /* SIGKILL, and again from nothing on the same port. */
 void redis_server_kill(redis_server *server);
 bool redis_server_restart(redis_server *server);
-/* SIGSTOP and SIGCONT. */
-void redis_server_freeze(redis_server *server);
-void redis_server_thaw(redis_server *server);
 
 /* Runs a command, its words separated by spaces, and returns the answer as text until the next
  * call on this thread: elements of arrays separated by spaces, nil as "(nil)", an error with its

@@ -71,8 +71,7 @@ static inline int64_t patience_ms(void)
     AWAIT_OR_RETURN(turn, condition, AWAIT_LIMIT_MS, #condition)
 #define AWAIT_MS(condition, limit_ms)                                                    \
     AWAIT_OR_RETURN(nap_ms(1), condition, limit_ms, #condition)
-#define AWAIT(condition)                                                                 \
-    AWAIT_OR_RETURN(nap_ms(1), condition, AWAIT_LIMIT_MS, #condition)
+#define AWAIT(condition) AWAIT_OR_RETURN(nap_ms(1), condition, AWAIT_LIMIT_MS, #condition)
 
 /* A folder whose servers take longer has a limit of its own. */
 #ifndef AWAIT_LIMIT_MS

@@ -188,7 +188,7 @@ bool session_open(session *s, const char *name, session *of, const char *uri,
         s->client = of->client;
         of->shares = true;
     } else {
-        DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
+        DLOCK_AUTO(dlock_conf) conf = api_conf(settings);
         opening = s;
         dlock_err code = dlock_client_open(uri, conf, &s->client, &err);
         if (!harness_err(__FILE__, __LINE__, "open", code, DLOCK_OK, err) ||

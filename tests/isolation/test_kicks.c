@@ -5,6 +5,7 @@
 #include "harness/etcd_server.h"
 #include "harness/memcached_server.h"
 #include "harness/redis_server.h"
+#include "harness/server.h"
 #include "util/point.h"
 
 #include <stdio.h>
@@ -20,28 +21,24 @@ void (*dlk_point_hook)(const char *name);
 
 /* ---- all servers of the world at once ---- */
 
+static pid_t server_pid(int i)
+{
+    if (world_is("etcd"))
+        return world_etcd()->pid;
+    return world_is("memcached") || world_is("memlock") ? world_memcached_node(i)->pid
+                                                        : world_node(i)->pid;
+}
+
 static void freeze(void)
 {
-    for (int i = 0; i < world_node_count(); i++) {
-        if (world_is("etcd"))
-            etcd_server_freeze(world_etcd());
-        else if (world_is("memcached") || world_is("memlock"))
-            memcached_server_freeze(world_memcached_node(i));
-        else
-            redis_server_freeze(world_node(i));
-    }
+    for (int i = 0; i < world_node_count(); i++)
+        server_freeze(server_pid(i));
 }
 
 static void thaw(void)
 {
-    for (int i = 0; i < world_node_count(); i++) {
-        if (world_is("etcd"))
-            etcd_server_thaw(world_etcd());
-        else if (world_is("memcached") || world_is("memlock"))
-            memcached_server_thaw(world_memcached_node(i));
-        else
-            redis_server_thaw(world_node(i));
-    }
+    for (int i = 0; i < world_node_count(); i++)
+        server_thaw(server_pid(i));
 }
 
 /* One that others use can't be frozen. */

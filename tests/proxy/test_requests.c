@@ -1,4 +1,5 @@
 /* Single requests to a real Redis, and to libdlock on it: what plans hit, and what comes of it. */
+#include "harness/api.h"
 #include "harness/redis_server.h"
 #include "proxy/proxy.h"
 #include "proxy/wire.h"
@@ -19,12 +20,8 @@ static bool set_up(void)
 {
     char target[32];
     const char *why = "no thread";
-    if (p) { /* left behind by a test that has failed: what led to it */
-        proxy_print_log(p, stdout, 40);
-        proxy_free(p);
-        p = NULL;
+    if (wire_left_behind(&p))
         redis_server_stop(&server);
-    }
     if (!redis_server_available() || !redis_server_start(&server, NULL))
         return false;
     snprintf(target, sizeof(target), "%d", server.port);
@@ -87,11 +84,11 @@ TEST(cut_after_it_is_done_and_nobody_is_told)
 {
     if (!set_up())
         return;
-    redis_server_freeze(&server); /* so that no answer can be on its way */
+    server_freeze(server.pid); /* so that no answer can be on its way */
     CHECK(plan(PROXY_CUT_AFTER, 1, NULL, NULL));
     CHECK(wire_say(fd, SET("a") SET("b")));
     CHECK_STR(wire_hear(fd, 100, WIRE_MS), "(reset)");
-    redis_server_thaw(&server);
+    server_thaw(server.pid);
     AWAIT(strcmp(redis_server_call(&server, "GET a"), "1") == 0);
     CHECK(is_there("b", "(nil)"));
     AWAIT(proxy_get_stats(way).open == 0);
@@ -275,20 +272,8 @@ TEST(what_is_not_resp_passes_as_it_is)
 
 static dlock_client *open_client(void)
 {
-    char uri[64];
-    dlock_client *client = NULL;
-    dlock_error *err = NULL;
-    dlock_conf *conf = dlock_conf_new();
-    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", proxy_port(way));
-    dlock_err code = dlock_conf_set(conf, "client.timeout_ms", "200", &err);
-    if (code == DLOCK_OK)
-        code = dlock_conf_set(conf, "client.log_level", "error", &err);
-    if (code == DLOCK_OK)
-        code = dlock_client_open(uri, conf, &client, &err);
-    (void)harness_err(__FILE__, __LINE__, "opening a client", code, DLOCK_OK, err);
-    dlock_error_free(err);
-    dlock_conf_free(conf);
-    return client;
+    return api_open("redis://127.0.0.1:%d?client.timeout_ms=200&client.log_level=error",
+                    proxy_port(way));
 }
 
 /* Each fault of one request, told line by line: exactly one grant comes of the acquire. */

@@ -1,6 +1,7 @@
 /* What a mutex promises, kept by the skeleton: through dlock.h, as by any other backend. */
 #include "server.h"
 
+#include "harness/api.h"
 #include "harness/fork.h"
 #include "harness/harness.h"
 #include "harness/server.h"
@@ -26,14 +27,8 @@ static bool forget(const char *key)
 
 static dlock_client *open_client(const char *parameters)
 {
-    char uri[256];
-    DLOCK_AUTO(dlock_error) err = NULL;
-    dlock_client *client = NULL;
-    snprintf(uri, sizeof(uri), "skeleton://127.0.0.1:%d?client.retry_ms=20%s",
-             skeleton_server_port(), parameters);
-    harness_err(__FILE__, __LINE__, "open", dlock_client_open(uri, NULL, &client, &err),
-                DLOCK_OK, err);
-    return client;
+    return api_open("skeleton://127.0.0.1:%d?client.retry_ms=20%s",
+                    skeleton_server_port(), parameters);
 }
 
 #define BEGIN() CHECK(skeleton_server_start())

@@ -23,7 +23,7 @@ static bool set_up(line *at, const char *name, uint64_t *ret_lease)
     snprintf(prefix, sizeof(prefix), "%s/", name);
     for (int i = 0; i < 3; i++) {
         at->clients[i] = world_client("");
-        at->locks[i] = world_lock(at->clients[i], DLOCK_MUTEX, name, NULL);
+        at->locks[i] = api_lock(at->clients[i], DLOCK_MUTEX, name, NULL);
     }
     at->first = world_take(at->locks[0], PATIENCE_MS, NULL);
     uint64_t first = world_lease(prefix, 0);

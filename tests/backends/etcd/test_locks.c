@@ -10,7 +10,7 @@
 
 #define CLIENT(name, query) DLOCK_AUTO(dlock_client) name = world_client(query)
 #define LOCK(name, client, kind, text, settings)                                         \
-    DLOCK_AUTO(dlock_lock) name = world_lock(client, kind, text, settings)
+    DLOCK_AUTO(dlock_lock) name = api_lock(client, kind, text, settings)
 #define HOLD(name, lock) DLOCK_AUTO(dlock_hold) name = world_take(lock, PATIENCE_MS, NULL)
 
 TEST(a_mutex_has_the_key_of_gos_package_and_its_create_revision_as_token)
@@ -24,7 +24,7 @@ TEST(a_mutex_has_the_key_of_gos_package_and_its_create_revision_as_token)
              (unsigned long long)world_lease("locks/key/", 0));
     CHECK_STR(etcd_server_keys(&world_server, "locks/key"), key);
     CHECK_EQ_INT(world_seen(lock, "holders.0.token"), dlock_hold_token(hold));
-    CHECK_STR(world_said(lock, "holders.0.owner"), dlock_hold_owner(hold));
+    CHECK_STR(api_seen(lock, "holders.0.owner"), dlock_hold_owner(hold));
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     CHECK_STR(etcd_server_keys(&world_server, "locks/key"), "");
 }
@@ -56,7 +56,7 @@ TEST(closing_leaves_neither_key_nor_lease)
 {
     BEGIN();
     dlock_client *client = world_client("&lock.ttl_ms=600000");
-    dlock_lock *lock = world_lock(client, DLOCK_MUTEX, "locks/close", NULL);
+    dlock_lock *lock = api_lock(client, DLOCK_MUTEX, "locks/close", NULL);
     dlock_hold *hold = world_take(lock, PATIENCE_MS, NULL);
     CHECK(hold);
     char lease[32];
@@ -281,7 +281,7 @@ TEST(a_watch_of_what_has_been_compacted_is_made_up_for_by_a_look)
     CLIENT(holder, "");
     dlock_client *waiter = world_client_at(proxy_port(link), "");
     LOCK(lock, holder, DLOCK_MUTEX, "locks/compacted", NULL);
-    dlock_lock *wanted = world_lock(waiter, DLOCK_MUTEX, "locks/compacted", NULL);
+    dlock_lock *wanted = api_lock(waiter, DLOCK_MUTEX, "locks/compacted", NULL);
     HOLD(hold, lock);
     dlock_op *op = dlock_lock_acquire_start(wanted, DLOCK_FOREVER);
     AWAIT(world_seen(lock, "waiters") == 1);
@@ -461,7 +461,7 @@ TEST(an_election_publishes_the_leaders_data_as_gos_does)
     CHECK_CONTAINS(etcd_server_say(&world_server, "/v3/election/leader",
                                    "{\"name\":\"bG9ja3MvZWxlY3Rpb24=\"}"),
                    "bm9kZS03"); /* "node-7" */
-    CHECK_STR(world_said(lock, "holders.0.data"), "node-7");
+    CHECK_STR(api_seen(lock, "holders.0.data"), "node-7");
 }
 
 TEST(who_says_no_name_is_told_by_the_end_of_the_key)
@@ -473,7 +473,7 @@ TEST(who_says_no_name_is_told_by_the_end_of_the_key)
     CHECK_CONTAINS(etcd_server_say(&world_server, "/v3/kv/put",
                                    "{\"key\":\"bG9ja3Mvc3RyYW5nZXJzLzAwYzBmZmVl\"}"),
                    "revision");
-    CHECK_STR(world_said(lock, "holders.0.owner"), "00c0ffee");
+    CHECK_STR(api_seen(lock, "holders.0.owner"), "00c0ffee");
     CHECK_OK(dlock_lock_break(lock, NULL, NULL), NULL);
 }
 

@@ -1,4 +1,5 @@
 /* Inspecting a lock without memory for what is told of it: that is said, and changes nothing. */
+#include "harness/api.h"
 #include "util/info.h"
 #include "world.h"
 
@@ -30,8 +31,8 @@ TEST(an_inspect_without_memory_says_so_and_leaves_the_holder_its_lock)
     BEGIN();
     DLOCK_AUTO(dlock_client) client = world_client("");
     DLOCK_AUTO(dlock_client) other = world_client("&lock.ttl_ms=600000");
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, DLOCK_MUTEX, "no-memory", NULL);
-    DLOCK_AUTO(dlock_lock) theirs = world_lock(other, DLOCK_MUTEX, "no-memory", NULL);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, "no-memory", NULL);
+    DLOCK_AUTO(dlock_lock) theirs = api_lock(other, DLOCK_MUTEX, "no-memory", NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock, PATIENCE_MS, NULL);
     DLOCK_AUTO(dlock_info) info = NULL;
     DLOCK_AUTO(dlock_error) err = NULL;

@@ -69,7 +69,7 @@ TEST(a_lease_of_its_own_isnt_to_be_had_nor_handed_on)
     CHECK_EQ_INT(dlock_conf_set(conf, "lock.ttl_ms", "5000", NULL), DLOCK_OK);
     CHECK_ERR(dlock_lock_new(client, DLOCK_MUTEX, "refused/ttl", conf, &none, &err),
               DLOCK_EINVAL, err);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, DLOCK_MUTEX, "refused/ttl", NULL);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, "refused/ttl", NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock, PATIENCE_MS, NULL);
     CHECK_ERR(dlock_hold_extend(hold, 90000, &err), DLOCK_ENOTSUP, err);
     CHECK_ERR(dlock_hold_extend(hold, 100, &err), DLOCK_ENOTSUP, err); /* it has more */
@@ -109,9 +109,16 @@ static bool make_users(etcd_server *server)
            admin(server, "/v3/auth/enable", "{}");
 }
 
+static dlock_client *locker(const etcd_server *server)
+{
+    return api_open("etcd://locker:pa%%20ss@127.0.0.1:%d?lock.ttl_ms=60000"
+                    "&client.connect_ms=30000&client.timeout_ms=30000",
+                    server->port);
+}
+
 static bool takes(dlock_client *client, const char *name, dlock_err expected)
 {
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, DLOCK_MUTEX, name, NULL);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, name, NULL);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     DLOCK_AUTO(dlock_error) err = NULL;
     dlock_err got = dlock_lock_acquire(lock, PATIENCE_MS, &hold, &err);
@@ -129,16 +136,11 @@ TEST(users_have_the_rights_of_their_roles_and_a_new_token_when_the_old_is_gone)
     dlock_client_free(nobody);
     (void)refusal("etcd://locker:wrong@127.0.0.1", server.port, "");
     CHECK_EQ_INT(code, DLOCK_EACCES);
-    dlock_client *client = NULL;
-    char uri[128];
-    snprintf(uri, sizeof(uri),
-             "etcd://locker:pa%%20ss@127.0.0.1:%d?lock.ttl_ms=60000"
-             "&client.connect_ms=30000&client.timeout_ms=30000",
-             server.port);
-    CHECK_EQ_INT(dlock_client_open(uri, NULL, &client, NULL), DLOCK_OK);
+    dlock_client *client = locker(&server);
+    CHECK(client);
     CHECK(takes(client, "mine/a", DLOCK_OK));
     CHECK(takes(client, "others/a", DLOCK_EACCES));
-    dlock_lock *lock = world_lock(client, DLOCK_MUTEX, "mine/b", NULL);
+    dlock_lock *lock = api_lock(client, DLOCK_MUTEX, "mine/b", NULL);
     dlock_hold *hold = world_take(lock, PATIENCE_MS, NULL);
     CHECK(hold);
     CHECK(etcd_server_restart_silent(&server)); /* it forgets the tokens */
@@ -173,16 +175,11 @@ static int64_t reconnects(dlock_client *client)
 TEST(a_token_that_has_expired_costs_no_connection)
 {
     etcd_server server;
-    char uri[128];
-    dlock_client *client = NULL;
     if (!etcd_server_available() || !etcd_server_start(&server, "--auth-token-ttl=1"))
         return;
     CHECK(make_users(&server));
-    snprintf(uri, sizeof(uri),
-             "etcd://locker:pa%%20ss@127.0.0.1:%d?lock.ttl_ms=60000"
-             "&client.connect_ms=30000&client.timeout_ms=30000",
-             server.port);
-    CHECK_EQ_INT(dlock_client_open(uri, NULL, &client, NULL), DLOCK_OK);
+    dlock_client *client = locker(&server);
+    CHECK(client);
     int before = signed_on(&server);
     CHECK(before > 0);
     for (int idle = 1; signed_on(&server) == before && idle < 10; idle++) {

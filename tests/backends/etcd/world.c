@@ -28,39 +28,14 @@ bool world_ready(void)
 
 dlock_client *world_client_at(int port, const char *query)
 {
-    char uri[512];
-    DLOCK_AUTO(dlock_error) err = NULL;
-    dlock_client *client = NULL;
-    snprintf(uri, sizeof(uri),
-             "etcd://127.0.0.1:%d?client.timeout_ms=30000&client.connect_ms=30000"
-             "&client.poll_ms=60000%s%s",
-             port, strstr(query, "ttl_ms") ? "" : "&lock.ttl_ms=60000", query);
-    dlock_err code = dlock_client_open(uri, NULL, &client, &err);
-    (void)harness_err(__FILE__, __LINE__, uri, code, DLOCK_OK, err);
-    return client;
+    return api_open("etcd://127.0.0.1:%d?client.timeout_ms=30000"
+                    "&client.connect_ms=30000&client.poll_ms=60000%s%s",
+                    port, strstr(query, "ttl_ms") ? "" : "&lock.ttl_ms=60000", query);
 }
 
 dlock_client *world_client(const char *query)
 {
     return world_client_at(world_server.port, query);
-}
-
-dlock_lock *world_lock(dlock_client *client, dlock_kind kind, const char *name,
-                       const char *settings)
-{
-    char text[256], *rest = NULL;
-    DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_conf) conf = dlock_conf_new();
-    dlock_lock *lock = NULL;
-    snprintf(text, sizeof(text), "%s", settings ? settings : "");
-    for (char *key = strtok_r(text, " ", &rest); key; key = strtok_r(NULL, " ", &rest)) {
-        char *value = strchr(key, '=');
-        *value++ = '\0';
-        (void)dlock_conf_set(conf, key, value, NULL);
-    }
-    dlock_err code = dlock_lock_new(client, kind, name, conf, &lock, &err);
-    (void)harness_err(__FILE__, __LINE__, name, code, DLOCK_OK, err);
-    return lock;
 }
 
 dlock_hold *world_take(dlock_lock *lock, int64_t wait_ms, dlock_err *ret_code)
@@ -72,19 +47,9 @@ dlock_hold *world_take(dlock_lock *lock, int64_t wait_ms, dlock_err *ret_code)
     return hold;
 }
 
-const char *world_said(dlock_lock *lock, const char *key)
-{
-    static char text[256];
-    DLOCK_AUTO(dlock_info) info = NULL;
-    text[0] = '\0';
-    if (dlock_lock_inspect(lock, &info, NULL) == DLOCK_OK && dlock_info_get(info, key))
-        snprintf(text, sizeof(text), "%s", dlock_info_get(info, key));
-    return text;
-}
-
 int64_t world_seen(dlock_lock *lock, const char *key)
 {
-    const char *text = world_said(lock, key);
+    const char *text = api_seen(lock, key);
     return text[0] ? atoll(text) : -1;
 }
 

@@ -6,6 +6,7 @@
 /* It takes its time to be there again. */
 #define AWAIT_LIMIT_MS INT64_C(120000)
 
+#include "harness/api.h"
 #include "harness/etcd_server.h"
 #include "harness/harness.h"
 #include "harness/time.h"
@@ -32,13 +33,10 @@ bool world_ready(void);
  * up for by polling. @p query: "&key=value", or "". NULL after a failed check. */
 dlock_client *world_client(const char *query);
 dlock_client *world_client_at(int port, const char *query);
-dlock_lock *world_lock(dlock_client *client, dlock_kind kind, const char *name,
-                       const char *settings);
 /* NULL and *ret_code after any answer but OK. */
 dlock_hold *world_take(dlock_lock *lock, int64_t wait_ms, dlock_err *ret_code);
 /* The number of a key of `inspect`; -1 when it isn't there. */
 int64_t world_seen(dlock_lock *lock, const char *key);
-const char *world_said(dlock_lock *lock, const char *key);
 /* What a client that can't be opened says; "" when it can. */
 const char *world_refusal(const char *uri, dlock_err *ret_code);
 /* The lease in the only key that begins so, and which isn't @p but; 0: there is none. */

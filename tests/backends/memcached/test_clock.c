@@ -70,9 +70,9 @@ static dlock_hold *take_before_a_skip(dlock_lock *lock, int64_t tick)
     wait_until(tick + 1000 - BEFORE_MS);
     dlock_err code = dlock_lock_acquire(lock, 0, &hold, NULL);
     bool before = code == DLOCK_OK && counted() == 1;
-    memcached_server_freeze(world_memcached());
+    server_freeze(world_memcached()->pid);
     wait_until((tick / 1000 + 2) * 1000);
-    memcached_server_thaw(world_memcached());
+    server_thaw(world_memcached()->pid);
     if (before && counts_on(1) && counted() == 3)
         return hold;
     dlock_hold_free(hold);
@@ -85,7 +85,7 @@ static void attempt(dlock_kind kind, const char *settings, bool *ret_skipped)
     int64_t tick = tick_late_in_its_second(), end = awake_now_ms() + patience_ms();
     if (tick < 0)
         return;
-    DLOCK_AUTO(dlock_conf) lease = world_conf("lock.renew=off");
+    DLOCK_AUTO(dlock_conf) lease = api_conf("lock.renew=off");
     DLOCK_AUTO(dlock_client) client = world_client_of(LEASE_MS, settings);
     DLOCK_AUTO(dlock_client) rival = world_client_of(LEASE_MS, settings);
     DLOCK_AUTO(dlock_lock) lock = NULL;

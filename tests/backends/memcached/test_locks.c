@@ -158,7 +158,7 @@ TEST(what_the_server_evicts_is_lost_with_the_next_renewal)
     BEGIN();
     char uri[64];
     memcached_server small __attribute__((cleanup(memcached_server_stop)));
-    DLOCK_AUTO(dlock_conf) conf = world_conf("lock.ttl_ms=60000 lock.renew=fed");
+    DLOCK_AUTO(dlock_conf) conf = api_conf("lock.ttl_ms=60000 lock.renew=fed");
     DLOCK_AUTO(dlock_client) client = NULL;
     DLOCK_AUTO(dlock_hold) hold = NULL;
     /* What is read again and again isn't evicted: without that, in the order of storing. */
@@ -315,10 +315,10 @@ TEST(an_extension_never_makes_the_item_end_sooner)
         DLOCK_AUTO(dlock_hold) hold = NULL;
         CHECK_OK(dlock_acquire(client, "extended", 0, &hold, NULL), NULL);
         /* Both are sent: the second doesn't know yet what the first has made of it. */
-        memcached_server_freeze(world_memcached());
+        server_freeze(world_memcached()->pid);
         DLOCK_AUTO(dlock_op) longer = dlock_hold_extend_start(hold, 600000);
         DLOCK_AUTO(dlock_op) shorter = dlock_hold_extend_start(hold, 90000);
-        memcached_server_thaw(world_memcached());
+        server_thaw(world_memcached()->pid);
         CHECK_OK(dlock_op_wait(longer, patience_ms()), NULL);
         CHECK_OK(dlock_op_wait(shorter, patience_ms()), NULL);
         CHECK(dlock_hold_remaining_ms(hold) > 400000);
@@ -341,9 +341,9 @@ TEST(an_item_that_somebody_made_last_for_more_than_30_days_stays_ours)
         CHECK_OK(dlock_acquire(client, "touched", 0, &hold, NULL), NULL);
         CHECK_STR(SAY("touch touched %lld", (long long)time(NULL) + 40 * 86400),
                   "TOUCHED");
-        memcached_server_freeze(world_memcached());
+        server_freeze(world_memcached()->pid);
         CHECK_ERR(dlock_hold_verify(hold, NULL), DLOCK_EUNKNOWN, NULL);
-        memcached_server_thaw(world_memcached());
+        server_thaw(world_memcached()->pid);
         AWAIT(world_stat(client, "reconnects") == 1);
         CHECK_OK(dlock_hold_extend(hold, LEASE_MS, NULL), NULL);
         CHECK(strcmp(item("touched"), "(nil)") != 0);
@@ -360,7 +360,7 @@ TEST(another_kind_of_the_same_name_is_a_conflict)
     DLOCK_AUTO(dlock_client) other = client_of("meta", LEASE_MS);
     static const dlock_kind kinds[] = {DLOCK_MUTEX, DLOCK_ELECTION, DLOCK_WRITE,
                                        DLOCK_SEMAPHORE};
-    DLOCK_AUTO(dlock_conf) conf = world_conf("lock.permits=2");
+    DLOCK_AUTO(dlock_conf) conf = api_conf("lock.permits=2");
     for (int i = 0; i < 4; i++) {
         DLOCK_AUTO(dlock_lock) lock = NULL;
         DLOCK_AUTO(dlock_hold) hold = NULL;
@@ -384,8 +384,8 @@ TEST(permits_need_a_number_that_all_agree_on)
     BEGIN();
     DLOCK_AUTO(dlock_client) client = client_of("meta", LEASE_MS);
     DLOCK_AUTO(dlock_client) other = client_of("meta", LEASE_MS);
-    DLOCK_AUTO(dlock_conf) two = world_conf("lock.permits=2");
-    DLOCK_AUTO(dlock_conf) three = world_conf("lock.permits=3");
+    DLOCK_AUTO(dlock_conf) two = api_conf("lock.permits=2");
+    DLOCK_AUTO(dlock_conf) three = api_conf("lock.permits=3");
     DLOCK_AUTO(dlock_lock) lock = NULL;
     DLOCK_AUTO(dlock_lock) differs = NULL;
     DLOCK_AUTO(dlock_lock) open = NULL;
@@ -410,7 +410,7 @@ TEST(permits_need_a_number_that_all_agree_on)
 
 static dlock_err open_code(const char *uri, const char *settings, dlock_error **err)
 {
-    DLOCK_AUTO(dlock_conf) conf = world_conf(settings);
+    DLOCK_AUTO(dlock_conf) conf = api_conf(settings);
     DLOCK_AUTO(dlock_client) client = NULL;
     return dlock_client_open(uri, conf, &client, err);
 }
@@ -484,7 +484,7 @@ TEST(what_memcached_can_t_do_is_refused_with_the_reason)
     static const char *const settings[] = {"lock.fair=true", "lock.ttl_ms=2591998001"};
     static const dlock_err codes[] = {DLOCK_ENOTSUP, DLOCK_EINVAL};
     for (int i = 0; i < 2; i++) {
-        DLOCK_AUTO(dlock_conf) conf = world_conf(settings[i]);
+        DLOCK_AUTO(dlock_conf) conf = api_conf(settings[i]);
         DLOCK_AUTO(dlock_lock) refused = NULL;
         CHECK_ERR(dlock_lock_new(client, DLOCK_MUTEX, "x", conf, &refused, &err),
                   codes[i], err);
@@ -607,7 +607,7 @@ typedef struct full {
 static bool full_begin(full *all, const char *protocol)
 {
     char uri[128];
-    DLOCK_AUTO(dlock_conf) conf = world_conf("client.name=a lock.ttl_ms=600000");
+    DLOCK_AUTO(dlock_conf) conf = api_conf("client.name=a lock.ttl_ms=600000");
     if (!memcached_server_start(&all->server, "-M -m 2"))
         return false;
     snprintf(uri, sizeof(uri), "memcached://127.0.0.1:%d?memcached.protocol=%s",

@@ -33,16 +33,9 @@ static bool set_up(void)
 
 static dlock_client *client_of(int64_t ttl_ms)
 {
-    char uri[192];
-    DLOCK_AUTO(dlock_error) err = NULL;
-    dlock_client *client = NULL;
-    snprintf(uri, sizeof(uri),
-             "memlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d?lock.ttl_ms=%lld"
-             "&client.backoff_max_ms=100",
-             nodes[0].port, nodes[1].port, nodes[2].port, (long long)ttl_ms);
-    dlock_err code = dlock_client_open(uri, NULL, &client, &err);
-    (void)harness_err(__FILE__, __LINE__, "dlock_client_open", code, DLOCK_OK, err);
-    return client;
+    return api_open("memlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d"
+                    "?lock.ttl_ms=%lld&client.backoff_max_ms=100",
+                    nodes[0].port, nodes[1].port, nodes[2].port, (long long)ttl_ms);
 }
 
 static int items(const char *name)
@@ -141,9 +134,9 @@ TEST(closing_gives_it_back_on_the_slowest_as_well)
         return;
     DLOCK_AUTO(dlock_client) client = client_of(LEASE_MS);
     CHECK(is_connected_to_all(client));
-    memcached_server_freeze(&nodes[2]);
+    server_freeze(nodes[2].pid);
     dlock_err code = visit(client, "slow");
-    memcached_server_thaw(&nodes[2]);
+    server_thaw(nodes[2].pid);
     CHECK_EQ_INT(code, DLOCK_OK);
     CHECK_OK(dlock_client_close(client, NULL), NULL);
     CHECK_EQ_INT(items("slow"), 0);
@@ -155,10 +148,10 @@ TEST(closing_does_not_wait_for_ever_for_one_that_is_frozen)
         return;
     DLOCK_AUTO(dlock_client) client = client_of(LEASE_MS);
     CHECK(is_connected_to_all(client));
-    memcached_server_freeze(&nodes[2]);
+    server_freeze(nodes[2].pid);
     dlock_err code = visit(client, "frozen");
     dlock_err closed = dlock_client_close(client, NULL);
-    memcached_server_thaw(&nodes[2]);
+    server_thaw(nodes[2].pid);
     CHECK_EQ_INT(code, DLOCK_OK);
     CHECK_EQ_INT(closed, DLOCK_OK);
 }
@@ -203,7 +196,7 @@ static void hear_refusals(dlock_client *client, sayings *all)
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_lock) lock = NULL;
     for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
-        DLOCK_AUTO(dlock_conf) conf = world_conf(settings[i]);
+        DLOCK_AUTO(dlock_conf) conf = api_conf(settings[i]);
         DLOCK_AUTO(dlock_lock) none = NULL;
         hear_error(all, dlock_lock_new(client, DLOCK_MUTEX, "refused", conf, &none, &err),
                    DLOCK_ENOTSUP, &err);
@@ -262,9 +255,9 @@ TEST(only_those_that_failed_are_counted_as_away)
     snprintf(uri, sizeof(uri),
              "memlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:%d?client.connect_ms=60000",
              nodes[2].port);
-    memcached_server_freeze(&nodes[2]);
+    server_freeze(nodes[2].pid);
     dlock_err code = dlock_client_open(uri, NULL, &client, &err);
-    memcached_server_thaw(&nodes[2]);
+    server_thaw(nodes[2].pid);
     CHECK_ERR(code, DLOCK_EQUORUM, err);
     CHECK_CONTAINS(dlock_error_text(err),
                    "memlock: 2 of 3 nodes can't be used, 2 are needed");

@@ -17,6 +17,7 @@
 #include "harness/fork.h"
 #include "harness/harness.h"
 #include "harness/time.h"
+#include "harness/together.h"
 
 #include <dlock/dlock.h>
 
@@ -37,16 +38,14 @@ enum { PROCESSES = 4, THREADS = 4, ALL = PROCESSES * THREADS, TTL_MS = 3000 };
 
 /* Shared by the processes. */
 typedef struct sky {
+    together common;
     pthread_rwlock_t
         calm;            /* read: between a question to the server and what hangs on it */
     _Atomic int64_t age; /* disasters, twice; odd while one happens */
     _Atomic int64_t struck;    /* when the last one was over; boot clock, ns */
     _Atomic int64_t inside[2]; /* who is inside, and its age; -1: nobody */
-    _Atomic int64_t fence;     /* the highest token that wrote */
     _Atomic int64_t grants, overlaps, latest_ns;
-    _Atomic int64_t stale, refused, stale_verified, errors;
-    _Atomic bool over;
-    char what[256];
+    _Atomic int64_t stale, refused, stale_verified;
 } sky;
 
 #define MS  INT64_C(1000000)
@@ -55,23 +54,6 @@ typedef struct sky {
 static sky *all;
 static memcached_server server;
 static char uri[192];
-
-static void say_what(const char *what, dlock_err code, const dlock_error *err)
-{
-    if (atomic_fetch_add(&all->errors, 1) == 0)
-        snprintf(all->what, sizeof(all->what), "%s: %s, %s", what, dlock_errname(code),
-                 dlock_error_text(err));
-}
-
-/* The resource: takes a write only from a token that isn't older than what it has seen. */
-static bool fenced_write(int64_t token)
-{
-    int64_t seen = atomic_load(&all->fence);
-    while (token >= seen)
-        if (atomic_compare_exchange_weak(&all->fence, &seen, token))
-            return true;
-    return false;
-}
 
 /* One stay inside. */
 typedef struct stay {
@@ -91,7 +73,7 @@ static void commit_plainly(const stay *at)
     bool stale = is_stale(at);
     if (dlock_hold_check(at->hold) != DLOCK_OK)
         return;
-    bool taken = fenced_write(dlock_hold_token(at->hold));
+    bool taken = together_write(&all->common, dlock_hold_token(at->hold));
     if (stale)
         atomic_fetch_add(taken ? &all->stale : &all->refused, 1);
 }
@@ -102,7 +84,7 @@ static void commit_verified(const stay *at)
     pthread_rwlock_rdlock(&all->calm);
     bool stale = at->age >= 0 && is_stale(at);
     if (dlock_hold_verify(at->hold, NULL) == DLOCK_OK) {
-        if (stale || !fenced_write(dlock_hold_token(at->hold)))
+        if (stale || !together_write(&all->common, dlock_hold_token(at->hold)))
             atomic_fetch_add(&all->stale_verified, 1);
     }
     pthread_rwlock_unlock(&all->calm);
@@ -154,7 +136,7 @@ typedef struct worker {
 static void *contend(void *arg)
 {
     worker *is = arg;
-    for (int turn = is->me; !atomic_load(&all->over); turn++) {
+    for (int turn = is->me; !atomic_load(&all->common.over); turn++) {
         DLOCK_AUTO(dlock_hold) hold = NULL;
         DLOCK_AUTO(dlock_error) err = NULL;
         int64_t age = atomic_load(&all->age);
@@ -167,7 +149,7 @@ static void *contend(void *arg)
         }
         if (code != DLOCK_OK && code != DLOCK_ETIMEDOUT && code != DLOCK_EUNAVAIL &&
             code != DLOCK_EUNKNOWN && code != DLOCK_ELOST)
-            say_what("a lock", code, err);
+            together_say(&all->common, "a lock", code, err);
         nap_ms(is->me % 4);
     }
     return NULL;
@@ -180,7 +162,7 @@ static int be_process(int number)
     worker workers[THREADS];
     dlock_err code = dlock_client_open(uri, NULL, &client, &err);
     if (code != DLOCK_OK)
-        say_what("open", code, err);
+        together_say(&all->common, "open", code, err);
     for (int i = 0; i < THREADS && code == DLOCK_OK; i++) {
         workers[i] = (worker){.client = client, .me = number * THREADS + i};
         pthread_create(&workers[i].thread, NULL, contend, &workers[i]);
@@ -199,9 +181,8 @@ static bool begin(pid_t *children, const char *protocol)
              "memcached://127.0.0.1:%d?lock.ttl_ms=%d&memcached.protocol=%s"
              "&client.backoff_min_ms=5&client.backoff_max_ms=50&client.retry_ms=20",
              server.port, TTL_MS, protocol);
-    all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-               0);
-    if (!harness_check(__FILE__, __LINE__, all != MAP_FAILED, "shared memory"))
+    all = together_map(sizeof(*all));
+    if (!all)
         return false;
     pthread_rwlockattr_init(&shared);
     pthread_rwlockattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
@@ -242,14 +223,7 @@ static bool strike(unsigned number)
 
 static void end(const pid_t *children, unsigned disasters)
 {
-    atomic_store(&all->over, true);
-    for (int i = 0; i < PROCESSES; i++) {
-        int status = 0;
-        waitpid(children[i], &status, 0);
-        if (status != 0 && !all->what[0])
-            snprintf(all->what, sizeof(all->what), "a process ended with status %d",
-                     status);
-    }
+    together_end(&all->common, children, PROCESSES);
     harness_note("%" PRId64 " grants, %u disasters; %" PRId64
                  " stale commits by the clock alone, %" PRId64
                  " more refused by their token; %" PRId64
@@ -259,7 +233,7 @@ static void end(const pid_t *children, unsigned disasters)
                  atomic_load(&all->refused), atomic_load(&all->stale_verified),
                  atomic_load(&all->latest_ns) / MS, TTL_MS / 3);
     memcached_server_stop(&server);
-    CHECK_STR(all->what, "");
+    CHECK_STR(all->common.what, "");
     CHECK_ALWAYS(atomic_load(&all->overlaps) == 0);
     CHECK_ALWAYS(atomic_load(&all->stale_verified) == 0);
     CHECK(atomic_load(&all->latest_ns) < TTL_MS * MS);

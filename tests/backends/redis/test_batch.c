@@ -184,7 +184,7 @@ TEST(a_cut_leaves_what_was_sent_unknown_and_what_was_not_unsent)
 {
     if (!set_up(BATCH))
         return;
-    redis_server_freeze(&server);
+    server_freeze(server.pid);
     dlk_ask slow = world_make(&w, DLK_VERIFY, keys[0], 1);
     slow.deadline = dlk_clock_now() + DLK_NS_PER_SEC;
     world_ask(&w, &slow);
@@ -200,7 +200,7 @@ TEST(a_cut_leaves_what_was_sent_unknown_and_what_was_not_unsent)
     for (int i = 0; i < BATCH; i++)
         CHECK_EQ_INT(world_await(&w, &asks[i]),
                      i < BATCH / 2 ? DLK_UNKNOWN : DLK_NOT_SENT);
-    redis_server_thaw(&server);
+    server_thaw(server.pid);
     ROUNDS_UNTIL(&w, w.up);
     ask_all(BATCH);
     for (int i = 0; i < BATCH; i++)

@@ -1,5 +1,6 @@
 /* A Redis Cluster, through the public API: which node has what, slots that move under holders and
  * waiters, masters that die, and how a release is heard of. */
+#include "harness/api.h"
 #include "harness/harness.h"
 #include "harness/redis_topology.h"
 
@@ -44,24 +45,14 @@ static dlock_err open_code(const char *uri, const char *query, dlock_client **re
 
 static dlock_client *open_with(const char *query)
 {
-    dlock_client *client = NULL;
-    DLOCK_AUTO(dlock_error) err = NULL;
-    (void)harness_err(__FILE__, __LINE__, cluster.uri,
-                      open_code(cluster.uri, query, &client, &err), DLOCK_OK, err);
-    return client;
+    return api_open("%s?" SETTINGS "&client.connect_ms=30000%s%s", cluster.uri,
+                    query ? "&" : "", query ? query : "");
 }
 
 static dlock_lock *lock_of(dlock_client *client, dlock_kind kind, const char *name)
 {
-    dlock_lock *lock = NULL;
-    DLOCK_AUTO(dlock_error) err = NULL;
-    dlock_conf *conf = dlock_conf_new();
-    if (kind == DLOCK_SEMAPHORE)
-        (void)dlock_conf_set_int(conf, "lock.permits", 1, NULL);
-    dlock_err code = dlock_lock_new(client, kind, name, conf, &lock, &err);
-    (void)harness_err(__FILE__, __LINE__, name, code, DLOCK_OK, err);
-    dlock_conf_free(conf);
-    return lock;
+    return api_lock(client, kind, name,
+                    kind == DLOCK_SEMAPHORE ? "lock.permits=1" : NULL);
 }
 
 static int64_t seen(dlock_lock *lock, const char *key)
@@ -137,9 +128,9 @@ TEST(who_opens_does_not_wait_for_a_node_that_is_silent)
     snprintf(uri, sizeof(uri), "redis+cluster://127.0.0.1:%d", cluster.node[0].port);
     dlock_client *client = NULL;
     DLOCK_AUTO(dlock_error) err = NULL;
-    redis_server_freeze(&cluster.node[2]);
+    server_freeze(cluster.node[2].pid);
     CHECK_OK(open_code(uri, NULL, &client, &err), err);
-    redis_server_thaw(&cluster.node[2]);
+    server_thaw(cluster.node[2].pid);
     dlock_client_free(client);
 }
 

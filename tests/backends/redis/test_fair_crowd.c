@@ -11,6 +11,7 @@
 #include "harness/harness.h"
 #include "harness/redis_server.h"
 #include "harness/time.h"
+#include "line.h"
 
 #include <dlock/dlock.h>
 
@@ -28,9 +29,6 @@
 #include <unistd.h>
 
 enum { CROWD = 2000, PROCESSES = 24, TTL_MS = 30000, PATIENCE_MS = 300000 };
-
-#define QUEUE    "redisson_lock_queue:{L}"
-#define TIMEOUTS "redisson_lock_timeout:{L}"
 
 enum { OUTSIDE, WAITS, TO_LEAVE, LEFT, SERVED };
 
@@ -231,20 +229,6 @@ static void wake(int number)
         (void)harness_check(__FILE__, __LINE__, false, "an order is written");
 }
 
-/* How many stand in the line; the zset must have the same. */
-static int in_line(void)
-{
-    const char *text = redis_server_call(
-        &server,
-        "EVAL \"local line,places=redis.call('lrange',KEYS[1],0,-1),"
-        "redis.call('zcard',KEYS[2]) for _,owner in ipairs(line) do if not "
-        "redis.call('zscore',KEYS[2],owner) then return -1 end end "
-        "if #line~=places then return -2 end return #line\" 2 " QUEUE " " TIMEOUTS);
-    int count = atoi(text);
-    (void)harness_check(__FILE__, __LINE__, count >= 0, "list and zset are the same");
-    return count;
-}
-
 /* One behind the other, so that the order is known. */
 static void let_them_join(void)
 {
@@ -332,7 +316,7 @@ static void let_it_go_round(tally *t)
     int to_leave = crowd / 5, to_kill = crowd < 500 ? 2 : 4, actions = to_leave + to_kill;
     int64_t end = now_ms() + PATIENCE_MS;
     for (int done = 0; !is_over() && now_ms() < end && !harness_failed();) {
-        (void)in_line();
+        (void)line_length(&server);
         t->looks++;
         nap_us(5000);
         while (done < actions &&
@@ -403,7 +387,7 @@ static void end_processes(void)
 
 static bool only_the_dead_stand_in_line(void)
 {
-    for (int place = in_line() - 1; place >= 0; place--) {
+    for (int place = line_length(&server) - 1; place >= 0; place--) {
         int number = number_of(redis_server_call(&server, "LINDEX " QUEUE " %d", place));
         if (number < 0 || !is_dead(number))
             return false;

@@ -107,7 +107,7 @@ TEST(a_killed_connection_leaves_unknown_what_was_sent_and_comes_back)
 {
     if (!set_up(NULL, "3000"))
         return;
-    redis_server_freeze(&server); /* so that the request is surely unanswered */
+    server_freeze(server.pid); /* so that the request is surely unanswered */
     dlk_ask ask = world_make(&w, DLK_ACQUIRE, key, 1);
     world_ask(&w, &ask);
     world_round(&w);
@@ -141,7 +141,7 @@ TEST(what_was_not_written_is_surely_not_done)
     single_tear_down();
     if (!set_up(NULL, "60000")) /* longer than it takes to ask so often */
         return;
-    redis_server_freeze(&server);
+    server_freeze(server.pid);
     /* More than the socket takes: the last ones can't have left. */
     enum { MANY = 60000 };
     dlk_ask *asks = calloc(MANY, sizeof(*asks));
@@ -183,7 +183,7 @@ TEST(a_frozen_server_is_noticed_by_the_deadline)
 {
     if (!set_up(NULL, "200"))
         return;
-    redis_server_freeze(&server);
+    server_freeze(server.pid);
     dlk_ask ask = world_make(&w, DLK_ACQUIRE, key, 1);
     int64_t asked = dlk_clock_now();
     world_ask(&w, &ask);
@@ -195,7 +195,7 @@ TEST(a_frozen_server_is_noticed_by_the_deadline)
     CHECK_EQ_INT(w.code, DLOCK_EUNAVAIL);
     ROUNDS_UNTIL(&w, w.downs >= 2); /* tried again; the kernel accepts, nobody greets */
     CHECK_CONTAINS(w.text, "doesn't answer");
-    redis_server_thaw(&server);
+    server_thaw(server.pid);
     /* The request was in the server's socket: done or not, asking again settles it. */
     CHECK_EQ_INT(settled(DLK_ACQUIRE), DLK_YES);
     CHECK_EQ_INT(settled(DLK_VERIFY), DLK_YES);
@@ -364,59 +364,63 @@ static void *call(void *arg)
     return NULL;
 }
 
-TEST(callers_flush_while_another_thread_drives)
-{
-    if (!set_up(NULL, "3000"))
-        return;
-    static caller callers[THREADS];
+typedef struct crowd {
+    caller callers[THREADS];
     pthread_t threads[THREADS], driver;
+} crowd;
+
+/* @p listens: each to its lock, too. */
+static bool crowd_begin(crowd *all, bool listens)
+{
     char name[16];
     atomic_store(&driving, true);
-    CHECK_EQ_INT(pthread_create(&driver, NULL, drive, NULL), 0);
-    for (int i = 0; i < THREADS; i++) {
+    bool fine = pthread_create(&all->driver, NULL, drive, NULL) == 0;
+    for (int i = 0; i < THREADS && fine; i++) {
         snprintf(name, sizeof(name), "t%d", i);
-        callers[i].key = world_key(&w, name);
-        CHECK_EQ_INT(pthread_create(&threads[i], NULL, call, &callers[i]), 0);
+        all->callers[i] = (caller){.key = world_key(&w, name)};
+        if (listens)
+            world_watch(&w, all->callers[i].key, true);
+        fine = pthread_create(&all->threads[i], NULL, call, &all->callers[i]) == 0;
     }
+    return harness_check(__FILE__, __LINE__, fine, "threads");
+}
+
+static void crowd_end(crowd *all, bool listens)
+{
     for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+        pthread_join(all->threads[i], NULL);
+    for (int i = 0; i < THREADS && listens; i++)
+        world_watch(&w, all->callers[i].key, false);
     atomic_store(&driving, false);
-    pthread_join(driver, NULL);
+    pthread_join(all->driver, NULL);
+}
+
+static crowd crowded;
+
+TEST(callers_flush_while_another_thread_drives)
+{
+    if (!set_up(NULL, "3000") || !crowd_begin(&crowded, false))
+        return;
+    crowd_end(&crowded, false);
     for (int i = 0; i < THREADS; i++) {
-        CHECK_EQ_INT(atomic_load(&callers[i].done), 2 * PAIRS);
-        world_forget(&w, callers[i].key);
+        CHECK_EQ_INT(atomic_load(&crowded.callers[i].done), 2 * PAIRS);
+        world_forget(&w, crowded.callers[i].key);
     }
     single_tear_down();
 }
 
 TEST(connections_cut_under_threads_hang_nobody)
 {
-    if (!set_up(NULL, "1000"))
+    if (!set_up(NULL, "1000") || !crowd_begin(&crowded, true))
         return;
-    static caller callers[THREADS];
-    pthread_t threads[THREADS], driver;
-    char name[16];
-    atomic_store(&driving, true);
-    CHECK_EQ_INT(pthread_create(&driver, NULL, drive, NULL), 0);
-    for (int i = 0; i < THREADS; i++) {
-        snprintf(name, sizeof(name), "c%d", i);
-        callers[i] = (caller){.key = world_key(&w, name)};
-        world_watch(&w, callers[i].key, true);
-        CHECK_EQ_INT(pthread_create(&threads[i], NULL, call, &callers[i]), 0);
-    }
     for (int i = 0; i < 20; i++) {
         redis_server_call(&server, "CLIENT KILL SKIPME yes %s",
                           i % 2 ? "TYPE normal" : "TYPE pubsub");
         nap_ms(2);
     }
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    for (int i = 0; i < THREADS; i++)
-        world_watch(&w, callers[i].key, false);
-    atomic_store(&driving, false);
-    pthread_join(driver, NULL);
+    crowd_end(&crowded, true);
     ROUNDS_UNTIL(&w, w.up);
     for (int i = 0; i < THREADS; i++)
-        world_forget(&w, callers[i].key);
+        world_forget(&w, crowded.callers[i].key);
     single_tear_down();
 }

@@ -8,6 +8,7 @@
 #include "harness/harness.h"
 #include "harness/redis_server.h"
 #include "harness/time.h"
+#include "line.h"
 
 #include <dlock/dlock.h>
 
@@ -22,8 +23,6 @@
 
 enum { CLIENTS = 6, PATIENCE_MS = 60000 };
 
-#define QUEUE    "redisson_lock_queue:{L}"
-#define TIMEOUTS "redisson_lock_timeout:{L}"
 #define CHANNELS "redisson_lock__channel:{L}:*"
 
 static redis_server server;
@@ -94,20 +93,6 @@ static void tear_down(void)
     redis_server_stop(&server);
 }
 
-/* How many stand in the line; list and zset must be identical whenever one looks. */
-static int in_line(void)
-{
-    const char *text = redis_server_call(
-        &server,
-        "EVAL \"local line,places=redis.call('lrange',KEYS[1],0,-1),"
-        "redis.call('zcard',KEYS[2]) for _,owner in ipairs(line) do if not "
-        "redis.call('zscore',KEYS[2],owner) then return -1 end end "
-        "if #line~=places then return -2 end return #line\" 2 " QUEUE " " TIMEOUTS);
-    int count = atoi(text);
-    (void)harness_check(__FILE__, __LINE__, count >= 0, "list and zset are the same");
-    return count;
-}
-
 /* How many of those who wait can be told. */
 static int listening(void)
 {
@@ -135,12 +120,13 @@ static int64_t stat_of(int i, const char *key)
 /* Client @p i joins the line, as the last: it asks, and again when its subscription stands. */
 static bool join(int i, int64_t wait_ms)
 {
-    int before = in_line();
+    int before = line_length(&server);
     int64_t scripts = scripts_run();
     op[i] = dlock_lock_acquire_start(lock[i], wait_ms);
-    (void)AWAITED(in_line() > before && listening() > before &&
+    (void)AWAITED(line_length(&server) > before && listening() > before &&
                   scripts_run() >= scripts + 2);
-    return harness_eq_int(__FILE__, __LINE__, "the line", in_line(), before + 1);
+    return harness_eq_int(__FILE__, __LINE__, "the line", line_length(&server),
+                          before + 1);
 }
 
 static dlock_hold *take(int i)
@@ -188,7 +174,7 @@ TEST(turns_come_in_the_order_of_asking)
         for (int i = 1; i < CLIENTS; i++) {
             CHECK(give(hold));
             hold = turn_of((round + i) % CLIENTS);
-            CHECK_EQ_INT(in_line(), CLIENTS - 1 - i);
+            CHECK_EQ_INT(line_length(&server), CLIENTS - 1 - i);
             for (int other = i + 1; other < CLIENTS; other++)
                 CHECK_ERR(dlock_op_result(op[(round + other) % CLIENTS]), DLOCK_EPENDING,
                           NULL);
@@ -269,7 +255,7 @@ TEST(who_leaves_the_head_is_not_in_the_way_of_those_behind)
         op[2] = dlock_lock_acquire_start(lock[2], DLOCK_FOREVER);
         AWAIT(stat_of(2, "waits") == (int64_t)way + 1);
         exits[way].leave();
-        AWAIT(in_line() == 1);
+        AWAIT(line_length(&server) == 1);
         CHECK(give(hold));
         CHECK(give(turn_of(2)));
         close_client(1);
@@ -289,7 +275,7 @@ TEST(who_leaves_the_middle_leaves_the_order_as_it_was)
             CHECK(join(1, DLOCK_FOREVER));
     }
     cancel();
-    AWAIT(in_line() == CLIENTS - 2);
+    AWAIT(line_length(&server) == CLIENTS - 2);
     for (int i = 2; i < CLIENTS; i++) {
         CHECK(give(hold));
         hold = turn_of(i);
@@ -328,7 +314,7 @@ TEST(a_try_stands_in_no_line)
     for (int i = 0; i < 10; i++)
         CHECK_ERR(dlock_lock_acquire(lock[2], 0, &none, NULL), DLOCK_EBUSY, NULL);
     CHECK_EQ_INT(scripts_run() - before, 10);
-    CHECK_EQ_INT(in_line(), 1);
+    CHECK_EQ_INT(line_length(&server), 1);
     CHECK(give(hold));
     CHECK(give(turn_of(1)));
     CHECK_ERR(dlock_lock_acquire(lock[2], 0, &hold, NULL), DLOCK_OK, NULL);
@@ -382,7 +368,7 @@ TEST(a_head_that_was_killed_is_passed_over_without_a_spin)
     dlock_hold *hold = take(0);
     pid_t dead = start_process(false, "");
     CHECK(dead > 0);
-    AWAIT(in_line() == 1 && listening() == 1);
+    AWAIT(line_length(&server) == 1 && listening() == 1);
     for (int i = 1; i < CLIENTS; i++)
         CHECK(join(i, DLOCK_FOREVER));
     kill_process(dead);
@@ -470,7 +456,7 @@ TEST(a_place_that_was_lost_is_no_error_but_counted)
     redis_server_call(&server, "CLIENT KILL TYPE pubsub"); /* so that they ask again */
     for (int i = 1; i < CLIENTS; i++)
         AWAIT(stat_of(i, "places_lost") == 1);
-    CHECK_EQ_INT(in_line(), CLIENTS - 1);
+    CHECK_EQ_INT(line_length(&server), CLIENTS - 1);
     CHECK(give(hold));
     CHECK(serve_all());
     tear_down();
@@ -501,7 +487,7 @@ TEST(owners_of_one_client_share_a_place_and_keep_their_order)
     for (int i = 0; i < 3; i++)
         own[i] = dlock_lock_acquire_start(lock[1], DLOCK_FOREVER);
     CHECK(join(2, DLOCK_FOREVER));
-    CHECK_EQ_INT(in_line(), 2);
+    CHECK_EQ_INT(line_length(&server), 2);
     CHECK(give(hold));
     hold = turn_of(1);
     CHECK(give(hold));
@@ -523,7 +509,7 @@ TEST(who_waits_for_it_to_be_idle_stands_in_no_line)
     dlock_hold *hold = take(0);
     dlock_op *idle = dlock_lock_wait_idle_start(lock[1], PATIENCE_MS);
     CHECK_EQ_INT(dlock_op_wait(idle, 100), DLOCK_EPENDING);
-    CHECK_EQ_INT(in_line(), 0);
+    CHECK_EQ_INT(line_length(&server), 0);
     CHECK(give(hold));
     CHECK_EQ_INT(dlock_op_wait(idle, PATIENCE_MS), DLOCK_OK);
     CHECK_ERR(dlock_op_result(idle), DLOCK_OK, dlock_op_error(idle));

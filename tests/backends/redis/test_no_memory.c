@@ -1,5 +1,6 @@
 /* A release without memory for its alarm, at a server that doesn't answer: it ends in time all the
  * same, says that it is unknown, and what it leaves behind has nothing of the caller's stack. */
+#include "harness/api.h"
 #include "harness/harness.h"
 #include "harness/redis_server.h"
 #include "harness/time.h"
@@ -27,14 +28,7 @@ void *__wrap_realloc(void *old, size_t size)
 
 static dlock_client *open_client(void)
 {
-    char uri[128];
-    dlock_client *client = NULL;
-    dlock_error *err = NULL;
-    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d?client.timeout_ms=300", server.port);
-    dlock_err code = dlock_client_open(uri, NULL, &client, &err);
-    (void)harness_err(__FILE__, __LINE__, uri, code, DLOCK_OK, err);
-    dlock_error_free(err);
-    return client;
+    return api_open("redis://127.0.0.1:%d?client.timeout_ms=300", server.port);
 }
 
 /* True when the heap of alarms has no place left. */
@@ -75,12 +69,12 @@ TEST(a_release_without_memory_for_its_alarm_is_unknown_in_time)
     while (count < OPS_MAX && !is_full(client->engine))
         ops[count++] = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
     CHECK(is_full(client->engine));
-    redis_server_freeze(&server);
+    server_freeze(server.pid);
     atomic_store(&refused_size,
                  2 * client->engine->core.alarms.capacity * sizeof(dlk_heap_item));
     dlock_err code = dlock_hold_release(hold, &err);
     atomic_store(&refused_size, 0);
-    redis_server_thaw(&server);
+    server_thaw(server.pid);
     CHECK_ERR(code, DLOCK_EUNKNOWN, err);
     AWAIT(is_settled(client->engine)); /* it was repeated, and is confirmed */
     for (int i = 0; i < count; i++)

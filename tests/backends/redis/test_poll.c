@@ -1,5 +1,6 @@
 /* A program that drives the client from a poller of its own: who reads the answers, and that none is
  * left lying whatever the program does. Through the public API. */
+#include "harness/api.h"
 #include "harness/harness.h"
 #include "harness/redis_server.h"
 
@@ -23,25 +24,8 @@ static int patience(void)
 
 static dlock_client *open_with(const char *query)
 {
-    dlock_client *client = NULL;
-    dlock_error *err = NULL;
-    char uri[200];
-    snprintf(uri, sizeof(uri),
-             "redis://127.0.0.1:%d?lock.ttl_ms=600000&lock.owner=none&%s", server.port,
-             query);
-    dlock_err code = dlock_client_open(uri, NULL, &client, &err);
-    (void)harness_err(__FILE__, __LINE__, uri, code, DLOCK_OK, err);
-    dlock_error_free(err);
-    return client;
-}
-
-static dlock_lock *lock_of(dlock_client *client, const char *name)
-{
-    dlock_lock *lock = NULL;
-    (void)harness_err(__FILE__, __LINE__, name,
-                      dlock_lock_new(client, DLOCK_MUTEX, name, NULL, &lock, NULL),
-                      DLOCK_OK, NULL);
-    return lock;
+    return api_open("redis://127.0.0.1:%d?lock.ttl_ms=600000&lock.owner=none&%s",
+                    server.port, query);
 }
 
 #define SETUP()                                                                          \
@@ -135,7 +119,7 @@ TEST(the_program_reads_the_answers_that_its_poller_tells_of)
 {
     SETUP();
     DLOCK_AUTO(dlock_client) client = open_with("redis.layout=string");
-    DLOCK_AUTO(dlock_lock) lock = lock_of(client, __func__);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
     int fd = dlock_client_poll_fd(client), own = 0;
     CHECK(fd >= 0);
     CHECK_EQ_INT(dlock_client_poll_fd(client), fd);
@@ -156,7 +140,7 @@ TEST(what_the_program_leaves_lying_is_read_for_it)
     SETUP();
     DLOCK_AUTO(dlock_client)
     client = open_with("redis.layout=string&client.timeout_ms=600000"); /* not by that */
-    DLOCK_AUTO(dlock_lock) lock = lock_of(client, __func__);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
     int fd = dlock_client_poll_fd(client), done = 0;
     CHECK(program_reads(client, fd));
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
@@ -182,7 +166,7 @@ TEST(many_that_are_answered_at_once_are_all_told)
         int done = 0;
         for (int i = 0; i < CROWD; i++) {
             snprintf(name, sizeof(name), "crowd/%d/%d", round, i);
-            DLOCK_AUTO(dlock_lock) lock = lock_of(client, name);
+            DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, name, NULL);
             ops[i] = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
             done += dlock_op_notify(ops[i], (uint64_t)i + 1) == DLOCK_OK;
         }
@@ -205,7 +189,7 @@ static void start_all(dlock_client *client, const char *what, dlock_op *ops[], i
     char name[40];
     for (int i = 0; i < count; i++) {
         snprintf(name, sizeof(name), "%s/%d", what, i);
-        DLOCK_AUTO(dlock_lock) lock = lock_of(client, name);
+        DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, name, NULL);
         ops[i] = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
         dlock_err code = dlock_op_notify(ops[i], 1);
         (void)harness_check(__FILE__, __LINE__,
@@ -270,7 +254,7 @@ TEST(a_new_connection_is_followed)
 {
     SETUP();
     DLOCK_AUTO(dlock_client) client = open_with("redis.layout=string");
-    DLOCK_AUTO(dlock_lock) lock = lock_of(client, __func__);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
     int fd = dlock_client_poll_fd(client);
     for (int i = 0; i < 3; i++) {
         CHECK(program_reads(client, fd));
@@ -287,8 +271,8 @@ TEST(where_messages_have_to_be_heard_the_client_reads_and_the_descriptor_tells)
     SETUP();
     DLOCK_AUTO(dlock_client) other = open_with("");
     DLOCK_AUTO(dlock_client) client = open_with("");
-    DLOCK_AUTO(dlock_lock) theirs = lock_of(other, __func__);
-    DLOCK_AUTO(dlock_lock) ours = lock_of(client, __func__);
+    DLOCK_AUTO(dlock_lock) theirs = api_lock(other, DLOCK_MUTEX, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) ours = api_lock(client, DLOCK_MUTEX, __func__, NULL);
     int fd = dlock_client_poll_fd(client), done = 0;
     CHECK(program_reads(client, fd));
     CHECK(pair(client, ours, fd) >= 0);
@@ -309,8 +293,8 @@ TEST(calls_that_wait_and_the_programs_poller_get_along)
 {
     SETUP();
     DLOCK_AUTO(dlock_client) client = open_with("redis.layout=string");
-    DLOCK_AUTO(dlock_lock) lock = lock_of(client, __func__);
-    DLOCK_AUTO(dlock_lock) apart = lock_of(client, "apart");
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) apart = api_lock(client, DLOCK_MUTEX, "apart", NULL);
     int fd = dlock_client_poll_fd(client);
     CHECK(program_reads(client, fd));
     for (int i = 0; i < 50; i++) {

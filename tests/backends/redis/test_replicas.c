@@ -1,4 +1,5 @@
 /* redis.wait_replicas: a lock counts when replicas have it, too. */
+#include "harness/api.h"
 #include "harness/harness.h"
 #include "harness/redis_server.h"
 #include "harness/redis_topology.h"
@@ -43,17 +44,10 @@ __attribute__((destructor)) static void tidy(void)
 
 static dlock_client *open_with(const char *query)
 {
-    dlock_client *client = NULL;
-    DLOCK_AUTO(dlock_error) err = NULL;
-    char uri[256];
-    snprintf(
-        uri, sizeof(uri),
-        "redis://127.0.0.1:%d?lock.ttl_ms=60000&client.timeout_ms=20000&"
-        "client.connect_ms=30000&client.backoff_max_ms=200&redis.wait_replicas=1%s%s",
-        master.port, query ? "&" : "", query ? query : "");
-    (void)harness_err(__FILE__, __LINE__, uri,
-                      dlock_client_open(uri, NULL, &client, &err), DLOCK_OK, err);
-    return client;
+    return api_open("redis://127.0.0.1:%d?lock.ttl_ms=60000&client.timeout_ms=20000&"
+                    "client.connect_ms=30000&client.backoff_max_ms=200&"
+                    "redis.wait_replicas=1%s%s",
+                    master.port, query ? "&" : "", query ? query : "");
 }
 
 TEST(a_lock_is_held_when_the_replica_has_it)
@@ -86,13 +80,13 @@ TEST(without_the_replica_nothing_is_granted_and_nothing_stays)
     DLOCK_AUTO(dlock_client) client = open_with("client.timeout_ms=2000");
     DLOCK_AUTO(dlock_hold) hold = NULL;
     CHECK(client);
-    redis_server_freeze(&replica);
+    server_freeze(replica.pid);
     DLOCK_AUTO(dlock_error) err = NULL;
     dlock_err code = dlock_acquire(client, "alone", 0, &hold, &err);
     const char *kept = redis_server_call(&master, "EXISTS alone");
     char was[8];
     snprintf(was, sizeof(was), "%s", kept);
-    redis_server_thaw(&replica);
+    server_thaw(replica.pid);
     CHECK_ERR(code, DLOCK_EUNAVAIL, err);
     CHECK_CONTAINS(dlock_error_text(err), "redis.wait_replicas");
     CHECK_ALWAYS(!hold);
@@ -108,10 +102,10 @@ TEST(a_renewal_that_the_replica_missed_does_not_count)
     DLOCK_AUTO(dlock_hold) hold = NULL;
     CHECK(client);
     CHECK_OK(dlock_acquire(client, "old", PATIENCE_MS, &hold, NULL), NULL);
-    redis_server_freeze(&replica);
+    server_freeze(replica.pid);
     dlock_err code = dlock_hold_extend(hold, 120000, NULL);
     int64_t remaining = dlock_hold_remaining_ms(hold);
-    redis_server_thaw(&replica);
+    server_thaw(replica.pid);
     CHECK(code != DLOCK_OK);
     CHECK_ALWAYS(remaining <= 60000);
     CHECK(TOPOLOGY_AWAIT(dlock_hold_extend(hold, 120000, NULL) == DLOCK_OK));

@@ -1,4 +1,5 @@
 /* Asking holders to give a lock up, through the public API. */
+#include "harness/api.h"
 #include "harness/harness.h"
 #include "harness/redis_server.h"
 #include "harness/time.h"
@@ -17,15 +18,7 @@ static dlock_client *holder, *asker;
 
 static dlock_client *open_with(const char *query)
 {
-    dlock_client *client = NULL;
-    dlock_error *err = NULL;
-    char uri[200];
-    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d?lock.ttl_ms=60000&%s", server.port,
-             query);
-    dlock_err code = dlock_client_open(uri, NULL, &client, &err);
-    (void)harness_err(__FILE__, __LINE__, uri, code, DLOCK_OK, err);
-    dlock_error_free(err);
-    return client;
+    return api_open("redis://127.0.0.1:%d?lock.ttl_ms=60000&%s", server.port, query);
 }
 
 #define SETUP(query)                                                                     \
@@ -188,10 +181,10 @@ TEST(being_asked_is_told_behind_the_news_of_the_lease)
     int64_t token = dlock_hold_token(hold);
     struct pollfd fd = {.fd = dlock_client_event_fd(holder), .events = POLLIN};
     CHECK_EQ_INT(poll(&fd, 1, 20000), 1); /* pending, and not fetched */
-    redis_server_freeze(&server);
+    server_freeze(server.pid);
     (void)AWAITED(dlock_hold_state(hold) != DLOCK_HELD);
     dlock_event *first = await_event(holder);
-    redis_server_thaw(&server);
+    server_thaw(server.pid);
     CHECK(first && dlock_event_what(first) == DLOCK_EVENT_SUSPECT);
     dlock_event_free(first);
     bool told = false;

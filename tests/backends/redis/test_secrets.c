@@ -155,7 +155,7 @@ static void lead_a_life(bool tls)
         CHECK_EQ_INT(look().dumped, 0);
     }
     /* In the midst of a connect: it is waiting to be sent. */
-    redis_server_freeze(&server);
+    server_freeze(server.pid);
     world_close(&w);
     CHECK(open_it(tls));
     world_spin(&w, 100);
@@ -163,7 +163,7 @@ static void lead_a_life(bool tls)
     if (tls)
         ROUNDS_UNTIL(&w, look().hidden >= 1);
     CHECK_EQ_INT(look().dumped, 0);
-    redis_server_thaw(&server);
+    server_thaw(server.pid);
     ROUNDS_UNTIL(&w, w.up);
     CHECK_EQ_INT(look().dumped, 0);
     world_close(&w);

@@ -1,5 +1,6 @@
 /* The master that Sentinels name, through the public API: three Sentinels, a master and two
  * replicas; Sentinels that lie, disagree, or ask for a password of their own. */
+#include "harness/api.h"
 #include "harness/harness.h"
 #include "harness/redis_topology.h"
 #include "harness/scripted.h"
@@ -43,11 +44,8 @@ static dlock_err open_code(const char *uri, const char *query, dlock_client **re
 
 static dlock_client *open_at(const char *uri, const char *query)
 {
-    dlock_client *client = NULL;
-    DLOCK_AUTO(dlock_error) err = NULL;
-    (void)harness_err(__FILE__, __LINE__, uri, open_code(uri, query, &client, &err),
-                      DLOCK_OK, err);
-    return client;
+    return api_open("%s%c" SETTINGS "&client.connect_ms=30000%s%s", uri,
+                    strchr(uri, '?') ? '&' : '?', query ? "&" : "", query ? query : "");
 }
 
 /* Opening fails; the text that says why. */

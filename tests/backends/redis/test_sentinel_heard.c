@@ -1,4 +1,5 @@
 /* Sentinels are listened to by whoever else drives for the master's answers alone, and when nobody does. */
+#include "harness/api.h"
 #include "harness/harness.h"
 #include "harness/redis_topology.h"
 
@@ -29,14 +30,7 @@ static void list_listeners(redis_server *sentinel, char *text, size_t size)
 
 static dlock_client *open_at(const char *uri)
 {
-    char text[512];
-    dlock_client *client = NULL;
-    DLOCK_AUTO(dlock_error) err = NULL;
-    snprintf(text, sizeof(text), "%s?client.timeout_ms=%d&client.connect_ms=30000", uri,
-             TIMEOUT_MS);
-    (void)harness_err(__FILE__, __LINE__, uri,
-                      dlock_client_open(text, NULL, &client, &err), DLOCK_OK, err);
-    return client;
+    return api_open("%s?client.timeout_ms=%d&client.connect_ms=30000", uri, TIMEOUT_MS);
 }
 
 TEST(sentinels_are_heard_beside_a_lone_caller_and_beside_none)

@@ -1,5 +1,6 @@
 /* The connection for messages, cut while a caller of ours drives: when it is tried again is a date
  * that the driver has learned, and somebody has to be awake then. Through the public API. */
+#include "harness/api.h"
 #include "harness/harness.h"
 #include "harness/redis_server.h"
 #include "harness/time.h"
@@ -19,15 +20,10 @@ static redis_server server;
 
 static dlock_client *open_client(void)
 {
-    dlock_client *client = NULL;
-    char uri[160];
-    snprintf(uri, sizeof(uri),
-             "redis://127.0.0.1:%d?lock.ttl_ms=600000&client.poll_ms=60000&"
-             "redis.handover=false&client.backoff_min_ms=30&client.backoff_max_ms=60",
-             server.port);
-    (void)harness_err(__FILE__, __LINE__, uri,
-                      dlock_client_open(uri, NULL, &client, NULL), DLOCK_OK, NULL);
-    return client;
+    return api_open("redis://127.0.0.1:%d?lock.ttl_ms=600000&client.poll_ms=60000&"
+                    "redis.handover=false&client.backoff_min_ms=30&"
+                    "client.backoff_max_ms=60",
+                    server.port);
 }
 
 static void *wait_for_it(void *client)

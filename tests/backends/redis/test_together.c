@@ -12,6 +12,7 @@
 #include "harness/awake.h"
 #include "harness/harness.h"
 #include "harness/time.h"
+#include "harness/together.h"
 
 #include <dlock/dlock.h>
 
@@ -32,14 +33,12 @@ enum { PROCESSES = 4, THREADS = 4, ALL = PROCESSES * THREADS };
 
 /* Shared by the processes. */
 typedef struct sky {
+    together common;
     _Atomic int inside;                   /* 0 nobody */
     _Atomic int64_t valid_until[ALL + 1]; /* boot clock, ns */
-    _Atomic int64_t fence;                /* the highest token that wrote */
     _Atomic int64_t grants[ALL + 1];
-    _Atomic int64_t overlaps, old_tokens, refused, lost, errors, stuck;
+    _Atomic int64_t overlaps, old_tokens, refused, lost, stuck;
     _Atomic bool linger; /* whoever is inside stays there while its hold is valid */
-    _Atomic bool over;
-    char what[256];
 } sky;
 
 #define MS  INT64_C(1000000)
@@ -48,23 +47,6 @@ typedef struct sky {
 static sky *all;
 static redis_server server;
 static char uri[160];
-
-static void say_what(const char *what, dlock_err code, const dlock_error *err)
-{
-    if (atomic_fetch_add(&all->errors, 1) == 0)
-        snprintf(all->what, sizeof(all->what), "%s: %s, %s | %s", what,
-                 dlock_errname(code), dlock_error_text(err), dlock_error_backend(err));
-}
-
-/* The resource: takes a write only from a token that isn't older than what it has seen. */
-static bool fenced_write(int64_t token)
-{
-    int64_t seen = atomic_load(&all->fence);
-    while (token >= seen)
-        if (atomic_compare_exchange_weak(&all->fence, &seen, token))
-            return true;
-    return false;
-}
 
 static bool still_valid(dlock_hold *hold, int me)
 {
@@ -88,7 +70,7 @@ static void be_inside(dlock_hold *hold, int me, int64_t fence_before)
         atomic_fetch_add(&all->old_tokens, 1);
     atomic_fetch_add(&all->grants[me], 1);
     for (int i = 0; (i < 3 || atomic_load(&all->linger)) && still_valid(hold, me); i++) {
-        if (!fenced_write(token))
+        if (!together_write(&all->common, token))
             atomic_fetch_add(&all->refused, 1);
         if (i >= 3)
             nap_ms(1);
@@ -109,10 +91,10 @@ typedef struct worker {
 static void *contend(void *arg)
 {
     worker *is = arg;
-    while (!atomic_load(&all->over)) {
+    while (!atomic_load(&all->common.over)) {
         dlock_hold *hold = NULL;
         dlock_error *err = NULL;
-        int64_t fence_before = atomic_load(&all->fence), began = now_ns();
+        int64_t fence_before = atomic_load(&all->common.fence), began = now_ns();
         dlock_err code = dlock_acquire(is->client, "together", 3000, &hold, &err);
         if (now_ns() - began > 20 * SEC)
             atomic_fetch_add(&all->stuck, 1);
@@ -120,10 +102,10 @@ static void *contend(void *arg)
             be_inside(hold, is->me, fence_before);
             code = dlock_hold_release(hold, &err);
             if (code != DLOCK_OK && code != DLOCK_ELOST && code != DLOCK_EUNKNOWN)
-                say_what("release", code, err);
+                together_say(&all->common, "release", code, err);
         } else if (code != DLOCK_ETIMEDOUT && code != DLOCK_EUNAVAIL &&
                    code != DLOCK_EUNKNOWN && code != DLOCK_ELOST) {
-            say_what("acquire", code, err);
+            together_say(&all->common, "acquire", code, err);
         }
         dlock_hold_free(hold);
         dlock_error_free(err);
@@ -139,7 +121,7 @@ static int be_process(int number)
     worker workers[THREADS];
     dlock_err code = dlock_client_open(uri, NULL, &client, &err);
     if (code != DLOCK_OK)
-        say_what("open", code, err);
+        together_say(&all->common, "open", code, err);
     for (int i = 0; i < THREADS && code == DLOCK_OK; i++) {
         workers[i] = (worker){.client = client, .me = number * THREADS + i + 1};
         pthread_create(&workers[i].thread, NULL, contend, &workers[i]);
@@ -156,9 +138,8 @@ static bool begin(pid_t *children, const char *query)
     if (!redis_server_available() || !redis_server_start(&server, NULL))
         return false;
     snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d?%s", server.port, query);
-    all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-               0);
-    if (!harness_check(__FILE__, __LINE__, all != MAP_FAILED, "shared memory"))
+    all = together_map(sizeof(*all));
+    if (!all)
         return false;
     for (int i = 0; i < PROCESSES; i++) {
         children[i] = fork();
@@ -230,21 +211,14 @@ static bool stop(pid_t child)
 
 static void end(const pid_t *children, const char *title)
 {
-    atomic_store(&all->over, true);
-    for (int i = 0; i < PROCESSES; i++) {
-        int status = 0;
-        waitpid(children[i], &status, 0);
-        if (status != 0 && !all->what[0])
-            snprintf(all->what, sizeof(all->what), "a process ended with status %d",
-                     status);
-    }
+    together_end(&all->common, children, PROCESSES);
     harness_note("%s: %" PRId64 " grants, %" PRId64 " lost, %" PRId64
                  " writes refused, %" PRId64 " overlaps",
                  title, total(), atomic_load(&all->lost), atomic_load(&all->refused),
                  atomic_load(&all->overlaps));
     redis_server_stop(&server);
     CHECK_ALWAYS(atomic_load(&all->old_tokens) == 0);
-    CHECK_STR(all->what, "");
+    CHECK_STR(all->common.what, "");
     CHECK_EQ_INT(atomic_load(&all->stuck), 0);
 }
 
@@ -270,9 +244,9 @@ TEST(faults_of_time_and_network_let_no_two_in)
     for (int i = 0; i < 3; i++) {
         int64_t lost = atomic_load(&all->lost);
         (void)let_linger();
-        redis_server_freeze(&server); /* for twice the lease */
+        server_freeze(server.pid); /* for twice the lease */
         nap_ms(1000);
-        redis_server_thaw(&server);
+        server_thaw(server.pid);
         CHECK(await_loss(lost));
         for (int k = 0; k < 10; k++) {
             redis_server_call(&server, "CLIENT KILL SKIPME yes TYPE %s",
@@ -366,11 +340,11 @@ TEST(state_that_is_gone_is_noticed_by_the_next_renewal)
 TEST(a_frozen_server_ends_a_hold_by_the_clock_alone)
 {
     CHECK(take("lock.ttl_ms=400"));
-    redis_server_freeze(&server);
+    server_freeze(server.pid);
     while (dlock_hold_check(held) == DLOCK_OK)
         nap_ms(1);
     CHECK_EQ_INT(dlock_hold_remaining_ms(held), 0);
-    redis_server_thaw(&server);
+    server_thaw(server.pid);
     let_go();
 }
 

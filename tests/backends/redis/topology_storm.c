@@ -217,9 +217,9 @@ static bool strike_trio(int number)
         fine = redis_trio_fail_over(&trio);
         return redis_server_restart(victim) && fine;
     case 1:
-        redis_server_freeze(victim);
+        server_freeze(victim->pid);
         fine = redis_trio_fail_over(&trio);
-        redis_server_thaw(victim);
+        server_thaw(victim->pid);
         return fine;
     default:
         proxy_hole(before_redis[master], PROXY_BOTH);
@@ -333,9 +333,9 @@ static bool strike_cluster(int number)
         fine = redis_cluster_take_over(&cluster, heir);
         fine = redis_server_restart(&cluster.node[victim]) && fine;
     } else {
-        redis_server_freeze(&cluster.node[victim]);
+        server_freeze(cluster.node[victim].pid);
         fine = redis_cluster_take_over(&cluster, heir);
-        redis_server_thaw(&cluster.node[victim]);
+        server_thaw(cluster.node[victim].pid);
     }
     return fine &&
            harness_check(__FILE__, __LINE__, TOPOLOGY_AWAIT(is_replica_of(victim, heir)),

@@ -184,8 +184,8 @@ TEST(two_of_five_frozen_are_not_waited_for_and_keep_nothing_when_they_go_on)
     dlock_client *client = world_open(&w);
     dlock_lock *lock = client ? world_lock(client, "L") : NULL;
     CHECK(lock);
-    redis_server_freeze(&w.node[0]);
-    redis_server_freeze(&w.node[3]);
+    server_freeze(w.node[0].pid);
+    server_freeze(w.node[3].pid);
     int64_t began = awake_now_ms();
     for (int i = 0; i < 20; i++) {
         dlock_hold *hold = world_take(lock, 60000);
@@ -194,8 +194,8 @@ TEST(two_of_five_frozen_are_not_waited_for_and_keep_nothing_when_they_go_on)
     }
     CHECK(awake_now_ms() - began <
           60000); /* one of them alone would have taken so long */
-    redis_server_thaw(&w.node[0]);
-    redis_server_thaw(&w.node[3]);
+    server_thaw(w.node[0].pid);
+    server_thaw(w.node[3].pid);
     AWAIT(world_keys(&w, "L") == 0);
     dlock_lock_free(lock);
     dlock_client_free(client);
@@ -212,9 +212,9 @@ TEST(only_nodes_that_failed_are_counted_as_away)
     snprintf(uri, sizeof(uri),
              "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:%d?client.connect_ms=60000",
              w.node[2].port);
-    redis_server_freeze(&w.node[2]);
+    server_freeze(w.node[2].pid);
     dlock_err code = dlock_client_open(uri, NULL, &client, &err);
-    redis_server_thaw(&w.node[2]);
+    server_thaw(w.node[2].pid);
     CHECK_ERR(code, DLOCK_EQUORUM, err);
     CHECK_CONTAINS(dlock_error_text(err),
                    "redlock: 2 of 3 nodes can't be used, 2 are needed");
@@ -300,12 +300,12 @@ TEST(nodes_that_answer_after_the_deadline_grant_nothing_and_keep_nothing)
     dlock_error *err = NULL;
     CHECK(lock);
     for (int i = 0; i < 3; i++)
-        redis_server_freeze(&w.node[i]);
+        server_freeze(w.node[i].pid);
     CHECK_ERR(dlock_lock_acquire(lock, 0, &hold, &err), DLOCK_EQUORUM, err);
     CHECK(!hold);
     CHECK_CONTAINS(dlock_error_text(err), "did not answer in time");
     for (int i = 0; i < 3; i++)
-        redis_server_thaw(&w.node[i]);
+        server_thaw(w.node[i].pid);
     AWAIT(world_keys(&w, "L") == 0);
     dlock_error_free(err);
     dlock_lock_free(lock);
@@ -341,13 +341,13 @@ TEST(a_node_that_is_down_costs_no_memory_with_each_acquire)
 static void freeze(int count)
 {
     for (int i = 0; i < count; i++)
-        redis_server_freeze(&w.node[i]);
+        server_freeze(w.node[i].pid);
 }
 
 static void thaw(int count)
 {
     for (int i = 0; i < count; i++)
-        redis_server_thaw(&w.node[i]);
+        server_thaw(w.node[i].pid);
 }
 
 TEST(a_client_that_closes_says_whether_a_majority_has_given_back_what_it_gave_up)

@@ -1,6 +1,8 @@
 /* The servers; see the header. */
 #include "world.h"
 
+#include "harness/api.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +32,7 @@ void world_clear(world *w)
 
 dlock_client *world_open(world *w)
 {
-    dlock_client *client = NULL;
-    dlock_error *err = NULL;
-    dlock_err code = dlock_client_open(w->uri, NULL, &client, &err);
-    (void)harness_err(__FILE__, __LINE__, w->uri, code, DLOCK_OK, err);
-    dlock_error_free(err);
-    return client;
+    return api_open("%s", w->uri);
 }
 
 dlock_lock *world_lock(dlock_client *client, const char *name)

@@ -1,0 +1,21 @@
+/* Short ways through the public API, which fail a check where an answer isn't fine. */
+#ifndef HARNESS_API_H
+#define HARNESS_API_H
+
+#include <dlock/dlock.h>
+
+#include <stdbool.h>
+
+/* Yours to free; NULL after a failed check. @p format makes the URI. */
+dlock_client *api_open(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* @p settings: "key=value key=value", or NULL. */
+dlock_conf *api_conf(const char *settings);
+dlock_lock *api_lock(dlock_client *client, dlock_kind kind, const char *name,
+                     const char *settings);
+
+/* What an inspection says of a key, valid until the next call on this thread; "" is nothing. */
+const char *api_seen(dlock_lock *lock, const char *key);
+/* Whether its features have this key as "1". */
+bool api_has(dlock_client *client, const char *feature);
+
+#endif
