@@ -129,6 +129,8 @@ TEST(another_kind_on_the_name_is_a_conflict_both_ways)
 TEST(fair_read_write_locks_are_refused_where_there_are_none)
 {
     BEGIN();
+    if (!world_is_one_redis())
+        LEAVE_OUT("they are fair here");
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
     DLOCK_AUTO(dlock_conf) fair = api_conf("lock.fair=true");
@@ -210,6 +212,40 @@ TEST(a_writer_that_gives_up_lets_the_readers_behind_it_in)
     dlock_op_cancel(op);
     CHECK_EQ_INT(world_wait_end(&reader), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECANCELED);
+}
+
+/* One line for both sides: the clients come in the order in which they asked. */
+TEST(a_writer_waits_for_no_reader_that_came_after_it)
+{
+    BEGIN();
+    if (!world_is_fair())
+        LEAVE_OUT("readers may pass a writer");
+    DLOCK_AUTO(dlock_client) one = world_client(NULL);
+    DLOCK_AUTO(dlock_client) two = world_client(NULL);
+    DLOCK_AUTO(dlock_client) three = world_client(NULL);
+    DLOCK_AUTO(dlock_client) four = world_client(NULL);
+    SIDE(read, one, DLOCK_READ);
+    SIDE(write, two, DLOCK_WRITE);
+    SIDE(read_three, three, DLOCK_READ);
+    SIDE(read_four, four, DLOCK_READ);
+    DLOCK_AUTO(dlock_hold) first = world_take(read);
+    DLOCK_AUTO(dlock_op) writes = dlock_lock_acquire_start(write, DLOCK_FOREVER);
+    AWAIT(world_stat(two, "waits") == 1);
+    CHECK_EQ_INT(try_side(DLOCK_READ, __func__), DLOCK_EBUSY);
+    DLOCK_AUTO(dlock_op) third = dlock_lock_acquire_start(read_three, DLOCK_FOREVER);
+    DLOCK_AUTO(dlock_op) fourth = dlock_lock_acquire_start(read_four, DLOCK_FOREVER);
+    AWAIT(world_stat(three, "waits") == 1 && world_stat(four, "waits") == 1);
+    CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(writes, patience_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(third, SHORT_MS), DLOCK_EPENDING);
+    DLOCK_AUTO(dlock_hold) writer = dlock_op_take_hold(writes);
+    CHECK_EQ_INT(dlock_hold_release(writer, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(third, patience_ms()), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(fourth, patience_ms()), DLOCK_OK); /* both */
+    DLOCK_AUTO(dlock_hold) reads = dlock_op_take_hold(third);
+    DLOCK_AUTO(dlock_hold) reads_too = dlock_op_take_hold(fourth);
+    CHECK(dlock_hold_token(reads) > dlock_hold_token(writer));
+    CHECK(dlock_hold_token(reads) != dlock_hold_token(reads_too));
 }
 
 /* ---- nested ---- */

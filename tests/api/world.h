@@ -53,6 +53,7 @@ bool world_is_one_redis(void);
 /* Are clients served in the order in which they came? */
 bool world_is_fair(void);
 const char *world_uri(void);
+const char *world_path(void); /* of the file, where it is one */
 
 /* A wait that runs out, in ms. Not too short: a server that hasn't said yet that the lock is held
  * makes another code of it. */

@@ -84,7 +84,7 @@ static void tidy(void)
     if (is_own())
         world_own->end();
     if (world_is("file")) {
-        (void)unlink(world.uri + strlen("file://"));
+        (void)unlink(world_path());
         (void)rmdir(world.dir);
     }
 }
@@ -235,19 +235,36 @@ static bool make_redlock(void)
     return true;
 }
 
+/* What follows a layout, for those who have one layout; as the query of a URI. */
+static const char *more_settings(void)
+{
+    static char query[128];
+    const char *layout = getenv("DLK_TEST_LAYOUT");
+    const char *more = layout ? strchr(layout, '&') : NULL;
+    snprintf(query, sizeof(query), "%s%s", more ? "?" : "", more ? more + 1 : "");
+    return query;
+}
+
+const char *world_path(void)
+{
+    static char path[256];
+    snprintf(path, sizeof(path), "%s/table", world.dir);
+    return path;
+}
+
 static bool make_file(void)
 {
     strcpy(world.dir, "/tmp/dlock-api-XXXXXX");
     if (!harness_check(__FILE__, __LINE__, harness_mkdtemp(world.dir) != NULL,
                        "a directory"))
         return false;
-    snprintf(world.uri, sizeof(world.uri), "file://%s/table", world.dir);
+    snprintf(world.uri, sizeof(world.uri), "file://%s%s", world_path(), more_settings());
     return true;
 }
 
 static bool make_mem(void)
 {
-    strcpy(world.uri, "mem:api");
+    snprintf(world.uri, sizeof(world.uri), "mem:api%s", more_settings());
     return true;
 }
 

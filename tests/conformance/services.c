@@ -241,7 +241,7 @@ static const char *memcached_leftovers(void)
 /* The file is replaced: who comes next makes a table of its own. */
 static bool file_forget(void)
 {
-    return unlink(world_uri() + strlen("file://")) == 0;
+    return unlink(world_path()) == 0;
 }
 
 /* ---- The table ---- */

@@ -77,6 +77,7 @@ static void set_lease_is_over(crash_stage *stage)
 static void set_somebody_died(crash_stage *stage)
 {
     stage->dead = person_join(stage, (uint32_t)dead_process());
+    stage->dead.take = stage->scene->pool.victim;
     get(stage, &stage->dead, DLK_GRANTED);
     get(stage, &stage->waiter, DLK_QUEUED);
 }
@@ -86,6 +87,35 @@ static void set_victim_is_a_stranger(crash_stage *stage)
     person_bury(stage, &stage->victim);
     stage->victim = (crash_person){.owner = 0};
     set_somebody_died(stage);
+}
+
+/* ---- the same of a pool ---- */
+
+static void set_holder_holds(crash_stage *stage)
+{
+    get(stage, &stage->holder, DLK_GRANTED);
+}
+
+/* By every clock: whoever recovers goes by its own. */
+static void set_share_is_over(crash_stage *stage)
+{
+    set_holder_holds_waiter_waits(stage);
+    atomic_store(&dlk_line_place_at(&stage->table, stage->holder.turn.place)->until,
+                 stage->now);
+}
+
+static void set_both_hold_waiter_waits(crash_stage *stage)
+{
+    get(stage, &stage->holder, DLK_GRANTED);
+    get(stage, &stage->victim, DLK_GRANTED);
+    get(stage, &stage->waiter, DLK_QUEUED);
+}
+
+static void set_victim_holds_both_wait(crash_stage *stage)
+{
+    get(stage, &stage->victim, DLK_GRANTED);
+    get(stage, &stage->holder, DLK_QUEUED);
+    get(stage, &stage->waiter, DLK_QUEUED);
 }
 
 /* ---- what the victim does ---- */
@@ -98,6 +128,12 @@ static void do_acquire(crash_stage *stage)
 
 static void do_renew(crash_stage *stage)
 {
+    (void)person_renew(stage, &stage->victim, "n");
+}
+
+static void do_turn(crash_stage *stage)
+{
+    stage->victim.take = 1;
     (void)person_renew(stage, &stage->victim, "n");
 }
 
@@ -125,6 +161,7 @@ static void do_come(crash_stage *stage)
     dlk_local local = {.base.host = &host, .table = &stage->table};
     local.who = (dlk_identity){.pid = stage->table.pid};
     dlk_list_init(&local.turns);
+    dlk_list_init(&local.held);
     dlk_local_start(&local.base, stage->now);
 }
 
@@ -133,6 +170,7 @@ static void do_go(crash_stage *stage)
 {
     dlk_local local = {.table = &stage->table, .owner = stage->victim.owner};
     dlk_list_init(&local.turns);
+    dlk_list_init(&local.held);
     dlk_local_stop(&local.base);
 }
 
@@ -140,6 +178,16 @@ void scene_bury(crash_stage *stage)
 {
     person_bury(stage, &stage->dead);
 }
+
+#define ALL DLK_POOL_ALL
+#define RW(victim, holder, waiter)                                                       \
+    {                                                                                    \
+        DLOCK_WRITE, ALL, victim, holder, waiter                                         \
+    }
+#define SEMAPHORE(victim, holder, waiter)                                                \
+    {                                                                                    \
+        DLOCK_SEMAPHORE, 3, victim, holder, waiter                                       \
+    }
 
 const crash_scene scenes[] = {
     {"acquire", set_nothing, do_acquire, .waits = false},
@@ -159,6 +207,35 @@ const crash_scene scenes[] = {
     {"come", set_victim_is_a_stranger, do_come, .waits = true},
     {"go", set_victim_holds_waiter_waits, do_go, .waits = true},
     {"bury", set_somebody_died, scene_bury, .waits = true},
+    {"read", set_holder_holds, do_acquire, .waits = false, .holding = HOLDS,
+     .pool = RW(1, 1, 0)},
+    {"write", set_nothing, do_acquire, .waits = false, .pool = RW(ALL, 0, 0)},
+    {"read behind a writer", set_holder_holds_waiter_waits, do_acquire, .waits = true,
+     .holding = HOLDS, .pool = RW(1, 1, ALL)},
+    {"read after a lease", set_share_is_over, do_acquire, .waits = true,
+     .holding = HELD_ONCE, .pool = RW(1, 1, ALL)},
+    {"renew of a reader", set_victim_holds_waiter_waits, do_renew, .waits = true,
+     .pool = RW(1, 0, ALL)},
+    {"release of the last reader", set_victim_holds_waiter_waits, do_release,
+     .waits = true, .pool = RW(1, 0, ALL)},
+    {"release to two readers", set_victim_holds_both_wait, do_release, .waits = true,
+     .holding = HOLDS, .pool = RW(ALL, 1, 1)},
+    {"turn into a reader", set_victim_holds_both_wait, do_turn, .waits = true,
+     .holding = HOLDS, .pool = RW(ALL, 1, 1)},
+    {"cancel of a writer", set_victim_waits_ahead, do_release, .waits = true,
+     .holding = HOLDS, .pool = RW(ALL, 1, 1)},
+    {"come to readers", set_victim_is_a_stranger, do_come, .waits = true,
+     .pool = RW(1, 0, ALL)},
+    {"go of a reader", set_victim_holds_waiter_waits, do_go, .waits = true,
+     .pool = RW(1, 0, ALL)},
+    {"bury a writer", set_somebody_died, scene_bury, .waits = true,
+     .pool = RW(ALL, 0, 1)},
+    {"take of permits", set_holder_holds, do_acquire, .waits = false, .holding = HOLDS,
+     .pool = SEMAPHORE(2, 1, 0)},
+    {"release of permits", set_both_hold_waiter_waits, do_release, .waits = true,
+     .holding = HOLDS, .pool = SEMAPHORE(2, 1, 2)},
+    {"bury permits", set_somebody_died, scene_bury, .waits = true,
+     .pool = SEMAPHORE(2, 0, 2)},
 };
 
 const size_t scene_count = sizeof(scenes) / sizeof(scenes[0]);

@@ -33,13 +33,17 @@ static uint32_t find(dlk_section *section, const char *lock)
     return dlk_table_find(section, lock, size, dlk_table_hash(lock, size));
 }
 
-static dlk_request request_of(const crash_person *person, int64_t now)
+static dlk_request request_of(const crash_stage *stage, const crash_person *person,
+                              int64_t now)
 {
+    const crash_pool *pool = &stage->scene->pool;
     return (dlk_request){.owner = person->owner,
                          .number = 1,
                          .ttl = HOUR,
                          .now = now,
-                         .kind = DLOCK_MUTEX};
+                         .kind = pool->kind ? (uint32_t)pool->kind : DLOCK_MUTEX,
+                         .take = person->take,
+                         .permits = pool->permits};
 }
 
 dlk_outcome person_acquire(crash_stage *stage, crash_person *person, const char *lock,
@@ -49,7 +53,7 @@ dlk_outcome person_acquire(crash_stage *stage, crash_person *person, const char 
     int64_t until;
     size_t size = strlen(lock);
     dlk_outcome outcome = DLK_NOTHING;
-    dlk_request request = request_of(person, now);
+    dlk_request request = request_of(stage, person, now);
     if (!enter(stage, &section))
         return DLK_NOTHING;
     uint32_t row = dlk_table_make(&section, lock, size, dlk_table_hash(lock, size), now);
@@ -63,7 +67,7 @@ dlk_outcome person_acquire(crash_stage *stage, crash_person *person, const char 
 bool person_release(crash_stage *stage, crash_person *person, const char *lock)
 {
     dlk_section section;
-    dlk_request request = request_of(person, stage->now);
+    dlk_request request = request_of(stage, person, stage->now);
     if (!enter(stage, &section))
         return false;
     uint32_t row = find(&section, lock);
@@ -75,11 +79,11 @@ bool person_release(crash_stage *stage, crash_person *person, const char *lock)
 bool person_renew(crash_stage *stage, crash_person *person, const char *lock)
 {
     dlk_section section;
-    dlk_request request = request_of(person, stage->now + HOUR);
+    dlk_request request = request_of(stage, person, stage->now + HOUR);
     if (!enter(stage, &section))
         return false;
     uint32_t row = find(&section, lock);
-    bool ours = row != 0 && dlk_table_renew(&section, row, &request);
+    bool ours = row != 0 && dlk_table_renew(&section, row, &request, &person->turn);
     dlk_table_leave(&section);
     return ours && !section.damaged;
 }
@@ -250,6 +254,10 @@ void stage_open(crash_stage *stage, const crash_scene *scene, const char *name)
     stage->waiter = person_join(stage, (uint32_t)getpid());
     stage->next = person_join(stage, (uint32_t)getpid());
     stage->rescuer = person_join(stage, (uint32_t)getpid());
+    stage->victim.take = scene->pool.victim;
+    stage->holder.take = scene->pool.holder;
+    stage->waiter.take = scene->pool.waiter;
+    stage->next.take = scene->pool.permits;
     scene->set(stage);
     if (scene->waits)
         start_waiter(stage); /* it knows its place in the line */
@@ -314,6 +322,11 @@ static int64_t last_token(const crash_stage *stage)
         const dlk_record record = dlk_row_record(&stage->table.rows[ref - 1]);
         if (record.token > last)
             last = record.token;
+    }
+    for (uint32_t ref = 1; ref <= stage->table.place_count; ref++) {
+        const dlk_line_place *place = &stage->table.places[ref - 1];
+        if (atomic_load(&place->word) != 0 && atomic_load(&place->token) > last)
+            last = atomic_load(&place->token);
     }
     return last;
 }

@@ -19,6 +19,7 @@
 typedef struct crash_person {
     uint64_t owner;
     dlk_turn turn;
+    uint32_t take; /* of a pool */
 } crash_person;
 
 typedef struct crash_stage {
@@ -45,12 +46,20 @@ typedef enum crash_holding {
     HELD_ONCE, /* its lease is over: the lock goes to the first in line when anybody asks */
 } crash_holding;
 
+/* What each takes of a pool; a read/write lock is one of DLK_POOL_ALL permits. The next takes all, so
+ * that it finds what leaks. */
+typedef struct crash_pool {
+    dlock_kind kind; /* 0: a mutex */
+    uint32_t permits, victim, holder, waiter;
+} crash_pool;
+
 typedef struct crash_scene {
     const char *name;
     void (*set)(crash_stage *stage); /* brings the table to where the victim begins */
     void (*act)(crash_stage *stage); /* in the victim: what it does until it dies */
     bool waits;                      /* the waiter is in the line */
     crash_holding holding;
+    crash_pool pool;
 } crash_scene;
 
 /* Opens a table in a file of its own and sets the scene. */

@@ -92,6 +92,43 @@ TEST(a_death_in_burying_the_dead_hands_the_lock_on)
     die_in("bury", INSTRUCTIONS);
 }
 
+/* ---- what several hold at a time ---- */
+
+TEST(a_death_in_taking_a_share_loses_nothing)
+{
+    die_in("read", INSTRUCTIONS);
+    die_in("write", INSTRUCTIONS);
+    die_in("take of permits", INSTRUCTIONS);
+}
+
+TEST(a_death_in_queueing_for_a_share_keeps_the_line)
+{
+    die_in("read behind a writer", INSTRUCTIONS);
+    die_in("read after a lease", INSTRUCTIONS);
+    die_in("cancel of a writer", INSTRUCTIONS);
+}
+
+TEST(a_death_in_a_renewal_of_a_share_hands_it_on)
+{
+    die_in("renew of a reader", INSTRUCTIONS);
+    die_in("turn into a reader", INSTRUCTIONS);
+}
+
+TEST(a_death_in_a_release_of_a_share_lets_all_in_whose_turn_it_is)
+{
+    die_in("release of the last reader", INSTRUCTIONS);
+    die_in("release to two readers", INSTRUCTIONS);
+    die_in("release of permits", INSTRUCTIONS);
+}
+
+TEST(a_death_among_the_coming_and_going_hands_a_share_on)
+{
+    die_in("come to readers", CHANGES);
+    die_in("go of a reader", INSTRUCTIONS);
+    die_in("bury a writer", INSTRUCTIONS);
+    die_in("bury permits", INSTRUCTIONS);
+}
+
 /* ---- the recovery ---- */
 
 static void die_recovering(const char *name, int stride)
@@ -129,6 +166,14 @@ TEST(a_death_in_the_recovery_of_a_hand_over_hands_the_lock_over)
 TEST(a_death_in_the_recovery_of_a_cancel_keeps_the_line)
 {
     die_recovering("cancel", thinned(4));
+}
+
+TEST(a_death_in_the_recovery_of_a_pool_loses_nobody)
+{
+    die_recovering("read behind a writer", thinned(4));
+    die_recovering("release to two readers", thinned(2));
+    die_recovering("turn into a reader", thinned(2));
+    die_recovering("release of permits", thinned(4));
 }
 
 TEST(kill_points_were_found)

@@ -38,7 +38,8 @@ static bool has_spare(dlk_local *local)
     return true;
 }
 
-static void keep_turn(dlk_local *local, const dlk_ask *ask, const dlk_turn *own)
+static dlk_local_turn *keep_turn(dlk_local *local, const dlk_ask *ask,
+                                 const dlk_turn *own)
 {
     dlk_local_turn *turn =
         DLK_LIST_ITEM(dlk_list_take_first(&local->spare), dlk_local_turn, all);
@@ -48,6 +49,14 @@ static void keep_turn(dlk_local *local, const dlk_ask *ask, const dlk_turn *own)
     turn->told = false;
     dlk_list_append(&local->turns, &turn->all);
     dlk_list_append(&data_of(ask->key)->turns, &turn->of_key);
+    return turn;
+}
+
+/* Its place is a holder's from now on: there is nothing more to be told. */
+static void keep_held(dlk_local *local, dlk_local_turn *turn)
+{
+    dlk_list_remove(&turn->all);
+    dlk_list_append(&local->held, &turn->all);
 }
 
 static void drop_turn(dlk_local *local, dlk_local_turn *turn)
@@ -88,6 +97,19 @@ static uint32_t make_row(dlk_section *section, const dlk_key *key, int64_t now)
 
 /* ---- acquire ---- */
 
+static bool is_pooled(const dlk_ask *ask)
+{
+    return dlk_is_pooled((uint32_t)ask->key->kind);
+}
+
+/* What the ask wants of a pool. */
+static uint32_t take_of(const dlk_ask *ask)
+{
+    if (ask->key->kind == DLOCK_SEMAPHORE)
+        return (uint32_t)ask->take;
+    return ask->shared ? 1 : DLK_POOL_ALL;
+}
+
 static dlk_request request_of(const dlk_local *local, const dlk_ask *ask, int64_t now)
 {
     return (dlk_request){
@@ -96,6 +118,8 @@ static dlk_request request_of(const dlk_local *local, const dlk_ask *ask, int64_
         .ttl = ask->ttl_ms * DLK_NS_PER_MS,
         .now = now,
         .kind = (uint32_t)ask->key->kind,
+        .take = take_of(ask),
+        .permits = data_of(ask->key)->permits,
     };
 }
 
@@ -129,12 +153,56 @@ static void held(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
     if (turn) {
         turn->turn = *own;
         turn->told = false; /* what it was told is over; it waits for the next */
+        dlk_list_remove(&turn->all);
+        dlk_list_append(&local->turns, &turn->all);
     } else {
         keep_turn(local, ask, own);
     }
     ask->wait_ms = dlk_clock_ms_until(until, now, INT64_MAX / DLK_NS_PER_MS) + 1;
     ask->reply = DLK_HELD;
     watch_others(local);
+}
+
+/* Of a semaphore's grants none is the later one. */
+static int64_t token_for(const dlk_ask *ask, int64_t token)
+{
+    return ask->key->kind == DLOCK_SEMAPHORE ? 0 : token;
+}
+
+static void granted(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
+                    const dlk_turn *own)
+{
+    ask->token = token_for(ask, ask->token);
+    ask->lasts = true;
+    ask->reply = DLK_YES;
+    if (!is_pooled(ask))
+        return;
+    if (turn)
+        turn->turn = *own;
+    else
+        turn = keep_turn(local, ask, own);
+    keep_held(local, turn);
+}
+
+static void disagree(dlk_ask *ask, dlk_outcome outcome, uint32_t permits)
+{
+    dlock_error *error;
+    if (outcome == DLK_OTHER_SIZE)
+        error = dlk_error_make(DLOCK_ECONFLICT,
+                               "the semaphore has %u permits, lock.permits says %u",
+                               permits, data_of(ask->key)->permits);
+    else if (outcome == DLK_NO_SIZE)
+        error = dlk_error_make(DLOCK_EINVAL, "nobody uses this semaphore just now, and "
+                                             "only its users know how large it is; set "
+                                             "lock.permits to make it");
+    else if (outcome == DLK_TOO_MANY)
+        error = dlk_error_make(DLOCK_EINVAL,
+                               "lock.take=%d is more than the %u permits there are",
+                               (int)ask->take, permits);
+    else
+        error = dlk_error_make(DLOCK_ECONFLICT,
+                               "a lock of another kind is held under this name");
+    dlk_ask_refuse(ask, error);
 }
 
 static bool is_election(const dlk_ask *ask)
@@ -149,6 +217,7 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
     dlk_turn own = turn ? turn->turn : (dlk_turn){.place = 0};
     dlk_outcome outcome = DLK_NOTHING;
     int64_t until = 0;
+    uint32_t permits = 0;
     if (!dlk_local_enter(local, &section, ask, now))
         return;
     dlk_request request = request_of(local, ask, now);
@@ -159,6 +228,8 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
         dlk_turn_end(&section, &own);
     if (outcome == DLK_GRANTED && is_election(ask))
         dlk_table_publish(&section, row, ask->token, dlk_ask_data(ask));
+    if (outcome == DLK_OTHER_SIZE || outcome == DLK_TOO_MANY)
+        permits = DLK_GET(dlk_pool_at(local->table, row)->size);
     bool fine = dlk_local_leave(local, &section, ask);
     if (turn && own.ticket == 0)
         drop_turn(local, turn); /* granted, or refused for good */
@@ -166,23 +237,24 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
         return;
     switch (outcome) {
     case DLK_GRANTED:
-        ask->lasts = true;
-        ask->reply = DLK_YES;
+        granted(local, ask, turn, &own);
         return;
     case DLK_QUEUED:
         held(local, ask, turn, &own, until, now);
         return;
     case DLK_NO_PLACE:
         refuse(local, ask,
-               "is full of waiting clients; make it anew with a larger file.slots");
+               "is full of those who wait and who share; make it anew with a larger "
+               "file.slots");
         return;
     case DLK_NO_TOKEN:
         refuse(local, ask, "has given all its tokens");
         return;
     case DLK_OTHER_KIND:
-        dlk_ask_refuse(ask,
-                       dlk_error_make(DLOCK_ECONFLICT,
-                                      "a lock of another kind is held under this name"));
+    case DLK_OTHER_SIZE:
+    case DLK_NO_SIZE:
+    case DLK_TOO_MANY:
+        disagree(ask, outcome, permits);
         return;
     case DLK_NOTHING:
         refuse(local, ask, "is full of locks; make it anew with a larger file.slots");
@@ -203,10 +275,13 @@ static void acquire(dlk_local *local, dlk_ask *ask, int64_t now)
         dlk_turn_granted(local->table, &turn->turn, &token, &until) && until > now) {
         int64_t since = until - ask->ttl_ms * DLK_NS_PER_MS;
         ask->since = since < ask->since ? since : ask->since;
-        ask->token = token;
+        ask->token = token_for(ask, token);
         ask->lasts = true; /* from when it was handed over */
         ask->reply = DLK_YES;
-        drop_turn(local, turn); /* the place goes with the lock */
+        if (is_pooled(ask))
+            keep_held(local, turn);
+        else
+            drop_turn(local, turn); /* the place goes with the lock */
         return;
     }
     if (!turn && !has_spare(local)) {
@@ -218,6 +293,13 @@ static void acquire(dlk_local *local, dlk_ask *ask, int64_t now)
 
 /* ---- renew, release, verify ---- */
 
+/* Where the place is that they hold a pool by. */
+static dlk_turn share_of(const dlk_ask *ask)
+{
+    const dlk_local_turn *turn = is_pooled(ask) ? find_turn(ask) : NULL;
+    return turn ? turn->turn : (dlk_turn){.place = 0};
+}
+
 static void renew(dlk_local *local, dlk_ask *ask, int64_t now)
 {
     dlk_section section;
@@ -228,7 +310,8 @@ static void renew(dlk_local *local, dlk_ask *ask, int64_t now)
     uint32_t row = dlk_local_row(&section, ask->key);
     if (row != 0) {
         dlk_request request = request_of(local, ask, now);
-        ours = dlk_table_renew(&section, row, &request);
+        dlk_turn own = share_of(ask);
+        ours = dlk_table_renew(&section, row, &request, &own);
     }
     if (dlk_local_leave(local, &section, ask))
         ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
@@ -242,9 +325,9 @@ static void verify(dlk_local *local, dlk_ask *ask, int64_t now)
     if (local->gone || !dlk_local_enter(local, &section, ask, now))
         return;
     uint32_t row = dlk_local_row(&section, ask->key);
-    dlk_record record;
-    bool ours = dlk_table_holder(&section, row, now, &record) &&
-                record.owner == local->owner && record.number == ask->number;
+    dlk_request request = request_of(local, ask, now);
+    dlk_turn own = share_of(ask);
+    bool ours = dlk_table_has(&section, row, &request, &own);
     if (dlk_local_leave(local, &section, ask))
         ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
 }

@@ -30,6 +30,7 @@ dlk_local *dlk_local_new(const dlk_backend_type *type, dlk_host *host)
     local->file.fd = -1;
     local->watch.wake = -1;
     dlk_list_init(&local->turns);
+    dlk_list_init(&local->held);
     dlk_list_init(&local->spare);
     uint32_t pid = (uint32_t)getpid();
     local->who = (dlk_identity){.pid = pid, .started = dlk_process_started(pid)};
@@ -177,6 +178,7 @@ void dlk_local_stop(dlk_backend *backend)
     local->up = false;
     local->stopped = true;
     free_turns(&local->turns);
+    free_turns(&local->held);
     if (!local->owner)
         return;
     if (dlk_table_enter(local->table, &section, PATIENCE_MS) == DLK_ENTERED) {
@@ -199,12 +201,16 @@ void dlk_local_free(dlk_backend *backend)
 
 /* ---- names ---- */
 
+static uint32_t permits_of(const dlk_key *key)
+{
+    return key->kind == DLOCK_SEMAPHORE
+               ? (uint32_t)dlk_settings_int(key->settings, DLK_KEY_LOCK_PERMITS)
+               : DLK_POOL_ALL;
+}
+
 dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
 {
-    if (!backend->type->traits.kinds[key->kind])
-        return dlk_error_set(err, DLOCK_ENOTSUP,
-                             "%s: has only mutexes and elections so far",
-                             backend->type->schemes[0]);
+    (void)backend;
     if (key->size < 1 || key->size > DLK_TABLE_NAME)
         return dlk_error_set(err, DLOCK_EINVAL, "a name has 1 to %d bytes, not %zu",
                              DLK_TABLE_NAME, key->size);
@@ -213,6 +219,7 @@ dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **e
         return dlk_error_nomem(err);
     dlk_list_init(&data->turns);
     data->hash = dlk_table_hash(key->name, key->size);
+    data->permits = permits_of(key);
     key->queues = true;
     key->data = data;
     return DLOCK_OK;

@@ -62,7 +62,7 @@ static void count_places(report *to, dlk_table *table, int64_t now)
         finding(to, 2, "damaged",
                 "the table is damaged; it is mended when nobody has it open");
     fill(to, "locks", "locks", locks, table->row_count);
-    fill(to, "waiters", "waiting", places, table->place_count);
+    fill(to, "waiters", "waiting or sharing", places, table->place_count);
     fill(to, "clients", "clients", members, table->member_count);
 }
 

@@ -28,6 +28,7 @@ struct dlk_local {
     dlock_error *gone; /* file: truncated or replaced; why nothing is granted any more */
 
     dlk_list turns; /* dlk_local_turn.all: our places in lines */
+    dlk_list held;  /* the same: our places that have been granted, of pools */
     dlk_list spare; /* turns not in use: what has been queued must not fail any more */
 
     /* The driver sleeps on the member's bell, or on this one while there is no member. */
@@ -45,6 +46,8 @@ typedef struct dlk_local_key {
     uint32_t hash;
     uint32_t row;   /* where the name was last, and … */
     uint64_t title; /* … what says whether it still is */
+    uint32_t
+        permits; /* there are, as whoever made the key says; 0: as many as there are */
 } dlk_local_key;
 
 typedef struct dlk_local_turn {
@@ -83,7 +86,11 @@ void dlk_local_kick(dlk_backend *backend);
 #define DLK_LOCAL_TRAITS                                                                 \
     {                                                                                    \
         .layout = "table", .class = 2, .queues = true, .fair = true, .tokens = true,     \
-        .kinds = {[DLOCK_MUTEX] = true, [DLOCK_ELECTION] = true},                        \
+        .kinds = {[DLOCK_MUTEX] = true,                                                  \
+                  [DLOCK_READ] = true,                                                   \
+                  [DLOCK_WRITE] = true,                                                  \
+                  [DLOCK_SEMAPHORE] = true,                                              \
+                  [DLOCK_ELECTION] = true},                                              \
     }
 
 /* Enters, or says in ask why it can't be. */

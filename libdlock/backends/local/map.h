@@ -2,17 +2,19 @@
  * How the lease table lies in memory: the same in a file that processes share and in the private
  * memory behind mem:.
  *
- *     head | members | rows | places | buckets | scratch | names | notices
+ *     head | members | rows | places | buckets | scratch | names | notices | pools
  *
- * A member is a client, a row is a lock, a place is a waiter's in a lock's line. Slots are named by
+ * A member is a client, a row is a lock, a place is a waiter's in a lock's line. Of a lock that
+ * several may hold at a time each holder has a place, too: see pool.c. Slots are named by
  * a ref, the index plus 1, so that zeroed memory is an empty table and 0 is "none".
  *
  * What survives a death at any instruction. Every change is ONE store that commits it: a row has
  * two records and a word whose low bit says which one counts, so a record is written aside and
  * one store makes it valid; a place and a member are there when their word says so. Nothing that
  * matters lies twice: a lock's owner is what its record says, and a place that the record
- * names has been granted, while one that it doesn't name is in the line, by its ticket. Chains,
- * lines and free lists are marked "derived": recover.c makes them anew from the words.
+ * names has been granted, while one that it doesn't name is in the line, by its ticket. A place of
+ * a pool says by its own token that it has been granted. Chains, lines and free lists are marked
+ * "derived": recover.c makes them anew from the words.
  *
  * Whoever may write the file may write anything, at any time, the mutex held or not. So nothing in
  * here is believed twice: what is wanted of it is read ONCE into a local (every field is atomic, so
@@ -35,7 +37,7 @@
 #define DLK_TABLE_MAGIC "dlocktbl" /* a finished table */
 #define DLK_TABLE_MAKING                                                                 \
     "dlock..."              /* one whose making was interrupted, if nobody has it open */
-#define DLK_TABLE_VERSION 2 /* raised when anything in this file changes */
+#define DLK_TABLE_VERSION 3 /* raised when anything in this file changes */
 #define DLK_TABLE_NAME    1024 /* bytes of a lock's name */
 #define DLK_TABLE_MUTEX   128  /* bytes kept for the mutex, whatever the libc */
 
@@ -123,15 +125,28 @@ typedef struct dlk_notice {
 
 typedef struct dlk_line_place {
     alignas(64) _Atomic uint64_t word; /* the ticket; 0: free */
-    _Atomic int64_t token;  /* derived from the record: 0 in the line, else granted */
-    _Atomic int64_t until;  /* derived: valid once token is set */
+    /* 0 in the line, else granted; derived from the record, but of a pool it commits */
+    _Atomic int64_t token;
+    _Atomic int64_t until;  /* valid once token is set; derived, but of a pool */
     _Atomic uint64_t owner; /* as in the record */
     _Atomic uint64_t number;
-    _Atomic int64_t ttl; /* ns */
+    _Atomic uint32_t ttl_ms;
+    _Atomic uint32_t take; /* of a pool: permits */
     _Atomic uint32_t row;
     _Atomic uint32_t kind;
     _Atomic uint32_t prev, next; /* derived: the line, or the free ones */
 } dlk_line_place;
+
+/* What several may hold at a time: a row's permits. It counts while anybody is in the row's line. */
+typedef struct dlk_pool {
+    _Atomic uint32_t size;
+    _Atomic uint32_t taken; /* derived */
+    _Atomic uint32_t
+        next; /* derived: the first in the line that hasn't been granted any */
+} dlk_pool;
+
+/* A read/write lock is a pool of so many: a writer takes all, a reader one. */
+#define DLK_POOL_ALL ((uint32_t)INT32_MAX)
 
 /* One read, one write, neither of which orders anything. */
 #define DLK_GET(field) atomic_load_explicit(&(field), memory_order_relaxed)

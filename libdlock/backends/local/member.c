@@ -84,11 +84,12 @@ static void clear_places(dlk_section *section, uint64_t owner)
         const dlk_line_place *place = dlk_line_place_at(table, ref);
         if (!is_of(table, DLK_GET(place->owner), owner) || DLK_GET(place->word) == 0)
             continue;
-        if (DLK_GET(place->token) == 0)
-            dlk_line_remove(section, DLK_GET(place->row), ref);
+        if (DLK_GET(place->token) == 0 || dlk_is_pooled(DLK_GET(place->kind)))
+            dlk_line_leave(section, ref);
+        else
+            dlk_line_place_free(section, ref); /* its lock is handed on behind it */
         if (section->damaged)
             return;
-        dlk_line_place_free(section, ref);
     }
 }
 
@@ -100,6 +101,8 @@ void dlk_member_let_go(dlk_section *section, uint64_t owner, int64_t now)
     for (uint32_t ref = 1; ref <= used && !section->damaged; ref++)
         if (is_of(table, dlk_row_record(dlk_row_at(table, ref)).owner, owner))
             dlk_table_evict(section, ref, now);
+        else if (dlk_pool_is_here(section, ref))
+            (void)dlk_pool_settle(section, ref, now); /* nobody asks until when */
 }
 
 void dlk_member_bury(dlk_section *section, uint64_t owner, int64_t now)

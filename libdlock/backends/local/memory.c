@@ -30,7 +30,8 @@ size_t dlk_table_measure(dlk_table *table, uint32_t rows)
                   pages(sizeof(uint32_t) * table->bucket_count) +
                   pages(sizeof(uint32_t) * table->place_count) +
                   pages((size_t)DLK_TABLE_NAME * table->row_count) +
-                  pages(sizeof(dlk_notice) * table->row_count);
+                  pages(sizeof(dlk_notice) * table->row_count) +
+                  pages(sizeof(dlk_pool) * table->row_count);
     return table->size;
 }
 
@@ -52,6 +53,8 @@ void dlk_table_lay_out(dlk_table *table, void *memory)
     table->names = at;
     at += pages((size_t)DLK_TABLE_NAME * table->row_count);
     table->notices = (dlk_notice *)(void *)at;
+    at += pages(sizeof(dlk_notice) * table->row_count);
+    table->pools = (dlk_pool *)(void *)at;
 }
 
 int64_t dlk_table_first_token(void)

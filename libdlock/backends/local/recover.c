@@ -69,8 +69,11 @@ static void rebuild_row(dlk_section *section, uint32_t ref)
     dlk_row *row = dlk_row_at(table, ref);
     uint64_t size = DLK_GET(row->title) & SIZE_MASK;
     const dlk_record record = dlk_row_record(row);
+    dlk_pool *pool = dlk_pool_at(table, ref);
     DLK_PUT(row->first, 0);
     DLK_PUT(row->last, 0);
+    DLK_PUT(pool->taken, 0);
+    DLK_PUT(pool->next, 0);
     if (size == 0 || size > DLK_TABLE_NAME) {
         if (record.owner != 0)
             dlk_row_commit(row, &(dlk_record){.owner = 0});
@@ -87,6 +90,16 @@ static void rebuild_row(dlk_section *section, uint32_t ref)
     forget_strangers(table, ref, record);
 }
 
+/* A place of a pool: the truth about itself. */
+static void rebuild_share(const dlk_table *table, dlk_line_place *place)
+{
+    int64_t token = DLK_GET(place->token);
+    if (token < 0)
+        atomic_store(&place->token, 0);
+    else if (token > DLK_GET(table->head->last_token))
+        DLK_PUT(table->head->last_token, token);
+}
+
 /* True: the place is in a line. */
 static bool rebuild_place(dlk_section *section, uint32_t ref)
 {
@@ -97,12 +110,16 @@ static bool rebuild_place(dlk_section *section, uint32_t ref)
     DLK_PUT(place->prev, 0);
     DLK_PUT(place->next, 0);
     if (ticket == 0 || !row || (DLK_GET(row->title) & SIZE_MASK) == 0 ||
-        DLK_GET(place->ttl) <= 0 || !dlk_member_of(table, DLK_GET(place->owner))) {
+        DLK_GET(place->ttl_ms) == 0 || !dlk_member_of(table, DLK_GET(place->owner))) {
         dlk_line_place_free(section, ref);
         return false;
     }
     if (ticket > DLK_GET(table->head->last_ticket))
         DLK_PUT(table->head->last_ticket, ticket);
+    if (dlk_is_pooled(DLK_GET(place->kind))) {
+        rebuild_share(table, place);
+        return true;
+    }
     const dlk_record record = dlk_row_record(row);
     bool granted = record.ticket == ticket && record.place == ref && record.token > 0;
     if (granted)
@@ -130,7 +147,10 @@ static void rebuild_lines(dlk_section *section, uint32_t places)
     for (uint32_t i = 0; i < waiting && !section->damaged; i++) {
         uint32_t ref = DLK_GET(table->scratch[i]);
         const dlk_line_place *place = dlk_line_place_at(table, ref);
-        dlk_line_append(section, place ? DLK_GET(place->row) : 0, ref);
+        uint32_t row_ref = place ? DLK_GET(place->row) : 0;
+        dlk_line_append(section, row_ref, ref);
+        if (place && dlk_is_pooled(DLK_GET(place->kind)))
+            dlk_pool_add(section, row_ref, ref);
     }
 }
 

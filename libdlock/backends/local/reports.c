@@ -6,60 +6,121 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define OWNER_SIZE 64 /* "<uuid>:<number>" */
+#define OWNER_SIZE  64 /* "<uuid>:<number>" */
+#define HOLDERS_MAX 128
 
-static void owner_text(const dlk_table *table, const dlk_record *record,
+static void owner_text(const dlk_table *table, uint64_t owner, uint64_t number,
                        char text[OWNER_SIZE])
 {
-    const dlk_member *member = dlk_member_of(table, record->owner);
+    const dlk_member *member = dlk_member_of(table, owner);
     char uuid[DLK_MEMBER_UUID] = "?";
     if (member)
         dlk_member_uuid(member, uuid);
-    (void)snprintf(text, OWNER_SIZE, "%.36s:%" PRIu64, uuid, record->number); /* fits */
+    (void)snprintf(text, OWNER_SIZE, "%.36s:%" PRIu64, uuid, number); /* fits */
+}
+
+/* ---- who has it ---- */
+
+/* The places of a row's line, one after the other, from a zeroed step on: false at the end. */
+typedef struct step {
+    uint32_t ref, count;
+    const dlk_line_place *place;
+} step;
+
+static bool next_place(dlk_section *section, uint32_t row_ref, step *at)
+{
+    const dlk_table *table = section->table;
+    const dlk_row *row = dlk_row_at(table, row_ref);
+    if (!row || section->damaged)
+        return false;
+    at->ref = at->place ? DLK_GET(at->place->next) : DLK_GET(row->first);
+    at->place = dlk_line_place_at(table, at->ref);
+    if (at->place && at->count++ == table->place_count)
+        section->damaged = true;
+    return at->place && !section->damaged;
+}
+
+/* What a place says of a holder of a pool; false: it is none. */
+static bool shares(const dlk_section *section, const dlk_line_place *place, int64_t now,
+                   dlk_record *ret)
+{
+    *ret = (dlk_record){
+        .owner = DLK_GET(place->owner),
+        .number = DLK_GET(place->number),
+        .token = DLK_GET(place->token),
+        .until = DLK_GET(place->until),
+        .kind = DLK_GET(place->kind),
+    };
+    return dlk_is_pooled(ret->kind) && ret->token > 0 && ret->until > now &&
+           dlk_member_of(section->table, ret->owner);
 }
 
 /* ---- inspect ---- */
 
-typedef struct view {
-    bool held;
+typedef struct holder {
     dlk_record record;
     char owner[OWNER_SIZE];
-    uint32_t pid;
+    uint32_t pid, take;
     char client[DLK_MEMBER_NAME];
-    int64_t waiters;
-    bool publishes;
+} holder;
+
+typedef struct view {
+    uint32_t kind;
+    int64_t holders; /* of which HOLDERS_MAX are shown */
+    int64_t waiters, taken;
+    uint32_t permits; /* 0: unknown */
+    bool reads, publishes;
     char data[DLK_TABLE_NAME + 1];
+    holder shown[HOLDERS_MAX];
 } view;
 
 /* Copies what is to be told, so that no memory is asked for inside the mutex. */
+static void see_holder(const dlk_table *table, const dlk_record *record, uint32_t take,
+                       view *seen)
+{
+    seen->taken += take;
+    seen->kind = record->kind;
+    if (seen->holders++ >= HOLDERS_MAX)
+        return;
+    holder *one = &seen->shown[seen->holders - 1];
+    const dlk_member *member = dlk_member_of(table, record->owner);
+    *one = (holder){.record = *record, .take = take};
+    owner_text(table, record->owner, record->number, one->owner);
+    one->pid = member ? (uint32_t)DLK_GET(member->word) : 0;
+    if (member)
+        dlk_member_name(member, one->client);
+}
+
+static void inspect_line(const dlk_local *local, dlk_section *section, uint32_t ref,
+                         int64_t now, view *seen)
+{
+    dlk_record record;
+    for (step at = {.ref = 0}; next_place(section, ref, &at);) {
+        if (shares(section, at.place, now, &record)) {
+            uint32_t take = DLK_GET(at.place->take);
+            seen->reads |= record.kind == DLOCK_WRITE && take != DLK_POOL_ALL;
+            see_holder(section->table, &record, take, seen);
+        } else if (record.token == 0) {
+            seen->waiters += record.owner != local->owner &&
+                             dlk_member_of(section->table, record.owner) != NULL;
+        }
+    }
+}
+
 static void inspect_row(const dlk_local *local, dlk_section *section, uint32_t ref,
                         int64_t now, view *seen)
 {
-    const dlk_table *table = section->table;
-    const dlk_row *row = dlk_row_at(table, ref);
-    seen->held = dlk_table_holder(section, ref, now, &seen->record);
-    if (seen->held) {
-        const dlk_member *member = dlk_member_of(table, seen->record.owner);
-        owner_text(table, &seen->record, seen->owner);
-        seen->pid = member ? (uint32_t)DLK_GET(member->word) : 0;
-        if (member)
-            dlk_member_name(member, seen->client);
-        seen->publishes =
-            dlk_table_published(section, ref, seen->record.token, seen->data);
+    dlk_record record;
+    if (dlk_table_holder(section, ref, now, &record)) {
+        see_holder(section->table, &record, 0, seen);
+        seen->publishes = dlk_table_published(section, ref, record.token, seen->data);
     }
-    const dlk_line_place *place =
-        row ? dlk_line_place_at(table, DLK_GET(row->first)) : NULL;
-    for (uint32_t steps = 0; place;
-         place = dlk_line_place_at(table, DLK_GET(place->next))) {
-        if (steps++ == table->place_count) {
-            section->damaged = true;
-            return;
-        }
-        uint64_t owner = DLK_GET(place->owner);
-        seen->waiters += owner != local->owner && dlk_member_of(table, owner) != NULL;
-    }
+    inspect_line(local, section, ref, now, seen);
+    if (dlk_pool_is_here(section, ref))
+        seen->permits = DLK_GET(dlk_pool_at(section->table, ref)->size);
 }
 
 /* A holder who is dead, but hasn't been noticed, is noticed when somebody looks. */
@@ -69,57 +130,146 @@ static void notice_deaths(const dlk_local *local)
         dlk_watch_reap(local->table);
 }
 
+static void tell_holder(dlock_info *info, const holder *one, int64_t index, int64_t now)
+{
+    dlk_info_add_text(info, one->owner, "holders.%" PRId64 ".owner", index);
+    if (one->record.kind != DLOCK_SEMAPHORE)
+        dlk_info_add_int(info, one->record.token, "holders.%" PRId64 ".token", index);
+    dlk_info_add_int(info, dlk_clock_ms_until(one->record.until, now, INT64_MAX),
+                     "holders.%" PRId64 ".remaining_ms", index);
+    dlk_info_add_int(info, one->record.kind == DLOCK_SEMAPHORE ? one->take : 1,
+                     "holders.%" PRId64 ".count", index);
+    dlk_info_add_int(info, one->pid, "holders.%" PRId64 ".pid", index);
+    dlk_info_add_text(info, one->client, "holders.%" PRId64 ".client", index);
+}
+
+/* How many permits there are, where anybody says it. */
+static void tell_permits(dlock_info *info, const dlk_ask *ask, const view *seen)
+{
+    const dlk_local_key *data = ask->key->data;
+    bool here = seen->kind == DLOCK_SEMAPHORE && seen->permits != 0;
+    int64_t permits = here ? seen->permits : data->permits;
+    if (seen->kind != DLOCK_SEMAPHORE || permits == 0)
+        return;
+    dlk_info_add_int(info, permits, "permits");
+    dlk_info_add_int(info, permits > seen->taken ? permits - seen->taken : 0,
+                     "permits_free");
+}
+
+/* What the table says may be no kind at all. */
+static const char *kind_name(const dlk_ask *ask, const view *seen)
+{
+    const dlk_kind_traits *kind = dlk_kind_of(seen->reads ? DLOCK_READ : (int)seen->kind);
+    return kind ? kind->name : dlk_kind_of((int)ask->key->kind)->name;
+}
+
+static void tell(const dlk_local *local, dlk_ask *ask, const view *seen, int64_t now)
+{
+    dlock_info *info = dlk_info_new();
+    dlk_info_add_int(info, seen->holders > 0, "held");
+    dlk_info_add_text(info, kind_name(ask, seen), "kind");
+    for (int64_t i = 0; i < seen->holders && i < HOLDERS_MAX; i++)
+        tell_holder(info, &seen->shown[i], i, now);
+    if (seen->publishes)
+        dlk_info_add_text(info, seen->data, "holders.0.data");
+    tell_permits(info, ask, seen);
+    dlk_info_add_int(info, seen->waiters, "waiters");
+    dlk_info_add_text(info, local->base.type->traits.layout, "layout");
+    ask->info = info;
+    ask->reply = DLK_YES;
+}
+
 void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now)
 {
     dlk_section section;
-    view seen = {.held = false};
-    notice_deaths(local);
-    if (!dlk_local_enter(local, &section, ask, now))
+    view *seen = calloc(1, sizeof(*seen));
+    if (!seen) {
+        dlk_ask_refuse(ask, dlk_error_make(DLOCK_ENOMEM, "out of memory"));
         return;
-    inspect_row(local, &section, dlk_local_row(&section, ask->key), now, &seen);
-    if (!dlk_local_leave(local, &section, ask))
-        return;
-    ask->info = dlk_info_new();
-    dlk_info_add_int(ask->info, seen.held, "held");
-    bool election =
-        seen.held ? seen.record.kind == DLOCK_ELECTION : ask->key->kind == DLOCK_ELECTION;
-    dlk_info_add_text(ask->info,
-                      dlk_kind_of(election ? DLOCK_ELECTION : DLOCK_MUTEX)->name, "kind");
-    if (seen.held) {
-        dlk_info_add_text(ask->info, seen.owner, "holders.0.owner");
-        dlk_info_add_int(ask->info, seen.record.token, "holders.0.token");
-        dlk_info_add_int(ask->info, dlk_clock_ms_until(seen.record.until, now, INT64_MAX),
-                         "holders.0.remaining_ms");
-        dlk_info_add_int(ask->info, 1, "holders.0.count");
-        dlk_info_add_int(ask->info, seen.pid, "holders.0.pid");
-        dlk_info_add_text(ask->info, seen.client, "holders.0.client");
-        if (seen.publishes)
-            dlk_info_add_text(ask->info, seen.data, "holders.0.data");
     }
-    dlk_info_add_int(ask->info, seen.waiters, "waiters");
-    dlk_info_add_text(ask->info, local->base.type->traits.layout, "layout");
-    ask->reply = DLK_YES;
+    seen->kind = (uint32_t)ask->key->kind;
+    notice_deaths(local);
+    if (dlk_local_enter(local, &section, ask, now)) {
+        inspect_row(local, &section, dlk_local_row(&section, ask->key), now, seen);
+        if (dlk_local_leave(local, &section, ask))
+            tell(local, ask, seen, now);
+    }
+    free(seen);
 }
 
 /* ---- break ---- */
 
+static bool is_meant(const dlk_table *table, const dlk_ask *ask, const dlk_record *record)
+{
+    char owner[OWNER_SIZE];
+    owner_text(table, record->owner, record->number, owner);
+    return !ask->text || strcmp(ask->text, owner) == 0;
+}
+
+/* The first holder of a pool who is meant; 0: there is none (any more). */
+static uint32_t meant_in_line(dlk_section *section, uint32_t row, const dlk_ask *ask,
+                              int64_t now)
+{
+    dlk_record record;
+    for (step at = {.ref = 0}; next_place(section, row, &at);)
+        if (shares(section, at.place, now, &record) &&
+            is_meant(section->table, ask, &record))
+            return at.ref;
+    return 0;
+}
+
+/* Those who are let in by it came later, and keep what they get. */
+static bool break_shares(dlk_section *section, uint32_t row, const dlk_ask *ask,
+                         int64_t now)
+{
+    uint32_t ref, last = 0;
+    dlk_record record;
+    for (step at = {.ref = 0}; next_place(section, row, &at);)
+        last = shares(section, at.place, now, &record) ? at.ref : last;
+    bool done = last == 0;
+    while (!done && (ref = meant_in_line(section, row, ask, now)) != 0) {
+        done = ref == last || ask->text;
+        dlk_pool_drop(section, row, ref, now);
+        if (done)
+            return true;
+    }
+    return false;
+}
+
+/* What a key of this kind can't mean: nobody takes away what he knows by another kind. */
+static bool is_other(dlk_section *section, uint32_t row, const dlk_ask *ask, int64_t now)
+{
+    uint32_t kind = (uint32_t)ask->key->kind;
+    dlk_record record;
+    step at = {.ref = 0};
+    if (dlk_table_holder(section, row, now, &record))
+        return dlk_is_pooled(kind);
+    return dlk_pool_is_here(section, row) && next_place(section, row, &at) &&
+           DLK_GET(at.place->kind) != kind;
+}
+
 void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now)
 {
     dlk_section section;
-    char owner[OWNER_SIZE];
     if (!dlk_local_enter(local, &section, ask, now))
         return;
     uint32_t row = dlk_local_row(&section, ask->key);
     dlk_record record;
-    bool meant = dlk_table_holder(&section, row, now, &record);
-    if (meant && ask->text) {
-        owner_text(local->table, &record, owner);
-        meant = strcmp(ask->text, owner) == 0;
+    bool meant = false, other = is_other(&section, row, ask, now);
+    if (!other && dlk_table_holder(&section, row, now, &record)) {
+        meant = is_meant(local->table, ask, &record);
+        if (meant)
+            dlk_table_evict(&section, row, now);
+    } else if (!other) {
+        meant = break_shares(&section, row, ask, now);
     }
-    if (meant)
-        dlk_table_evict(&section, row, now);
-    if (dlk_local_leave(local, &section, ask))
-        ask->reply = meant ? DLK_YES : DLK_NOT_OURS;
+    if (!dlk_local_leave(local, &section, ask))
+        return;
+    ask->reply = meant ? DLK_YES : DLK_NOT_OURS;
+    if (other)
+        dlk_ask_refuse(ask,
+                       dlk_error_make(DLOCK_ECONFLICT,
+                                      "a lock of another kind is held under this name"));
 }
 
 /* ---- list ---- */
@@ -136,6 +286,8 @@ static void look_at_entry(dlk_section *section, uint32_t ref, int64_t now, entry
     const dlk_row *row = dlk_row_at(section->table, ref);
     dlk_record record;
     bool held = dlk_table_holder(section, ref, now, &record);
+    for (step at = {.ref = 0}; !held && next_place(section, ref, &at);)
+        held = shares(section, at.place, now, &record);
     size_t size = (size_t)(atomic_load(&row->title) & 0xffff);
     found->size = 0;
     if (size > DLK_TABLE_NAME)
@@ -147,7 +299,7 @@ static void look_at_entry(dlk_section *section, uint32_t ref, int64_t now, entry
     found->name[size] = '\0';
     found->until = held ? record.until : 0;
     if (held)
-        owner_text(section->table, &record, found->owner);
+        owner_text(section->table, record.owner, record.number, found->owner);
 }
 
 static void add_entry(dlock_info *info, const entry *found, int64_t number, int64_t now)

@@ -6,6 +6,7 @@
  */
 #include "backends/local/table.h"
 
+#include "util/clock.h"
 #include "util/point.h"
 
 #include <string.h>
@@ -107,6 +108,21 @@ void dlk_line_remove(dlk_section *section, uint32_t row_ref, uint32_t ref)
     DLK_PUT(place->next, 0);
 }
 
+void dlk_line_leave(dlk_section *section, uint32_t ref)
+{
+    const dlk_line_place *place = dlk_line_place_at(section->table, ref);
+    if (!place) {
+        section->damaged = true;
+        return;
+    }
+    uint32_t row_ref = DLK_GET(place->row);
+    if (dlk_is_pooled(DLK_GET(place->kind)))
+        dlk_pool_subtract(section, row_ref, ref);
+    dlk_line_remove(section, row_ref, ref);
+    if (!section->damaged)
+        dlk_line_place_free(section, ref);
+}
+
 /* The first in the line who is still there; those who aren't leave it. 0: nobody waits. */
 static uint32_t walk_to_first(dlk_section *section, const dlk_row *row, uint32_t row_ref)
 {
@@ -122,9 +138,7 @@ static uint32_t walk_to_first(dlk_section *section, const dlk_row *row, uint32_t
         }
         if (dlk_member_of(section->table, DLK_GET(place->owner)))
             return ref;
-        dlk_line_remove(section, row_ref, ref);
-        if (!section->damaged)
-            dlk_line_place_free(section, ref);
+        dlk_line_leave(section, ref);
     }
     return 0;
 }
@@ -138,8 +152,8 @@ static inline uint32_t first_in_line(dlk_section *section, const dlk_row *row,
 
 /* ---- giving and taking ---- */
 
-/* The next token, or 0 when there is none. A death after it wastes one, which nobody minds. */
-static int64_t next_token(dlk_section *section)
+/* A death after it wastes one, which nobody minds. */
+static inline int64_t next_token(dlk_section *section)
 {
     dlk_head *head = section->table->head;
     int64_t last = DLK_GET(head->last_token);
@@ -149,6 +163,11 @@ static int64_t next_token(dlk_section *section)
         return 0;
     DLK_PUT(head->last_token, last + 1);
     return last + 1;
+}
+
+int64_t dlk_table_next_token(dlk_section *section)
+{
+    return next_token(section);
 }
 
 /* The place of a grant goes before the grant does. The other way round a death in between would
@@ -172,8 +191,8 @@ static bool hand_over(dlk_section *section, uint32_t row_ref, uint32_t place_ref
 {
     dlk_row *row = dlk_row_at(section->table, row_ref);
     dlk_line_place *place = dlk_line_place_at(section->table, place_ref);
-    int64_t ttl = place ? DLK_GET(place->ttl) : 0;
-    if (!row || ttl <= 0) {
+    int64_t ttl = place ? DLK_GET(place->ttl_ms) * DLK_NS_PER_MS : 0;
+    if (!row || ttl == 0 || dlk_is_pooled(DLK_GET(place->kind))) {
         section->damaged = true;
         return false;
     }
@@ -226,8 +245,11 @@ void dlk_table_settle(dlk_section *section, uint32_t row_ref, int64_t now)
 {
     const dlk_row *row = dlk_row_at(section->table, row_ref);
     dlk_record record;
-    if (row && DLK_GET(row->first) != 0 &&
-        !dlk_table_holder(section, row_ref, now, &record))
+    if (!row || DLK_GET(row->first) == 0)
+        return;
+    if (dlk_pool_is_here(section, row_ref))
+        (void)dlk_pool_settle(section, row_ref, now); /* nobody asks until when */
+    else if (!dlk_table_holder(section, row_ref, now, &record))
         hand_on(section, row_ref, now);
 }
 
@@ -254,9 +276,16 @@ static dlk_outcome take(dlk_section *section, dlk_row *row, const dlk_request *r
     return DLK_GRANTED;
 }
 
-/* A place at the end of the line. Its word is its commit. */
-static bool take_place(dlk_section *section, uint32_t row_ref, const dlk_request *request,
-                       dlk_turn *turn)
+/* The lease that whoever waits is to have once it is granted. */
+static uint32_t ttl_ms_of(const dlk_request *request)
+{
+    int64_t ms = request->ttl / DLK_NS_PER_MS;
+    return ms < 1 ? 1 : ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
+}
+
+/* The place's word is its commit. */
+bool dlk_line_join(dlk_section *section, uint32_t row_ref, const dlk_request *request,
+                   dlk_turn *turn, int64_t token, int64_t until)
 {
     dlk_head *head = section->table->head;
     uint64_t ticket = DLK_GET(head->last_ticket) + 1;
@@ -268,10 +297,12 @@ static bool take_place(dlk_section *section, uint32_t row_ref, const dlk_request
         return false;
     DLK_PUT(place->owner, request->owner);
     DLK_PUT(place->number, request->number);
-    DLK_PUT(place->ttl, request->ttl);
+    DLK_PUT(place->ttl_ms, ttl_ms_of(request));
+    DLK_PUT(place->take, request->take);
     DLK_PUT(place->row, row_ref);
     DLK_PUT(place->kind, request->kind);
-    DLK_PUT(place->token, 0);
+    DLK_PUT(place->until, until);
+    DLK_PUT(place->token, token);
     dlk_line_append(section, row_ref, ref);
     DLK_PUT(head->last_ticket, ticket);
     *turn = (dlk_turn){.place = ref, .ticket = ticket};
@@ -281,8 +312,7 @@ static bool take_place(dlk_section *section, uint32_t row_ref, const dlk_request
     return true;
 }
 
-/* The turn's place if it is still theirs. */
-static dlk_line_place *place_of(const dlk_table *table, const dlk_turn *turn)
+dlk_line_place *dlk_line_place_of(const dlk_table *table, const dlk_turn *turn)
 {
     dlk_line_place *place = turn->ticket ? dlk_line_place_at(table, turn->place) : NULL;
     return place && atomic_load_explicit(&place->word, memory_order_acquire) ==
@@ -293,13 +323,10 @@ static dlk_line_place *place_of(const dlk_table *table, const dlk_turn *turn)
 
 void dlk_turn_end(dlk_section *section, dlk_turn *turn)
 {
-    const dlk_line_place *place = place_of(section->table, turn);
+    const dlk_line_place *place = dlk_line_place_of(section->table, turn);
     /* A place that was granted goes with its grant. */
-    if (place && DLK_GET(place->token) == 0) {
-        dlk_line_remove(section, DLK_GET(place->row), turn->place);
-        if (!section->damaged)
-            dlk_line_place_free(section, turn->place);
-    }
+    if (place && DLK_GET(place->token) == 0)
+        dlk_line_leave(section, turn->place);
     *turn = (dlk_turn){.place = 0};
 }
 
@@ -312,9 +339,20 @@ static dlk_outcome wait_behind(dlk_section *section, uint32_t row_ref,
     if (holder->kind != request->kind)
         return DLK_OTHER_KIND;
     *until = holder->until;
-    if (!place_of(section->table, turn) && !take_place(section, row_ref, request, turn))
+    if (!dlk_line_place_of(section->table, turn) &&
+        !dlk_line_join(section, row_ref, request, turn, 0, 0))
         return section->damaged ? DLK_NOTHING : DLK_NO_PLACE;
     return DLK_QUEUED;
+}
+
+/* Whether there is a pool in the place of this lock, and somebody has or wants some of it. */
+static bool is_pool(dlk_section *section, uint32_t row_ref, const dlk_row *row,
+                    int64_t now)
+{
+    if (!dlk_pool_is_here(section, row_ref))
+        return false;
+    (void)dlk_pool_settle(section, row_ref, now); /* the dead are nobody */
+    return DLK_GET(row->first) != 0;
 }
 
 /* Nobody has the lock: it goes to the asker, unless somebody is ahead. */
@@ -325,8 +363,13 @@ static dlk_outcome take_or_wait(dlk_section *section, uint32_t row_ref, dlk_row 
     /* A grant of theirs that ran out unseen left a place behind, which is worth nothing now. */
     if (is_stored_of(dlk_row_stored(row), request))
         vacate(section, row);
-    bool placed = place_of(section->table, turn) != NULL;
-    uint32_t first = first_in_line(section, row, row_ref);
+    bool placed = dlk_line_place_of(section->table, turn) != NULL;
+    uint32_t first = 0;
+    if (DLK_GET(row->first) != 0) {
+        if (is_pool(section, row_ref, row, request->now))
+            return DLK_OTHER_KIND;
+        first = first_in_line(section, row, row_ref);
+    }
     if (section->damaged)
         return DLK_NOTHING;
     if (first == 0 || (placed && first == turn->place)) {
@@ -377,6 +420,8 @@ dlk_outcome dlk_table_acquire(dlk_section *section, uint32_t row_ref,
                               const dlk_request *request, dlk_turn *turn, int64_t *token,
                               int64_t *until)
 {
+    if (dlk_is_pooled(request->kind))
+        return dlk_pool_acquire(section, row_ref, request, turn, token, until);
     dlk_outcome outcome = decide(section, row_ref, request, turn, token, until);
     if (outcome != DLK_QUEUED && turn->ticket != 0)
         dlk_turn_end(section, turn);
@@ -407,8 +452,21 @@ bool dlk_table_published(const dlk_section *section, uint32_t row_ref, int64_t t
     return true;
 }
 
-bool dlk_table_renew(dlk_section *section, uint32_t row_ref, const dlk_request *request)
+bool dlk_table_has(const dlk_section *section, uint32_t row_ref,
+                   const dlk_request *request, const dlk_turn *turn)
 {
+    if (dlk_is_pooled(request->kind))
+        return dlk_pool_has(section, row_ref, request, turn);
+    dlk_record record;
+    return dlk_table_holder(section, row_ref, request->now, &record) &&
+           is_of(&record, request);
+}
+
+bool dlk_table_renew(dlk_section *section, uint32_t row_ref, const dlk_request *request,
+                     const dlk_turn *turn)
+{
+    if (dlk_is_pooled(request->kind))
+        return dlk_pool_renew(section, row_ref, request, turn);
     dlk_row *row = dlk_row_at(section->table, row_ref);
     dlk_record record;
     if (!dlk_table_holder(section, row_ref, request->now, &record) ||
@@ -426,7 +484,7 @@ bool dlk_table_release(dlk_section *section, uint32_t row_ref, const dlk_request
         hand_on(section, row_ref, request->now);
         return true;
     }
-    const dlk_line_place *place = place_of(section->table, turn);
+    const dlk_line_place *place = dlk_line_place_of(section->table, turn);
     if (!place)
         return false;
     if (DLK_GET(place->row) != row_ref || DLK_GET(place->owner) != request->owner ||
@@ -434,6 +492,8 @@ bool dlk_table_release(dlk_section *section, uint32_t row_ref, const dlk_request
         section->damaged = true;
         return false;
     }
+    if (dlk_is_pooled(DLK_GET(place->kind)))
+        dlk_pool_drop(section, row_ref, turn->place, request->now);
     dlk_turn_end(section, turn);
     return true;
 }
@@ -441,7 +501,7 @@ bool dlk_table_release(dlk_section *section, uint32_t row_ref, const dlk_request
 bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *token,
                       int64_t *until)
 {
-    const dlk_line_place *place = place_of(table, turn);
+    const dlk_line_place *place = dlk_line_place_of(table, turn);
     if (!place)
         return false;
     *token = atomic_load_explicit(&place->token, memory_order_acquire);
@@ -453,5 +513,5 @@ bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *tok
 
 bool dlk_turn_has_place(const dlk_table *table, const dlk_turn *turn)
 {
-    return place_of(table, turn) != NULL;
+    return dlk_line_place_of(table, turn) != NULL;
 }

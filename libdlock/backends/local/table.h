@@ -34,6 +34,7 @@ typedef struct dlk_table {
     _Atomic uint32_t *scratch; /* room for the rebuild to sort places in */
     char *names;
     dlk_notice *notices; /* of the rows */
+    dlk_pool *pools;     /* of the rows */
     uint32_t member_count, row_count, place_count, bucket_count;
     size_t size;
     bool shared; /* among processes */
@@ -99,7 +100,15 @@ typedef struct dlk_request {
     int64_t ttl; /* ns */
     int64_t now;
     uint32_t kind;
+    /* Of a pool: how many permits, and how many there are; 0: as many as there are. */
+    uint32_t take, permits;
 } dlk_request;
+
+/* Whether several may hold a lock of this kind at a time. DLOCK_WRITE stands for both sides. */
+static inline bool dlk_is_pooled(uint32_t kind)
+{
+    return kind == DLOCK_WRITE || kind == DLOCK_SEMAPHORE;
+}
 
 typedef enum dlk_outcome {
     DLK_GRANTED, /* *until and *token */
@@ -107,6 +116,9 @@ typedef enum dlk_outcome {
     DLK_NO_PLACE,
     DLK_NO_TOKEN,   /* the counter is at its end */
     DLK_OTHER_KIND, /* a lock of another kind has this name and a holder */
+    DLK_OTHER_SIZE, /* a semaphore of another size has it */
+    DLK_NO_SIZE,    /* a semaphore that isn't there, and nobody says how large it is */
+    DLK_TOO_MANY,   /* more permits than there are */
     DLK_NOTHING,    /* damaged: look at the section */
 } dlk_outcome;
 
@@ -122,8 +134,11 @@ void dlk_table_publish(dlk_section *section, uint32_t row_ref, int64_t token,
  * DLK_TABLE_NAME + 1 bytes. */
 bool dlk_table_published(const dlk_section *section, uint32_t row_ref, int64_t token,
                          char *ret);
-/* Both false: it wasn't theirs (any more). */
-bool dlk_table_renew(dlk_section *section, uint32_t row_ref, const dlk_request *request);
+/* False: it wasn't theirs (any more). Of a pool the turn says where it is. */
+bool dlk_table_renew(dlk_section *section, uint32_t row_ref, const dlk_request *request,
+                     const dlk_turn *turn);
+bool dlk_table_has(const dlk_section *section, uint32_t row_ref,
+                   const dlk_request *request, const dlk_turn *turn);
 bool dlk_table_release(dlk_section *section, uint32_t row_ref, const dlk_request *request,
                        dlk_turn *turn);
 /* Whether the turn has come, without entering. */
@@ -133,9 +148,9 @@ bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *tok
 bool dlk_turn_has_place(const dlk_table *table, const dlk_turn *turn);
 /* Gives up a place in a line, if it still is one; zeroes the turn. */
 void dlk_turn_end(dlk_section *section, dlk_turn *turn);
-/* Takes the lock from whoever has it. */
+/* Takes the lock, which is none of a pool's, from whoever has it. */
 void dlk_table_evict(dlk_section *section, uint32_t row_ref, int64_t now);
-/* Gives a lock that nobody has to the first in its line. */
+/* Gives what nobody has to the first in the line. */
 void dlk_table_settle(dlk_section *section, uint32_t row_ref, int64_t now);
 /* The record that counts; false when nobody has the lock. */
 bool dlk_table_holder(const dlk_section *section, uint32_t ref, int64_t now,
@@ -145,8 +160,37 @@ bool dlk_table_holder(const dlk_section *section, uint32_t ref, int64_t now,
 void dlk_row_commit(dlk_row *row, const dlk_record *record);
 void dlk_line_append(dlk_section *section, uint32_t row_ref, uint32_t ref);
 void dlk_line_remove(dlk_section *section, uint32_t row_ref, uint32_t ref);
+/* Steps that pool.c shares. */
+/* A place at the end of the line; with a token it is granted there, until then. */
+bool dlk_line_join(dlk_section *section, uint32_t row_ref, const dlk_request *request,
+                   dlk_turn *turn, int64_t token, int64_t until);
+/* Out of the line, and free. */
+void dlk_line_leave(dlk_section *section, uint32_t ref);
+/* The turn's place if it is still theirs. */
+dlk_line_place *dlk_line_place_of(const dlk_table *table, const dlk_turn *turn);
+/* The next token, or 0: there is none, or the table is damaged. */
+int64_t dlk_table_next_token(dlk_section *section);
 /* After leaving, wake this member. */
 void dlk_section_ring(dlk_section *section, uint32_t member);
+
+/* ---- pool.c: locks that several hold at a time ---- */
+/* Whether the row's line is one of a pool. */
+bool dlk_pool_is_here(const dlk_section *section, uint32_t row_ref);
+dlk_outcome dlk_pool_acquire(dlk_section *section, uint32_t row_ref,
+                             const dlk_request *request, dlk_turn *turn, int64_t *token,
+                             int64_t *until);
+/* With fewer permits than it has: it keeps only so many (a writer turns into a reader). */
+bool dlk_pool_renew(dlk_section *section, uint32_t row_ref, const dlk_request *request,
+                    const dlk_turn *turn);
+bool dlk_pool_has(const dlk_section *section, uint32_t row_ref,
+                  const dlk_request *request, const dlk_turn *turn);
+/* Takes a place out of the line, and lets in who comes next. */
+void dlk_pool_drop(dlk_section *section, uint32_t row_ref, uint32_t ref, int64_t now);
+/* Whoever is dead or late goes, whoever is next comes in. Returns when the first lease is over. */
+int64_t dlk_pool_settle(dlk_section *section, uint32_t row_ref, int64_t now);
+/* A place comes, or goes: what is derived from it. */
+void dlk_pool_add(dlk_section *section, uint32_t row_ref, uint32_t ref);
+void dlk_pool_subtract(dlk_section *section, uint32_t row_ref, uint32_t ref);
 
 /* ---- member.c: clients ---- */
 typedef struct dlk_identity {
@@ -183,6 +227,11 @@ static inline dlk_row *dlk_row_at(const dlk_table *table, uint32_t ref)
 static inline dlk_line_place *dlk_line_place_at(const dlk_table *table, uint32_t ref)
 {
     return ref - 1 < table->place_count ? &table->places[ref - 1] : NULL;
+}
+
+static inline dlk_pool *dlk_pool_at(const dlk_table *table, uint32_t row_ref)
+{
+    return row_ref - 1 < table->row_count ? &table->pools[row_ref - 1] : NULL;
 }
 
 static inline dlk_member *dlk_member_at(const dlk_table *table, uint32_t ref)

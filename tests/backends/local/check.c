@@ -17,6 +17,36 @@ static bool titled(const dlk_row *row)
     return (atomic_load(&row->title) & 0xffff) != 0;
 }
 
+/* Of a pool: who was granted something is the beginning of the line, and it is counted. */
+static const char *pool_fault(const dlk_table *table, uint32_t ref)
+{
+    const dlk_pool *pool = &table->pools[ref - 1];
+    uint64_t taken = 0;
+    uint32_t next = 0;
+    for (uint32_t at = table->rows[ref - 1].first; at != 0;
+         at = table->places[at - 1].next) {
+        const dlk_line_place *place = &table->places[at - 1];
+        if (!dlk_is_pooled(place->kind))
+            return say("a line is of two kinds", ref);
+        if (atomic_load(&place->token) == 0)
+            next = next ? next : at;
+        else if (next)
+            return say("somebody was served before his turn", at);
+        else
+            taken += place->take;
+    }
+    if (taken != pool->taken || next != pool->next)
+        return say("a pool has counted wrong", ref);
+    if (taken > pool->size)
+        return say("more is taken than there is", ref);
+    if (next && taken + table->places[next - 1].take <= pool->size &&
+        dlk_member_of(table, table->places[next - 1].owner))
+        return say("the next waits for nothing", ref);
+    return dlk_row_record(&table->rows[ref - 1]).owner == 0
+               ? NULL
+               : say("a pool is held as a mutex, too", ref);
+}
+
 /* Walks one line and marks its places. */
 static const char *line_fault(const dlk_table *table, uint32_t ref, bool *placed)
 {
@@ -33,14 +63,17 @@ static const char *line_fault(const dlk_table *table, uint32_t ref, bool *placed
             return say("a place is in the wrong line", at);
         if (atomic_load(&place->word) <= ticket)
             return say("a line is not in the order of its tickets", at);
-        if (atomic_load(&place->token) != 0)
+        if (atomic_load(&place->token) != 0 && !dlk_is_pooled(place->kind))
             return say("a granted place is in a line", at);
         placed[at - 1] = true;
         ticket = atomic_load(&place->word);
         prev = at;
         at = place->next;
     }
-    return row->last == prev ? NULL : say("a line doesn't end where it says", ref);
+    if (row->last != prev)
+        return say("a line doesn't end where it says", ref);
+    bool pooled = row->first != 0 && dlk_is_pooled(table->places[row->first - 1].kind);
+    return pooled ? pool_fault(table, ref) : NULL;
 }
 
 static const char *row_fault(const dlk_table *table, uint32_t ref, bool *placed)

@@ -169,6 +169,21 @@ answer client_ask(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,
     return answer_of(client, &ask, now);
 }
 
+answer client_ask_for(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,
+                      int32_t take, int64_t ttl_ms, int64_t now)
+{
+    dlk_ask ask = {
+        .verb = verb,
+        .key = key,
+        .number = number,
+        .shared = key->kind == DLOCK_WRITE && take == 1,
+        .take = take,
+        .ttl_ms = ttl_ms,
+        .since = now,
+    };
+    return answer_of(client, &ask, now);
+}
+
 answer client_break(fake *client, dlk_key *key, const char *owner, int64_t now)
 {
     dlk_ask ask = {.verb = DLK_BREAK, .key = key, .text = owner, .since = now};

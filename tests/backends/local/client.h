@@ -44,6 +44,9 @@ void client_key_close(fake *client, dlk_key *key);
 
 answer client_ask(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,
                   int64_t ttl_ms, int64_t now);
+/* Of a lock that several may hold: with so many permits; 1 of a read/write lock is the read side. */
+answer client_ask_for(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,
+                      int32_t take, int64_t ttl_ms, int64_t now);
 answer client_break(fake *client, dlk_key *key, const char *owner, int64_t now);
 /* inspect, list and doctor; NULL when refused. Yours to free. */
 dlock_info *client_info(fake *client, dlk_verb verb, dlk_key *key, const char *text,

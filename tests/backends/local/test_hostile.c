@@ -30,12 +30,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { THREADS = 8, SLOTS = 48, ROUND_MS = 120, LATE_MS = 10000 };
+enum { THREADS = 8, LOCKS = 7, SLOTS = 48, ROUND_MS = 120, LATE_MS = 10000 };
 #define GUARD (INT64_C(16) << 30)
 #define URI                                                                              \
     "%s?file.slots=48&file.mode=0666&client.timeout_ms=200&client.connect_ms=200&"       \
     "client.close_ms=100&"                                                               \
-    "lock.ttl_ms=%d"
+    "lock.permits=3&lock.ttl_ms=%d"
 
 void (*dlk_point_hook)(const char *name);
 
@@ -151,8 +151,9 @@ static char *somewhere(void)
         {(char *)v->scratch, 16 * sizeof(uint32_t)},
         {(char *)v->notices, 4 * sizeof(dlk_notice)},
         {v->names, 4 * DLK_TABLE_NAME},
+        {(char *)v->pools, 8 * sizeof(dlk_pool)},
     };
-    struct part part = parts[roll(11)];
+    struct part part = parts[roll(12)];
     return part.start + roll(part.size / 8) * 8;
 }
 
@@ -261,7 +262,7 @@ typedef struct worker {
     char uri[512];
     int64_t calls, granted, worst_ms;
     dlock_client *client;
-    dlock_lock *locks[4];
+    dlock_lock *locks[LOCKS];
 } worker;
 
 static void timed(worker *it, int64_t began, int64_t wait_ms)
@@ -274,22 +275,27 @@ static void timed(worker *it, int64_t began, int64_t wait_ms)
 
 static void open_all(worker *it)
 {
-    static const char *const names[4] = {"a", "b", "orders/42", "e"};
+    static const struct {
+        const char *name;
+        dlock_kind kind;
+    } all[LOCKS] = {{"a", DLOCK_MUTEX},         {"b", DLOCK_MUTEX},
+                    {"orders/42", DLOCK_MUTEX}, {"e", DLOCK_ELECTION},
+                    {"book", DLOCK_READ},       {"book", DLOCK_WRITE},
+                    {"seats", DLOCK_SEMAPHORE}};
     int64_t began = awake_now_ns();
     if (dlock_client_open(it->uri, NULL, &it->client, NULL) != DLOCK_OK)
         it->client = NULL;
     timed(it, began, 200);
-    for (int i = 0; i < 4; i++)
-        if (!it->client ||
-            dlock_lock_new(it->client, i == 3 ? DLOCK_ELECTION : DLOCK_MUTEX, names[i],
-                           NULL, &it->locks[i], NULL) != DLOCK_OK)
+    for (int i = 0; i < LOCKS; i++)
+        if (!it->client || dlock_lock_new(it->client, all[i].kind, all[i].name, NULL,
+                                          &it->locks[i], NULL) != DLOCK_OK)
             it->locks[i] = NULL;
 }
 
 static void close_all(worker *it)
 {
     int64_t began = awake_now_ns();
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < LOCKS; i++)
         dlock_lock_free(it->locks[i]);
     if (it->client)
         (void)dlock_client_close(it->client, NULL);
@@ -300,7 +306,7 @@ static void close_all(worker *it)
 static void acquire_some(worker *it)
 {
     static const int64_t waits[] = {0, 0, 3, 20};
-    dlock_lock *lock = it->locks[roll(4)];
+    dlock_lock *lock = it->locks[roll(LOCKS)];
     dlock_hold *hold = NULL;
     int64_t wait_ms = waits[roll(4)], began = awake_now_ns();
     if (!lock)
@@ -323,7 +329,7 @@ static void look(worker *it)
 {
     dlock_info *info = NULL;
     int64_t began = awake_now_ns();
-    dlock_lock *lock = it->locks[roll(4)];
+    dlock_lock *lock = it->locks[roll(LOCKS)];
     dlock_err code = DLOCK_EINVAL;
     if (!lock)
         return;
