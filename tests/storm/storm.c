@@ -7,9 +7,14 @@
  * shared word, and out again before it gives the lock back. Finding another number there is
  * right only if that process is dead, or a zombie, at this moment.
  *
+ * DLK_STORM_KINDS=1: each time a lock of another kind, at random: the mutex, either side of a
+ * read/write lock, or some permits of a semaphore.
+ *
  * DLK_STORM_SECONDS (5), DLK_STORM_SEED (random, printed), DLK_STORM_PROCESSES (8) and
  * DLK_STORM_THREADS (1) of each.
  */
+#include "shares.h"
+
 #include "backends/local/check.h"
 
 #include "backends/local/file.h"
@@ -42,6 +47,7 @@ typedef struct sky {
     int64_t plain; /* only ever touched by the holder */
     _Atomic int64_t acquisitions, recoveries, killed_holders, double_grants, old_tokens,
         lost_updates, stuck, errors;
+    shares sides, permits;
     _Atomic bool over;
     char what[256]; /* the first surprise, in words */
 } sky;
@@ -115,17 +121,63 @@ static void hold(uint64_t me, int64_t token)
                  (int)(after >> 8), (int)(me >> 8));
 }
 
-static dlock_lock *lock;
+/* The locks of a storm of kinds. */
+enum { MUTEX, READ, WRITE, FEW, MANY, KINDS };
+
+#define PERMITS 5
+
+static const struct {
+    dlock_kind kind;
+    const char *name, *settings;
+    int64_t take, size;
+} kinds[KINDS] = {
+    [MUTEX] = {DLOCK_MUTEX, "eye", NULL, 0, 0},
+    [READ] = {DLOCK_READ, "book", NULL, 1, INT32_MAX},
+    [WRITE] = {DLOCK_WRITE, "book", NULL, INT32_MAX, INT32_MAX},
+    [FEW] = {DLOCK_SEMAPHORE, "seats", "1", 1, PERMITS},
+    [MANY] = {DLOCK_SEMAPHORE, "seats", "3", 3, PERMITS},
+};
+
+static dlock_lock *locks[KINDS];
+static int kind_count; /* 1: the mutex alone */
 static uint64_t self;
+static int first_slot;
+
+static bool is_dead_process(uint64_t process)
+{
+    return is_dead(process << 8);
+}
+
+/* The same of a lock that several may hold. */
+static void hold_share(uint64_t me, int which, int64_t token)
+{
+    shares *pool = kinds[which].kind == DLOCK_SEMAPHORE ? &all->permits : &all->sides;
+    int slot = first_slot + (int)(me & 0xff);
+    if (!shares_enter(pool, slot, me >> 8, kinds[which].take, kinds[which].size,
+                      is_dead_process, &all->killed_holders))
+        surprise(&all->double_grants, "process %d is one too many in %s", (int)(me >> 8),
+                 kinds[which].name);
+    if (kinds[which].kind != DLOCK_SEMAPHORE &&
+        !shares_token(pool, token, which == WRITE))
+        surprise(&all->old_tokens, "token %" PRId64 " came late", token);
+    if (roll() % 2 == 0)
+        nap_us((int64_t)(roll() % 800));
+    atomic_fetch_add(&all->acquisitions, 1);
+    shares_leave(pool, slot);
+}
 
 /* One try, and what goes wrong in it. */
 static void take_once(uint64_t me)
 {
     dlock_hold *held = NULL;
     dlock_error *err = NULL;
-    dlock_err code = dlock_lock_acquire(lock, limit_ms, &held, &err);
+    int which = kind_count > 1 ? (int)(roll() % (uint64_t)kind_count) : MUTEX;
+    dlock_err code = dlock_lock_acquire(locks[which], limit_ms, &held, &err);
     if (code == DLOCK_OK) {
-        hold(me, dlock_hold_token(held));
+        if (which == MUTEX)
+            hold(me, dlock_hold_token(held));
+        else
+            hold_share(me, which, dlock_hold_token(held));
         code = dlock_hold_release(held, &err);
     }
     if (code == DLOCK_ETIMEDOUT)
@@ -148,6 +200,22 @@ static void *work(void *thread)
     return NULL;
 }
 
+static dlock_err make_lock(dlock_client *client, int which, dlock_error **err)
+{
+    dlock_conf *conf = dlock_conf_new();
+    dlock_err code = DLOCK_OK;
+    if (kinds[which].settings) {
+        code = dlock_conf_set_int(conf, "lock.permits", PERMITS, err);
+        if (code == DLOCK_OK)
+            code = dlock_conf_set(conf, "lock.take", kinds[which].settings, err);
+    }
+    if (code == DLOCK_OK)
+        code = dlock_lock_new(client, kinds[which].kind, kinds[which].name, conf,
+                              &locks[which], err);
+    dlock_conf_free(conf);
+    return code;
+}
+
 static void be_one(const char *uri, uint64_t seed, int threads)
 {
     dlock_client *client = NULL;
@@ -157,8 +225,10 @@ static void be_one(const char *uri, uint64_t seed, int threads)
     self = (uint64_t)getpid() << 8;
     delaying = true;
     dlk_point_hook = linger;
-    if (dlock_client_open(uri, NULL, &client, &err) != DLOCK_OK ||
-        dlock_lock_new(client, DLOCK_MUTEX, "eye", NULL, &lock, &err) != DLOCK_OK) {
+    dlock_err code = dlock_client_open(uri, NULL, &client, &err);
+    for (int i = 0; code == DLOCK_OK && i < kind_count; i++)
+        code = make_lock(client, i, &err);
+    if (code != DLOCK_OK) {
         surprise(&all->errors, "open: %s", dlock_error_text(err));
         _exit(1);
     }
@@ -168,7 +238,8 @@ static void be_one(const char *uri, uint64_t seed, int threads)
     (void)work(NULL);
     for (int i = 1; i < threads; i++)
         (void)pthread_join(others[i], NULL);
-    dlock_lock_free(lock);
+    for (int i = 0; i < kind_count; i++)
+        dlock_lock_free(locks[i]);
     dlock_client_free(client);
     _exit(0);
 }
@@ -194,6 +265,7 @@ static int64_t from_environment(const char *name, int64_t otherwise)
 static void spawn(weather *storm, int at)
 {
     uint64_t seed = roll();
+    first_slot = at * 16;
     pid_t pid = fork();
     if (pid == 0)
         be_one(storm->uri, seed, storm->threads);
@@ -322,6 +394,7 @@ int main(void)
     storm.seconds = from_environment("DLK_STORM_SECONDS", 5);
     storm.processes = (int)from_environment("DLK_STORM_PROCESSES", 8);
     storm.threads = (int)from_environment("DLK_STORM_THREADS", 1);
+    kind_count = from_environment("DLK_STORM_KINDS", 0) ? KINDS : 1;
     int64_t seed = from_environment("DLK_STORM_SEED", dlk_clock_now() & 0xffffff);
     atomic_store(&dice, (uint64_t)seed);
     if (getenv("DLK_TEST_SLOW"))
