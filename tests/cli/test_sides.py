@@ -5,7 +5,15 @@ import os
 
 import tap
 import world
-from world import LIMIT, lease, wait_until
+from world import LIMIT, SERVICE, lease, wait_until
+
+
+def in_line(w, name):
+    """How many others of this name wait, or listen."""
+    if SERVICE == 'redis':
+        answer = w.redis.command('PUBSUB', 'NUMSUB', 'redisson_rwlock:{%s}' % name)
+        return int(answer.split(b':')[-1])
+    return int(w.inspect(name)['waiters'])
 
 
 def shared_commands_run_together_and_an_exclusive_one_alone(w):
@@ -30,8 +38,7 @@ def whoever_waits_runs_when_the_other_side_has_gone(w):
         holder, _ = w.hold('turns', first)
         waiting = [w.start('run', '-w', str(LIMIT), second, 'turns', '-c', 'echo "$DLOCK_TOKEN"')
                    for _ in range(2)]
-        wait_until('both wait', lambda: w.redis.command(
-            'PUBSUB', 'NUMSUB', 'redisson_rwlock:{turns}').endswith(b':2\r\n'))
+        wait_until('both wait', lambda: in_line(w, 'turns') == 2)
         tap.equal('they wait', [one.poll() for one in waiting], [None, None])
         w.let_go(holder)
         for one in waiting:
@@ -83,8 +90,8 @@ def wait_returns_when_the_last_reader_has_gone(w):
     holder, _ = w.hold('awaited', '-s')
     tap.equal('held', w.run('wait', '-n', '-x', 'awaited')[0], 1)
     waiting = w.start('wait', '-w', str(LIMIT), '-s', 'awaited')
-    wait_until('it listens', lambda: w.redis.command(
-        'PUBSUB', 'NUMSUB', 'redisson_rwlock:{awaited}').endswith(b':1\r\n'))
+    if SERVICE == 'redis':  # who only looks has no place in a line
+        wait_until('it listens', lambda: in_line(w, 'awaited') == 1)
     tap.equal('it waits', waiting.poll(), None)
     w.let_go(holder)
     status, _, err = w.finish(waiting)
