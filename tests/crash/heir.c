@@ -16,7 +16,7 @@
 #define GENEROUS_MS 20000
 #define NEVER       "600000" /* ms, for what must not be what helps */
 
-dlock_lock *heir_lock(const char *uri)
+dlock_lock *heir_lock(const char *uri, dlock_kind kind)
 {
     dlock_client *client = NULL;
     dlock_lock *lock = NULL;
@@ -24,8 +24,9 @@ dlock_lock *heir_lock(const char *uri)
     dlock_error *err = NULL;
     if (dlock_conf_set(conf, "lock.ttl_ms", NEVER, &err) != DLOCK_OK ||
         dlock_conf_set(conf, "client.poll_ms", "60000", &err) != DLOCK_OK ||
+        dlock_conf_set(conf, "lock.permits", "1", &err) != DLOCK_OK ||
         dlock_client_open(uri, conf, &client, &err) != DLOCK_OK ||
-        dlock_lock_new(client, DLOCK_MUTEX, "n", NULL, &lock, &err) != DLOCK_OK) {
+        dlock_lock_new(client, kind, "n", NULL, &lock, &err) != DLOCK_OK) {
         (void)fprintf(stderr, "%s\n", dlock_error_text(err));
         _exit(2);
     }
@@ -33,9 +34,9 @@ dlock_lock *heir_lock(const char *uri)
     return lock;
 }
 
-static void live(const char *uri, int from, int to)
+static void live(const char *uri, dlock_kind kind, int from, int to)
 {
-    dlock_lock *lock = heir_lock(uri);
+    dlock_lock *lock = heir_lock(uri, kind);
     dlock_hold *hold = NULL;
     char command;
     while (read(from, &command, 1) == 1) {
@@ -53,7 +54,7 @@ static void live(const char *uri, int from, int to)
     _exit(0);
 }
 
-void heir_start(crash_heir *heir, const char *uri)
+void heir_start(crash_heir *heir, const char *uri, dlock_kind kind)
 {
     int down[2], up[2];
     if (pipe2(down, O_CLOEXEC) != 0 || pipe2(up, O_CLOEXEC) != 0)
@@ -64,7 +65,7 @@ void heir_start(crash_heir *heir, const char *uri)
         abort();
     if (heir->pid == 0) {
         (void)close(down[1]); /* so that the test's end is ours */
-        live(uri, down[0], up[1]);
+        live(uri, kind, down[0], up[1]);
     }
     (void)close(down[0]);
     (void)close(up[1]);

@@ -20,9 +20,9 @@ typedef enum heir_command {
 } heir_command;
 
 /* A lock of a new client, whose lease and polling are so long that they help nobody. */
-dlock_lock *heir_lock(const char *uri);
+dlock_lock *heir_lock(const char *uri, dlock_kind kind);
 
-void heir_start(crash_heir *heir, const char *uri);
+void heir_start(crash_heir *heir, const char *uri, dlock_kind kind);
 void heir_end(crash_heir *heir);
 bool heir_ask(crash_heir *heir, heir_command command);
 /* The answer to what was asked: whether it was done, and in time. */

@@ -32,6 +32,7 @@ typedef struct crash_call {
 
 typedef struct crash_set {
     const crash_call *call;
+    dlock_kind kind; /* of the victim's lock */
     const char *uri;
     dlk_file file;
     dlk_table table; /* only looked at */
@@ -74,7 +75,7 @@ static void live(void *arg)
 {
     const crash_set *set = arg;
     step_offer();
-    lock = heir_lock(set->uri);
+    lock = heir_lock(set->uri, set->kind);
     if (set->call->prepare)
         set->call->prepare();
     dlk_point_hook = at_point;
@@ -162,12 +163,10 @@ static bool die_at(crash_set *set, int count)
     return !fault && !ended;
 }
 
-static void die_everywhere(const char *name, const crash_call *call)
+static void die_with(const char *name, const crash_call *call, dlock_kind kind,
+                     dlock_kind heirs)
 {
-    const char *forbidden = step_forbidden();
-    if (forbidden)
-        SKIP(forbidden);
-    crash_set set = {.call = call};
+    crash_set set = {.call = call, .kind = kind};
     dlk_file_wish wish = {.slots = 16, .mode = 0600, .wait_ms = 2000};
     tally = (crash_tally){0};
     wish.path = strdup(temp_path(name));
@@ -175,7 +174,7 @@ static void die_everywhere(const char *name, const crash_call *call)
     CHECK(wish.path);
     CHECK_EQ_INT(dlk_file_open(&set.file, &set.table, &wish, NULL), DLOCK_OK);
     free((char *)(uintptr_t)wish.path);
-    heir_start(&set.heir, set.uri);
+    heir_start(&set.heir, set.uri, heirs);
     for (int count = deaths_from(); die_at(&set, count); count += deaths_every())
         continue;
     heir_end(&set.heir);
@@ -185,6 +184,20 @@ static void die_everywhere(const char *name, const crash_call *call)
                  "the latest",
                  name, tally.kills, tally.steps, tally.worst_us);
     CHECK(tally.kills > 1);
+}
+
+/* With locks of each form: a mutex, the sides of a read/write lock, a semaphore of one. */
+static void die_everywhere(const char *name, const crash_call *call)
+{
+    char shared[64], permits[64];
+    const char *forbidden = step_forbidden();
+    if (forbidden)
+        SKIP(forbidden);
+    (void)snprintf(shared, sizeof(shared), "%s of a reader", name);
+    (void)snprintf(permits, sizeof(permits), "%s of a permit", name);
+    die_with(name, call, DLOCK_MUTEX, DLOCK_MUTEX);
+    die_with(shared, call, DLOCK_READ, DLOCK_WRITE);
+    die_with(permits, call, DLOCK_SEMAPHORE, DLOCK_SEMAPHORE);
 }
 
 TEST(a_program_killed_in_an_acquire_leaves_the_lock_to_the_next)
