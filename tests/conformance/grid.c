@@ -361,6 +361,12 @@ static void set_kind(const column *at)
     (void)setenv("DLK_TEST_KIND", kind, 1);
 }
 
+/* "!" before it: any other. */
+static bool is_layout(const char *layout)
+{
+    return layout[0] == '!' ? !grid_layout_is(layout + 1) : grid_layout_is(layout);
+}
+
 static bool is_exception(const struct row *row)
 {
     char id[16], ids[512];
@@ -369,7 +375,7 @@ static bool is_exception(const struct row *row)
         const exception *one = &exceptions[i];
         snprintf(ids, sizeof(ids), " %s ", one->rows);
         if ((!one->kind || grid_kind_is(one->kind)) &&
-            (!one->layout || grid_layout_is(one->layout)) &&
+            (!one->layout || is_layout(one->layout)) &&
             (!one->backend || world_is(one->backend)) && strstr(ids, id))
             reason = one->reason;
     }

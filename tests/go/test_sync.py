@@ -26,8 +26,7 @@ ABOUT = '''
 Read from the Go that runs them, `src/sync` below its GOROOT, at the time of the test. Their
 `. "sync"` is a package in which `Mutex` and `RWMutex` are ours by way of `dlock.SyncLocker`, each
 with a name of its own, `Cond` is Go's over these, and `Runtime_Semacquire` takes a permit of a
-`dlock.Semaphore`. They run in full, under the race detector; their benchmarks aren't run. `mem:`
-has neither read/write locks nor semaphores.'''
+`dlock.Semaphore`. They run in full, under the race detector; their benchmarks aren't run.'''
 WHOLE = {
     'example_pool_test.go, pool_test.go': 'a pool is no lock, and there is none of ours',
     'example_test.go': 'shows once and wait group, which aren\'t locks',
@@ -40,8 +39,6 @@ WHOLE = {
 }
 MISUSE = {'TestMutexMisuse': 'wants a fault that `recover()` can\'t catch; ours is a panic, and '
                              '`TestASyncLockerLocks` of `bindings/go` has that'}
-NO_SEMAPHORE = {'TestSemaphore': 'there are no semaphores on `mem:`'}
-NO_SIDES = 'there are no read/write locks on `mem:`'
 
 
 class Tap(run.Tap):
@@ -119,9 +116,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='dlock-go-') as work:
         server = Redis()
         try:
-            on_mem = MISUSE | NO_SEMAPHORE | dict.fromkeys(
-                tests_of(theirs / 'rwmutex_test.go'), NO_SIDES)
-            suite.parts += run_on(tap, theirs, Path(work, 'on_mem'), 'mem:theirs', on_mem)
+            suite.parts += run_on(tap, theirs, Path(work, 'on_mem'), 'mem:theirs', MISUSE)
             suite.parts += run_on(tap, theirs, Path(work, 'on_redis'), server.url_of_socket,
                                    MISUSE)
             check_files(theirs, version)

@@ -16,7 +16,7 @@ SUITE = Suite(
     'CPython: test.lock_tests', platform.python_version(),
     'From Debian\'s package `libpython3.11-testsuite`. The adapter says what `locktype()`, '
     '`condtype()` and `semtype()` make:\na lock of ours with a name of its own, or '
-    '`threading.Condition` over one. `mem:` has no semaphores.',
+    '`threading.Condition` over one.',
     whole={
         'EventTests': 'an event is no lock, and there is none of ours',
         'BarrierTests': 'a barrier is no lock, and there is none of ours',
@@ -122,6 +122,10 @@ class LocksOnRedis(OnRedis, LockShape, lock_tests.LockTests):
     ours = '`Lock`, `redis:`'
 
 
+class WritersInMemory(OnMemory, WriteShape, lock_tests.LockTests):
+    ours = '`WriteLock`, `mem:`'
+
+
 class WritersOnRedis(OnRedis, WriteShape, lock_tests.LockTests):
     ours = '`WriteLock`, `redis:`'
 
@@ -132,6 +136,10 @@ class SeveralInMemory(OnMemory, SeveralShape, lock_tests.LockTests):
 
 class SeveralOnRedis(OnRedis, SeveralShape, lock_tests.LockTests):
     ours = '`MultiLock` of three, `redis:`'
+
+
+class PermitsInMemory(OnMemory, PermitShape, lock_tests.LockTests):
+    ours = '`Semaphore` of one, `mem:`'
 
 
 class PermitsOnRedis(OnRedis, PermitShape, lock_tests.LockTests):
@@ -162,6 +170,10 @@ class PlainConditionsOnRedis(OnRedis, PlainConditionShape, lock_tests.ConditionT
     ours = '`Lock`, `redis:`'
 
 
+class BoundedSemaphoresInMemory(OnMemory, BoundedShape, lock_tests.BoundedSemaphoreTests):
+    ours = '`Semaphore`, `mem:`'
+
+
 class BoundedSemaphores(OnRedis, BoundedShape, lock_tests.BoundedSemaphoreTests):
     ours = '`Semaphore`, `redis:`'
 
@@ -170,14 +182,19 @@ class PlainBoundedSemaphores(OnRedis, PlainBoundedShape, lock_tests.BoundedSemap
     ours = '`Semaphore`, `redis:`, `redis.semaphore=plain`'
 
 
+class SemaphoresInMemory(OnMemory, SemaphoreShape, lock_tests.SemaphoreTests):
+    ours = '`Semaphore`, `mem:`'
+
+
 class Semaphores(OnRedis, SemaphoreShape, lock_tests.SemaphoreTests):
     ours = '`Semaphore`, `redis:`'
 
 
-SUITE.add(LocksInMemory, LocksOnRedis, WritersOnRedis, SeveralInMemory, SeveralOnRedis,
-          PermitsOnRedis, RLocksInMemory, RLocksOnRedis, ConditionsInMemory, ConditionsOnRedis,
-          PlainConditionsInMemory, PlainConditionsOnRedis, BoundedSemaphores,
-          PlainBoundedSemaphores, Semaphores)
+SUITE.add(LocksInMemory, LocksOnRedis, WritersInMemory, WritersOnRedis, SeveralInMemory,
+          SeveralOnRedis, PermitsInMemory, PermitsOnRedis, RLocksInMemory, RLocksOnRedis,
+          ConditionsInMemory, ConditionsOnRedis, PlainConditionsInMemory, PlainConditionsOnRedis,
+          BoundedSemaphoresInMemory, BoundedSemaphores, PlainBoundedSemaphores,
+          SemaphoresInMemory, Semaphores)
 
 
 Page = page_of(SUITE, lock_tests)

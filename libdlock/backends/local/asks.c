@@ -102,25 +102,21 @@ static bool is_pooled(const dlk_ask *ask)
     return dlk_is_pooled((uint32_t)ask->key->kind);
 }
 
-/* What the ask wants of a pool. */
-static uint32_t take_of(const dlk_ask *ask)
-{
-    if (ask->key->kind == DLOCK_SEMAPHORE)
-        return (uint32_t)ask->take;
-    return ask->shared ? 1 : DLK_POOL_ALL;
-}
-
 static dlk_request request_of(const dlk_local *local, const dlk_ask *ask, int64_t now)
 {
-    return (dlk_request){
+    dlk_request request = {
         .owner = local->owner,
         .number = ask->number,
         .ttl = ask->ttl_ms * DLK_NS_PER_MS,
         .now = now,
         .kind = (uint32_t)ask->key->kind,
-        .take = take_of(ask),
-        .permits = data_of(ask->key)->permits,
     };
+    if (is_pooled(ask)) {
+        bool semaphore = ask->key->kind == DLOCK_SEMAPHORE;
+        request.permits = data_of(ask->key)->permits;
+        request.take = semaphore ? (uint32_t)ask->take : ask->shared ? 1 : DLK_POOL_ALL;
+    }
+    return request;
 }
 
 static dlk_reply refuse(const dlk_local *local, dlk_ask *ask, const char *what)

@@ -133,12 +133,12 @@ static void notice_deaths(const dlk_local *local)
 static void tell_holder(dlock_info *info, const holder *one, int64_t index, int64_t now)
 {
     dlk_info_add_text(info, one->owner, "holders.%" PRId64 ".owner", index);
-    if (one->record.kind != DLOCK_SEMAPHORE)
-        dlk_info_add_int(info, one->record.token, "holders.%" PRId64 ".token", index);
+    bool permits = one->record.kind == DLOCK_SEMAPHORE;
+    dlk_info_add_int(info, permits ? 0 : one->record.token, "holders.%" PRId64 ".token",
+                     index);
     dlk_info_add_int(info, dlk_clock_ms_until(one->record.until, now, INT64_MAX),
                      "holders.%" PRId64 ".remaining_ms", index);
-    dlk_info_add_int(info, one->record.kind == DLOCK_SEMAPHORE ? one->take : 1,
-                     "holders.%" PRId64 ".count", index);
+    dlk_info_add_int(info, permits ? one->take : 1, "holders.%" PRId64 ".count", index);
     dlk_info_add_int(info, one->pid, "holders.%" PRId64 ".pid", index);
     dlk_info_add_text(info, one->client, "holders.%" PRId64 ".client", index);
 }

@@ -99,6 +99,8 @@ static uint32_t sweep(dlk_section *section, int64_t now)
         ref = ref % table->row_count + 1;
         DLK_PUT(head->sweep, ref);
         dlk_row *row = dlk_row_at(table, ref);
+        if (dlk_pool_is_here(section, ref)) /* perhaps of those whose time is over */
+            (void)dlk_pool_settle(section, ref, now);
         if (DLK_GET(row->first) != 0 || dlk_table_holder(section, ref, now, &record))
             continue;
         unchain(section, ref);

@@ -312,15 +312,6 @@ bool dlk_line_join(dlk_section *section, uint32_t row_ref, const dlk_request *re
     return true;
 }
 
-dlk_line_place *dlk_line_place_of(const dlk_table *table, const dlk_turn *turn)
-{
-    dlk_line_place *place = turn->ticket ? dlk_line_place_at(table, turn->place) : NULL;
-    return place && atomic_load_explicit(&place->word, memory_order_acquire) ==
-                        turn->ticket
-               ? place
-               : NULL;
-}
-
 void dlk_turn_end(dlk_section *section, dlk_turn *turn)
 {
     const dlk_line_place *place = dlk_line_place_of(section->table, turn);

@@ -166,8 +166,6 @@ bool dlk_line_join(dlk_section *section, uint32_t row_ref, const dlk_request *re
                    dlk_turn *turn, int64_t token, int64_t until);
 /* Out of the line, and free. */
 void dlk_line_leave(dlk_section *section, uint32_t ref);
-/* The turn's place if it is still theirs. */
-dlk_line_place *dlk_line_place_of(const dlk_table *table, const dlk_turn *turn);
 /* The next token, or 0: there is none, or the table is damaged. */
 int64_t dlk_table_next_token(dlk_section *section);
 /* After leaving, wake this member. */
@@ -227,6 +225,17 @@ static inline dlk_row *dlk_row_at(const dlk_table *table, uint32_t ref)
 static inline dlk_line_place *dlk_line_place_at(const dlk_table *table, uint32_t ref)
 {
     return ref - 1 < table->place_count ? &table->places[ref - 1] : NULL;
+}
+
+/* The turn's place if it is still theirs. */
+static inline dlk_line_place *dlk_line_place_of(const dlk_table *table,
+                                                const dlk_turn *turn)
+{
+    dlk_line_place *place = turn->ticket ? dlk_line_place_at(table, turn->place) : NULL;
+    return place && atomic_load_explicit(&place->word, memory_order_acquire) ==
+                        turn->ticket
+               ? place
+               : NULL;
 }
 
 static inline dlk_pool *dlk_pool_at(const dlk_table *table, uint32_t row_ref)

@@ -344,7 +344,7 @@ TEST(inspect_shows_all_who_have_it_and_how_much_is_left)
     CHECK_STR(dlock_info_get(info, "holders.0.count"), "2");
     CHECK_STR(dlock_info_get(info, "holders.1.client"), clients[1]->name);
     CHECK(dlock_info_get(info, "holders.2.owner") == NULL);
-    CHECK(dlock_info_get(info, "holders.0.token") == NULL);
+    CHECK_STR(dlock_info_get(info, "holders.0.token"), "0");
     CHECK_STR(dlock_info_get(info, "waiters"), "1");
     dlock_info_free(info);
     info = client_info(clients[3], DLK_LIST, NULL, "orders/", 100, now);
@@ -370,6 +370,24 @@ TEST(a_table_that_is_full_says_so)
     CHECK_EQ_INT(client_ask_for(client, DLK_ACQUIRE, key, places + 1, 1, TTL, now).reply,
                  DLK_YES);
     client_key_close(client, key);
+    client_close(client);
+}
+
+TEST(a_name_whose_readers_are_all_late_makes_room_for_another)
+{
+    static const char *const small[] = {"file.slots=16", NULL};
+    int64_t now = dlk_clock_now();
+    char name[16];
+    fake *client = client_open_with(temp_uri("late"), small, NULL);
+    uint32_t rows = dlk_local_of(client->backend)->table->row_count;
+    for (uint32_t i = 0; i <= rows; i++) {
+        (void)snprintf(name, sizeof(name), "name-%u", i);
+        dlk_key *key = client_key_of(client, name, DLOCK_WRITE, NULL);
+        int64_t at = i < rows ? now : now + TTL * MS;
+        CHECK_EQ_INT(client_ask_for(client, DLK_ACQUIRE, key, i + 1, READ, TTL, at).reply,
+                     DLK_YES);
+        client_key_close(client, key);
+    }
     client_close(client);
 }
 
