@@ -112,11 +112,13 @@ static void lost_track(dlk_redlock_claim *claim, dlk_nodes bit)
     claim->confirmed = 0;
 }
 
-/* Whether an answer says that the key doesn't lie there. */
-static bool says_gone(const dlk_ask *ask)
+/* Whether an answer says that the key doesn't lie there. An acquire that is refused has put nothing
+ * there, and says nothing of what one before it has. */
+static bool says_gone(const dlk_redlock_claim *claim, const dlk_ask *ask, dlk_nodes bit)
 {
     if (ask->verb == DLK_ACQUIRE)
-        return ask->reply == DLK_HELD || ask->reply == DLK_REFUSED;
+        return ask->reply == DLK_HELD ||
+               (ask->reply == DLK_REFUSED && !(claim->owed & bit));
     return ask->reply == DLK_NOT_OURS ||
            (ask->verb == DLK_RELEASE && ask->reply == DLK_YES);
 }
@@ -127,13 +129,14 @@ static void note_claim(dlk_redlock_claim *claim, const dlk_ask *ask, int index)
 {
     dlk_nodes bit = dlk_node_bit(index);
     bool takes = ask->verb == DLK_ACQUIRE;
+    bool gone = claim->taking[index] == 0 && says_gone(claim, ask, bit);
     if (takes && ask->reply == DLK_YES)
         claim->there |= bit;
     else if (ask->reply == DLK_UNKNOWN && (takes || ask->verb == DLK_RELEASE))
         lost_track(claim, bit);
-    else if (says_gone(ask) && claim->taking[index] == 0 && !(claim->late & bit))
+    else if (gone && !(claim->late & bit))
         claim->there &= (dlk_nodes)~bit;
-    if (says_gone(ask) && claim->taking[index] == 0)
+    if (gone)
         claim->owed &= (dlk_nodes)~bit;
     else if (takes && (ask->reply == DLK_YES || ask->reply == DLK_UNKNOWN))
         claim->owed |= bit;
