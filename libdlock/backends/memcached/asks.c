@@ -265,13 +265,25 @@ static bool is_error(const dlk_mc_reply *reply)
            reply->kind == DLK_MC_SERVER_ERROR;
 }
 
-/* Nothing was done. After a command that it didn't understand the server may take its data for
- * further ones: nothing that follows can be trusted. */
+/* A store was done, and what stands there after it can't be read: it may be ours. */
+static bool is_stored_unseen(const dlk_ask *ask)
+{
+    return dlk_mc_step_of(ask) == DLK_MC_READBACK && !ask->error &&
+           (ask->scratch & DLK_MC_WAS_STORED);
+}
+
+/* Nothing was done, but for a store before it. After a command that it didn't understand the server
+ * may take its data for further ones: nothing that follows can be trusted. */
 static void take_error(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
 {
     dlock_error *error = error_of(mc, reply);
     if (reply->kind != DLK_MC_SERVER_ERROR && !mc->link.doom)
         mc->link.doom = dlk_error_copy(error);
+    if (is_stored_unseen(ask)) {
+        ask->error = error;
+        dlk_mc_answer(mc, ask, DLK_UNKNOWN);
+        return;
+    }
     if (dlk_mc_step_of(ask) == DLK_MC_STORE && !mc->server.meta_stores &&
         reply->kind == DLK_MC_SERVER_ERROR) {
         dlk_error_clear(&ask->error);
