@@ -598,7 +598,7 @@ static const dlk_ask *ask_of(const client *c, const wire *w)
     if (w->messages)
         return NULL;
     const dlk_list *flight =
-        s.config.mode == MODE_REDIS ? &c->redis->flight.asks : mc_flight(c);
+        s.config.mode == MODE_REDIS ? &redis_of(c)->flight.asks : mc_flight(c);
     DLK_LIST_FOR (it, flight) {
         const dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
         if ((int64_t)ask->sequence == w->position)

@@ -11,109 +11,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void redis_wake(client *c);
 static void end_detours(client *c);
+
+dlk_redis *redis_of(const client *c)
+{
+    return (dlk_redis *)c->backend;
+}
 
 /* ---- its life ---- */
 
 static void redis_join(client *c)
 {
-    dlk_backend *backend = NULL;
-    dlk_uri *uri = NULL;
-    (void)snprintf(c->uuid, sizeof(c->uuid), "%08x-0000-4000-8000-%012x",
-                   (unsigned)c->index, (unsigned)c->generation); /* fits */
-    c->settings = settings_of(s.config.kind);
-    host_begin(c);
-    if (dlk_uri_parse("redis://127.0.0.1:1", &uri, NULL) != DLOCK_OK ||
-        dlk_redis_backend.open(&c->host, uri, c->settings, &backend, NULL) != DLOCK_OK)
-        abort();
-    dlk_uri_free(uri);
-    c->redis = (dlk_redis *)backend;
+    life_join(c, "redis://127.0.0.1:1");
     dlk_list_init(&c->detours);
-}
-
-/* As if the client's own thread ran. */
-#define AS(c, call)                                                                      \
-    do {                                                                                 \
-        client *before_ = s.running;                                                     \
-        s.running = (c);                                                                 \
-        call;                                                                            \
-        s.running = before_;                                                             \
-    } while (0)
-
-static void redis_start(client *c)
-{
-    AS(c, dlk_redis_backend.start(&c->redis->base, client_time(c)));
-    redis_wake(c);
 }
 
 static void redis_stop(client *c)
 {
     c->connected = false; /* what is asked from now on takes no way at all */
     end_detours(c);
-    AS(c, dlk_redis_backend.stop(&c->redis->base));
-    client_digest(c);
-}
-
-static void redis_free(client *c)
-{
-    event_cancel(&c->drive);
-    AS(c, dlk_redis_backend.free(&c->redis->base));
-    dlk_settings_free(c->settings);
-    dlk_error_clear(&c->process.link_error);
-    c->redis = NULL;
-    c->settings = NULL;
-}
-
-static void redis_key_open(client *c, dlk_key *key)
-{
-    key->settings = c->settings;
-    if (dlk_redis_backend.key_open(&c->redis->base, key, NULL) != DLOCK_OK)
-        abort();
-}
-
-static void redis_key_close(client *c, dlk_key *key)
-{
-    dlk_redis_backend.key_close(&c->redis->base, key);
-}
-
-/* ---- its driver ---- */
-
-static void redis_tick(client *c);
-
-static void run_drive(event *e)
-{
-    client *c = e->of;
-    if (client_put_off(c, e))
-        return;
-    dlk_backend *base = &c->redis->base;
-    int64_t now = client_time(c);
-    AS(c, sim_drive(base); dlk_redis_backend.process(base, now));
-    redis_tick(c);
-    client_after(c);
-}
-
-static void redis_wake(client *c)
-{
-    if (!c->drive.timer.place && c->redis)
-        event_at(&c->drive, s.now + between(&c->rand, 500, 50000), run_drive, c);
-}
-
-static void redis_tick(client *c)
-{
-    AS(c, c->process.next_tick = dlk_redis_backend.tick(&c->redis->base, client_time(c)));
+    life_stop(c);
 }
 
 static int64_t redis_after(client *c)
 {
-    if (!c->dead)
-        AS(c, dlk_redis_backend.flush(&c->redis->base));
+    const dlk_redis *redis = redis_of(c);
+    life_flush(c);
     /* The driver writes what isn't for others to write: a greeting. */
-    if (!dlk_list_empty(&c->redis->subscriber.to_tell) ||
-        dlk_buf_size(&c->redis->commands.link.stream.out) > 0 ||
-        dlk_buf_size(&c->redis->subscriber.connection.link.stream.out) > 0)
-        redis_wake(c);
-    return c->redis->flight.deadline;
+    if (!dlk_list_empty(&redis->subscriber.to_tell) ||
+        dlk_buf_size(&redis->commands.link.stream.out) > 0 ||
+        dlk_buf_size(&redis->subscriber.connection.link.stream.out) > 0)
+        life_wake(c);
+    return redis->flight.deadline;
 }
 
 /* ---- what it is asked ---- */
@@ -154,7 +83,7 @@ static void run_detour(event *e)
     if (client_put_off(c, e))
         return;
     dlk_ask *ask = end_detour(d);
-    AS(c, dlk_redis_backend.ask(&c->redis->base, ask, client_time(c)));
+    AS(c, dlk_redis_backend.ask(c->backend, ask, client_time(c)));
     if (ask->reply != DLK_PENDING)
         c->host.answered(&c->host, ask);
     client_after(c);
@@ -178,19 +107,18 @@ static bool takes_detour(client *c, dlk_ask *ask)
 
 static void redis_ask(client *c, dlk_ask *ask, int64_t now)
 {
-    ask->reply = DLK_NOT_SENT;
-    if (!c->dead && !takes_detour(c, ask))
-        AS(c, dlk_redis_backend.ask(&c->redis->base, ask, now));
+    if (c->dead || !takes_detour(c, ask))
+        life_ask(c, ask, now);
 }
 
 static void redis_watch(client *c, dlk_key *key, bool on, int64_t now)
 {
-    AS(c, dlk_redis_backend.watch(&c->redis->base, key, on, now));
+    AS(c, dlk_redis_backend.watch(c->backend, key, on, now));
 }
 
 static bool redis_idle(const client *c)
 {
-    return dlk_flight_is_empty(&c->redis->flight) && dlk_list_empty(&c->detours);
+    return dlk_flight_is_empty(&redis_of(c)->flight) && dlk_list_empty(&c->detours);
 }
 
 /* It would be told at once that somebody has released something. */
@@ -210,15 +138,15 @@ const service redis_service = {
     .begin = server_begin,
     .end = server_end,
     .join = redis_join,
-    .start = redis_start,
+    .start = life_start,
     .stop = redis_stop,
-    .free = redis_free,
-    .key_open = redis_key_open,
-    .key_close = redis_key_close,
+    .free = life_free,
+    .key_open = life_key_open,
+    .key_close = life_key_close,
     .ask = redis_ask,
     .watch = redis_watch,
-    .tick = redis_tick,
-    .wake = redis_wake,
+    .tick = life_tick,
+    .wake = life_wake,
     .after = redis_after,
     .idle = redis_idle,
     .hears = redis_hears,

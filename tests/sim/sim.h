@@ -364,9 +364,8 @@ struct client {
     char uuid[DLK_UUID_SIZE];
     struct dlk_zk *zk;
     int64_t session_ms;
-    struct dlk_mc *mc;
     struct dlk_etcd *et;
-    dlk_redis *redis;
+    dlk_backend *backend;      /* of those that live by life.c */
     wire *commands, *messages; /* the last of each */
     event drive;               /* its driver reads and digests */
     dlk_list answers;          /* dlk_ask.link, to be digested */
@@ -568,9 +567,31 @@ dlk_settings *settings_of(kind which);
 void host_begin(client *client);
 void host_count(const client *client, const dlk_ask *ask);
 
+/* ---- life.c: what clients have in common whose requests go over net.c's wires ---- */
+/* As if the client's own thread ran. */
+#define AS(c, call)                                                                      \
+    do {                                                                                 \
+        client *before_ = s.running;                                                     \
+        s.running = (c);                                                                 \
+        call;                                                                            \
+        s.running = before_;                                                             \
+    } while (0)
+void life_join(client *client, const char *address);
+void life_start(client *client);
+void life_stop(client *client);
+void life_free(client *client);
+void life_key_open(client *client, dlk_key *key);
+void life_key_close(client *client, dlk_key *key);
+void life_tick(client *client);
+void life_wake(client *client); /* its driver */
+void life_flush(client *client);
+void life_ask(client *client, dlk_ask *ask, int64_t now);
+void life_watch_nothing(client *client, dlk_key *key, bool on, int64_t now);
+
 /* ---- redis.c: a client's end ---- */
 extern const service redis_service;
 bool redis_hears(const client *client);
+dlk_redis *redis_of(const client *client);
 
 /* ---- zookeeper/client.c ---- */
 extern const service zk_service;

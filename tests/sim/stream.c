@@ -20,7 +20,8 @@ void dlk_dial_begin(dlk_dial *dial, int64_t deadline)
     dial->next = 1; /* the only address */
     dial->error = ETIMEDOUT;
     dial->until = dial->deadline = deadline;
-    bool messages = c->redis && dial == &c->redis->subscriber.connection.link.dial;
+    bool messages = s.config.mode == MODE_REDIS && c->backend &&
+                    dial == &redis_of(c)->subscriber.connection.link.dial;
     dial->fd = net_dial(s.running, messages)->fd;
 }
 

@@ -1,57 +1,21 @@
-/* The client of libdlock/backends/memcached around each simulated client: its driver, and what it
- * is asked. */
+/* The client of libdlock/backends/memcached around each simulated client. */
 #include "backends/memcached/inner.h" /* before ours, whose names its parameters have */
 
 #include "memcached/model.h"
 
 #include "backends/memcached/memcached.h"
-#include "util/error.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-/* As if the client's own thread ran. */
-#define AS(c, call)                                                                      \
-    do {                                                                                 \
-        client *before_ = s.running;                                                     \
-        s.running = (c);                                                                 \
-        call;                                                                            \
-        s.running = before_;                                                             \
-    } while (0)
-
-/* ---- its driver ---- */
-
-static void tick(client *c)
+static dlk_mc *mc_of(const client *c)
 {
-    AS(c,
-       c->process.next_tick = dlk_memcached_backend.tick(&c->mc->base, client_time(c)));
-}
-
-static void run_drive(event *e)
-{
-    client *c = e->of;
-    if (client_put_off(c, e))
-        return;
-    dlk_backend *base = &c->mc->base;
-    int64_t now = client_time(c);
-    AS(c, sim_drive(base); dlk_memcached_backend.process(base, now));
-    tick(c);
-    client_after(c);
-}
-
-static void wake(client *c)
-{
-    if (!c->drive.timer.place && c->mc)
-        event_at(&c->drive, s.now + between(&c->rand, 500, 50000), run_drive, c);
+    return (dlk_mc *)c->backend;
 }
 
 static int64_t after(client *c)
 {
-    if (!c->dead)
-        AS(c, dlk_memcached_backend.flush(&c->mc->base));
-    if (dlk_buf_size(&c->mc->link.stream.out) > 0) /* the driver writes a greeting */
-        wake(c);
-    return c->mc->flight.deadline;
+    life_flush(c);
+    if (dlk_buf_size(&mc_of(c)->link.stream.out) > 0) /* the driver writes a greeting */
+        life_wake(c);
+    return mc_of(c)->flight.deadline;
 }
 
 /* ---- what it is told ---- */
@@ -64,84 +28,23 @@ static void answered(dlk_host *host, dlk_ask *ask)
     told(host, ask);
 }
 
-/* ---- its life ---- */
-
 static void join(client *c)
 {
-    dlk_backend *backend = NULL;
-    dlk_uri *uri = NULL;
-    (void)snprintf(c->uuid, sizeof(c->uuid), "%08x-0000-4000-8000-%012x",
-                   (unsigned)c->index, (unsigned)c->generation); /* fits */
-    c->settings = settings_of(s.config.kind);
-    host_begin(c);
+    life_join(c, "memcached://127.0.0.1:1");
     told = c->host.answered;
     c->host.answered = answered;
-    if (dlk_uri_parse("memcached://127.0.0.1:1", &uri, NULL) != DLOCK_OK ||
-        dlk_memcached_backend.open(&c->host, uri, c->settings, &backend, NULL) !=
-            DLOCK_OK)
-        abort();
-    dlk_uri_free(uri);
-    c->mc = (dlk_mc *)backend;
-}
-
-static void start(client *c)
-{
-    AS(c, dlk_memcached_backend.start(&c->mc->base, client_time(c)));
-    wake(c);
-}
-
-static void stop(client *c)
-{
-    AS(c, dlk_memcached_backend.stop(&c->mc->base));
-    client_digest(c);
-}
-
-static void end(client *c)
-{
-    event_cancel(&c->drive);
-    AS(c, dlk_memcached_backend.free(&c->mc->base));
-    dlk_settings_free(c->settings);
-    dlk_error_clear(&c->process.link_error);
-    c->mc = NULL;
-    c->settings = NULL;
-}
-
-static void key_open(client *c, dlk_key *key)
-{
-    key->settings = c->settings;
-    if (dlk_memcached_backend.key_open(&c->mc->base, key, NULL) != DLOCK_OK)
-        abort();
-}
-
-static void key_close(client *c, dlk_key *key)
-{
-    dlk_memcached_backend.key_close(&c->mc->base, key);
-}
-
-/* ---- what it is asked ---- */
-
-static void ask_it(client *c, dlk_ask *ask, int64_t now)
-{
-    ask->reply = DLK_NOT_SENT;
-    if (!c->dead)
-        AS(c, dlk_memcached_backend.ask(&c->mc->base, ask, now));
-}
-
-static void watch(client *c, dlk_key *key, bool on, int64_t now)
-{
-    (void)c, (void)key, (void)on, (void)now; /* nobody tells of a release */
 }
 
 /* ---- how it looks from outside ---- */
 
 const dlk_list *mc_flight(const client *c)
 {
-    return &c->mc->flight.asks;
+    return &mc_of(c)->flight.asks;
 }
 
 static bool idle(const client *c)
 {
-    return dlk_flight_is_empty(&c->mc->flight);
+    return dlk_flight_is_empty(&mc_of(c)->flight);
 }
 
 static bool hears(const client *c)
@@ -168,15 +71,15 @@ const service mc_service = {
     .end = mc_end,
     .heal = mc_heal,
     .join = join,
-    .start = start,
-    .stop = stop,
-    .free = end,
-    .key_open = key_open,
-    .key_close = key_close,
-    .ask = ask_it,
-    .watch = watch,
-    .tick = tick,
-    .wake = wake,
+    .start = life_start,
+    .stop = life_stop,
+    .free = life_free,
+    .key_open = life_key_open,
+    .key_close = life_key_close,
+    .ask = life_ask,
+    .watch = life_watch_nothing,
+    .tick = life_tick,
+    .wake = life_wake,
     .after = after,
     .idle = idle,
     .hears = hears,

@@ -9,15 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* As if the client's own thread ran. */
-#define AS(c, call)                                                                      \
-    do {                                                                                 \
-        client *before_ = s.running;                                                     \
-        s.running = (c);                                                                 \
-        call;                                                                            \
-        s.running = before_;                                                             \
-    } while (0)
-
 /* ---- the bell ---- */
 
 static bool is_bell(const client *c, const dlk_futex *word)
