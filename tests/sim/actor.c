@@ -386,7 +386,8 @@ static void work(actor *a)
             let_go(a);
         return;
     }
-    if (s.config.mode == MODE_MEMCACHED && chance(&a->rand, 200))
+    if ((s.config.mode == MODE_MEMCACHED || s.config.mode == MODE_REDLOCK) &&
+        chance(&a->rand, 200))
         ask_about(a, DLK_VERIFY);
     begin_write(a);
     client_after(c);

@@ -226,12 +226,16 @@ bool service_is_calm(void)
 {
     if (somebody_owes())
         return false;
+    for (int i = 0; i < s.node_count; i++)
+        if (!is_calm(s.nodes[i].frozen_until) || !is_calm(s.nodes[i].refuses_until) ||
+            !is_calm(s.nodes[i].down_until))
+            return false;
     return is_calm(s.server.frozen_until) && is_calm(s.server.refuses_until) &&
            is_calm(s.server.down_until) && is_calm(s.table.stopped_until) &&
            (s.table.inside == NOBODY || s.table.inside_died);
 }
 
-static bool reachable(const client *c)
+bool client_is_reachable(const client *c)
 {
     if (c->dead || c->closing || client_stopped(c))
         return false;
@@ -240,7 +244,7 @@ static bool reachable(const client *c)
 
 bool client_is_well(const client *c)
 {
-    return reachable(c) && is_calm(c->up_since) && is_calm(c->upset_at);
+    return client_is_reachable(c) && is_calm(c->up_since) && is_calm(c->upset_at);
 }
 
 static bool waits_long(const client *c, int name)
@@ -296,6 +300,8 @@ static int64_t patience(const client *c)
     int64_t look = SIM_POLL_MS * MS * 5 / 4 + SEC;
     if (s.config.mode == MODE_MEMCACHED)
         return 3 * SEC; /* it looks each client.retry_ms, and some of it takes its time */
+    if (s.config.mode == MODE_REDLOCK)
+        return 8 * SEC; /* the same, and several may each get a part of the nodes */
     if (s.config.mode == MODE_ETCD && !hears)
         return look +
                6 * SEC; /* a watch that has gone deaf is believed for five seconds */
@@ -329,7 +335,7 @@ static void check_progress(int name)
 
 static bool can_mend(int name, const client *c)
 {
-    return reachable(c) && s.now >= s.server.frozen_until &&
+    return client_is_reachable(c) && s.now >= s.server.frozen_until &&
            s.now >= s.server.refuses_until && s.now >= s.orphans_until[name] &&
            (!is_local() || s.table.inside == NOBODY);
 }
@@ -362,7 +368,7 @@ static void check_heard(int name)
     const client *c = held ? &s.clients[by.client] : NULL;
     const dlk_grant *trying = c ? c->names[name]->trying : NULL;
     bool waits = trying && trying->number == by.number && c->upset_at < s.now - SEC &&
-                 reachable(c) && !somebody_owes() && s.table.inside == NOBODY;
+                 client_is_reachable(c) && !somebody_owes() && s.table.inside == NOBODY;
     if (!waits)
         s.unheard_since[name] = 0;
     else if (!s.unheard_since[name])

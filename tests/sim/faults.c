@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const mode_names[MODE_COUNT] = {"mem",       "file",      "redis",
-                                            "zookeeper", "memcached", "etcd"};
+const char *const mode_names[MODE_COUNT] = {"mem",       "file", "redis",  "zookeeper",
+                                            "memcached", "etcd", "redlock"};
 const char *const step_names[STEP_COUNT] = {"acquire", "renew", "release", "cancel",
                                             "idle"};
 
@@ -29,6 +29,7 @@ const char *const step_names[STEP_COUNT] = {"acquire", "renew", "release", "canc
         [MODE_ZOOKEEPER] = "clients of a server share no mutex",                         \
         [MODE_MEMCACHED] = "clients of a server share no mutex",                         \
         [MODE_ETCD] = "clients of a server share no mutex",                              \
+        [MODE_REDLOCK] = "clients of a server share no mutex",                           \
     }
 #define NO_ENSEMBLE                                                                      \
     {                                                                                    \
@@ -36,6 +37,7 @@ const char *const step_names[STEP_COUNT] = {"acquire", "renew", "release", "canc
         [MODE_FILE] = "no server: the table is a file",                                  \
         [MODE_REDIS] = "one server, and no sessions",                                    \
         [MODE_MEMCACHED] = "one server, and no sessions",                                \
+        [MODE_REDLOCK] = "the nodes know nothing of each other",                         \
     }
 /* What only a Redis may have happen to it. */
 #define NOT_ZOOKEEPER(why)                                                               \
@@ -44,6 +46,7 @@ const char *const step_names[STEP_COUNT] = {"acquire", "renew", "release", "canc
         [MODE_FILE] = "no wire: a request is a call into memory",                        \
         [MODE_ZOOKEEPER] = (why),                                                        \
         [MODE_MEMCACHED] = "one connection, no news, and nobody repeats a request",      \
+        [MODE_REDLOCK] = "one connection to each node, and no news",                     \
     }
 #define NO_SUCH_ENSEMBLE(why, memcached)                                                 \
     {                                                                                    \
@@ -97,9 +100,11 @@ const fault_info fault_infos[FAULT_COUNT] = {
                        {[MODE_REDIS] = "there is no table",
                         [MODE_ZOOKEEPER] = "there is no table",
                         [MODE_MEMCACHED] = "there is no table",
-                        [MODE_ETCD] = "there is no table"}},
+                        [MODE_ETCD] = "there is no table",
+                        [MODE_REDLOCK] = "there is no table"}},
     [FAULT_SPURIOUS] = {"woken for nothing",
-                        {[MODE_MEMCACHED] = "nobody is told of anything"}},
+                        {[MODE_MEMCACHED] = "nobody is told of anything",
+                         [MODE_REDLOCK] = "nobody is told of anything"}},
     [FAULT_EXPIRE] = {"session ended", NO_ENSEMBLE},
     [FAULT_LEADER] = {"leader died", NO_ENSEMBLE},
     [FAULT_LAG] = {"server lags", NO_ENSEMBLE},
@@ -108,7 +113,8 @@ const fault_info fault_infos[FAULT_COUNT] = {
                         [MODE_FILE] = "there is no history",
                         [MODE_REDIS] = "there is no history",
                         [MODE_ZOOKEEPER] = "there is no history",
-                        [MODE_MEMCACHED] = "there is no history"}},
+                        [MODE_MEMCACHED] = "there is no history",
+                        [MODE_REDLOCK] = "there is no history"}},
 };
 
 /* ---- phases ---- */

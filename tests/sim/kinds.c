@@ -82,6 +82,11 @@ const kind_info kinds[KIND_COUNT] = {
     [KIND_ETCD_ELECTION] = {"etcd-election", DLOCK_ELECTION, {NULL}, 0},
     [KIND_ETCD_RW] = {"etcd-rw", DLOCK_WRITE, {NULL}, 0},
     [KIND_ETCD_PERMITS] = {"etcd-permits", DLOCK_SEMAPHORE, {NULL}, 0},
+    [KIND_REDLOCK] = {"redlock-plain", DLOCK_MUTEX, {NULL}, 0},
+    [KIND_REDLOCK_FENCING] = {"redlock-fencing",
+                              DLOCK_MUTEX,
+                              {"redlock.fencing", "on"},
+                              0},
 };
 
 mode kind_mode(kind which)
@@ -90,7 +95,9 @@ mode kind_mode(kind which)
         return MODE_REDIS;
     if (which < KIND_MC_MUTEX)
         return MODE_ZOOKEEPER;
-    return which < KIND_ETCD_MUTEX ? MODE_MEMCACHED : MODE_ETCD;
+    if (which < KIND_ETCD_MUTEX)
+        return MODE_MEMCACHED;
+    return which < KIND_REDLOCK ? MODE_ETCD : MODE_REDLOCK;
 }
 
 bool kind_is_there(kind which)
@@ -161,7 +168,7 @@ bool kind_forgets(void)
 /* ---- holders ---- */
 
 /* "<uuid>:<number>" and, of a writer, ":write". */
-static bool parse_owner(const dlk_arg *text, holder *ret)
+bool owner_named(const dlk_arg *text, holder *ret)
 {
     char copy[DLK_UUID_SIZE + 40];
     unsigned index, generation;
@@ -181,7 +188,7 @@ static bool parse_owner(const dlk_arg *text, holder *ret)
 
 static bool add(const dlk_arg *owner, holder *ret, int *count)
 {
-    if (*count < MAX_HELD && parse_owner(owner, &ret[*count])) {
+    if (*count < MAX_HELD && owner_named(owner, &ret[*count])) {
         ++*count;
         return true;
     }
@@ -326,6 +333,8 @@ static int holders_in(model *m, int name, holder ret[MAX_HELD])
     case KIND_ETCD_ELECTION:
     case KIND_ETCD_RW:
     case KIND_ETCD_PERMITS:
+    case KIND_REDLOCK:
+    case KIND_REDLOCK_FENCING:
     case KIND_COUNT:
         break;
     }

@@ -387,7 +387,7 @@ static int tell_one(const options *how)
 static void usage(void)
 {
     (void)fprintf(stderr, "usage: sim [SECONDS [FIRST_SEED]] [--seed SEED] [--mode "
-                          "mem|file|redis|zookeeper|memcached|etcd|KIND]\n"
+                          "mem|file|redis|zookeeper|memcached|etcd|redlock|KIND]\n"
                           "           [--operations N] [--runs N] [--workers N] [--least "
                           "N] [--regressions FILE] [--hands-on true]\n"
                           "           [--line RUN] [--timeline FILE]\n");

@@ -78,13 +78,12 @@ static bool stays_behind(message *m)
 
 wire *net_wire(int fd)
 {
-    for (int i = 0; fd >= 0 && i < s.config.clients; i++) {
-        client *c = &s.clients[i];
-        if (c->commands && c->commands->fd == fd)
-            return c->commands;
-        if (c->messages && c->messages->fd == fd)
-            return c->messages;
-    }
+    for (int i = 0; fd >= 0 && i < s.config.clients; i++)
+        for (int k = 0; k < SIM_NODES; k++) {
+            wire *w = s.clients[i].wires[k];
+            if (w && w->fd == fd)
+                return w;
+        }
     return NULL;
 }
 
@@ -100,23 +99,24 @@ static void run_dial(event *e)
         event_at(again, s.now + between(&c->rand, 10 * MS, 300 * MS), run_dial, w);
         return;
     }
-    w->state = s.now < s.server.down_until ? WIRE_REFUSED : WIRE_UP;
+    w->state = s.now < w->server->down_until ? WIRE_REFUSED : WIRE_UP;
     w->up_since = s.now;
     s.service->wake(c);
 }
 
-wire *net_dial(client *c, bool messages)
+wire *net_dial(client *c, int slot)
 {
-    wire *w = calloc(1, sizeof(*w)), **slot = messages ? &c->messages : &c->commands;
+    wire *w = calloc(1, sizeof(*w));
     if (!w)
         abort();
     *w = (wire){.fd = 1000 + ++s.fds,
                 .owner = c,
                 .generation = c->generation,
-                .messages = messages,
+                .slot = slot,
+                .server = s.node_count ? &s.nodes[slot] : &s.server,
                 .state = WIRE_DIALLING};
     dlk_list_append(&s.wires, &w->all);
-    *slot = w;
+    c->wires[slot] = w;
     event_at(event_new(), s.now + between(&c->rand, 100 * 1000, 2 * MS), run_dial, w);
     return w;
 }
@@ -149,11 +149,18 @@ void net_free(void)
 
 static void arrive(event *e);
 
+/* So late may a request arrive whose connection is broken: what a Redlock has given back it gives back
+ * for longer. */
+static int64_t latest_delay(void)
+{
+    return (s.config.mode == MODE_REDLOCK ? 1500 : 900) * MS;
+}
+
 /* What a broken connection still carries to the server arrives soon after, or never would. */
 static void hurry(const wire *w)
 {
-    int64_t latest = s.now > s.server.frozen_until ? s.now : s.server.frozen_until;
-    latest += 900 * MS;
+    int64_t thaws = w->server->frozen_until;
+    int64_t latest = (s.now > thaws ? s.now : thaws) + latest_delay();
     DLK_LIST_FOR (it, &s.limbo) {
         message *m = DLK_LIST_ITEM(it, message, link);
         if (m->wire == w && m->event.run == arrive && m->event.timer.place &&
@@ -185,34 +192,58 @@ static void cut_wire(wire *w)
     s.service->wake(c);
 }
 
+static bool is_up(const wire *w)
+{
+    return w && w->state == WIRE_UP;
+}
+
+static bool any_is_up(const client *c)
+{
+    bool any = false;
+    for (int i = 0; i < s.node_count; i++)
+        any |= is_up(c->wires[i]);
+    return any;
+}
+
 void net_cut(client *c, const char *why)
 {
-    if (c->dead || !c->commands || c->commands->state != WIRE_UP)
+    if (c->dead || !(s.node_count ? any_is_up(c) : is_up(c->wires[WIRE_COMMANDS])))
         return;
     tell(c->index, ALL_NAMES, "cut: %s", why);
-    cut_wire(c->commands);
-    cut_wire(c->messages);
+    for (int i = 0; i < SIM_NODES; i++)
+        cut_wire(c->wires[i]);
+}
+
+void net_cut_wire(wire *w, const char *why)
+{
+    if (!is_up(w) || w->owner->dead)
+        return;
+    tell(w->owner->index, ALL_NAMES, "cut from node %d: %s", w->slot, why);
+    cut_wire(w);
 }
 
 /* Only the subscriber's connection breaks; it comes back by itself. */
 void net_cut_news(client *c)
 {
-    if (c->dead || !c->messages || c->messages->state != WIRE_UP)
+    if (s.node_count || c->dead || !is_up(c->wires[WIRE_MESSAGES]))
         return;
     tell(c->index, ALL_NAMES, "its subscriptions are cut");
     client_upset(c, s.now + 300 * MS);
-    cut_wire(c->messages);
+    cut_wire(c->wires[WIRE_MESSAGES]);
+}
+
+void net_silence_wire(wire *w, bool both_ways)
+{
+    if (!is_up(w))
+        return;
+    w->deaf = true;
+    w->silent |= both_ways;
 }
 
 void net_silence(client *c, bool both_ways)
 {
-    wire *const both[] = {c->commands, c->messages};
-    for (int i = 0; i < 2; i++) {
-        if (!both[i] || both[i]->state != WIRE_UP)
-            continue;
-        both[i]->deaf = true;
-        both[i]->silent |= both_ways;
-    }
+    for (int i = 0; i < SIM_NODES; i++)
+        net_silence_wire(c->wires[i], both_ways);
 }
 
 static bool quiet(const wire *w)
@@ -222,7 +253,10 @@ static bool quiet(const wire *w)
 
 bool net_is_quiet(const client *c)
 {
-    return quiet(c->commands) || quiet(c->messages);
+    for (int i = 0; i < SIM_NODES; i++)
+        if (quiet(c->wires[i]))
+            return true;
+    return false;
 }
 
 void net_orphan(void)
@@ -236,17 +270,20 @@ void net_orphan(void)
 /* The kernel closes what the process had. */
 void net_died(client *c)
 {
-    if (c->commands)
-        net_close(c->commands);
-    if (c->messages)
-        net_close(c->messages);
+    for (int i = 0; i < SIM_NODES; i++)
+        if (c->wires[i])
+            net_close(c->wires[i]);
 }
 
 /* Both notice a while later that the connection is gone. */
 static void cut_later(event *e)
 {
     wire *w = e->of;
-    if (w->state == WIRE_UP && w->owner->generation == w->generation)
+    if (w->state != WIRE_UP || w->owner->generation != w->generation)
+        return;
+    if (s.node_count)
+        net_cut_wire(w, "the connection broke");
+    else
         net_cut(w->owner, "the connection broke");
 }
 
@@ -413,8 +450,8 @@ int64_t net_publish(void *world, const dlk_arg *channel, const dlk_arg *text)
 /* A message about a lock that nobody has released. */
 bool net_spurious(client *c, int name)
 {
-    wire *w = c->messages;
-    if (!w || w->state != WIRE_UP || w->channel_count == 0)
+    wire *w = c->wires[WIRE_MESSAGES];
+    if (s.node_count || !is_up(w) || w->channel_count == 0)
         return false;
     const dlk_arg channel = dlk_arg_text(w->channels[(size_t)name % w->channel_count]);
     const dlk_arg text = dlk_arg_text("0");
@@ -458,22 +495,29 @@ size_t net_parse(const char *data, size_t size, dlk_arg args[NET_ARGS], size_t *
 static int64_t thaw(const message *m)
 {
     uint64_t lot =
-        mix(s.config.seed ^ (uint64_t)s.server.frozen_until,
+        mix(s.config.seed ^ (uint64_t)m->wire->server->frozen_until,
             (uint64_t)(m->client * 1000 + m->generation), (uint64_t)m->wire->fd);
     /* Each a little later than the one before, so that nothing on one connection overtakes. */
-    return s.server.frozen_until + (int64_t)(lot % (uint64_t)MS) + ++s.server.thaws;
+    server *at = m->wire->server;
+    return at->frozen_until + (int64_t)(lot % (uint64_t)MS) + ++at->thaws;
 }
 
 /* One after the other, and each takes a while. False: it is its turn. */
 static bool stand_in_queue(message *m)
 {
-    int64_t turn = s.now > s.server.busy_until ? s.now : s.server.busy_until;
-    s.server.busy_until = turn + 5000;
+    server *at = m->wire->server;
+    int64_t turn = s.now > at->busy_until ? s.now : at->busy_until;
+    at->busy_until = turn + 5000;
     if (turn == s.now)
         return false;
     m->queued = true;
     event_at(&m->event, turn, arrive, m);
     return true;
+}
+
+static bool is_for_messages(const wire *w)
+{
+    return s.node_count == 0 && w->slot == WIRE_MESSAGES;
 }
 
 static void carry_out(message *m)
@@ -486,10 +530,12 @@ static void carry_out(message *m)
     else if (net_parse(dlk_buf_head(&m->bytes), dlk_buf_size(&m->bytes), args, &count) ==
              0)
         abort();
-    else if (m->wire->messages && !model_is(&args[0], "CLIENT"))
+    else if (is_for_messages(m->wire) && !model_is(&args[0], "CLIENT"))
         answer_subscription(m, args, &answer);
-    else if (s.now < s.server.refuses_until)
+    else if (s.now < m->wire->server->refuses_until)
         model_answer_error(&answer, "LOADING Redis is loading the dataset in memory");
+    else if (s.node_count)
+        redlock_apply(m, &answer);
     else
         server_apply(m, &answer);
     dlk_buf_free(&m->bytes);
@@ -507,14 +553,14 @@ static void arrive(event *e)
         drop(m);
         return;
     }
-    if (s.now < s.server.frozen_until) {
+    if (s.now < m->wire->server->frozen_until) {
         m->queued = false;
         event_at(&m->event, thaw(m), arrive, m);
         return;
     }
     if (!m->queued && stand_in_queue(m))
         return;
-    bool refused = s.now < s.server.refuses_until;
+    bool refused = s.now < m->wire->server->refuses_until;
     carry_out(m);
     if (m->verb && !m->copy && !refused && s.config.mode == MODE_REDIS)
         s.totals.decided[m->at]++;
@@ -583,7 +629,7 @@ static bool strike_message(client *c, message *m, fault what, int64_t *when)
         return true;
     case FAULT_LATE_REQUEST:
         actors_hurry(c, m->name);
-        *when += between(&c->rand, 1 * MS, 900 * MS);
+        *when += between(&c->rand, 1 * MS, latest_delay());
         break;
     default: /* FAULT_DROP_REPLY */
         break;
@@ -593,13 +639,18 @@ static bool strike_message(client *c, message *m, fault what, int64_t *when)
     return true;
 }
 
+static const dlk_list *flight_of(const client *c, const wire *w)
+{
+    if (s.config.mode == MODE_REDLOCK)
+        return redlock_flight(c, w->slot);
+    return s.config.mode == MODE_REDIS ? &redis_of(c)->flight.asks : mc_flight(c);
+}
+
 static const dlk_ask *ask_of(const client *c, const wire *w)
 {
-    if (w->messages)
+    if (is_for_messages(w))
         return NULL;
-    const dlk_list *flight =
-        s.config.mode == MODE_REDIS ? &redis_of(c)->flight.asks : mc_flight(c);
-    DLK_LIST_FOR (it, flight) {
+    DLK_LIST_FOR (it, flight_of(c, w)) {
         const dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
         if ((int64_t)ask->sequence == w->position)
             return ask;
@@ -607,7 +658,7 @@ static const dlk_ask *ask_of(const client *c, const wire *w)
     return NULL;
 }
 
-static void set_ask(message *m, const dlk_ask *ask)
+static void set_ask(message *m, const client *c, const dlk_ask *ask)
 {
     m->verb = ask->verb;
     m->number = ask->number;
@@ -617,7 +668,7 @@ static void set_ask(message *m, const dlk_ask *ask)
     m->once = ask->once;
     m->ttl_ms = ask->ttl_ms;
     m->name = ask->key->name[0] - 'a';
-    m->at = step_of(ask);
+    m->at = s.config.mode == MODE_REDLOCK ? redlock_step_of(c, ask) : step_of(ask);
 }
 
 static void request(client *c, wire *w, const char *data, size_t size)
@@ -627,7 +678,7 @@ static void request(client *c, wire *w, const char *data, size_t size)
     const dlk_ask *ask = ask_of(c, w);
     fault what = FAULT_NONE;
     if (ask) {
-        set_ask(m, ask);
+        set_ask(m, c, ask);
         what = fault_draw(c, m->at);
     }
     if (w->silent) {

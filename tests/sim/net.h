@@ -32,6 +32,13 @@ typedef struct message {
 size_t net_parse(const char *data, size_t size, dlk_arg args[NET_ARGS],
                  size_t *ret_count);
 
+/* ---- redlock/client.c, servers.c ---- */
+const dlk_list *redlock_flight(const client *client,
+                               int node); /* what it has asked a node */
+step redlock_step_of(const client *client,
+                     const dlk_ask *ask); /* of one node's request */
+void redlock_apply(message *message, dlk_buf *answer);
+
 /* ---- memcached/client.c ---- */
 const dlk_list *mc_flight(const client *client); /* dlk_ask.link: what it has asked */
 

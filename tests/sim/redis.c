@@ -124,7 +124,7 @@ static bool redis_idle(const client *c)
 /* It would be told at once that somebody has released something. */
 bool redis_hears(const client *c)
 {
-    const wire *w = c->messages;
+    const wire *w = c->wires[WIRE_MESSAGES];
     return w && w->state == WIRE_UP && !w->silent && !w->deaf && is_calm(w->up_since);
 }
 

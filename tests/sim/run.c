@@ -30,6 +30,7 @@ static void begin(const config *how)
     static const service *const services[MODE_COUNT] = {[MODE_REDIS] = &redis_service,
                                                         [MODE_ZOOKEEPER] = &zk_service,
                                                         [MODE_MEMCACHED] = &mc_service,
+                                                        [MODE_REDLOCK] = &redlock_service,
 #ifdef DLK_WITH_ETCD
                                                         [MODE_ETCD] = &etcd_service
 #endif

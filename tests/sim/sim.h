@@ -20,6 +20,9 @@
  *                 with redis, and the server (memcached/)
  *     etcd        the real client of libdlock/backends/etcd, with every kind of lock; what is
  *                 modelled is all below its wire.h: libcurl and a cluster of three (etcd/)
+ *     redlock     the real client of libdlock/backends/redlock and in it those of redis, with and
+ *                 without fencing; modelled are its connections, as with redis, and three or five
+ *                 servers (redlock/)
  *
  * Faults are aimed at requests: whenever a client asks for something, it is drawn whether a fault
  * strikes that request, and where on its way. So it is known which step of a grant's life each
@@ -43,6 +46,7 @@
 #define MAX_ACTORS  4 /* a client */
 #define MAX_NAMES   3
 #define MAX_HELD    64 /* holders of a name that are looked at */
+#define SIM_NODES   5  /* of one service; so many connections a client may have */
 #define MAX_LINE    (MAX_CLIENTS * MAX_ACTORS * 4)
 /* Longer than the default, so that a lost wake-up isn't hidden by the next poll. */
 #define SIM_POLL_MS      5000
@@ -61,6 +65,7 @@ typedef enum mode {
     MODE_ZOOKEEPER,
     MODE_MEMCACHED,
     MODE_ETCD,
+    MODE_REDLOCK,
     MODE_COUNT
 } mode;
 extern const char *const mode_names[MODE_COUNT];
@@ -111,6 +116,9 @@ typedef enum kind {
     KIND_ETCD_ELECTION,
     KIND_ETCD_RW,
     KIND_ETCD_PERMITS,
+    /* from here on Redlock's */
+    KIND_REDLOCK,
+    KIND_REDLOCK_FENCING,
     KIND_COUNT
 } kind;
 #define KIND_REDIS_COUNT KIND_CURATOR
@@ -253,13 +261,20 @@ typedef struct server {
     int64_t thaws, busy_until;
 } server;
 
-/* A connection of a client of Redis or memcached, the one for commands or the one for messages. */
+/* Which connection of a client it is; where there are several nodes, by the node. */
+enum {
+    WIRE_COMMANDS,
+    WIRE_MESSAGES,
+};
+
+/* A connection of a client of Redis, memcached or Redlock. */
 typedef struct wire {
     dlk_list all; /* in sim.wires */
     int fd;
     struct client *owner;
     int generation;
-    bool messages;
+    int slot;
+    server *server;
     enum { WIRE_DIALLING, WIRE_REFUSED, WIRE_UP, WIRE_CUT, WIRE_CLOSED } state;
     bool silent, deaf;
     bool orphaned; /* the process that it led to is gone: nothing on its way arrives */
@@ -365,11 +380,11 @@ struct client {
     struct dlk_zk *zk;
     int64_t session_ms;
     struct dlk_etcd *et;
-    dlk_backend *backend;      /* of those that live by life.c */
-    wire *commands, *messages; /* the last of each */
-    event drive;               /* its driver reads and digests */
-    dlk_list answers;          /* dlk_ask.link, to be digested */
-    dlk_list detours;          /* redis.c: what another node has been asked */
+    dlk_backend *backend;   /* of those that live by life.c */
+    wire *wires[SIM_NODES]; /* the last of each */
+    event drive;            /* its driver reads and digests */
+    dlk_list answers;       /* dlk_ask.link, to be digested */
+    dlk_list detours;       /* redis.c: what another node has been asked */
     int64_t unreachable_until, news_lost_until, news_odd_until;
     bool news_late;
 
@@ -449,6 +464,9 @@ typedef struct sim {
     uint64_t order, sequence;
     dlk_rand rand;
     server server;
+    server nodes
+        [SIM_NODES]; /* of a service that has several, which know nothing of each other … */
+    int node_count; /* … so many; 0: it is one, `server` */
     table table;
     process operator;
     client clients[MAX_CLIENTS];
@@ -561,6 +579,8 @@ dlock_kind kind_of_client(const client *c);
 bool kind_is_refused(const dlock_error *error);
 bool kind_forgets(void); /* who died gives back, when its lease ends */
 int server_holders(int name, holder ret[MAX_HELD]);
+/* "<uuid>:<number>": whose it is; false: none of ours. */
+bool owner_named(const dlk_arg *text, holder *ret);
 
 /* ---- host.c: what backends tell ---- */
 dlk_settings *settings_of(kind which);
@@ -602,8 +622,12 @@ extern const service mc_service;
 /* ---- etcd/client.c ---- */
 extern const service etcd_service;
 
+/* ---- redlock/client.c ---- */
+extern const service redlock_service;
+int redlock_dials(const client *client, const struct dlk_dial *dial); /* which node */
+
 /* ---- net.c: the wires ---- */
-wire *net_dial(client *client, bool messages);
+wire *net_dial(client *client, int slot);
 /* Arms, writes and reads: all of a round but `process`. */
 void sim_drive(dlk_backend *backend);
 wire *net_wire(int fd);
@@ -612,7 +636,9 @@ void net_close(wire *wire);
 void net_cut(client *client, const char *why);
 void net_cut_news(client *client);
 void net_silence(client *client, bool both_ways);
-bool net_is_quiet(const client *client); /* silent or deaf */
+void net_silence_wire(wire *wire, bool both_ways);
+void net_cut_wire(wire *wire, const char *why); /* this one alone */
+bool net_is_quiet(const client *client);        /* silent or deaf */
 void net_died(client *client);
 void net_orphan(void); /* the server's process is gone, and what was on its way there */
 bool net_spurious(client *client, int name);
@@ -680,6 +706,7 @@ void check_given(int name, const wish *what, int64_t token);
 bool is_calm(int64_t until); /* that was long enough ago for polls to have mended it */
 bool service_is_calm(void);
 bool client_is_well(const client *client);
+bool client_is_reachable(const client *client);
 /* The caller is told that it holds it. */
 void check_told(const actor *me);
 /* It is about to rely on it: the service says so, too. */

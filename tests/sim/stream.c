@@ -14,15 +14,21 @@
 
 /* ---- connecting ---- */
 
+static int slot_of(const client *c, const dlk_dial *dial)
+{
+    if (s.config.mode == MODE_REDLOCK)
+        return redlock_dials(c, dial);
+    bool messages = s.config.mode == MODE_REDIS && c->backend &&
+                    dial == &redis_of(c)->subscriber.connection.link.dial;
+    return messages ? WIRE_MESSAGES : WIRE_COMMANDS;
+}
+
 void dlk_dial_begin(dlk_dial *dial, int64_t deadline)
 {
-    const client *c = s.running;
     dial->next = 1; /* the only address */
     dial->error = ETIMEDOUT;
     dial->until = dial->deadline = deadline;
-    bool messages = s.config.mode == MODE_REDIS && c->backend &&
-                    dial == &redis_of(c)->subscriber.connection.link.dial;
-    dial->fd = net_dial(s.running, messages)->fd;
+    dial->fd = net_dial(s.running, slot_of(s.running, dial))->fd;
 }
 
 dlk_dialled dlk_dial_step(dlk_dial *dial, int64_t now)
