@@ -247,7 +247,7 @@ static const char *more_settings(void)
 
 const char *world_path(void)
 {
-    static char path[256];
+    static char path[sizeof(world.dir) + sizeof("/table")];
     snprintf(path, sizeof(path), "%s/table", world.dir);
     return path;
 }

@@ -33,7 +33,8 @@ func init() {
 		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		defer cancel()
 		held, err := mutex.Lock(ctx)
-		if errors.Is(err, dlock.ErrNotObtained) {
+		// Also when its last request had no answer in time: what came of that is given back by itself.
+		if errors.Is(err, dlock.ErrNotObtained) || errors.Is(err, context.DeadlineExceeded) {
 			err = errTaken
 		}
 		return ownHold{held}, err
