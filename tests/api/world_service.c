@@ -258,7 +258,8 @@ static bool make_file(void)
     if (!harness_check(__FILE__, __LINE__, harness_mkdtemp(world.dir) != NULL,
                        "a directory"))
         return false;
-    snprintf(world.uri, sizeof(world.uri), "file://%s%s", world_path(), more_settings());
+    snprintf(world.uri, sizeof(world.uri), "file://%s/table%s", world.dir,
+             more_settings());
     return true;
 }
 

@@ -170,8 +170,8 @@ static bool is_taken_alone(dlk_section *section, uint32_t row_ref, int64_t now)
         return false;
     if (dlk_table_holder(section, row_ref, now, &record))
         return true;
-    dlk_table_evict(section, row_ref,
-                    now); /* whose time is over; a line is served first */
+    /* Whose time is over; who waits in a line is served first. */
+    dlk_table_evict(section, row_ref, now);
     return dlk_table_holder(section, row_ref, now, &record);
 }
 
