@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 
@@ -30,7 +31,7 @@ class Place:
             script = os.path.join(os.path.dirname(tap.__file__), 'certificates.sh')
             os.mkdir(self.path('tls'))
             tap.run([script, self.path('tls')])
-            with world.socket.socket() as probe:
+            with socket.socket() as probe:
                 probe.bind(('127.0.0.1', 0))
                 port = probe.getsockname()[1]
             options = ['--tls-port', str(port), '--tls-auth-clients', 'no']
