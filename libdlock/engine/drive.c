@@ -82,7 +82,7 @@ static bool engine_must_drive(const dlk_engine *engine, int64_t now)
 {
     if (engine->life == DLK_LIFE_NEW || engine->life == DLK_LIFE_CLOSED)
         return false;
-    if (engine->takeover || !engine->core.up ||
+    if (engine->takeover || !engine->core.up || engine->left_to_driver ||
         (dlk_engine_is_left(engine) ? engine->host.rest : engine->attended > 0) ||
         atomic_load_explicit(&engine->news, memory_order_relaxed))
         return true;
@@ -274,10 +274,9 @@ static bool volley_is_full(dlk_engine *engine)
 /* Where only a driver writes: the one who sleeps, or the engine's thread. */
 static void let_the_driver_write(dlk_engine *engine)
 {
+    engine->left_to_driver = true;
     if (engine->driven)
         engine->kick_driver = true;
-    else
-        atomic_store(&engine->news, true);
 }
 
 void dlk_engine_send(dlk_engine *engine)
@@ -354,7 +353,7 @@ static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until, uint32_t s
 {
     const dlk_backend_type *type = type_of(engine);
     dlk_driven_becomes(engine, me ? DLK_DRIVEN_BY_CALLER : DLK_DRIVEN_BY_THREAD);
-    engine->unsent = false; /* sleep begins with writing */
+    engine->unsent = engine->left_to_driver = false; /* sleep begins with writing */
     engine->volley = 0;
     if (me)
         dlk_sleeper_becomes(me, DLK_SLEEPER_DRIVES);

@@ -77,7 +77,7 @@ static bool look(dlk_engine *engine)
 {
     const dlk_backend_type *type = engine->backend->type;
     dlk_driven_becomes(engine, DLK_DRIVEN_BY_VISITOR);
-    engine->unsent = false;
+    engine->unsent = engine->left_to_driver = false;
     engine->volley = 0;
     dlk_polls_begin(&engine->polls, 0);
     type->arm(engine->backend, &engine->polls);
