@@ -228,7 +228,7 @@ struct dlk_engine {
 
     dlk_driven driven;
     bool takeover;
-    bool unsent; /* requests were made since the last flush */
+    bool unsent;         /* requests were made since the last flush */
     bool left_to_driver; /* and are written when the next one drives */
     int volley; /* how many times that was left to the engine's thread, since it last wrote */
     bool volleys;  /* fixed: whether it is written when there are DLK_VOLLEY of them */
