@@ -110,6 +110,7 @@ static dlk_request request_of(const dlk_local *local, const dlk_ask *ask, int64_
         .ttl = ask->ttl_ms * DLK_NS_PER_MS,
         .now = now,
         .kind = (uint32_t)ask->key->kind,
+        .once = ask->once,
     };
     if (is_pooled(ask)) {
         bool semaphore = ask->key->kind == DLOCK_SEMAPHORE;
@@ -146,6 +147,11 @@ static void watch_others(dlk_local *local)
 static void held(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
                  const dlk_turn *own, int64_t until, int64_t now)
 {
+    ask->wait_ms = dlk_clock_ms_until(until, now, INT64_MAX / DLK_NS_PER_MS) + 1;
+    ask->reply = DLK_HELD;
+    ask->no_place = own->ticket == 0;
+    if (ask->no_place)
+        return;
     if (turn) {
         turn->turn = *own;
         turn->told = false; /* what it was told is over; it waits for the next */
@@ -154,8 +160,6 @@ static void held(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
     } else {
         keep_turn(local, ask, own);
     }
-    ask->wait_ms = dlk_clock_ms_until(until, now, INT64_MAX / DLK_NS_PER_MS) + 1;
-    ask->reply = DLK_HELD;
     watch_others(local);
 }
 

@@ -232,6 +232,10 @@ static dlk_outcome come(dlk_section *section, uint32_t row_ref, dlk_pool *pool,
     if (DLK_GET(pool->next) != 0 || !fits(pool, request->take))
         *until = dlk_pool_settle(section, row_ref, request->now);
     if (DLK_GET(pool->next) != 0 || !fits(pool, request->take)) {
+        if (request->once) {
+            dlk_turn_end(section, turn);
+            return DLK_QUEUED;
+        }
         outcome = DLK_QUEUED;
     } else {
         *token = dlk_table_next_token(section);

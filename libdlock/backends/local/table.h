@@ -102,6 +102,7 @@ typedef struct dlk_request {
     uint32_t kind;
     /* Of a pool: how many permits, and how many there are; 0: as many as there are. */
     uint32_t take, permits;
+    bool once; /* nobody will wait: of a pool no place in the line is wanted */
 } dlk_request;
 
 /* Whether several may hold a lock of this kind at a time. DLOCK_WRITE stands for both sides. */
@@ -112,7 +113,7 @@ static inline bool dlk_is_pooled(uint32_t kind)
 
 typedef enum dlk_outcome {
     DLK_GRANTED, /* *until and *token */
-    DLK_QUEUED,  /* *until: end of the holder's lease; *turn */
+    DLK_QUEUED, /* *until: end of the holder's lease; *turn, but for one who wants no place */
     DLK_NO_PLACE,
     DLK_NO_TOKEN,   /* the counter is at its end */
     DLK_OTHER_KIND, /* a lock of another kind has this name and a holder */

@@ -153,6 +153,7 @@ static answer answer_of(fake *client, dlk_ask *ask, int64_t now)
         .token = ask->token,
         .wait_ms = ask->wait_ms,
         .since = ask->since,
+        .no_place = ask->no_place,
         .code = ask->error ? dlock_error_code(ask->error) : DLOCK_OK,
     };
     if (ask->error)
@@ -169,10 +170,10 @@ answer client_ask(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,
     return answer_of(client, &ask, now);
 }
 
-answer client_ask_for(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,
-                      int32_t take, int64_t ttl_ms, int64_t now)
+static dlk_ask ask_for(dlk_verb verb, dlk_key *key, uint64_t number, int32_t take,
+                       int64_t ttl_ms, int64_t now)
 {
-    dlk_ask ask = {
+    return (dlk_ask){
         .verb = verb,
         .key = key,
         .number = number,
@@ -181,6 +182,20 @@ answer client_ask_for(fake *client, dlk_verb verb, dlk_key *key, uint64_t number
         .ttl_ms = ttl_ms,
         .since = now,
     };
+}
+
+answer client_ask_for(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,
+                      int32_t take, int64_t ttl_ms, int64_t now)
+{
+    dlk_ask ask = ask_for(verb, key, number, take, ttl_ms, now);
+    return answer_of(client, &ask, now);
+}
+
+answer client_try(fake *client, dlk_key *key, uint64_t number, int32_t take,
+                  int64_t ttl_ms, int64_t now)
+{
+    dlk_ask ask = ask_for(DLK_ACQUIRE, key, number, take, ttl_ms, now);
+    ask.once = true;
     return answer_of(client, &ask, now);
 }
 

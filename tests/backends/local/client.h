@@ -25,6 +25,7 @@ typedef struct fake {
 typedef struct answer {
     dlk_reply reply;
     int64_t token, wait_ms, since;
+    bool no_place;
     dlock_err code; /* of the error, 0 without */
     char text[512];
 } answer;
@@ -47,6 +48,9 @@ answer client_ask(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,
 /* Of a lock that several may hold: with so many permits; 1 of a read/write lock is the read side. */
 answer client_ask_for(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,
                       int32_t take, int64_t ttl_ms, int64_t now);
+/* An acquire of somebody who won't wait. */
+answer client_try(fake *client, dlk_key *key, uint64_t number, int32_t take,
+                  int64_t ttl_ms, int64_t now);
 answer client_break(fake *client, dlk_key *key, const char *owner, int64_t now);
 /* inspect, list and doctor; NULL when refused. Yours to free. */
 dlock_info *client_info(fake *client, dlk_verb verb, dlk_key *key, const char *text,

@@ -155,6 +155,24 @@ TEST(a_writer_turns_into_a_reader_and_lets_readers_in_but_no_writer)
     tear_down();
 }
 
+/* Or else a try to write would have those who try to read told that somebody else has it. */
+TEST(who_only_tries_keeps_nobody_out)
+{
+    int64_t now = set_up(DLOCK_WRITE, NULL);
+    CHECK_EQ_INT(acquire(0, READ, now), DLK_YES);
+    answer tried = client_try(clients[1], keys[1], 1, WRITE, TTL, now);
+    CHECK_EQ_INT(tried.reply, DLK_HELD);
+    CHECK(tried.no_place);
+    CHECK(tried.wait_ms >= TTL && tried.wait_ms <= TTL + 2);
+    answer reads = client_try(clients[2], keys[2], 1, READ, TTL, now);
+    CHECK_EQ_INT(reads.reply, DLK_YES);
+    CHECK_EQ_INT(release(1, now), DLK_NOT_OURS);
+    /* One that waits has a place, and who tries isn't let past it. */
+    CHECK_EQ_INT(acquire(1, WRITE, now), DLK_HELD);
+    CHECK_EQ_INT(client_try(clients[3], keys[3], 1, READ, TTL, now).reply, DLK_HELD);
+    tear_down();
+}
+
 /* ---- permits ---- */
 
 TEST(as_many_are_in_as_there_are_permits_and_a_big_wish_is_not_starved)
