@@ -147,6 +147,15 @@ int64_t dlk_pool_settle(dlk_section *section, uint32_t row_ref, int64_t now)
     return let_in < first_end ? let_in : first_end;
 }
 
+void dlk_pool_settle_all(dlk_section *section, int64_t now)
+{
+    const dlk_table *table = section->table;
+    uint32_t used = dlk_table_used(&table->head->row_high, table->row_count);
+    for (uint32_t ref = 1; ref <= used && !section->damaged; ref++)
+        if (dlk_pool_is_here(section, ref))
+            (void)dlk_pool_settle(section, ref, now); /* nobody asks until when */
+}
+
 void dlk_pool_drop(dlk_section *section, uint32_t row_ref, uint32_t ref, int64_t now)
 {
     dlk_pool *pool = dlk_pool_at(section->table, row_ref);

@@ -283,13 +283,23 @@ static uint32_t ttl_ms_of(const dlk_request *request)
     return ms < 1 ? 1 : ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
 }
 
+/* When there is none, those of late readers are looked for: nobody else may have had to. */
+static uint32_t take_place(dlk_section *section, int64_t now)
+{
+    uint32_t ref = dlk_line_place_take(section);
+    if (ref != 0 || section->damaged)
+        return ref;
+    dlk_pool_settle_all(section, now);
+    return section->damaged ? 0 : dlk_line_place_take(section);
+}
+
 /* The place's word is its commit. */
 bool dlk_line_join(dlk_section *section, uint32_t row_ref, const dlk_request *request,
                    dlk_turn *turn, int64_t token, int64_t until)
 {
     dlk_head *head = section->table->head;
     uint64_t ticket = DLK_GET(head->last_ticket) + 1;
-    uint32_t ref = dlk_line_place_take(section);
+    uint32_t ref = take_place(section, request->now);
     dlk_line_place *place = dlk_line_place_at(section->table, ref);
     if (ticket == 0) /* it takes more than anybody has given out to come here */
         section->damaged = true;

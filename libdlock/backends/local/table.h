@@ -187,6 +187,8 @@ bool dlk_pool_has(const dlk_section *section, uint32_t row_ref,
 void dlk_pool_drop(dlk_section *section, uint32_t row_ref, uint32_t ref, int64_t now);
 /* Whoever is dead or late goes, whoever is next comes in. Returns when the first lease is over. */
 int64_t dlk_pool_settle(dlk_section *section, uint32_t row_ref, int64_t now);
+/* The same of all rows that are pools: places of those whose time is over become free. */
+void dlk_pool_settle_all(dlk_section *section, int64_t now);
 /* A place comes, or goes: what is derived from it. */
 void dlk_pool_add(dlk_section *section, uint32_t row_ref, uint32_t ref);
 void dlk_pool_subtract(dlk_section *section, uint32_t row_ref, uint32_t ref);

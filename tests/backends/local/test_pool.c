@@ -409,6 +409,47 @@ TEST(a_name_whose_readers_are_all_late_makes_room_for_another)
     client_close(client);
 }
 
+TEST(places_of_those_who_are_late_are_free_in_a_full_table)
+{
+    static const char *const small[] = {"file.slots=16", NULL};
+    int64_t now = dlk_clock_now(), later = now + TTL * MS;
+    fake *client = client_open_with(temp_uri("places"), small, NULL);
+    dlk_table *table = dlk_local_of(client->backend)->table;
+    dlk_key *key = client_key_of(client, "n", DLOCK_WRITE, NULL);
+    dlk_key *mutex = client_key(client, "m");
+    for (uint64_t number = 1; number <= table->place_count; number++)
+        CHECK_EQ_INT(client_ask_for(client, DLK_ACQUIRE, key, number, 1, TTL, now).reply,
+                     DLK_YES);
+    CHECK_EQ_INT(client_ask(client, DLK_ACQUIRE, mutex, 900, TTL, now).reply, DLK_YES);
+    CHECK_EQ_INT(client_ask(client, DLK_ACQUIRE, mutex, 901, TTL, now).code,
+                 DLOCK_EOVERFLOW);
+    /* A reader fits beside those who are late, so nothing else would look for them. */
+    CHECK_EQ_INT(client_ask_for(client, DLK_ACQUIRE, key, 902, 1, TTL, later).reply,
+                 DLK_YES);
+    CHECK_STR(table_fault(table) ? table_fault(table) : "", "");
+    client_key_close(client, key);
+    client_key_close(client, mutex);
+    client_close(client);
+}
+
+TEST(who_waits_for_a_mutex_gets_the_place_of_a_reader_who_is_late)
+{
+    static const char *const small[] = {"file.slots=16", NULL};
+    int64_t now = dlk_clock_now(), later = now + TTL * MS;
+    fake *client = client_open_with(temp_uri("mutex"), small, NULL);
+    uint32_t places = dlk_local_of(client->backend)->table->place_count;
+    dlk_key *key = client_key_of(client, "n", DLOCK_WRITE, NULL);
+    dlk_key *mutex = client_key(client, "m");
+    for (uint64_t number = 1; number <= places; number++)
+        CHECK_EQ_INT(client_ask_for(client, DLK_ACQUIRE, key, number, 1, TTL, now).reply,
+                     DLK_YES);
+    CHECK_EQ_INT(client_ask(client, DLK_ACQUIRE, mutex, 900, TTL, later).reply, DLK_YES);
+    CHECK_EQ_INT(client_ask(client, DLK_ACQUIRE, mutex, 901, TTL, later).reply, DLK_HELD);
+    client_key_close(client, key);
+    client_key_close(client, mutex);
+    client_close(client);
+}
+
 /* ---- recovery ---- */
 
 TEST(a_table_that_is_made_anew_knows_who_has_what_and_who_is_next)
