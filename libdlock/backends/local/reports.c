@@ -58,6 +58,13 @@ static bool shares(const dlk_section *section, const dlk_line_place *place, int6
            dlk_member_of(section->table, ret->owner);
 }
 
+/* Those of a pool whose time is over are nobody, to whoever looks and whoever breaks. */
+static void forget_late(dlk_section *section, uint32_t row, int64_t now)
+{
+    if (dlk_pool_is_here(section, row))
+        (void)dlk_pool_settle(section, row, now); /* nobody asks until when */
+}
+
 /* ---- inspect ---- */
 
 typedef struct holder {
@@ -114,6 +121,7 @@ static void inspect_row(const dlk_local *local, dlk_section *section, uint32_t r
                         int64_t now, view *seen)
 {
     dlk_record record;
+    forget_late(section, ref, now);
     if (dlk_table_holder(section, ref, now, &record)) {
         see_holder(section->table, &record, 0, seen);
         seen->publishes = dlk_table_published(section, ref, record.token, seen->data);
@@ -255,6 +263,7 @@ void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now)
         return;
     uint32_t row = dlk_local_row(&section, ask->key);
     dlk_record record;
+    forget_late(&section, row, now);
     bool meant = false, other = is_other(&section, row, ask, now);
     if (!other && dlk_table_holder(&section, row, now, &record)) {
         meant = is_meant(local->table, ask, &record);
@@ -285,6 +294,7 @@ static void look_at_entry(dlk_section *section, uint32_t ref, int64_t now, entry
 {
     const dlk_row *row = dlk_row_at(section->table, ref);
     dlk_record record;
+    forget_late(section, ref, now);
     bool held = dlk_table_holder(section, ref, now, &record);
     for (step at = {.ref = 0}; !held && next_place(section, ref, &at);)
         held = shares(section, at.place, now, &record);

@@ -348,6 +348,21 @@ TEST(a_break_takes_it_from_one_or_from_all_who_have_it)
     tear_down();
 }
 
+TEST(who_is_late_is_not_listed_and_stands_in_no_break_s_way)
+{
+    int64_t now = set_up(DLOCK_WRITE, NULL), later = now + TTL * MS;
+    dlk_key *mutex = client_key(clients[3], "orders/42");
+    CHECK_EQ_INT(acquire(0, READ, now), DLK_YES);
+    CHECK_EQ_INT(client_break(clients[3], mutex, NULL, now).code, DLOCK_ECONFLICT);
+    dlock_info *info = client_info(clients[3], DLK_LIST, NULL, "", 100, later);
+    CHECK(dlock_info_get(info, "locks.0.name") == NULL);
+    dlock_info_free(info);
+    CHECK_EQ_INT(acquire(0, READ, now), DLK_YES);
+    CHECK_EQ_INT(client_break(clients[3], mutex, NULL, later).reply, DLK_NOT_OURS);
+    client_key_close(clients[3], mutex);
+    tear_down();
+}
+
 TEST(inspect_shows_all_who_have_it_and_how_much_is_left)
 {
     int64_t now = set_up(DLOCK_SEMAPHORE, "5");
