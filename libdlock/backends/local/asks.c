@@ -300,6 +300,14 @@ static dlk_turn share_of(const dlk_ask *ask)
     return turn ? turn->turn : (dlk_turn){.place = 0};
 }
 
+/* They hear that it isn't theirs, and then nobody releases it. */
+static void forget_taken(dlk_local *local, const dlk_ask *ask)
+{
+    dlk_local_turn *turn = is_pooled(ask) ? find_turn(ask) : NULL;
+    if (turn && !dlk_turn_has_place(local->table, &turn->turn))
+        drop_turn(local, turn);
+}
+
 static void renew(dlk_local *local, dlk_ask *ask, int64_t now)
 {
     dlk_section section;
@@ -316,6 +324,8 @@ static void renew(dlk_local *local, dlk_ask *ask, int64_t now)
     if (dlk_local_leave(local, &section, ask))
         ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
     ask->lasts = ours;
+    if (ask->reply == DLK_NOT_OURS)
+        forget_taken(local, ask);
 }
 
 static void verify(dlk_local *local, dlk_ask *ask, int64_t now)
@@ -330,6 +340,8 @@ static void verify(dlk_local *local, dlk_ask *ask, int64_t now)
     bool ours = dlk_table_has(&section, row, &request, &own);
     if (dlk_local_leave(local, &section, ask))
         ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
+    if (ask->reply == DLK_NOT_OURS)
+        forget_taken(local, ask);
 }
 
 static void release(dlk_local *local, dlk_ask *ask, int64_t now)

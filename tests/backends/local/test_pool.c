@@ -363,6 +363,21 @@ TEST(who_is_late_is_not_listed_and_stands_in_no_break_s_way)
     tear_down();
 }
 
+TEST(nothing_is_kept_of_a_share_that_was_broken)
+{
+    int64_t now = set_up(DLOCK_WRITE, NULL);
+    dlk_local_key *data = keys[0]->data;
+    for (uint64_t number = 1; number <= 2; number++) {
+        dlk_verb verb = number == 1 ? DLK_RENEW : DLK_VERIFY;
+        CHECK_EQ_INT(ask(DLK_ACQUIRE, 0, number, READ, now).reply, DLK_YES);
+        CHECK(!dlk_list_empty(&data->turns));
+        CHECK_EQ_INT(client_break(clients[1], keys[1], NULL, now).reply, DLK_YES);
+        CHECK_EQ_INT(ask(verb, 0, number, READ, now).reply, DLK_NOT_OURS);
+        CHECK(dlk_list_empty(&data->turns)); /* nobody releases what was taken away */
+    }
+    tear_down();
+}
+
 TEST(inspect_shows_all_who_have_it_and_how_much_is_left)
 {
     int64_t now = set_up(DLOCK_SEMAPHORE, "5");
