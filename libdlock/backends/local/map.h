@@ -125,6 +125,9 @@ typedef struct dlk_notice {
 
 typedef struct dlk_line_place {
     alignas(64) _Atomic uint64_t word; /* the ticket; 0: free */
+    /* This and `until` are read without the mutex, and written after the word of whoever had the
+     * place before was cleared: who has seen one of them sees that, so both are stored in order
+     * (dlk_turn_granted). */
     /* 0 in the line, else granted; derived from the record, but of a pool it commits */
     _Atomic int64_t token;
     _Atomic int64_t until;  /* valid once token is set; derived, but of a pool */
@@ -152,6 +155,10 @@ typedef struct dlk_pool {
 #define DLK_GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 #define DLK_PUT(field, value)                                                            \
     atomic_store_explicit(&(field), (value), memory_order_relaxed)
+
+/* One write, after all that was written before. */
+#define DLK_PUT_AFTER(field, value)                                                      \
+    atomic_store_explicit(&(field), (value), memory_order_release)
 
 _Static_assert(sizeof(dlk_row) == 128, "a row is two cache lines");
 _Static_assert(sizeof(dlk_record) == sizeof(dlk_stored_record),

@@ -79,7 +79,7 @@ static bool grant(dlk_section *section, dlk_pool *pool, dlk_line_place *place,
     int64_t token = dlk_table_next_token(section);
     if (token == 0)
         return false;
-    DLK_PUT(place->until, end_of(now, DLK_GET(place->ttl_ms) * DLK_NS_PER_MS));
+    DLK_PUT_AFTER(place->until, end_of(now, DLK_GET(place->ttl_ms) * DLK_NS_PER_MS));
     DLK_POINT("pool.grant");
     atomic_store_explicit(&place->token, token, memory_order_release);
     DLK_POINT("pool.granted");
@@ -215,7 +215,7 @@ static int64_t prolong(dlk_line_place *place, const dlk_request *request)
     int64_t longer = end_of(request->now, request->ttl);
     if (longer <= until)
         return until;
-    DLK_PUT(place->until, longer);
+    DLK_PUT_AFTER(place->until, longer);
     return longer;
 }
 

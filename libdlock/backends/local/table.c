@@ -212,7 +212,7 @@ static bool hand_over(dlk_section *section, uint32_t row_ref, uint32_t place_ref
     if (section->damaged)
         return false;
     free_granted_place(section, row);
-    DLK_PUT(place->until, record.until);
+    DLK_PUT_AFTER(place->until, record.until);
     commit(row, &record);
     atomic_store_explicit(&place->token, token, memory_order_release);
     dlk_section_ring(section, (uint32_t)record.owner);
@@ -311,8 +311,8 @@ bool dlk_line_join(dlk_section *section, uint32_t row_ref, const dlk_request *re
     DLK_PUT(place->take, request->take);
     DLK_PUT(place->row, row_ref);
     DLK_PUT(place->kind, request->kind);
-    DLK_PUT(place->until, until);
-    DLK_PUT(place->token, token);
+    DLK_PUT_AFTER(place->until, until);
+    DLK_PUT_AFTER(place->token, token);
     dlk_line_append(section, row_ref, ref);
     DLK_PUT(head->last_ticket, ticket);
     *turn = (dlk_turn){.place = ref, .ticket = ticket};
