@@ -109,8 +109,8 @@ STARTS, MOST_START = 200, 4
 
 
 def start_up(programs):
-    """From the start of a process to its end, with and without libdlock; the fastest of many in turn,
-    which nobody disturbed."""
+    """From the start of a process to its end, with and without libdlock; the fastest of many in
+    turn, which nobody disturbed."""
     least = {}
     for _ in range(STARTS):
         for who, program in (('ours', 'bench-start'), ('empty', 'bench-floor-start')):
