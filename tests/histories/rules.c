@@ -244,14 +244,16 @@ void rule_patience(checker *c, op *o, int64_t at)
 }
 
 /* Each client of a process that was stopped meanwhile may have been told that it is next: then the
- * lock is kept for it, and somebody has to look after that. */
+ * lock is kept for it, for a claim or, where whoever is next has it at once, for a lease, and somebody
+ * has to look after that. */
 static int64_t kept_for_the_stopped(const backend *b, int64_t since, int64_t at)
 {
     int stopped = 0;
     for (size_t i = 0; i < b->fault_count; i++)
         stopped +=
             b->faults[i].stops && b->faults[i].from <= at && b->faults[i].until >= since;
-    return b->claim ? stopped * b->clients * (b->claim + b->poll + b->poll / 4) : 0;
+    int64_t kept = b->claim ? b->claim : b->ttl;
+    return stopped * b->clients * (kept + b->poll + b->poll / 4);
 }
 
 /* How long a lock may be free while somebody waits: until somebody has looked. After a disturbance

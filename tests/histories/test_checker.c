@@ -26,6 +26,8 @@ static void tell(int64_t ms, const char *text)
     fprintf(tale.log, "%lld %s\n", (long long)AT(ms), text);
 }
 
+static int claim_ms = 500;
+
 static void begin(const char *promises)
 {
     char path[128];
@@ -41,8 +43,8 @@ static void begin(const char *promises)
             exit(2);
     }
     fprintf(tale.log,
-            "%lld backend some ttl_ms=2000 poll_ms=500 claim_ms=500 clients=2 %s\n",
-            (long long)AT(0), promises);
+            "%lld backend some ttl_ms=2000 poll_ms=500 claim_ms=%d clients=2 %s\n",
+            (long long)AT(0), claim_ms, promises);
     tell(0, "worker 1 some 1");
     tell(0, "worker 2 some 2");
 }
@@ -472,7 +474,9 @@ static const char *wait_behind_who_is_stopped(const char *what, int64_t until)
     begin("fifo=0 deaths=0");
     tell(5000, what);
     stay_shortly(1, 1, 5100, 10);
-    ask(2, 2, 5200);
+    history_record patient = record(2, 5200, HISTORY_ASK);
+    patient.wait_ms = 20000;
+    put(2, patient);
     for (int64_t ms = 5300; ms <= until; ms += 100)
         pulse(2, ms, 0);
     granted(2, 2, until, 11);
@@ -487,6 +491,15 @@ TEST(who_is_stopped_may_have_a_turn_with_each_of_its_clients)
                    "the lock is free since");
     CHECK_CONTAINS(wait_behind_who_is_stopped("fault 0 some reset none", 11000),
                    "the lock is free since");
+}
+
+TEST(where_whoever_is_next_has_it_at_once_that_is_for_a_lease_each)
+{
+    claim_ms = 0;
+    CHECK_STR(wait_behind_who_is_stopped("fault 0 some stop none", 14000), "");
+    CHECK_CONTAINS(wait_behind_who_is_stopped("fault 0 some stop none", 14200),
+                   "the lock is free since");
+    claim_ms = 500;
 }
 
 TEST(a_service_that_is_away_excuses_a_wait)
