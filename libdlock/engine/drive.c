@@ -173,7 +173,7 @@ static bool nothing_to_arrange(const dlk_engine *engine)
            engine->attended == 0 && dlk_list_empty(&engine->sleepers) &&
            dlk_list_empty(&engine->waking) && dlk_list_empty(&engine->log_lines) &&
            dlk_list_empty(&engine->jobs) && engine->life == DLK_LIFE_OPEN &&
-           engine->core.up &&
+           engine->core.up && !engine->left_to_driver &&
            !atomic_load_explicit(&engine->news, memory_order_relaxed) &&
            (engine->thread_state != DLK_THREAD_ASLEEP ||
             next_deadline(engine) >= engine->asleep_until);

@@ -282,5 +282,7 @@ void dlk_engine_join(dlk_engine *engine)
         return;
     (void)pthread_join(engine->thread,
                        NULL); /* only the client's free calls this, once */
+    (void)pthread_mutex_lock(&engine->mutex); /* who frees a hold meanwhile looks at it */
     dlk_thread_becomes(engine, DLK_THREAD_NONE);
+    (void)pthread_mutex_unlock(&engine->mutex);
 }
