@@ -121,13 +121,8 @@ static dlock_op *start(dlk_engine *engine, const dlock_lock *lock, const char *g
     if (!dlk_engine_enter(engine, &stay))
         return dlk_op_static(DLOCK_EFORKED);
     int64_t now = dlk_clock_now();
-    dlock_error *error = NULL;
-    dlock_op *op = NULL;
-    dlock_err code = dlk_engine_start(engine, now, &error);
-    if (code != DLOCK_OK) {
-        op = dlk_op_failed(engine, code, error);
-    } else if ((op = dlk_op_new(engine, DLK_OP_WAIT))) {
-        op->u.waiter.op = op;
+    dlock_op *op = dlk_op_waiting(engine, now);
+    if (!op->over) {
         dlk_wait *wait = &op->u.waiter.wait;
         *wait = (dlk_wait){.name = lock->name,
                            .terms = lock->terms,
@@ -139,7 +134,7 @@ static dlock_op *start(dlk_engine *engine, const dlock_lock *lock, const char *g
     }
     dlk_lock_unref(lock);
     dlk_engine_leave(engine, &stay);
-    return op ? op : dlk_op_static(DLOCK_ENOMEM);
+    return op;
 }
 
 dlock_op *dlock_client_import_start(dlock_client *client, const char *ticket)

@@ -425,6 +425,9 @@ void dlk_engine_drop_hold(dlk_engine *engine, dlock_hold *hold);
 dlock_op *dlk_op_new(dlk_engine *engine, dlk_op_kind kind);
 /* An op that has failed already; never NULL. */
 dlock_op *dlk_op_failed(dlk_engine *engine, dlock_err code, dlock_error *error);
+/* One that waits for what an engine is asked, which is started if need be; over when that can't be.
+ * Never NULL. */
+dlock_op *dlk_op_waiting(dlk_engine *engine, int64_t now);
 /* The same for a caller without the mutex; DLOCK_OK: an op that has nothing to do. */
 dlock_op *dlk_op_answered(dlk_engine *engine, dlock_err code, const char *text);
 /* A static op for a fork's child, or without memory. */

@@ -55,15 +55,10 @@ static dlock_op *start(dlk_engine *engine, dlk_name *name, const dlk_terms *term
                        uint64_t owner, int64_t wait_ms)
 {
     int64_t now = dlk_clock_now();
-    dlock_error *error = NULL;
-    dlock_err code = dlk_engine_start(engine, now, &error);
-    if (code != DLOCK_OK)
-        return dlk_op_failed(engine, code, error);
-    dlock_op *op = dlk_op_new(engine, DLK_OP_WAIT);
-    if (!op)
-        return dlk_op_static(DLOCK_ENOMEM);
+    dlock_op *op = dlk_op_waiting(engine, now);
+    if (op->over)
+        return op;
     dlk_wait *wait = &op->u.waiter.wait;
-    op->u.waiter.op = op;
     *wait = (dlk_wait){
         .name = name,
         .terms = *terms,

@@ -64,6 +64,19 @@ dlock_op *dlk_op_failed(dlk_engine *engine, dlock_err code, dlock_error *error)
     return op;
 }
 
+dlock_op *dlk_op_waiting(dlk_engine *engine, int64_t now)
+{
+    dlock_error *error = NULL;
+    dlock_err code = dlk_engine_start(engine, now, &error);
+    if (code != DLOCK_OK)
+        return dlk_op_failed(engine, code, error);
+    dlock_op *op = dlk_op_new(engine, DLK_OP_WAIT);
+    if (!op)
+        return dlk_op_static(DLOCK_ENOMEM);
+    op->u.waiter.op = op;
+    return op;
+}
+
 dlock_op *dlk_op_answered(dlk_engine *engine, dlock_err code, const char *text)
 {
     dlk_stay stay;
