@@ -49,8 +49,8 @@ TEST(after_the_close_calls_answer_eclosed_and_what_is_known_can_still_be_read)
     CHECK_EQ_INT(dlock_op_notify(op, 1), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECLOSED);
     CHECK_OK(dlock_client_stats(client, &info, &err), err);
-    CHECK_EQ_INT(world_stat(client, "grants"), 1);
-    CHECK_EQ_INT(world_stat(client, "connected"), 0);
+    CHECK_EQ_INT(api_stat(client, "grants"), 1);
+    CHECK_EQ_INT(api_stat(client, "connected"), 0);
     CHECK(dlock_client_uri(client)[0] != '\0');
 }
 
@@ -214,7 +214,7 @@ TEST(closing_while_threads_work_ends_their_work_and_nothing_else)
         for (int i = 0; i < 3; i++)
             CHECK(pthread_create(&threads[i], NULL, work, lock) == 0);
         int64_t enough = 3 * (round % 8);
-        while (world_stat(client, "grants") < enough)
+        while (api_stat(client, "grants") < enough)
             nap_ms(1);
         dlock_err code = dlock_client_close(client, NULL);
         for (int i = 0; i < 3; i++) {

@@ -71,11 +71,11 @@ TEST(one_thread_serves_a_thousand_locks_by_one_descriptor)
             dlock_event_free(event);
         }
     }
-    CHECK_EQ_INT(world_stat(client, "grants"), 3 * LOCKS);
-    CHECK_EQ_INT(world_stat(client, "releases_failed"), 0);
+    CHECK_EQ_INT(api_stat(client, "grants"), 3 * LOCKS);
+    CHECK_EQ_INT(api_stat(client, "releases_failed"), 0);
     for (int i = 0; i < LOCKS; i++)
         dlock_lock_free(entries[i].lock);
-    CHECK_EQ_INT(world_stat(client, "names"), 0); /* what nobody uses is forgotten */
+    CHECK_EQ_INT(api_stat(client, "names"), 0); /* what nobody uses is forgotten */
 }
 
 typedef struct toil {
@@ -124,8 +124,8 @@ TEST(many_threads_of_two_clients_take_own_and_shared_locks_without_overlap)
         strange += toils[i].strange;
     }
     CHECK_EQ_INT(strange, 0);
-    AWAIT(world_stat(one, "unconfirmed") + world_stat(two, "unconfirmed") == 0);
-    CHECK_EQ_INT(world_stat(one, "in_flight"), 0);
+    AWAIT(api_stat(one, "unconfirmed") + api_stat(two, "unconfirmed") == 0);
+    CHECK_EQ_INT(api_stat(one, "in_flight"), 0);
 }
 
 static void *take_own(void *arg)
@@ -176,8 +176,8 @@ TEST(each_of_very_many_threads_is_woken_and_none_before_its_time)
         strange += toils[i].strange;
     }
     CHECK_EQ_INT(strange, 0);
-    AWAIT(world_stat(client, "unconfirmed") == 0);
-    CHECK_EQ_INT(world_stat(client, "in_flight"), 0);
+    AWAIT(api_stat(client, "unconfirmed") == 0);
+    CHECK_EQ_INT(api_stat(client, "in_flight"), 0);
 }
 
 /* How many calls have left the thread with another cancel state than it had. */

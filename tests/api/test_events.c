@@ -215,7 +215,7 @@ static void overflows(const char *prefix, int64_t ttl_ms)
             dlock_hold_free(holds[k]);
         TOO_SLOW();
     }
-    AWAIT(world_stat(client, "losses") == 40);
+    AWAIT(api_stat(client, "losses") == 40);
     int lost = 0, logs = 0, told = 0;
     for (dlock_event *event; (event = dlock_client_next_event(client));
          dlock_event_free(event)) {

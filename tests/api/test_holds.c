@@ -46,7 +46,7 @@ TEST(names_of_any_bytes_are_different_locks)
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         CHECK_EQ_INT(dlock_acquire(client, names[i], 0, &holds[i], NULL), DLOCK_OK);
         CHECK_STR(dlock_hold_name(holds[i]), names[i]);
-        CHECK_EQ_INT(world_stat(client, "reentries"), 0);
+        CHECK_EQ_INT(api_stat(client, "reentries"), 0);
         CHECK_EQ_INT(world_try(names[i]), DLOCK_EBUSY);
     }
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -243,7 +243,7 @@ static void is_asked_by_many(const char *name, int64_t ttl_ms)
     for (int i = 0; i < 3; i++)
         CHECK(pthread_create(&threads[i], NULL, ask_all_the_time, &of) == 0);
     int64_t end = now_ms() + patience_ms();
-    while (world_stat(client, "renewals") < 3 && world_stat(client, "losses") == 0 &&
+    while (api_stat(client, "renewals") < 3 && api_stat(client, "losses") == 0 &&
            now_ms() < end)
         nap_ms(1);
     dlock_err released = dlock_hold_release(hold, NULL);
@@ -253,7 +253,7 @@ static void is_asked_by_many(const char *name, int64_t ttl_ms)
         pthread_join(threads[i], &found);
         odd += (intptr_t)found;
     }
-    if (world_stat(client, "losses") > 0)
+    if (api_stat(client, "losses") > 0)
         TOO_SLOW();
     CHECK_EQ_INT(released, DLOCK_OK);
     CHECK_EQ_INT(odd, 0);

@@ -72,7 +72,7 @@ TEST(who_comes_after_one_that_gave_up_shows_his_own_data)
             DLOCK_AUTO(dlock_lock) two = api_lock(client, kind, name, "lock.data=two");
             second = dlock_lock_acquire_start(two, DLOCK_FOREVER);
         }
-        AWAIT(world_stat(client, "waits") >= 1); /* the server said: held */
+        AWAIT(api_stat(client, "waits") >= 1); /* the server said: held */
         dlock_op_cancel(first);
         ENDS(first, DLOCK_ECANCELED);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
@@ -179,7 +179,7 @@ static void permits_of(const char *name, const char *form)
     CHECK_PERMITS(looker, 3, 0);
     /* Who waits has none, whatever he has there already. */
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(one, DLOCK_FOREVER);
-    AWAIT(world_stat(client, "waits") == 1);
+    AWAIT(api_stat(client, "waits") == 1);
     CHECK_PERMITS(looker, 3, 0);
     DLOCK_AUTO(dlock_info) info = NULL;
     CHECK_EQ_INT(dlock_lock_inspect(looker, &info, NULL), DLOCK_OK);
@@ -308,7 +308,7 @@ TEST(waiters_counts_the_candidates_of_one_client_that_publish_different_things)
     DLOCK_AUTO(dlock_hold) hold = world_take(held);
     DLOCK_AUTO(dlock_op) one = dlock_lock_acquire_start(a, DLOCK_FOREVER);
     DLOCK_AUTO(dlock_op) two = dlock_lock_acquire_start(b, DLOCK_FOREVER);
-    AWAIT(world_stat(client, "waits") == 2);
+    AWAIT(api_stat(client, "waits") == 2);
     CHECK_EQ_INT(world_seen(a, "waiters"), 2);
     CHECK_EQ_INT(world_seen(b, "waiters"), 2);
     bool tells = tells_the_line(DLOCK_ELECTION);

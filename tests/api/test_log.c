@@ -114,7 +114,7 @@ TEST(the_client_goes_on_while_the_sink_takes_its_time)
     CHECK_EQ_INT(dlock_hold_check(held), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_verify(held, NULL), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_release(held, NULL), DLOCK_OK);
-    CHECK(world_stat(client, "losses") == 1);
+    CHECK(api_stat(client, "losses") == 1);
     CHECK_EQ_INT(s.lines, 0); /* it still does */
     s.passed = true;
     AWAIT(s.lines == 1);

@@ -54,7 +54,7 @@ static int count_held(const crowd *c)
 
 static bool slept(const crowd *c)
 {
-    return world_stat(c->client, "suspects") > 0;
+    return api_stat(c->client, "suspects") > 0;
 }
 
 /* How often a script was run by its digest, on the whole server. */
@@ -72,10 +72,10 @@ static void share(const char *name, int64_t ttl_ms)
     CROWD(c);
     if (!take_all(&c, name, ttl_ms))
         return;
-    int64_t scripts = scripts_run(), renewals = world_stat(c.client, "renewals");
-    AWAIT(world_stat(c.client, "renewals") >= renewals + 3 * LOCKS || slept(&c));
+    int64_t scripts = scripts_run(), renewals = api_stat(c.client, "renewals");
+    AWAIT(api_stat(c.client, "renewals") >= renewals + 3 * LOCKS || slept(&c));
     scripts = scripts_run() - scripts;
-    renewals = world_stat(c.client, "renewals") - renewals;
+    renewals = api_stat(c.client, "renewals") - renewals;
     int held = count_held(&c);
     if (slept(&c))
         TOO_SLOW();
@@ -106,10 +106,10 @@ static void lose_some(const char *name, int64_t ttl_ms)
         AWAIT(dlock_hold_state(c.holds[gone[i]]) == DLOCK_LOST);
     /* In the midst of it all connections are cut; what is unanswered is asked again. */
     redis_server_call(world_redis(), "CLIENT KILL TYPE normal");
-    int64_t renewals = world_stat(c.client, "renewals");
-    AWAIT(world_stat(c.client, "renewals") >= renewals + 2 * LOCKS || slept(&c));
+    int64_t renewals = api_stat(c.client, "renewals");
+    AWAIT(api_stat(c.client, "renewals") >= renewals + 2 * LOCKS || slept(&c));
     int held = count_held(&c);
-    int64_t losses = world_stat(c.client, "losses");
+    int64_t losses = api_stat(c.client, "losses");
     redis_server_call(world_redis(), "DEL %s %s", dlock_hold_name(c.holds[gone[1]]),
                       dlock_hold_name(c.holds[gone[2]]));
     if (slept(&c))

@@ -380,7 +380,7 @@ static void answers_at_once(const char *name, int lost, int64_t wait_ms, bool by
     loser me = {client, multi, member, wait_ms, by_op, .code = DLOCK_EPENDING};
     CHECK(pthread_create(&me.thread, NULL, lose_and_take, &me) == 0);
     int64_t end = awake_now_ms() + patience_ms();
-    while (!me.over && awake_now_ms() < end && world_stat(client, "grants") < 100)
+    while (!me.over && awake_now_ms() < end && api_stat(client, "grants") < 100)
         nap_ms(1);
     bool over = me.over;
     if (!over) /* nothing else would end it */
@@ -389,8 +389,8 @@ static void answers_at_once(const char *name, int lost, int64_t wait_ms, bool by
     CHECK(over);
     CHECK_EQ_INT(me.code, DLOCK_ELOST);
     /* Its own, and the member before it, once. */
-    CHECK_EQ_INT(world_stat(client, "grants"), 1 + lost);
-    CHECK_EQ_INT(world_stat(client, "refusals"), 0);
+    CHECK_EQ_INT(api_stat(client, "grants"), 1 + lost);
+    CHECK_EQ_INT(api_stat(client, "refusals"), 0);
     AWAIT(all_free());
 }
 

@@ -77,7 +77,7 @@ TEST(a_victim_notices_a_break_by_itself_at_its_next_renewal)
     DLOCK_AUTO(dlock_event) event = world_event(client, DLOCK_EVENT_LOST);
     CHECK_EQ_INT(dlock_event_tag(event), 3);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
-    CHECK_EQ_INT(world_stat(client, "losses"), 1);
+    CHECK_EQ_INT(api_stat(client, "losses"), 1);
 }
 
 static int count_names(dlock_info *info)
@@ -187,7 +187,7 @@ TEST(the_statistics_count_what_happened)
         CHECK_EQ_INT(dlock_lock_acquire(theirs, i % 2 ? 0 : SHORT_MS, &none, NULL),
                      i % 2 ? DLOCK_EBUSY : DLOCK_ETIMEDOUT);
         /* Its place in the line, or it would be handed the lock, and we wait. */
-        AWAIT(world_stat(other, "unconfirmed") == 0);
+        AWAIT(api_stat(other, "unconfirmed") == 0);
         CHECK_EQ_INT(dlock_hold_release(again, NULL), DLOCK_OK);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     }
@@ -201,19 +201,19 @@ TEST(the_statistics_count_what_happened)
         {"late_grants", 0, 0}, {"unconfirmed", 0, 0}, {"connected", 1, 1},
     };
     for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++) {
-        if (world_stat(client, expected[i].key) != expected[i].ours ||
-            world_stat(other, expected[i].key) != expected[i].theirs)
+        if (api_stat(client, expected[i].key) != expected[i].ours ||
+            api_stat(other, expected[i].key) != expected[i].theirs)
             harness_note("it is about %s", expected[i].key);
-        CHECK_EQ_INT(world_stat(client, expected[i].key), expected[i].ours);
-        CHECK_EQ_INT(world_stat(other, expected[i].key), expected[i].theirs);
+        CHECK_EQ_INT(api_stat(client, expected[i].key), expected[i].ours);
+        CHECK_EQ_INT(api_stat(other, expected[i].key), expected[i].theirs);
     }
-    CHECK(world_stat(client, "hold.max_ns") > 0);
-    CHECK(world_stat(client, "hold.sum_ns") >= world_stat(client, "hold.max_ns"));
-    CHECK(world_stat(client, "hold.p99_ns") >= world_stat(client, "hold.p50_ns"));
+    CHECK(api_stat(client, "hold.max_ns") > 0);
+    CHECK(api_stat(client, "hold.sum_ns") >= api_stat(client, "hold.max_ns"));
+    CHECK(api_stat(client, "hold.p99_ns") >= api_stat(client, "hold.p50_ns"));
     if (world_is("redis")) {
-        CHECK(world_stat(client, "commands") >= 10);
-        CHECK(world_stat(client, "bytes_sent") > 0);
-        CHECK(world_stat(client, "bytes_received") > 0);
+        CHECK(api_stat(client, "commands") >= 10);
+        CHECK(api_stat(client, "bytes_sent") > 0);
+        CHECK(api_stat(client, "bytes_received") > 0);
     }
 }
 
@@ -223,17 +223,17 @@ TEST(the_middle_of_the_statistics_is_that_of_the_shorter_half)
     BEGIN();
     CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     dlock_hold_free(world_take(lock));
-    AWAIT(world_stat(client, "hold.count") == 1);
-    int64_t shorter = world_stat(client, "hold.max_ns");
+    AWAIT(api_stat(client, "hold.count") == 1);
+    int64_t shorter = api_stat(client, "hold.max_ns");
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     int64_t longer_ms = 4 * shorter / 1000000 + 2; /* two buckets higher */
     for (int64_t began = now_ms(); now_ms() - began < longer_ms;)
         nap_ms(1);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_EQ_INT(world_stat(client, "hold.buckets.0.count"), 1);
-    CHECK_EQ_INT(world_stat(client, "hold.p50_ns"),
-                 world_stat(client, "hold.buckets.0.below_ns"));
-    CHECK(world_stat(client, "hold.p99_ns") > world_stat(client, "hold.p50_ns"));
+    CHECK_EQ_INT(api_stat(client, "hold.buckets.0.count"), 1);
+    CHECK_EQ_INT(api_stat(client, "hold.p50_ns"),
+                 api_stat(client, "hold.buckets.0.below_ns"));
+    CHECK(api_stat(client, "hold.p99_ns") > api_stat(client, "hold.p50_ns"));
 }
 
 TEST(the_features_say_what_the_backend_can_do)
@@ -281,9 +281,9 @@ TEST(a_lazy_client_connects_when_asked_or_at_its_first_need)
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_client) asked = world_client("client.lazy=true");
     DLOCK_AUTO(dlock_client) needed = world_client("client.lazy=true");
-    CHECK_EQ_INT(world_stat(asked, "connected"), 0);
+    CHECK_EQ_INT(api_stat(asked, "connected"), 0);
     CHECK_OK(dlock_client_connect(asked, &err), err);
-    CHECK_EQ_INT(world_stat(asked, "connected"), 1);
+    CHECK_EQ_INT(api_stat(asked, "connected"), 1);
     CHECK_OK(dlock_client_connect(asked, &err), err);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     CHECK_OK(dlock_acquire(needed, __func__, patience_ms(), &hold, &err), err);
@@ -292,7 +292,7 @@ TEST(a_lazy_client_connects_when_asked_or_at_its_first_need)
     hold = NULL;
     DLOCK_AUTO(dlock_client) tried = world_client("client.lazy=true");
     CHECK_OK(dlock_acquire(tried, __func__, 0, &hold, &err), err);
-    CHECK_EQ_INT(world_stat(tried, "connected"), 1);
+    CHECK_EQ_INT(api_stat(tried, "connected"), 1);
 }
 
 TEST(the_library_names_its_backends_and_every_code)

@@ -96,7 +96,7 @@ TEST(cancelling_is_prompt_and_leaves_nothing_held)
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_ECANCELED); /* without any wait */
     CHECK_EQ_INT(dlock_error_code(dlock_op_error(op)), DLOCK_ECANCELED);
     CHECK(dlock_op_take_hold(op) == NULL);
-    CHECK_EQ_INT(world_stat(other, "cancels"), 1);
+    CHECK_EQ_INT(api_stat(other, "cancels"), 1);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     AWAIT(world_try(__func__) == DLOCK_OK);
 }

@@ -31,14 +31,14 @@ TEST(a_thread_that_holds_it_gets_another_hold_of_the_same_grant_without_a_comman
     DLOCK_AUTO(dlock_error) err = NULL;
     CLIENT_WITH_HOLD(client, lock, first, __func__, NULL);
     DLOCK_AUTO(dlock_hold) second = NULL;
-    int64_t commands = world_stat(client, "commands");
+    int64_t commands = api_stat(client, "commands");
     CHECK_OK(dlock_lock_acquire(lock, 0, &second, &err), err);
-    CHECK_EQ_INT(world_stat(client, "commands"), commands);
+    CHECK_EQ_INT(api_stat(client, "commands"), commands);
     CHECK(first != second);
     CHECK_EQ_INT(dlock_hold_token(second), dlock_hold_token(first));
     CHECK_STR(dlock_hold_owner(second), dlock_hold_owner(first));
-    CHECK_EQ_INT(world_stat(client, "grants"), 1);
-    CHECK_EQ_INT(world_stat(client, "reentries"), 1);
+    CHECK_EQ_INT(api_stat(client, "grants"), 1);
+    CHECK_EQ_INT(api_stat(client, "reentries"), 1);
 }
 
 TEST(reentry_works_through_another_handle_and_through_the_one_call_form)

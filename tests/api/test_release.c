@@ -55,7 +55,7 @@ TEST(a_release_of_what_was_taken_away_unnoticed_says_lost)
     CHECK_ERR(dlock_hold_release(hold, &err), DLOCK_ELOST, err);
     CHECK_CONTAINS(dlock_error_text(err), __func__);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ENOTHELD);
-    CHECK_EQ_INT(world_stat(client, "releases_failed"), 1);
+    CHECK_EQ_INT(api_stat(client, "releases_failed"), 1);
 }
 
 TEST(a_release_after_a_break_leaves_the_new_owner_alone)
@@ -132,7 +132,7 @@ TEST(a_failed_async_release_is_counted_and_logged)
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     DLOCK_AUTO(dlock_event) line = world_event(client, DLOCK_EVENT_LOG);
     CHECK_CONTAINS(dlock_event_text(line), __func__);
-    CHECK_EQ_INT(world_stat(client, "releases_failed"), 1);
+    CHECK_EQ_INT(api_stat(client, "releases_failed"), 1);
 }
 
 static void *release_it(void *hold)
@@ -189,5 +189,5 @@ TEST(threads_of_two_clients_pass_the_lock_around_with_rising_tokens)
         wrong += (intptr_t)found;
     }
     CHECK_EQ_INT(wrong, 0);
-    CHECK_EQ_INT(world_stat(one, "grants") + world_stat(two, "grants"), 600);
+    CHECK_EQ_INT(api_stat(one, "grants") + api_stat(two, "grants"), 600);
 }

@@ -15,11 +15,11 @@ static void renews_itself(const char *name, int64_t ttl_ms)
         nap_ms(1);
     }
     dlock_err held = dlock_hold_check(hold), tried = world_try(name);
-    if (world_stat(client, "suspects") > 0 || world_stat(client, "losses") > 0)
+    if (api_stat(client, "suspects") > 0 || api_stat(client, "losses") > 0)
         TOO_SLOW();
     CHECK_EQ_INT(held, DLOCK_OK);
     CHECK_EQ_INT(tried, DLOCK_EBUSY);
-    CHECK(world_stat(client, "renewals") >= 3);
+    CHECK(api_stat(client, "renewals") >= 3);
 }
 
 TEST(a_grant_renews_itself_and_stays_valid_far_beyond_its_ttl)
@@ -42,7 +42,7 @@ TEST(without_renewal_it_is_lost_by_the_clock_and_never_suspect)
     CHECK(now_ms() - begin >= 240); /* a margin of ttl/100 + 2 ms may be off */
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
     CHECK_EQ_INT(dlock_hold_remaining_ms(hold), 0);
-    CHECK_EQ_INT(world_stat(client, "renewals"), 0);
+    CHECK_EQ_INT(api_stat(client, "renewals"), 0);
     AWAIT(world_try(__func__) == DLOCK_OK);
 }
 
@@ -77,12 +77,12 @@ static void lives_while_fed(const char *name, int64_t ttl_ms)
     }
     if (fed != DLOCK_OK)
         TOO_SLOW();
-    AWAIT(world_stat(client, "in_flight") == 0); /* that one isn't counted yet */
-    int64_t renewals = world_stat(client, "renewals");
+    AWAIT(api_stat(client, "in_flight") == 0); /* that one isn't counted yet */
+    int64_t renewals = api_stat(client, "renewals");
     CHECK(renewals >= 2 &&
           renewals <= 8); /* about every third of the ttl, however often fed */
     AWAIT(dlock_hold_check(hold) == DLOCK_ELOST);
-    CHECK(world_stat(client, "renewals") <= renewals + 1);
+    CHECK(api_stat(client, "renewals") <= renewals + 1);
     CHECK_EQ_INT(dlock_hold_feed(hold), DLOCK_ELOST);
 }
 
@@ -110,7 +110,7 @@ static void ends_at_max_hold(const char *name, int64_t ttl_ms)
     int64_t lasted = now_ms() - begin;
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
     /* Too early is what a renewal that came too late makes of it, with a short lease. */
-    if (world_stat(client, "renewals") < 2 || lasted < most - 10)
+    if (api_stat(client, "renewals") < 2 || lasted < most - 10)
         TOO_SLOW();
 }
 
@@ -167,8 +167,8 @@ TEST(an_extended_grant_is_renewed_with_its_new_ttl)
     DLOCK_AUTO(dlock_error) err = NULL;
     CLIENT_WITH_HOLD(client, lock, hold, __func__, "lock.ttl_ms=1000");
     CHECK_OK(dlock_hold_extend(hold, 1500, &err), err);
-    int64_t before = world_stat(client, "renewals");
-    AWAIT(world_stat(client, "renewals") > before || dlock_hold_check(hold) != DLOCK_OK);
+    int64_t before = api_stat(client, "renewals");
+    AWAIT(api_stat(client, "renewals") > before || dlock_hold_check(hold) != DLOCK_OK);
     CHECK(dlock_hold_remaining_ms(hold) > 1000);
 }
 

@@ -159,7 +159,7 @@ TEST(a_writer_that_waits_gets_it_when_the_last_reader_goes)
     world_wait_start(&writer, two, write, patience_ms());
     AWAIT(world_asleep(writer.tid));
     CHECK_EQ_INT(dlock_hold_release(second, NULL), DLOCK_OK);
-    AWAIT(world_stat(two, "waits") == 1); /* now it asks, and is told of our reader */
+    AWAIT(api_stat(two, "waits") == 1); /* now it asks, and is told of our reader */
     CHECK(!writer.over);
     CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_OK);
     CHECK_EQ_INT(world_wait_end(&writer), DLOCK_OK);
@@ -178,10 +178,10 @@ TEST(all_readers_that_wait_get_it_when_the_writer_goes_or_turns)
         WAITER(own);
         WAITER(other);
         WAITER(third);
-        int64_t waits = world_stat(two, "waits");
+        int64_t waits = api_stat(two, "waits");
         world_wait_start(&own, one, read, patience_ms());
         world_wait_start(&other, two, read_two, patience_ms());
-        AWAIT(world_stat(two, "waits") > waits);
+        AWAIT(api_stat(two, "waits") > waits);
         world_wait_start(&third, two, read_two, patience_ms());
         AWAIT(world_asleep(own.tid) && world_asleep(third.tid));
         if (turns)
@@ -204,7 +204,7 @@ TEST(a_writer_that_gives_up_lets_the_readers_behind_it_in)
     SIDE(read_two, two, DLOCK_READ);
     DLOCK_AUTO(dlock_hold) first = world_take(read);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(write, DLOCK_FOREVER);
-    AWAIT(world_stat(two, "waits") == 1);
+    AWAIT(api_stat(two, "waits") == 1);
     WAITER(reader);
     world_wait_start(&reader, two, read_two, patience_ms());
     AWAIT(world_asleep(reader.tid));
@@ -230,11 +230,11 @@ TEST(a_writer_waits_for_no_reader_that_came_after_it)
     SIDE(read_four, four, DLOCK_READ);
     DLOCK_AUTO(dlock_hold) first = world_take(read);
     DLOCK_AUTO(dlock_op) writes = dlock_lock_acquire_start(write, DLOCK_FOREVER);
-    AWAIT(world_stat(two, "waits") == 1);
+    AWAIT(api_stat(two, "waits") == 1);
     CHECK_EQ_INT(try_side(DLOCK_READ, __func__), DLOCK_EBUSY);
     DLOCK_AUTO(dlock_op) third = dlock_lock_acquire_start(read_three, DLOCK_FOREVER);
     DLOCK_AUTO(dlock_op) fourth = dlock_lock_acquire_start(read_four, DLOCK_FOREVER);
-    AWAIT(world_stat(three, "waits") == 1 && world_stat(four, "waits") == 1);
+    AWAIT(api_stat(three, "waits") == 1 && api_stat(four, "waits") == 1);
     CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_wait(writes, patience_ms()), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_wait(third, SHORT_MS), DLOCK_EPENDING);
@@ -258,9 +258,9 @@ TEST(a_thread_that_writes_may_read_as_well_with_the_same_grant)
     SIDE(write, client, DLOCK_WRITE);
     SIDE(read, client, DLOCK_READ);
     DLOCK_AUTO(dlock_hold) outer = world_take(write);
-    int64_t commands = world_stat(client, "commands");
+    int64_t commands = api_stat(client, "commands");
     DLOCK_AUTO(dlock_hold) inner = world_take(read);
-    CHECK_EQ_INT(world_stat(client, "commands"), commands);
+    CHECK_EQ_INT(api_stat(client, "commands"), commands);
     CHECK_EQ_INT(dlock_hold_token(inner), dlock_hold_token(outer));
     CHECK_STR(dlock_hold_owner(inner), dlock_hold_owner(outer));
     CHECK_OK(dlock_hold_release(inner, &err), err);
@@ -328,7 +328,7 @@ TEST(a_downgrade_and_its_release_may_follow_each_other_at_once)
         CHECK_EQ_INT(dlock_hold_downgrade(hold, NULL), DLOCK_OK);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     }
-    CHECK_EQ_INT(world_stat(client, "losses"), 0);
+    CHECK_EQ_INT(api_stat(client, "losses"), 0);
     CHECK_EQ_INT(try_side(DLOCK_WRITE, __func__), DLOCK_OK);
 }
 
@@ -441,6 +441,6 @@ TEST(readers_and_writers_of_two_clients_never_meet)
     CHECK_EQ_INT(count, 8);
     CHECK_EQ_INT(m.wrong, 0);
     CHECK(m.together > 0); /* or it would be no more than a mutex */
-    CHECK_EQ_INT(world_stat(one, "losses") + world_stat(two, "losses"), 0);
+    CHECK_EQ_INT(api_stat(one, "losses") + api_stat(two, "losses"), 0);
     CHECK_EQ_INT(try_side(DLOCK_WRITE, __func__), DLOCK_OK);
 }

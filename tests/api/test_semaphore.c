@@ -63,7 +63,7 @@ TEST(as_many_as_there_are_permits_get_in_and_each_is_a_grant_of_its_own)
         CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_ENOTHELD);
         CHECK_EQ_INT(dlock_hold_check(second), DLOCK_OK);
         CHECK_EQ_INT(try(theirs, &third), DLOCK_OK);
-        CHECK_EQ_INT(world_stat(client, "reentries"), 0);
+        CHECK_EQ_INT(api_stat(client, "reentries"), 0);
     }
 }
 
@@ -81,7 +81,7 @@ TEST(a_release_wakes_a_waiter_of_another_client_and_the_wish_behind_it)
         WAITER(one);
         WAITER(two);
         world_wait_start(&one, other, theirs, patience_ms());
-        AWAIT(world_stat(other, "waits") == 1);
+        AWAIT(api_stat(other, "waits") == 1);
         world_wait_start(&two, other, theirs, patience_ms());
         AWAIT(world_asleep(two.tid));
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
@@ -101,7 +101,7 @@ TEST(a_cancelled_wish_for_many_lets_a_smaller_one_pass)
         all = semaphore(client, name, form, "lock.permits=3 lock.take=3");
         DLOCK_AUTO(dlock_hold) hold = world_take(one);
         DLOCK_AUTO(dlock_op) many = dlock_lock_acquire_start(all, DLOCK_FOREVER);
-        AWAIT(world_stat(client, "waits") == 1);
+        AWAIT(api_stat(client, "waits") == 1);
         DLOCK_AUTO(dlock_op) few = dlock_lock_acquire_start(one, DLOCK_FOREVER);
         CHECK_EQ_INT(dlock_op_wait(few, SHORT_MS), DLOCK_EPENDING); /* in turn */
         dlock_op_cancel(many);
@@ -129,7 +129,7 @@ static void renews(const char *name, int64_t ttl_ms)
         while (now_ms() - begin < 2 * ttl_ms)
             nap_ms(1);
         dlock_err held = dlock_hold_check(hold), tried = try(theirs, &none);
-        if (world_stat(client, "suspects") > 0 || world_stat(client, "losses") > 0)
+        if (api_stat(client, "suspects") > 0 || api_stat(client, "losses") > 0)
             TOO_SLOW();
         CHECK_EQ_INT(held, DLOCK_OK);
         CHECK_EQ_INT(tried, DLOCK_EBUSY);
@@ -218,7 +218,7 @@ TEST(a_wish_for_many_is_not_starved_by_those_for_one)
     DLOCK_AUTO(dlock_hold) hold = world_take(one);
     DLOCK_AUTO(dlock_hold) none = NULL;
     DLOCK_AUTO(dlock_op) many = dlock_lock_acquire_start(all, DLOCK_FOREVER);
-    AWAIT(world_stat(other, "waits") == 1);
+    AWAIT(api_stat(other, "waits") == 1);
     CHECK_EQ_INT(try(late, &none), DLOCK_EBUSY);
     DLOCK_AUTO(dlock_op) few = dlock_lock_acquire_start(late, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);

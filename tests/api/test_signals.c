@@ -297,8 +297,8 @@ TEST(threads_cancelled_anywhere_leave_the_lock_to_others)
             CHECK(pthread_create(&threads[i], NULL, acquire_and_be_cancelled,
                                  &victims[i]) == 0);
         }
-        int64_t enough = world_stat(client, "grants") + round % 7;
-        while (world_stat(client, "grants") < enough)
+        int64_t enough = api_stat(client, "grants") + round % 7;
+        while (api_stat(client, "grants") < enough)
             nap_ms(1);
         for (int i = 0; i < 3; i++)
             CHECK_EQ_INT(pthread_cancel(threads[i]), 0);

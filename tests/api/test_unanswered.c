@@ -87,9 +87,9 @@ TEST(an_unanswered_release_is_unknown_and_is_repeated_until_it_is_confirmed)
         CHECK_EQ_INT(dlock_hold_check(hold),
                      DLOCK_ENOTHELD); /* not ours whatever the answer */
         CHECK_ERR(dlock_hold_release(hold, &err), DLOCK_ENOTHELD, err);
-        CHECK_EQ_INT(world_stat(client, "unconfirmed"), 1);
+        CHECK_EQ_INT(api_stat(client, "unconfirmed"), 1);
     }
-    AWAIT(world_stat(client, "unconfirmed") == 0);
+    AWAIT(api_stat(client, "unconfirmed") == 0);
     CHECK_EQ_INT(world_try(__func__), DLOCK_OK);
 }
 

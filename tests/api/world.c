@@ -110,13 +110,6 @@ static int64_t number_of(dlock_info *info, const char *key)
     return text ? strtoll(text, NULL, 10) : -1;
 }
 
-int64_t world_stat(dlock_client *client, const char *key)
-{
-    DLOCK_AUTO(dlock_info) info = NULL;
-    return dlock_client_stats(client, &info, NULL) == DLOCK_OK ? number_of(info, key)
-                                                               : -1;
-}
-
 int64_t world_seen(dlock_lock *lock, const char *key)
 {
     DLOCK_AUTO(dlock_info) info = NULL;

@@ -100,7 +100,6 @@ dlock_err world_evict(const char *name);
 /* Evicts, and lets @p hold hear of it: it is LOST afterwards. */
 bool world_lose(const char *name, dlock_hold *hold);
 
-int64_t world_stat(dlock_client *client, const char *key);
 /* What inspect says of a key; -1 when it doesn't say. */
 int64_t world_seen(dlock_lock *lock, const char *key);
 

@@ -35,7 +35,7 @@ ROW(A1, an_acquire_unanswered, "an acquire is done, its answer lost")
                    service_here()->take)); /* who tries once gives it back */
         CHECK_ERR(dlock_lock_acquire(lock, 0, &none, &err), DLOCK_EUNKNOWN, err);
         AWAIT(world_try("L") == DLOCK_OK);
-        AWAIT(world_stat(client, "connected") == 1);
+        AWAIT(api_stat(client, "connected") == 1);
     }
     CHECK(grid_settles());
 }
@@ -96,7 +96,7 @@ ROW(A5, a_release_unanswered, "a release is done, its answer lost")
         CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ENOTHELD);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ENOTHELD);
         AWAIT(world_try("L") == DLOCK_OK);
-        AWAIT(world_stat(client, "unconfirmed") == 0);
+        AWAIT(api_stat(client, "unconfirmed") == 0);
     }
     CHECK(grid_settles());
 }
@@ -115,7 +115,7 @@ ROW(A6, a_release_that_failed,
     service_here()->thaw();
     CHECK(in_time && (code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL));
     AWAIT(world_try("L") == DLOCK_OK);
-    AWAIT(world_stat(client, "unconfirmed") == 0);
+    AWAIT(api_stat(client, "unconfirmed") == 0);
     CHECK(grid_settles());
 }
 
@@ -314,14 +314,14 @@ ROW(A13, cut_off_in_the_line,
     DLOCK_AUTO(dlock_client) client = grid_client_at(wire_uri(), NULL);
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, 3000);
-    AWAIT(world_stat(client, "waits") == 1);
+    AWAIT(api_stat(client, "waits") == 1);
     CHECK(wire("refuse") && wire("reset"));
-    AWAIT(world_stat(client, "connected") == 0);
+    AWAIT(api_stat(client, "connected") == 0);
     CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
     dlock_err code = dlock_op_result(op);
     /* It has to be given back exactly when it isn't certain that nothing is there: a place in a line
      * is, and so is what was just asked for. */
-    bool left = world_stat(client, "unconfirmed") > 0;
+    bool left = api_stat(client, "unconfirmed") > 0;
     bool in_line = grid_kind_is("fair") || !service_here()->lacks[CAN_QUEUE];
     CHECK(code == DLOCK_EUNAVAIL || code == DLOCK_EUNKNOWN);
     CHECK_EQ_INT(code == DLOCK_EUNKNOWN, left);
@@ -329,6 +329,6 @@ ROW(A13, cut_off_in_the_line,
     CHECK(wire("pass"));
     CHECK_EQ_INT(party_give_back(holder), DLOCK_OK);
     AWAIT(world_try("L") == DLOCK_OK); /* though who was cut off lives on */
-    AWAIT(world_stat(client, "unconfirmed") == 0);
+    AWAIT(api_stat(client, "unconfirmed") == 0);
     CHECK(grid_settles());
 }

@@ -89,10 +89,10 @@ ROW(P3, a_thread_may_take_it_again,
     NEEDS(CAN_CALL);
     CLIENT_WITH_HOLD(client, lock, first, "L", NULL);
     DLOCK_AUTO(dlock_lock) same = world_lock(client, "L", NULL);
-    int64_t commands = world_stat(client, "commands");
+    int64_t commands = api_stat(client, "commands");
     DLOCK_AUTO(dlock_hold) second = world_take(same);
     CHECK(first && second);
-    CHECK_EQ_INT(world_stat(client, "commands"), commands);
+    CHECK_EQ_INT(api_stat(client, "commands"), commands);
     CHECK_EQ_INT(dlock_hold_token(second), dlock_hold_token(first));
     CHECK_STR(dlock_hold_owner(second), dlock_hold_owner(first));
     CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_OK);
@@ -234,11 +234,11 @@ ROW(P11, fed, "renew=fed: lives while it is fed")
         CHECK_EQ_INT(dlock_hold_feed(hold), DLOCK_OK);
         nap_ms(1);
     }
-    int64_t renewals = world_stat(client, "renewals");
+    int64_t renewals = api_stat(client, "renewals");
     CHECK(renewals > 0);
     AWAIT(dlock_hold_check(hold) == DLOCK_ELOST);
     /* The last feed counts, and with it one renewal that was under way just now. */
-    CHECK(world_stat(client, "renewals") <= renewals + 2);
+    CHECK(api_stat(client, "renewals") <= renewals + 2);
 }
 
 ROW(P12, max_hold, "max_hold: the end, however often it is renewed or extended")

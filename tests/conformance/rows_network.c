@@ -73,7 +73,7 @@ static void lose_the_way(const char *fault)
     CHECK_EQ_INT(party_give_back(rival), DLOCK_OK);
     CHECK_EQ_INT(party_take(holder, "L", patience_ms()), DLOCK_OK);
     MUST(grid_rises(party_token(rival), party_token(holder)));
-    AWAIT(world_stat(client, "connected") == 1);
+    AWAIT(api_stat(client, "connected") == 1);
 }
 
 /* The way is disturbed, and the lock kept all the same. */
@@ -369,10 +369,10 @@ ROW(N16, no_rights, "no password, a wrong one, a right that is missing or taken 
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "L", NULL);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     CHECK_STR(redis_server_call(server, "ACL SETUSER u -set"), "OK");
-    int64_t commands = world_stat(client, "commands"), began = now_ms();
+    int64_t commands = api_stat(client, "commands"), began = now_ms();
     CHECK_ERR(dlock_lock_acquire(lock, DLOCK_FOREVER, &hold, &err), DLOCK_EACCES, err);
     CHECK(grid_in_time("the refusal", began, 0));
-    CHECK(world_stat(client, "commands") <= commands + 3); /* no storm */
+    CHECK(api_stat(client, "commands") <= commands + 3); /* no storm */
     CHECK_STR(service_here()->leftovers(), "");
     CHECK_ERR(dlock_client_open(service_uri(right, "127.0.0.1", service_port()), NULL,
                                 &none, &err),
@@ -471,12 +471,12 @@ ROW(N23, no_descriptors, "no descriptors or connections are left")
     struct rlimit before;
     CHECK(forbid_descriptors(&before));
     dlock_err code = dlock_client_open(world_uri(), NULL, &refused, &err);
-    int64_t renewals = world_stat(client, "renewals"), end = now_ms() + patience_ms();
-    while (world_stat(client, "renewals") < renewals + 2 &&
+    int64_t renewals = api_stat(client, "renewals"), end = now_ms() + patience_ms();
+    while (api_stat(client, "renewals") < renewals + 2 &&
            dlock_hold_check(hold) == DLOCK_OK && now_ms() < end)
         nap_ms(1);
     CHECK_EQ_INT(setrlimit(RLIMIT_NOFILE, &before), 0);
-    CHECK(world_stat(client, "renewals") >= renewals + 2);
+    CHECK(api_stat(client, "renewals") >= renewals + 2);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
     if (code != DLOCK_OK) /* memory needs none */
         CHECK_ERR(code, DLOCK_EUNAVAIL, err);

@@ -359,12 +359,12 @@ ROW(T8, starved, "the threads of the library get no processor")
 
 static bool is_renewed(dlock_client *client, const dlock_hold *hold)
 {
-    int64_t before = world_stat(client, "renewals");
+    int64_t before = api_stat(client, "renewals");
     int64_t end = now_ms() + patience_ms();
-    while (world_stat(client, "renewals") <= before &&
-           dlock_hold_check(hold) == DLOCK_OK && now_ms() < end)
+    while (api_stat(client, "renewals") <= before && dlock_hold_check(hold) == DLOCK_OK &&
+           now_ms() < end)
         nap_ms(1);
-    return world_stat(client, "renewals") > before;
+    return api_stat(client, "renewals") > before;
 }
 
 ROW(T9, a_renewal_fails, "a renewal fails; renewing goes on, also after a loss")

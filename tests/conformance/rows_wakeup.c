@@ -210,7 +210,7 @@ ROW(W8, no_herd, "many waiters: a hand-over costs a few commands, however many w
     for (int i = 0; i < WAITERS; i++)
         ops[i] = dlock_lock_acquire_start(same, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_wait(ops[0], 50), DLOCK_EPENDING);
-    int64_t before = world_stat(client, "commands");
+    int64_t before = api_stat(client, "commands");
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     for (int i = 0; i < WAITERS; i++) {
         CHECK_EQ_INT(dlock_op_wait(ops[i], patience_ms()), DLOCK_OK);
@@ -218,7 +218,7 @@ ROW(W8, no_herd, "many waiters: a hand-over costs a few commands, however many w
         CHECK_EQ_INT(dlock_hold_release(mine, NULL), DLOCK_OK);
         dlock_op_free(ops[i]);
     }
-    int64_t each = (world_stat(client, "commands") - before) / WAITERS;
+    int64_t each = (api_stat(client, "commands") - before) / WAITERS;
     harness_note("%d commands a hand-over", (int)each);
     /* Acquire and release, and now and then one that found it held; on each node. */
     CHECK(each <= (service_here()->quorum ? 4 * WORLD_NODES : 4));

@@ -199,16 +199,6 @@ dlock_hold *stage_take(dlock_lock *lock)
     return hold;
 }
 
-int64_t stage_stat(dlock_client *client, const char *key)
-{
-    dlock_info *info = NULL;
-    int64_t value = -1;
-    if (dlock_client_stats(client, &info, NULL) == DLOCK_OK && dlock_info_get(info, key))
-        value = atoll(dlock_info_get(info, key));
-    dlock_info_free(info);
-    return value;
-}
-
 /* ---- Processes ---- */
 
 void *stage_share(size_t size)

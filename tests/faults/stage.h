@@ -3,6 +3,7 @@
 #ifndef TESTS_FAULTS_STAGE_H
 #define TESTS_FAULTS_STAGE_H
 
+#include "harness/api.h"
 #include "harness/awake.h"
 #include "harness/harness.h"
 #include "harness/redis_server.h"
@@ -56,8 +57,6 @@ dlock_client *stage_open(const char *uri, ...);
 dlock_lock *stage_lock(dlock_client *client, const char *name);
 /* Takes it, or fails a check. */
 dlock_hold *stage_take(dlock_lock *lock);
-/* A number of dlock_client_stats. */
-int64_t stage_stat(dlock_client *client, const char *key);
 
 /* ---- Processes ---- */
 

@@ -55,7 +55,7 @@ static void tear_down(void)
 /* Nothing of ours is on the server, and nothing of ours is under way. */
 static bool is_settled(void)
 {
-    return stage_keys(&s)[0] == '\0' && stage_stat(client, "unconfirmed") == 0;
+    return stage_keys(&s)[0] == '\0' && api_stat(client, "unconfirmed") == 0;
 }
 
 /* Long before the lease could have ended. */
@@ -101,7 +101,7 @@ TEST(a_single_try_whose_answer_is_lost_is_unknown_and_taken_back)
         CHECK_EQ_INT(dlock_lock_acquire(lock, 0, &hold, NULL), DLOCK_EUNKNOWN);
         AWAIT(stage_deeds(&s) == i + 1);
         AWAIT_MS(is_settled(), soon_ms());
-        AWAIT(stage_stat(client, "connected") == 1);
+        AWAIT(api_stat(client, "connected") == 1);
     }
     tear_down();
 }
@@ -141,7 +141,7 @@ TEST(a_late_release_leaves_the_next_grant_alone)
         CHECK(dlock_hold_token(second) > dlock_hold_token(first));
         CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
         dlock_op_free(op);
-        AWAIT_MS(stage_stat(client, "unconfirmed") == 0, soon_ms());
+        AWAIT_MS(api_stat(client, "unconfirmed") == 0, soon_ms());
         CHECK_OK(dlock_hold_verify(second, NULL), NULL);
         CHECK_OK(dlock_hold_release(second, NULL), NULL);
         dlock_hold_free(first);
@@ -202,7 +202,7 @@ static void live_with(int i, int k)
     dlock_hold_free(hold);
     AWAIT(stage_deeds(&s) == before + 1); /* of a repeated request, if need be */
     AWAIT_MS(is_settled(), soon_ms());
-    AWAIT(stage_stat(client, "connected") == 1);
+    AWAIT(api_stat(client, "connected") == 1);
 }
 
 TEST(whichever_request_is_hit_the_lock_is_kept_and_given_back)
@@ -232,13 +232,13 @@ TEST(a_renewal_that_is_lost_once_is_repeated_in_time)
     dlock_hold *hold = stage_take(same);
     CHECK(hold != NULL);
     for (int i = 0; i < DEEDS; i++) {
-        int64_t renewals = stage_stat(brief, "renewals");
+        int64_t renewals = api_stat(brief, "renewals");
         stage_plan(&s, deeds[i].deed, 1);
         AWAIT_MS(stage_deeds(&s) == i + 1, TTL);
-        AWAIT_MS(stage_stat(brief, "renewals") > renewals, TTL);
+        AWAIT_MS(api_stat(brief, "renewals") > renewals, TTL);
         CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
     }
-    CHECK_EQ_INT(stage_stat(brief, "losses"), 0);
+    CHECK_EQ_INT(api_stat(brief, "losses"), 0);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
     dlock_hold_free(hold);
     dlock_lock_free(same);
@@ -278,11 +278,11 @@ TEST(an_acquire_that_arrives_after_its_connection_was_given_up_is_taken_back)
         return;
     for (int i = 0; i < 2; i++) {
         dlock_hold *hold = NULL;
-        int64_t reconnects = stage_stat(client, "reconnects");
+        int64_t reconnects = api_stat(client, "reconnects");
         proxy_stall(s.way);
         CHECK_EQ_INT(dlock_lock_acquire(lock, i == 0 ? 0 : 100, &hold, NULL),
                      DLOCK_EUNKNOWN);
-        AWAIT(stage_stat(client, "reconnects") > reconnects);
+        AWAIT(api_stat(client, "reconnects") > reconnects);
         CHECK_STR(stage_keys(&s), "");
         int64_t before = counter();
         proxy_pass(s.way);

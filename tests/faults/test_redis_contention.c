@@ -122,7 +122,7 @@ static void run_process(void *shared)
         pthread_join(threads[i], NULL);
         dlock_lock_free(workers[i].lock);
     }
-    atomic_fetch_add(&all->reconnects, stage_stat(client, "reconnects"));
+    atomic_fetch_add(&all->reconnects, api_stat(client, "reconnects"));
     CHECK_OK(dlock_client_close(client, NULL), NULL);
     dlock_client_free(client);
 }

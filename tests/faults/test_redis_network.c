@@ -85,12 +85,12 @@ static void check_lost_and_back(void)
 /* Renewed once more, and ours. */
 static void check_kept(void)
 {
-    int64_t renewals = stage_stat(client, "renewals");
-    AWAIT(stage_stat(client, "renewals") >= renewals + 1 ||
+    int64_t renewals = api_stat(client, "renewals");
+    AWAIT(api_stat(client, "renewals") >= renewals + 1 ||
           dlock_hold_check(hold) != DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
     CHECK_OK(dlock_hold_verify(hold, NULL), NULL);
-    CHECK_EQ_INT(stage_stat(client, "losses"), 0);
+    CHECK_EQ_INT(api_stat(client, "losses"), 0);
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
 }
 
@@ -113,7 +113,7 @@ TEST(N1_refused_for_less_than_the_lease_the_lock_is_kept)
         return;
     proxy_refuse(s.way);
     proxy_reset(s.way);
-    AWAIT(stage_stat(client, "connected") == 0);
+    AWAIT(api_stat(client, "connected") == 0);
     nap_ms(ttl_ms / 5);
     proxy_pass(s.way);
     check_kept();
@@ -127,7 +127,7 @@ TEST(N2_a_reset_costs_a_connection_and_no_lock)
         return;
     for (int i = 1; i <= 5; i++) {
         proxy_reset(s.way);
-        AWAIT(stage_stat(client, "reconnects") >= i && stage_stat(client, "connected"));
+        AWAIT(api_stat(client, "reconnects") >= i && api_stat(client, "connected"));
         CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
     }
     check_kept();
@@ -144,7 +144,7 @@ TEST(N3_half_open_connections_are_noticed_and_the_lock_is_kept)
     check_kept();
     if (harness_failed())
         return;
-    CHECK(stage_stat(client, "reconnects") > 0);
+    CHECK(api_stat(client, "reconnects") > 0);
     held_tear_down();
 }
 
@@ -260,9 +260,9 @@ TEST(N6_half_closed_connections_are_replaced_and_the_lock_is_kept)
     if (!set_up_to_keep())
         return;
     proxy_half_close(s.way, PROXY_UP);
-    AWAIT(stage_stat(client, "reconnects") == 1 && stage_stat(client, "connected"));
+    AWAIT(api_stat(client, "reconnects") == 1 && api_stat(client, "connected"));
     proxy_half_close(s.way, PROXY_DOWN);
-    AWAIT(stage_stat(client, "reconnects") == 2 && stage_stat(client, "connected"));
+    AWAIT(api_stat(client, "reconnects") == 2 && api_stat(client, "connected"));
     check_kept();
     if (!harness_failed())
         held_tear_down();

@@ -82,7 +82,7 @@ TEST(A6_cut_off_in_the_release_for_good_others_wait_one_lease_at_most)
         CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
         dlock_op_free(op);
         dlock_hold_free(hold);
-        AWAIT(stage_stat(mine, "unconfirmed") == 0 && stage_stat(mine, "connected"));
+        AWAIT(api_stat(mine, "unconfirmed") == 0 && api_stat(mine, "connected"));
     }
     tear_down();
 }
@@ -105,7 +105,7 @@ TEST(A6_a_release_that_failed_once_is_repeated_long_before_the_lease_ends)
         dlock_hold *next =
             stage_take(wanted); /* has less patience than the lease lasts */
         CHECK(next != NULL);
-        AWAIT(stage_stat(mine, "unconfirmed") == 0);
+        AWAIT(api_stat(mine, "unconfirmed") == 0);
         CHECK_OK(dlock_hold_verify(next, NULL), NULL); /* no repeated one has hit it */
         give_back(next);
         CHECK_EQ_INT(dlock_op_wait(op, patience_ms()), DLOCK_OK);
@@ -129,9 +129,9 @@ TEST(A7_released_after_the_lease_the_next_owner_keeps_it)
     CHECK(next != NULL);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
     proxy_pass(s.way);
-    AWAIT(stage_stat(mine, "connected") == 1);
+    AWAIT(api_stat(mine, "connected") == 1);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
-    AWAIT(stage_stat(mine, "unconfirmed") == 0);
+    AWAIT(api_stat(mine, "unconfirmed") == 0);
     CHECK_OK(dlock_hold_verify(next, NULL), NULL);
     CHECK_STR(redis_server_call(&s.server, "HKEYS L"), dlock_hold_owner(next));
     give_back(next);
@@ -146,7 +146,7 @@ TEST(A7_a_release_that_arrives_after_the_lease_leaves_the_next_owner_alone)
         return;
     dlock_hold *hold = stage_take(lock);
     CHECK(hold != NULL);
-    AWAIT(stage_stat(mine, "renewals") >= 1);
+    AWAIT(api_stat(mine, "renewals") >= 1);
     proxy_stall(s.way);
     proxy_refuse(s.way); /* else it would be repeated on a new connection */
     int64_t scripts = proxy_requests(s.way, "EVAL*");
@@ -155,7 +155,7 @@ TEST(A7_a_release_that_arrives_after_the_lease_leaves_the_next_owner_alone)
     CHECK(next != NULL);
     proxy_pass(s.way);
     AWAIT(proxy_requests(s.way, "EVAL*") > scripts);
-    AWAIT(stage_stat(mine, "unconfirmed") == 0 && stage_stat(mine, "connected"));
+    AWAIT(api_stat(mine, "unconfirmed") == 0 && api_stat(mine, "connected"));
     CHECK_OK(dlock_hold_verify(next, NULL), NULL);
     CHECK_STR(redis_server_call(&s.server, "HKEYS L"), dlock_hold_owner(next));
     give_back(next);

@@ -103,13 +103,13 @@ TEST(N9_a_pause_that_is_shorter_than_the_lease_costs_nothing)
         return;
     for (int i = 0; i < 3; i++) {
         redis_server_call(&s.server, "CLIENT PAUSE 400 ALL");
-        int64_t renewals = stage_stat(client, "renewals");
-        AWAIT(stage_stat(client, "renewals") > renewals ||
+        int64_t renewals = api_stat(client, "renewals");
+        AWAIT(api_stat(client, "renewals") > renewals ||
               dlock_hold_check(hold) != DLOCK_OK);
         CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
     }
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
-    CHECK_EQ_INT(stage_stat(client, "losses"), 0);
+    CHECK_EQ_INT(api_stat(client, "losses"), 0);
     held_tear_down();
 }
 
@@ -260,7 +260,7 @@ TEST(N16_a_password_changed_under_a_client_is_told_and_no_secret_with_it)
     int64_t accepted = proxy_get_stats(s.way).accepted;
     proxy_reset(s.way);
     dlock_error *err = NULL;
-    AWAIT(stage_stat(client, "connected") == 0);
+    AWAIT(api_stat(client, "connected") == 0);
     AWAIT(proxy_get_stats(s.way).accepted > accepted + 1);
     dlock_err code = try_once(&err);
     harness_note("%s: %s [%s]", dlock_errname(code), dlock_error_text(err),

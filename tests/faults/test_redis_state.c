@@ -242,7 +242,7 @@ TEST(verify_knows_before_the_next_renewal)
     wipe();
     CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_ELOST);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_ELOST);
-    CHECK_EQ_INT(stage_stat(holder, "losses"), 1);
+    CHECK_EQ_INT(api_stat(holder, "losses"), 1);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
     dlock_hold_free(hold);
     tear_down();

@@ -246,7 +246,7 @@ TEST(a_renewal_answered_late_counts_from_when_it_was_asked_for)
     AWAIT_MS(stage_scripts(&s) > scripts, ttl_ms);
     CHECK(hold_on(ttl_ms / 4)); /* the server has renewed it long since */
     proxy_pass(s.way);
-    AWAIT_MS(stage_stat(holder, "renewals") > 0, ttl_ms);
+    AWAIT_MS(api_stat(holder, "renewals") > 0, ttl_ms);
     proxy_hole(s.way, PROXY_BOTH);
     CHECK(hold_until_lost(ttl_ms + stage_slack_ms()));
     seeker_join(&patient);
@@ -272,7 +272,7 @@ TEST(connections_cut_every_few_ms_keep_the_lock_or_lose_it_first)
     }
     harness_note("after %d connections: %s, %" PRId64 " renewals",
                  (int)proxy_get_stats(s.way).accepted,
-                 dlock_errname(resource_still(at, hold)), stage_stat(holder, "renewals"));
+                 dlock_errname(resource_still(at, hold)), api_stat(holder, "renewals"));
     resource_leave(at);
     dlock_err code = dlock_hold_release(hold, NULL);
     CHECK(code == DLOCK_OK || code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL ||

@@ -5,6 +5,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 dlock_client *api_open(const char *format, ...)
@@ -58,6 +59,15 @@ const char *api_seen(dlock_lock *lock, const char *key)
     if (dlock_lock_inspect(lock, &info, NULL) == DLOCK_OK && dlock_info_get(info, key))
         (void)snprintf(text, sizeof(text), "%s", dlock_info_get(info, key));
     return text;
+}
+
+int64_t api_stat(dlock_client *client, const char *key)
+{
+    DLOCK_AUTO(dlock_info) stats = NULL;
+    const char *text = NULL;
+    if (dlock_client_stats(client, &stats, NULL) == DLOCK_OK)
+        text = dlock_info_get(stats, key);
+    return text ? strtoll(text, NULL, 10) : -1;
 }
 
 bool api_has(dlock_client *client, const char *feature)

@@ -15,6 +15,8 @@ dlock_lock *api_lock(dlock_client *client, dlock_kind kind, const char *name,
 
 /* What an inspection says of a key, valid until the next call on this thread; "" is nothing. */
 const char *api_seen(dlock_lock *lock, const char *key);
+/* A number of its statistics; -1 when they don't say. */
+int64_t api_stat(dlock_client *client, const char *key);
 /* Whether its features have this key as "1". */
 bool api_has(dlock_client *client, const char *feature);
 

@@ -101,7 +101,7 @@ static void crowd_begin(crowd *c)
     CHECK_EQ_INT(world_acquire(c->client, "kicks-first", patience_ms(), &first),
                  DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_OK);
-    AWAIT(world_stat(c->client, "in_flight") == 0);
+    AWAIT(api_stat(c->client, "in_flight") == 0);
     freeze();
     int before = atomic_load(&drives);
     for (int i = 0; i < CROWD; i++) {
@@ -112,7 +112,7 @@ static void crowd_begin(crowd *c)
     for (int i = 0; i < WAITERS; i++)
         world_wait_start(&c->waiters[i], c->client, c->locks[CROWD + i],
                          3 * patience_ms());
-    AWAIT(world_stat(c->client, "in_flight") >= CROWD + WAITERS);
+    AWAIT(api_stat(c->client, "in_flight") >= CROWD + WAITERS);
 }
 
 /* While the engine's thread lets those ask whom it has woken, just before it sleeps. */

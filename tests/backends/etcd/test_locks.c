@@ -29,27 +29,18 @@ TEST(a_mutex_has_the_key_of_gos_package_and_its_create_revision_as_token)
     CHECK_STR(etcd_server_keys(&world_server, "locks/key"), "");
 }
 
-static int64_t counted(dlock_client *client, const char *key)
-{
-    DLOCK_AUTO(dlock_info) stats = NULL;
-    const char *text = NULL;
-    if (dlock_client_stats(client, &stats, NULL) == DLOCK_OK)
-        text = dlock_info_get(stats, key);
-    return text ? atoll(text) : -1;
-}
-
 TEST(what_is_asked_and_answered_is_counted)
 {
     BEGIN();
     CLIENT(client, "");
     LOCK(lock, client, DLOCK_MUTEX, "locks/counted", NULL);
     HOLD(hold, lock);
-    int64_t sent = counted(client, "bytes_sent");
-    int64_t received = counted(client, "bytes_received");
+    int64_t sent = api_stat(client, "bytes_sent");
+    int64_t received = api_stat(client, "bytes_received");
     CHECK(sent > 0 && received > 0);
     CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_OK);
-    CHECK(counted(client, "bytes_sent") > sent);
-    CHECK(counted(client, "bytes_received") > received);
+    CHECK(api_stat(client, "bytes_sent") > sent);
+    CHECK(api_stat(client, "bytes_received") > received);
 }
 
 TEST(closing_leaves_neither_key_nor_lease)
@@ -107,14 +98,6 @@ static int count_keys(const char *prefix)
     return count;
 }
 
-/* Whether somebody of this client's has been told that somebody else holds the lock. */
-static bool waits(dlock_client *client)
-{
-    DLOCK_AUTO(dlock_info) info = NULL;
-    return dlock_client_stats(client, &info, NULL) == DLOCK_OK &&
-           strcmp(dlock_info_get(info, "waits"), "0") != 0;
-}
-
 TEST(a_waiter_whose_watch_is_cut_off_without_a_word_is_served_sooner_than_it_polls)
 {
     enum { POLL_MS = 60000 };
@@ -132,7 +115,7 @@ TEST(a_waiter_whose_watch_is_cut_off_without_a_word_is_served_sooner_than_it_pol
     CHECK_EQ_INT(dlock_client_open(uri, conf, &other, NULL), DLOCK_OK);
     LOCK(wanted, other, DLOCK_MUTEX, "locks/deaf", NULL);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(wanted, DLOCK_FOREVER);
-    AWAIT(waits(other));
+    AWAIT(api_stat(other, "waits") > 0); /* it was told that somebody else holds it */
     CHECK(deaf_make(world_server.port, &others) > 0);
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     CHECK_EQ_INT(dlock_op_wait(op, POLL_MS / 2), DLOCK_OK);

@@ -16,15 +16,6 @@ dlock_info *__wrap_dlk_info_new(void)
     return atomic_load(&scarce) ? NULL : __real_dlk_info_new();
 }
 
-static int64_t asked(dlock_client *client)
-{
-    DLOCK_AUTO(dlock_info) stats = NULL;
-    const char *text = NULL;
-    if (dlock_client_stats(client, &stats, NULL) == DLOCK_OK)
-        text = dlock_info_get(stats, "commands");
-    return text ? atoll(text) : -1;
-}
-
 /* A deletion would be under way when inspect returns, so it is told by what was sent. */
 TEST(an_inspect_without_memory_says_so_and_leaves_the_holder_its_lock)
 {
@@ -38,13 +29,13 @@ TEST(an_inspect_without_memory_says_so_and_leaves_the_holder_its_lock)
     DLOCK_AUTO(dlock_error) err = NULL;
     CHECK(hold);
     CHECK_EQ_INT(world_seen(theirs, "held"), 1); /* it is connected */
-    int64_t before = asked(other);
+    int64_t before = api_stat(other, "commands");
     CHECK(before > 0);
     atomic_store(&scarce, true);
     dlock_err code = dlock_lock_inspect(theirs, &info, &err);
     atomic_store(&scarce, false);
     CHECK_ERR(code, DLOCK_ENOMEM, err);
-    CHECK_EQ_INT(asked(other), before + 1); /* it has read */
+    CHECK_EQ_INT(api_stat(other, "commands"), before + 1); /* it has read */
     CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_OK);
     CHECK_EQ_INT(world_seen(theirs, "held"), 1);
 }

@@ -87,7 +87,7 @@ TEST(who_waits_gets_what_a_stranger_deletes)
         WAITER(waiter);
         CHECK(they_add("awaited"));
         world_wait_start(&waiter, client, lock, patience_ms());
-        AWAIT(world_stat(client, "waits") >= 1);
+        AWAIT(api_stat(client, "waits") >= 1);
         CHECK(!waiter.over);
         CHECK_STR(SAY("delete awaited"), "DELETED");
         CHECK_OK(world_wait_end(&waiter), waiter.err);
@@ -234,7 +234,7 @@ TEST(a_number_of_before_a_restart_isn_t_trusted)
         restart();
         CHECK(they_add("number"));
         CHECK_STR(SAY("mg number c"), "HD c1");
-        AWAIT(world_seen(lock, "held") == 1 && world_stat(client, "reconnects") == 1);
+        AWAIT(world_seen(lock, "held") == 1 && api_stat(client, "reconnects") == 1);
         CHECK_ERR(dlock_hold_release(hold, NULL), DLOCK_ELOST, NULL);
         CHECK_STR(item("number"), "theirs");
     }
@@ -344,7 +344,7 @@ TEST(an_item_that_somebody_made_last_for_more_than_30_days_stays_ours)
         server_freeze(world_memcached()->pid);
         CHECK_ERR(dlock_hold_verify(hold, NULL), DLOCK_EUNKNOWN, NULL);
         server_thaw(world_memcached()->pid);
-        AWAIT(world_stat(client, "reconnects") == 1);
+        AWAIT(api_stat(client, "reconnects") == 1);
         CHECK_OK(dlock_hold_extend(hold, LEASE_MS, NULL), NULL);
         CHECK(strcmp(item("touched"), "(nil)") != 0);
         CHECK_OK(dlock_hold_release(hold, NULL), NULL);

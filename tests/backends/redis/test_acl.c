@@ -2,6 +2,7 @@
  * what they are for, with nothing in the server's ACL LOG, and each right of a file is needed:
  * without it the doctor, or the client when it is opened, names it, and no lock is left behind that
  * would never end. */
+#include "harness/api.h"
 #include "harness/harness.h"
 #include "harness/redis_server.h"
 #include "harness/redis_topology.h"
@@ -259,21 +260,13 @@ static dlock_lock *make_lock(dlock_client *client, const use_of *of, const char 
     return lock;
 }
 
-static int64_t commands(dlock_client *client)
-{
-    DLOCK_AUTO(dlock_info) stats = NULL;
-    if (dlock_client_stats(client, &stats, NULL) != DLOCK_OK)
-        return 0;
-    return strtoll(dlock_info_get(stats, "commands"), NULL, 10);
-}
-
 /* @p next waits for what @p first holds, and then has it: both mayn't, as with readers. */
 static bool hand_on(dlock_client *client, dlock_lock *next, dlock_hold **held)
 {
-    int64_t before = commands(client);
+    int64_t before = api_stat(client, "commands");
     DLOCK_AUTO(dlock_error) err = NULL;
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(next, 60000);
-    for (int i = 0; i < 1000 && commands(client) == before; i++)
+    for (int i = 0; i < 1000 && api_stat(client, "commands") == before; i++)
         nap_ms(1); /* until it has asked; if sooner, it doesn't wait */
     dlock_err code = dlock_hold_extend(*held, 60000, &err);
     if (code == DLOCK_OK)

@@ -3,6 +3,7 @@
  * looks by itself within a minute, so a message that isn't sent shows. */
 #define AWAIT_LIMIT_MS PATIENCE_MS
 
+#include "harness/api.h"
 #include "harness/awake.h"
 #include "harness/fork.h"
 #include "harness/harness.h"
@@ -108,13 +109,6 @@ static int64_t scripts_run(void)
     const char *text = redis_server_call(&server, "INFO commandstats");
     const char *at = strstr(text, "cmdstat_evalsha:calls=");
     return at ? atoll(at + strlen("cmdstat_evalsha:calls=")) : 0;
-}
-
-static int64_t stat_of(int i, const char *key)
-{
-    DLOCK_AUTO(dlock_info) stats = NULL;
-    (void)dlock_client_stats(client[i], &stats, NULL);
-    return stats ? atoll(dlock_info_get(stats, key)) : -1;
 }
 
 /* Client @p i joins the line, as the last: it asks, and again when its subscription stands. */
@@ -251,9 +245,9 @@ TEST(who_leaves_the_head_is_not_in_the_way_of_those_behind)
         harness_note("%s", exits[way].way);
         dlock_hold *hold = take(0);
         op[1] = dlock_lock_acquire_start(lock[1], exits[way].wait_ms);
-        AWAIT(stat_of(1, "waits") == 1); /* it stands in the line, or did */
+        AWAIT(api_stat(client[1], "waits") == 1); /* it stands in the line, or did */
         op[2] = dlock_lock_acquire_start(lock[2], DLOCK_FOREVER);
-        AWAIT(stat_of(2, "waits") == (int64_t)way + 1);
+        AWAIT(api_stat(client[2], "waits") == (int64_t)way + 1);
         exits[way].leave();
         AWAIT(line_length(&server) == 1);
         CHECK(give(hold));
@@ -455,7 +449,7 @@ TEST(a_place_that_was_lost_is_no_error_but_counted)
     redis_server_call(&server, "DEL " QUEUE " " TIMEOUTS);
     redis_server_call(&server, "CLIENT KILL TYPE pubsub"); /* so that they ask again */
     for (int i = 1; i < CLIENTS; i++)
-        AWAIT(stat_of(i, "places_lost") == 1);
+        AWAIT(api_stat(client[i], "places_lost") == 1);
     CHECK_EQ_INT(line_length(&server), CLIENTS - 1);
     CHECK(give(hold));
     CHECK(serve_all());

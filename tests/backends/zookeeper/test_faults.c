@@ -1,6 +1,7 @@
 /* Servers that die, stand still or cut a connection, and what forks and closes meet. */
 #include "world.h"
 
+#include "harness/api.h"
 #include "harness/deaf.h"
 #include "harness/fork.h"
 
@@ -100,16 +101,6 @@ TEST(a_server_that_stands_still_costs_the_lock_at_the_end_of_the_session_by_our_
     zookeeper_server_stop(&ill);
 }
 
-/* Whether somebody of this client's has been told that somebody else holds the lock. */
-static bool waits(dlock_client *client)
-{
-    dlock_info *info = NULL;
-    bool yes = dlock_client_stats(client, &info, NULL) == DLOCK_OK &&
-               strcmp(dlock_info_get(info, "waits"), "0") != 0;
-    dlock_info_free(info);
-    return yes;
-}
-
 TEST(a_waiter_that_is_cut_off_without_a_word_is_served_sooner_than_it_polls)
 {
     enum { POLL_MS = 60000 };
@@ -129,7 +120,7 @@ TEST(a_waiter_that_is_cut_off_without_a_word_is_served_sooner_than_it_polls)
     dlock_lock *lock = world_lock(two, DLOCK_MUTEX, "f/deaf", NULL);
     CHECK(lock);
     dlock_op *op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
-    AWAIT(waits(two));
+    AWAIT(api_stat(two, "waits") > 0); /* it was told that somebody else holds it */
     CHECK(deaf_make(world_server.port, &others) > 0);
     CHECK_OK(dlock_hold_release(hold, &err), err);
     CHECK_EQ_INT(dlock_op_wait(op, POLL_MS / 2), DLOCK_OK);
