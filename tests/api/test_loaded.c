@@ -2,6 +2,7 @@
  * when one isn't there. It asks for them by dlopen, which is ours here. */
 #include "harness/fork.h"
 #include "harness/harness.h"
+#include "harness/time.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Of what is asked for, this comes instead; NULL: that itself. */
@@ -120,7 +120,7 @@ static int fork_beside_the_first(int round)
     int count = 0, hung = 0, status;
     if (pthread_create(&thread, NULL, open_first, &done) != 0)
         return -1;
-    (void)nanosleep(&(struct timespec){.tv_nsec = round * 150000L}, NULL);
+    nap_us(round * INT64_C(150));
     while (count < CHILDREN && (children[count] = fork_a_first_client()) > 0 &&
            !atomic_load(&done))
         count++;
@@ -237,7 +237,7 @@ static void let_fork(void)
     if (pthread_create(&thread, NULL, fork_once, NULL) != 0)
         return;
     while (forking == 0 || (forking == 1 && harness_threads_at_work() > 1))
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        nap_ms(1);
     loading = 0;
     (void)pthread_detach(thread);
 }
@@ -249,8 +249,7 @@ TEST(a_fork_waits_for_what_is_being_loaded)
     check_open("memcacheds://127.0.0.1:1", DLOCK_EUNAVAIL, NULL);
     while_loading = NULL;
     CHECK(!harness_failed());
-    while (forking < 2)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    AWAIT(forking == 2);
     CHECK_EQ_INT(waitpid(child, &status, 0), child);
     CHECK(WIFEXITED(status));
     CHECK_EQ_INT(WEXITSTATUS(status), 0);

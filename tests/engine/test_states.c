@@ -4,11 +4,6 @@
 #include "harness/fork.h"
 #include "harness/harness.h"
 
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 /* Whether one state can become another, by as many steps as there are states. */
 static bool comes_to(const uint8_t *next, unsigned from, unsigned to, unsigned states)
 {
@@ -46,22 +41,6 @@ TEST(a_closed_engine_stays_closed)
 static dlk_engine engine;
 static dlk_sleeper sleeper;
 
-static bool aborts(void (*act)(void))
-{
-    pid_t child = harness_fork();
-    if (child == 0) {
-        const struct rlimit none = {0, 0};
-        (void)setrlimit(RLIMIT_CORE, &none); /* no file is left of what is meant to die */
-        (void)signal(SIGABRT, SIG_DFL);
-        (void)close(STDERR_FILENO); /* what it says is expected */
-        act();
-        _exit(0);
-    }
-    int status = 0;
-    return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
-           WTERMSIG(status) == SIGABRT;
-}
-
 static void open_what_is_closed(void)
 {
     engine.life = DLK_LIFE_CLOSED;
@@ -94,11 +73,11 @@ static void park_who_is_awake(void)
 
 TEST(an_impossible_step_ends_the_program)
 {
-    CHECK(aborts(open_what_is_closed));
-    CHECK(aborts(drive_beside_another));
-    CHECK(aborts(call_who_is_awake));
-    CHECK(aborts(park_the_driver));
-    CHECK(!aborts(park_who_is_awake));
+    CHECK(harness_aborts(open_what_is_closed));
+    CHECK(harness_aborts(drive_beside_another));
+    CHECK(harness_aborts(call_who_is_awake));
+    CHECK(harness_aborts(park_the_driver));
+    CHECK(!harness_aborts(park_who_is_awake));
 }
 
 /* ---- what must hold when the mutex is let go ---- */

@@ -6,8 +6,11 @@
 #include "harness/time.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define LOOKS       3 /* in a row, a millisecond apart */
@@ -56,4 +59,20 @@ pid_t harness_fork(void)
     if (ADDRESS_SANITIZER && !await_quiet())
         return -1;
     return fork();
+}
+
+bool harness_aborts(void (*act)(void))
+{
+    pid_t child = harness_fork();
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        (void)setrlimit(RLIMIT_CORE, &none); /* no file is left of what is meant to die */
+        (void)signal(SIGABRT, SIG_DFL);
+        (void)close(STDERR_FILENO); /* what it says is expected */
+        act();
+        _exit(0);
+    }
+    int status = 0;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
+           WTERMSIG(status) == SIGABRT;
 }

@@ -34,6 +34,9 @@
  * when they never do. */
 pid_t harness_fork(void);
 
+/* Whether that ends the program, as an assertion's failure does: tried in a fork. */
+bool harness_aborts(void (*act)(void));
+
 /* How many threads of this process don't sleep; the caller is one. */
 int harness_threads_at_work(void);
 

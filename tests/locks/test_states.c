@@ -5,11 +5,6 @@
 #include "locks/inner.h"
 #include "world.h"
 
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 /* ---- the tables ---- */
 
 typedef struct seen {
@@ -94,22 +89,6 @@ static void hold(void)
     world_answer(DLK_ACQUIRE, DLK_YES);
 }
 
-static bool aborts(void (*act)(void))
-{
-    pid_t child = harness_fork();
-    if (child == 0) {
-        const struct rlimit none = {0, 0};
-        (void)setrlimit(RLIMIT_CORE, &none); /* no file is left of what is meant to die */
-        (void)signal(SIGABRT, SIG_DFL);
-        (void)close(STDERR_FILENO); /* what it says is expected */
-        act();
-        _exit(0);
-    }
-    int status = 0;
-    return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
-           WTERMSIG(status) == SIGABRT;
-}
-
 static void ask_again(void)
 {
     dlk_grant_step(a.grant, DLK_GRANT_ACQUIRE_SENT);
@@ -133,9 +112,9 @@ TEST(an_impossible_event_ends_the_program)
     world_open();
     hold();
     CHECK(a.over && a.code == DLOCK_OK);
-    CHECK(aborts(ask_again));
-    CHECK(aborts(send_a_release));
-    CHECK(aborts(answer_again));
+    CHECK(harness_aborts(ask_again));
+    CHECK(harness_aborts(send_a_release));
+    CHECK(harness_aborts(answer_again));
     CHECK(dlk_core_is_sound(&w.core));
     world_forget(&a);
     world_close();
@@ -154,10 +133,10 @@ TEST(a_second_answer_to_a_query_ends_the_program)
     query = (dlk_query){.ask = {.verb = DLK_INSPECT}, .name = w.name};
     dlk_list_init(&query.all);
     dlk_query_start(&w.core, &query, dlk_clock_after(w.now, 1000), w.now);
-    CHECK(!aborts(answer_the_query));
+    CHECK(!harness_aborts(answer_the_query));
     world_answer(DLK_INSPECT, DLK_YES);
     CHECK(dlk_query_is_over(&query) && query.code == DLOCK_OK);
-    CHECK(aborts(answer_the_query));
+    CHECK(harness_aborts(answer_the_query));
     world_close();
 }
 
