@@ -144,11 +144,17 @@ bool dlk_op_then(dlock_op *op, dlk_job *job)
     return waits;
 }
 
+/* A static one stays what it is. */
+static dlk_op_outcome outcome_of_static(const dlock_op *op)
+{
+    return (dlk_op_outcome){.code = op->code, .error = dlk_error_copy(op->error)};
+}
+
 dlk_op_outcome dlk_op_end_inside(dlock_op *op)
 {
     assert(op->over);
-    if (!op->engine) /* a static one */
-        return (dlk_op_outcome){.code = op->code, .error = dlk_error_copy(op->error)};
+    if (!op->engine)
+        return outcome_of_static(op);
     dlk_op_outcome outcome = {.code = op->code, .hold = op->hold, .error = op->error};
     op->hold = NULL;
     op->error = NULL;
@@ -161,9 +167,9 @@ dlk_op_outcome dlk_op_end(dlock_op *op)
     dlk_stay stay;
     dlk_engine *engine = op->engine;
     if (!engine)
-        return dlk_op_end_inside(op);
+        return outcome_of_static(op);
     if (!dlk_engine_enter(engine, &stay))
-        return dlk_op_end_inside(dlk_op_static(DLOCK_EFORKED));
+        return outcome_of_static(dlk_op_static(DLOCK_EFORKED));
     dlk_op_outcome outcome = dlk_op_end_inside(op);
     dlk_engine_leave(engine, &stay);
     dlk_engine_unref(engine);
