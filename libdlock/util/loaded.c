@@ -45,6 +45,9 @@ static void after_fork_in_child(void)
     after_fork();
 }
 
+/* Before anybody has the mutex, and by what a fork's child finds begun anew: a fork that has called its
+ * handlers already when these come would else leave the mutex taken in the child for ever. So without
+ * memory for it that isn't tried again. */
 static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
 static bool forks_are_watched;
 
