@@ -8,7 +8,7 @@
 
 static void think(event *event);
 
-static dlk_terms random_terms(dlk_rand *dice)
+static dlk_terms random_terms(const client *c, dlk_rand *dice)
 {
     static const int64_t ttls[] = {100, 300, 1000, 5000, 30000};
     return (dlk_terms){
@@ -19,8 +19,10 @@ static dlk_terms random_terms(dlk_rand *dice)
                                        : DLK_RENEW_AUTO,
         .reentrant = true,
         .release_async = chance(dice, 300),
-        .take = kind_counts() ? (int32_t)between(dice, 1, kind_permits()) : 1,
-        .shared = kind_has_sides() && chance(dice, 600),
+        .take = kind_of_client(c) == DLOCK_SEMAPHORE
+                    ? (int32_t)between(dice, 1, kind_permits())
+                    : 1,
+        .shared = kind_of_client(c) == DLOCK_WRITE && chance(dice, 600),
     };
 }
 
@@ -156,7 +158,7 @@ static bool take_over(actor *a)
     a->wait = (dlk_wait){
         .name = c->names[name],
         .owner = dlk_core_new_owner(&c->core),
-        .terms = random_terms(&a->rand),
+        .terms = random_terms(c, &a->rand),
     };
     a->wait.terms.shared = left->shared; /* a reader's lock is no writer's */
     a->wait.terms.take = left->take;
@@ -200,7 +202,7 @@ static void ask_for_it(actor *a)
         .name = c->names[a->name],
         .owner = thread ? (uint64_t)a->index + 1 : dlk_core_new_owner(&c->core),
         .once = once,
-        .terms = random_terms(&a->rand),
+        .terms = random_terms(a->client, &a->rand),
     };
     if (c->session_ms)
         a->wait.terms = session_terms(c, a->wait.terms);
@@ -219,7 +221,7 @@ static void enter_again(actor *a)
 {
     client *c = a->client;
     dlk_terms terms = a->wait.terms;
-    if (kind_has_sides() && !terms.shared)
+    if (kind_of_client(c) == DLOCK_WRITE && !terms.shared)
         terms.shared = chance(&a->rand, 700);
     a->reentry = (dlk_wait){
         .name = c->names[a->name],
@@ -371,8 +373,8 @@ static void turn(actor *a)
 static bool may_turn(const actor *a)
 {
     const dlk_grant *grant = a->hold->grant;
-    return kind_has_sides() && !a->hold->shared && grant->write_holds == 1 &&
-           (!a->again || a->again->shared);
+    return kind_of_client(a->client) == DLOCK_WRITE && !a->hold->shared &&
+           grant->write_holds == 1 && (!a->again || a->again->shared);
 }
 
 static void work(actor *a)
@@ -391,7 +393,8 @@ static void work(actor *a)
         ask_about(a, DLK_VERIFY);
     begin_write(a);
     client_after(c);
-    if (may_turn(a) && chance(&a->rand, 150))
+    /* What was under way may just have told that it is lost. */
+    if (may_turn(a) && chance(&a->rand, 150) && dlk_grant_lives(a->hold->grant))
         turn(a);
     plan(a, chance(&a->rand, 50) ? between(&a->rand, 0, 6000 * MS)
                                  : between(&a->rand, 0, 10 * MS));

@@ -16,23 +16,10 @@ bool has_sessions(void)
 
 /* ---- who has it ---- */
 
-static bool table_holder(int name, holder *ret)
-{
-    const dlk_record *record = &s.table.last[name];
-    if (record->owner == 0 || record->until <= sim_time())
-        return false;
-    for (int i = 0; i < s.config.clients; i++) {
-        const client *c = &s.clients[i];
-        if (c->process.local && c->process.local->owner == record->owner && !c->dead)
-            *ret = (holder){i, record->number, 0};
-    }
-    return ret->client != NOBODY;
-}
-
 int service_holders(int name, holder ret[MAX_HELD])
 {
     ret[0] = (holder){NOBODY, 0, 0};
-    return is_local() ? table_holder(name, ret) : s.service->holders(name, ret);
+    return is_local() ? table_holders(name, ret) : s.service->holders(name, ret);
 }
 
 bool service_holder(int name, holder *ret)
@@ -76,8 +63,11 @@ static const dlk_grant *believes(const client *c, const actor *a, int name)
 }
 
 /* May both have it at once? Permits are counted. */
-static bool together(const wish *it, const dlk_grant *grant, int64_t *taken)
+static bool together(const wish *it, const client *c, const dlk_grant *grant,
+                     int64_t *taken)
 {
+    if (it->client >= 0 && kind_of_client(&s.clients[it->client]) != kind_of_client(c))
+        return false;
     *taken += grant->terms.take;
     if (kind_counts())
         return *taken <= kind_permits();
@@ -100,7 +90,7 @@ static void check_alone(int name, const wish *it, int64_t token, const char *wha
         for (int k = 0; k < s.config.actors; k++) {
             const dlk_grant *grant = believes(c, &c->actors[k], name);
             if (!grant || is_its(c, grant, it->client, it->number, token) ||
-                together(it, grant, &taken))
+                together(it, c, grant, &taken))
                 continue;
             violated(name, "client %d %s %c, and client %d holds it for another %.3f ms",
                      it->client, what, 'a' + name, i,
@@ -266,12 +256,18 @@ static int64_t last_death(void)
     return last;
 }
 
-static int64_t free_for(int name)
+/* Of those who share, whoever is next waits for enough to be free. */
+static bool is_taken(int name)
 {
     holder by;
+    return service_holder(name, &by) && !(is_local() && table_next_fits(name) != NOBODY);
+}
+
+static int64_t free_for(int name)
+{
     bool same = s.grants_of[name] == s.free_grants[name];
     s.free_grants[name] = s.grants_of[name];
-    if (service_holder(name, &by) || !same || s.free_since[name] == 0)
+    if (is_taken(name) || !same || s.free_since[name] == 0)
         s.free_since[name] = s.now;
     int64_t since = s.free_since[name];
     /* Each who dies in a fair lock's line is waited for: clients that are killed again and again
@@ -285,7 +281,7 @@ static int64_t free_for(int name)
 static bool ended_unheard(int name)
 {
     if (is_local())
-        return s.table.last[name].owner != 0;
+        return table_has_remains(name);
     if (s.config.mode > MODE_REDIS)
         return false; /* a watch tells of whatever end, or who waits looks all the time */
     return !is_calm(s.state_lost_at[name]) || !is_calm(s.failed_over_at) ||
@@ -324,10 +320,12 @@ static void check_progress(int name)
     if (since < 1000 * MS || !service_is_calm() ||
         (ended_unheard(name) && !is_calm(s.now - since)))
         return;
+    int next = is_local() ? table_next_fits(name) : NOBODY;
     for (int i = 0; i < s.config.clients; i++) {
         const client *c = &s.clients[i];
         if (client_is_well(c) && since >= patience(c) && c->names[name]->trying &&
-            (is_local() || s.service->idle(c)) && waits_long(c, name))
+            (next == NOBODY || next == i) && (is_local() || s.service->idle(c)) &&
+            waits_long(c, name))
             violated(name, "%c has been free for %.1f s, and client %d waits for it",
                      'a' + name, (double)since / (double)SEC, i);
     }
@@ -360,22 +358,29 @@ static void check_orphan(int name)
                  'a' + name, (unsigned long long)orphan->number, orphan->client);
 }
 
+/* It has got it, and waits still, though nothing keeps it from hearing. */
+static bool is_unheard(int name, const holder *by)
+{
+    const client *c = &s.clients[by->client];
+    const dlk_grant *trying = c->names[name]->trying;
+    return trying && trying->number == by->number && c->upset_at < s.now - SEC &&
+           client_is_reachable(c) && !somebody_owes() && s.table.inside == NOBODY;
+}
+
 /* Whose turn has come in a table's line must hear of it, whoever should have woken it. */
 static void check_heard(int name)
 {
-    holder by;
-    bool held = service_holder(name, &by);
-    const client *c = held ? &s.clients[by.client] : NULL;
-    const dlk_grant *trying = c ? c->names[name]->trying : NULL;
-    bool waits = trying && trying->number == by.number && c->upset_at < s.now - SEC &&
-                 client_is_reachable(c) && !somebody_owes() && s.table.inside == NOBODY;
-    if (!waits)
+    holder all[MAX_HELD];
+    int count = service_holders(name, all), i = 0;
+    while (i < count && !is_unheard(name, &all[i]))
+        i++;
+    if (i == count)
         s.unheard_since[name] = 0;
     else if (!s.unheard_since[name])
         s.unheard_since[name] = s.now;
     else if (s.now - s.unheard_since[name] > 500 * MS)
         violated(name, "%c was given to client %d, which waits and hasn't heard of it",
-                 'a' + name, c->index);
+                 'a' + name, all[i].client);
 }
 
 static void run_watchdog(event *e)

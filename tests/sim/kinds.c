@@ -87,6 +87,8 @@ const kind_info kinds[KIND_COUNT] = {
                               DLOCK_MUTEX,
                               {"redlock.fencing", "on"},
                               0},
+    [KIND_TABLE_RW] = {"table-rw", DLOCK_WRITE, {NULL}, 0},
+    [KIND_TABLE_PERMITS] = {"table-permits", DLOCK_SEMAPHORE, {NULL}, 0},
 };
 
 mode kind_mode(kind which)
@@ -97,7 +99,9 @@ mode kind_mode(kind which)
         return MODE_ZOOKEEPER;
     if (which < KIND_ETCD_MUTEX)
         return MODE_MEMCACHED;
-    return which < KIND_REDLOCK ? MODE_ETCD : MODE_REDLOCK;
+    if (which < KIND_REDLOCK)
+        return MODE_ETCD;
+    return which < KIND_TABLE_RW ? MODE_REDLOCK : MODE_FILE;
 }
 
 bool kind_is_there(kind which)
@@ -335,6 +339,8 @@ static int holders_in(model *m, int name, holder ret[MAX_HELD])
     case KIND_ETCD_PERMITS:
     case KIND_REDLOCK:
     case KIND_REDLOCK_FENCING:
+    case KIND_TABLE_RW:
+    case KIND_TABLE_PERMITS:
     case KIND_COUNT:
         break;
     }

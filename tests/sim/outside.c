@@ -73,6 +73,13 @@ void line_leave(int name, int who, uint64_t number)
 
 /* ---- to whom a lock goes ---- */
 
+typedef struct gift {
+    uint64_t owner, number;
+    int64_t token;
+    bool shared;
+    int32_t take;
+} gift;
+
 /* First come, first served: whoever had been told to wait goes before whoever asked after that. */
 static void check_order(int name, const client *c, uint64_t number)
 {
@@ -90,36 +97,146 @@ static void check_order(int name, const client *c, uint64_t number)
     }
 }
 
+static void give(int name, const gift *it)
+{
+    client *c = client_of(it->owner);
+    bool lives = c && !c->dead;
+    tell(SERVER, name, "%c goes to #%llu of %s %d", 'a' + name,
+         (unsigned long long)it->number, lives ? "client" : "a dead client",
+         c ? c->index : NOBODY);
+    if (lives)
+        check_order(name, c, it->number);
+    const wish wanted = {.client = lives ? c->index : NOBODY,
+                         .sender = (int)it->owner,
+                         .number = it->number,
+                         .shared = it->shared,
+                         .take = it->take};
+    check_given(name, &wanted, it->token);
+    if (!lives)
+        return;
+    line_leave(name, c->index, it->number);
+    c->given[name] = ++s.table.turns;
+}
+
+/* Those who have it alone: the row's record says so. */
+static void look_at_record(int name, const dlk_row *row)
+{
+    const dlk_record record = dlk_row_record(row);
+    dlk_record *last = &s.table.last[name];
+    bool same = record.owner == last->owner && record.number == last->number &&
+                record.token == last->token;
+    *last = record;
+    if (!same && record.owner != 0)
+        give(name, &(gift){record.owner, record.number, record.token, .take = 1});
+}
+
+static bool is_share(const dlk_line_place *place)
+{
+    return place->word != 0 && place->token != 0 && dlk_is_pooled(place->kind);
+}
+
+/* A writer takes all there are. */
+static bool is_shared(const dlk_line_place *place)
+{
+    return place->kind == DLOCK_WRITE && place->take == 1;
+}
+
+/* Those who share: each has a place, which says so. */
+static void look_at_shares(int name, const dlk_row *row)
+{
+    const dlk_table *view = &s.table.view;
+    uint32_t row_ref = (uint32_t)(row - view->rows) + 1;
+    assert(view->place_count <= MAX_SHARES);
+    for (uint32_t ref = 1; ref <= view->head->place_high; ref++) {
+        const dlk_line_place *place = dlk_line_place_at(view, ref);
+        uint64_t *seen = &s.table.shares[ref - 1];
+        if (place->row != row_ref || !is_share(place) || place->word == *seen)
+            continue;
+        *seen = place->word;
+        give(name, &(gift){place->owner, place->number, place->token, is_shared(place),
+                           place->kind == DLOCK_WRITE ? 1 : (int32_t)place->take});
+    }
+}
+
 void table_look(void)
 {
     for (int n = 0; n < s.config.names; n++) {
         const dlk_row *row = row_of(n);
         if (!row)
             continue;
-        const dlk_record record = dlk_row_record(row);
-        dlk_record *last = &s.table.last[n];
-        bool same = record.owner == last->owner && record.number == last->number &&
-                    record.token == last->token;
-        *last = record;
-        if (same || record.owner == 0)
-            continue;
-        client *c = client_of(record.owner);
-        bool lives = c && !c->dead;
-        tell(SERVER, n, "%c goes to #%llu of %s %d", 'a' + n,
-             (unsigned long long)record.number, lives ? "client" : "a dead client",
-             c ? c->index : NOBODY);
-        if (lives)
-            check_order(n, c, record.number);
-        const wish it = {.client = lives ? c->index : NOBODY,
-                         .sender = (int)record.owner,
-                         .number = record.number,
-                         .take = 1};
-        check_given(n, &it, record.token);
-        if (!lives)
-            continue;
-        line_leave(n, c->index, record.number);
-        c->given[n] = ++s.table.turns;
+        look_at_record(n, row);
+        look_at_shares(n, row);
     }
+}
+
+/* ---- who has it ---- */
+
+static bool is_over(uint64_t owner, int64_t until)
+{
+    const client *c = client_of(owner);
+    return !c || c->dead || until <= sim_time();
+}
+
+static void add_holder(uint64_t owner, uint64_t number, int64_t until, holder *ret,
+                       int *count)
+{
+    if (!is_over(owner, until) && *count < MAX_HELD)
+        ret[(*count)++] = (holder){client_of(owner)->index, number, 0};
+}
+
+int table_holders(int name, holder ret[MAX_HELD])
+{
+    int count = 0;
+    const dlk_table *view = &s.table.view;
+    const dlk_row *row = row_of(name);
+    const dlk_record *record = &s.table.last[name];
+    if (record->owner != 0)
+        add_holder(record->owner, record->number, record->until, ret, &count);
+    uint32_t ref = row ? row->first : 0;
+    for (const dlk_line_place *place; (place = dlk_line_place_at(view, ref));
+         ref = place->next)
+        if (is_share(place))
+            add_holder(place->owner, place->number, place->until, ret, &count);
+    return count;
+}
+
+bool table_has_remains(int name)
+{
+    const dlk_table *view = &s.table.view;
+    const dlk_row *row = row_of(name);
+    const dlk_record *record = &s.table.last[name];
+    if (record->owner != 0 && is_over(record->owner, record->until))
+        return true;
+    uint32_t ref = row ? row->first : 0;
+    for (const dlk_line_place *place; (place = dlk_line_place_at(view, ref));
+         ref = place->next)
+        if (is_share(place) && is_over(place->owner, place->until))
+            return true;
+    return false;
+}
+
+int table_next_fits(int name)
+{
+    const dlk_table *view = &s.table.view;
+    const dlk_row *row = row_of(name);
+    if (!row)
+        return NOBODY;
+    const dlk_pool *pool = dlk_pool_at(view, (uint32_t)(row - view->rows) + 1);
+    uint64_t taken = 0;
+    uint32_t ref = row->first;
+    for (const dlk_line_place *place; (place = dlk_line_place_at(view, ref));
+         ref = place->next) {
+        const client *c = client_of(place->owner);
+        if (!dlk_is_pooled(place->kind))
+            break;
+        if (!c || c->dead)
+            continue;
+        if (place->token == 0)
+            return taken + place->take <= pool->size ? c->index : NOBODY;
+        if (place->until > sim_time())
+            taken += place->take;
+    }
+    return NOBODY;
 }
 
 /* ---- the operator ---- */
@@ -135,11 +252,11 @@ bool table_break(int name)
     client *before;
     dlk_key key = {.name = (const char *const[]){"a", "b", "c"}[name],
                    .size = 1,
-                   .kind = DLOCK_MUTEX};
+                   .kind = kinds[s.config.kind].kind};
     dlk_ask ask = {.verb = DLK_BREAK, .key = &key};
     dlk_backend *base = &s.operator.local->base;
-    const dlk_row *row = row_of(name);
-    if (!row || row->record[row->word & 1].owner == 0)
+    holder all[MAX_HELD];
+    if (table_holders(name, all) == 0 && !table_has_remains(name))
         return false;
     enter_as_operator(&before);
     if (dlk_local_key_open(base, &key, NULL) != DLOCK_OK)
@@ -158,7 +275,11 @@ bool table_break(int name)
 /* What counts in a table, in the order of the lines. */
 typedef struct meaning {
     dlk_record record[MAX_NAMES];
-    uint64_t line[MAX_NAMES][MAX_LINE * 2];
+    struct {
+        uint64_t word;
+        int64_t token;
+        uint32_t take;
+    } line[MAX_NAMES][MAX_LINE * 2];
     int size[MAX_NAMES];
 } meaning;
 
@@ -173,8 +294,12 @@ static void read_meaning(meaning *ret)
         ret->record[n] = dlk_row_record(row);
         const dlk_line_place *place = dlk_line_place_at(view, row->first);
         while (place && ret->size[n] < MAX_LINE * 2) {
-            if (dlk_member_of(view, place->owner))
-                ret->line[n][ret->size[n]++] = place->word;
+            if (dlk_member_of(view, place->owner)) {
+                int at = ret->size[n]++;
+                ret->line[n][at].word = place->word;
+                ret->line[n][at].token = place->token;
+                ret->line[n][at].take = place->take;
+            }
             place = dlk_line_place_at(view, place->next);
         }
     }

@@ -39,6 +39,15 @@ static kind kind_in_turn(mode of, uint64_t seed)
     return (enum kind)(first + (int)(seed % (uint64_t)count));
 }
 
+/* Its own draw: older seeds stay what they were, or have another kind. */
+static kind kind_of_table(int which, uint64_t seed)
+{
+    static const enum kind drawn[] = {KIND_MUTEX, KIND_MUTEX, KIND_TABLE_RW,
+                                      KIND_TABLE_PERMITS};
+    return kind_of(which) >= 0 ? (enum kind)kind_of(which)
+                               : drawn[mix(seed, 1001, 0) % 4];
+}
+
 bool sim_hands_on;
 static const kind can_be_imported[] = {KIND_HANDOVER, KIND_MUTEX,     KIND_STRING,
                                        KIND_FAIR,     KIND_TIMESTAMP, KIND_RUEIDIS};
@@ -65,7 +74,7 @@ config config_of(uint64_t seed, int which)
     if (c.mode > MODE_REDIS && kind_of(which) < 0)
         c.kind = kind_in_turn(c.mode, seed);
     else if (c.mode == MODE_MEM || c.mode == MODE_FILE)
-        c.kind = KIND_MUTEX;
+        c.kind = kind_of_table(which, seed);
     else if (!kind_is_there(c.kind))
         c.kind = KIND_HANDOVER;
     /* What one forgets may let two believe that they hold it: half of the runs are without. */
@@ -93,7 +102,7 @@ static void print_fault(FILE *to, fault what)
 void config_print(FILE *to, const config *c)
 {
     (void)fprintf(to, "%s", mode_names[c->mode]);
-    if (c->mode >= MODE_REDIS)
+    if (c->mode >= MODE_REDIS || c->kind != KIND_MUTEX)
         (void)fprintf(to, " kind=%s", kinds[c->kind].name);
     (void)fprintf(to, " seed=%" PRIu64 " clients=%d actors=%d names=%d ns=%" PRId64,
                   c->seed, c->clients, c->actors, c->names, c->duration);

@@ -119,6 +119,9 @@ typedef enum kind {
     /* from here on Redlock's */
     KIND_REDLOCK,
     KIND_REDLOCK_FENCING,
+    /* from here on the table's, which has KIND_MUTEX too */
+    KIND_TABLE_RW,
+    KIND_TABLE_PERMITS,
     KIND_COUNT
 } kind;
 #define KIND_REDIS_COUNT KIND_CURATOR
@@ -296,6 +299,8 @@ typedef struct waiting {
     uint64_t began, told; /* when it asked, and was told to wait: counted, not timed */
 } waiting;
 
+#define MAX_SHARES 256
+
 typedef struct table {
     dlk_table view; /* nobody's: to look at it */
     char *memory;
@@ -306,6 +311,8 @@ typedef struct table {
     int line_size[MAX_NAMES];
     uint64_t turns; /* counts questions and answers */
     dlk_record last[MAX_NAMES];
+    /* The place's word, when those who share were seen to have got theirs. */
+    uint64_t shares[MAX_SHARES];
     bool recovered; /* rebuilt since it was last looked at */
     uint32_t pids;
 } table;
@@ -682,6 +689,11 @@ void line_stay(const client *client, int name, uint64_t number);
 void line_leave(int name, int client, uint64_t number);
 void line_forget(const client *client);
 void table_look(void); /* at every commit */
+int table_holders(int name, holder ret[MAX_HELD]);
+/* Somebody has it by its record or its place, and it is over, or a dead one's. */
+bool table_has_remains(int name);
+/* Whoever is next among those who share could have what it wants; NOBODY: none, or it can't. */
+int table_next_fits(int name);
 bool table_break(int name);
 bool table_rebuild(void);
 void table_check_rest(void);

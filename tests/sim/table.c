@@ -288,9 +288,13 @@ static void at_point(const char *name)
     client *c = s.running;
     if (c && c->dead)
         return;
-    if (strcmp(name, "table.commit") == 0)
-        table_look();
-    if (c && strcmp(name, "table.placed") == 0) {
+    static const char *const commits[] = {"table.commit", "table.placed", "pool.granted"};
+    uint64_t before = c ? c->given[c->asking] : 0;
+    for (size_t i = 0; i < sizeof(commits) / sizeof(*commits); i++)
+        if (strcmp(name, commits[i]) == 0)
+            table_look();
+    /* Who is placed and given it in one waits for nothing. */
+    if (c && strcmp(name, "table.placed") == 0 && c->given[c->asking] == before) {
         c->placed[c->asking] = ++s.table.turns;
         c->place_began[c->asking] = c->began[c->asking];
     }
@@ -329,14 +333,12 @@ static void conclude(client *c, const dlk_ask *ask, step at)
     int name = ask->key->name[0] - 'a';
     if (ask->reply != DLK_NOT_SENT)
         s.totals.decided[at]++;
-    if (ask->verb == DLK_ACQUIRE && ask->reply == DLK_HELD)
+    if (ask->verb == DLK_ACQUIRE && ask->reply == DLK_HELD && !ask->no_place)
         line_stay(c, name, ask->number);
-    if (ask->verb == DLK_RELEASE && ask->reply != DLK_NOT_SENT) {
-        line_leave(name, c->index, ask->number);
-        c->placed[name] = 0;
-    }
     bool refused = ask->reply == DLK_REFUSED;
-    if (refused && ask->verb == DLK_ACQUIRE) {
+    bool waits_no_more = ask->verb == DLK_RELEASE ? ask->reply != DLK_NOT_SENT
+                                                  : ask->verb == DLK_ACQUIRE && refused;
+    if (waits_no_more && line_find(name, c->index, ask->number)) {
         line_leave(name, c->index, ask->number);
         c->placed[name] = 0;
     }
