@@ -278,7 +278,11 @@ void dlk_engine_begin_close(dlk_engine *engine, int64_t now)
 
 void dlk_engine_join(dlk_engine *engine)
 {
-    if (engine->thread_state == DLK_THREAD_NONE)
+    (void)pthread_mutex_lock(
+        &engine->mutex); /* the thread changes its state until it ends */
+    bool none = engine->thread_state == DLK_THREAD_NONE;
+    (void)pthread_mutex_unlock(&engine->mutex);
+    if (none)
         return;
     (void)pthread_join(engine->thread,
                        NULL); /* only the client's free calls this, once */
