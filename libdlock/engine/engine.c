@@ -278,8 +278,8 @@ void dlk_engine_begin_close(dlk_engine *engine, int64_t now)
 
 void dlk_engine_join(dlk_engine *engine)
 {
-    (void)pthread_mutex_lock(
-        &engine->mutex); /* the thread changes its state until it ends */
+    /* The thread changes its state until it ends. */
+    (void)pthread_mutex_lock(&engine->mutex);
     bool none = engine->thread_state == DLK_THREAD_NONE;
     (void)pthread_mutex_unlock(&engine->mutex);
     if (none)
