@@ -153,15 +153,11 @@ static bool has_a_form(const dlk_zk_look *look, const char *name)
            (look->forms[1] && dlk_zk_has_form(look->forms[1], name));
 }
 
-/* Digits as a number; one that has run over is past every limit. */
+/* One that has run over has a sign before its digits, which are past the limit all the same. */
 static bool near_the_end(const char *name)
 {
     const char *digits = dlk_zk_digits(name);
-    if (!digits)
-        return false;
-    bool negative = digits - name >= 1 && digits[-1] == '-' && digits[0] == '2' &&
-                    strcmp(digits, "2147483648") == 0;
-    return negative ||
+    return digits &&
            dlk_number_or(digits, 0, INT64_MAX, INT64_MAX) >= DLK_ZK_SEQUENCE_LIMIT;
 }
 

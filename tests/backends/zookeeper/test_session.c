@@ -1,304 +1,13 @@
-/* What a session is used for, by our own clock, and what is believed of what it lost, behind a wire of the test's: it hears what is sent,
- * answers when the test says, and brings the library's news in the order that the test wants. No server,
- * no thread; each call is told what time it is. */
-#include "harness/harness.h"
+/* What a session is used for, by our own clock, and what is believed of what it lost, behind a wire of the
+ * test's (fake_wire.h). */
+#include "fake_wire.h"
 
-#include "backends/zookeeper/library.h"
-#include "backends/zookeeper/zookeeper.h"
-#include "util/clock.h"
 #include "util/error.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MS         DLK_NS_PER_MS
-#define SESSION    0x77
-#define SESSION_MS 10000
-
-/* ---- the wire ---- */
-
-struct dlk_zk_wire {
-    dlk_zk_inbox *inbox;
-    uint32_t epoch;
-    dlk_list sent; /* calls with their answers in them */
-};
-
-static struct {
-    dlk_zk_wire *wire; /* the one that is open */
-    int opened, closed, requests;
-    char *node;                          /* the one that was made last */
-    dlk_zk_end ends[DLK_ZK_UNWATCH + 1]; /* of requests to come, by their verbs */
-} there;
-
-static dlk_zk_wire *wire_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
-{
-    dlk_zk_wire *wire = calloc(1, sizeof(*wire));
-    if (!wire)
-        return NULL;
-    wire->inbox = inbox;
-    wire->epoch = setup->epoch;
-    dlk_list_init(&wire->sent);
-    atomic_fetch_add(&inbox->wires, 1);
-    there.wire = wire;
-    there.opened++;
-    return wire;
-}
-
-/* Of a folder that has the node in it, or nothing. */
-static void fill_children(const char *folder, dlk_zk_call *call)
-{
-    size_t size = strlen(folder);
-    const char *name = there.node ? there.node + size + 1 : "";
-    bool has = there.node && strncmp(there.node, folder, size) == 0 &&
-               there.node[size] == '/' && !strchr(name, '/');
-    call->children = calloc(1, sizeof(char *) + strlen(name) + 1);
-    if (!call->children || !has)
-        return;
-    call->children[0] = strcpy((char *)(call->children + 1), name);
-    call->child_count = 1;
-}
-
-static void fill(const dlk_zk_request *request, dlk_zk_call *call)
-{
-    call->end = there.ends[request->verb];
-    call->stat = (dlk_zk_stat){.czxid = 1, .ephemeral_owner = SESSION};
-    if (request->verb == DLK_ZK_CHILDREN)
-        fill_children(request->path, call);
-    if (request->verb != DLK_ZK_CREATE || call->end != DLK_ZK_OK)
-        return;
-    free(there.node);
-    if (asprintf(&there.node, "%s%s", request->path,
-                 request->mode == DLK_ZK_SEQUENTIAL ? "0000000001" : "") < 0)
-        abort();
-    call->item.text = strdup(there.node);
-}
-
-static bool wire_send(dlk_zk_wire *wire, const dlk_zk_request *request, dlk_zk_call *call)
-{
-    there.requests++;
-    call->item.epoch = wire->epoch;
-    fill(request, call);
-    dlk_list_append(&wire->sent, &call->sent);
-    return true;
-}
-
-static void wire_close(dlk_zk_wire *wire)
-{
-    DLK_LIST_FOR (it, &wire->sent) {
-        dlk_zk_call *call = DLK_LIST_ITEM(it, dlk_zk_call, sent);
-        call->end = DLK_ZK_CUT;
-        dlk_zk_inbox_put(wire->inbox, &call->item);
-    }
-    dlk_zk_inbox_left(wire->inbox);
-    there.closed++;
-    there.wire = NULL;
-    free(wire);
-}
-
-/* In the place of library.c's. */
-const dlk_zk_wire_type dlk_zk_library = {
-    .open = wire_open, .send = wire_send, .close = wire_close};
-
-/* ---- whom the backend tells ---- */
-
-static struct {
-    dlk_host host;
-    dlk_kicks kicks;
-    pthread_mutex_t mutex;
-    dlk_rand rand;
-    dlk_settings *settings;
-    dlk_backend *backend;
-    dlk_key key;
-    int64_t now;
-    bool up;
-    int lost;
-} w;
-
-static void answered(dlk_host *host, dlk_ask *ask)
-{
-    (void)host;
-    (void)ask;
-}
-
-static void notified(dlk_host *host, dlk_key *key)
-{
-    (void)host;
-    (void)key;
-}
-
-static void revoked(dlk_host *host, uint64_t number)
-{
-    (void)host;
-    (void)number;
-}
-
-static void lost(dlk_host *host, dlk_key *key, uint64_t number)
-{
-    (void)host;
-    (void)key;
-    (void)number;
-    w.lost++;
-}
-
-static void told_link(dlk_host *host, bool up, const dlock_error *error)
-{
-    (void)host;
-    (void)error;
-    w.up = up;
-}
-
-static __attribute__((format(printf, 3, 4))) void
-told_log(dlk_host *host, dlock_level level, const char *format, ...)
-{
-    (void)host;
-    (void)level;
-    (void)format;
-}
-
-/* ---- time and news ---- */
-
-static void process(void)
-{
-    w.backend->type->process(w.backend, w.now);
-}
-
-/* Nobody drives meanwhile. */
-static void pass(int64_t ms)
-{
-    w.now += ms * MS;
-}
-
-static void tick(void)
-{
-    (void)w.backend->type->tick(w.backend, w.now);
-}
-
-static void bring_of(dlk_zk_news news, int64_t session, const char *path)
-{
-    dlk_zk_item *item = dlk_zk_item_new(news, there.wire->epoch, path);
-    item->session = session;
-    item->timeout_ms = SESSION_MS;
-    dlk_zk_inbox_put(there.wire->inbox, item);
-}
-
-static void bring(dlk_zk_news news, int64_t session)
-{
-    bring_of(news, session, NULL);
-}
-
-/* Everything that was asked is answered, and what is asked then. */
-static void serve(void)
-{
-    dlk_list *link;
-    while (there.wire && (link = dlk_list_first(&there.wire->sent))) {
-        dlk_zk_inbox_put(there.wire->inbox,
-                         &DLK_LIST_ITEM(link, dlk_zk_call, sent)->item);
-        process();
-    }
-}
-
-/* As many of those that were asked, and what is asked then. */
-static void serve_some(int count)
-{
-    while (count-- > 0) {
-        dlk_zk_inbox_put(
-            there.wire->inbox,
-            &DLK_LIST_ITEM(dlk_list_first(&there.wire->sent), dlk_zk_call, sent)->item);
-        process();
-    }
-}
-
-static dlk_ask make(dlk_verb verb, bool shared, int64_t within_ms)
-{
-    return (dlk_ask){.verb = verb,
-                     .key = &w.key,
-                     .number = 1,
-                     .shared = shared,
-                     .take = 1,
-                     .ttl_ms = SESSION_MS,
-                     .since = w.now,
-                     .deadline = w.now + within_ms * MS};
-}
-
-static dlk_reply ask_side(dlk_verb verb, bool shared)
-{
-    dlk_ask one = make(verb, shared, 60000);
-    w.backend->type->ask(w.backend, &one, w.now);
-    serve();
-    dlk_error_clear(&one.error);
-    return one.reply;
-}
-
-static dlk_reply ask(dlk_verb verb)
-{
-    return ask_side(verb, false);
-}
-
-static bool open_it(dlock_kind kind)
-{
-    dlock_error *err = NULL;
-    dlk_uri *uri = NULL;
-    dlk_settings *none = dlk_settings_new();
-    memset(&w, 0, sizeof(w));
-    memset(&there, 0, sizeof(there));
-    pthread_mutex_init(&w.mutex, NULL);
-    w.kicks = DLK_KICKS_INIT;
-    w.rand.state = 42;
-    w.now = 1000000 * MS;
-    w.host = (dlk_host){.answered = answered,
-                        .notified = notified,
-                        .revoked = revoked,
-                        .lost = lost,
-                        .link = told_link,
-                        .log = told_log,
-                        .mutex = &w.mutex,
-                        .kicks = &w.kicks,
-                        .uuid = "00000000-0000-4000-8000-000000000000",
-                        .name = "test",
-                        .rand = &w.rand};
-    w.key = (dlk_key){.name = "n", .size = 1, .kind = kind};
-    dlock_err code = dlk_uri_parse("zookeeper://there:2181", &uri, &err);
-    if (code == DLOCK_OK)
-        code = dlk_settings_for_client(none, none, &w.settings, &err);
-    if (code == DLOCK_OK)
-        code = dlk_zk_backend.open(&w.host, uri, w.settings, &w.backend, &err);
-    w.key.settings = w.settings;
-    if (code == DLOCK_OK)
-        code = w.backend->type->key_open(w.backend, &w.key, &err);
-    dlk_uri_free(uri);
-    dlk_settings_free(none);
-    bool fine = harness_err(__FILE__, __LINE__, "open", code, DLOCK_OK, err);
-    dlk_error_clear(&err);
-    return fine;
-}
-
-/* Connected, and proved to live at this moment. */
-static bool begin_with(dlock_kind kind)
-{
-    if (!open_it(kind))
-        return false;
-    w.backend->type->start(w.backend, w.now);
-    bring(DLK_ZK_CONNECTED, SESSION);
-    process();
-    serve();
-    return harness_check(__FILE__, __LINE__, w.up, "it is up");
-}
-
-static bool begin(void)
-{
-    return begin_with(DLOCK_MUTEX);
-}
-
-static void end(void)
-{
-    w.backend->type->key_close(w.backend, &w.key);
-    w.backend->type->stop(w.backend);
-    process();
-    w.backend->type->free(w.backend);
-    dlk_settings_free(w.settings);
-    free(there.node);
-}
+enum { CONNECT_MS = 5000 }; /* client.connect_ms */
 
 /* ---- past its end by our own clock ---- */
 
@@ -327,8 +36,7 @@ TEST(a_session_that_is_over_by_our_own_clock_is_not_used_though_the_servers_have
         CHECK_EQ_INT(there.closed, 1);
         CHECK_EQ_INT(w.lost, 1);
         CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_NOT_SENT);
-        pass(10000); /* the next try */
-        tick();
+        CHECK(to_alarm()); /* the next try */
         CHECK_EQ_INT(there.opened, 2);
         bring(DLK_ZK_CONNECTED, SESSION + 1);
         process();
@@ -377,13 +85,138 @@ TEST(a_session_that_is_over_while_nobody_answers_is_ended_by_the_tick)
     bring(DLK_ZK_DISCONNECTED, 0);
     process();
     pass(SESSION_MS - 1);
-    tick();
+    (void)tick();
     CHECK_EQ_INT(there.closed, 0);
     pass(1);
-    tick();
+    (void)tick();
     CHECK_EQ_INT(there.closed, 1);
     CHECK_EQ_INT(w.lost, 1);
     end();
+}
+
+/* ---- when it wants to be called ---- */
+
+/* Through a whole life: who drives sleeps until the moment that is named, and no longer than that. */
+TEST(whatever_a_session_does_by_the_clock_it_names_the_moment_of)
+{
+    CHECK(open_it(DLOCK_MUTEX));
+    there.full = true;
+    w.type->start(w.backend, w.now);
+    CHECK_EQ_INT(w.downs, 1);
+    int64_t since = w.now;
+    CHECK(to_alarm()); /* the next try: none can be opened */
+    CHECK_EQ_INT(w.downs, 2);
+    there.full = false;
+    CHECK(to_alarm());
+    CHECK_EQ_INT(there.opened, 1);
+    CHECK(w.now - since < CONNECT_MS * MS);
+    CHECK(to_alarm()); /* nobody has answered */
+    CHECK_EQ_INT(w.downs, 3);
+    CHECK(to_alarm());
+    CHECK_EQ_INT(w.downs, 4);
+    bring(DLK_ZK_CONNECTED, SESSION);
+    process();
+    CHECK(to_alarm()); /* connected, and it says nothing */
+    CHECK_EQ_INT(w.downs, 5);
+    serve();
+    CHECK(w.up);
+    (void)tick();
+    CHECK_EQ_INT(tick(), DLK_NEVER); /* there is nothing to lose */
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+    int before = there.requests;
+    CHECK(to_alarm()); /* asks the leader whether it lives */
+    CHECK_EQ_INT(there.requests, before + 1);
+    serve();
+    since = w.now;
+    bring(DLK_ZK_DISCONNECTED, 0);
+    process();
+    while (there.closed == 0 && !harness_failed())
+        CHECK(to_alarm());
+    CHECK_EQ_INT(w.now - since, SESSION_MS * MS);
+    CHECK_EQ_INT(w.lost, 1);
+    since = w.now;
+    CHECK(to_alarm());
+    CHECK_EQ_INT(there.opened, 2);
+    CHECK(w.now - since < CONNECT_MS * MS);
+    end();
+}
+
+/* ---- whoever waits ---- */
+
+/* Every other call would be a request for nothing, of every waiter there is. */
+TEST(a_waiter_is_called_when_the_one_before_it_goes_and_for_nothing_else)
+{
+    static char ahead[] = "/n/_c_00000000-0000-4000-8000-000000000000-lock-0000000000";
+    CHECK(begin());
+    there.beside = ahead;
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_HELD);
+    static const char *const others[] = {"/n", "/o", "/n/x"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        bring_of(DLK_ZK_CHANGED, 0, others[i]);
+    bring_of(DLK_ZK_CHANGED, 0, there.node);
+    process();
+    CHECK_EQ_INT(w.notified, 0);
+    bring_of(DLK_ZK_CHANGED, 0, ahead);
+    process();
+    CHECK_EQ_INT(w.notified, 1);
+    bring_of(DLK_ZK_CHANGED, 0, ahead); /* it has looked away since */
+    process();
+    CHECK_EQ_INT(w.notified, 1);
+    there.beside = NULL;
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+    end();
+}
+
+/* ---- how a request ends ---- */
+
+static dlk_reply kept_as(dlk_zk_end end)
+{
+    return end == DLK_ZK_OK        ? DLK_YES
+           : end == DLK_ZK_NO_NODE ? DLK_NOT_OURS
+                                   : DLK_UNKNOWN;
+}
+
+/* Else it is tried again only when its time is up, and that is much of what is left of the lease. */
+TEST(whoever_keeps_a_lock_is_answered_at_once_however_the_request_ends)
+{
+    static const dlock_kind kinds[] = {DLOCK_MUTEX, DLOCK_WRITE};
+    static const dlk_verb verbs[] = {DLK_RENEW, DLK_VERIFY};
+    for (unsigned i = 0; i < 8u * (DLK_ZK_NO_MEMORY + 1); i++) {
+        dlk_zk_end how = (dlk_zk_end)(i / 8);
+        dlk_verb verb = verbs[i & 1];
+        CHECK(begin_with(kinds[i / 2 & 1]));
+        CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+        if (i & 4) /* it has looked at its node before */
+            CHECK_EQ_INT(ask(DLK_RENEW), DLK_YES);
+        there.ends[DLK_ZK_GET] = there.ends[DLK_ZK_EXISTS] = how;
+        CHECK_EQ_INT(ask(verb), kept_as(how));
+        there.ends[DLK_ZK_GET] = there.ends[DLK_ZK_EXISTS] = DLK_ZK_OK;
+        CHECK_EQ_INT(ask(verb), how == DLK_ZK_NO_NODE ? DLK_NOT_OURS : DLK_YES);
+        end();
+    }
+}
+
+/* … and what it may have left at the server it finds there, or takes away. */
+TEST(whoever_takes_or_gives_back_a_lock_is_answered_at_once_however_a_request_ends)
+{
+    for (unsigned i = 0; i < DLK_ZK_UNWATCH * (DLK_ZK_NO_MEMORY + 1u); i++) {
+        dlk_zk_verb what = (dlk_zk_verb)(1 + i % DLK_ZK_UNWATCH);
+        dlk_zk_end how = (dlk_zk_end)(i / DLK_ZK_UNWATCH);
+        CHECK(begin());
+        there.ends[what] = how;
+        dlk_reply taken = ask(DLK_ACQUIRE);
+        CHECK(taken != DLK_PENDING && taken != DLK_HELD);
+        dlk_reply given = ask(DLK_RELEASE);
+        CHECK(given != DLK_PENDING);
+        there.ends[what] = DLK_ZK_OK;
+        if (given == DLK_UNKNOWN || given == DLK_NOT_SENT || given == DLK_REFUSED)
+            CHECK_EQ_INT(ask(DLK_RELEASE), DLK_YES);
+        CHECK_EQ_INT(ask(DLK_RELEASE),
+                     DLK_NOT_OURS); /* it knows nothing of it any more */
+        /* That it has gone is believed. */
+        CHECK(!there.node || how == DLK_ZK_NO_NODE || how == DLK_ZK_GONE);
+        end();
+    }
 }
 
 /* ---- what got no answer ---- */
@@ -428,11 +261,11 @@ TEST(a_loss_while_it_turns_is_told_though_nobody_waits_for_the_answer_any_more)
     CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
     there.ends[DLK_ZK_DELETE] = DLK_ZK_NO_NODE;
     dlk_ask turn = make(DLK_RENEW, true, 100);
-    w.backend->type->ask(w.backend, &turn, w.now);
+    put(&turn);
     serve_some(2); /* the read node is there, beside the write node */
     CHECK_EQ_INT(turn.reply, DLK_PENDING);
     pass(100);
-    tick();
+    (void)tick();
     CHECK_EQ_INT(turn.reply, DLK_UNKNOWN);
     CHECK_EQ_INT(w.lost, 0);
     serve();
@@ -448,7 +281,7 @@ TEST(a_break_whose_session_is_over_before_its_answer_may_have_been_done)
     CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
     dlk_ask one = make(DLK_BREAK, false, 60000);
     one.number = 0;
-    w.backend->type->ask(w.backend, &one, w.now);
+    put(&one);
     serve_some(2); /* who has it, and what is in that node: then it is deleted */
     CHECK_EQ_INT(one.reply, DLK_PENDING);
     bring(DLK_ZK_EXPIRED, 0);

@@ -1,0 +1,89 @@
+/* What a lease is used for, by our own clock, behind a wire of the test's (fake_wire.h). */
+#include "fake_wire.h"
+
+#include "util/error.h"
+
+enum { CONNECT_MS = 5000 }; /* client.connect_ms */
+
+/* Through a whole life: who drives sleeps until the moment that is named, and no longer than that. */
+TEST(whatever_a_session_does_by_the_clock_it_names_the_moment_of)
+{
+    CHECK(open_it(DLOCK_MUTEX));
+    w.type->start(w.backend, w.now);
+    int64_t since = w.now;
+    CHECK(to_alarm()); /* no name server answers: the other member's name */
+    CHECK_EQ_INT(w.now - since, CONNECT_MS * MS);
+    CHECK_EQ_INT(w.downs, 0);
+    CHECK(to_alarm());
+    CHECK_EQ_INT(there.lookups, 2);
+    CHECK_EQ_INT(w.downs, 1);
+    since = w.now;
+    CHECK(to_alarm()); /* from the beginning, after a pause */
+    CHECK_EQ_INT(there.lookups, 3);
+    CHECK(w.now - since < CONNECT_MS * MS);
+    there.found = true;
+    (void)tick();
+    serve();
+    CHECK(w.up);
+    for (int i = 0; i < 2; i++) {
+        CHECK(to_alarm());
+        CHECK_EQ_INT(count_asked(ASK_KEEP), 1);
+        CHECK_EQ_INT(tick(), DLK_NEVER); /* its answer is waited for, or its end */
+        serve();
+    }
+    driven_end();
+}
+
+static dlk_reply kept_as(dlk_verb verb, dlk_etcd_end end)
+{
+    bool refuses =
+        end == DLK_ETCD_DENIED || end == DLK_ETCD_NO_TOKEN || end == DLK_ETCD_BUSY;
+    return end == DLK_ETCD_OK             ? DLK_YES
+           : refuses && verb == DLK_RENEW ? DLK_REFUSED
+                                          : DLK_UNKNOWN;
+}
+
+/* Else it is tried again only when its time is up, and that is much of what is left of the lease. */
+TEST(whoever_keeps_a_lock_is_answered_at_once_however_the_request_ends)
+{
+    static const dlock_kind kinds[] = {DLOCK_MUTEX, DLOCK_WRITE, DLOCK_ELECTION};
+    static const dlk_verb verbs[] = {DLK_RENEW, DLK_VERIFY};
+    for (unsigned i = 0; i < 6u * (DLK_ETCD_BAD + 1); i++) {
+        dlk_etcd_end how = (dlk_etcd_end)(i / 6);
+        dlk_verb verb = verbs[i & 1];
+        CHECK(begin_with(kinds[i / 2 % 3]));
+        CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+        there.ends[ASK_READ] = how;
+        CHECK_EQ_INT(ask(verb), kept_as(verb, how));
+        there.ends[ASK_READ] = DLK_ETCD_OK;
+        pass(LEASE_MS / 2); /* the lease is renewed first */
+        there.ends[ASK_KEEP] = how;
+        CHECK(ask(DLK_RENEW) != DLK_PENDING);
+        driven_end();
+    }
+}
+
+/* A renewal of the lease that comes meanwhile, or did before, says nothing of that. */
+TEST(a_writer_reads_only_when_its_key_says_so)
+{
+    CHECK(begin_with(DLOCK_WRITE));
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+    pass(LEASE_MS / 2);
+    CHECK_EQ_INT(ask(DLK_RENEW), DLK_YES); /* the lease was renewed for it */
+    there.held[ASK_TXN] = true;
+    dlk_ask turn = make(DLK_RENEW, true, 60000);
+    put(&turn);
+    serve();
+    CHECK_EQ_INT(count_asked(ASK_TXN), 1);
+    CHECK_EQ_INT(turn.reply, DLK_PENDING);
+    int before = there.requests;
+    CHECK(to_alarm());
+    CHECK_EQ_INT(count_asked(ASK_KEEP), 1);
+    serve();
+    CHECK_EQ_INT(there.requests, before + 1); /* of the lease alone */
+    CHECK_EQ_INT(turn.reply, DLK_PENDING);
+    there.held[ASK_TXN] = false;
+    serve();
+    CHECK_EQ_INT(turn.reply, DLK_YES);
+    driven_end();
+}

@@ -1,0 +1,187 @@
+/* See the header. */
+#include "fake_wire.h"
+
+#include "backends/zookeeper/zookeeper.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct dlk_zk_wire {
+    dlk_zk_inbox *inbox;
+    uint32_t epoch;
+    dlk_list sent; /* calls with their answers in them */
+};
+
+struct fake_wire there;
+
+static dlk_zk_wire *wire_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
+{
+    w.doings++;
+    dlk_zk_wire *wire = there.full ? NULL : calloc(1, sizeof(*wire));
+    if (!wire)
+        return NULL;
+    wire->inbox = inbox;
+    wire->epoch = setup->epoch;
+    dlk_list_init(&wire->sent);
+    atomic_fetch_add(&inbox->wires, 1);
+    there.wire = wire;
+    there.opened++;
+    return wire;
+}
+
+/* The name within this folder; NULL: it isn't there. */
+static const char *name_in(const char *folder, const char *node)
+{
+    size_t size = strlen(folder);
+    bool below = node && strncmp(node, folder, size) == 0 && node[size] == '/';
+    return below && !strchr(node + size + 1, '/') ? node + size + 1 : NULL;
+}
+
+static void fill_children(const char *folder, dlk_zk_call *call)
+{
+    const char *names[] = {name_in(folder, there.node), name_in(folder, there.beside)};
+    size_t size = 2 * sizeof(char *);
+    for (int i = 0; i < 2; i++)
+        size += names[i] ? strlen(names[i]) + 1 : 0;
+    call->children = calloc(1, size);
+    if (!call->children)
+        abort();
+    char *at = (char *)(call->children + 2);
+    for (int i = 0; i < 2; i++) {
+        if (!names[i])
+            continue;
+        call->children[call->child_count++] = strcpy(at, names[i]);
+        at += strlen(names[i]) + 1;
+    }
+}
+
+static void do_create(const dlk_zk_request *request)
+{
+    free(there.node);
+    if (asprintf(&there.node, "%s%s", request->path,
+                 request->mode == DLK_ZK_SEQUENTIAL ? "0000000001" : "") < 0)
+        abort();
+    there.made++;
+}
+
+static void do_delete(const dlk_zk_request *request)
+{
+    if (there.node && strcmp(there.node, request->path) == 0) {
+        free(there.node);
+        there.node = NULL;
+    }
+    there.deleted++;
+}
+
+/* What has lost its answer is done. */
+static void fill(const dlk_zk_request *request, dlk_zk_call *call)
+{
+    call->end = there.ends[request->verb];
+    bool is_done = call->end == DLK_ZK_OK || call->end == DLK_ZK_CUT ||
+                   call->end == DLK_ZK_NO_MEMORY;
+    call->stat = (dlk_zk_stat){.czxid = 1, .ephemeral_owner = SESSION};
+    if (request->verb == DLK_ZK_CHILDREN && call->end == DLK_ZK_OK)
+        fill_children(request->path, call);
+    if (request->verb == DLK_ZK_CREATE && is_done)
+        do_create(request);
+    if (request->verb == DLK_ZK_DELETE && is_done)
+        do_delete(request);
+    if (request->verb == DLK_ZK_CREATE && call->end == DLK_ZK_OK &&
+        !(call->item.text = strdup(there.node)))
+        abort();
+}
+
+static bool wire_send(dlk_zk_wire *wire, const dlk_zk_request *request, dlk_zk_call *call)
+{
+    w.doings++;
+    there.requests++;
+    call->item.epoch = wire->epoch;
+    there.busy = true;
+    fill(request, call);
+    there.busy = false;
+    dlk_list_append(&wire->sent, &call->sent);
+    return true;
+}
+
+static void wire_close(dlk_zk_wire *wire)
+{
+    DLK_LIST_FOR (it, &wire->sent) {
+        dlk_zk_call *call = DLK_LIST_ITEM(it, dlk_zk_call, sent);
+        call->end = DLK_ZK_CUT;
+        dlk_zk_inbox_put(wire->inbox, &call->item);
+    }
+    dlk_zk_inbox_left(wire->inbox);
+    w.doings++;
+    there.closed++;
+    there.wire = NULL;
+    free(wire);
+}
+
+/* In the place of library.c's. */
+const dlk_zk_wire_type dlk_zk_library = {
+    .open = wire_open, .send = wire_send, .close = wire_close};
+
+/* ---- what comes ---- */
+
+void bring_of(dlk_zk_news news, int64_t session, const char *path)
+{
+    dlk_zk_item *item = dlk_zk_item_new(news, there.wire->epoch, path);
+    item->session = session;
+    item->timeout_ms = SESSION_MS;
+    dlk_zk_inbox_put(there.wire->inbox, item);
+}
+
+void bring(dlk_zk_news news, int64_t session)
+{
+    bring_of(news, session, NULL);
+}
+
+void serve_some(int count)
+{
+    while (count-- > 0) {
+        dlk_list *link = dlk_list_first(&there.wire->sent);
+        dlk_zk_inbox_put(there.wire->inbox,
+                         &DLK_LIST_ITEM(link, dlk_zk_call, sent)->item);
+        process();
+    }
+}
+
+void serve(void)
+{
+    while (there.wire && !dlk_list_empty(&there.wire->sent))
+        serve_some(1);
+}
+
+/* ---- its life ---- */
+
+bool open_it(dlock_kind kind)
+{
+    memset(&there, 0, sizeof(there));
+    w.type = &dlk_zk_backend;
+    w.serve = serve;
+    w.ttl_ms = SESSION_MS;
+    return driven_open("zookeeper://there:2181", kind);
+}
+
+bool begin_with(dlock_kind kind)
+{
+    if (!open_it(kind))
+        return false;
+    w.type->start(w.backend, w.now);
+    bring(DLK_ZK_CONNECTED, SESSION);
+    process();
+    serve();
+    return harness_check(__FILE__, __LINE__, w.up, "it is up");
+}
+
+bool begin(void)
+{
+    return begin_with(DLOCK_MUTEX);
+}
+
+void end(void)
+{
+    driven_end();
+    free(there.node);
+}

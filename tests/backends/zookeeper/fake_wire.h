@@ -1,0 +1,37 @@
+/* A way to a ZooKeeper in the place of libzookeeper's: it hears what is sent, answers when the test says, and
+ * brings the library's news in the order that the test wants. Its server has no more than one node of ours,
+ * and one of the test's. */
+#ifndef TESTS_BACKENDS_ZOOKEEPER_FAKE_WIRE_H
+#define TESTS_BACKENDS_ZOOKEEPER_FAKE_WIRE_H
+
+#include "backends/zookeeper/library.h"
+#include "session/driven.h"
+
+#define SESSION    0x77
+#define SESSION_MS 10000
+
+extern struct fake_wire {
+    dlk_zk_wire *wire; /* the one that is open */
+    int opened, closed, requests, made, deleted;
+    bool full;                           /* none can be opened */
+    bool busy;                           /* it needs memory itself */
+    char *node;                          /* the one that was made last; NULL: deleted */
+    char *beside;                        /* the test's, or NULL */
+    dlk_zk_end ends[DLK_ZK_UNWATCH + 1]; /* of requests to come, by their verbs */
+} there;
+
+/* Opened, and nothing more. */
+bool open_it(dlock_kind kind);
+/* Connected, and proved to live at this moment. */
+bool begin_with(dlock_kind kind);
+bool begin(void); /* a mutex */
+void end(void);
+
+void bring_of(dlk_zk_news news, int64_t session, const char *path);
+void bring(dlk_zk_news news, int64_t session);
+/* As many of those that were asked are answered, and what is asked then. */
+void serve_some(int count);
+/* Everything. */
+void serve(void);
+
+#endif

@@ -1,0 +1,105 @@
+/* One allocation after the other fails, where what a request without an answer has made is searched for. */
+#include "fake_wire.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How many allocations there will be yet; the one behind them fails. */
+static int left = -1;
+
+static bool fails(void)
+{
+    return !there.busy && left >= 0 && left-- == 0;
+}
+
+/* ---- linked in place of libc's ---- */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : __real_strdup(text);
+}
+
+int __wrap_asprintf(char **ret, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+int __wrap_asprintf(char **ret, const char *format, ...)
+{
+    va_list args;
+    if (fails())
+        return -1;
+    va_start(args, format);
+    int size = vasprintf(ret, format, args);
+    va_end(args);
+    return size;
+}
+
+/* … of a libc that checks formats. */
+int __wrap___asprintf_chk(char **ret, int flag, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int __wrap___asprintf_chk(char **ret, int flag, const char *format, ...)
+{
+    va_list args;
+    (void)flag;
+    if (fails())
+        return -1;
+    va_start(args, format);
+    int size = vasprintf(ret, format, args);
+    va_end(args);
+    return size;
+}
+
+/* ---- the search ---- */
+
+/* The name that another create of the same number has made: one that came late. */
+static char *twin_of(const char *node)
+{
+    char *twin = strdup(node);
+    if (!twin)
+        abort();
+    twin[strlen(twin) - 1]++;
+    return twin;
+}
+
+TEST(a_search_without_memory_is_begun_anew_and_finds_what_there_is)
+{
+    bool failed = true;
+    for (int one = 0; failed; one++) {
+        CHECK(begin());
+        there.ends[DLK_ZK_CREATE] = DLK_ZK_CUT;
+        CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_UNKNOWN);
+        there.ends[DLK_ZK_CREATE] = DLK_ZK_OK;
+        char *node = strdup(there.node);
+        there.beside = twin_of(node);
+        left = one;
+        dlk_reply reply = ask(DLK_ACQUIRE);
+        failed = left < 0;
+        left = -1;
+        CHECK(reply == DLK_YES || reply == DLK_UNKNOWN || reply == DLK_NOT_SENT);
+        if (reply != DLK_YES)
+            CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+        CHECK_EQ_INT(there.made, 1);
+        CHECK_STR(there.node, node); /* it wasn't deleted */
+        CHECK_EQ_INT(ask(DLK_RELEASE), DLK_YES);
+        CHECK(!there.node);
+        free(node);
+        free(there.beside);
+        end();
+    }
+}
