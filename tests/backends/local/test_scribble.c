@@ -1,5 +1,6 @@
 /* A file that somebody has scribbled in: whatever is in it, nobody crashes, hangs or reads what
- * isn't theirs. Errors are fine, and so are wrong answers about a table that is worth nothing. */
+ * isn't theirs. Errors are fine, and so are wrong answers about a table that is worth nothing, but not
+ * where it is easily seen that it is. */
 #include "client.h"
 #include "harness/harness.h"
 
@@ -147,4 +148,47 @@ TEST(a_file_scribbled_in_while_unused_is_refused_or_mended)
     }
     harness_note("%d of %d were refused", refused, ROUNDS);
     CHECK(refused > 0);
+}
+
+/* Bad links of a bucket whose row has another name's hash: out of the table, and round in a circle. */
+static void break_chain(const dlk_table *table, const char *name, bool circle)
+{
+    uint32_t hash = dlk_table_hash(name, strlen(name));
+    _Atomic uint32_t *bucket = &table->buckets[hash & (table->bucket_count - 1)];
+    dlk_row *row = &table->rows[atomic_load(bucket) - 1];
+    atomic_store(&row->hash, ~hash);
+    atomic_store(&row->next, circle ? atomic_load(bucket) : table->row_count + 1);
+}
+
+TEST(a_lock_that_a_broken_chain_hides_is_not_given_to_a_second_one)
+{
+    for (int circle = 0; circle < 2; circle++) {
+        int64_t now = dlk_clock_now();
+        (void)unlink(temp_path("chain"));
+        fake *a = client_open_with(temp_uri("chain"), small, NULL);
+        fake *b = client_open_with(temp_uri("chain"), small, NULL);
+        CHECK(a && b);
+        dlk_key *ka = client_key(a, "a"), *kb = client_key(b, "a");
+        CHECK_EQ_INT(client_ask(a, DLK_ACQUIRE, ka, 1, TTL, now).reply, DLK_YES);
+        break_chain(dlk_local_of(a->backend)->table, "a", circle);
+        answer got = client_ask(b, DLK_ACQUIRE, kb, 1, TTL, now);
+        CHECK_EQ_INT(got.reply, DLK_REFUSED);
+        CHECK_EQ_INT(got.code, DLOCK_EPROTO);
+        client_key_close(a, ka);
+        client_key_close(b, kb);
+        client_close(a);
+        client_close(b);
+    }
+}
+
+/* Who waits for the mutex looks whether that process is stopped, and blames it. */
+TEST(whoever_has_left_the_table_is_not_said_to_be_inside)
+{
+    fake *a = client_open_with(temp_uri("left"), small, NULL);
+    CHECK(a);
+    dlk_key *key = client_key(a, "a");
+    CHECK_EQ_INT(client_ask(a, DLK_ACQUIRE, key, 1, TTL, dlk_clock_now()).reply, DLK_YES);
+    CHECK_EQ_INT(atomic_load(&dlk_local_of(a->backend)->table->head->inside), 0);
+    client_key_close(a, key);
+    client_close(a);
 }
