@@ -13,6 +13,7 @@
 
 #include "util/error.h"
 #include "util/number.h"
+#include "util/secret.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -216,9 +217,7 @@ static void send_parked(dlk_etcd *et)
 
 static void forget_token(dlk_etcd *et)
 {
-    if (et->token)
-        explicit_bzero(et->token, strlen(et->token));
-    free(et->token);
+    dlk_wipe_free(et->token);
     et->token = NULL;
 }
 
@@ -258,9 +257,7 @@ static void say_json(dlk_say *say, const char *text)
         dlk_say_text(say, "%s", quoted);
     else
         say->failed = true; /* no memory, or no UTF-8 */
-    if (quoted)
-        explicit_bzero(quoted, strlen(quoted));
-    free(quoted);
+    dlk_wipe_free(quoted);
     json_decref(string);
 }
 

@@ -5,6 +5,7 @@
 #include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/error.h"
+#include "util/secret.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -25,14 +26,10 @@ void dlk_etcd_call_free(dlk_etcd_call *call)
 {
     if (call->json)
         json_decref(call->json);
-    if (call->token)
-        explicit_bzero(call->token, strlen(call->token));
-    if (call->body)
-        explicit_bzero(call->body, strlen(call->body)); /* it may be a password */
     curl_slist_free_all(call->headers);
     dlk_buf_free(&call->answer);
-    free(call->token);
-    free(call->body);
+    dlk_wipe_free(call->token);
+    dlk_wipe_free(call->body); /* it may be a password */
     free(call);
 }
 

@@ -15,6 +15,7 @@
 #include "net/silence.h"
 #include "util/digits.h"
 #include "util/error.h"
+#include "util/secret.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -441,9 +442,7 @@ static void free_wire(dlk_zk_wire *wire)
     lock_wires();
     dlk_list_remove(&wire->wires);
     unlock_wires();
-    if (wire->auth)
-        explicit_bzero(wire->auth, strlen(wire->auth));
-    free(wire->auth);
+    dlk_wipe_free(wire->auth);
     free(wire->hosts);
     free(wire->others);
     (void)pthread_mutex_destroy(&wire->mutex);
