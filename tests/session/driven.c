@@ -170,3 +170,28 @@ dlk_reply ask(dlk_verb verb)
 {
     return ask_side(verb, false);
 }
+
+bool is_left_alone(dlk_verb verb)
+{
+    enum { WITHIN_MS = 100 };
+    dlk_ask one = make(verb, false, WITHIN_MS);
+    if (verb == DLK_LIST || verb == DLK_DOCTOR) {
+        one.key = NULL;
+        one.text = "";
+        one.limit = 1;
+    }
+    put(&one);
+    bool waits = one.reply == DLK_PENDING;
+    pass(WITHIN_MS);
+    (void)tick();
+    if (!harness_check(__FILE__, __LINE__, waits, "it waits for its answer") ||
+        !harness_eq_int(__FILE__, __LINE__, "its answer", one.reply, DLK_UNKNOWN))
+        return false;
+    dlk_error_clear(&one.error);
+    memset(&one, 0x5a, sizeof(one)); /* as if it had been freed */
+    char before[sizeof(one)];
+    memcpy(before, &one, sizeof(one));
+    w.serve();
+    return harness_check(__FILE__, __LINE__, memcmp(before, &one, sizeof(one)) == 0,
+                         "it is left alone");
+}

@@ -19,7 +19,8 @@ static dlk_session session;
 static dlk_host host;
 static dlk_key key;
 static dlk_ask asks[MANY];
-static int count, left, closed, answered, lost, downs;
+static int count, left, closed, answered, lost, downs, lines;
+static dlk_report *report;
 static bool watched;
 static dlk_ask *again; /* is asked from inside the next answer */
 
@@ -39,12 +40,14 @@ static bool is_up(const dlk_session *of)
 static dlock_err line_open(dlk_line *line, const dlk_key *of, dlock_error **err)
 {
     (void)line, (void)of, (void)err;
+    lines++;
     return DLOCK_OK;
 }
 
 static void line_close(dlk_line *line)
 {
     (void)line;
+    lines--;
     CHECK(!watched); /* a watch knows whom it is for */
 }
 
@@ -95,6 +98,18 @@ static void forget(dlk_place *place, int64_t now)
         dlk_place_lost(place);
 }
 
+static void report_open(dlk_report *of, int64_t now)
+{
+    (void)now;
+    of->calls++;
+    report = of;
+}
+
+static void report_close(dlk_report *of)
+{
+    (void)of;
+}
+
 static const dlk_session_type type = {
     .is_up = is_up,
     .line_size = sizeof(dlk_line),
@@ -110,6 +125,9 @@ static const dlk_session_type type = {
     .verify = wait,
     .leave = leave,
     .forget = forget,
+    .report_size = sizeof(dlk_report),
+    .report_open = report_open,
+    .report_close = report_close,
 };
 
 /* ---- whom it tells ---- */
@@ -154,7 +172,7 @@ static void begin(void)
                       .link = on_link,
                       .notified = on_notified};
     key = (dlk_key){.name = "a", .size = 1, .kind = DLOCK_MUTEX};
-    count = left = closed = answered = lost = downs = 0;
+    count = left = closed = answered = lost = downs = lines = 0;
     again = NULL;
     dlk_session_init(&session, &backend, &type, &host);
     CHECK(dlk_session_key_open(&session.backend, &key, NULL) == DLOCK_OK);
@@ -250,6 +268,19 @@ TEST(a_name_that_is_closed_gives_its_places_back)
     dlk_places_forget(&session, NULL, 0);
     CHECK_EQ_INT(lost, 0);
     CHECK_EQ_INT(closed, 1);
+}
+
+TEST(a_name_goes_with_the_last_that_is_about_it)
+{
+    begin();
+    (void)ask_for(DLK_ACQUIRE);
+    const dlk_ask *inspect = ask_for(DLK_INSPECT);
+    dlk_session_key_close(&session.backend, &key);
+    dlk_report_settle(report);
+    CHECK_EQ_INT(inspect->reply, DLK_UNKNOWN);
+    CHECK_EQ_INT(lines, 1);
+    dlk_places_forget(&session, NULL, 0);
+    CHECK_EQ_INT(lines, 0);
 }
 
 TEST(nothing_watches_for_a_name_that_is_closed)

@@ -4,6 +4,7 @@
 #include "backends/etcd/etcd.h"
 #include "net/address.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,21 +160,71 @@ static fake_ask kind_of(const dlk_etcd_call *call)
                                         [ASK_KEEP] = "/v3/lease/keepalive",
                                         [ASK_READ] = "/v3/kv/range",
                                         [ASK_TXN] = "/v3/kv/txn"};
-    for (int i = 0; i < FAKE_ASKS; i++)
+    for (int i = 0; i < ASK_OTHER; i++)
         if (strcmp(paths[i], call->path) == 0)
             return (fake_ask)i;
-    abort();
+    return ASK_OTHER;
 }
 
 /* Numbers are as JSON has them here: in quotes. */
 static json_t *number(int64_t value)
 {
-    return json_sprintf("%lld", (long long)value);
+    char text[24];
+    (void)snprintf(text, sizeof(text), "%lld", (long long)value); /* fits */
+    return json_string(text);
 }
 
 static json_t *lease(void)
 {
     return json_pack("{so,so}", "ID", number(LEASE), "TTL", number(LEASE_MS / 1000));
+}
+
+static json_t *own_key(void)
+{
+    if (there.made == 0)
+        return json_object();
+    return json_pack("{s[{ss,so,so}]}", "kvs", "key", there.key, "create_revision",
+                     number(there.made), "lease", number(LEASE));
+}
+
+static json_t *put_done(void)
+{
+    return json_pack("{s{}}", "response_put");
+}
+
+static json_t *range_done(json_t *found)
+{
+    return json_pack("{so}", "response_range", found);
+}
+
+static bool has(const char *body, const char *what)
+{
+    return strstr(body, what) != NULL;
+}
+
+/* The first key that the body names, which is our own but where there is a fence. */
+static void note_key(const char *body)
+{
+    const char *at = strstr(body, "\"key\":\"") + 7;
+    free(there.key);
+    there.key = strndup(at, strcspn(at, "\""));
+    there.made = there.revision;
+}
+
+/* Nobody else is in the line. */
+static json_t *transaction(const char *body)
+{
+    bool joins = has(body, "\"failure\""), compares = has(body, "\"compare\"");
+    bool was_there = there.made != 0, yes = !compares || joins != was_there;
+    json_t *first = NULL, *second = NULL;
+    if (joins && yes)
+        note_key(body);
+    if (has(body, "delete_range"))
+        there.made = 0;
+    first = !yes || has(body, "{\"success\":[{\"request_range") ? range_done(own_key())
+                                                                : put_done();
+    second = range_done(compares ? json_object() : own_key());
+    return json_pack("{sb,s[oo]}", "succeeded", yes, "responses", first, second);
 }
 
 static json_t *done(fake_ask what, const char *body)
@@ -191,14 +242,13 @@ static json_t *done(fake_ask what, const char *body)
         (void)json_object_set_new(json_object_get(json, "result"), "header", header);
         return json;
     case ASK_READ:
-        json = json_pack("{s[{so,so}]}", "kvs", "create_revision", number(there.made),
-                         "lease", number(LEASE));
+        json = own_key();
         break;
     case ASK_TXN:
-        if (strstr(body, "\"failure\"")) /* of a join alone: nobody is before us */
-            there.made = there.revision;
-        json = json_pack("{sb,s[{s{}},{s{}}]}", "succeeded", 1, "responses",
-                         "response_put", "response_range");
+        json = transaction(body);
+        break;
+    case ASK_OTHER:
+        json = json_object();
         break;
     case FAKE_ASKS:
         break;
@@ -222,10 +272,12 @@ static void answer(dlk_etcd_call *call)
         call->status = 200;
         call->json = done(what, call->body);
         break;
-    case DLK_ETCD_CUT:
+    case DLK_ETCD_CUT: /* it is done, and the answer lost */
+        json_decref(done(what, call->body));
         end_call(call, CURLE_RECV_ERROR);
         return;
     case DLK_ETCD_NO_LEASE:
+        there.made = 0; /* it went with the lease */
         call->json = refusal(5, "requested lease not found");
         break;
     case DLK_ETCD_NO_TOKEN:
@@ -293,4 +345,10 @@ bool begin_with(dlock_kind kind)
     (void)tick();
     serve();
     return harness_check(__FILE__, __LINE__, w.up, "it is up");
+}
+
+void end(void)
+{
+    driven_end();
+    free(there.key);
 }

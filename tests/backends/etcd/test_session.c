@@ -31,7 +31,7 @@ TEST(whatever_a_session_does_by_the_clock_it_names_the_moment_of)
         CHECK_EQ_INT(tick(), DLK_NEVER); /* its answer is waited for, or its end */
         serve();
     }
-    driven_end();
+    end();
 }
 
 static dlk_reply kept_as(dlk_verb verb, dlk_etcd_end end)
@@ -59,7 +59,48 @@ TEST(whoever_keeps_a_lock_is_answered_at_once_however_the_request_ends)
         pass(LEASE_MS / 2); /* the lease is renewed first */
         there.ends[ASK_KEEP] = how;
         CHECK(ask(DLK_RENEW) != DLK_PENDING);
-        driven_end();
+        end();
+    }
+}
+
+/* Whoever was cut off comes back. */
+static void come_back(void)
+{
+    for (int tries = 0; tries < 10 && !w.up; tries++) {
+        int64_t due = tick();
+        serve();
+        if (due != DLK_NEVER && due > w.now)
+            w.now = due;
+    }
+    CHECK(w.up);
+}
+
+/* … and what it may have left at the server it finds there, or takes away. */
+TEST(whoever_takes_or_gives_back_a_lock_is_answered_at_once_however_a_request_ends)
+{
+    static const dlock_kind kinds[] = {DLOCK_MUTEX, DLOCK_WRITE, DLOCK_ELECTION};
+    static const fake_ask asks[] = {ASK_KEEP, ASK_TXN};
+    for (unsigned i = 0; i < 12u * (DLK_ETCD_BAD + 1); i++) {
+        dlk_etcd_end how = (dlk_etcd_end)(i / 12);
+        fake_ask what = asks[i & 1];
+        CHECK(begin_with(kinds[i / 4 % 3]));
+        if (i & 2)
+            pass(LEASE_MS / 2); /* the lease is renewed first */
+        there.ends[what] = how;
+        dlk_reply taken = ask(DLK_ACQUIRE);
+        CHECK(taken != DLK_PENDING && taken != DLK_HELD);
+        dlk_reply given = ask(DLK_RELEASE);
+        CHECK(given != DLK_PENDING);
+        there.ends[what] = DLK_ETCD_OK;
+        come_back();
+        if (given == DLK_UNKNOWN || given == DLK_NOT_SENT || given == DLK_REFUSED) {
+            bool had = taken == DLK_YES || taken == DLK_UNKNOWN;
+            dlk_reply again = ask(DLK_RELEASE);
+            CHECK(again == DLK_YES || (again == DLK_NOT_OURS && !had));
+        }
+        CHECK_EQ_INT(ask(DLK_RELEASE), DLK_NOT_OURS);
+        CHECK_EQ_INT(there.made, 0);
+        end();
     }
 }
 
@@ -85,5 +126,20 @@ TEST(a_writer_reads_only_when_its_key_says_so)
     there.held[ASK_TXN] = false;
     serve();
     CHECK_EQ_INT(turn.reply, DLK_YES);
-    driven_end();
+    end();
+}
+
+/* ---- answers that come late ---- */
+
+TEST(a_question_whose_time_was_up_is_left_alone_by_its_answer)
+{
+    static const dlk_verb verbs[] = {DLK_ACQUIRE, DLK_RENEW, DLK_VERIFY,  DLK_RELEASE,
+                                     DLK_BREAK,   DLK_LIST,  DLK_INSPECT, DLK_DOCTOR};
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++) {
+        CHECK(begin_with(DLOCK_MUTEX));
+        if (verbs[i] != DLK_ACQUIRE)
+            CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+        CHECK(is_left_alone(verbs[i]));
+        end();
+    }
 }

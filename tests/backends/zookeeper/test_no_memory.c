@@ -1,4 +1,4 @@
-/* One allocation after the other fails, where what a request without an answer has made is searched for. */
+/* One allocation after the other fails, in whatever is asked: it is answered, and nothing of it stays. */
 #include "fake_wire.h"
 
 #include <stdarg.h>
@@ -101,5 +101,48 @@ TEST(a_search_without_memory_is_begun_anew_and_finds_what_there_is)
         free(node);
         free(there.beside);
         end();
+    }
+}
+
+/* ---- a life ---- */
+
+/* With memory again: what couldn't be given back before is, or goes with the session. */
+static void give_back(void)
+{
+    if (!w.up) {
+        CHECK(to_alarm());
+        bring(DLK_ZK_CONNECTED, SESSION);
+        process();
+        serve();
+    }
+    CHECK(w.up);
+    dlk_reply reply = ask(DLK_RELEASE);
+    CHECK(reply == DLK_YES || reply == DLK_NOT_OURS);
+    pass(2000); /* what is tried again by itself */
+    (void)tick();
+    serve();
+    CHECK_EQ_INT(ask(DLK_RELEASE), DLK_NOT_OURS);
+    CHECK(!there.node || there.closed > 0);
+}
+
+TEST(whatever_is_asked_without_memory_is_answered_and_nothing_of_it_stays)
+{
+    static const dlock_kind kinds[] = {DLOCK_MUTEX, DLOCK_WRITE, DLOCK_ELECTION};
+    for (size_t kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++) {
+        bool failed = true, reads = kinds[kind] == DLOCK_WRITE;
+        for (int one = 0; failed; one++) {
+            CHECK(begin_with(kinds[kind]));
+            left = one;
+            const dlk_reply replies[] = {ask(DLK_ACQUIRE), ask(DLK_RENEW),
+                                         ask_side(DLK_RENEW, reads), ask(DLK_VERIFY),
+                                         ask(DLK_RELEASE)};
+            failed = left < 0;
+            left = -1;
+            for (size_t i = 0; i < sizeof(replies) / sizeof(*replies); i++)
+                CHECK(replies[i] != DLK_PENDING);
+            give_back();
+            CHECK(!harness_failed());
+            end();
+        }
     }
 }

@@ -138,6 +138,11 @@ TEST(whatever_a_session_does_by_the_clock_it_names_the_moment_of)
     CHECK(to_alarm());
     CHECK_EQ_INT(there.opened, 2);
     CHECK(w.now - since < CONNECT_MS * MS);
+    bring(DLK_ZK_CONNECTED, SESSION);
+    process();
+    serve();
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES); /* nothing of what was is left */
+    CHECK_EQ_INT(there.made, 2);
     end();
 }
 
@@ -192,6 +197,33 @@ TEST(whoever_keeps_a_lock_is_answered_at_once_however_the_request_ends)
         CHECK_EQ_INT(ask(verb), kept_as(how));
         there.ends[DLK_ZK_GET] = there.ends[DLK_ZK_EXISTS] = DLK_ZK_OK;
         CHECK_EQ_INT(ask(verb), how == DLK_ZK_NO_NODE ? DLK_NOT_OURS : DLK_YES);
+        end();
+    }
+}
+
+static dlk_reply turned_as(dlk_zk_verb what, dlk_zk_end end)
+{
+    if (what != DLK_ZK_CREATE)
+        return kept_as(end);
+    return end == DLK_ZK_OK || end == DLK_ZK_NODE_EXISTS  ? DLK_YES
+           : end == DLK_ZK_CUT || end == DLK_ZK_NO_MEMORY ? DLK_UNKNOWN
+                                                          : DLK_REFUSED;
+}
+
+TEST(whoever_turns_from_writing_to_reading_is_answered_at_once_however_a_request_ends)
+{
+    static const dlk_zk_verb steps[] = {DLK_ZK_CREATE, DLK_ZK_EXISTS, DLK_ZK_DELETE};
+    for (unsigned i = 0; i < 3u * (DLK_ZK_NO_MEMORY + 1); i++) {
+        dlk_zk_end how = (dlk_zk_end)(i / 3);
+        dlk_zk_verb what = steps[i % 3];
+        CHECK(begin_with(DLOCK_WRITE));
+        CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+        there.ends[what] = how;
+        dlk_reply reply = ask_side(DLK_RENEW, true);
+        CHECK_EQ_INT(reply, turned_as(what, how));
+        there.ends[what] = DLK_ZK_OK;
+        CHECK_EQ_INT(ask_side(DLK_RENEW, true), reply == DLK_NOT_OURS ? reply : DLK_YES);
+        CHECK_EQ_INT(ask(DLK_RELEASE), reply == DLK_NOT_OURS ? reply : DLK_YES);
         end();
     }
 }
@@ -291,4 +323,19 @@ TEST(a_break_whose_session_is_over_before_its_answer_may_have_been_done)
     CHECK_EQ_INT(one.reply, DLK_UNKNOWN);
     dlk_error_clear(&one.error);
     end();
+}
+
+/* ---- answers that come late ---- */
+
+TEST(a_question_whose_time_was_up_is_left_alone_by_its_answer)
+{
+    static const dlk_verb verbs[] = {DLK_ACQUIRE, DLK_RENEW, DLK_VERIFY,  DLK_RELEASE,
+                                     DLK_BREAK,   DLK_LIST,  DLK_INSPECT, DLK_DOCTOR};
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++) {
+        CHECK(begin_with(DLOCK_MUTEX));
+        if (verbs[i] != DLK_ACQUIRE)
+            CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+        CHECK(is_left_alone(verbs[i]));
+        end();
+    }
 }
