@@ -1,6 +1,7 @@
 /* Several locks as one, when a member's client is closed: the whole belongs to the first one's. */
 #include "several.h"
 
+#include <malloc.h>
 #include <stdio.h>
 
 enum { TAG = 12 };
@@ -99,6 +100,27 @@ TEST(a_wait_ends_with_any_of_its_clients_though_it_is_for_another_s_member)
                          i / 2 % 3, i % 2 ? "an op" : "a call");
         CHECK(!harness_failed());
     }
+}
+
+/* Each listens for the end of all its clients. Counts what is in use, where the allocator can say. */
+TEST(a_wait_that_is_over_leaves_nothing_with_its_clients)
+{
+    enum { TIMES = 300, LEAST = 32 }; /* bytes of what one would leave */
+    BEGIN();
+    name_them(__func__);
+    TWO_CLIENTS(first, other);
+    DLOCK_AUTO(dlock_client) rival = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) multi = both(first, other);
+    DLOCK_AUTO(dlock_hold) theirs = NULL;
+    DLOCK_AUTO(dlock_hold) none = NULL;
+    CHECK_EQ_INT(dlock_acquire(rival, names[0], 0, &theirs, NULL), DLOCK_OK);
+    size_t before = 0;
+    for (int i = -TIMES / 10; i < TIMES; i++) {
+        if (i == 0)
+            before = mallinfo2().uordblks;
+        CHECK(dlock_lock_acquire(multi, 1, &none, NULL) != DLOCK_OK);
+    }
+    CHECK(mallinfo2().uordblks < before + TIMES * LEAST);
 }
 
 /* Of the events of a closed client that come after its last. */
