@@ -19,7 +19,7 @@ if ours == '' and redis.call('exists', KEYS[3]) == 0 then
     return tell(ARGV[1])
 end
 read_terms()
-local put_up = turn == '0' and redis.call('exists', KEYS[4]) == 0 and others_wait(tonumber(flag))
+local put_up = turn == '0' and mark_left() == -2 and others_wait(tonumber(flag))
 local answer
 if not put_up and (ours == '' or goes_first == '0') and appoint_next() then
     answer = 1
