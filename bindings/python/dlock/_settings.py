@@ -99,6 +99,8 @@ class ClientSettings(LockSettings, total=False):
     redis_open_turn: int
     redis_fair_wait: Seconds
     redis_fair_wait_ms: int
+    redis_token_keep: Seconds
+    redis_token_keep_ms: int
     redlock_fencing: bool
     zookeeper_acl: Literal['open', 'creator']
     memcached_protocol: Literal['auto', 'meta', 'classic']

@@ -51,15 +51,17 @@ static bool is_behind(const dlk_list *list, const dlk_ask *ask)
 }
 
 /* Moves those that one script can renew, the first and others of its form, to @p ret. */
-static size_t collect(dlk_list *from, dlk_list *ret)
+static size_t collect(const dlk_redis *redis, dlk_list *from, dlk_list *ret)
 {
     dlk_ask *first = DLK_LIST_ITEM(dlk_list_first(from), dlk_ask, link);
     const dlk_redis_form *form = dlk_redis_form_asked(first);
+    size_t keys = dlk_redis_own_keys(redis, first, DLK_SCRIPT_RENEW);
     bool alone = form->slots || dlk_redis_replicas_wanted(first);
     size_t count = 0, most = alone ? 1 : DLK_REDIS_BATCH;
     DLK_LIST_FOR (it, from) {
         const dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
         if (dlk_redis_form_asked(ask) != form || slot_of(ask) != slot_of(first) ||
+            dlk_redis_own_keys(redis, ask, DLK_SCRIPT_RENEW) != keys ||
             (form->shared && is_behind(from, ask)))
             continue;
         dlk_list_remove(it);
@@ -72,13 +74,15 @@ static size_t collect(dlk_list *from, dlk_list *ret)
 
 /* One lock's part of a batch: the arguments of its script, behind the channel. */
 typedef struct part {
-    dlk_arg args[2 + DLK_REDIS_MORE + DLK_REDIS_BOUNDS];
-    char owner[DLK_REDIS_OWNER_MAX], ttl[64], bounds[2][64], room[DLK_REDIS_MORE][64];
+    dlk_arg args[3 + DLK_REDIS_MORE + DLK_REDIS_BOUNDS];
+    char owner[DLK_REDIS_OWNER_MAX], ttl[64], keep[64], bounds[2][64],
+        room[DLK_REDIS_MORE][64];
 } part;
 
 static size_t argument_count(const dlk_redis_form *form)
 {
-    return 2 + (form->renews_alone ? 0 : form->more_count) + DLK_REDIS_BOUNDS;
+    return 2 + form->tokens + (form->renews_alone ? 0 : form->more_count) +
+           DLK_REDIS_BOUNDS;
 }
 
 static void fill(part *ret, const dlk_redis *redis, const dlk_ask *ask)
@@ -87,18 +91,18 @@ static void fill(part *ret, const dlk_redis *redis, const dlk_ask *ask)
     ret->args[0] =
         (dlk_arg){ret->owner, dlk_redis_put_owner(redis, ask->number, ret->owner)};
     ret->args[1] = dlk_arg_number(ask->ttl_ms, ret->ttl);
+    size_t count = 2 + dlk_redis_put_keep(redis, ask, &ret->args[2], ret->keep);
     if (!form->renews_alone)
-        dlk_redis_put_more(redis, ask, form, &ret->args[2], ret->room);
+        dlk_redis_put_more(redis, ask, form, &ret->args[count], ret->room);
     size_t behind = argument_count(form) - DLK_REDIS_BOUNDS;
     (void)dlk_redis_put_bounds(ask, &ret->args[behind], ret->bounds);
 }
 
 /* Room enough for its keys and arguments. */
-static size_t room_of(const part *of, const dlk_ask *ask)
+static size_t room_of(const part *of, const dlk_ask *ask, size_t keys)
 {
     const dlk_redis_form *form = dlk_redis_form_asked(ask);
-    size_t size = dlk_redis_keys_room(ask->key, form, DLK_SCRIPT_RENEW) +
-                  dlk_redis_channel_room(ask->key);
+    size_t size = dlk_redis_keys_room(ask->key, keys) + dlk_redis_channel_room(ask->key);
     for (size_t i = 0; i < argument_count(form); i++)
         size += of->args[i].size + DLK_RESP_OVERHEAD;
     return size;
@@ -125,12 +129,13 @@ static bool put_many(dlk_redis *redis, const dlk_list *asks, size_t count, bool 
 {
     const dlk_redis_form *form = dlk_redis_form_asked(ask_of(asks->next));
     const dlk_redis_script *script = dlk_redis_batch_script(form);
-    size_t keys = form->keys[DLK_SCRIPT_RENEW], args = 1 + argument_count(form);
+    size_t keys = dlk_redis_own_keys(redis, ask_of(asks->next), DLK_SCRIPT_RENEW);
+    size_t args = 1 + argument_count(form);
     size_t size = dlk_redis_script_room(script, with_text) + 2 * DLK_RESP_OVERHEAD;
     part one;
     DLK_LIST_FOR (it, asks) {
         fill(&one, redis, ask_of(it));
-        size += room_of(&one, ask_of(it));
+        size += room_of(&one, ask_of(it), keys);
     }
     dlk_buf *out = &redis->commands.link.stream.out;
     char *from = dlk_buf_room(out, size), *to = from;
@@ -138,7 +143,7 @@ static bool put_many(dlk_redis *redis, const dlk_list *asks, size_t count, bool 
         return false;
     to = dlk_redis_put_script(to, script, with_text, count * keys, 2 + count * args);
     DLK_LIST_FOR (it, asks)
-        to = dlk_redis_put_keys(to, ask_of(it)->key, form, DLK_SCRIPT_RENEW);
+        to = dlk_redis_put_keys(to, ask_of(it)->key, form, keys);
     to = dlk_resp_bulk_number(to, keys);
     to = dlk_resp_bulk_number(to, args);
     DLK_LIST_FOR (it, asks) {
@@ -183,7 +188,7 @@ void dlk_redis_batch_put(dlk_redis *redis)
     while (!dlk_list_empty(&redis->renewals)) {
         dlk_list asks;
         dlk_list_init(&asks);
-        size_t count = collect(&redis->renewals, &asks);
+        size_t count = collect(redis, &redis->renewals, &asks);
         send_off(redis, &asks, count, false);
     }
 }

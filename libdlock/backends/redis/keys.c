@@ -94,10 +94,9 @@ bool dlk_redis_is_derived(const char *name)
 
 /* ---- KEYS ---- */
 
-size_t dlk_redis_key_count(const dlk_key *key, const dlk_redis_form *form,
-                           dlk_redis_script_id script)
+size_t dlk_redis_key_count(const dlk_key *key, size_t own)
 {
-    return form->keys[script] + (size_t)((const dlk_redis_key *)key->data)->slot_count;
+    return own + ((const dlk_redis_key *)key->data)->slot_count;
 }
 
 static const char *slot_prefix(const dlk_key *key)
@@ -105,15 +104,13 @@ static const char *slot_prefix(const dlk_key *key)
     return dlk_settings_text(key->settings, DLK_KEY_REDIS_RUEIDIS_PREFIX);
 }
 
-size_t dlk_redis_keys_room(const dlk_key *key, const dlk_redis_form *form,
-                           dlk_redis_script_id script)
+size_t dlk_redis_keys_room(const dlk_key *key, size_t own)
 {
     const dlk_redis_key *data = key->data;
     size_t part = DLK_REDIS_PART_MAX;
     if (data->slot_count > 0)
         part += strlen(slot_prefix(key)) + DLK_DIGITS_MAX;
-    return dlk_redis_key_count(key, form, script) *
-           (key->size + part + DLK_RESP_OVERHEAD);
+    return dlk_redis_key_count(key, own) * (key->size + part + DLK_RESP_OVERHEAD);
 }
 
 static char *put_derived_bulk(char *to, const dlk_redis_key *key, const char *part)
@@ -144,11 +141,11 @@ static char *put_slots(char *to, const dlk_key *key, size_t count)
 }
 
 char *dlk_redis_put_keys(char *to, const dlk_key *key, const dlk_redis_form *form,
-                         dlk_redis_script_id script)
+                         size_t own)
 {
     const dlk_redis_key *data = key->data;
     to = dlk_resp_bulk(to, key->name, key->size);
-    for (size_t i = 1; i < form->keys[script]; i++)
+    for (size_t i = 1; i < own; i++)
         to = put_derived_bulk(to, data, form->derived[i - 1]);
     return data->slot_count ? put_slots(to, key, data->slot_count) : to;
 }

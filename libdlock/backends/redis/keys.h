@@ -33,6 +33,7 @@ typedef struct dlk_redis_key {
     bool hands_over;          /* the server decides who is next: handover.h */
     unsigned char slot_count; /* keys behind the derived ones, where the form has such */
     uint16_t slot;            /* in a cluster */
+    int64_t kept_at; /* when the end of the counter of tokens was last looked after */
 
     /* the subscriber's */
     bool looked;       /* somebody asked without wanting it, who waits for another time */
@@ -50,14 +51,12 @@ char *dlk_redis_derive(const char *part, const char *name);
  * inspects or breaks it as one. */
 bool dlk_redis_is_derived(const char *name);
 
-/* KEYS of a script, the lock and what is derived from it: how many, room enough for them as bulks,
- * and the bulks; answers where they end. */
-size_t dlk_redis_key_count(const dlk_key *key, const dlk_redis_form *form,
-                           dlk_redis_script_id script);
-size_t dlk_redis_keys_room(const dlk_key *key, const dlk_redis_form *form,
-                           dlk_redis_script_id script);
+/* KEYS of a script: the lock and what is derived from it, @p own together, and the slots. How many
+ * these are, room enough for them as bulks, and the bulks; answers where they end. */
+size_t dlk_redis_key_count(const dlk_key *key, size_t own);
+size_t dlk_redis_keys_room(const dlk_key *key, size_t own);
 char *dlk_redis_put_keys(char *to, const dlk_key *key, const dlk_redis_form *form,
-                         dlk_redis_script_id script);
+                         size_t own);
 
 /* The channel where a release is told, without an end; 0: nowhere. */
 #define DLK_REDIS_NAME_MAX    1024

@@ -5,8 +5,8 @@
  * Every script of every form is called alike:
  *     KEYS  1 the lock, then the form's derived keys, as many as the script needs
  *     ARGV  1 channel ('': tell nobody), 2 owner "<uuid>:<number>" (break: whom, '': whoever),
- *           3 the lease in ms, then what the form adds, and of renew at last dlk_ask.most_ms and
- *           .overlong
+ *           3 the lease in ms, of a form with tokens 4 redis.token_keep_ms (of most renewals 0),
+ *           then what the form adds, and of renew at last dlk_ask.most_ms and .overlong
  * and answers alike:
  *     acquire, import                the token as text ("0": it has none): the lock is ours, and
  *                                    this call has made it last for the lease from now on. A
@@ -74,7 +74,8 @@ typedef struct dlk_redis_form {
     const char *channel; /* the beginning of the name where a release is told */
     /* What is put before the name (p:{N}), or with ':' at its beginning behind it ({N}:s). */
     const char *derived[DLK_REDIS_DERIVED];
-    unsigned char keys[DLK_SCRIPT_COUNT]; /* how many KEYS each script gets */
+    /* How many KEYS each script gets; a renew that looks after the counter at least two. */
+    unsigned char keys[DLK_SCRIPT_COUNT];
     bool sets; /* a plain SET NX PX says of a free lock all that its acquire does */
     bool renews_alone; /* its renew looks at none of the arguments that it adds */
     size_t more_count;

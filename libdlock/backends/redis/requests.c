@@ -3,6 +3,7 @@
 
 #include "backends/redis/fair.h"
 #include "backends/redis/handover.h"
+#include "util/clock.h"
 #include "util/error.h"
 
 #include <assert.h>
@@ -75,6 +76,41 @@ void dlk_redis_put_more(const dlk_redis *redis, const dlk_ask *ask,
     of_form[form->id](redis, ask, args, room);
 }
 
+/* Does the request look after the counter of tokens, that it stays? Of renewals one in each eighth of
+ * that time: the others cost nothing more, and in a cluster they need not wait until two keys of a slot
+ * that moves are together. */
+static bool keeps(const dlk_redis *redis, const dlk_ask *ask)
+{
+    int64_t keep_ms = dlk_settings_int(redis->settings, DLK_KEY_REDIS_TOKEN_KEEP_MS);
+    dlk_redis_key *key = ask->key->data;
+    bool due = ask->since == key->kept_at ||
+               (ask->since - key->kept_at) / DLK_NS_PER_MS >= keep_ms / 8;
+    if (keep_ms == 0 || !dlk_redis_form_asked(ask)->tokens)
+        return false;
+    if (dlk_redis_takes(ask) || (ask->verb == DLK_RENEW && due))
+        key->kept_at = ask->since;
+    return ask->verb != DLK_RENEW || due;
+}
+
+size_t dlk_redis_own_keys(const dlk_redis *redis, const dlk_ask *ask,
+                          dlk_redis_script_id script)
+{
+    size_t own = dlk_redis_form_asked(ask)->keys[script];
+    if (script == DLK_SCRIPT_RENEW && own < 2 && keeps(redis, ask))
+        return 2;
+    return own;
+}
+
+size_t dlk_redis_put_keep(const dlk_redis *redis, const dlk_ask *ask, dlk_arg *arg,
+                          char room[64])
+{
+    if (!dlk_redis_form_asked(ask)->tokens)
+        return 0;
+    int64_t keep_ms = dlk_settings_int(redis->settings, DLK_KEY_REDIS_TOKEN_KEEP_MS);
+    *arg = dlk_arg_number(keeps(redis, ask) ? keep_ms : 0, room);
+    return 1;
+}
+
 /* ---- Requests ---- */
 
 size_t dlk_redis_script_room(const dlk_redis_script *script, bool with_text)
@@ -110,14 +146,16 @@ static bool put_script(dlk_redis *redis, const dlk_ask *ask, const dlk_redis_for
                        bool with_text)
 {
     const dlk_key *key = ask->key;
-    char owner[DLK_REDIS_OWNER_MAX], ttl[64], bounds[2][64], room[DLK_REDIS_MORE][64];
-    dlk_arg args[2 + DLK_REDIS_MORE + 2]; /* behind the channel */
-    size_t count = 0, keys = dlk_redis_key_count(key, form, id);
+    char owner[DLK_REDIS_OWNER_MAX], ttl[64], keep[64], bounds[2][64],
+        room[DLK_REDIS_MORE][64];
+    dlk_arg args[3 + DLK_REDIS_MORE + 2]; /* behind the channel */
+    size_t count = 0, own = dlk_redis_own_keys(redis, ask, id);
     if (ask->verb == DLK_BREAK)
         args[count++] = dlk_arg_text(ask->text ? ask->text : "");
     else
         args[count++] = (dlk_arg){owner, dlk_redis_put_owner(redis, ask->number, owner)};
     args[count++] = dlk_arg_number(ask->ttl_ms, ttl);
+    count += dlk_redis_put_keep(redis, ask, &args[count], keep);
     dlk_redis_put_more(redis, ask, form, &args[count], room);
     count += form->more_count;
     if (ask->verb == DLK_IMPORT) /* who has given it away */
@@ -126,15 +164,16 @@ static bool put_script(dlk_redis *redis, const dlk_ask *ask, const dlk_redis_for
         count += dlk_redis_put_bounds(ask, &args[count], bounds);
 
     size_t size = dlk_redis_script_room(script, with_text) +
-                  dlk_redis_keys_room(key, form, id) + dlk_redis_channel_room(key);
+                  dlk_redis_keys_room(key, own) + dlk_redis_channel_room(key);
     for (size_t i = 0; i < count; i++)
         size += args[i].size + DLK_RESP_OVERHEAD;
     dlk_buf *out = &redis->commands.link.stream.out;
     char *from = dlk_buf_room(out, size), *to = from;
     if (!to)
         return false;
-    to = dlk_redis_put_script(to, script, with_text, keys, 1 + count);
-    to = dlk_redis_put_keys(to, key, form, id);
+    to = dlk_redis_put_script(to, script, with_text, dlk_redis_key_count(key, own),
+                              1 + count);
+    to = dlk_redis_put_keys(to, key, form, own);
     to = dlk_redis_put_channel(to, redis, key->data);
     for (size_t i = 0; i < count; i++)
         to = dlk_resp_bulk(to, args[i].data, args[i].size);

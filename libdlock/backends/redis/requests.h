@@ -43,6 +43,15 @@ void dlk_redis_put_more(const dlk_redis *redis, const dlk_ask *ask,
                         const dlk_redis_form *form, dlk_arg *args,
                         char room[DLK_REDIS_MORE][64]);
 
+/* How many KEYS the lock and what is derived from it are; of a request that is put together once more
+ * as many. */
+size_t dlk_redis_own_keys(const dlk_redis *redis, const dlk_ask *ask,
+                          dlk_redis_script_id script);
+/* How long the counter is kept, of a form that has one; 0: it stays as it is, or for ever. Answers how many
+ * arguments that is. */
+size_t dlk_redis_put_keep(const dlk_redis *redis, const dlk_ask *ask, dlk_arg *arg,
+                          char room[64]);
+
 /* What every renew has behind its form's own arguments; @p args point to what lies in @p room. */
 #define DLK_REDIS_BOUNDS 2
 /* What renew answers of a lease that is too long, its end in ms of the epoch, is larger. */

@@ -1,120 +1,12 @@
 /* What a lease is on the server, of every form alike: whatever is told that it has the lock has it
  * for its whole lease from then on, and a clock that is set back makes no lease longer for good. On a
  * real server, whose clock the test sets. */
-#include "harness/redis_server.h"
-#include "harness/server_clock.h"
-#include "single.h"
+#include "forms.h"
 #include "util/info.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define LEASE_MS INT64_C(10000) /* of world_make */
-#define MOST_MS  INT64_C(15000) /* … and what it can be at most, with a time-out */
-
-/* One form, and the key whose time is the lease; NULL: what inspect says of the holder. */
-typedef struct form {
-    const char *name;
-    dlock_kind kind;
-    const char *setting, *value, *more, *and;
-    bool shared, hands_on;
-    const char *key;
-    bool key_of_owner; /* … with the owner behind it */
-} form;
-
-static const form forms[] = {
-    {.name = "handover", .kind = DLOCK_MUTEX, .hands_on = true},
-    {.name = "mutex",
-     .kind = DLOCK_MUTEX,
-     .setting = "redis.handover",
-     .value = "false",
-     .hands_on = true},
-    {.name = "fair",
-     .kind = DLOCK_MUTEX,
-     .setting = "lock.fair",
-     .value = "true",
-     .hands_on = true},
-    {.name = "string",
-     .kind = DLOCK_MUTEX,
-     .setting = "redis.layout",
-     .value = "string",
-     .hands_on = true},
-    {.name = "timestamp",
-     .kind = DLOCK_MUTEX,
-     .setting = "redis.layout",
-     .value = "timestamp",
-     .more = "redis.timestamp_format",
-     .and = "ms",
-     .hands_on = true},
-    {.name = "timestamp in seconds",
-     .kind = DLOCK_MUTEX,
-     .setting = "redis.layout",
-     .value = "timestamp",
-     .more = "redis.timestamp_format",
-     .and = "s",
-     .hands_on = true},
-    {.name = "rueidis",
-     .kind = DLOCK_MUTEX,
-     .setting = "redis.layout",
-     .value = "rueidis",
-     .hands_on = true},
-    {.name = "write", .kind = DLOCK_WRITE},
-    {.name = "read", .kind = DLOCK_WRITE, .shared = true},
-    {.name = "read, the lock's key", .kind = DLOCK_WRITE, .shared = true, .key = "L"},
-    {.name = "election", .kind = DLOCK_ELECTION},
-    {.name = "election's data", .kind = DLOCK_ELECTION, .key = "dlock_data:{L}"},
-    {.name = "permits", .kind = DLOCK_SEMAPHORE, .setting = "lock.permits", .value = "2"},
-    {.name = "plain semaphore",
-     .kind = DLOCK_SEMAPHORE,
-     .setting = "lock.permits",
-     .value = "2",
-     .more = "redis.semaphore",
-     .and = "plain",
-     .key = "dlock_permit:{L}:",
-     .key_of_owner = true},
-};
-
-static server_clock clock_there;
-static const form *now_is;
-
-static bool set_up(const form *is)
-{
-    now_is = is;
-    harness_note("%s", is->name);
-    return single_connect(is->kind, "L", is->setting, is->value, is->more, is->and, NULL);
-}
-
-static void teardown(void)
-{
-    single_disconnect();
-    redis_server_call(&server, "FLUSHALL");
-}
-
-#define EACH_FORM(is)                                                                    \
-    if (!redis_server_available() || !server_clock_start(&clock_there, &server))         \
-        return;                                                                          \
-    for (const form *is = forms; is < forms + sizeof(forms) / sizeof(*forms); is++)
-
-static void end(void)
-{
-    redis_server_stop(&server);
-    server_clock_end(&clock_there);
-}
-
-static dlk_ask ask_of(dlk_verb verb, uint64_t number)
-{
-    dlk_ask ask = world_make(&w, verb, key, number);
-    ask.shared = now_is->shared;
-    ask.most_ms = MOST_MS;
-    return ask;
-}
-
-static dlk_reply carry_out(dlk_ask *ask)
-{
-    world_ask(&w, ask);
-    return world_await(&w, ask);
-}
 
 /* What is left of the lease there. */
 static int64_t left(uint64_t number)

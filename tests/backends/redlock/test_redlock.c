@@ -460,6 +460,11 @@ TEST(a_token_goes_beyond_what_any_of_the_majority_knows_and_is_written_to_most)
     for (int i = 0; i < 2; i++)
         CHECK_EQ_INT(atoll(redis_server_call(&w.node[i], "GET %s", counter)),
                      dlock_hold_token(hold));
+    /* … as its own, which ends after the token, by whichever clock that was made; what had no end has
+     * none. */
+    CHECK(atoll(redis_server_call(&w.node[0], "PEXPIRETIME %s", counter)) >
+          dlock_hold_token(hold) / 1000);
+    CHECK_STR(redis_server_call(&w.node[1], "PTTL %s", counter), "-1");
     world_give(hold);
     dlock_lock_free(lock);
     dlock_client_free(client);

@@ -586,6 +586,7 @@ static bool random_ask(dlk_key *key)
     dlk_redis_key *data = key->data;
     data->turns.turn = between(0, 5);
     data->turns.run = (int32_t)between(0, 5);
+    data->kept_at = between(0, 1); /* of a renewal at 0: it looks after the counter */
     if (ask.verb == DLK_BREAK && between(0, 1)) {
         (void)snprintf(owner_text, sizeof(owner_text), "%s:%" PRIu64, host.uuid,
                        ask.number);
@@ -601,7 +602,8 @@ static bool random_ask(dlk_key *key)
 static bool random_mischief(const dlk_key *key)
 {
     static const char *const texts[] = {
-        "8000000000000000", "9007199254740990", "nonsense", "1", "0", "2147483647"};
+        "8000000000000000", "9007199254740990", "nonsense", "1", "0",
+        "2147483647",       "1700000000000000"};
     const dlk_redis_key *data = key->data;
     const char *name = key->name;
     static char other[64];
@@ -612,7 +614,7 @@ static bool random_mischief(const dlk_key *key)
         free(text);
         name = other;
     }
-    const char *text = texts[between(0, 5)];
+    const char *text = texts[between(0, 6)];
     const dlk_arg set[] = {dlk_arg_text("SET"), dlk_arg_text(name), dlk_arg_text(text)};
     (void)snprintf(owner_text, sizeof(owner_text), "%s:%d", host.uuid,
                    (int)between(1, OWNERS)); /* fits */
@@ -622,13 +624,21 @@ static bool random_mischief(const dlk_key *key)
                             dlk_arg_text(between(0, 1) ? "read" : "1")};
     const dlk_arg push[] = {dlk_arg_text("RPUSH"), dlk_arg_text(name), dlk_arg_text("x")};
     const dlk_arg del[] = {dlk_arg_text("DEL"), dlk_arg_text(name)};
-    switch (between(0, 5)) {
+    const dlk_arg end[] = {dlk_arg_text("PEXPIRE"), dlk_arg_text(name),
+                           dlk_arg_text("300000")};
+    const dlk_arg no_end[] = {dlk_arg_text("PERSIST"), dlk_arg_text(name)};
+    switch (between(0, 8)) {
     case 0:
         return step(hset, 4);
     case 1:
         return step(push, 3);
     case 2:
         return step(del, 2);
+    case 3:
+        return step(no_end, 2);
+    case 4:
+    case 5:
+        return step(end, 3);
     default:
         return step(set, 3);
     }

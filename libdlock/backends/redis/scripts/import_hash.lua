@@ -1,6 +1,6 @@
 -- Takes over a lock that its holder has given away: the owner changes, under a new token.
 --   KEYS: 1 the lock (hash owner -> count), 2 the counter of its tokens
---   ARGV: 1 channel, 2 owner, 3 lease in ms, the last who gave it away
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 see token_life.lua, the last who gave it away
 -- Answers the token as text, also when it was done before; 0 when the lock isn't the giver's.
 --@include take_over.lua
 

@@ -2,8 +2,8 @@
 -- same at any time.
 --   KEYS: 3 list of owners, the first is next, 4 zset of owners by when their places lapse, in
 --   ms of the epoch, 5 hash of those that were found silent: owner -> since when
---   ARGV: 1 channel; each owner listens on one of its own, channel:owner, 4 by how much a member
---   of ours puts off those behind it
+--   ARGV: 1 channel; each owner listens on one of its own, channel:owner, 5 by how much a
+--   member of ours puts off those behind it
 --@include listeners.lua
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -22,7 +22,7 @@ end
 -- so soon that it would, though it asks in time: after a long wait those behind are hardly further
 -- away than those before them.
 local function move_up(owner)
-    local put_off = tonumber(ARGV[4])
+    local put_off = tonumber(ARGV[5])
     local place = tonumber(redis.call('zscore', KEYS[4], owner)) or 0
     local least = math.min(place, now + put_off / 2)
     redis.call('zadd', KEYS[4], math.max(place - put_off, least), owner)

@@ -1,7 +1,7 @@
 -- Handing a lock of Redisson's layout on, instead of letting all race for it.
 --   KEYS: 1 the lock, 2 the counter of its tokens, 3 the line: a list of owners, one of each
 --   client at most
---   ARGV: 1 channel, 3 lease in ms, 5 the terms, in one text because most calls need none of them:
+--   ARGV: 1 channel, 3 lease in ms, 6 the terms, in one text because most calls need none of them:
 --   how long the line is kept, in ms (0: nobody of ours may stand in it); how long the lock is kept
 --   for who was told, in ms; the how-manieth time since the lock was put up for all it is handed on
 --   (0: that is due now); whether our next owner goes before the line; and of an acquire whether
@@ -13,7 +13,7 @@
 local life, claim_ms, turn, goes_first, flag
 local function read_terms()
     life, claim_ms, turn, goes_first, flag =
-        string.match(ARGV[5], '^(%d+) (%d+) (%d+) (%d) (%d)$')
+        string.match(ARGV[6], '^(%d+) (%d+) (%d+) (%d) (%d)$')
 end
 
 -- The lock, which is nobody's, is the owner's. Answers the token, or nothing and the problem.

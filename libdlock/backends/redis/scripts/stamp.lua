@@ -1,21 +1,21 @@
 -- The time-stamp lock: its value is when its lease is over, and nothing else, as SETNX and GETSET
 -- of old fleets write it. Whose it is says a key of our own beside it: "owner value", and, while
 -- it has just been taken over from one whose time was over, " since" behind that.
---   KEYS: 1 the lock, 2 the counter of its tokens, 3 whose it is    ARGV: 4 's' for seconds, else ms
+--   KEYS: 1 the lock, 2 the counter of its tokens, 3 whose it is    ARGV: 5 's' for seconds, else ms
 --@include lease.lua
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- A lease end as it is written; seconds are rounded up.
 local function stamp_of(ms)
-    return string.format('%.0f', ARGV[4] == 's' and math.ceil(ms / 1000) or ms)
+    return string.format('%.0f', ARGV[5] == 's' and math.ceil(ms / 1000) or ms)
 end
 
 -- The end that is written there, in ms; nothing where that is no time stamp. Some write a fraction,
 -- some one more than they mean.
 local function end_of(value)
     local number = string.find(value, '^%d+%.?%d*$') and tonumber(value)
-    return number and math.min(ARGV[4] == 's' and number * 1000 or number, furthest)
+    return number and math.min(ARGV[5] == 's' and number * 1000 or number, furthest)
 end
 
 -- Who wants to take over an old lock may see it old, be late with its GETSET, and overwrite a

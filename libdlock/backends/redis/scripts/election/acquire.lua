@@ -1,7 +1,7 @@
 -- Campaigns: a lock in the layout of Redisson's mutex, with what the elected one publishes beside
 -- it: "owner text", so that nobody clears away another's.
 --   KEYS: 1 the lock (hash owner -> count), 2 the counter of its tokens, 3 what is published
---   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 what to publish
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 see token_life.lua, 5 what to publish
 -- The hash's count says that this is no mutex: that has one of 1 at least.
 -- Answers the token as text when the term is (or was already) the owner's, else the PTTL of the
 -- elected one as a number.
@@ -22,7 +22,7 @@ if left == -2 then
     if problem then
         return redis.error_reply(problem)
     end
-    redis.call('set', KEYS[3], ARGV[2] .. ' ' .. ARGV[4], 'PX', ARGV[3])
+    redis.call('set', KEYS[3], ARGV[2] .. ' ' .. ARGV[5], 'PX', ARGV[3])
     local done = redis.pcall('hset', KEYS[1], ARGV[2], elected)
     if type(done) ~= 'table' then
         done = redis.pcall('pexpire', KEYS[1], ARGV[3])

@@ -1,7 +1,8 @@
 -- Takes a fair lock in Redisson's layout, or a place in its line.
 --   KEYS: 1 the lock (hash owner -> count), 2 the counter of its tokens, 3 … 5 its line
---   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 by how much a member of ours puts off those behind
---   it, in ms, 5 ms after which to ask again at the latest, 6 '1': without taking a place
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 see token_life.lua, 5 by how much a member of ours puts
+--   off those behind it, in ms, 6 ms after which to ask again at the latest, 7 '1': without taking a
+--   place
 -- Answers the token as text when the lock is (or was already) the owner's, else ms after which to
 -- ask again; -1 - ms when the place in the line is a new one. Asked again, a place stays what it is,
 -- and is kept from lapsing.
@@ -10,7 +11,19 @@
 --@include tell.lua
 --@include line.lua
 
-local me, put_off, patience = ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
+-- What the dead leave of a line ends as the counter does, some time after this last place lapses. To
+-- one that Redisson has begun nobody gives an end. (Its members' times may be any number.)
+local function end_line(begun, place)
+    local needs = place - now + keep_ms * 3 / 4
+    local left = begun and 0 or redis.call('pttl', KEYS[4])
+    if keep_ms > 0 and left >= 0 and left < needs then
+        for i = 3, 4 do
+            redis.pcall('pexpire', KEYS[i], string.format('%.0f', place - now + keep_ms))
+        end
+    end
+end
+
+local me, put_off, patience = ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6])
 local left = redis.call('pttl', KEYS[1])
 
 if left ~= -2 and redis.call('hexists', KEYS[1], me) == 1 then
@@ -50,7 +63,7 @@ if left == -2 and (not head or head == me) then
     return granted(token)
 end
 
-if ARGV[6] == '1' then
+if ARGV[7] == '1' then
     return math.max(left, 0)
 end
 -- It may have lapsed, or have been taken for dead, just now.
@@ -61,8 +74,10 @@ if not place then
     from = math.max(from, now + math.max(left, 0))
     redis.call('rpush', KEYS[3], me)
     redis.call('zadd', KEYS[4], from + put_off, me)
+    end_line(not last, from + put_off)
 elseif place < now + put_off * 3 / 4 then
     redis.call('zadd', KEYS[4], now + put_off, me)
+    end_line(false, now + put_off)
 end
 if left == -2 and head ~= first then
     tell(ARGV[1] .. ':' .. head) -- it hasn't been told yet that it is its turn

@@ -1,6 +1,7 @@
 -- Gives back what the owner has: the lock, or its place in the line.
 --   KEYS: 1 the lock, 3 … 5 its line
---   ARGV: 1 channel, 2 owner, 3 lease, 4 by how much a member of ours puts off those behind it
+--   ARGV: 1 channel, 2 owner, 3 lease, 4 see token_life.lua, 5 by how much a member of ours puts off those
+--   behind it
 -- Answers 0 when it had neither, else 1, or 2 when nobody could be told.
 --@include tell.lua
 --@include line.lua

@@ -1,7 +1,7 @@
 -- Takes a lock in Redisson's layout, with a fencing token, or a place in the line for it.
 --   KEYS: 1 the lock (hash owner -> count), 2 the counter of its tokens, 3 the line, 4 the mark of
 --   an open turn
---   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 '', 5 the terms
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 see token_life.lua, 5 '', 6 the terms
 -- Answers the token as text when the lock is (or was already) the owner's, else the PTTL of the
 -- holder as a number, or -1 less what is left of an open turn. A script that stops half-way isn't
 -- rolled back, so whatever may fail comes before the lock's own key.

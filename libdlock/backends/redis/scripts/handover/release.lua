@@ -2,7 +2,8 @@
 -- who has it at once: that very client is asking. Or to the first in the line, who has to claim
 -- it. Else it is put up for all, Redisson's waiters too.
 --   KEYS: 1 the lock, 2 the counter of its tokens, 3 the line, 4 the mark of an open turn
---   ARGV: 1 channel, 2 owner, 3 lease of our next owner in ms, 4 our next owner or '', 5 the terms
+--   ARGV: 1 channel, 2 owner, 3 lease of our next owner in ms, 4 see token_life.lua, 5 our next
+--   owner or '', 6 the terms
 -- Answers the token as text when our next owner has it, 3 when that stands in the line; of the
 -- release alone 0 when nothing was the owner's, else 1, or 2 when nobody could be told.
 --@include tell.lua
@@ -14,7 +15,7 @@ if redis.call('hdel', KEYS[1], ARGV[2]) == 0 then
     return redis.pcall('lrem', KEYS[3], 0, ARGV[2]) == 1 and 1 or 0
 end
 
-local ours = ARGV[4]
+local ours = ARGV[5]
 if ours == '' and redis.call('exists', KEYS[3]) == 0 then
     return tell(ARGV[1])
 end

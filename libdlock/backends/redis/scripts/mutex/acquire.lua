@@ -1,6 +1,6 @@
 -- Takes a lock in Redisson's layout, with a fencing token.
 --   KEYS: 1 the lock (hash owner -> count), 2 the counter of its tokens
---   ARGV: 1 channel, 2 owner, 3 lease in ms
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 see token_life.lua
 -- Answers the token as text when the lock is (or was already) the owner's, else the PTTL of the
 -- holder as a number. A script that stops half-way isn't rolled back, so whatever may fail comes
 -- before the lock's own key.

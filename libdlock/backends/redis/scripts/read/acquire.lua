@@ -1,6 +1,6 @@
 -- Takes the read side of a lock in Redisson's layout, with a fencing token.
 --   KEYS: 1 the lock, 2 the counter of its tokens
---   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 the same, of the reader's own key
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 see token_life.lua, 5 the same as 3, of the reader's own key
 -- Answers the token as text when the owner reads (already), else the PTTL of the writer. Redisson
 -- never looks at what its readers' keys hold: ours hold the token, for others may have come
 -- between an acquire whose answer was lost and its repetition.
@@ -16,7 +16,7 @@ end
 if left ~= -2 and mode ~= 'read' then
     return redis.error_reply('DLOCKKIND a plain lock is here')
 end
-local own_key, own_lease = lease_key(ARGV[2], 1), tonumber(ARGV[4])
+local own_key, own_lease = lease_key(ARGV[2], 1), tonumber(ARGV[5])
 local token, problem
 if mode and redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
     token = redis.call('get', own_key)

@@ -1,6 +1,7 @@
 -- One node's part of a Redlock: SET NX PX, for which an owner may ask again.
 --   KEYS: 1 the lock (string: the owner), 2 the counter of its tokens, where they fence
---   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 where they fence: 0, or the token it has elsewhere
+--   ARGV: 1 channel, 2 owner, 3 lease in ms; where they fence 4 see token_life.lua, 5 0, or the token it has
+--   elsewhere
 -- Answers a text when the lock is (or was already) the owner's: "0", or what its token could be
 -- as far as this node knows. Else the PTTL of the holder as a number, -1 where its key has no end.
 --@include lease.lua
@@ -18,8 +19,8 @@ end
 --@include token_or_undo.lua
 
 return token_or_undo(function()
-    if ARGV[4] ~= '0' then
-        return raise_token(ARGV[4])
+    if ARGV[5] ~= '0' then
+        return raise_token(ARGV[5])
     end
     return next_token(redis.call('get', KEYS[2]))
 end)

@@ -1,6 +1,6 @@
 -- Takes a lock as rueidislock does, all keys that are free in one step: most of them, or none.
 --   KEYS: 1 the name, 2 the counter of its tokens, then the keys
---   ARGV: 1 channel, 2 owner, 3 lease in ms
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 see token_life.lua
 -- Answers the token as text when the lock is (or was already) the owner's, else the ms after which
 -- enough keys may be free, -1 where one has no end.
 --@include already_mine.lua

@@ -1,6 +1,6 @@
 -- Takes a lock as SET NX PX does, with a fencing token of our own beside it.
 --   KEYS: 1 the lock (string: the owner), 2 the counter of its tokens
---   ARGV: 1 channel, 2 owner, 3 lease in ms
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 see token_life.lua
 -- Answers the token as text when the lock is (or was already) the owner's, else the PTTL of the
 -- holder as a number, -1 where its key has no end.
 

@@ -1,6 +1,6 @@
 -- Takes a time-stamp lock, from nobody or from one whose time is over.
 --   KEYS: 1 the lock, 2 the counter of its tokens, 3 whose it is
---   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 's' for seconds, else ms
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 see token_life.lua, 5 's' for seconds, else ms
 -- Answers the token as text when the lock is (or was already) the owner's, else the ms that are
 -- left of the holder's lease as a number.
 --@include stamp_mine.lua

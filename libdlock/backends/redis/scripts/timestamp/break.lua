@@ -1,6 +1,6 @@
 -- Takes a lock from its holder.
 --   KEYS: 1 the lock, 2 the counter of its tokens, 3 whose it is
---   ARGV: 1 channel, or '' to tell nobody, 2 owner, or '' for whoever has it, 3 unused, 4 's' or ms
+--   ARGV: 1 channel, or '' to tell nobody, 2 owner, or '' for whoever has it, 3 and 4 unused, 5 's' or ms
 --@include tell.lua
 --@include stamp_holder.lua
 

@@ -1,5 +1,5 @@
 -- Who holds a lock? A holder of another library has no name: its time stamp stands for it.
---   KEYS: 1 the lock, 2 the counter of its tokens, 3 whose it is    ARGV: 4 's' for seconds, else ms
+--   KEYS: 1 the lock, 2 the counter of its tokens, 3 whose it is    ARGV: 5 's' for seconds, else ms
 --@include stamp_holder.lua
 
 local who, value = holder()

@@ -1,6 +1,6 @@
 -- Takes the write side of a lock in Redisson's layout, with a fencing token.
 --   KEYS: 1 the lock, 2 the counter of its tokens
---   ARGV: 1 channel, 2 owner, 3 lease in ms
+--   ARGV: 1 channel, 2 owner, 3 lease in ms, 4 see token_life.lua
 -- Answers the token as text when the lock is (or was already) the owner's, else the PTTL of its
 -- holders as a number. Redisson's own script walks over a plain lock; ours does not.
 
