@@ -24,7 +24,7 @@ static const dlk_redis_form redisson[] = {
         .tokens = true,
         .channel = "redisson_lock__channel",
         .derived = {TOKEN, "dlock_queue", "dlock_open"},
-        .keys = {4, 4, 1, 1, 1, 2},
+        .keys = {4, 4, 1, 1, 1, 3},
         .renews_alone = true,
         .more_count = 2,
     },

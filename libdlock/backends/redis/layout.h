@@ -15,9 +15,9 @@
  *     renew, verify, release, break  0 not ours, 1 done, 2 done, but nobody could be told. Of
  *                                    renew 1 and more: it lasts as after an acquire; a
  *                                    larger one: longer than it can be (dlk_ask.overlong)
- *     inspect                        held, kind, waiters of other clients, permits, how many of
- *                                    them are free, data (-1 and '': no such thing), then owner,
- *                                    token, ms left, count of each holder
+ *     inspect                        held, kind, waiters of other clients in the line, permits,
+ *                                    how many of them are free, data (-1 and '': no such thing),
+ *                                    then owner, token, ms left, count of each holder
  */
 #ifndef DLK_BACKENDS_REDIS_LAYOUT_H
 #define DLK_BACKENDS_REDIS_LAYOUT_H

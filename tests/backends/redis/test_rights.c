@@ -4,6 +4,7 @@
 #include "harness/redis_server.h"
 #include "harness/server.h"
 #include "util/error.h"
+#include "util/info.h"
 #include "world.h"
 
 #include <stdio.h>
@@ -106,6 +107,46 @@ TEST(a_line_needs_some_rights_more)
     CHECK_EQ_INT(look(key, DLK_RELEASE, 4), DLK_YES);
     CHECK_STR(redis_server_call(&server, "KEYS *"), "redisson_lock_token:{app:L}");
     CHECK_STR(w.log, "");
+    world_forget(&w, key);
+    world_close(&w);
+    redis_server_stop(&server);
+}
+
+/* What inspect says of the waiters. */
+static const char *waiters(dlk_key *key)
+{
+    static char text[24];
+    dlk_ask ask = world_make(&w, DLK_INSPECT, key, 0);
+    world_ask(&w, &ask);
+    (void)harness_eq_int(__FILE__, __LINE__, "inspect", world_await(&w, &ask), DLK_YES);
+    const char *found = ask.info ? dlock_info_get(ask.info, "waiters") : NULL;
+    snprintf(text, sizeof(text), "%s", found ? found : "unknown");
+    dlk_info_free(ask.info);
+    return text;
+}
+
+TEST(others_in_the_line_are_counted_for_whom_may_look_at_it)
+{
+    static const char line[] = "dlock_queue:{L}";
+    if (!redis_server_available())
+        return;
+    char uri[64];
+    CHECK(redis_server_start(&server, NULL));
+    snprintf(uri, sizeof(uri), "redis://127.0.0.1:%d", server.port);
+    CHECK(world_connect(&w, uri, NULL));
+    dlk_key *key = world_key(&w, "L");
+    CHECK(key);
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    CHECK_STR(waiters(key), "0");
+    redis_server_call(&server, "RPUSH %s %s:2 11111111-2222-4333-8444-555555555555:1",
+                      line, w.uuid); /* the core knows of its own */
+    CHECK_STR(waiters(key), "1");
+    redis_server_call(&server, "ACL SETUSER default -lrange");
+    CHECK_STR(waiters(key), "unknown");
+    redis_server_call(&server, "ACL SETUSER default +lrange");
+    redis_server_call(&server, "DEL %s", line);
+    redis_server_call(&server, "SET %s pear", line);
+    CHECK_STR(waiters(key), "unknown");
     world_forget(&w, key);
     world_close(&w);
     redis_server_stop(&server);

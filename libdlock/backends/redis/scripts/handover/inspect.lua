@@ -1,1 +1,1 @@
---@include mutex/inspect.lua
+--@include fair/inspect.lua
