@@ -47,8 +47,7 @@ static bool is_up(const dlk_session *session)
 
 static const dlk_session_type etcd_session = {
     .is_up = is_up,
-    .no_revoke = "etcd: the locks of its clients know no way to be asked back",
-    .no_import = "etcd: a lock's key goes with its client's lease: it can't be handed on",
+    .no_import = "etcd: tokens say who joined the line first: a lock can't be handed on",
     .line_size = sizeof(dlk_etcd_key),
     .line_open = line_open,
     .line_close = line_close,
@@ -270,6 +269,7 @@ const dlk_backend_type dlk_etcd_backend = {
     .key_open = dlk_session_key_open,
     .key_close = dlk_session_key_close,
     .watch = dlk_session_watch,
+    .listen = dlk_etcd_listen,
     .push = et_push,
     .pull = et_pull,
     .flush = et_flush,

@@ -63,6 +63,8 @@ struct dlk_etcd {
     bool keeping;
     int64_t keep_next;
 
+    bool listens; /* the host is to be told what is revoked */
+
     int calls;        /* under way, but for watches */
     int watches;      /* under way */
     int64_t nudge_at; /* when to look where a watch has ended too soon */
@@ -121,10 +123,11 @@ struct dlk_etcd_place {
     dlk_etcd_state state, before; /* before: LEAVING's, of one that puts up the fence */
     char *key, *value;            /* base64, of the present lease */
     int64_t rev;                  /* THERE: its create revision */
-    int64_t below;                /* look for who is before us below this revision */
-    bool looking;                 /* a look is under way */
-    bool doubtful;                /* some join of ours got no answer */
-    bool loose; /* there are locks whose names go on behind this one's '/' */
+    int64_t changed; /* its last change that we know of: by a turn, or a revoke */
+    int64_t below;   /* look for who is before us below this revision */
+    bool looking;    /* a look is under way */
+    bool doubtful;   /* some join of ours got no answer */
+    bool loose;      /* there are locks whose names go on behind this one's '/' */
     bool awaits_proof, awaits_slot, awaits_keep;
     bool asked_delete;
     bool stranger; /* made to give back what nobody knows of */
@@ -211,6 +214,8 @@ char *dlk_etcd_layout_join(const dlk_etcd_place *place);
 char *dlk_etcd_layout_look(const dlk_etcd_place *place);
 /* Of the key that was made by this revision, and of none that came after it. */
 char *dlk_etcd_layout_delete(const char *key, int64_t rev);
+/* Changes nothing of such a key but its last change, which its holder sees. */
+char *dlk_etcd_layout_touch(const char *key, int64_t rev);
 /* Puts up the fence, and reads the own key. */
 char *dlk_etcd_layout_fence(const dlk_etcd_place *place);
 /* The own key's create revision in the answer; 0: it isn't there. */
@@ -282,6 +287,7 @@ void dlk_etcd_place_leave(dlk_place *base, int64_t now);
 void dlk_etcd_place_remove_stale(dlk_etcd_place *place, int64_t now);
 
 /* ---- keep.c ---- */
+void dlk_etcd_listen(dlk_backend *backend, int64_t now);
 void dlk_etcd_place_keep(dlk_place *base, int64_t now);
 void dlk_etcd_place_verify(dlk_place *base, int64_t now);
 /* Once the lease is proved, or can't be. */

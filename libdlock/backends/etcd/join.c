@@ -244,7 +244,7 @@ static void on_joined(dlk_etcd_call *call, int64_t now)
         return;
     dlk_etcd_verdict verdict = dlk_etcd_layout_joined(place, call, &position);
     if (verdict != DLK_ETCD_UNCLEAR) {
-        place->rev = position.rev;
+        place->rev = place->changed = position.rev;
         place->state = position.rev ? DLK_PLACE_THERE : DLK_PLACE_NONE;
         place->doubtful = false;
     }

@@ -21,6 +21,24 @@ static bool is_ours(const dlk_etcd_place *place, const dlk_etcd_call *call)
            dlk_json_int(kv, "lease") == place->et->lease;
 }
 
+void dlk_etcd_listen(dlk_backend *backend, int64_t now)
+{
+    (void)now;
+    dlk_etcd_of(backend)->listens = true;
+}
+
+/* Somebody but us has changed it: who revokes a lock does that, and leaves it as it was. It is heard of
+ * when the key is read anyway, at each renewal: to watch the own keys is a connection for each. */
+static void hear_revoke(dlk_etcd_place *place, const dlk_etcd_call *call)
+{
+    dlk_host *host = place->et->base.backend.host;
+    int64_t changed = dlk_json_int(dlk_json_kv(call->json, 0), "mod_revision");
+    bool news = changed > place->changed;
+    place->changed = news ? changed : place->changed;
+    if (news && place->et->listens)
+        host->revoked(host, place->base.number);
+}
+
 /* A majority answers for it. */
 static bool read_own(dlk_etcd_place *place, dlk_etcd_done *done, int64_t now)
 {
@@ -49,6 +67,8 @@ static void on_read(dlk_etcd_call *call, int64_t now)
         dlk_etcd_place_gone(place, now);
         return;
     }
+    if (call->end == DLK_ETCD_OK)
+        hear_revoke(place, call);
     int64_t since = call->end == DLK_ETCD_OK ? dlk_etcd_proof(place->et, call) : 0;
     if (call->end == DLK_ETCD_OK && !since && ++place->proofs < PROOFS_MAX) {
         prove(place, now); /* another leader by now */
@@ -88,6 +108,7 @@ static void on_turned(dlk_etcd_call *call, int64_t now)
         return;
     }
     place->turned = true;
+    place->changed = call->revision;
     if (place->base.keep)
         prove(place, now);
 }
@@ -121,9 +142,12 @@ static void on_verified(dlk_etcd_call *call, int64_t now)
     dlk_etcd_place *place = call->owner;
     if (!place->base.verify)
         return;
+    bool ours = call->end == DLK_ETCD_OK && !place->base.leaving && is_ours(place, call);
+    if (ours)
+        hear_revoke(place, call);
     if (call->end != DLK_ETCD_OK)
         answer(place, &place->base.verify, DLK_UNKNOWN);
-    else if (!place->base.leaving && is_ours(place, call))
+    else if (ours)
         answer(place, &place->base.verify, DLK_YES);
     else
         dlk_etcd_place_gone(place, now);

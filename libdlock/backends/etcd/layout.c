@@ -329,6 +329,17 @@ char *dlk_etcd_layout_delete(const char *key, int64_t rev)
     return dlk_say_end(&say);
 }
 
+char *dlk_etcd_layout_touch(const char *key, int64_t rev)
+{
+    dlk_say say = {0};
+    say_if_made(&say, key, rev);
+    dlk_say_text(&say,
+                 "\"success\":[{\"request_put\":{\"key\":\"%s\",\"ignore_value\":true,"
+                 "\"ignore_lease\":true}}]}",
+                 key);
+    return dlk_say_end(&say);
+}
+
 char *dlk_etcd_layout_fence(const dlk_etcd_place *place)
 {
     dlk_say say = {0};

@@ -1,5 +1,5 @@
-/* Inspect and break: the line of a lock is read, and who of it holds is worked out as those who
- * wait there do. */
+/* Inspect, break and revoke: the line of a lock is read, and who of it holds is worked out as those
+ * who wait there do. */
 #include "backends/etcd/reports.h"
 
 #include "util/error.h"
@@ -139,12 +139,16 @@ static void add_holder(dlock_info *info, const dlk_etcd_key *home, const entry *
         dlk_info_add_text(info, item->data, "holders.%" PRId64 ".data", number);
 }
 
-static void on_broken(dlk_etcd_call *call, int64_t now)
+/* Somebody was broken, or asked. */
+static void on_acted(dlk_etcd_call *call, int64_t now)
 {
     (void)now;
     dlk_etcd_report *report = call->owner;
+    bool breaks = report->base.ask->verb == DLK_BREAK;
     if (call->end != DLK_ETCD_OK) {
-        dlk_etcd_report_failed(report, call, "delete the key of a lock");
+        dlk_etcd_report_failed(report, call,
+                               breaks ? "delete the key of a lock"
+                                      : "touch the key of a lock");
         return;
     }
     report->base.acted += dlk_json_true(call->json, "succeeded");
@@ -159,7 +163,17 @@ static void break_one(dlk_etcd_report *report, const json_t *kv, const entry *it
     if (wanted && strcmp(wanted, item->owner) != 0 && strcmp(wanted, item->name) != 0)
         return;
     (void)dlk_etcd_report_send(report, "/v3/kv/txn",
-                               dlk_etcd_layout_delete(key, item->rev), on_broken, now);
+                               dlk_etcd_layout_delete(key, item->rev), on_acted, now);
+}
+
+/* Others' mutexes, and elections, say no owner: nobody there would hear of it. */
+static void ask_one(dlk_etcd_report *report, const json_t *kv, const entry *item,
+                    int64_t now)
+{
+    const char *key = dlk_json_text(kv, "key");
+    if (item->owner != item->name && report->home->base.kind != DLOCK_ELECTION)
+        (void)dlk_etcd_report_send(report, "/v3/kv/txn",
+                                   dlk_etcd_layout_touch(key, item->rev), on_acted, now);
 }
 
 /* What a whole line comes to. */
@@ -210,11 +224,12 @@ static bool is_own(const dlk_etcd_report *report, const json_t *kv)
     return report->et->lease != 0 && dlk_json_int(kv, "lease") == report->et->lease;
 }
 
-static void go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)
+/* How many hold it. */
+static int64_t go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)
 {
     const dlk_etcd_key *home = report->home;
     line seen = {.all_read = true, .still = true};
-    bool breaks = report->base.ask->verb == DLK_BREAK;
+    const dlk_verb verb = report->base.ask->verb;
     for (size_t i = 0; i < json_array_size(kvs); i++) {
         const json_t *kv = json_array_get(kvs, i);
         char own[DLK_UUID_SIZE + 24];
@@ -225,8 +240,10 @@ static void go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)
         name_own(report, kv, &item, own, sizeof(own));
         seen.still =
             seen.still && holds(home, &item, seen.before, seen.taken, seen.all_read);
-        if (seen.still && breaks)
+        if (seen.still && verb == DLK_BREAK)
             break_one(report, kv, &item, now);
+        else if (seen.still && verb == DLK_REVOKE)
+            ask_one(report, kv, &item, now);
         else if (seen.still && seen.holders < HOLDERS_MAX)
             add_holder(report->base.info, home, &item, seen.holders);
         seen.reads |= seen.still && item.reads;
@@ -238,8 +255,9 @@ static void go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)
         seen.waiters += !seen.still && !is_own(report, kv);
         free(item.text);
     }
-    if (!breaks)
+    if (verb == DLK_INSPECT)
         tell_rest(report, &seen);
+    return seen.holders;
 }
 
 static void on_line(dlk_etcd_call *call, int64_t now)
@@ -253,13 +271,21 @@ static void on_line(dlk_etcd_call *call, int64_t now)
     if (report->base.ask->verb == DLK_INSPECT) {
         report->base.info = dlk_info_new();
         watch_idle(report, call, now);
-        go_through(report, kvs, now);
+        (void)go_through(report, kvs, now); /* it tells that */
         report->base.ask->wait_ms = -1;
         dlk_report_tell(&report->base);
         return;
     }
-    go_through(report, kvs, now);
-    if (report->base.calls == 1) /* nobody was broken */
+    bool asks = report->base.ask->verb == DLK_REVOKE;
+    bool held = go_through(report, kvs, now) > 0;
+    if (report->base.calls > 1)
+        return;
+    if (asks && held) /* by somebody who can't be asked */
+        dlk_report_refuse(&report->base,
+                          dlk_error_make(DLOCK_ENOTSUP,
+                                         "etcd: the holder's key doesn't say that it is "
+                                         "libdlock's, so it would hear nothing"));
+    else
         dlk_report_answer(&report->base, DLK_NOT_OURS);
 }
 

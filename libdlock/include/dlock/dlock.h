@@ -858,9 +858,9 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_lock_break_start(dlock_lock *lock,
 /**
  * Ask the holders to give the lock up: those whose hold is armed with dlock_hold_notify() get a
  * REVOKE event. Takes nothing away, and promises nothing: OK means that a holder's client has
- * heard of it. ENOTSUP: none did, because it isn't libdlock or has armed no hold; or this service
- * can't, or doesn't say whose a semaphore's permits are. A client is heard a moment after it has
- * armed its first hold.
+ * heard of it, or will: on etcd with its next renewal, if it listens. ENOTSUP: none did, because it
+ * isn't libdlock or has armed no hold; or this service can't, or doesn't say whose a semaphore's
+ * permits are. A client is heard a moment after it has armed its first hold.
  *
  * @return DLOCK_OK, DLOCK_ENOTHELD, DLOCK_EUNAVAIL, DLOCK_EUNKNOWN, DLOCK_EACCES,
  *         DLOCK_ECONFLICT, DLOCK_EPROTO, DLOCK_ENOTSUP
