@@ -75,7 +75,7 @@ void dlk_ask_prepare(dlk_ask *ask, dlk_verb verb, const dlk_grant *grant, int64_
     ask->lasts = false;
     ask->take = 1;
     ask->next = 0;
-    ask->undoes = false;
+    ask->undoes = ask->exported = false;
     ask->data = NULL;
     if (grant) {
         ask->key = &grant->name->key;

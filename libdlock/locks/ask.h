@@ -32,6 +32,9 @@ struct dlk_key {
     bool tells_all; /* … but those who only watch hear that it is free all the same */
     bool passes;    /* a release may name our own next contender (dlk_ask.next) */
     bool hands_on;  /* its locks can be imported */
+    /* … and what is exported would go with its giver, unless the service is told of it: by a
+     * release with `exported` */
+    bool told_exports;
     /* Others there may cut a reader's lease to so much, so it is renewed as often as one that is
      * no longer; 0: nobody does. */
     int32_t shared_cut_ms;
@@ -91,11 +94,14 @@ struct dlk_ask {
     int64_t ttl_ms;
     /* boot clock, ns: unanswered by then, the backend answers UNKNOWN */
     int64_t deadline;
-    bool shared;      /* of the read side */
-    bool once;        /* acquire: nobody will wait, so a place in a line isn't wanted */
-    int32_t take;     /* a semaphore's permits; else 1 */
-    uint64_t next;    /* release: our next contender, where key->passes; 0 = nobody */
-    bool undoes;      /* release: an acquire of this number is under way, unanswered */
+    bool shared;   /* of the read side */
+    bool once;     /* acquire: nobody will wait, so a place in a line isn't wanted */
+    int32_t take;  /* a semaphore's permits; else 1 */
+    uint64_t next; /* release: our next contender, where key->passes; 0 = nobody */
+    bool undoes;   /* release: an acquire of this number is under way, unanswered */
+    /* release, where key->told_exports: the lock isn't free, but left to whoever imports it,
+     * until its lease ends */
+    bool exported;
     const char *text; /* break, import, list */
     int64_t limit;
     /* acquire, renew, import: what the hold is to show (lock.data), where the layout has

@@ -154,8 +154,9 @@ struct dlk_grant {
     bool given_before; /* a release went out that got no answer */
     /* from the write to the read side, and the server hasn't confirmed it */
     bool turning;
-    bool fed;  /* since the last renewal was sent */
-    bool gone; /* the service has taken it away, and it isn't lost yet */
+    bool fed;      /* since the last renewal was sent */
+    bool gone;     /* the service has taken it away, and it isn't lost yet */
+    bool exported; /* what is told to the service is that it is left to a ticket */
 
     dlock_error *why; /* the last acquire or release got no further, or NULL */
     dlk_wait *waiter; /* who waits for the release, or for the import, or NULL */
@@ -336,8 +337,8 @@ void dlk_release_start(dlk_core *core, dlk_hold *hold, dlk_wait *wait, int64_t d
 void dlk_release_detach(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now);
 
 /* ---- import.c: handing on ---- */
-/* Gives the grant away: its hold is RELEASED, and nothing goes to the server. OK, ENOTHELD, ELOST,
- * EBUSY (it has other holds), ENOTSUP. */
+/* Gives the grant away: its hold is RELEASED, and nothing goes to the server, but for one that has
+ * to be told (key->told_exports). OK, ENOTHELD, ELOST, EBUSY (it has other holds), ENOTSUP. */
 dlock_err dlk_export(dlk_core *core, dlk_hold *hold, int64_t now);
 /* Takes over what @p giver, an owner as the server knows it, has given away; as
  * dlk_acquire_start. */

@@ -26,11 +26,16 @@ dlock_err dlk_export(dlk_core *core, dlk_hold *hold, int64_t now)
     dlk_grant_remove_hold(grant, hold);
     atomic_store_explicit(&hold->released, true, memory_order_release);
     atomic_store(&grant->state, DLOCK_RELEASED);
-    dlk_grant_step(grant, DLK_GRANT_EXPORTED); /* it isn't ours to give back any more */
     core->stats.releases++;
     dlk_hist_add(&core->stats.hold, now - grant->since);
-    dlk_grant_schedule(core, grant);
-    dlk_grant_drop(core, grant);
+    if (name->key.told_exports) {
+        grant->exported = true;
+        dlk_give_back(core, grant, DLK_GRANT_RELEASED, now);
+    } else { /* it isn't ours to give back any more */
+        dlk_grant_step(grant, DLK_GRANT_EXPORTED);
+        dlk_grant_schedule(core, grant);
+        dlk_grant_drop(core, grant);
+    }
     dlk_contend(core, name, now);
     dlk_name_unref(core, name);
     return DLOCK_OK;

@@ -1,6 +1,6 @@
 /*
- * Giving back: by the caller's release, because nobody wants the grant any more, or because it
- * was lost by the clock alone. Repeated until the server has confirmed it or has surely forgotten
+ * Giving back: by the caller's release, because nobody wants the grant any more, because it was
+ * lost by the clock alone, or, where a service has to know, to a ticket. Repeated until the server has confirmed it or has surely forgotten
  * the lease; the caller waits only as long as it likes.
  */
 #include "locks/inner.h"
@@ -114,7 +114,7 @@ static void give_later(dlk_core *core, dlk_grant *grant, dlock_error *why, int64
 static void name_heir(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
 {
     if (!grant->name->key.passes || grant->given_before || grant->ambiguous ||
-        dlk_grant_state(grant) != DLOCK_RELEASED)
+        grant->exported || dlk_grant_state(grant) != DLOCK_RELEASED)
         return;
     dlk_grant *heir = dlk_trying_inherit(core, grant->name, now);
     if (!heir)
@@ -163,6 +163,7 @@ void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now)
         grant->retry_at = DLK_NEVER;
         DLK_POINT("release.ask");
         ask->undoes = dlk_grant_takes(grant);
+        ask->exported = grant->exported;
         name_heir(core, grant, ask, now);
         if (!dlk_ask_go(core, ask, now))
             dlk_grant_schedule(core, grant);

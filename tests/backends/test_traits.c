@@ -18,9 +18,9 @@ typedef struct promise {
 
 static const promise promises[] = {
     {"mem", 2, .one_clock = true, .queues = true, .fair = true, .tokens = true,
-     .kinds = ALL},
+     .hands_on = true, .kinds = ALL},
     {"file", 2, .one_clock = true, .queues = true, .fair = true, .tokens = true,
-     .kinds = ALL},
+     .hands_on = true, .kinds = ALL},
     {"redis", 1, .fair_asked = true, .tokens = true, .hands_on = true, .kinds = ALL},
     {"rediss", 1, .fair_asked = true, .tokens = true, .hands_on = true, .kinds = ALL},
     {"redis+sentinel", 0, .fair_asked = true, .tokens = true, .hands_on = true,

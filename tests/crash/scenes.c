@@ -68,6 +68,32 @@ static void set_victim_waits_ahead(crash_stage *stage)
     get(stage, &stage->waiter, DLK_QUEUED);
 }
 
+static void set_victim_will_give(crash_stage *stage)
+{
+    stage->giver = stage->victim;
+    set_victim_holds_waiter_waits(stage);
+}
+
+/* What is given away was handed over before: its place goes with it. */
+static void set_victim_will_give_what_it_was_handed(crash_stage *stage)
+{
+    stage->giver = stage->victim;
+    set_victim_was_handed_it(stage);
+}
+
+static void set_victim_has_given(crash_stage *stage)
+{
+    set_victim_will_give(stage);
+    must(person_export(stage, &stage->victim, "n"));
+}
+
+static void set_holder_has_given(crash_stage *stage)
+{
+    stage->giver = stage->holder;
+    set_holder_holds_waiter_waits(stage);
+    must(person_export(stage, &stage->holder, "n"));
+}
+
 static void set_lease_is_over(crash_stage *stage)
 {
     set_holder_holds_waiter_waits(stage);
@@ -142,6 +168,16 @@ static void do_release(crash_stage *stage)
     (void)person_release(stage, &stage->victim, "n");
 }
 
+static void do_export(crash_stage *stage)
+{
+    (void)person_export(stage, &stage->victim, "n");
+}
+
+static void do_import(crash_stage *stage)
+{
+    (void)person_import(stage, &stage->victim, "n");
+}
+
 static void do_evict(crash_stage *stage)
 {
     person_evict(stage, "n");
@@ -204,6 +240,11 @@ const crash_scene scenes[] = {
     {"cancel", set_victim_waits_ahead, do_release, .waits = true, .holding = HOLDS},
     {"break", set_holder_holds_waiter_waits, do_evict, .waits = true,
      .holding = MAYBE_HOLDS},
+    {"export", set_victim_will_give, do_export, .waits = true, .holding = MAYBE_LEFT},
+    {"export of what was handed over", set_victim_will_give_what_it_was_handed, do_export,
+     .waits = true, .holding = MAYBE_LEFT},
+    {"import", set_holder_has_given, do_import, .waits = true, .holding = MAYBE_LEFT},
+    {"go of the giver", set_victim_has_given, do_go, .waits = true, .holding = IS_LEFT},
     {"come", set_victim_is_a_stranger, do_come, .waits = true},
     {"go", set_victim_holds_waiter_waits, do_go, .waits = true},
     {"bury", set_somebody_died, scene_bury, .waits = true},

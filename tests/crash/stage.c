@@ -88,12 +88,43 @@ bool person_renew(crash_stage *stage, crash_person *person, const char *lock)
     return ours && !section.damaged;
 }
 
-crash_person person_join(crash_stage *stage, uint32_t pid)
+bool person_export(crash_stage *stage, crash_person *person, const char *lock)
 {
     dlk_section section;
+    dlk_request request = request_of(stage, person, stage->now);
+    if (!enter(stage, &section))
+        return false;
+    uint32_t row = find(&section, lock);
+    bool ours = row != 0 && dlk_table_export(&section, row, &request);
+    dlk_table_leave(&section);
+    return ours && !section.damaged;
+}
+
+bool person_import(crash_stage *stage, crash_person *person, const char *lock)
+{
+    dlk_section section;
+    char uuid[DLK_MEMBER_UUID], giver[DLK_OWNER_SIZE];
+    int64_t token;
+    dlk_request request = request_of(stage, person, stage->now);
+    dlk_member_uuid(dlk_member_at(&stage->table, (uint32_t)stage->giver.owner), uuid);
+    (void)snprintf(giver, sizeof(giver), "%s:1", uuid);
+    if (!enter(stage, &section))
+        return false;
+    uint32_t row = find(&section, lock);
+    bool ours = row != 0 && dlk_table_import(&section, row, &request, giver, &token);
+    dlk_table_leave(&section);
+    return ours && !section.damaged;
+}
+
+crash_person person_join(crash_stage *stage, uint32_t pid)
+{
+    static int number;
+    char uuid[DLK_MEMBER_UUID];
+    dlk_section section;
     crash_person person = {.owner = 0};
+    (void)snprintf(uuid, sizeof(uuid), "u%d", number++);
     dlk_identity who = {
-        .pid = pid, .started = dlk_process_started(pid), .uuid = "u", .name = "test"};
+        .pid = pid, .started = dlk_process_started(pid), .uuid = uuid, .name = "test"};
     if (enter(stage, &section)) {
         person.owner = dlk_member_join(&section, &who);
         dlk_table_leave(&section);
@@ -386,6 +417,15 @@ static const char *holder_gives_it_up(crash_stage *stage, crash_person *asker)
         break;
     case MAYBE_HOLDS:
         (void)person_release(stage, &holder, "n"); /* either is right */
+        break;
+    case MAYBE_LEFT:
+    case IS_LEFT:
+        if (!person_import(stage, &holder, "n"))
+            return stage->scene->holding == IS_LEFT
+                       ? say(stage, "the ticket is worth nothing")
+                       : NULL;
+        if (!person_release(stage, &holder, "n"))
+            return say(stage, "the importer can't release the lock");
         break;
     case HELD_ONCE:
         if (person_acquire(stage, asker, "n", stage->now, &token) != DLK_QUEUED)

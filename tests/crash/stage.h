@@ -30,6 +30,7 @@ typedef struct crash_stage {
     crash_person victim, holder, waiter, next;
     crash_person rescuer; /* the victim of the second death, in a recovery */
     crash_person dead;    /* a member whose process has died before, if there is one */
+    crash_person giver;   /* whose ticket it is, if there is one */
     int64_t now;          /* of the scene */
     void *image;          /* what the victim finds */
     /* The waiter's process. */
@@ -43,6 +44,8 @@ typedef enum crash_holding {
     HOLDS_NOT,
     HOLDS,       /* the lock, and releases it */
     MAYBE_HOLDS, /* unless it was taken away; releases it */
+    MAYBE_LEFT,  /* what the giver's ticket brings, if it brings anything; releases it */
+    IS_LEFT,     /* the same, and it brings the lock */
     HELD_ONCE, /* its lease is over: the lock goes to the first in line when anybody asks */
 } crash_holding;
 
@@ -80,6 +83,9 @@ dlk_outcome person_acquire(crash_stage *stage, crash_person *person, const char 
                            int64_t now, int64_t *token);
 bool person_release(crash_stage *stage, crash_person *person, const char *lock);
 bool person_renew(crash_stage *stage, crash_person *person, const char *lock);
+bool person_export(crash_stage *stage, crash_person *person, const char *lock);
+/* By the ticket of the stage's giver. */
+bool person_import(crash_stage *stage, crash_person *person, const char *lock);
 /* Another member, of process @p pid. */
 crash_person person_join(crash_stage *stage, uint32_t pid);
 /* Takes the lock from whoever has it. */

@@ -77,6 +77,22 @@ TEST(a_death_in_a_break_hands_the_lock_on_or_leaves_it)
     die_in("break", INSTRUCTIONS);
 }
 
+TEST(a_death_in_an_export_hands_the_lock_on_or_leaves_it_to_the_ticket)
+{
+    die_in("export", INSTRUCTIONS);
+    die_in("export of what was handed over", INSTRUCTIONS);
+}
+
+TEST(a_death_in_an_import_hands_the_lock_on_or_leaves_it_to_the_ticket)
+{
+    die_in("import", INSTRUCTIONS);
+}
+
+TEST(a_death_in_a_close_after_an_export_leaves_the_lock_to_the_ticket)
+{
+    die_in("go of the giver", INSTRUCTIONS);
+}
+
 TEST(a_death_in_an_open_that_buries_the_dead_hands_the_lock_on)
 {
     die_in("come", CHANGES);
@@ -166,6 +182,12 @@ TEST(a_death_in_the_recovery_of_a_hand_over_hands_the_lock_over)
 TEST(a_death_in_the_recovery_of_a_cancel_keeps_the_line)
 {
     die_recovering("cancel", thinned(4));
+}
+
+TEST(a_death_in_the_recovery_of_a_hand_off_leaves_the_lock_to_the_ticket_or_the_next)
+{
+    die_recovering("export of what was handed over", thinned(4));
+    die_recovering("import", thinned(4));
 }
 
 TEST(a_death_in_the_recovery_of_a_pool_loses_nobody)

@@ -56,6 +56,7 @@ typedef struct user {
 typedef struct belief {
     uint64_t owner, number; /* owner 0: nothing */
     int64_t until, token;
+    char giver[DLK_OWNER_SIZE]; /* of what was exported */
 } belief;
 
 static struct {
@@ -182,12 +183,19 @@ static void check_sound(const char *after)
 
 /* ---- asking ---- */
 
+static void owner_text(const user *it, uint64_t number, char text[DLK_OWNER_SIZE])
+{
+    (void)snprintf(text, DLK_OWNER_SIZE, "%s:%llu", it->uuid,
+                   (unsigned long long)number); /* fits */
+}
+
 static void believe(const dlk_ask *ask, const user *it)
 {
     belief *now = &world.beliefs[ask->key - it->keys];
     bool mine = now->owner == it->local->owner && now->number == ask->number;
-    if (ask->verb == DLK_ACQUIRE && ask->reply == DLK_YES) {
-        FUZZ_CHECK(now->owner == 0 || mine || now->until <= world.now,
+    bool exported = now->owner == DLK_OWNER_EXPORTED, imports = ask->verb == DLK_IMPORT;
+    if ((ask->verb == DLK_ACQUIRE || imports) && ask->reply == DLK_YES) {
+        FUZZ_CHECK(now->owner == 0 || mine || imports || now->until <= world.now,
                    "'%s' is granted to two", ask->key->name);
         FUZZ_CHECK(ask->token > 0 && ask->token >= now->token, "token %lld after %lld",
                    (long long)ask->token, (long long)now->token);
@@ -202,14 +210,24 @@ static void believe(const dlk_ask *ask, const user *it)
         FUZZ_CHECK(ask->reply == DLK_YES, "what was granted isn't theirs");
     if (mine && ask->verb == DLK_RENEW && ask->reply == DLK_YES)
         now->until = ask->since + TTL_MS * DLK_NS_PER_MS;
+    if (imports && exported && now->until > world.now && now->number == ask->number)
+        FUZZ_CHECK(ask->reply == DLK_YES || strcmp(ask->text, now->giver) != 0,
+                   "'%s' was exported, and can't be imported", ask->key->name);
     if ((mine && ask->verb == DLK_RELEASE) ||
         (ask->verb == DLK_BREAK && ask->reply == DLK_YES))
-        now->owner = 0;
+        now->owner =
+            mine && ask->exported && ask->reply == DLK_YES ? DLK_OWNER_EXPORTED : 0;
+    if (now->owner == DLK_OWNER_EXPORTED && mine) {
+        char giver[DLK_OWNER_SIZE];
+        owner_text(it, ask->number, giver);
+        memcpy(now->giver, giver, sizeof(giver));
+    }
 }
 
 static void ask(uint8_t verb, uint8_t who, uint8_t what)
 {
     user *it = &world.clients[who % CLIENTS];
+    char giver[DLK_OWNER_SIZE];
     dlk_ask ask = {.verb = (dlk_verb)verb,
                    .key = &it->keys[what % NAMES],
                    .number = (uint64_t)(what / NAMES) % NUMBERS + 1,
@@ -218,6 +236,11 @@ static void ask(uint8_t verb, uint8_t who, uint8_t what)
                    .text = what & 0x80 ? "a" : NULL,
                    .limit = what + 1,
                    .since = world.now};
+    ask.exported = verb == DLK_RELEASE && who >= 0x80;
+    if (verb == DLK_IMPORT) { /* of somebody's */
+        owner_text(&world.clients[who / CLIENTS % CLIENTS], ask.number, giver);
+        ask.text = giver;
+    }
     dlk_local_ask(&it->local->base, &ask, world.now);
     FUZZ_CHECK(ask.reply != DLK_PENDING, "a local table answers at once");
     FUZZ_CHECK(ask.reply != DLK_REFUSED || ask.error, "refused without saying why");
@@ -380,13 +403,24 @@ static bool step(fuzz_bytes *bytes)
 
 /* ---- the same bytes in a file ---- */
 
+/* That stays, whoever has the file open. */
+static bool was_exported(void)
+{
+    const dlk_table *table = &world.table;
+    for (uint32_t ref = 1; ref <= table->row_count; ref++)
+        if (dlk_row_record(dlk_row_at(table, ref)).owner == DLK_OWNER_EXPORTED)
+            return true;
+    return false;
+}
+
 static void check_client(dlock_client *client)
 {
     dlock_info *info = NULL;
     dlock_hold *first = NULL, *second = NULL;
     dlock_error *err = NULL;
     dlock_err code = dlock_acquire(client, "a", 0, &first, &err);
-    FUZZ_CHECK(code == DLOCK_OK || code == DLOCK_EOVERFLOW || code == DLOCK_EPROTO,
+    FUZZ_CHECK(code == DLOCK_OK || code == DLOCK_EOVERFLOW || code == DLOCK_EPROTO ||
+                   (code == DLOCK_EBUSY && was_exported()),
                "nobody can hold it, but: %s", dlock_error_text(err));
     if (code == DLOCK_OK) {
         int64_t token = dlock_hold_token(first);

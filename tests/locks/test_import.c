@@ -407,3 +407,64 @@ TEST(what_cant_be_given_away_stays_as_it_is)
     CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_LOST);
     end();
 }
+
+/* ---- Where the service has to be told ---- */
+
+static void hold_and_export(void)
+{
+    hold_it();
+    w.name->key.told_exports = true;
+    (void)dlk_export(&w.core, a.hold, w.now);
+}
+
+TEST(an_export_that_is_told_is_no_release_and_no_loss)
+{
+    hold_and_export();
+    CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_RELEASED);
+    const dlk_ask *told = world_asked(DLK_RELEASE);
+    CHECK(told && told->exported && told->number == a.grant->number && !told->next);
+    CHECK_EQ_INT(dlk_core_unconfirmed(&w.core), 1); /* so a close waits for it */
+    world_answer(DLK_RELEASE, DLK_YES);
+    CHECK_EQ_INT(dlk_core_unconfirmed(&w.core), 0);
+    world_move(20000);
+    CHECK_EQ_INT(w.releases, 1);
+    CHECK_EQ_INT(w.states[DLOCK_LOST], 0);
+    end();
+    hold_it(); /* what is released is given back as ever */
+    w.name->key.told_exports = true;
+    world_release(&release, a.hold);
+    CHECK(world_asked(DLK_RELEASE) && !world_asked(DLK_RELEASE)->exported);
+    end();
+}
+
+TEST(an_export_is_told_again_until_the_service_has_heard_it)
+{
+    static const dlk_reply silent[] = {DLK_UNKNOWN, DLK_NOT_SENT};
+    for (int i = 0; i < 2; i++) {
+        hold_and_export();
+        world_answer(DLK_RELEASE, silent[i]);
+        world_move(200);
+        CHECK(world_asked(DLK_RELEASE) && world_asked(DLK_RELEASE)->exported);
+        world_cut();
+        world_back();
+        CHECK(world_asked(DLK_RELEASE) && world_asked(DLK_RELEASE)->exported);
+        world_answer(DLK_RELEASE, DLK_NOT_OURS); /* imported meanwhile */
+        CHECK_EQ_INT(dlk_core_unconfirmed(&w.core), 0);
+        CHECK_EQ_INT(w.states[DLOCK_LOST], 0);
+        end();
+    }
+}
+
+TEST(who_waits_here_asks_behind_an_export_that_is_told_and_goes_along_with_none)
+{
+    hold_it();
+    w.name->key.told_exports = w.name->key.passes = true;
+    world_acquire(&b, 2, 60000);
+    CHECK_EQ_INT(dlk_export(&w.core, a.hold, w.now), DLOCK_OK);
+    CHECK(world_asked(DLK_RELEASE) && world_asked(DLK_RELEASE)->next == 0);
+    world_answer(DLK_RELEASE, DLK_YES);
+    CHECK(world_asked(DLK_ACQUIRE) != NULL);
+    world_held(9000);
+    CHECK(!b.over);
+    end();
+}

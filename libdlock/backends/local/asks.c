@@ -127,6 +127,8 @@ static dlk_reply refuse(const dlk_local *local, dlk_ask *ask, const char *what)
                             local->file.path ? local->file.path : "in memory", what));
 }
 
+static const char given_out[] = "has given all its tokens";
+
 /* The watch for the deaths of others begins when somebody first has to wait for them. */
 static void watch_others(dlk_local *local)
 {
@@ -184,6 +186,17 @@ static void granted(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
     keep_held(local, turn);
 }
 
+static dlock_error *other_kind(void)
+{
+    return dlk_error_make(DLOCK_ECONFLICT,
+                          "a lock of another kind is held under this name");
+}
+
+void dlk_local_refuse_kind(dlk_ask *ask)
+{
+    dlk_ask_refuse(ask, other_kind());
+}
+
 static void disagree(dlk_ask *ask, dlk_outcome outcome, uint32_t permits)
 {
     dlock_error *error;
@@ -200,8 +213,7 @@ static void disagree(dlk_ask *ask, dlk_outcome outcome, uint32_t permits)
                                "lock.take=%d is more than the %u permits there are",
                                (int)ask->take, permits);
     else
-        error = dlk_error_make(DLOCK_ECONFLICT,
-                               "a lock of another kind is held under this name");
+        error = other_kind();
     dlk_ask_refuse(ask, error);
 }
 
@@ -248,7 +260,7 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
                "file.slots");
         return;
     case DLK_NO_TOKEN:
-        refuse(local, ask, "has given all its tokens");
+        refuse(local, ask, given_out);
         return;
     case DLK_OTHER_KIND:
     case DLK_OTHER_SIZE:
@@ -355,7 +367,8 @@ static void release(dlk_local *local, dlk_ask *ask, int64_t now)
     uint32_t row = dlk_local_row(&section, ask->key);
     if (row != 0) {
         dlk_request request = request_of(local, ask, now);
-        ours = dlk_table_release(&section, row, &request, &own);
+        ours = ask->exported ? dlk_table_export(&section, row, &request)
+                             : dlk_table_release(&section, row, &request, &own);
     }
     if (own.ticket != 0)
         dlk_turn_end(&section, &own);
@@ -363,6 +376,34 @@ static void release(dlk_local *local, dlk_ask *ask, int64_t now)
         drop_turn(local, turn);
     if (dlk_local_leave(local, &section, ask))
         ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
+}
+
+/* ---- import ---- */
+
+static void import(dlk_local *local, dlk_ask *ask, int64_t now)
+{
+    dlk_section section;
+    bool ours = false;
+    if (!ask->key->hands_on || !ask->text) {
+        dlk_ask_refuse(ask, dlk_error_make(DLOCK_ENOTSUP, "only mutexes are handed on"));
+        return;
+    }
+    if (local->gone) {
+        dlk_ask_refuse(ask, dlk_error_copy(local->gone));
+        return;
+    }
+    if (!dlk_local_enter(local, &section, ask, now))
+        return;
+    uint32_t row = dlk_local_row(&section, ask->key);
+    dlk_request request = request_of(local, ask, now);
+    if (row != 0)
+        ours = dlk_table_import(&section, row, &request, ask->text, &ask->token);
+    if (!dlk_local_leave(local, &section, ask))
+        return;
+    ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
+    ask->lasts = ours;
+    if (ours && ask->token == 0)
+        refuse(local, ask, given_out);
 }
 
 /* ---- all of them ---- */
@@ -416,11 +457,11 @@ void dlk_local_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
     case DLK_DOCTOR:
         dlk_local_doctor(local, ask, now);
         return;
-    case DLK_IMPORT: /* what a client has goes with it: nothing can be left for another */
+    case DLK_IMPORT:
+        import(local, ask, now);
+        return;
     case DLK_REVOKE:
-        dlk_ask_refuse(ask, dlk_error_make(DLOCK_ENOTSUP,
-                                           "%s: a lock can't be asked for or handed on",
-                                           backend->type->schemes[0]));
+        dlk_local_revoke(local, ask, now);
         return;
     }
 }

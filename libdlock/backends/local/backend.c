@@ -85,6 +85,13 @@ bool dlk_local_leave(dlk_local *local, dlk_section *section, dlk_ask *ask)
     return false;
 }
 
+static void say_whether_we_listen(dlk_local *local)
+{
+    dlk_member *me = atomic_load_explicit(&local->me, memory_order_relaxed);
+    if (me)
+        atomic_store(&me->listens, local->listens);
+}
+
 /* Enters, and takes a slot among the members if it hasn't one yet. */
 static dlk_entry join(dlk_local *local, int patience)
 {
@@ -98,6 +105,7 @@ static dlk_entry join(dlk_local *local, int patience)
         dlk_member_let_go(&section, 0, dlk_clock_now());
         local->owner = dlk_member_join(&section, &local->who);
         atomic_store(&local->me, dlk_member_of(local->table, local->owner));
+        say_whether_we_listen(local);
     }
     dlk_table_leave(&section);
     return entry;
@@ -144,21 +152,6 @@ void dlk_local_start(dlk_backend *backend, int64_t now)
     dlk_local *local = dlk_local_of(backend);
     local->retry_ms = RETRY_MIN_MS / 2;
     come_up(local, START_PATIENCE_MS, now);
-}
-
-int64_t dlk_local_tick(dlk_backend *backend, int64_t now)
-{
-    dlk_local *local = dlk_local_of(backend);
-    if (local->stopped)
-        return DLK_NEVER;
-    if (!local->up && now >= local->retry_at)
-        come_up(local, 1, now);
-    if (!local->up)
-        return local->retry_at;
-    if (!local->watching || local->watch.running || dlk_list_empty(&local->turns))
-        return DLK_NEVER;
-    dlk_watch_step(&local->watch, 0);
-    return now + UNWATCHED_MS * DLK_NS_PER_MS;
 }
 
 static void free_turns(dlk_list *turns)
@@ -221,6 +214,7 @@ dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **e
     data->hash = dlk_table_hash(key->name, key->size);
     data->permits = permits_of(key);
     key->queues = true;
+    key->hands_on = key->told_exports = key->kind == DLOCK_MUTEX;
     key->data = data;
     return DLOCK_OK;
 }
@@ -238,6 +232,105 @@ void dlk_local_key_close(dlk_backend *backend, dlk_key *key)
     }
     free(data);
     key->data = NULL;
+}
+
+/* ---- being asked for what we hold ---- */
+
+void dlk_local_listen(dlk_backend *backend, int64_t now)
+{
+    dlk_local *local = dlk_local_of(backend);
+    (void)now;
+    if (local->listens)
+        return;
+    local->listens = true;
+    local->wishes_heard = atomic_load(&local->table->head->wishes);
+    say_whether_we_listen(local);
+}
+
+/* The number of our grant of a mutex, if it is one of those who are wanted. False: it can't be seen
+ * just now. */
+static bool wanted_mutex(dlk_local *local, uint32_t row, int64_t wanted, uint64_t *number)
+{
+    dlk_section section;
+    *number = 0;
+    if (dlk_table_enter(local->table, &section, PATIENCE_MS) != DLK_ENTERED)
+        return false;
+    const dlk_record record = dlk_row_record(dlk_row_at(local->table, row));
+    if (record.owner == local->owner && record.token <= wanted)
+        *number = record.number;
+    dlk_table_leave(&section);
+    return true;
+}
+
+/* Of pools we know which places are ours. */
+static void mark_wanted(dlk_local *local, uint32_t row, int64_t wanted)
+{
+    int64_t token, until;
+    DLK_LIST_FOR (it, &local->held) {
+        dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, all);
+        const dlk_line_place *place = dlk_line_place_of(local->table, &turn->turn);
+        turn->wanted |= place && DLK_GET(place->row) == row &&
+                        dlk_turn_granted(local->table, &turn->turn, &token, &until) &&
+                        token <= wanted;
+    }
+}
+
+/* The host may ask from inside, and so remove any of them: begins anew each time. */
+static void tell_wanted(dlk_local *local)
+{
+    for (bool more = true; more;) {
+        more = false;
+        DLK_LIST_FOR (it, &local->held) {
+            dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, all);
+            if (!turn->wanted)
+                continue;
+            turn->wanted = false;
+            more = true;
+            local->base.host->revoked(local->base.host, turn->number);
+            break;
+        }
+    }
+}
+
+/* What was revoked since we last looked: a look at each row, as seldom as anybody revokes. False: the
+ * table can't be entered, so once more, a little later. */
+static bool hear_wishes(dlk_local *local)
+{
+    const dlk_table *table = local->table;
+    uint64_t wishes = atomic_load(&table->head->wishes), number;
+    if (!local->listens || local->wishes_heard == wishes)
+        return true;
+    uint32_t used = dlk_table_used(&table->head->row_high, table->row_count);
+    for (uint32_t row = 1; row <= used; row++) {
+        int64_t wanted = dlk_table_wanted(table, row, local->wishes_heard);
+        if (wanted == 0)
+            continue;
+        if (!wanted_mutex(local, row, wanted, &number))
+            return false;
+        if (number != 0)
+            local->base.host->revoked(local->base.host, number);
+        mark_wanted(local, row, wanted);
+    }
+    local->wishes_heard = wishes;
+    tell_wanted(local);
+    return true;
+}
+
+int64_t dlk_local_tick(dlk_backend *backend, int64_t now)
+{
+    dlk_local *local = dlk_local_of(backend);
+    if (local->stopped)
+        return DLK_NEVER;
+    if (!local->up && now >= local->retry_at)
+        come_up(local, 1, now);
+    if (!local->up)
+        return local->retry_at;
+    int64_t next = hear_wishes(local) ? DLK_NEVER : now + RETRY_MAX_MS * DLK_NS_PER_MS;
+    if (!local->watching || local->watch.running || dlk_list_empty(&local->turns))
+        return next;
+    dlk_watch_step(&local->watch, 0);
+    int64_t look_at = now + UNWATCHED_MS * DLK_NS_PER_MS;
+    return next < look_at ? next : look_at;
 }
 
 /* ---- sleeping ---- */
@@ -311,4 +404,5 @@ void dlk_local_process(dlk_backend *backend, int64_t now)
         turn->told = true;
         local->base.host->notified(local->base.host, turn->key);
     }
+    (void)hear_wishes(local); /* tick asks again */
 }

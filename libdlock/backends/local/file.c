@@ -8,9 +8,10 @@
  *     PRESENT   read by everybody who has the table open, for as long as that
  *
  * So whoever opens knows, before touching anything, whether others are there. If not, all that
- * the table says about holders is void, its mutex is made anew, and it moves over to this boot
- * and these namespaces. If others are there it must be theirs and ours alike: a robust mutex does
- * not work across pid namespaces, and lease times don't compare across time namespaces.
+ * the table says about holders is void, but for what was exported by this clock; its mutex is
+ * made anew, and it moves over to this boot and these namespaces. If others are there it must be
+ * theirs and ours alike: a robust mutex does not work across pid namespaces, and lease times
+ * don't compare across time namespaces.
  */
 #include "backends/local/file.h"
 
@@ -228,7 +229,17 @@ static dlock_err make_table(const dlk_file *file, dlk_table *table,
     return DLOCK_OK;
 }
 
-/* Nobody has the table open, so nobody can be in it, hold anything or wait. */
+/* A lease by another clock says nothing, and nobody would end it. */
+static void void_exports(const dlk_table *table)
+{
+    for (uint32_t ref = 1; ref <= table->row_count; ref++) {
+        dlk_row *row = dlk_row_at(table, ref);
+        if (DLK_GET(dlk_row_stored(row)->owner) == DLK_OWNER_EXPORTED)
+            dlk_row_commit(row, &(dlk_record){.owner = 0});
+    }
+}
+
+/* Nobody has the table open, so nobody can be in it, hold anything, or wait; what was exported stays. */
 static dlock_err take_over(const dlk_file *file, dlk_table *table,
                            const dlk_table_stamp *world, dlock_error **err)
 {
@@ -239,6 +250,8 @@ static dlock_err take_over(const dlk_file *file, dlk_table *table,
         atomic_store(&member->word, DLK_GET(member->word) >> 32 << 32);
     }
     atomic_store(&table->head->inside, 0);
+    if (!dlk_stamp_same_clock(&table->head->stamp, world))
+        void_exports(table);
     dlk_section section = {.table = table};
     dlk_table_rebuild(&section, dlk_clock_now());
     if (section.damaged)

@@ -42,6 +42,8 @@ dlock_err dlk_stamp_world(dlk_table_stamp *stamp, dlock_error **err);
 /* Is it a table of ours, and whole? Sets the counts. */
 dlock_err dlk_stamp_check(const dlk_table_stamp *stamp, const char *path, size_t size,
                           dlk_table *table, dlock_error **err);
+/* Whether a time that was written there means the same here. */
+bool dlk_stamp_same_clock(const dlk_table_stamp *one, const dlk_table_stamp *other);
 /* May we share it with those who have it open? */
 dlock_err dlk_stamp_check_world(const dlk_table_stamp *stamp, const dlk_table_stamp *ours,
                                 const char *path, dlock_error **err);

@@ -27,6 +27,9 @@ struct dlk_local {
     int64_t check_at;           /* file: when to look at it again */
     dlock_error *gone; /* file: truncated or replaced; why nothing is granted any more */
 
+    bool listens;          /* the host is to be told what is revoked */
+    uint64_t wishes_heard; /* so many of those that the table counts */
+
     dlk_list turns; /* dlk_local_turn.all: our places in lines */
     dlk_list held;  /* the same: our places that have been granted, of pools */
     dlk_list spare; /* turns not in use: what has been queued must not fail any more */
@@ -56,6 +59,7 @@ typedef struct dlk_local_turn {
     uint64_t number;
     dlk_turn turn;
     bool told;
+    bool wanted; /* the host is about to be told that it is */
 } dlk_local_turn;
 
 static inline dlk_local *dlk_local_of(dlk_backend *backend)
@@ -72,6 +76,7 @@ dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **e
 void dlk_local_key_close(dlk_backend *backend, dlk_key *key);
 void dlk_local_ask(dlk_backend *backend, dlk_ask *ask, int64_t now);
 int64_t dlk_local_tick(dlk_backend *backend, int64_t now);
+void dlk_local_listen(dlk_backend *backend, int64_t now);
 void dlk_local_arm(dlk_backend *backend, dlk_polls *polls);
 void dlk_local_sleep(dlk_backend *backend, int64_t until, uint32_t seen);
 void dlk_local_process(dlk_backend *backend, int64_t now);
@@ -81,11 +86,13 @@ void dlk_local_kick(dlk_backend *backend);
     .start = dlk_local_start, .stop = dlk_local_stop, .free = dlk_local_free,            \
     .ask = dlk_local_ask, .tick = dlk_local_tick, .arm = dlk_local_arm,                  \
     .process = dlk_local_process, .key_open = dlk_local_key_open,                        \
-    .key_close = dlk_local_key_close, .sleep = dlk_local_sleep, .kick = dlk_local_kick
+    .key_close = dlk_local_key_close, .listen = dlk_local_listen,                        \
+    .sleep = dlk_local_sleep, .kick = dlk_local_kick
 
 #define DLK_LOCAL_TRAITS                                                                 \
     {                                                                                    \
         .layout = "table", .class = 2, .queues = true, .fair = true, .tokens = true,     \
+        .hands_on = true,                                                                \
         .kinds = {[DLOCK_MUTEX] = true,                                                  \
                   [DLOCK_READ] = true,                                                   \
                   [DLOCK_WRITE] = true,                                                  \
@@ -100,9 +107,13 @@ bool dlk_local_leave(dlk_local *local, dlk_section *section, dlk_ask *ask);
 /* Where the ask's lock is, 0: nobody has or wants it. Within a section. */
 uint32_t dlk_local_row(dlk_section *section, const dlk_key *key);
 
-/* reports.c: what asks that only look (and break) answer */
+/* Somebody has the name by another kind. */
+void dlk_local_refuse_kind(dlk_ask *ask);
+
+/* reports.c: what asks that only look (and break, and revoke) answer */
 void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now);
 void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now);
+void dlk_local_revoke(dlk_local *local, dlk_ask *ask, int64_t now);
 void dlk_local_list(dlk_local *local, dlk_ask *ask, int64_t now);
 void dlk_local_doctor(dlk_local *local, dlk_ask *ask, int64_t now);
 

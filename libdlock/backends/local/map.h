@@ -37,7 +37,7 @@
 #define DLK_TABLE_MAGIC "dlocktbl" /* a finished table */
 #define DLK_TABLE_MAKING                                                                 \
     "dlock..."              /* one whose making was interrupted, if nobody has it open */
-#define DLK_TABLE_VERSION 3 /* raised when anything in this file changes */
+#define DLK_TABLE_VERSION 4 /* raised when anything in this file changes */
 #define DLK_TABLE_NAME    1024 /* bytes of a lock's name */
 #define DLK_TABLE_MUTEX   128  /* bytes kept for the mutex, whatever the libc */
 
@@ -72,6 +72,7 @@ typedef struct dlk_head {
     _Atomic uint32_t row_high, place_high, member_high;
     _Atomic uint32_t free_row, free_place; /* derived: chains by `next` */
     _Atomic uint32_t sweep;                /* where the search for an idle row goes on */
+    _Atomic uint64_t wishes;               /* counts the revokes that a holder hears of */
 } dlk_head;
 
 /* A client. The word is generation << 32 | process, process 0 when the slot is free; the
@@ -82,12 +83,14 @@ typedef struct dlk_member {
     char uuid[DLK_MEMBER_UUID];
     alignas(64) dlk_futex bell; /* changed when one of the client's places is granted */
     _Atomic uint32_t asleep;    /* somebody may be in a futex wait for the bell */
+    _Atomic uint32_t listens;   /* for revokes of what it holds */
     char name[DLK_MEMBER_NAME];
 } dlk_member;
 
 /* What counts of a lock: as it lies there, and as it is once it has been read. */
 typedef struct dlk_stored_record {
-    _Atomic uint64_t owner; /* generation << 32 | ref of the member; 0 nobody */
+    /* generation << 32 | ref of the member; 0 nobody; DLK_OWNER_EXPORTED */
+    _Atomic uint64_t owner;
     _Atomic uint64_t number;
     _Atomic int64_t token;
     _Atomic int64_t until; /* end of the lease, boot clock */
@@ -96,6 +99,10 @@ typedef struct dlk_stored_record {
     _Atomic uint32_t place;
     _Atomic uint32_t kind;
 } dlk_stored_record;
+
+/* No member: the lock was exported, and nobody can have it but by an import before its lease ends. The
+ * giver may be gone; the row's notice says who that was. */
+#define DLK_OWNER_EXPORTED UINT64_MAX
 
 typedef struct dlk_record {
     uint64_t owner, number;
@@ -115,10 +122,13 @@ typedef struct dlk_row {
     _Atomic uint32_t first, last; /* derived: the line */
 } dlk_row;
 
-/* What the holder of a row publishes: of an election, its id. It counts while the token is that of
- * the record; the token is written last, so a half-written text never counts. */
+/* What the holder of a row publishes: of an election, its id; of a lock that was exported, whose it
+ * was. It counts while the token is that of the record; the token is written last, so a half-written
+ * text never counts. And whom a revoke means: all whose token isn't larger. */
 typedef struct dlk_notice {
     _Atomic int64_t token;
+    _Atomic int64_t wanted;
+    _Atomic uint64_t wish; /* the count in the head, when it was asked for */
     _Atomic uint32_t size;
     char text[DLK_TABLE_NAME];
 } dlk_notice;

@@ -44,6 +44,7 @@ uint64_t dlk_member_join(dlk_section *section, const dlk_identity *who)
     (void)snprintf(member->uuid, sizeof(member->uuid), "%s", who->uuid); /* 36, or cut */
     (void)snprintf(member->name, sizeof(member->name), "%s", who->name); /* 128, or cut */
     DLK_PUT(member->asleep, 0);
+    DLK_PUT(member->listens, 0);
     uint64_t generation = (DLK_GET(member->word) >> 32) + 1;
     if (generation > UINT32_MAX)
         generation = 1;
@@ -73,7 +74,8 @@ void dlk_member_vanish(dlk_table *table, uint64_t owner)
 /* With owner 0: of whoever isn't there any more. */
 static bool is_of(const dlk_table *table, uint64_t whose, uint64_t owner)
 {
-    return owner != 0 ? whose == owner : whose != 0 && !dlk_member_of(table, whose);
+    return owner != 0 ? whose == owner
+                      : whose != 0 && !dlk_record_is_anyones(table, whose);
 }
 
 static void clear_places(dlk_section *section, uint64_t owner)

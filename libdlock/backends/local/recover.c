@@ -54,7 +54,7 @@ static void forget_strangers(const dlk_table *table, uint32_t ref, dlk_record re
 {
     dlk_row *row = dlk_row_at(table, ref);
     const dlk_line_place *place = dlk_line_place_at(table, record.place);
-    if (record.owner != 0 && !dlk_member_of(table, record.owner)) {
+    if (record.owner != 0 && !dlk_record_is_anyones(table, record.owner)) {
         dlk_row_commit(row, &(dlk_record){.owner = 0});
     } else if (record.ticket != 0 && (!place || DLK_GET(place->word) != record.ticket ||
                                       DLK_GET(place->row) != ref)) {

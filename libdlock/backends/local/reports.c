@@ -1,4 +1,4 @@
-/* Looking into a table: inspect and list; and break, which goes by what was seen. */
+/* Looking into a table: inspect and list; and break and revoke, which go by what was seen. */
 #include "backends/local/inner.h"
 
 #include "util/clock.h"
@@ -9,18 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OWNER_SIZE  64 /* "<uuid>:<number>" */
 #define HOLDERS_MAX 128
-
-static void owner_text(const dlk_table *table, uint64_t owner, uint64_t number,
-                       char text[OWNER_SIZE])
-{
-    const dlk_member *member = dlk_member_of(table, owner);
-    char uuid[DLK_MEMBER_UUID] = "?";
-    if (member)
-        dlk_member_uuid(member, uuid);
-    (void)snprintf(text, OWNER_SIZE, "%.36s:%" PRIu64, uuid, number); /* fits */
-}
 
 /* ---- who has it ---- */
 
@@ -69,7 +58,7 @@ static void forget_late(dlk_section *section, uint32_t row, int64_t now)
 
 typedef struct holder {
     dlk_record record;
-    char owner[OWNER_SIZE];
+    char owner[DLK_OWNER_SIZE];
     uint32_t pid, take;
     char client[DLK_MEMBER_NAME];
 } holder;
@@ -85,17 +74,17 @@ typedef struct view {
 } view;
 
 /* Copies what is to be told, so that no memory is asked for inside the mutex. */
-static void see_holder(const dlk_table *table, const dlk_record *record, uint32_t take,
-                       view *seen)
+static void see_holder(const dlk_section *section, uint32_t row, const dlk_record *record,
+                       uint32_t take, view *seen)
 {
     seen->taken += take;
     seen->kind = record->kind;
     if (seen->holders++ >= HOLDERS_MAX)
         return;
     holder *one = &seen->shown[seen->holders - 1];
-    const dlk_member *member = dlk_member_of(table, record->owner);
+    const dlk_member *member = dlk_member_of(section->table, record->owner);
     *one = (holder){.record = *record, .take = take};
-    owner_text(table, record->owner, record->number, one->owner);
+    dlk_table_owner_text(section, row, record, one->owner);
     one->pid = member ? (uint32_t)DLK_GET(member->word) : 0;
     if (member)
         dlk_member_name(member, one->client);
@@ -109,7 +98,7 @@ static void inspect_line(const dlk_local *local, dlk_section *section, uint32_t 
         if (shares(section, at.place, now, &record)) {
             uint32_t take = DLK_GET(at.place->take);
             seen->reads |= record.kind == DLOCK_WRITE && take != DLK_POOL_ALL;
-            see_holder(section->table, &record, take, seen);
+            see_holder(section, ref, &record, take, seen);
         } else if (record.token == 0) {
             seen->waiters += record.owner != local->owner &&
                              dlk_member_of(section->table, record.owner) != NULL;
@@ -123,8 +112,9 @@ static void inspect_row(const dlk_local *local, dlk_section *section, uint32_t r
     dlk_record record;
     forget_late(section, ref, now);
     if (dlk_table_holder(section, ref, now, &record)) {
-        see_holder(section->table, &record, 0, seen);
-        seen->publishes = dlk_table_published(section, ref, record.token, seen->data);
+        see_holder(section, ref, &record, 0, seen);
+        seen->publishes = record.kind == DLOCK_ELECTION &&
+                          dlk_table_published(section, ref, record.token, seen->data);
     }
     inspect_line(local, section, ref, now, seen);
     if (dlk_pool_is_here(section, ref))
@@ -147,6 +137,8 @@ static void tell_holder(dlock_info *info, const holder *one, int64_t index, int6
     dlk_info_add_int(info, dlk_clock_ms_until(one->record.until, now, INT64_MAX),
                      "holders.%" PRId64 ".remaining_ms", index);
     dlk_info_add_int(info, permits ? one->take : 1, "holders.%" PRId64 ".count", index);
+    if (one->pid == 0) /* it was exported */
+        return;
     dlk_info_add_int(info, one->pid, "holders.%" PRId64 ".pid", index);
     dlk_info_add_text(info, one->client, "holders.%" PRId64 ".client", index);
 }
@@ -207,10 +199,11 @@ void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now)
 
 /* ---- break ---- */
 
-static bool is_meant(const dlk_table *table, const dlk_ask *ask, const dlk_record *record)
+static bool is_meant(const dlk_section *section, uint32_t row, const dlk_ask *ask,
+                     const dlk_record *record)
 {
-    char owner[OWNER_SIZE];
-    owner_text(table, record->owner, record->number, owner);
+    char owner[DLK_OWNER_SIZE];
+    dlk_table_owner_text(section, row, record, owner);
     return !ask->text || strcmp(ask->text, owner) == 0;
 }
 
@@ -221,7 +214,7 @@ static uint32_t meant_in_line(dlk_section *section, uint32_t row, const dlk_ask 
     dlk_record record;
     for (step at = {.ref = 0}; next_place(section, row, &at);)
         if (shares(section, at.place, now, &record) &&
-            is_meant(section->table, ask, &record))
+            is_meant(section, row, ask, &record))
             return at.ref;
     return 0;
 }
@@ -244,7 +237,7 @@ static bool break_shares(dlk_section *section, uint32_t row, const dlk_ask *ask,
     return false;
 }
 
-/* What a key of this kind can't mean: nobody takes away what he knows by another kind. */
+/* What a key of this kind can't mean: nobody takes away, or asks for, what he knows by another kind. */
 static bool is_other(dlk_section *section, uint32_t row, const dlk_ask *ask, int64_t now)
 {
     uint32_t kind = (uint32_t)ask->key->kind;
@@ -266,7 +259,7 @@ void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now)
     forget_late(&section, row, now);
     bool meant = false, other = is_other(&section, row, ask, now);
     if (!other && dlk_table_holder(&section, row, now, &record)) {
-        meant = is_meant(local->table, ask, &record);
+        meant = is_meant(&section, row, ask, &record);
         if (meant)
             dlk_table_evict(&section, row, now);
     } else if (!other) {
@@ -276,9 +269,60 @@ void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now)
         return;
     ask->reply = meant ? DLK_YES : DLK_NOT_OURS;
     if (other)
-        dlk_ask_refuse(ask,
-                       dlk_error_make(DLOCK_ECONFLICT,
-                                      "a lock of another kind is held under this name"));
+        dlk_local_refuse_kind(ask);
+}
+
+/* ---- revoke ---- */
+
+typedef struct asked {
+    int64_t holders, listeners;
+} asked;
+
+static void ask_holder(dlk_section *section, const dlk_record *record, asked *of)
+{
+    const dlk_member *member = dlk_member_of(section->table, record->owner);
+    of->holders++;
+    if (!member || DLK_GET(member->listens) == 0)
+        return;
+    of->listeners++;
+    dlk_section_ring(section, (uint32_t)record->owner);
+}
+
+static asked ask_holders(dlk_section *section, uint32_t row, int64_t now)
+{
+    asked of = {0};
+    dlk_record record;
+    if (dlk_table_holder(section, row, now, &record))
+        ask_holder(section, &record, &of);
+    for (step at = {.ref = 0}; next_place(section, row, &at);)
+        if (shares(section, at.place, now, &record))
+            ask_holder(section, &record, &of);
+    if (of.listeners > 0)
+        dlk_table_revoke(section, row);
+    return of;
+}
+
+void dlk_local_revoke(dlk_local *local, dlk_ask *ask, int64_t now)
+{
+    dlk_section section;
+    asked of = {0};
+    notice_deaths(local);
+    if (!dlk_local_enter(local, &section, ask, now))
+        return;
+    uint32_t row = dlk_local_row(&section, ask->key);
+    forget_late(&section, row, now);
+    bool other = is_other(&section, row, ask, now);
+    if (row != 0 && !other)
+        of = ask_holders(&section, row, now);
+    if (!dlk_local_leave(local, &section, ask))
+        return;
+    ask->reply = of.holders > 0 ? DLK_YES : DLK_NOT_OURS;
+    if (other)
+        dlk_local_refuse_kind(ask);
+    else if (of.holders > 0 && of.listeners == 0)
+        dlk_ask_refuse(ask, dlk_error_make(DLOCK_ENOTSUP,
+                                           "no holder listens: it has not asked for the "
+                                           "events of its hold, or has handed it on"));
 }
 
 /* ---- list ---- */
@@ -286,7 +330,7 @@ void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now)
 typedef struct entry {
     size_t size; /* 0: not in use */
     char name[DLK_TABLE_NAME + 1];
-    char owner[OWNER_SIZE];
+    char owner[DLK_OWNER_SIZE];
     int64_t until; /* 0: nobody holds it just now */
 } entry;
 
@@ -309,7 +353,7 @@ static void look_at_entry(dlk_section *section, uint32_t ref, int64_t now, entry
     found->name[size] = '\0';
     found->until = held ? record.until : 0;
     if (held)
-        owner_text(section->table, record.owner, record.number, found->owner);
+        dlk_table_owner_text(section, ref, &record, found->owner);
 }
 
 static void add_entry(dlock_info *info, const entry *found, int64_t number, int64_t now)

@@ -83,6 +83,12 @@ dlock_err dlk_stamp_check(const dlk_table_stamp *stamp, const char *path, size_t
     return DLOCK_OK;
 }
 
+bool dlk_stamp_same_clock(const dlk_table_stamp *one, const dlk_table_stamp *other)
+{
+    return memcmp(one->boot_id, other->boot_id, sizeof(one->boot_id)) == 0 &&
+           one->time_ns == other->time_ns;
+}
+
 dlock_err dlk_stamp_check_world(const dlk_table_stamp *stamp, const dlk_table_stamp *ours,
                                 const char *path, dlock_error **err)
 {

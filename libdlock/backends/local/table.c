@@ -37,15 +37,10 @@ void dlk_section_ring(dlk_section *section, uint32_t member)
 static bool valid(const dlk_table *table, const dlk_record *record, int64_t now)
 {
     return record->owner != 0 && record->until > now &&
-           dlk_member_of(table, record->owner);
+           dlk_record_is_anyones(table, record->owner);
 }
 
-static bool is_of(const dlk_record *record, const dlk_request *request)
-{
-    return record->owner == request->owner && record->number == request->number;
-}
-
-/* The same of one that is only asked this. */
+/* dlk_record_is_of one that is only asked this. */
 static bool is_stored_of(const dlk_stored_record *stored, const dlk_request *request)
 {
     return DLK_GET(stored->owner) == request->owner &&
@@ -184,6 +179,17 @@ static void free_granted_place(dlk_section *section, const dlk_row *row)
         dlk_line_place_free(section, ref);
 }
 
+static inline void supersede(dlk_section *section, dlk_row *row, const dlk_record *record)
+{
+    free_granted_place(section, row);
+    commit(row, record);
+}
+
+void dlk_row_supersede(dlk_section *section, uint32_t row_ref, const dlk_record *record)
+{
+    supersede(section, dlk_row_at(section->table, row_ref), record);
+}
+
 /* The first in the line gets the lock: one commit, whatever else it entails is derived. False:
  * there is no token left to give, or the table is damaged. */
 static bool hand_over(dlk_section *section, uint32_t row_ref, uint32_t place_ref,
@@ -223,8 +229,7 @@ static void vacate(dlk_section *section, dlk_row *row)
 {
     if (DLK_GET(dlk_row_stored(row)->owner) == 0)
         return;
-    free_granted_place(section, row);
-    commit(row, &(dlk_record){.owner = 0});
+    supersede(section, row, &(dlk_record){.owner = 0});
 }
 
 static void hand_on(dlk_section *section, uint32_t row_ref, int64_t now)
@@ -265,14 +270,14 @@ static dlk_outcome take(dlk_section *section, dlk_row *row, const dlk_request *r
     if (*token == 0)
         return section->damaged ? DLK_NOTHING : DLK_NO_TOKEN;
     *until = request->now + request->ttl;
-    free_granted_place(section, row);
-    commit(row, &(dlk_record){
-                    .owner = request->owner,
-                    .number = request->number,
-                    .token = *token,
-                    .until = *until,
-                    .kind = request->kind,
-                });
+    supersede(section, row,
+              &(dlk_record){
+                  .owner = request->owner,
+                  .number = request->number,
+                  .token = *token,
+                  .until = *until,
+                  .kind = request->kind,
+              });
     return DLK_GRANTED;
 }
 
@@ -409,7 +414,7 @@ static dlk_outcome decide(dlk_section *section, uint32_t row_ref,
     const dlk_record record = dlk_row_record(row);
     if (!valid(section->table, &record, request->now))
         return take_or_wait(section, row_ref, row, request, turn, token, until);
-    if (is_of(&record, request) && record.kind == request->kind) {
+    if (dlk_record_is_of(&record, request) && record.kind == request->kind) {
         *token = record.token;
         *until = prolong(row, &record, request);
         return DLK_GRANTED;
@@ -429,30 +434,6 @@ dlk_outcome dlk_table_acquire(dlk_section *section, uint32_t row_ref,
     return outcome;
 }
 
-void dlk_table_publish(dlk_section *section, uint32_t row_ref, int64_t token,
-                       const char *text)
-{
-    dlk_notice *notice = dlk_row_notice(section->table, row_ref);
-    size_t size = strnlen(text, DLK_TABLE_NAME);
-    atomic_store_explicit(&notice->token, 0, memory_order_release);
-    DLK_PUT(notice->size, (uint32_t)size);
-    memcpy(notice->text, text, size);
-    atomic_store_explicit(&notice->token, token, memory_order_release);
-}
-
-bool dlk_table_published(const dlk_section *section, uint32_t row_ref, int64_t token,
-                         char *ret)
-{
-    const dlk_notice *notice = dlk_row_notice(section->table, row_ref);
-    uint32_t size = DLK_GET(notice->size);
-    if (atomic_load_explicit(&notice->token, memory_order_acquire) != token ||
-        size == 0 || size > DLK_TABLE_NAME)
-        return false;
-    memcpy(ret, notice->text, size);
-    ret[size] = '\0';
-    return true;
-}
-
 bool dlk_table_has(const dlk_section *section, uint32_t row_ref,
                    const dlk_request *request, const dlk_turn *turn)
 {
@@ -460,7 +441,7 @@ bool dlk_table_has(const dlk_section *section, uint32_t row_ref,
         return dlk_pool_has(section, row_ref, request, turn);
     dlk_record record;
     return dlk_table_holder(section, row_ref, request->now, &record) &&
-           is_of(&record, request);
+           dlk_record_is_of(&record, request);
 }
 
 bool dlk_table_renew(dlk_section *section, uint32_t row_ref, const dlk_request *request,
@@ -471,7 +452,7 @@ bool dlk_table_renew(dlk_section *section, uint32_t row_ref, const dlk_request *
     dlk_row *row = dlk_row_at(section->table, row_ref);
     dlk_record record;
     if (!dlk_table_holder(section, row_ref, request->now, &record) ||
-        !is_of(&record, request))
+        !dlk_record_is_of(&record, request))
         return false;
     (void)prolong(row, &record, request); /* nobody asks until when */
     return true;

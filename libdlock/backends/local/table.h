@@ -128,13 +128,6 @@ typedef enum dlk_outcome {
 dlk_outcome dlk_table_acquire(dlk_section *section, uint32_t row_ref,
                               const dlk_request *request, dlk_turn *turn, int64_t *token,
                               int64_t *until);
-/* The holder of the row, with this token, publishes a text of at most DLK_TABLE_NAME bytes. */
-void dlk_table_publish(dlk_section *section, uint32_t row_ref, int64_t token,
-                       const char *text);
-/* What the one with this token publishes; false when there is nothing. @p ret has room for
- * DLK_TABLE_NAME + 1 bytes. */
-bool dlk_table_published(const dlk_section *section, uint32_t row_ref, int64_t token,
-                         char *ret);
 /* False: it wasn't theirs (any more). Of a pool the turn says where it is. */
 bool dlk_table_renew(dlk_section *section, uint32_t row_ref, const dlk_request *request,
                      const dlk_turn *turn);
@@ -161,6 +154,8 @@ bool dlk_table_holder(const dlk_section *section, uint32_t ref, int64_t now,
 void dlk_row_commit(dlk_row *row, const dlk_record *record);
 void dlk_line_append(dlk_section *section, uint32_t row_ref, uint32_t ref);
 void dlk_line_remove(dlk_section *section, uint32_t row_ref, uint32_t ref);
+/* The record, which names no place, in the stead of the one that counts. */
+void dlk_row_supersede(dlk_section *section, uint32_t row_ref, const dlk_record *record);
 /* Steps that pool.c shares. */
 /* A place at the end of the line; with a token it is granted there, until then. */
 bool dlk_line_join(dlk_section *section, uint32_t row_ref, const dlk_request *request,
@@ -193,6 +188,30 @@ void dlk_pool_settle_all(dlk_section *section, int64_t now);
 void dlk_pool_add(dlk_section *section, uint32_t row_ref, uint32_t ref);
 void dlk_pool_subtract(dlk_section *section, uint32_t row_ref, uint32_t ref);
 
+/* ---- notice.c: what is said beside the record ---- */
+#define DLK_OWNER_SIZE 64 /* "<uuid>:<number>" */
+/* The holder of the row, with this token, publishes a text of at most DLK_TABLE_NAME bytes. */
+void dlk_table_publish(dlk_section *section, uint32_t row_ref, int64_t token,
+                       const char *text);
+/* What the one with this token publishes; false when there is nothing. @p ret has room for
+ * DLK_TABLE_NAME + 1 bytes. */
+bool dlk_table_published(const dlk_section *section, uint32_t row_ref, int64_t token,
+                         char *ret);
+/* The owner as everybody knows it; of what was exported, the one who gave it. */
+void dlk_table_owner_text(const dlk_section *section, uint32_t row_ref,
+                          const dlk_record *record, char text[DLK_OWNER_SIZE]);
+/* A mutex of theirs is left to whoever imports it, until its lease ends. False: it wasn't theirs. */
+bool dlk_table_export(dlk_section *section, uint32_t row_ref, const dlk_request *request);
+/* A mutex that was @p giver's is theirs now, with a new token (0: there is none left to give) and a
+ * new lease; those who wait wait on. False: it isn't @p giver's any more. */
+bool dlk_table_import(dlk_section *section, uint32_t row_ref, const dlk_request *request,
+                      const char *giver, int64_t *token);
+/* Marks all who hold the row now as asked for it. */
+void dlk_table_revoke(dlk_section *section, uint32_t row_ref);
+/* Up to which token holders of the row were asked for it since the head counted @p since wishes; 0:
+ * none was. Without entering. */
+int64_t dlk_table_wanted(const dlk_table *table, uint32_t row_ref, uint64_t since);
+
 /* ---- member.c: clients ---- */
 typedef struct dlk_identity {
     uint32_t pid;
@@ -219,6 +238,17 @@ void dlk_member_ring(const dlk_table *table, dlk_member *member);
 /* ---- recover.c ---- */
 /* Makes all that is derived anew; what has no living owner is handed on. */
 void dlk_table_rebuild(dlk_section *section, int64_t now);
+
+/* Whether the owner of a record is there; of what was exported nobody need be. */
+static inline bool dlk_record_is_anyones(const dlk_table *table, uint64_t owner)
+{
+    return owner == DLK_OWNER_EXPORTED || dlk_member_of(table, owner) != NULL;
+}
+
+static inline bool dlk_record_is_of(const dlk_record *record, const dlk_request *request)
+{
+    return record->owner == request->owner && record->number == request->number;
+}
 
 static inline dlk_row *dlk_row_at(const dlk_table *table, uint32_t ref)
 {

@@ -1015,7 +1015,8 @@ DLOCK_API dlock_err dlock_hold_downgrade(dlock_hold *hold, dlock_error **err);
 /**
  * Give this grant away: the hold is RELEASED and the ticket lets dlock_client_import() take it.
  *
- * Renewal stops: a ticket that nobody imports lapses with the lease.
+ * Renewal stops: a ticket that nobody imports lapses with the lease. Where locks go with their
+ * client (`mem:`, `file:`), the service is told, as of a release, and keeps this one until then.
  *
  * @param ret_ticket  text of at most 2 KiB owned by the hold; a secret
  * @return DLOCK_OK, DLOCK_ENOTHELD, DLOCK_ELOST, DLOCK_EBUSY (the grant has other holds),

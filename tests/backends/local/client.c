@@ -4,6 +4,7 @@
 #include "harness/harness.h"
 
 #include <ftw.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,12 @@ static void on_notified(dlk_host *host, dlk_key *key)
     of(host)->told_key = key;
     if (of(host)->on_notified)
         of(host)->on_notified(of(host), key);
+}
+
+static void on_revoked(dlk_host *host, uint64_t number)
+{
+    of(host)->revokes++;
+    of(host)->revoked += number;
 }
 
 static void on_link(dlk_host *host, bool up, const dlock_error *error)
@@ -74,6 +81,7 @@ fake *client_open_with(const char *text, const char *const *pairs, dlock_error *
     client->host = (dlk_host){
         .answered = on_answered,
         .notified = on_notified,
+        .revoked = on_revoked,
         .link = on_link,
         .log = on_log,
         .mutex = &client->mutex,
@@ -154,6 +162,7 @@ static answer answer_of(fake *client, dlk_ask *ask, int64_t now)
         .wait_ms = ask->wait_ms,
         .since = ask->since,
         .no_place = ask->no_place,
+        .lasts = ask->lasts,
         .code = ask->error ? dlock_error_code(ask->error) : DLOCK_OK,
     };
     if (ask->error)
@@ -196,6 +205,30 @@ answer client_try(fake *client, dlk_key *key, uint64_t number, int32_t take,
 {
     dlk_ask ask = ask_for(DLK_ACQUIRE, key, number, take, ttl_ms, now);
     ask.once = true;
+    return answer_of(client, &ask, now);
+}
+
+answer client_export(fake *client, dlk_key *key, uint64_t number, int64_t now)
+{
+    dlk_ask ask = {.verb = DLK_RELEASE,
+                   .key = key,
+                   .number = number,
+                   .exported = true,
+                   .since = now};
+    return answer_of(client, &ask, now);
+}
+
+answer client_import(fake *client, dlk_key *key, uint64_t number, const fake *giver,
+                     uint64_t giver_number, int64_t ttl_ms, int64_t now)
+{
+    char owner[64];
+    (void)snprintf(owner, sizeof(owner), "%s:%" PRIu64, giver->uuid, giver_number);
+    dlk_ask ask = {.verb = DLK_IMPORT,
+                   .key = key,
+                   .number = number,
+                   .text = owner,
+                   .ttl_ms = ttl_ms,
+                   .since = now};
     return answer_of(client, &ask, now);
 }
 

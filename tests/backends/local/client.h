@@ -14,7 +14,8 @@ typedef struct fake {
     char uuid[DLK_UUID_SIZE], name[32];
     dlk_rand rand;
     pthread_mutex_t mutex;
-    int ups, downs, told, logged;
+    int ups, downs, told, logged, revokes;
+    uint64_t revoked; /* the numbers that were asked for, added up */
     dlk_key *told_key;
     dlock_err down_code;
     char down_text[512];
@@ -25,7 +26,7 @@ typedef struct fake {
 typedef struct answer {
     dlk_reply reply;
     int64_t token, wait_ms, since;
-    bool no_place;
+    bool no_place, lasts;
     dlock_err code; /* of the error, 0 without */
     char text[512];
 } answer;
@@ -51,6 +52,11 @@ answer client_ask_for(fake *client, dlk_verb verb, dlk_key *key, uint64_t number
 /* An acquire of somebody who won't wait. */
 answer client_try(fake *client, dlk_key *key, uint64_t number, int32_t take,
                   int64_t ttl_ms, int64_t now);
+/* The release that an export is. */
+answer client_export(fake *client, dlk_key *key, uint64_t number, int64_t now);
+/* Of what client @p giver had under that number. */
+answer client_import(fake *client, dlk_key *key, uint64_t number, const fake *giver,
+                     uint64_t giver_number, int64_t ttl_ms, int64_t now);
 answer client_break(fake *client, dlk_key *key, const char *owner, int64_t now);
 /* inspect, list and doctor; NULL when refused. Yours to free. */
 dlock_info *client_info(fake *client, dlk_verb verb, dlk_key *key, const char *text,

@@ -1,0 +1,79 @@
+/* Asking for a lock: its holders hear of it, as often as they are asked, and decide. */
+#include "world.h"
+
+#define TAG                77
+
+#define CAN_REVOKE(client) NEED(client, "revoke", "nobody can be asked for a lock here")
+
+/* Somebody's REVOKE event has come, with this tag. */
+static bool hears(dlock_client *client, uint64_t tag)
+{
+    DLOCK_AUTO(dlock_event) event = world_event(client, DLOCK_EVENT_REVOKE);
+    return event && dlock_event_tag(event) == tag;
+}
+
+TEST(a_holder_that_listens_hears_it_and_keeps_the_lock)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    TWO_CLIENTS(holder, other);
+    CAN_REVOKE(holder);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(holder, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) wanted = world_lock(other, __func__, NULL);
+    CHECK(dlock_client_event_fd(holder) >= 0);
+    CHECK_ERR(dlock_lock_revoke(wanted, &err), DLOCK_ENOTHELD, err);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CHECK_EQ_INT(dlock_hold_notify(hold, TAG), DLOCK_OK);
+    AWAIT(dlock_lock_revoke(wanted, NULL) == DLOCK_OK);
+    CHECK(hears(holder, TAG));
+    CHECK_OK(dlock_lock_revoke(wanted, &err), err);
+    CHECK(hears(holder, TAG));
+    CHECK_OK(dlock_hold_verify(hold, &err), err);
+    CHECK_EQ_INT(world_try(__func__), DLOCK_EBUSY);
+    CHECK_OK(dlock_hold_release(hold, &err), err);
+    CHECK_ERR(dlock_lock_revoke(wanted, &err), DLOCK_ENOTHELD, err);
+}
+
+TEST(who_gets_the_lock_later_hears_nothing_of_what_was_asked_before)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    TWO_CLIENTS(holder, other);
+    CAN_REVOKE(holder);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(holder, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) wanted = world_lock(other, __func__, NULL);
+    CHECK(dlock_client_event_fd(holder) >= 0);
+    DLOCK_AUTO(dlock_hold) first = world_take(lock);
+    CHECK_EQ_INT(dlock_hold_notify(first, TAG), DLOCK_OK);
+    AWAIT(dlock_lock_revoke(wanted, NULL) == DLOCK_OK);
+    CHECK(hears(holder, TAG));
+    CHECK_OK(dlock_hold_release(first, &err), err);
+    DLOCK_AUTO(dlock_hold) second = world_take(lock);
+    CHECK_EQ_INT(dlock_hold_notify(second, TAG + 1), DLOCK_OK);
+    AWAIT(dlock_lock_revoke(wanted, NULL) == DLOCK_OK);
+    CHECK(hears(holder, TAG + 1)); /* and nothing before it */
+}
+
+TEST(the_holder_may_be_another_thread_of_the_one_who_asks)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    CAN_REVOKE(client);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    CHECK(dlock_client_event_fd(client) >= 0);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CHECK_EQ_INT(dlock_hold_notify(hold, TAG), DLOCK_OK);
+    AWAIT(dlock_lock_revoke(lock, NULL) == DLOCK_OK);
+    CHECK(hears(client, TAG));
+}
+
+TEST(where_nobody_can_be_asked_it_is_said)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CHECK_ERR(dlock_lock_revoke(lock, &err), DLOCK_ENOTSUP, err); /* nobody listens */
+    CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
+}
