@@ -54,6 +54,8 @@ typedef struct cli_call {
     cli_on_lost on_lost;
     int64_t kill_after_ms; /* < 0: by the ttl */
     const char *shell;     /* -c */
+    bool export;           /* hand the lock on instead of holding it */
+    const char *ticket;    /* --import */
     bool force;
     const char *owner;
     int64_t max;
@@ -67,6 +69,8 @@ typedef struct cli_call {
     sigset_t mask_at_start; /* what a child gets */
 } cli_call;
 
+#define CLI_TICKET_MAX 2049 /* with its end */
+
 /* Which options a command takes; every command takes CLI_COMMON. */
 enum {
     CLI_COMMON = 1 << 0,
@@ -78,6 +82,7 @@ enum {
     CLI_BREAK = 1 << 6,
     CLI_LIST = 1 << 7,
     CLI_HOLDS = 1 << 8, /* gives something back at its end */
+    CLI_EXPORT = 1 << 9,
 };
 
 typedef struct cli_command {
@@ -94,6 +99,7 @@ int cli_hold(cli_call *cli, int argc, char **argv);
 int cli_inspect(cli_call *cli, int argc, char **argv);
 int cli_ls(cli_call *cli, int argc, char **argv);
 int cli_break(cli_call *cli, int argc, char **argv);
+int cli_revoke(cli_call *cli, int argc, char **argv);
 int cli_wait(cli_call *cli, int argc, char **argv);
 int cli_doctor(cli_call *cli, int argc, char **argv);
 int cli_top(cli_call *cli, int argc, char **argv);
@@ -127,10 +133,13 @@ int cli_lock(cli_call *cli, const char *name, dlock_lock **ret_lock);
 int64_t cli_wait_left(const cli_call *cli);
 /* Opens, and waits for the lock: 0, or the exit status. */
 int cli_acquire(cli_call *cli, const char *name, dlock_hold **ret_hold);
+/* The same by a ticket. */
+int cli_import(cli_call *cli, const char *ticket, dlock_hold **ret_hold);
 /* Gives the lock back and closes the client, within client.close_ms: 0, or CLI_LOST. When the
  * answer didn't come it says so, and returns 0, or with --strict the exit status for that. */
 int cli_release(cli_call *cli, dlock_hold *hold);
-/* Fetches and drops the client's events, which only say that it is time to look. */
+/* Fetches and drops the client's events, which only say that it is time to look; but that somebody
+ * asks for the lock is told on stderr. */
 void cli_drain(cli_call *cli);
 /* The signal that is waiting in `cli->signals`, or 0. */
 int cli_signal(const cli_call *cli);

@@ -1,6 +1,7 @@
 /*
  * dlock hold: a lock for scripts. Prints one line of JSON when it is held, and holds it until
- * standard input ends or a signal comes.
+ * standard input ends or a signal comes. With --export it prints a ticket, and leaves the lock to
+ * whoever has that.
  */
 #include "cli.h"
 
@@ -53,14 +54,53 @@ static int keep(cli_call *cli, const dlock_hold *hold, int timer)
     return CLI_LOST;
 }
 
-static int announce_and_keep(cli_call *cli, const char *name, dlock_hold *hold)
+/* A reader that has gone is an error to report, with the lock given back, not our death. */
+static void survive_a_broken_pipe(void)
 {
-    /* A reader that has gone is an error to report, with the lock given back, not our death. */
     sigset_t pipe;
     (void)sigemptyset(&pipe);
     (void)sigaddset(&pipe, SIGPIPE);
     (void)pthread_sigmask(SIG_BLOCK, &pipe, NULL);
+}
 
+/* Nobody has the ticket. */
+static void take_back(cli_call *cli, const char *ticket)
+{
+    DLOCK_AUTO(dlock_op) op = dlock_client_import_start(cli->client, ticket);
+    if (cli_await(cli, op, "--export") == 0)
+        dlock_hold_free(
+            dlock_op_take_hold(op)); /* gives it back, before the client is closed */
+}
+
+/* A service that has to be told of the export has been when this is over. */
+static int close_told(cli_call *cli)
+{
+    DLOCK_AUTO(dlock_op) close = dlock_client_close_start(cli->client);
+    (void)dlock_op_wait(close, DLOCK_FOREVER); /* for client.close_ms at most */
+    dlock_err code = dlock_op_result(close);
+    return code == DLOCK_OK ? CLI_OK
+                            : cli_fail(cli, "--export", code, dlock_op_error(close));
+}
+
+static int hand_on(cli_call *cli, dlock_hold *hold)
+{
+    dlock_error *error = NULL;
+    const char *ticket = NULL;
+    dlock_err code = dlock_hold_export(hold, &ticket, &error);
+    int status = code == DLOCK_OK ? 0 : cli_fail(cli, dlock_hold_name(hold), code, error);
+    dlock_error_free(error);
+    if (status != 0)
+        return status;
+    (void)printf("%s\n", ticket);
+    status = cli_flush(cli, CLI_OK);
+    if (status == CLI_OK)
+        return close_told(cli);
+    take_back(cli, ticket);
+    return status;
+}
+
+static int announce_and_keep(cli_call *cli, const char *name, dlock_hold *hold)
+{
     int timer = cli_timer_new();
     if (timer < 0)
         return cli_fail_errno(cli, "timer");
@@ -82,6 +122,9 @@ int cli_hold(cli_call *cli, int argc, char **argv)
     int status = cli_acquire(cli, name, &hold);
     if (status != 0)
         return status;
+    survive_a_broken_pipe();
+    if (cli->export)
+        return hand_on(cli, hold);
     status = announce_and_keep(cli, name, hold);
     if (status == CLI_LOST)
         return status;

@@ -9,10 +9,11 @@
 #include <unistd.h>
 
 static const cli_command commands[] = {
-    {"run", "NAME [--] CMD [ARG…]", "run a command under a lock",
+    {"run", "NAME [--] CMD [ARG…] | --import TICKET [--] CMD [ARG…]",
+     "run a command under a lock",
      CLI_SERVICE | CLI_KIND | CLI_WAIT | CLI_TTL | CLI_RUN | CLI_HOLDS, cli_run},
-    {"hold", "NAME", "hold a lock until stdin ends or a signal comes",
-     CLI_SERVICE | CLI_KIND | CLI_WAIT | CLI_TTL | CLI_HOLDS, cli_hold},
+    {"hold", "NAME", "hold a lock until stdin ends or a signal comes, or hand it on",
+     CLI_SERVICE | CLI_KIND | CLI_WAIT | CLI_TTL | CLI_HOLDS | CLI_EXPORT, cli_hold},
     {"wait", "NAME", "wait until nobody holds a lock, without taking it",
      CLI_SERVICE | CLI_KIND | CLI_WAIT, cli_wait},
     {"ls", "[PREFIX]", "list the locks that are there", CLI_SERVICE | CLI_LIST, cli_ls},
@@ -20,6 +21,8 @@ static const cli_command commands[] = {
      cli_inspect},
     {"break", "NAME --force", "take a lock away from its holder",
      CLI_SERVICE | CLI_KIND | CLI_BREAK, cli_break},
+    {"revoke", "NAME", "ask the holder of a lock to give it up", CLI_SERVICE | CLI_KIND,
+     cli_revoke},
     {"top", "[PREFIX]", "show the locks that are there again and again",
      CLI_SERVICE | CLI_LIST, cli_top},
     {"doctor", "[URI]", "look at a lock service as an operator would", CLI_SERVICE,
@@ -51,8 +54,8 @@ static void help_on(const cli_command *command)
 }
 
 /* Options may stand before and behind NAME; what isn't one is moved to the front of argv. For
- * `run` they end at the first argument behind NAME: the rest belongs to the child. Returns the
- * number of arguments, or -1. */
+ * `run` they end at the first argument behind NAME, or where a ticket stands for that at the first:
+ * the rest belongs to the child. Returns the number of arguments, or -1. */
 static int read_arguments(cli_call *cli, const cli_command *command, int argc,
                           char **argv)
 {
@@ -63,7 +66,7 @@ static int read_arguments(cli_call *cli, const cli_command *command, int argc,
             return -1;
         at += used;
         bool all = used > 0 && strcmp(argv[at - 1], "--") == 0;
-        bool is_rest = command->call == cli_run && count > 0;
+        bool is_rest = command->call == cli_run && (count > 0 || cli->ticket != NULL);
         while (at < argc) {
             argv[count++] = argv[at++];
             if (!all && !is_rest)

@@ -214,6 +214,19 @@ static int refuse_no_fork(cli_call *cli, const char *value)
     return -1;
 }
 
+static int set_export(cli_call *cli, const char *value)
+{
+    (void)value;
+    cli->export = true;
+    return 0;
+}
+
+static int set_import(cli_call *cli, const char *value)
+{
+    cli->ticket = value;
+    return 0;
+}
+
 static int set_force(cli_call *cli, const char *value)
 {
     (void)value;
@@ -250,6 +263,10 @@ static const option options[] = {
     {0, "ttl", "SECS", CLI_TTL, set_ttl, "the lease (default: 30)"},
     {0, "strict", NULL, CLI_HOLDS, set_strict,
      "a release that isn't confirmed is a failure: exit 69"},
+    {0, "export", NULL, CLI_EXPORT, set_export,
+     "leave the lock to whoever has the ticket that is printed"},
+    {0, "import", "TICKET", CLI_RUN, set_import,
+     "take over what hold --export left, in the place of NAME; -: read it from stdin"},
     {'c', "command", "STRING", CLI_RUN, set_shell, "let a shell run STRING"},
     {0, "on-lost", "HOW", CLI_RUN, set_on_lost,
      "the lock is lost: term (default), kill or ignore"},

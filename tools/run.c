@@ -237,6 +237,48 @@ static int run_command(run_state *run, char **argv)
     return status;
 }
 
+static int acquire(run_state *run, const char *name)
+{
+    run->name = name;
+    run->ttl_ms = cli_ttl_ms(run->cli);
+    int status = choose_times(run);
+    return status == 0 ? cli_acquire(run->cli, name, &run->hold) : status;
+}
+
+/* A line of standard input, byte by byte: what comes behind it is the command's. */
+static bool read_line(char *line, size_t room)
+{
+    for (size_t size = 0; size < room; size++) {
+        ssize_t got = read(STDIN_FILENO, &line[size], 1);
+        if (got < 0 || (got == 0 && size == 0))
+            return false;
+        if (got == 0 || line[size] == '\n') {
+            line[size] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Name, kind and lease are those of the ticket. */
+static int take_over(run_state *run)
+{
+    char line[CLI_TICKET_MAX];
+    const char *ticket = run->cli->ticket;
+    if (strcmp(ticket, "-") == 0) {
+        if (!read_line(line, sizeof line)) {
+            cli_say(run->cli, "--import -: no ticket on standard input");
+            return CLI_USAGE;
+        }
+        ticket = line;
+    }
+    run->kill_after_ms = run->cli->kill_after_ms;
+    int status = cli_import(run->cli, ticket, &run->hold);
+    if (status == 0)
+        run->name = dlock_hold_name(run->hold);
+    return status;
+}
+
 /* ---- The arguments --------------------------------------------------------------------- */
 
 int cli_run(cli_call *cli, int argc, char **argv)
@@ -246,12 +288,12 @@ int cli_run(cli_call *cli, int argc, char **argv)
     char *shell = getenv("SHELL");
     char *shell_argv[] = {shell != NULL && shell[0] != '\0' ? shell : usual_shell,
                           shell_option, (char *)(uintptr_t)cli->shell, NULL};
-    if (argc < 1) {
+    if (argc < 1 && cli->ticket == NULL) {
         cli_say(cli, "NAME is missing; see --help");
         return CLI_USAGE;
     }
-    char **command = argv + 1;
-    int rest = argc - 1;
+    char **command = cli->ticket != NULL ? argv : argv + 1;
+    int rest = cli->ticket != NULL ? argc : argc - 1;
     if (rest > 0 && strcmp(command[0], "--") == 0)
         command++, rest--;
     if ((rest == 0) == (cli->shell == NULL)) {
@@ -259,11 +301,8 @@ int cli_run(cli_call *cli, int argc, char **argv)
                                         : "either CMD or -c STRING, not both");
         return CLI_USAGE;
     }
-    run_state run = {.cli = cli, .name = argv[0], .timer = -1};
-    run.ttl_ms = cli_ttl_ms(cli);
-    int status = choose_times(&run);
-    if (status == 0)
-        status = cli_acquire(cli, argv[0], &run.hold);
+    run_state run = {.cli = cli, .timer = -1};
+    int status = cli->ticket != NULL ? take_over(&run) : acquire(&run, argv[0]);
     if (status == 0)
         status = run_command(&run, cli->shell != NULL ? shell_argv : command);
     dlock_hold_free(run.hold);

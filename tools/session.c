@@ -83,8 +83,11 @@ void cli_close(cli_call *cli)
 void cli_drain(cli_call *cli)
 {
     dlock_event *event = NULL;
-    while ((event = dlock_client_next_event(cli->client)) != NULL)
+    while ((event = dlock_client_next_event(cli->client)) != NULL) {
+        if (dlock_event_what(event) == DLOCK_EVENT_REVOKE)
+            cli_say(cli, "somebody asks for the lock");
         dlock_event_free(event);
+    }
 }
 
 /* Sleeps until the op has finished (0) or a signal has come (its number). */
@@ -199,13 +202,31 @@ int cli_lock(cli_call *cli, const char *name, dlock_lock **ret_lock)
     return status;
 }
 
-int cli_acquire(cli_call *cli, const char *name, dlock_hold **ret_hold)
+/* The one mistake that everything but the lock forgives. */
+static void warn_of_mem(const cli_call *cli)
 {
-    /* The one mistake that everything but the lock forgives. */
     if (cli->url != NULL && strncmp(cli->url, "mem:", 4) == 0)
         cli_say(
             cli,
             "warning: mem: is a table of this process alone; nobody else sees the lock");
+}
+
+int cli_import(cli_call *cli, const char *ticket, dlock_hold **ret_hold)
+{
+    warn_of_mem(cli);
+    int status = cli_open(cli);
+    if (status != 0)
+        return status;
+    DLOCK_AUTO(dlock_op) op = dlock_client_import_start(cli->client, ticket);
+    status = cli_await(cli, op, "--import");
+    if (status == 0)
+        *ret_hold = dlock_op_take_hold(op);
+    return dlock_op_result(op) == DLOCK_ENOTHELD ? CLI_BUSY : status;
+}
+
+int cli_acquire(cli_call *cli, const char *name, dlock_hold **ret_hold)
+{
+    warn_of_mem(cli);
     DLOCK_AUTO(dlock_lock) lock = NULL;
     int status = cli_open(cli);
     if (status == 0)

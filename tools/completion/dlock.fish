@@ -1,6 +1,6 @@
 # Completion of dlock(1) for fish. The settings are those of the library the command is linked with.
 
-set -l commands run hold wait ls inspect break top doctor version help
+set -l commands run hold wait ls inspect break revoke top doctor version help
 
 complete -c dlock -f
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a run -d 'Run a command under a lock'
@@ -9,6 +9,7 @@ complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a wait -d 'Wai
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a ls -d 'List the locks that are there'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a inspect -d 'Show who holds a lock and who waits'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a break -d 'Take a lock away from its holder'
+complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a revoke -d 'Ask the holder to give a lock up'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a top -d 'Show the locks again and again'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a doctor -d 'Look at a lock service'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a version -d 'Show the versions and backends'
@@ -20,7 +21,7 @@ complete -c dlock -s v -l verbose -d "The library's log on stderr"
 complete -c dlock -l json -d 'Answer in JSON'
 complete -c dlock -s h -l help -d 'Help'
 
-set -l locks run hold wait inspect break
+set -l locks run hold wait inspect break revoke
 complete -c dlock -n "__fish_seen_subcommand_from $locks" -s s -l shared -d 'The read side'
 complete -c dlock -n "__fish_seen_subcommand_from $locks" -s x -l exclusive -d 'The write side'
 complete -c dlock -n "__fish_seen_subcommand_from $locks" -l permits -x -d 'One of N permits'
@@ -33,6 +34,8 @@ complete -c dlock -n '__fish_seen_subcommand_from run hold' -l ttl -x -d 'The le
 complete -c dlock -n '__fish_seen_subcommand_from run hold' -l strict -d "A release that isn't confirmed is a failure"
 
 complete -c dlock -n '__fish_seen_subcommand_from run' -s c -l command -x -d 'Let a shell run STRING'
+complete -c dlock -n '__fish_seen_subcommand_from hold' -l export -d 'Leave the lock to a ticket'
+complete -c dlock -n '__fish_seen_subcommand_from run' -l import -x -d 'Take over what hold --export left'
 complete -c dlock -n '__fish_seen_subcommand_from run' -l on-lost -x -a 'term kill ignore' -d 'When the lock is lost'
 complete -c dlock -n '__fish_seen_subcommand_from run' -l kill-after -x -d 'Seconds between TERM and KILL'
 complete -c dlock -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subcommand --fcs-skip=3)'
