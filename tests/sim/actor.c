@@ -127,7 +127,8 @@ static bool hand_on(actor *a)
     if (!s.config.hands_on || s.now > s.config.duration || a->again ||
         !chance(&a->rand, 600) || dlk_export(&c->core, a->hold, now) != DLOCK_OK)
         return false;
-    (void)snprintf(left->giver, sizeof(left->giver), "%s:%llu", c->uuid,
+    (void)snprintf(left->giver, sizeof(left->giver), "%s:%llu",
+                   is_local() ? c->process.uuid : c->uuid,
                    (unsigned long long)number); /* fits */
     left->shared = grant->terms.shared;
     left->take = grant->terms.take;
@@ -148,7 +149,7 @@ static bool take_over(actor *a)
     const ticket *left = &s.tickets[name];
     char *giver = s.tickets[name].giver;
     int64_t now = client_time(c);
-    if (!giver[0] || !chance(&a->rand, 800))
+    if (!giver[0] || !c->names[name]->key.hands_on || !chance(&a->rand, 800))
         return false;
     a->name = name;
     a->mood = MOOD_WAITING;

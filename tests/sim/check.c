@@ -256,6 +256,14 @@ static int64_t last_death(void)
     return last;
 }
 
+/* Nobody has it, and nobody but an import can, before its lease ends. */
+static bool is_exported(int name)
+{
+    const dlk_record *record = &s.table.last[name];
+    return is_local() && record->owner == DLK_OWNER_EXPORTED &&
+           record->until > sim_time();
+}
+
 /* Of those who share, whoever is next waits for enough to be free. */
 static bool is_taken(int name)
 {
@@ -267,7 +275,7 @@ static int64_t free_for(int name)
 {
     bool same = s.grants_of[name] == s.free_grants[name];
     s.free_grants[name] = s.grants_of[name];
-    if (is_taken(name) || !same || s.free_since[name] == 0)
+    if (is_taken(name) || is_exported(name) || !same || s.free_since[name] == 0)
         s.free_since[name] = s.now;
     int64_t since = s.free_since[name];
     /* Each who dies in a fair lock's line is waited for: clients that are killed again and again

@@ -104,7 +104,9 @@ static void give(int name, const gift *it)
     tell(SERVER, name, "%c goes to #%llu of %s %d", 'a' + name,
          (unsigned long long)it->number, lives ? "client" : "a dead client",
          c ? c->index : NOBODY);
-    if (lives)
+    /* An import comes by no line, and says nothing of who stands in it. */
+    bool imported = lives && c->imports == it->number && c->asking == name;
+    if (lives && !imported)
         check_order(name, c, it->number);
     const wish wanted = {.client = lives ? c->index : NOBODY,
                          .sender = (int)it->owner,
@@ -112,7 +114,7 @@ static void give(int name, const gift *it)
                          .shared = it->shared,
                          .take = it->take};
     check_given(name, &wanted, it->token);
-    if (!lives)
+    if (!lives || imported)
         return;
     line_leave(name, c->index, it->number);
     c->given[name] = ++s.table.turns;
@@ -126,7 +128,9 @@ static void look_at_record(int name, const dlk_row *row)
     bool same = record.owner == last->owner && record.number == last->number &&
                 record.token == last->token;
     *last = record;
-    if (!same && record.owner != 0)
+    if (!same && record.owner == DLK_OWNER_EXPORTED) /* the same grant */
+        tell(SERVER, name, "%c is exported", 'a' + name);
+    else if (!same && record.owner != 0)
         give(name, &(gift){record.owner, record.number, record.token, .take = 1});
 }
 

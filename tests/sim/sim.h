@@ -405,8 +405,9 @@ struct client {
     /* Counted by table.turns: its last acquire, grant, and place in the line. */
     uint64_t began[MAX_NAMES], given[MAX_NAMES], placed[MAX_NAMES],
         place_began[MAX_NAMES];
-    int asking;  /* the name */
-    char *image; /* the table when it died, put back when its stack has unwound */
+    int asking;       /* the name */
+    uint64_t imports; /* the number that it imports by, in the ask that is carried out */
+    char *image;      /* the table when it died, put back when its stack has unwound */
 };
 
 /* Which token was given to whom. */

@@ -367,6 +367,7 @@ static void carry_out(client *c, dlk_ask *ask, int64_t now)
     client *before = s.running;
     s.running = c;
     c->asking = ask->key->name[0] - 'a';
+    c->imports = ask->verb == DLK_IMPORT ? ask->number : 0;
     dlk_local_ask(&c->process.local->base, ask, now);
     s.running = before;
     fault missed = c->strike;

@@ -157,6 +157,7 @@ static const char *export(stage *s, dlock_hold *hold)
     if (hold && SAYS(DLOCK_OK, MEM_ERRORS | BIT(DLOCK_ELOST),
                      dlock_hold_export(hold, &ticket, &s->err))) {
         HOLDS(dlock_hold_check(hold) == DLOCK_ENOTHELD);
+        s->exported = true;
         return ticket;
     }
     if (hold)

@@ -349,7 +349,7 @@ static void check_lock(world *w, stage *s, const char *uri)
     dlock_hold *hold = NULL;
     if (!SAYS(DLOCK_OK, 0, dlock_client_open(uri, NULL, &client, &s->err)))
         return;
-    bool wait = w->backend == ON_REDIS && s->unsure;
+    bool wait = s->unsure && (w->backend == ON_REDIS || s->exported);
     if (SAYS(DLOCK_OK, 0,
              dlock_acquire(client, w->name, wait ? w->ttl_ms + 1000 : 0, &hold, &s->err)))
         SAYS(DLOCK_OK, 0, dlock_hold_release(hold, &s->err));

@@ -39,7 +39,9 @@ typedef struct stage {
     const world *world;
     bool baseline; /* nothing fails: every answer is the expected one */
     bool unsure;   /* an answer left open what happened, so a lease may have to run out */
-    bool late;     /* a lease had to run out */
+    /* something was: only its lease ends that, also where deaths are seen */
+    bool exported;
+    bool late; /* a lease had to run out */
     int answers;
     bool complained;
     char complaint[1024]; /* the first */
