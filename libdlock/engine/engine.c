@@ -91,7 +91,7 @@ static void init_lists(dlk_engine *engine)
 {
     dlk_list_init(&engine->registered);
     dlk_list_init(&engine->closers);
-    dlk_list_init(&engine->multis);
+    dlk_list_init(&engine->compounds);
     dlk_list_init(&engine->jobs);
     dlk_list_init(&engine->at_close);
     dlk_list_init(&engine->spare_grants);
@@ -261,10 +261,10 @@ void dlk_engine_begin_close(dlk_engine *engine, int64_t now)
     engine->close_until =
         dlk_clock_after(now, dlk_settings_int(engine->settings, DLK_KEY_CLIENT_CLOSE_MS));
     dlk_core_close(&engine->core, now);
-    dlk_list *multi;
-    while ((multi = dlk_list_first(&engine->multis))) {
-        dlock_op *op = DLK_LIST_ITEM(multi, dlock_op, link);
-        op->u.multi.end(engine, op, DLOCK_ECLOSED);
+    dlk_list *compound;
+    while ((compound = dlk_list_first(&engine->compounds))) {
+        dlock_op *op = DLK_LIST_ITEM(compound, dlock_op, link);
+        op->u.compound.end(engine, op, DLOCK_ECLOSED);
     }
     dlk_list_splice(&engine->jobs, &engine->at_close);
     dlk_engine_digest(engine, now);

@@ -124,9 +124,18 @@ typedef enum dlk_op_kind {
     DLK_OP_WAIT,
     DLK_OP_QUERY,
     DLK_OP_CLOSE,
-    DLK_OP_MULTI,
+    DLK_OP_COMPOUND,
     DLK_OP_DONE
 } dlk_op_kind;
+
+/* What goes on behind an op that is made of others. */
+typedef struct dlk_compound {
+    dlk_engine *engine; /* referenced */
+    dlock_op *op;       /* what the caller has */
+} dlk_compound;
+
+/* Cancelled, or the client closes: it tells the caller (dlk_compound_end_early). Mutex held. */
+typedef void dlk_compound_end(dlk_engine *engine, dlock_op *op, dlock_err code);
 
 struct dlock_op {
     dlk_engine *engine; /* NULL: a static one that failed */
@@ -136,11 +145,11 @@ struct dlock_op {
         dlk_waiter waiter;
         dlk_query query;
         struct {
-            struct dlk_multi_op *whole;
-            void (*end)(dlk_engine *engine, dlock_op *op, dlock_err code);
-        } multi;
+            dlk_compound *whole;
+            dlk_compound_end *end;
+        } compound;
     } u;
-    dlk_list link;     /* engine->closers, or engine->multis */
+    dlk_list link;     /* engine->closers, or engine->compounds */
     dlk_list sleepers; /* dlk_sleeper.mates */
     dlk_slot slot;
     char *text;    /* what the request needs to live as long as it */
@@ -220,7 +229,7 @@ struct dlk_engine {
 
     _Atomic dlk_life life; /* changed with the mutex */
     dlk_list closers;      /* dlock_op.link */
-    dlk_list multis;       /* dlock_op.link: those of multi-locks that aren't over */
+    dlk_list compounds;    /* dlock_op.link: those that aren't over */
     dlk_list jobs;         /* dlk_job.link: for after the mutex is let go … */
     dlk_list at_close;     /* … the same, once it begins to close */
     int64_t close_until;
@@ -447,6 +456,16 @@ void dlk_op_request_cancel(dlock_op *op);
 void dlk_op_cancel_now(dlk_engine *engine, dlock_op *op, int64_t now);
 /* Carries out what dlock_op_cancel asked for. Mutex held. */
 void dlk_ops_drain_cancelled(dlk_engine *engine, int64_t now);
+
+/* ---- compound.c ---- */
+/* Makes the op of @p whole, which may be called off from here on. False: *ret_op says why not. */
+bool dlk_compound_begin(dlk_compound *whole, dlk_engine *engine,
+                        dlk_compound_end *end_early, dlock_op **ret_op);
+void dlk_compound_end_early(dlk_engine *engine, dlock_op *op, dlock_err code);
+/* Tells the caller, who hasn't been told yet. @p error is taken over. Mutex held. */
+void dlk_compound_finish(dlk_compound *whole, dlock_err code, dlock_error *error);
+/* Nothing of it is under way any more, and the caller has been told. */
+void dlk_compound_close(dlk_compound *whole);
 
 /* ---- events.c: all with the mutex held ---- */
 void dlk_event_push(dlk_engine *engine, dlk_slot *slot);

@@ -200,8 +200,8 @@ void dlk_op_cancel_now(dlk_engine *engine, dlock_op *op, int64_t now)
             dlk_acquire_cancel(&engine->core, wait, DLOCK_ECANCELED, now);
     } else if (op->kind == DLK_OP_QUERY) {
         dlk_query_cancel(&engine->core, &op->u.query, DLOCK_ECANCELED, now);
-    } else if (op->kind == DLK_OP_MULTI) {
-        op->u.multi.end(engine, op, DLOCK_ECANCELED);
+    } else if (op->kind == DLK_OP_COMPOUND) {
+        op->u.compound.end(engine, op, DLOCK_ECANCELED);
     } else if (op->kind == DLK_OP_CLOSE) {
         dlk_list_remove(&op->link); /* closing goes on */
         dlk_op_finish(

@@ -37,8 +37,8 @@ static void call_off(dlk_acquiring *it)
 static void client_closed(void *user, dlock_err code)
 {
     dlk_acquiring *it = user;
-    if (it->whole && !it->whole->op->over) {
-        it->whole->op->u.multi.end(it->engine, it->whole->op, code);
+    if (it->whole && !it->whole->compound.op->over) {
+        it->whole->compound.op->u.compound.end(it->engine, it->whole->compound.op, code);
     } else if (!it->whole && it->taking.state != DLK_TAKING_OVER) {
         it->called_off = code;
         call_off(it);
@@ -153,10 +153,10 @@ static void tell(dlk_acquiring *it, const dlk_taking_action *end)
     if (!it->whole)
         return; /* it is the caller */
     if (end->code == DLOCK_OK) {
-        it->whole->op->hold = dlk_multi_hold_give(it->hold);
+        it->whole->compound.op->hold = dlk_multi_hold_give(it->hold);
         it->hold = NULL;
     }
-    dlk_multi_op_finish(it->whole, end->code, it->error);
+    dlk_compound_finish(&it->whole->compound, end->code, it->error);
     it->error = NULL;
 }
 
@@ -254,8 +254,8 @@ typedef struct dlk_acquiring_op {
 /* Cancelled, or a client closes: the caller is told now, and what was taken goes back. */
 static void end_early(dlk_engine *engine, dlock_op *op, dlock_err code)
 {
-    dlk_multi_op_end_early(engine, op, code);
-    call_off(&DLK_LIST_ITEM(op->u.multi.whole, dlk_acquiring_op, whole)->it);
+    dlk_compound_end_early(engine, op, code);
+    call_off(&DLK_LIST_ITEM(op->u.compound.whole, dlk_acquiring_op, whole.compound)->it);
 }
 
 static void close_op(dlk_acquiring_op *op)

@@ -20,17 +20,17 @@ typedef struct dlk_each {
 static void finish(dlk_each *each, dlock_err code, dlock_error *error)
 {
     dlk_stay stay;
-    dlk_multi_op *whole = &each->whole;
+    dlk_compound *whole = &each->whole.compound;
     bool told = true;
     if (dlk_engine_enter(whole->engine, &stay)) {
         told = whole->op->over;
         if (!told)
-            dlk_multi_op_finish(whole, code, error);
+            dlk_compound_finish(whole, code, error);
         dlk_engine_leave(whole->engine, &stay);
     }
     if (told)
         dlk_error_clear(&error);
-    dlk_multi_op_close(whole);
+    dlk_multi_op_close(&each->whole);
     free(each);
 }
 
@@ -72,7 +72,7 @@ static dlk_each *begin(dlk_multi *multi, dlock_op **ret_op)
         return NULL;
     }
     /* When it is called off the members' go on; there is nobody to hear of it. */
-    if (dlk_multi_op_begin(&each->whole, multi, dlk_multi_op_end_early, ret_op))
+    if (dlk_multi_op_begin(&each->whole, multi, dlk_compound_end_early, ret_op))
         return each;
     free(each);
     return NULL;

@@ -10,20 +10,13 @@ void dlk_multi_ref(dlk_multi *multi);
 
 /* ---- op.c: what the caller has while it goes on ---- */
 typedef struct dlk_multi_op {
-    dlk_engine *engine; /* referenced: of the first member */
-    dlk_multi *multi;   /* referenced */
-    dlock_op *op;       /* what the caller has */
+    dlk_compound compound; /* of the first member's engine */
+    dlk_multi *multi;      /* referenced */
 } dlk_multi_op;
 
-/* Cancelled, or the client closes: it tells the caller (dlk_multi_op_end_early). Mutex held. */
-typedef void dlk_multi_end(dlk_engine *engine, dlock_op *op, dlock_err code);
-
 /* Makes the op of @p whole, which may be called off from here on. False: *ret_op says why not. */
-bool dlk_multi_op_begin(dlk_multi_op *whole, dlk_multi *multi, dlk_multi_end *end_early,
-                        dlock_op **ret_op);
-void dlk_multi_op_end_early(dlk_engine *engine, dlock_op *op, dlock_err code);
-/* Tells the caller, who hasn't been told yet. @p error is taken over. Mutex held. */
-void dlk_multi_op_finish(dlk_multi_op *whole, dlock_err code, dlock_error *error);
+bool dlk_multi_op_begin(dlk_multi_op *whole, dlk_multi *multi,
+                        dlk_compound_end *end_early, dlock_op **ret_op);
 /* Nothing of it is under way any more, and the caller has been told. */
 void dlk_multi_op_close(dlk_multi_op *whole);
 
