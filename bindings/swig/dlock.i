@@ -45,5 +45,6 @@
 %ignore dlock_conf_set_log;
 %ignore dlock_guarded;
 %ignore dlock_hold_guard;
+%rename("$ignore", regextarget=1) "^dlock_cond_";
 
 %include <dlock/dlock.h>

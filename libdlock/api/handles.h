@@ -25,10 +25,21 @@ static inline void dlk_lock_unref(const dlock_lock *lock)
     dlk_name_unref(&lock->engine->core, lock->name);
 }
 
+/* The line of a condition is what a lock is: a kind, a name and settings. */
+struct dlock_cond {
+    dlock_lock line;
+    bool owner; /* cond.owner */
+};
+
 /* @p conf may be NULL. */
 dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
                         const dlk_settings *settings, dlock_lock *lock,
                         dlock_error **err);
+
+/* As dlk_query_op(), about the lock's name; where that fails an op that isn't DLK_OP_QUERY, and the
+ * mutex isn't held. */
+dlock_op *dlk_lock_query(dlock_lock *lock, dlk_verb verb, const char *text,
+                         dlk_stay *stay);
 
 /* Waits for an op and takes it apart; *op is freed. */
 dlock_err dlk_op_await(dlock_op *op, dlock_hold **ret_hold, dlock_info **ret_info,

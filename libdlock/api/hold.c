@@ -324,15 +324,7 @@ dlock_op *dlock_hold_release_start(dlock_hold *hold)
     dlk_engine *engine = hold->engine;
     if (!dlk_engine_enter(engine, &stay))
         return dlk_op_static(DLOCK_EFORKED);
-    int64_t now = dlk_clock_now();
-    dlock_op *op = dlk_op_new(engine, DLK_OP_WAIT);
-    if (op)
-        op->u.waiter.op = op;
-    /* Without memory for an op it is released all the same. */
-    dlk_release_start(&engine->core, &hold->hold, op ? &op->u.waiter.wait : NULL,
-                      dlk_clock_after(now, engine->core.limits.timeout_ms), now);
-    dlk_engine_digest(engine, now);
-    dlk_engine_send(engine);
+    dlock_op *op = dlk_engine_release_start(engine, &hold->hold);
     dlk_engine_leave(engine, &stay);
     return op ? op : dlk_op_static(DLOCK_ENOMEM);
 }

@@ -16,13 +16,17 @@
 static dlock_err check_kind(const dlk_engine *engine, dlock_kind kind, dlock_error **err)
 {
     const dlk_kind_traits *known = dlk_kind_of((int)kind);
-    if (!known)
-        return dlk_error_set(err, DLOCK_EINVAL, "%d is no kind of lock", (int)kind);
     const dlk_backend_type *type = engine->backend->type;
-    if (!type->traits.kinds[kind])
-        return dlk_error_set(err, DLOCK_ENOTSUP, "%s: has no %s locks in this version",
-                             type->schemes[0], known->name);
-    return DLOCK_OK;
+    const dlk_traits *traits = &type->traits;
+    if (traits->kinds[kind])
+        return DLOCK_OK;
+    if (kind == DLK_KIND_CONDITION)
+        return dlk_error_set(err, DLOCK_ENOTSUP, "%s: has no conditions%s%s",
+                             type->schemes[0], traits->no_conditions ? ": " : "",
+                             traits->no_conditions ? traits->no_conditions
+                                                   : " in this version");
+    return dlk_error_set(err, DLOCK_ENOTSUP, "%s: has no %s locks in this version",
+                         type->schemes[0], known->name);
 }
 
 /* Prefix and name in one piece, yours to free. */
@@ -151,6 +155,8 @@ dlock_err dlock_lock_new(dlock_client *client, dlock_kind kind, const char *name
         return dlk_error_set(
             err, DLOCK_EINVAL,
             "dlock_lock_new needs a client, a name and a place for the lock");
+    if (!dlk_kind_is_lock((int)kind))
+        return dlk_error_set(err, DLOCK_EINVAL, "%d is no kind of lock", (int)kind);
     if (dlk_engine_forked(client->engine))
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the client belongs to the parent process");
@@ -319,7 +325,8 @@ dlock_err dlock_acquire(dlock_client *client, const char *name, int64_t wait_ms,
 
 /* ---- asking about the name ---- */
 
-static dlock_op *query(dlock_lock *lock, dlk_verb verb, const char *text, dlk_stay *stay)
+dlock_op *dlk_lock_query(dlock_lock *lock, dlk_verb verb, const char *text,
+                         dlk_stay *stay)
 {
     if (lock->multi)
         return dlk_op_answered(lock->engine, DLOCK_ENOTSUP,
@@ -342,7 +349,7 @@ dlock_op *dlock_lock_wait_idle_start(dlock_lock *lock, int64_t wait_ms)
     if (wait_ms < DLOCK_FOREVER)
         return dlk_op_answered(lock->engine, DLOCK_EINVAL, bad_wait);
     dlk_stay stay;
-    dlock_op *op = query(lock, DLK_INSPECT, NULL, &stay);
+    dlock_op *op = dlk_lock_query(lock, DLK_INSPECT, NULL, &stay);
     if (op->kind != DLK_OP_QUERY)
         return op;
     op->u.query.kind = wait_ms == 0 ? DLK_QUERY_IDLE_NOW : DLK_QUERY_IDLE;
@@ -360,7 +367,7 @@ dlock_op *dlock_lock_inspect_start(dlock_lock *lock)
     if (!lock)
         return dlk_op_static(DLOCK_EINVAL);
     dlk_stay stay;
-    dlock_op *op = query(lock, DLK_INSPECT, NULL, &stay);
+    dlock_op *op = dlk_lock_query(lock, DLK_INSPECT, NULL, &stay);
     if (op->kind != DLK_OP_QUERY)
         return op;
     return dlk_query_go(lock->engine, op, lock->engine->core.limits.timeout_ms, &stay);
@@ -381,7 +388,7 @@ dlock_op *dlock_lock_break_start(dlock_lock *lock, const char *owner)
     if (owner && !owner[0]) /* an empty shell variable must not break whatever there is */
         return dlk_op_answered(lock->engine, DLOCK_ENOTHELD, "an empty owner is nobody");
     dlk_stay stay;
-    dlock_op *op = query(lock, DLK_BREAK, owner, &stay);
+    dlock_op *op = dlk_lock_query(lock, DLK_BREAK, owner, &stay);
     if (op->kind != DLK_OP_QUERY)
         return op;
     return dlk_query_go(lock->engine, op, lock->engine->core.limits.timeout_ms, &stay);
@@ -397,7 +404,7 @@ dlock_op *dlock_lock_revoke_start(dlock_lock *lock)
     if (!lock)
         return dlk_op_static(DLOCK_EINVAL);
     dlk_stay stay;
-    dlock_op *op = query(lock, DLK_REVOKE, NULL, &stay);
+    dlock_op *op = dlk_lock_query(lock, DLK_REVOKE, NULL, &stay);
     if (op->kind != DLK_OP_QUERY)
         return op;
     return dlk_query_go(lock->engine, op, lock->engine->core.limits.timeout_ms, &stay);

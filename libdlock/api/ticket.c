@@ -116,7 +116,7 @@ static bool take_apart(const char *text, dlk_ticket *ret)
         return false;
     at += 7;
     if (!(part = field(&at, &size)) || !number(part, size, &kind) || kind > INT_MAX ||
-        !dlk_kind_of((int)kind))
+        !dlk_kind_is_lock((int)kind))
         return false;
     ret->kind = (dlock_kind)kind;
     if (!(part = field(&at, &size)) ||

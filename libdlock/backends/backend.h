@@ -119,6 +119,8 @@ typedef struct dlk_traits {
     int margin_percent; /* taken off every lease, of the ttl … */
     int64_t margin_ms;  /* … and as a constant */
     bool kinds[DLK_KIND_COUNT];
+    /* Why it has no conditions; NULL: it has, or could have. */
+    const char *no_conditions;
 } dlk_traits;
 
 /* What is given back, and nobody waits for. */

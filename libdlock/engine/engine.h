@@ -152,8 +152,9 @@ struct dlock_op {
     dlk_list link;     /* engine->closers, or engine->compounds */
     dlk_list sleepers; /* dlk_sleeper.mates */
     dlk_slot slot;
-    char *text;    /* what the request needs to live as long as it */
-    dlk_job *then; /* to be run when it is over, or NULL */
+    char *text;       /* what the request needs to live as long as it */
+    dlk_job *then;    /* to be run when it is over, or NULL … */
+    bool then_placed; /* … or when it has its place in the service's line */
 
     bool over;
     dlock_err code;
@@ -398,6 +399,10 @@ void dlk_engine_set_settings(dlk_engine *engine, dlk_settings *settings);
 dlock_err dlk_engine_name_get(dlk_engine *engine, dlock_kind kind, const char *text,
                               const dlk_settings *settings, dlk_name **ret,
                               dlock_error **err);
+/* Another one of the same text and settings: who waits there stands behind nobody of ours. Mutex
+ * held. */
+dlock_err dlk_engine_name_again(dlk_engine *engine, const dlk_name *name, dlk_name **ret,
+                                dlock_error **err);
 void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format,
                     va_list args) __attribute__((format(printf, 3, 0)));
 
@@ -421,6 +426,8 @@ dlock_op *dlk_engine_acquire_begin(dlk_engine *engine, dlk_name *name,
                                    const dlk_terms *terms, uint64_t owner,
                                    int64_t wait_ms, dlk_op_outcome *ret);
 dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err);
+/* The same as an op, or NULL without memory; it is released all the same. Mutex held. */
+dlock_op *dlk_engine_release_start(dlk_engine *engine, dlk_hold *hold);
 /* "<uuid>:<number>", as the server knows it; lives as long as the hold. "" without memory, or in a
  * fork's child. Takes the mutex. */
 const char *dlk_engine_owner(const dlock_hold *hold);
@@ -445,6 +452,10 @@ void dlk_op_finish(dlk_engine *engine, dlock_op *op, dlock_err code, dlock_error
 void dlk_op_unref(dlock_op *op);
 /* Has the job run when the op is over, by whoever's thread; false: it is over already. */
 bool dlk_op_then(dlock_op *op, dlk_job *job);
+/* The same of an acquire in a condition's line, also when it has its place there. */
+bool dlk_op_then_placed(dlock_op *op, dlk_job *job);
+/* Has that job run. Mutex held. */
+void dlk_op_run_then(dlk_engine *engine, dlock_op *op);
 /* Takes an op apart that is over, and that nobody is told of, and frees it. */
 dlk_op_outcome dlk_op_end(dlock_op *op);
 /* The same with the mutex held; of one that isn't static the caller lets go of the engine afterwards. */

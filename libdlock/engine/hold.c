@@ -135,6 +135,19 @@ dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err)
                                   : dlk_error_give(err, wait->error);
 }
 
+dlock_op *dlk_engine_release_start(dlk_engine *engine, dlk_hold *hold)
+{
+    int64_t now = dlk_clock_now();
+    dlock_op *op = dlk_op_new(engine, DLK_OP_WAIT);
+    if (op)
+        op->u.waiter.op = op;
+    dlk_release_start(&engine->core, hold, op ? &op->u.waiter.wait : NULL,
+                      dlk_clock_after(now, engine->core.limits.timeout_ms), now);
+    dlk_engine_digest(engine, now);
+    dlk_engine_send(engine);
+    return op;
+}
+
 const char *dlk_engine_owner(const dlock_hold *hold)
 {
     dlk_stay stay;

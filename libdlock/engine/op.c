@@ -121,27 +121,47 @@ void dlk_op_finish(dlk_engine *engine, dlock_op *op, dlock_err code, dlock_error
         engine->attended--;
         dlk_event_push(engine, &op->slot);
     }
-    if (op->then) {
-        engine->attended--;
-        dlk_list_append(&engine->jobs, &op->then->link);
-        op->then = NULL;
-    }
+    if (op->then)
+        dlk_op_run_then(engine, op);
 }
 
-bool dlk_op_then(dlock_op *op, dlk_job *job)
+void dlk_op_run_then(dlk_engine *engine, dlock_op *op)
+{
+    engine->attended--;
+    dlk_list_append(&engine->jobs, &op->then->link);
+    op->then = NULL;
+}
+
+static bool is_placed(const dlock_op *op)
+{
+    return op->kind == DLK_OP_WAIT && op->u.waiter.wait.placed;
+}
+
+static bool then(dlock_op *op, dlk_job *job, bool placed)
 {
     dlk_stay stay;
     dlk_engine *engine = op->engine;
     if (!engine || !dlk_engine_enter(engine, &stay))
         return false; /* a static one */
-    bool waits = !op->over;
+    bool waits = !op->over && !(placed && is_placed(op));
     if (waits) {
         dlk_list_init(&job->link);
         op->then = job;
+        op->then_placed = placed;
         engine->attended++; /* somebody has to drive for it */
     }
     dlk_engine_leave(engine, &stay);
     return waits;
+}
+
+bool dlk_op_then(dlock_op *op, dlk_job *job)
+{
+    return then(op, job, false);
+}
+
+bool dlk_op_then_placed(dlock_op *op, dlk_job *job)
+{
+    return then(op, job, true);
 }
 
 /* A static one stays what it is. */

@@ -55,6 +55,13 @@ static void wait_over(void *world, dlk_wait *wait)
     dlk_op_retire(engine, op);
 }
 
+static void placed(void *world, dlk_wait *wait)
+{
+    dlock_op *op = DLK_LIST_ITEM(wait, dlk_waiter, wait)->op;
+    if (op && op->then && op->then_placed)
+        dlk_op_run_then(world, op);
+}
+
 static void query_over(void *world, dlk_query *query)
 {
     dlock_op *op = DLK_LIST_ITEM(query, dlock_op, u.query);
@@ -289,6 +296,14 @@ dlock_err dlk_engine_name_get(dlk_engine *engine, dlock_kind kind, const char *t
     return DLOCK_OK;
 }
 
+dlock_err dlk_engine_name_again(dlk_engine *engine, const dlk_name *name, dlk_name **ret,
+                                dlock_error **err)
+{
+    const dlk_key *key = &name->key;
+    return make_name(engine, key->kind, key->name, key->size, key->settings, name->agreed,
+                     ret, err);
+}
+
 /* ---- what the backend tells ---- */
 
 static dlk_engine *of_host(dlk_host *host)
@@ -399,6 +414,7 @@ void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port)
         .watch = watch,
         .wait_over = wait_over,
         .query_over = query_over,
+        .placed = placed,
         .changed = changed,
         .new_grant = new_grant,
         .new_hold = new_hold,

@@ -33,6 +33,7 @@ dlock_info *dlk_engine_stats(dlk_engine *engine)
         {"refusals", s->refusals},
         {"late_grants", s->late_grants},
         {"places_lost", s->places_lost},
+        {"spurious_wakes", s->spurious_wakes},
         {"releases", s->releases},
         {"releases_failed", s->releases_failed},
         {"renewals", s->renewals},

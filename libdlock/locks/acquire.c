@@ -276,6 +276,15 @@ static void grant_others_of(dlk_core *core, dlk_grant *grant)
     }
 }
 
+/* Of a condition: in its stead another may have been signalled, who saw nobody wait. So it wakes up,
+ * though it holds no signal. */
+static void wake_in_doubt(dlk_core *core, dlk_grant *grant, dlk_wait *head, int64_t now)
+{
+    core->stats.spurious_wakes++;
+    end_with(core, head, DLOCK_ELOST, "its place in the line may have been signalled");
+    abandon(core, grant, now);
+}
+
 static void granted(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now)
 {
     dlk_name *name = grant->name;
@@ -287,6 +296,10 @@ static void granted(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_
     if (!head || dlk_lease_over(&grant->lease, now)) {
         core->stats.late_grants++;
         grant->ambiguous = true; /* it is ours, and unwanted */
+        if (head && name->key.kind == DLK_KIND_CONDITION) {
+            wake_in_doubt(core, grant, head, now);
+            return;
+        }
         bool once = head && head->once;
         if (once)
             end_with(core, head, DLOCK_EUNKNOWN,
@@ -319,13 +332,23 @@ static void end_tries(dlk_core *core, dlk_name *name, int32_t take)
 static void behind(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, dlk_wait *head,
                    int64_t now)
 {
+    bool condition = grant->name->key.kind == DLK_KIND_CONDITION;
+    bool lost = grant->was_behind && ask->new_place;
     grant->standing = DLK_STANDS_BEHIND;
-    core->stats.places_lost += grant->was_behind && ask->new_place;
+    core->stats.places_lost += lost;
     grant->was_behind = !ask->no_place;
     grant->retries = 0;
+    if (lost && condition) {
+        wake_in_doubt(core, grant, head, now);
+        return;
+    }
     if (!head->behind)
         core->stats.contended++;
     head->behind = true;
+    if (condition && grant->was_behind && !head->placed) {
+        head->placed = true;
+        core->port.placed(core->port.world, head);
+    }
     DLK_POINT("acquire.behind");
     end_tries(core, grant->name, grant->terms.take);
     if (head->over) {
@@ -526,7 +549,7 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
 
 void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now)
 {
-    wait->over = wait->releasing = wait->importing = wait->behind = false;
+    wait->over = wait->releasing = wait->importing = wait->behind = wait->placed = false;
     wait->grant = NULL;
     wait->hold = NULL;
     wait->error = NULL;

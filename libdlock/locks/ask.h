@@ -63,6 +63,9 @@ typedef enum dlk_verb {
     /* makes `info`: held, kind, holders.N.…, waiters but for this client's own, permits, permits_free,
      * layout; as dlock_lock_inspect() has it */
     DLK_INSPECT,
+    /* Wakes the first `limit` who wait in a condition's line, in their order, by granting them what
+     * they have asked for; makes `info`: signalled, how many. Not safe to repeat. */
+    DLK_SIGNAL,
     DLK_LIST,   /* makes `info`: names that begin with `text`, at most `limit` */
     DLK_DOCTOR, /* makes `info`: verdict, findings.N.{id,severity,text} */
 } dlk_verb;
@@ -98,12 +101,15 @@ struct dlk_ask {
     bool once;     /* acquire: nobody will wait, so a place in a line isn't wanted */
     int32_t take;  /* a semaphore's permits; else 1 */
     uint64_t next; /* release: our next contender, where key->passes; 0 = nobody */
-    bool undoes;   /* release: an acquire of this number is under way, unanswered */
+    /* release of a condition's place: its signal has done its work. Else it goes to whoever is
+     * next, as that of one who dies. */
+    bool used;
+    bool undoes; /* release: an acquire of this number is under way, unanswered */
     /* release, where key->told_exports: the lock isn't free, but left to whoever imports it,
      * until its lease ends */
     bool exported;
     const char *text; /* break, import, list */
-    int64_t limit;
+    int64_t limit;    /* list, signal */
     /* acquire, renew, import: what the hold is to show (lock.data), where the layout has
      * room; NULL or "": nothing. Stays until it is answered. */
     const char *data;

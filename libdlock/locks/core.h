@@ -84,6 +84,7 @@ struct dlk_wait {
     bool releasing; /* waits for a release, not for a grant */
     bool importing; /* waits for what a ticket promises, beside the line */
     bool behind;    /* has been told once that somebody else holds it */
+    bool placed;    /* of a condition: has had a place in the service's line */
     dlk_terms terms;
     dlk_label *label; /* terms.label, referenced while it stands in the queue */
     int64_t began;
@@ -155,6 +156,7 @@ struct dlk_grant {
     /* from the write to the read side, and the server hasn't confirmed it */
     bool turning;
     bool fed;      /* since the last renewal was sent */
+    bool used;     /* of a condition: its signal has done its work, and doesn't go on */
     bool gone;     /* the service has taken it away, and it isn't lost yet */
     bool exported; /* what is told to the service is that it is left to a ticket */
 
@@ -198,6 +200,8 @@ typedef struct dlk_port {
     /* The wait, or query, has its result. */
     void (*wait_over)(void *world, dlk_wait *wait);
     void (*query_over)(void *world, dlk_query *query);
+    /* One of a condition has its place in the service's line now: wait->placed. Told once. */
+    void (*placed)(void *world, dlk_wait *wait);
     /* grant->state changed between HELD, SUSPECT and LOST. */
     void (*changed)(void *world, dlk_grant *grant);
     /* A grant with one hold in it, or NULL; and the memory of further holds. Both zeroed. */
@@ -226,7 +230,7 @@ typedef struct dlk_limits {
 typedef struct dlk_stats {
     int64_t grants, reentries, contended, timeouts, cancels, refusals;
     int64_t renewals, renewals_failed, suspects, losses, releases, releases_failed,
-        late_grants, places_lost;
+        late_grants, places_lost, spurious_wakes;
     dlk_hist wait, hold;
 } dlk_stats;
 

@@ -5,6 +5,7 @@
 #include "locks/core.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/kind.h"
 #include "util/point.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /*
- * Questions and orders beside acquire and release: verify, extend, break, inspect, list, doctor,
- * wait_idle. All but break may be asked again when an answer is lost.
+ * Questions and orders beside acquire and release: verify, extend, break, signal, inspect, list, doctor,
+ * wait_idle. All but break and signal may be asked again when an answer is lost.
  */
 #include "locks/inner.h"
 #include "util/info.h"
@@ -234,7 +234,8 @@ static void answered_not(dlk_core *core, dlk_query *query, int64_t now)
     if (refused && !dlk_passes(ask->error->code)) {
         dlock_err code = ask->error->code;
         dlk_query_end(core, query, code, dlk_ask_error(ask));
-    } else if (ask->reply == DLK_UNKNOWN && ask->verb == DLK_BREAK) {
+    } else if (ask->reply == DLK_UNKNOWN &&
+               (ask->verb == DLK_BREAK || ask->verb == DLK_SIGNAL)) {
         end_with(core, query, DLOCK_EUNKNOWN, "sent, and not answered");
     } else {
         query->retry_at = dlk_retry_after(core, now, &query->retries);

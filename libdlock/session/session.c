@@ -136,6 +136,9 @@ static void dispatch(dlk_session *session, dlk_ask *ask, int64_t now)
     case DLK_IMPORT:
         report(session, ask, session->type->no_import, now);
         return;
+    case DLK_SIGNAL:
+        report(session, ask, "nobody waits for a signal in this version", now);
+        return;
     }
 }
 

@@ -12,6 +12,10 @@ const dlk_kind_traits *dlk_kind_of(int kind)
     static const dlk_kind_traits semaphore = {"semaphore", "semaphores", .apart = true};
     static const dlk_kind_traits election = {"election", "elections", .apart = true,
                                              .fences = true};
+    /* What it guards, its lock's tokens fence. */
+    static const dlk_kind_traits condition = {"condition", "conditions", .fences = true};
+    if (kind == (int)DLK_KIND_CONDITION)
+        return &condition;
     switch ((dlock_kind)kind) {
     case DLOCK_MUTEX:
         return &mutex;

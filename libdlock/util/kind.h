@@ -12,7 +12,9 @@
 
 #include <stdbool.h>
 
-#define DLK_KIND_COUNT (DLOCK_ELECTION + 1) /* one more than the last; the first is 1 */
+/* A condition is kept where locks are, as one more kind, which no lock of a caller's has. */
+#define DLK_KIND_CONDITION ((dlock_kind)(DLOCK_ELECTION + 1))
+#define DLK_KIND_COUNT     (DLOCK_ELECTION + 2) /* one more than the last; the first is 1 */
 
 typedef struct dlk_kind_traits {
     const char *name;   /* "mutex", as features and inspect have it */
@@ -22,7 +24,12 @@ typedef struct dlk_kind_traits {
     bool shared;        /* the side of a read/write lock that many hold at a time */
 } dlk_kind_traits;
 
-/* NULL: that is no kind of lock. */
+/* NULL: there is no such kind. */
 const dlk_kind_traits *dlk_kind_of(int kind);
+/* Whether a caller may have a lock of this kind. */
+static inline bool dlk_kind_is_lock(int kind)
+{
+    return kind != (int)DLK_KIND_CONDITION && dlk_kind_of(kind);
+}
 
 #endif

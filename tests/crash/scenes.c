@@ -144,6 +144,56 @@ static void set_victim_holds_both_wait(crash_stage *stage)
     get(stage, &stage->waiter, DLK_QUEUED);
 }
 
+/* ---- a condition ---- */
+
+static void set_waiter_waits(crash_stage *stage)
+{
+    get(stage, &stage->waiter, DLK_QUEUED);
+}
+
+static void set_victim_is_signalled(crash_stage *stage)
+{
+    get(stage, &stage->victim, DLK_QUEUED);
+    get(stage, &stage->waiter, DLK_QUEUED);
+    must(person_signal(stage, "n") == 1);
+}
+
+static void set_victim_waits_before(crash_stage *stage)
+{
+    get(stage, &stage->victim, DLK_QUEUED);
+    get(stage, &stage->waiter, DLK_QUEUED);
+}
+
+static void set_signal_is_late(crash_stage *stage)
+{
+    get(stage, &stage->holder, DLK_QUEUED);
+    get(stage, &stage->waiter, DLK_QUEUED);
+    must(person_signal(stage, "n") == 1);
+    atomic_store(&dlk_line_place_at(&stage->table, stage->holder.turn.place)->until,
+                 stage->now);
+}
+
+static void set_a_dead_one_is_before(crash_stage *stage)
+{
+    stage->dead = person_join(stage, (uint32_t)dead_process());
+    stage->dead.take = 1;
+    get(stage, &stage->dead, DLK_QUEUED);
+    get(stage, &stage->waiter, DLK_QUEUED);
+}
+
+static void set_a_dead_one_is_signalled(crash_stage *stage)
+{
+    set_a_dead_one_is_before(stage);
+    must(person_signal(stage, "n") == 1);
+}
+
+static void set_stranger_and_signalled_dead(crash_stage *stage)
+{
+    person_bury(stage, &stage->victim);
+    stage->victim = (crash_person){.owner = 0};
+    set_a_dead_one_is_signalled(stage);
+}
+
 /* ---- what the victim does ---- */
 
 static void do_acquire(crash_stage *stage)
@@ -176,6 +226,16 @@ static void do_export(crash_stage *stage)
 static void do_import(crash_stage *stage)
 {
     (void)person_import(stage, &stage->victim, "n");
+}
+
+static void do_use(crash_stage *stage)
+{
+    (void)person_use(stage, &stage->victim, "n");
+}
+
+static void do_signal(crash_stage *stage)
+{
+    (void)person_signal(stage, "n");
 }
 
 static void do_evict(crash_stage *stage)
@@ -223,6 +283,11 @@ void scene_bury(crash_stage *stage)
 #define SEMAPHORE(victim, holder, waiter)                                                \
     {                                                                                    \
         DLOCK_SEMAPHORE, 3, victim, holder, waiter                                       \
+    }
+
+#define CONDITION                                                                        \
+    {                                                                                    \
+        DLK_KIND_CONDITION, 1, 1, 1, 1                                                   \
     }
 
 const crash_scene scenes[] = {
@@ -277,6 +342,28 @@ const crash_scene scenes[] = {
      .holding = HOLDS, .pool = SEMAPHORE(2, 1, 2)},
     {"bury permits", set_somebody_died, scene_bury, .waits = true,
      .pool = SEMAPHORE(2, 0, 2)},
+    {"wait for a signal", set_waiter_waits, do_acquire, .waits = true, .holding = SIGNALS,
+     .pool = CONDITION},
+    {"cancel before a signal", set_victim_waits_before, do_release, .waits = true,
+     .holding = SIGNALS, .pool = CONDITION},
+    {"signal", set_waiter_waits, do_signal, .waits = true, .holding = SIGNALS,
+     .pool = CONDITION},
+    {"signal behind a dead one", set_a_dead_one_is_before, do_signal, .waits = true,
+     .holding = SIGNALS, .pool = CONDITION},
+    {"use of a signal", set_victim_is_signalled, do_use, .waits = true,
+     .holding = SIGNALS, .pool = CONDITION},
+    {"pass on of a signal", set_victim_is_signalled, do_release, .waits = true,
+     .pool = CONDITION},
+    {"renew of a signal", set_victim_is_signalled, do_renew, .waits = true,
+     .pool = CONDITION},
+    {"wait behind a late signal", set_signal_is_late, do_acquire, .waits = true,
+     .holding = HELD_ONCE, .pool = CONDITION},
+    {"go of a signalled one", set_victim_is_signalled, do_go, .waits = true,
+     .pool = CONDITION},
+    {"come to a signalled dead one", set_stranger_and_signalled_dead, do_come,
+     .waits = true, .pool = CONDITION},
+    {"bury a signalled one", set_a_dead_one_is_signalled, scene_bury, .waits = true,
+     .pool = CONDITION},
 };
 
 const size_t scene_count = sizeof(scenes) / sizeof(scenes[0]);

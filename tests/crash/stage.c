@@ -43,7 +43,7 @@ static dlk_request request_of(const crash_stage *stage, const crash_person *pers
                          .now = now,
                          .kind = pool->kind ? (uint32_t)pool->kind : DLOCK_MUTEX,
                          .take = person->take,
-                         .permits = pool->permits};
+                         .permits = pool->kind == DLK_KIND_CONDITION ? 0 : pool->permits};
 }
 
 dlk_outcome person_acquire(crash_stage *stage, crash_person *person, const char *lock,
@@ -64,16 +64,38 @@ dlk_outcome person_acquire(crash_stage *stage, crash_person *person, const char 
     return section.damaged ? DLK_NOTHING : outcome;
 }
 
-bool person_release(crash_stage *stage, crash_person *person, const char *lock)
+static bool give_back(crash_stage *stage, crash_person *person, const char *lock,
+                      bool used)
 {
     dlk_section section;
     dlk_request request = request_of(stage, person, stage->now);
+    request.used = used;
     if (!enter(stage, &section))
         return false;
     uint32_t row = find(&section, lock);
     bool ours = row != 0 && dlk_table_release(&section, row, &request, &person->turn);
     dlk_table_leave(&section);
     return ours && !section.damaged;
+}
+
+bool person_release(crash_stage *stage, crash_person *person, const char *lock)
+{
+    return give_back(stage, person, lock, false);
+}
+
+bool person_use(crash_stage *stage, crash_person *person, const char *lock)
+{
+    return give_back(stage, person, lock, true);
+}
+
+int64_t person_signal(crash_stage *stage, const char *lock)
+{
+    dlk_section section;
+    if (!enter(stage, &section))
+        return -1;
+    int64_t signalled = dlk_pool_signal(&section, find(&section, lock), 1, stage->now);
+    dlk_table_leave(&section);
+    return section.damaged ? -1 : signalled;
 }
 
 bool person_renew(crash_stage *stage, crash_person *person, const char *lock)
@@ -390,8 +412,25 @@ static const char *look(crash_stage *stage, const char *(*fault)(const dlk_table
     return found;
 }
 
+/* Nobody else is left in the line. */
+static const char *next_is_signalled(crash_stage *stage, int64_t after)
+{
+    crash_person next = stage->next;
+    int64_t token = 0, until;
+    if (person_acquire(stage, &next, "n", stage->now, &token) != DLK_QUEUED)
+        return say(stage, "the next has no place in the line");
+    if (person_signal(stage, "n") != 1 ||
+        !dlk_turn_granted(&stage->table, &next.turn, &token, &until))
+        return say(stage, "the next isn't signalled, or not alone");
+    if (token <= after)
+        return say(stage, "a token was given twice");
+    return person_use(stage, &next, "n") ? NULL : say(stage, "the next can't use it");
+}
+
 static const char *next_gets_it(crash_stage *stage, int64_t after)
 {
+    if (stage->scene->pool.kind == DLK_KIND_CONDITION)
+        return next_is_signalled(stage, after);
     crash_person next = stage->next;
     int64_t token = 0;
     if (person_acquire(stage, &next, "n", stage->now, &token) != DLK_GRANTED)
@@ -426,6 +465,10 @@ static const char *holder_gives_it_up(crash_stage *stage, crash_person *asker)
                        : NULL;
         if (!person_release(stage, &holder, "n"))
             return say(stage, "the importer can't release the lock");
+        break;
+    case SIGNALS:
+        if (person_signal(stage, "n") < 0)
+            return say(stage, "nobody can be signalled");
         break;
     case HELD_ONCE:
         if (person_acquire(stage, asker, "n", stage->now, &token) != DLK_QUEUED)

@@ -46,6 +46,7 @@ typedef enum crash_holding {
     MAYBE_HOLDS, /* unless it was taken away; releases it */
     MAYBE_LEFT,  /* what the giver's ticket brings, if it brings anything; releases it */
     IS_LEFT,     /* the same, and it brings the lock */
+    SIGNALS,     /* a condition: the next one signals once more */
     HELD_ONCE, /* its lease is over: the lock goes to the first in line when anybody asks */
 } crash_holding;
 
@@ -82,6 +83,10 @@ void stage_recover(crash_stage *stage, void (*act)(crash_stage *stage));
 dlk_outcome person_acquire(crash_stage *stage, crash_person *person, const char *lock,
                            int64_t now, int64_t *token);
 bool person_release(crash_stage *stage, crash_person *person, const char *lock);
+/* The same of a condition's place, whose signal has done its work. */
+bool person_use(crash_stage *stage, crash_person *person, const char *lock);
+/* Signals one; how many were. */
+int64_t person_signal(crash_stage *stage, const char *lock);
 bool person_renew(crash_stage *stage, crash_person *person, const char *lock);
 bool person_export(crash_stage *stage, crash_person *person, const char *lock);
 /* By the ticket of the stage's giver. */

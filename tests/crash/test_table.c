@@ -145,6 +145,35 @@ TEST(a_death_among_the_coming_and_going_hands_a_share_on)
     die_in("bury permits", INSTRUCTIONS);
 }
 
+/* ---- signals ---- */
+
+TEST(a_death_in_the_line_of_a_condition_keeps_the_line)
+{
+    die_in("wait for a signal", INSTRUCTIONS);
+    die_in("cancel before a signal", INSTRUCTIONS);
+}
+
+TEST(a_death_in_a_signal_leaves_the_line_fit_for_the_next)
+{
+    die_in("signal", INSTRUCTIONS);
+    die_in("signal behind a dead one", INSTRUCTIONS);
+    die_in("use of a signal", INSTRUCTIONS);
+}
+
+TEST(a_death_before_a_signal_was_used_loses_no_signal)
+{
+    die_in("pass on of a signal", INSTRUCTIONS);
+    die_in("renew of a signal", INSTRUCTIONS);
+    die_in("wait behind a late signal", INSTRUCTIONS);
+}
+
+TEST(a_death_among_the_coming_and_going_loses_no_signal)
+{
+    die_in("go of a signalled one", INSTRUCTIONS);
+    die_in("come to a signalled dead one", CHANGES);
+    die_in("bury a signalled one", INSTRUCTIONS);
+}
+
 /* ---- the recovery ---- */
 
 static void die_recovering(const char *name, int stride)
@@ -196,6 +225,13 @@ TEST(a_death_in_the_recovery_of_a_pool_loses_nobody)
     die_recovering("release to two readers", thinned(2));
     die_recovering("turn into a reader", thinned(2));
     die_recovering("release of permits", thinned(4));
+}
+
+TEST(a_death_in_the_recovery_of_a_condition_loses_no_signal)
+{
+    die_recovering("signal", thinned(4));
+    die_recovering("pass on of a signal", thinned(2));
+    die_recovering("go of a signalled one", thinned(2));
 }
 
 TEST(kill_points_were_found)

@@ -31,6 +31,7 @@ COLUMNS = {
     'read/write': lambda said: yes(said, 'kinds.read', 'kinds.write'),
     'semaphore': lambda said: yes(said, 'kinds.semaphore'),
     'election': lambda said: yes(said, 'kinds.election'),
+    'condition': lambda said: yes(said, 'kinds.condition'),
     'in order': lambda said: yes(said, 'fair'),
     'token': lambda said: yes(said, 'tokens'),
     'handed on': lambda said: yes(said, 'handoff'),

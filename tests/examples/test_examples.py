@@ -177,6 +177,22 @@ def two_accounts_are_locked_as_one():
     contains('one account twice', run('transfer', url(), 'a', 'a', status=1), 'a is there twice')
 
 
+def who_comes_for_a_file_waits_until_it_is_put_there():
+    inbox = WORK / 'inbox'
+    if SERVICE == 'redis':
+        contains('output', run('condition', url(), inbox, status=1), 'has no conditions')
+        return
+    fetches = start('condition', url(), inbox) if SERVICE == 'file' else None
+    try:
+        run('condition', url(), inbox, 'put')
+        out = fetches.communicate(timeout=LIMIT)[0] if fetches else run('condition', url(), inbox)
+    finally:
+        if fetches:
+            end(fetches)
+    contains('output', out, r'fetched under token [1-9]')
+    tap.equal('it is still there', inbox.exists(), False)
+
+
 def the_elected_one_publishes_where_it_is():
     tokens = re.findall(r'piece \d under token (\d+)', out := run('leader', url(), 'here:1'))
     contains('output', out, r'(?m)^here:1 leads$')
@@ -219,6 +235,7 @@ IN_ONE_PROCESS = (
     ten_lines_take_a_lock_and_give_it_back, an_error_says_what_is_wrong,
     tutorial_1_takes_and_releases, tutorial_3_works_to_its_end, one_thread_waits_for_many_locks,
     forked_workers_lose_no_update, two_accounts_are_locked_as_one,
+    who_comes_for_a_file_waits_until_it_is_put_there,
     the_elected_one_publishes_where_it_is, a_ticket_takes_the_lock_to_another_process,
     a_file_refuses_a_stale_write,
     a_damaged_fence_lets_nobody_pass, a_row_in_sqlite_refuses_a_stale_write,

@@ -111,11 +111,12 @@ static dlk_request request_of(const dlk_local *local, const dlk_ask *ask, int64_
         .now = now,
         .kind = (uint32_t)ask->key->kind,
         .once = ask->once,
+        .used = ask->used,
     };
     if (is_pooled(ask)) {
-        bool semaphore = ask->key->kind == DLOCK_SEMAPHORE;
+        bool writes = ask->key->kind == DLOCK_WRITE && !ask->shared;
         request.permits = data_of(ask->key)->permits;
-        request.take = semaphore ? (uint32_t)ask->take : ask->shared ? 1 : DLK_POOL_ALL;
+        request.take = writes ? DLK_POOL_ALL : (uint32_t)ask->take;
     }
     return request;
 }
@@ -154,6 +155,7 @@ static void held(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
     ask->no_place = own->ticket == 0;
     if (ask->no_place)
         return;
+    ask->new_place = !turn || turn->turn.ticket != own->ticket;
     if (turn) {
         turn->turn = *own;
         turn->told = false; /* what it was told is over; it waits for the next */
@@ -406,6 +408,30 @@ static void import(dlk_local *local, dlk_ask *ask, int64_t now)
         refuse(local, ask, given_out);
 }
 
+/* ---- signal ---- */
+
+static void signal_waiters(dlk_local *local, dlk_ask *ask, int64_t now)
+{
+    dlk_section section;
+    if (local->gone) {
+        dlk_ask_refuse(ask, dlk_error_copy(local->gone));
+        return;
+    }
+    if (!dlk_local_enter(local, &section, ask, now))
+        return;
+    uint32_t row = dlk_local_row(&section, ask->key);
+    int64_t signalled = dlk_pool_signal(&section, row, ask->limit, now);
+    if (!dlk_local_leave(local, &section, ask))
+        return;
+    if (signalled < 0) {
+        disagree(ask, DLK_OTHER_KIND, 0);
+        return;
+    }
+    ask->info = dlk_info_new();
+    dlk_info_add_int(ask->info, signalled, "signalled");
+    ask->reply = DLK_YES;
+}
+
 /* ---- all of them ---- */
 
 /* Now and then: is the file still what others lock in? */
@@ -459,6 +485,9 @@ void dlk_local_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
         return;
     case DLK_IMPORT:
         import(local, ask, now);
+        return;
+    case DLK_SIGNAL:
+        signal_waiters(local, ask, now);
         return;
     case DLK_REVOKE:
         dlk_local_revoke(local, ask, now);

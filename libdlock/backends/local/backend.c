@@ -196,6 +196,8 @@ void dlk_local_free(dlk_backend *backend)
 
 static uint32_t permits_of(const dlk_key *key)
 {
+    if (key->kind == DLK_KIND_CONDITION)
+        return 0;
     return key->kind == DLOCK_SEMAPHORE
                ? (uint32_t)dlk_settings_int(key->settings, DLK_KEY_LOCK_PERMITS)
                : DLK_POOL_ALL;

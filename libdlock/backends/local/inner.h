@@ -93,11 +93,9 @@ void dlk_local_kick(dlk_backend *backend);
     {                                                                                    \
         .layout = "table", .class = 2, .queues = true, .fair = true, .tokens = true,     \
         .hands_on = true,                                                                \
-        .kinds = {[DLOCK_MUTEX] = true,                                                  \
-                  [DLOCK_READ] = true,                                                   \
-                  [DLOCK_WRITE] = true,                                                  \
-                  [DLOCK_SEMAPHORE] = true,                                              \
-                  [DLOCK_ELECTION] = true},                                              \
+        .kinds = {[DLOCK_MUTEX] = true,    [DLOCK_READ] = true,                          \
+                  [DLOCK_WRITE] = true,    [DLOCK_SEMAPHORE] = true,                     \
+                  [DLOCK_ELECTION] = true, [DLK_KIND_CONDITION] = true},                 \
     }
 
 /* Enters, or says in ask why it can't be. */

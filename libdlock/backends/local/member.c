@@ -78,7 +78,7 @@ static bool is_of(const dlk_table *table, uint64_t whose, uint64_t owner)
                       : whose != 0 && !dlk_record_is_anyones(table, whose);
 }
 
-static void clear_places(dlk_section *section, uint64_t owner)
+static void clear_places(dlk_section *section, uint64_t owner, int64_t now)
 {
     const dlk_table *table = section->table;
     uint32_t used = dlk_table_used(&table->head->place_high, table->place_count);
@@ -86,7 +86,9 @@ static void clear_places(dlk_section *section, uint64_t owner)
         const dlk_line_place *place = dlk_line_place_at(table, ref);
         if (!is_of(table, DLK_GET(place->owner), owner) || DLK_GET(place->word) == 0)
             continue;
-        if (DLK_GET(place->token) == 0 || dlk_is_pooled(DLK_GET(place->kind)))
+        if (dlk_is_pooled(DLK_GET(place->kind)))
+            dlk_pool_leave(section, ref, now);
+        else if (DLK_GET(place->token) == 0)
             dlk_line_leave(section, ref);
         else
             dlk_line_place_free(section, ref); /* its lock is handed on behind it */
@@ -99,7 +101,7 @@ void dlk_member_let_go(dlk_section *section, uint64_t owner, int64_t now)
 {
     const dlk_table *table = section->table;
     uint32_t used = dlk_table_used(&table->head->row_high, table->row_count);
-    clear_places(section, owner);
+    clear_places(section, owner, now);
     for (uint32_t ref = 1; ref <= used && !section->damaged; ref++)
         if (is_of(table, dlk_row_record(dlk_row_at(table, ref)).owner, owner))
             dlk_table_evict(section, ref, now);

@@ -1,7 +1,8 @@
 /*
  * Locks that several may hold at a time: read/write locks and semaphores, as one thing. A row is a
  * pool of permits. Of a semaphore each takes as many as it asks for; of a read/write lock a reader
- * takes one and a writer all there are.
+ * takes one and a writer all there are. A condition is a pool without permits: only a signal
+ * grants something, one to each.
  *
  * Who has some and who wants some stands in ONE line, by its ticket, and nobody is served before
  * whoever came earlier: so those who have been granted theirs are its beginning. Nothing is kept
@@ -115,22 +116,64 @@ static int64_t admit(dlk_section *section, uint32_t row_ref, dlk_pool *pool, int
     return first_end;
 }
 
+/* The first of those who wait and are still there is signalled, if there is one. */
+static bool signal_next(dlk_section *section, uint32_t row_ref, dlk_pool *pool,
+                        int64_t now)
+{
+    uint32_t ref;
+    for (uint32_t steps = 0; (ref = DLK_GET(pool->next)) != 0; steps++) {
+        dlk_line_place *place = in_line(section, row_ref, ref, steps);
+        if (!place)
+            return false;
+        if (DLK_GET(place->token) != 0) /* in a table that was damaged */
+            DLK_PUT(pool->next, DLK_GET(place->next));
+        else if (dlk_member_of(section->table, DLK_GET(place->owner)))
+            return grant(section, pool, place, now);
+        else
+            dlk_line_leave(section, ref);
+        if (section->damaged)
+            return false;
+    }
+    return false;
+}
+
+/* A signal that wasn't used goes to the next one BEFORE its place goes: a death in between wakes one
+ * more than was signalled; the other way round it would wake nobody. */
+void dlk_pool_leave(dlk_section *section, uint32_t ref, int64_t now)
+{
+    const dlk_line_place *place = dlk_line_place_at(section->table, ref);
+    uint32_t row_ref = place ? DLK_GET(place->row) : 0;
+    dlk_pool *pool = dlk_pool_at(section->table, row_ref);
+    if (!place || !pool) {
+        section->damaged = true;
+        return;
+    }
+    if (DLK_GET(place->kind) == DLK_KIND_CONDITION && DLK_GET(place->token) != 0)
+        (void)signal_next(section, row_ref, pool, now); /* else it is lost */
+    DLK_POINT("pool.leave");
+    if (!section->damaged)
+        dlk_line_leave(section, ref);
+}
+
 /* Whoever has permits and is dead, or late, loses them. Returns the first end of those who stay. */
 static int64_t clear(dlk_section *section, uint32_t row_ref, int64_t now)
 {
-    uint32_t ref = DLK_GET(dlk_row_at(section->table, row_ref)->first);
+    const dlk_row *row = dlk_row_at(section->table, row_ref);
+    const dlk_line_place *kept = NULL;
     int64_t first_end = INT64_MAX;
-    for (uint32_t steps = 0; ref != 0 && !section->damaged; steps++) {
-        const dlk_line_place *place = in_line(section, row_ref, ref, steps);
+    for (uint32_t steps = 0; !section->damaged; steps++) {
+        uint32_t ref = kept ? DLK_GET(kept->next) : DLK_GET(row->first);
+        const dlk_line_place *place =
+            ref != 0 ? in_line(section, row_ref, ref, steps) : NULL;
         if (!place || DLK_GET(place->token) == 0)
             break;
-        uint32_t next = DLK_GET(place->next);
         int64_t until = DLK_GET(place->until);
-        if (until <= now || !dlk_member_of(section->table, DLK_GET(place->owner)))
-            dlk_line_leave(section, ref);
-        else if (until < first_end)
-            first_end = until;
-        ref = next;
+        if (until <= now || !dlk_member_of(section->table, DLK_GET(place->owner))) {
+            dlk_pool_leave(section, ref, now);
+            continue;
+        }
+        kept = place;
+        first_end = until < first_end ? until : first_end;
     }
     return first_end;
 }
@@ -162,12 +205,12 @@ void dlk_pool_drop(dlk_section *section, uint32_t row_ref, uint32_t ref, int64_t
     if (!pool)
         section->damaged = true;
     else
-        dlk_line_leave(section, ref);
+        dlk_pool_leave(section, ref, now);
     if (!section->damaged)
         (void)admit(section, row_ref, pool, now); /* nobody asks until when */
 }
 
-/* ---- acquire ---- */
+/* ---- signalling ---- */
 
 /* Somebody has the name alone, as a mutex, or is about to have it. */
 static bool is_taken_alone(dlk_section *section, uint32_t row_ref, int64_t now)
@@ -184,6 +227,30 @@ static bool is_taken_alone(dlk_section *section, uint32_t row_ref, int64_t now)
     return dlk_table_holder(section, row_ref, now, &record);
 }
 
+int64_t dlk_pool_signal(dlk_section *section, uint32_t row_ref, int64_t count,
+                        int64_t now)
+{
+    dlk_pool *pool = dlk_pool_at(section->table, row_ref);
+    const dlk_row *row = dlk_row_at(section->table, row_ref);
+    if (!pool || !row)
+        return 0; /* nobody has used the name */
+    if (is_taken_alone(section, row_ref, now))
+        return -1;
+    /* What the dead had goes first. */
+    (void)dlk_pool_settle(section, row_ref, now); /* nobody asks until when */
+    const dlk_line_place *first = dlk_line_place_at(section->table, DLK_GET(row->first));
+    if (!first || section->damaged)
+        return 0;
+    if (DLK_GET(first->kind) != DLK_KIND_CONDITION)
+        return -1;
+    int64_t signalled = 0;
+    while (signalled < count && signal_next(section, row_ref, pool, now))
+        signalled++;
+    return signalled;
+}
+
+/* ---- acquire ---- */
+
 /* Whether the pool is one that was asked for. The first who comes makes it. */
 static dlk_outcome agree(dlk_section *section, uint32_t row_ref,
                          const dlk_request *request)
@@ -191,8 +258,9 @@ static dlk_outcome agree(dlk_section *section, uint32_t row_ref,
     const dlk_row *row = dlk_row_at(section->table, row_ref);
     dlk_pool *pool = dlk_pool_at(section->table, row_ref);
     uint32_t first = DLK_GET(row->first);
+    bool condition = request->kind == DLK_KIND_CONDITION;
     if (first == 0) {
-        if (request->permits == 0)
+        if (request->permits == 0 && !condition)
             return DLK_NO_SIZE;
         DLK_PUT(pool->size, request->permits);
         DLK_PUT(pool->taken, 0);
@@ -205,7 +273,7 @@ static dlk_outcome agree(dlk_section *section, uint32_t row_ref,
         return DLK_OTHER_KIND;
     if (request->permits != 0 && request->permits != size)
         return DLK_OTHER_SIZE;
-    return request->take > size ? DLK_TOO_MANY : DLK_GRANTED;
+    return request->take > size && !condition ? DLK_TOO_MANY : DLK_GRANTED;
 }
 
 /* It is theirs, and isn't shortened. */

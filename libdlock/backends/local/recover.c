@@ -100,6 +100,12 @@ static void rebuild_share(const dlk_table *table, dlk_line_place *place)
         DLK_PUT(table->head->last_token, token);
 }
 
+/* A condition's place with a signal stays though its owner is dead: settling its row passes that on. */
+static bool is_signalled(const dlk_line_place *place)
+{
+    return DLK_GET(place->kind) == DLK_KIND_CONDITION && DLK_GET(place->token) > 0;
+}
+
 /* True: the place is in a line. */
 static bool rebuild_place(dlk_section *section, uint32_t ref)
 {
@@ -109,8 +115,9 @@ static bool rebuild_place(dlk_section *section, uint32_t ref)
     uint64_t ticket = DLK_GET(place->word);
     DLK_PUT(place->prev, 0);
     DLK_PUT(place->next, 0);
+    bool lives = dlk_member_of(table, DLK_GET(place->owner)) || is_signalled(place);
     if (ticket == 0 || !row || (DLK_GET(row->title) & SIZE_MASK) == 0 ||
-        DLK_GET(place->ttl_ms) == 0 || !dlk_member_of(table, DLK_GET(place->owner))) {
+        DLK_GET(place->ttl_ms) == 0 || !lives) {
         dlk_line_place_free(section, ref);
         return false;
     }

@@ -64,6 +64,7 @@ typedef struct holder {
 } holder;
 
 typedef struct view {
+    uint32_t asked; /* the key's kind */
     uint32_t kind;
     int64_t holders; /* of which HOLDERS_MAX are shown */
     int64_t waiters, taken;
@@ -100,8 +101,9 @@ static void inspect_line(const dlk_local *local, dlk_section *section, uint32_t 
             seen->reads |= record.kind == DLOCK_WRITE && take != DLK_POOL_ALL;
             see_holder(section, ref, &record, take, seen);
         } else if (record.token == 0) {
-            seen->waiters += record.owner != local->owner &&
-                             dlk_member_of(section->table, record.owner) != NULL;
+            /* Our own of this kind the core knows, and those of another it doesn't look for. */
+            bool own = record.owner == local->owner && record.kind == seen->asked;
+            seen->waiters += !own && dlk_member_of(section->table, record.owner) != NULL;
         }
     }
 }
@@ -187,7 +189,7 @@ void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now)
         dlk_ask_refuse(ask, dlk_error_make(DLOCK_ENOMEM, "out of memory"));
         return;
     }
-    seen->kind = (uint32_t)ask->key->kind;
+    seen->asked = seen->kind = (uint32_t)ask->key->kind;
     notice_deaths(local);
     if (dlk_local_enter(local, &section, ask, now)) {
         inspect_row(local, &section, dlk_local_row(&section, ask->key), now, seen);

@@ -474,7 +474,9 @@ bool dlk_table_release(dlk_section *section, uint32_t row_ref, const dlk_request
         section->damaged = true;
         return false;
     }
-    if (dlk_is_pooled(DLK_GET(place->kind)))
+    if (request->used)
+        dlk_line_leave(section, turn->place);
+    else if (dlk_is_pooled(DLK_GET(place->kind)))
         dlk_pool_drop(section, row_ref, turn->place, request->now);
     dlk_turn_end(section, turn);
     return true;

@@ -17,7 +17,7 @@
 
 #include "backends/local/map.h"
 
-#include <dlock/dlock.h>
+#include "util/kind.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -103,12 +103,14 @@ typedef struct dlk_request {
     /* Of a pool: how many permits, and how many there are; 0: as many as there are. */
     uint32_t take, permits;
     bool once; /* nobody will wait: of a pool no place in the line is wanted */
+    bool used; /* given back: the signal of a condition has done its work */
 } dlk_request;
 
-/* Whether several may hold a lock of this kind at a time. DLOCK_WRITE stands for both sides. */
+/* Whether several may hold a lock of this kind at a time. DLOCK_WRITE stands for both sides. A
+ * condition's waiters are granted a signal each. */
 static inline bool dlk_is_pooled(uint32_t kind)
 {
-    return kind == DLOCK_WRITE || kind == DLOCK_SEMAPHORE;
+    return kind == DLOCK_WRITE || kind == DLOCK_SEMAPHORE || kind == DLK_KIND_CONDITION;
 }
 
 typedef enum dlk_outcome {
@@ -180,6 +182,12 @@ bool dlk_pool_has(const dlk_section *section, uint32_t row_ref,
                   const dlk_request *request, const dlk_turn *turn);
 /* Takes a place out of the line, and lets in who comes next. */
 void dlk_pool_drop(dlk_section *section, uint32_t row_ref, uint32_t ref, int64_t now);
+/* Takes a place of a pool out of the line; of a condition its signal, if it has one, goes on. */
+void dlk_pool_leave(dlk_section *section, uint32_t ref, int64_t now);
+/* Signals so many of those who wait in the row's line, in their order. Returns how many; -1: a lock has
+ * the name. */
+int64_t dlk_pool_signal(dlk_section *section, uint32_t row_ref, int64_t count,
+                        int64_t now);
 /* Whoever is dead or late goes, whoever is next comes in. Returns when the first lease is over. */
 int64_t dlk_pool_settle(dlk_section *section, uint32_t row_ref, int64_t now);
 /* The same of all rows that are pools: places of those whose time is over become free. */

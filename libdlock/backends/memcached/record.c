@@ -418,6 +418,7 @@ dlk_mc_plan dlk_mc_record_plan(const dlk_mc_wish *wish, const dlk_mc_text *value
         return found ? plan_without(&kept) : answer(DLK_NOT_OURS);
     case DLK_REVOKE:
     case DLK_INSPECT:
+    case DLK_SIGNAL:
     case DLK_LIST:
     case DLK_DOCTOR:
         break;

@@ -366,6 +366,9 @@ void dlk_redlock_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
         refuse(redlock, ask, DLOCK_ENOTSUP,
                "nobody can be told: nodes don't pass messages on");
         break;
+    case DLK_SIGNAL:
+        refuse(redlock, ask, DLOCK_ENOTSUP, "nobody waits in a line");
+        break;
     case DLK_IMPORT:
         refuse(redlock, ask, DLOCK_ENOTSUP, "a lock can't be handed on");
         break;

@@ -269,6 +269,7 @@ void dlk_round_settle(dlk_redlock_round *round, int64_t now)
         settle_report(round, dlk_report_doctor, now);
         break;
     case DLK_REVOKE:
+    case DLK_SIGNAL:
     case DLK_IMPORT:
         break; /* never asked of a node */
     }

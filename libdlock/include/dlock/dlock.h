@@ -28,10 +28,10 @@
  *
  *   | object                                             | may be used by                         |
  *   |----------------------------------------------------|----------------------------------------|
- *   | dlock_client, dlock_lock, dlock_hold, dlock_op     | any thread, several at once            |
+ *   | dlock_client, _lock, _hold, _cond, _op             | any thread, several at once            |
  *   | dlock_conf, dlock_info, dlock_error, dlock_event   | one thread at a time                   |
  *   | any of them, while it is freed                     | nobody else                            |
- *   | client, lock, hold, op in a fork's child           | nobody: calls answer DLOCK_EFORKED     |
+ *   | client, lock, hold, cond, op in a fork's child     | nobody: calls answer DLOCK_EFORKED     |
  *   | conf, info, error in a fork's child                | as before: they are plain memory       |
  *   | dlock_op_cancel in a signal handler                | yes; no other function                 |
  *
@@ -46,7 +46,7 @@
  *   | every returned const char *                        | the object asked; valid until its free |
  *   | dlock_version, _backends, _strerror, _errname      | nobody: static                         |
  *   | a conf given to a constructor                      | you: it was copied                     |
- *   | client, locks, holds and ops                       | in any order: each keeps what it needs |
+ *   | client, locks, holds, conds and ops                | in any order: each keeps what it needs |
  *   | the event fd                                       | the client; dup() it freely            |
  *
  * WHICH FUNCTIONS NEVER DO I/O (and never wait for anything but a short mutex)
@@ -60,6 +60,7 @@
  *   | lock    | _new _free, dlock_multi_new                                                      |
  *   | hold    | all but _release, _verify, _extend, and _guard's callbacks, which are yours;     |
  *   |         | _free, _downgrade: what a server has to hear is sent in the background           |
+ *   | cond    | _new _free                                                                       |
  *   | op      | all but _wait                                                                    |
  *   | event   | all                                                                              |
  *   | info    | all                                                                              |
@@ -71,7 +72,7 @@
  *   an error of ours: success sets it to NULL, failure replaces it. A ret_… is written only on
  *   success. A NULL conf means "no settings".
  *   These answers are possible everywhere and not repeated below: DLOCK_EINVAL (a NULL or a value
- *   out of range), DLOCK_ENOMEM, and for client, lock, hold and op DLOCK_ECLOSED (the client was
+ *   out of range), DLOCK_ENOMEM, and for client, lock, hold, cond and op DLOCK_ECLOSED (the client was
  *   closed) and DLOCK_EFORKED (in a fork's child).
  *   Times are int64_t milliseconds, relative; a wait of 0 tries once, DLOCK_FOREVER has no limit,
  *   other negatives are DLOCK_EINVAL. Names and texts are C strings, sent unchanged.
@@ -116,6 +117,8 @@ typedef struct dlock_client dlock_client;
 typedef struct dlock_lock dlock_lock;
 /** A reference to a grant: token, remaining validity, state. */
 typedef struct dlock_hold dlock_hold;
+/** A line of waiters for a signal, each of whom holds a lock again when it has one. */
+typedef struct dlock_cond dlock_cond;
 /** One thing being waited for; completes exactly once. */
 typedef struct dlock_op dlock_op;
 /** Something that happened; carries numbers and text, never pointers. */
@@ -527,7 +530,8 @@ DLOCK_API dlock_err dlock_client_stats(const dlock_client *client, dlock_info **
                                        dlock_error **err);
 
 /**
- * What this backend, as configured, can do: kinds, tokens, fairness, hand-off, extending, class.
+ * What this backend, as configured, can do: kinds (`kinds.condition`, too), tokens, fairness, hand-off,
+ * extending, class.
  *
  * @param ret_info  yours to free
  * @return DLOCK_OK
@@ -1126,6 +1130,134 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_hold_extend_start(dlock_hold *hold,
  */
 DLOCK_API void dlock_hold_free(dlock_hold *hold);
 
+/* ---- Condition ------------------------------------------------------------------------- */
+
+/**
+ * Describe a condition: a line in which holders of a lock wait for a signal, as at a pthread_cond_t.
+ * Nothing is sent.
+ *
+ *     while (code == DLOCK_OK && nothing_to_do()) {
+ *         dlock_hold *again = NULL;
+ *         code = dlock_cond_wait(cond, hold, DLOCK_FOREVER, &again, &err);
+ *         dlock_hold_free(hold);
+ *         hold = again;
+ *     }
+ *
+ * Always in a loop: a wait may end without a signal (`spurious_wakes` of dlock_client_stats()), and
+ * another holder may have been there before.
+ *
+ * @param name      one among the names of locks: where it is a lock's, in use, DLOCK_ECONFLICT
+ * @param conf      may be NULL; copied. `lock.ttl_ms` is how long a signal stays with a waiter that
+ *                  can't be heard of any more; `cond.owner`
+ * @param ret_cond  yours: dlock_cond_free()
+ * @return DLOCK_OK, DLOCK_EINVAL, DLOCK_ENOTSUP (this backend has no conditions; the text says why)
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API dlock_err dlock_cond_new(dlock_client *client, const char *name,
+                                   const dlock_conf *conf, dlock_cond **ret_cond,
+                                   dlock_error **err);
+
+/**
+ * Free a condition's handle; ops made with it live on. NULL is fine.
+ *
+ * @threads any, once
+ * @since 0.1
+ */
+DLOCK_API void dlock_cond_free(dlock_cond *cond);
+
+/**
+ * Give the lock back, wait for a signal up to @p wait_ms, and take the lock again.
+ *
+ * The place in the line is confirmed before the lock goes back: no signal of whoever has it next is
+ * missed. Signals come in the order of the line. Whoever dies, is cancelled or can't take the lock any
+ * more passes its signal on to the next.
+ * As in POSIX @p wait_ms bounds the waiting for the signal; taking the lock again takes as long as it
+ * takes, unless it is cancelled or the client closed. The lock is then a new grant, with a larger token.
+ * What fails before the lock was given back leaves @p hold as it was; what fails later, and
+ * dlock_op_cancel(), leave nothing held: dlock_hold_check() says which.
+ *
+ * @param hold      of a mutex or of a read/write lock's write side, this client's, and the only one of
+ *                  its grant; stays yours to free. NULL: without a lock, for those who look elsewhere
+ *                  whether what they wait for is so, and may miss a signal in between
+ * @param wait_ms   0 lets others have the lock for a moment, DLOCK_FOREVER has no limit
+ * @param ret_hold  yours: dlock_hold_free(); written with DLOCK_OK and with DLOCK_ETIMEDOUT, and not
+ *                  without @p hold
+ * @return DLOCK_OK (signalled, or, rarely, not), DLOCK_ETIMEDOUT (not signalled in time; the lock is
+ *         held again), DLOCK_EBUSY (the grant has other holds), DLOCK_ENOTHELD, DLOCK_ELOST (the lock
+ *         was lost before it was given back), DLOCK_ENOTSUP (another kind of lock), DLOCK_ECONFLICT,
+ *         and for the line and the lock what dlock_lock_acquire() answers
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API DLOCK_CHECKED dlock_err dlock_cond_wait(dlock_cond *cond, dlock_hold *hold,
+                                                  int64_t wait_ms, dlock_hold **ret_hold,
+                                                  dlock_error **err);
+
+/**
+ * dlock_cond_wait() as an op; dlock_op_take_hold() gives the hold, also with DLOCK_ETIMEDOUT.
+ *
+ * @param hold     released or freed before the lock was given back: DLOCK_ENOTHELD
+ * @param wait_ms  0 lets others have the lock for a moment, DLOCK_FOREVER has no limit
+ * @return an op, never NULL
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API DLOCK_CHECKED dlock_op *
+dlock_cond_wait_start(dlock_cond *cond, dlock_hold *hold, int64_t wait_ms);
+
+/**
+ * Signal the first @p count of those who wait, in their order.
+ *
+ * Where nobody waits it is lost. The lock need not be held; what its holder changed is seen by whom
+ * this wakes either way.
+ *
+ * @param count      1 or more
+ * @param hold       one that has to be valid, or nothing is signalled; NULL: none, which is
+ *                   DLOCK_ENOTHELD with `cond.owner=true`
+ * @param ret_count  how many were signalled; may be NULL
+ * @return DLOCK_OK (also when nobody waits), DLOCK_ENOTHELD, DLOCK_ELOST, DLOCK_ECONFLICT,
+ *         DLOCK_EUNAVAIL, DLOCK_EUNKNOWN (sent and not answered, and not sent again: doing it once more
+ *         wakes too many at worst), DLOCK_EACCES, DLOCK_EPROTO
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API dlock_err dlock_cond_signal(dlock_cond *cond, int64_t count, dlock_hold *hold,
+                                      int64_t *ret_count, dlock_error **err);
+
+/**
+ * dlock_cond_signal() as an op; dlock_op_take_info() gives `signalled`.
+ *
+ * @param count  1 or more
+ * @return an op, never NULL
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API DLOCK_CHECKED dlock_op *dlock_cond_signal_start(dlock_cond *cond, int64_t count,
+                                                          dlock_hold *hold);
+
+/**
+ * Signal all who wait: dlock_cond_signal() without a count.
+ *
+ * @param hold       as of dlock_cond_signal()
+ * @param ret_count  how many were signalled; may be NULL
+ * @return as dlock_cond_signal()
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API dlock_err dlock_cond_broadcast(dlock_cond *cond, dlock_hold *hold,
+                                         int64_t *ret_count, dlock_error **err);
+
+/**
+ * dlock_cond_broadcast() as an op; dlock_op_take_info() gives `signalled`.
+ *
+ * @return an op, never NULL
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API DLOCK_CHECKED dlock_op *dlock_cond_broadcast_start(dlock_cond *cond,
+                                                             dlock_hold *hold);
+
 /* ---- Op -------------------------------------------------------------------------------- */
 
 /**
@@ -1170,7 +1302,7 @@ DLOCK_API dlock_err dlock_op_result(const dlock_op *op);
 DLOCK_API const dlock_error *dlock_op_error(const dlock_op *op);
 
 /**
- * Take the hold that an acquire or import got.
+ * Take the hold that an acquire, an import or a wait for a signal got.
  *
  * @return a hold, yours to free, the first time; then and for other ops NULL
  * @threads any
@@ -1179,7 +1311,7 @@ DLOCK_API const dlock_error *dlock_op_error(const dlock_op *op);
 DLOCK_API dlock_hold *dlock_op_take_hold(dlock_op *op);
 
 /**
- * Take the info that a list, doctor or inspect got.
+ * Take the info that a list, doctor, inspect or signal got.
  *
  * @return an info, yours to free, the first time; then and for other ops NULL
  * @threads any
@@ -1349,6 +1481,7 @@ DLOCK_AUTO_DEFINE_(dlock_conf)
 DLOCK_AUTO_DEFINE_(dlock_client)
 DLOCK_AUTO_DEFINE_(dlock_lock)
 DLOCK_AUTO_DEFINE_(dlock_hold)
+DLOCK_AUTO_DEFINE_(dlock_cond)
 DLOCK_AUTO_DEFINE_(dlock_op)
 DLOCK_AUTO_DEFINE_(dlock_event)
 DLOCK_AUTO_DEFINE_(dlock_info)

@@ -153,7 +153,7 @@ void client_key_close(fake *client, dlk_key *key)
     free(key);
 }
 
-static answer answer_of(fake *client, dlk_ask *ask, int64_t now)
+answer client_answer(fake *client, dlk_ask *ask, int64_t now)
 {
     client->backend->type->ask(client->backend, ask, now);
     answer copy = {
@@ -163,6 +163,8 @@ static answer answer_of(fake *client, dlk_ask *ask, int64_t now)
         .since = ask->since,
         .no_place = ask->no_place,
         .lasts = ask->lasts,
+        .new_place = ask->new_place,
+        .count = dlock_info_int(ask->info, 0),
         .code = ask->error ? dlock_error_code(ask->error) : DLOCK_OK,
     };
     if (ask->error)
@@ -176,7 +178,7 @@ answer client_ask(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,
 {
     dlk_ask ask = {
         .verb = verb, .key = key, .number = number, .ttl_ms = ttl_ms, .since = now};
-    return answer_of(client, &ask, now);
+    return client_answer(client, &ask, now);
 }
 
 static dlk_ask ask_for(dlk_verb verb, dlk_key *key, uint64_t number, int32_t take,
@@ -197,7 +199,7 @@ answer client_ask_for(fake *client, dlk_verb verb, dlk_key *key, uint64_t number
                       int32_t take, int64_t ttl_ms, int64_t now)
 {
     dlk_ask ask = ask_for(verb, key, number, take, ttl_ms, now);
-    return answer_of(client, &ask, now);
+    return client_answer(client, &ask, now);
 }
 
 answer client_try(fake *client, dlk_key *key, uint64_t number, int32_t take,
@@ -205,7 +207,7 @@ answer client_try(fake *client, dlk_key *key, uint64_t number, int32_t take,
 {
     dlk_ask ask = ask_for(DLK_ACQUIRE, key, number, take, ttl_ms, now);
     ask.once = true;
-    return answer_of(client, &ask, now);
+    return client_answer(client, &ask, now);
 }
 
 answer client_export(fake *client, dlk_key *key, uint64_t number, int64_t now)
@@ -215,7 +217,7 @@ answer client_export(fake *client, dlk_key *key, uint64_t number, int64_t now)
                    .number = number,
                    .exported = true,
                    .since = now};
-    return answer_of(client, &ask, now);
+    return client_answer(client, &ask, now);
 }
 
 answer client_import(fake *client, dlk_key *key, uint64_t number, const fake *giver,
@@ -229,20 +231,20 @@ answer client_import(fake *client, dlk_key *key, uint64_t number, const fake *gi
                    .text = owner,
                    .ttl_ms = ttl_ms,
                    .since = now};
-    return answer_of(client, &ask, now);
+    return client_answer(client, &ask, now);
 }
 
 answer client_break(fake *client, dlk_key *key, const char *owner, int64_t now)
 {
     dlk_ask ask = {.verb = DLK_BREAK, .key = key, .text = owner, .since = now};
-    return answer_of(client, &ask, now);
+    return client_answer(client, &ask, now);
 }
 
 dlock_info *client_info(fake *client, dlk_verb verb, dlk_key *key, const char *text,
                         int64_t limit, int64_t now)
 {
     dlk_ask ask = {.verb = verb, .key = key, .text = text, .limit = limit, .since = now};
-    (void)answer_of(client, &ask, now);
+    (void)client_answer(client, &ask, now);
     return ask.info;
 }
 

@@ -26,7 +26,8 @@ typedef struct fake {
 typedef struct answer {
     dlk_reply reply;
     int64_t token, wait_ms, since;
-    bool no_place, lasts;
+    bool no_place, new_place, lasts;
+    int64_t count;  /* the first number of its info */
     dlock_err code; /* of the error, 0 without */
     char text[512];
 } answer;
@@ -44,6 +45,8 @@ dlk_key *client_key_of(fake *client, const char *name, dlock_kind kind,
                        dlk_settings *settings);
 void client_key_close(fake *client, dlk_key *key);
 
+/* Of a request that the test has filled in; its info stays there. */
+answer client_answer(fake *client, dlk_ask *ask, int64_t now);
 answer client_ask(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,
                   int64_t ttl_ms, int64_t now);
 /* Of a lock that several may hold: with so many permits; 1 of a read/write lock is the read side. */

@@ -1,58 +1,18 @@
 /* What a table decides of locks that several hold at a time: who comes in together, who waits
  * behind whom, how many are in. Time is what the tests say it is. */
 #include "check.h"
-#include "client.h"
+#include "four.h"
 #include "harness/harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MS    DLK_NS_PER_MS
-#define TTL   1000 /* ms */
 #define READ  1
 #define WRITE 0 /* what is taken then is all */
 
-enum { CLIENTS = 4 };
-
-static fake *clients[CLIENTS];
-static dlk_key *keys[CLIENTS];
-static dlk_settings *settings;
-
-/* Four clients and one lock; a table of its own for every test. */
 static int64_t set_up(dlock_kind kind, const char *permits)
 {
-    static int number;
-    char uri[32];
-    settings = dlk_settings_new();
-    if (permits)
-        (void)harness_check(__FILE__, __LINE__,
-                            dlk_settings_set(settings, "lock.permits", permits, NULL) ==
-                                DLOCK_OK,
-                            "lock.permits");
-    (void)snprintf(uri, sizeof(uri), "mem:pool-%d", number++);
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = client_open(uri, NULL);
-        keys[i] = client_key_of(clients[i], "orders/42", kind, settings);
-    }
-    return dlk_clock_now();
-}
-
-static void tear_down(void)
-{
-    for (int i = 0; i < CLIENTS; i++) {
-        client_key_close(clients[i], keys[i]);
-        client_close(clients[i]);
-    }
-    dlk_settings_free(settings);
-}
-
-/* After every step the table is sound. */
-static answer ask(dlk_verb verb, int who, uint64_t number, int32_t take, int64_t now)
-{
-    answer got = client_ask_for(clients[who], verb, keys[who], number, take, TTL, now);
-    const char *fault = table_fault(dlk_local_of(clients[who]->backend)->table);
-    (void)harness_check(__FILE__, __LINE__, !fault, fault ? fault : "sound");
-    return got;
+    return four_set_up(kind, "lock.permits", permits);
 }
 
 static dlk_reply acquire(int who, int32_t take, int64_t now)
@@ -68,14 +28,6 @@ static dlk_reply release(int who, int64_t now)
 static bool holds(int who, int32_t take, int64_t now)
 {
     return ask(DLK_VERIFY, who, 1, take, now).reply == DLK_YES;
-}
-
-/* What it was told since it was asked last. */
-static int told(int who)
-{
-    int before = clients[who]->told;
-    clients[who]->backend->type->process(clients[who]->backend, dlk_clock_now());
-    return clients[who]->told - before;
 }
 
 /* ---- readers and writers ---- */

@@ -1,0 +1,77 @@
+/* See the header. */
+#include "party.h"
+
+#include <stdio.h>
+
+dlock_cond *condition_of(dlock_client *client, const char *test, const char *settings)
+{
+    char name[128];
+    dlock_cond *cond = NULL;
+    dlock_error *err = NULL;
+    DLOCK_AUTO(dlock_conf) conf = api_conf(settings);
+    (void)snprintf(name, sizeof(name), "%s/cond", test);
+    (void)harness_err(__FILE__, __LINE__, "dlock_cond_new",
+                      dlock_cond_new(client, name, conf, &cond, &err), DLOCK_OK, err);
+    dlock_error_free(err);
+    return cond;
+}
+
+void come(party *one, const char *test, const char *settings)
+{
+    one->client = world_client(settings);
+    one->lock = world_lock(one->client, test, NULL);
+    one->cond = condition_of(one->client, test, NULL);
+}
+
+/* Ends in the line: on a service that answers at once. */
+void line_up(party *one, int64_t wait_ms)
+{
+    one->hold = world_take(one->lock);
+    one->op = dlock_cond_wait_start(one->cond, one->hold, wait_ms);
+    (void)harness_check(__FILE__, __LINE__,
+                        AWAITED(dlock_hold_state(one->hold) == DLOCK_RELEASED),
+                        "the lock is given back");
+}
+
+void go(party *one)
+{
+    dlock_op_free(one->op);
+    dlock_hold_free(one->hold);
+    dlock_cond_free(one->cond);
+    dlock_lock_free(one->lock);
+    dlock_client_free(one->client);
+    *one = (party){.client = NULL};
+}
+
+int64_t signal_by(party *one, int64_t count)
+{
+    int64_t signalled = -1;
+    dlock_error *err = NULL;
+    (void)harness_err(__FILE__, __LINE__, "dlock_cond_signal",
+                      dlock_cond_signal(one->cond, count, NULL, &signalled, &err),
+                      DLOCK_OK, err);
+    dlock_error_free(err);
+    return signalled;
+}
+
+bool ends_held(party *one, dlock_err code)
+{
+    if (dlock_op_wait(one->op, patience_ms()) != DLOCK_OK ||
+        dlock_op_result(one->op) != code)
+        return false;
+    DLOCK_AUTO(dlock_hold) again = dlock_op_take_hold(one->op);
+    return again && dlock_hold_check(again) == DLOCK_OK &&
+           dlock_hold_token(again) > dlock_hold_token(one->hold) &&
+           dlock_hold_release(again, NULL) == DLOCK_OK;
+}
+
+bool waits(const party *one)
+{
+    return dlock_op_result(one->op) == DLOCK_EPENDING;
+}
+
+void close_waiter(party *one)
+{
+    CHECK_EQ_INT(dlock_client_close(one->client, NULL), DLOCK_OK);
+    ENDS(one->op, DLOCK_ECLOSED);
+}
