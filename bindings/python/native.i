@@ -42,6 +42,7 @@ HANDLE(dlock_conf)
 HANDLE(dlock_client)
 HANDLE(dlock_lock)
 HANDLE(dlock_hold)
+HANDLE(dlock_cond)
 HANDLE(dlock_op)
 
 static void *handle_of(PyObject *object, const char *type)
@@ -165,9 +166,11 @@ HANDLE_TYPEMAPS(dlock_conf)
 HANDLE_TYPEMAPS(dlock_client)
 HANDLE_TYPEMAPS(dlock_lock)
 HANDLE_TYPEMAPS(dlock_hold)
+HANDLE_TYPEMAPS(dlock_cond)
 HANDLE_TYPEMAPS(dlock_op)
 %apply (dlock_client **RETURNED, dlock_error **err) { (dlock_client **ret_client, dlock_error **err) };
 %apply (dlock_lock **RETURNED, dlock_error **err) { (dlock_lock **ret_lock, dlock_error **err) };
+%apply (dlock_cond **RETURNED, dlock_error **err) { (dlock_cond **ret_cond, dlock_error **err) };
 
 /* "No settings" is a conf, too. */
 %typemap(in) const dlock_conf *conf {
@@ -240,6 +243,7 @@ HANDLE_TYPEMAPS(dlock_op)
 %ignore dlock_client_drive;
 %ignore dlock_lock_free;
 %ignore dlock_hold_free;
+%ignore dlock_cond_free;
 %ignore dlock_op_free;
 %rename("$ignore", regextarget=1) "^dlock_(error|event|info)_";
 
@@ -262,6 +266,9 @@ HANDLE_TYPEMAPS(dlock_op)
 %thread dlock_hold_release_start;
 %thread dlock_hold_verify_start;
 %thread dlock_hold_extend_start;
+%thread dlock_cond_wait_start;
+%thread dlock_cond_signal_start;
+%thread dlock_cond_broadcast_start;
 %thread dlock_op_wait;
 
 %include "dlock.i"

@@ -40,11 +40,13 @@
 %ignore dlock_hold_release;
 %ignore dlock_hold_verify;
 %ignore dlock_hold_extend;
+%ignore dlock_cond_wait;
+%ignore dlock_cond_signal;
+%ignore dlock_cond_broadcast;
 
 %ignore dlock_log_fn;
 %ignore dlock_conf_set_log;
 %ignore dlock_guarded;
 %ignore dlock_hold_guard;
-%rename("$ignore", regextarget=1) "^dlock_cond_";
 
 %include <dlock/dlock.h>

@@ -10,13 +10,13 @@ import unittest
 import dlock
 from test import lock_tests
 from theirs import Suite, Theirs, page_last, page_of
-from world import new_name, shared_redis
+from world import new_file, new_name, shared_redis
 
 SUITE = Suite(
     'CPython: test.lock_tests', platform.python_version(),
     'From Debian\'s package `libpython3.11-testsuite`. The adapter says what `locktype()`, '
     '`condtype()` and `semtype()` make:\na lock of ours with a name of its own, or '
-    '`threading.Condition` over one.',
+    '`threading.Condition` over one, or a `Condition` of ours.',
     whole={
         'EventTests': 'an event is no lock, and there is none of ours',
         'BarrierTests': 'a barrier is no lock, and there is none of ours',
@@ -41,6 +41,10 @@ class OnMemory(Theirs):
 
 class OnRedis(OnMemory):
     url = staticmethod(lambda: shared_redis().url)
+
+
+class OnFile(OnMemory):
+    url = staticmethod(new_file)
 
 
 class LockShape:
@@ -94,6 +98,11 @@ class PlainConditionShape(ConditionShape):
 
     def condtype(self, lock=None):
         return threading.Condition(lock or self.client.lock(new_name()))
+
+
+class OwnConditionShape(ConditionShape):
+    def condtype(self, lock=None):
+        return self.client.condition(lock or self.client.rlock(new_name()))
 
 
 class BoundedShape:
@@ -170,6 +179,14 @@ class PlainConditionsOnRedis(OnRedis, PlainConditionShape, lock_tests.ConditionT
     ours = '`Lock`, `redis:`'
 
 
+class OwnConditionsInMemory(OnMemory, OwnConditionShape, lock_tests.ConditionTests):
+    ours = '`Condition` of an `RLock`, `mem:`'
+
+
+class OwnConditionsInAFile(OnFile, OwnConditionShape, lock_tests.ConditionTests):
+    ours = '`Condition` of an `RLock`, `file:`'
+
+
 class BoundedSemaphoresInMemory(OnMemory, BoundedShape, lock_tests.BoundedSemaphoreTests):
     ours = '`Semaphore`, `mem:`'
 
@@ -193,6 +210,7 @@ class Semaphores(OnRedis, SemaphoreShape, lock_tests.SemaphoreTests):
 SUITE.add(LocksInMemory, LocksOnRedis, WritersInMemory, WritersOnRedis, SeveralInMemory,
           SeveralOnRedis, PermitsInMemory, PermitsOnRedis, RLocksInMemory, RLocksOnRedis,
           ConditionsInMemory, ConditionsOnRedis, PlainConditionsInMemory, PlainConditionsOnRedis,
+          OwnConditionsInMemory, OwnConditionsInAFile,
           BoundedSemaphoresInMemory, BoundedSemaphores, PlainBoundedSemaphores,
           SemaphoresInMemory, Semaphores)
 

@@ -16,6 +16,7 @@ import logging
 
 from . import _native as native
 from .client import Client
+from .condition import Condition
 from .election import Election
 from .errors import (
     AccessError, AcquireTimeout, BackendError, BusyError, CanceledError, ClosedError, ConfigError,
@@ -28,11 +29,11 @@ from .lock import Lock, MultiLock, ReadLock, RLock, RWLock, Semaphore, WriteLock
 
 __all__ = [
     'AccessError', 'AcquireTimeout', 'BackendError', 'BusyError', 'CanceledError', 'Client',
-    'ClosedError', 'ConfigError', 'ConflictError', 'DeadlockError', 'DlockError', 'Election',
-    'ForkedError', 'Guard', 'GuardError', 'Hold', 'LimitError', 'Lock', 'LostError', 'MultiLock',
-    'NoMemoryError', 'NotHeldError', 'NotSupportedError', 'OverReleaseError', 'PendingError',
-    'ProtocolError', 'QuorumError', 'RLock', 'RWLock', 'ReadLock', 'Semaphore', 'UnavailableError',
-    'UnknownOutcomeError', 'WriteLock', '__version__', 'backends', 'version',
+    'ClosedError', 'Condition', 'ConfigError', 'ConflictError', 'DeadlockError', 'DlockError',
+    'Election', 'ForkedError', 'Guard', 'GuardError', 'Hold', 'LimitError', 'Lock', 'LostError',
+    'MultiLock', 'NoMemoryError', 'NotHeldError', 'NotSupportedError', 'OverReleaseError',
+    'PendingError', 'ProtocolError', 'QuorumError', 'RLock', 'RWLock', 'ReadLock', 'Semaphore',
+    'UnavailableError', 'UnknownOutcomeError', 'WriteLock', '__version__', 'backends', 'version',
 ]
 
 if native.version_num() < native.BUILT_NUM:

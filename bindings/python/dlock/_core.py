@@ -141,6 +141,10 @@ class Core:
         """The handle of a lock."""
         return native.lock_new(self.native, kind, name, make_conf(settings, fixed))
 
+    def new_cond(self, name: str, settings: Mapping[str, object]) -> native.Cond:
+        """The handle of a condition."""
+        return native.cond_new(self.native, name, make_conf(settings, {}))
+
     def start_close(self) -> native.Op:
         """Closing as an op; its handlers get what is left, then CLOSED comes."""
         self.closed = True

@@ -49,6 +49,14 @@ class LockSettings(TypedDict, total=False):
     zookeeper_strict: bool
 
 
+class ConditionSettings(TypedDict, total=False):
+    """What a condition may be told."""
+
+    ttl: Seconds
+    ttl_ms: int
+    cond_owner: bool
+
+
 class ClientSettings(LockSettings, total=False):
     """What a client may be told."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _native as native, errors
 from ._core import Core, finish, finish_info, info_of, logger, refuse_pickling, wait
 from ._settings import check_text
+from .condition import Condition
 from .election import Election
 from .hold import Hold
 from .lock import Lock, MultiLock, RLock, RWLock, Semaphore
@@ -18,7 +19,7 @@ from .lock import Lock, MultiLock, RLock, RWLock, Semaphore
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._settings import ClientSettings, LockSettings
+    from ._settings import ClientSettings, ConditionSettings, LockSettings
 
 
 class Client:
@@ -96,6 +97,13 @@ class Client:
                   raise_on_loss: bool = True, **settings: Unpack[LockSettings]) -> Semaphore:
         """A :class:`Semaphore` of so many permits."""
         return Semaphore(self, name, permits, take=take, raise_on_loss=raise_on_loss, **settings)
+
+    def condition(self, lock: Lock, name: str | None = None,
+                  **settings: Unpack[ConditionSettings]) -> Condition:
+        """A :class:`Condition` beside a lock of this client."""
+        if isinstance(lock, Lock) and lock.client is not self:
+            raise ValueError('lock: it is another client\'s')
+        return Condition(lock, name, **settings)
 
     def election(self, name: str, *, raise_on_loss: bool = True,
                  **settings: Unpack[LockSettings]) -> Election:

@@ -54,25 +54,28 @@ typedef _gostring_ swig_type_24;
 typedef _gostring_ swig_type_25;
 typedef long long swig_type_26;
 typedef long long swig_type_27;
-typedef long long swig_type_28;
+typedef _gostring_ swig_type_28;
 typedef long long swig_type_29;
 typedef long long swig_type_30;
 typedef long long swig_type_31;
-typedef _gostring_ swig_type_32;
-typedef _gostring_ swig_type_33;
-typedef _gostring_ swig_type_34;
-typedef long long swig_type_35;
+typedef long long swig_type_32;
+typedef long long swig_type_33;
+typedef long long swig_type_34;
+typedef _gostring_ swig_type_35;
 typedef _gostring_ swig_type_36;
 typedef _gostring_ swig_type_37;
-typedef _gostring_ swig_type_38;
-typedef long long swig_type_39;
+typedef long long swig_type_38;
+typedef _gostring_ swig_type_39;
 typedef _gostring_ swig_type_40;
 typedef _gostring_ swig_type_41;
 typedef long long swig_type_42;
 typedef _gostring_ swig_type_43;
-typedef long long swig_type_44;
+typedef _gostring_ swig_type_44;
 typedef long long swig_type_45;
-typedef long long swig_type_46;
+typedef _gostring_ swig_type_46;
+typedef long long swig_type_47;
+typedef long long swig_type_48;
+typedef long long swig_type_49;
 extern void _wrap_Swig_free_cdlock(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_cdlock(swig_intgo arg1);
 extern swig_intgo _wrap_DLOCK_OK_cdlock(void);
@@ -171,8 +174,13 @@ extern uintptr_t _wrap_dlock_hold_release_start_cdlock(uintptr_t arg1);
 extern uintptr_t _wrap_dlock_hold_verify_start_cdlock(uintptr_t arg1);
 extern uintptr_t _wrap_dlock_hold_extend_start_cdlock(uintptr_t arg1, swig_type_27 arg2);
 extern void _wrap_dlock_hold_free_cdlock(uintptr_t arg1);
-extern swig_intgo _wrap_dlock_op_notify_cdlock(uintptr_t arg1, swig_type_28 arg2);
-extern swig_intgo _wrap_dlock_op_wait_cdlock(uintptr_t arg1, swig_type_29 arg2);
+extern swig_intgo _wrap_dlock_cond_new_cdlock(uintptr_t arg1, swig_type_28 arg2, uintptr_t arg3, swig_voidp arg4, swig_voidp arg5);
+extern void _wrap_dlock_cond_free_cdlock(uintptr_t arg1);
+extern uintptr_t _wrap_dlock_cond_wait_start_cdlock(uintptr_t arg1, uintptr_t arg2, swig_type_29 arg3);
+extern uintptr_t _wrap_dlock_cond_signal_start_cdlock(uintptr_t arg1, swig_type_30 arg2, uintptr_t arg3);
+extern uintptr_t _wrap_dlock_cond_broadcast_start_cdlock(uintptr_t arg1, uintptr_t arg2);
+extern swig_intgo _wrap_dlock_op_notify_cdlock(uintptr_t arg1, swig_type_31 arg2);
+extern swig_intgo _wrap_dlock_op_wait_cdlock(uintptr_t arg1, swig_type_32 arg2);
 extern swig_intgo _wrap_dlock_op_result_cdlock(uintptr_t arg1);
 extern uintptr_t _wrap_dlock_op_error_cdlock(uintptr_t arg1);
 extern uintptr_t _wrap_dlock_op_take_hold_cdlock(uintptr_t arg1);
@@ -180,25 +188,25 @@ extern uintptr_t _wrap_dlock_op_take_info_cdlock(uintptr_t arg1);
 extern void _wrap_dlock_op_cancel_cdlock(uintptr_t arg1);
 extern void _wrap_dlock_op_free_cdlock(uintptr_t arg1);
 extern swig_intgo _wrap_dlock_event_what_cdlock(uintptr_t arg1);
-extern swig_type_30 _wrap_dlock_event_tag_cdlock(uintptr_t arg1);
+extern swig_type_33 _wrap_dlock_event_tag_cdlock(uintptr_t arg1);
 extern swig_intgo _wrap_dlock_event_code_cdlock(uintptr_t arg1);
-extern swig_type_31 _wrap_dlock_event_token_cdlock(uintptr_t arg1);
-extern swig_type_32 _wrap_dlock_event_text_cdlock(uintptr_t arg1);
+extern swig_type_34 _wrap_dlock_event_token_cdlock(uintptr_t arg1);
+extern swig_type_35 _wrap_dlock_event_text_cdlock(uintptr_t arg1);
 extern void _wrap_dlock_event_free_cdlock(uintptr_t arg1);
 extern swig_intgo _wrap_dlock_info_count_cdlock(uintptr_t arg1);
-extern swig_type_33 _wrap_dlock_info_key_cdlock(uintptr_t arg1, swig_intgo arg2);
-extern swig_type_34 _wrap_dlock_info_text_cdlock(uintptr_t arg1, swig_intgo arg2);
-extern swig_type_35 _wrap_dlock_info_int_cdlock(uintptr_t arg1, swig_intgo arg2);
-extern swig_type_36 _wrap_dlock_info_get_cdlock(uintptr_t arg1, swig_type_37 arg2);
-extern swig_type_38 _wrap_dlock_info_json_cdlock(uintptr_t arg1);
+extern swig_type_36 _wrap_dlock_info_key_cdlock(uintptr_t arg1, swig_intgo arg2);
+extern swig_type_37 _wrap_dlock_info_text_cdlock(uintptr_t arg1, swig_intgo arg2);
+extern swig_type_38 _wrap_dlock_info_int_cdlock(uintptr_t arg1, swig_intgo arg2);
+extern swig_type_39 _wrap_dlock_info_get_cdlock(uintptr_t arg1, swig_type_40 arg2);
+extern swig_type_41 _wrap_dlock_info_json_cdlock(uintptr_t arg1);
 extern void _wrap_dlock_info_free_cdlock(uintptr_t arg1);
-extern swig_type_39 _wrap_cdlock_built_num_cdlock(void);
-extern swig_type_40 _wrap_cdlock_built_cdlock(void);
-extern swig_type_41 _wrap_cdlock_text_cdlock(uintptr_t arg1);
+extern swig_type_42 _wrap_cdlock_built_num_cdlock(void);
+extern swig_type_43 _wrap_cdlock_built_cdlock(void);
+extern swig_type_44 _wrap_cdlock_text_cdlock(uintptr_t arg1);
 extern uintptr_t _wrap_cdlock_break_any_cdlock(uintptr_t arg1);
-extern uintptr_t _wrap_cdlock_watch_cdlock(uintptr_t arg1, swig_type_42 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_cdlock_acquire_start_cdlock(uintptr_t arg1, swig_intgo arg2, swig_type_43 arg3, uintptr_t arg4, swig_type_44 arg5, swig_type_45 arg6, swig_voidp arg7);
-extern uintptr_t _wrap_cdlock_release_start_cdlock(uintptr_t arg1, swig_type_46 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_cdlock_watch_cdlock(uintptr_t arg1, swig_type_45 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_cdlock_acquire_start_cdlock(uintptr_t arg1, swig_intgo arg2, swig_type_46 arg3, uintptr_t arg4, swig_type_47 arg5, swig_type_48 arg6, swig_voidp arg7);
+extern uintptr_t _wrap_cdlock_release_start_cdlock(uintptr_t arg1, swig_type_49 arg2, swig_voidp arg3);
 extern swig_intgo _wrap_cdlock_fetch_cdlock(uintptr_t arg1, swig_voidp arg2, swig_intgo arg3);
 #undef intgo
 */
@@ -256,6 +264,8 @@ type Client uintptr
 type Lock uintptr
 
 type Hold uintptr
+
+type Cond uintptr
 
 type Op uintptr
 
@@ -1143,12 +1153,72 @@ func Dlock_hold_free(arg1 Hold) {
 	C._wrap_dlock_hold_free_cdlock(C.uintptr_t(_swig_i_0))
 }
 
+func Dlock_cond_new(arg1 Client, arg2 string, arg3 Conf, arg4 *Cond, arg5 *Error) (_swig_ret Dlock_err) {
+	var swig_r Dlock_err
+	var _swig_i_0 uintptr
+	_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	var _swig_i_2 uintptr
+	_swig_i_2 = uintptr(arg3)
+	_swig_i_3 := arg4
+	_swig_i_4 := arg5
+	swig_r = (Dlock_err)(C._wrap_dlock_cond_new_cdlock(C.uintptr_t(_swig_i_0), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Dlock_cond_free(arg1 Cond) {
+	var _swig_i_0 uintptr
+	_swig_i_0 = uintptr(arg1)
+	C._wrap_dlock_cond_free_cdlock(C.uintptr_t(_swig_i_0))
+}
+
+func Dlock_cond_wait_start(arg1 Cond, arg2 Hold, arg3 int64) (_swig_ret Op) {
+	var swig_r uintptr
+	var _swig_i_0 uintptr
+	_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+	_swig_i_1 = uintptr(arg2)
+	_swig_i_2 := arg3
+	swig_r = (uintptr)(C._wrap_dlock_cond_wait_start_cdlock(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_29(_swig_i_2)))
+	var swig_r_1 Op
+	swig_r_1 = Op(swig_r)
+	return swig_r_1
+}
+
+func Dlock_cond_signal_start(arg1 Cond, arg2 int64, arg3 Hold) (_swig_ret Op) {
+	var swig_r uintptr
+	var _swig_i_0 uintptr
+	_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	var _swig_i_2 uintptr
+	_swig_i_2 = uintptr(arg3)
+	swig_r = (uintptr)(C._wrap_dlock_cond_signal_start_cdlock(C.uintptr_t(_swig_i_0), C.swig_type_30(_swig_i_1), C.uintptr_t(_swig_i_2)))
+	var swig_r_1 Op
+	swig_r_1 = Op(swig_r)
+	return swig_r_1
+}
+
+func Dlock_cond_broadcast_start(arg1 Cond, arg2 Hold) (_swig_ret Op) {
+	var swig_r uintptr
+	var _swig_i_0 uintptr
+	_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+	_swig_i_1 = uintptr(arg2)
+	swig_r = (uintptr)(C._wrap_dlock_cond_broadcast_start_cdlock(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1)))
+	var swig_r_1 Op
+	swig_r_1 = Op(swig_r)
+	return swig_r_1
+}
+
 func Dlock_op_notify(arg1 Op, arg2 uint64) (_swig_ret Dlock_err) {
 	var swig_r Dlock_err
 	var _swig_i_0 uintptr
 	_swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (Dlock_err)(C._wrap_dlock_op_notify_cdlock(C.uintptr_t(_swig_i_0), C.swig_type_28(_swig_i_1)))
+	swig_r = (Dlock_err)(C._wrap_dlock_op_notify_cdlock(C.uintptr_t(_swig_i_0), C.swig_type_31(_swig_i_1)))
 	return swig_r
 }
 
@@ -1157,7 +1227,7 @@ func Dlock_op_wait(arg1 Op, arg2 int64) (_swig_ret Dlock_err) {
 	var _swig_i_0 uintptr
 	_swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (Dlock_err)(C._wrap_dlock_op_wait_cdlock(C.uintptr_t(_swig_i_0), C.swig_type_29(_swig_i_1)))
+	swig_r = (Dlock_err)(C._wrap_dlock_op_wait_cdlock(C.uintptr_t(_swig_i_0), C.swig_type_32(_swig_i_1)))
 	return swig_r
 }
 
@@ -1306,7 +1376,7 @@ func Dlock_info_get(arg1 Info, arg2 string) (_swig_ret string) {
 	var _swig_i_0 uintptr
 	_swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_dlock_info_get_cdlock(C.uintptr_t(_swig_i_0), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_1)))
+	swig_r_p := C._wrap_dlock_info_get_cdlock(C.uintptr_t(_swig_i_0), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_1)))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
@@ -1374,7 +1444,7 @@ func Cdlock_watch(arg1 Op, arg2 uint64, arg3 *int64) (_swig_ret Op) {
 	_swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_cdlock_watch_cdlock(C.uintptr_t(_swig_i_0), C.swig_type_42(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_cdlock_watch_cdlock(C.uintptr_t(_swig_i_0), C.swig_type_45(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 Op
 	swig_r_1 = Op(swig_r)
 	return swig_r_1
@@ -1391,7 +1461,7 @@ func Cdlock_acquire_start(arg1 Client, arg2 Dlock_kind, arg3 string, arg4 Conf, 
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (uintptr)(C._wrap_cdlock_acquire_start_cdlock(C.uintptr_t(_swig_i_0), C.swig_intgo(_swig_i_1), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_2)), C.uintptr_t(_swig_i_3), C.swig_type_44(_swig_i_4), C.swig_type_45(_swig_i_5), C.swig_voidp(_swig_i_6)))
+	swig_r = (uintptr)(C._wrap_cdlock_acquire_start_cdlock(C.uintptr_t(_swig_i_0), C.swig_intgo(_swig_i_1), *(*C.swig_type_46)(unsafe.Pointer(&_swig_i_2)), C.uintptr_t(_swig_i_3), C.swig_type_47(_swig_i_4), C.swig_type_48(_swig_i_5), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1406,7 +1476,7 @@ func Cdlock_release_start(arg1 Hold, arg2 uint64, arg3 *int64) (_swig_ret Op) {
 	_swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_cdlock_release_start_cdlock(C.uintptr_t(_swig_i_0), C.swig_type_46(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_cdlock_release_start_cdlock(C.uintptr_t(_swig_i_0), C.swig_type_49(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 Op
 	swig_r_1 = Op(swig_r)
 	return swig_r_1

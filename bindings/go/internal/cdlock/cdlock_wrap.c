@@ -1630,6 +1630,93 @@ void _wrap_dlock_hold_free_cdlock(dlock_hold *_swig_go_0) {
 }
 
 
+intgo _wrap_dlock_cond_new_cdlock(dlock_client *_swig_go_0, _gostring_ _swig_go_1, dlock_conf *_swig_go_2, dlock_cond **_swig_go_3, dlock_error **_swig_go_4) {
+  dlock_client *arg1 = 0 ;
+  char *arg2 = 0 ;
+  dlock_conf *arg3 = 0 ;
+  dlock_cond **arg4 = 0 ;
+  dlock_error **arg5 = 0 ;
+  char *temp2 ;
+  dlock_err result;
+  intgo _swig_go_result;
+
+  arg1 = (dlock_client *)_swig_go_0;
+
+  temp2 = (char *)malloc(_swig_go_1.n + 1);
+  memcpy(temp2, _swig_go_1.p, _swig_go_1.n);
+  temp2[_swig_go_1.n] = '\0';
+  arg2 = (char *)temp2;
+
+  arg3 = (dlock_conf *)_swig_go_2;
+  arg4 = (dlock_cond **)_swig_go_3;
+  arg5 = (dlock_error **)_swig_go_4;
+
+  result = (dlock_err)dlock_cond_new(arg1,(char const *)arg2,(struct dlock_conf const *)arg3,arg4,arg5);
+  _swig_go_result = (intgo)result;
+  free((char *)arg2);
+  return _swig_go_result;
+}
+
+
+void _wrap_dlock_cond_free_cdlock(dlock_cond *_swig_go_0) {
+  dlock_cond *arg1 = 0 ;
+
+  arg1 = (dlock_cond *)_swig_go_0;
+
+  dlock_cond_free(arg1);
+
+}
+
+
+dlock_op *_wrap_dlock_cond_wait_start_cdlock(dlock_cond *_swig_go_0, dlock_hold *_swig_go_1, long long _swig_go_2) {
+  dlock_cond *arg1 = 0 ;
+  dlock_hold *arg2 = 0 ;
+  int64_t arg3 ;
+  dlock_op *result = 0 ;
+  dlock_op *_swig_go_result;
+
+  arg1 = (dlock_cond *)_swig_go_0;
+  arg2 = (dlock_hold *)_swig_go_1;
+  arg3 = (int64_t)_swig_go_2;
+
+  result = (dlock_op *)dlock_cond_wait_start(arg1,arg2,arg3);
+  _swig_go_result = (dlock_op *)result;
+  return _swig_go_result;
+}
+
+
+dlock_op *_wrap_dlock_cond_signal_start_cdlock(dlock_cond *_swig_go_0, long long _swig_go_1, dlock_hold *_swig_go_2) {
+  dlock_cond *arg1 = 0 ;
+  int64_t arg2 ;
+  dlock_hold *arg3 = 0 ;
+  dlock_op *result = 0 ;
+  dlock_op *_swig_go_result;
+
+  arg1 = (dlock_cond *)_swig_go_0;
+  arg2 = (int64_t)_swig_go_1;
+  arg3 = (dlock_hold *)_swig_go_2;
+
+  result = (dlock_op *)dlock_cond_signal_start(arg1,arg2,arg3);
+  _swig_go_result = (dlock_op *)result;
+  return _swig_go_result;
+}
+
+
+dlock_op *_wrap_dlock_cond_broadcast_start_cdlock(dlock_cond *_swig_go_0, dlock_hold *_swig_go_1) {
+  dlock_cond *arg1 = 0 ;
+  dlock_hold *arg2 = 0 ;
+  dlock_op *result = 0 ;
+  dlock_op *_swig_go_result;
+
+  arg1 = (dlock_cond *)_swig_go_0;
+  arg2 = (dlock_hold *)_swig_go_1;
+
+  result = (dlock_op *)dlock_cond_broadcast_start(arg1,arg2);
+  _swig_go_result = (dlock_op *)result;
+  return _swig_go_result;
+}
+
+
 intgo _wrap_dlock_op_notify_cdlock(dlock_op *_swig_go_0, long long _swig_go_1) {
   dlock_op *arg1 = 0 ;
   uint64_t arg2 ;

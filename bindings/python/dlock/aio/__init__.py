@@ -11,8 +11,10 @@ withdraws its request, and a grant that came at the same moment is given back. A
 when the task that waits for it is cancelled.
 """
 from .client import Client
+from .condition import Condition
 from .election import Election
 from .hold import Guard, Hold
 from .lock import Lock, MultiLock, RWLock, Semaphore
 
-__all__ = ['Client', 'Election', 'Guard', 'Hold', 'Lock', 'MultiLock', 'RWLock', 'Semaphore']
+__all__ = ['Client', 'Condition', 'Election', 'Guard', 'Hold', 'Lock', 'MultiLock', 'RWLock',
+           'Semaphore']

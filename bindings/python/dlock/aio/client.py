@@ -9,6 +9,7 @@ from .. import _native as native, errors
 from .._core import Core, info_of, logger, refuse_pickling
 from .._settings import check_text
 from ._loop import Loop
+from .condition import Condition
 from .election import Election
 from .hold import Hold
 from .lock import Lock, MultiLock, RWLock, Semaphore
@@ -16,7 +17,7 @@ from .lock import Lock, MultiLock, RWLock, Semaphore
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .._settings import ClientSettings, LockSettings
+    from .._settings import ClientSettings, ConditionSettings, LockSettings
 
 __all__ = ['Client']
 
@@ -82,6 +83,13 @@ class Client:
                   raise_on_loss: bool = True, **settings: Unpack[LockSettings]) -> Semaphore:
         """A semaphore of so many *permits*; None takes it as it is."""
         return Semaphore(self, name, permits, take=take, raise_on_loss=raise_on_loss, **settings)
+
+    def condition(self, lock: Lock, name: str | None = None,
+                  **settings: Unpack[ConditionSettings]) -> Condition:
+        """A :class:`Condition` beside a lock of this client."""
+        if isinstance(lock, Lock) and lock.client is not self:
+            raise ValueError('lock: it is another client\'s')
+        return Condition(lock, name, **settings)
 
     def election(self, name: str, *, raise_on_loss: bool = True,
                  **settings: Unpack[LockSettings]) -> Election:
