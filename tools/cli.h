@@ -59,6 +59,8 @@ typedef struct cli_call {
     bool force;
     const char *owner;
     int64_t max;
+    bool signal;    /* wait for one, at a condition */
+    int64_t number; /* of waiters to signal */
 
     /* session */
     dlock_client *client;
@@ -83,6 +85,8 @@ enum {
     CLI_LIST = 1 << 7,
     CLI_HOLDS = 1 << 8, /* gives something back at its end */
     CLI_EXPORT = 1 << 9,
+    CLI_CONDITION = 1 << 10,
+    CLI_SIGNALS = 1 << 11, /* others, at a condition */
 };
 
 typedef struct cli_command {
@@ -101,6 +105,7 @@ int cli_ls(cli_call *cli, int argc, char **argv);
 int cli_break(cli_call *cli, int argc, char **argv);
 int cli_revoke(cli_call *cli, int argc, char **argv);
 int cli_wait(cli_call *cli, int argc, char **argv);
+int cli_send_signal(cli_call *cli, int argc, char **argv);
 int cli_doctor(cli_call *cli, int argc, char **argv);
 int cli_top(cli_call *cli, int argc, char **argv);
 int cli_version(cli_call *cli, int argc, char **argv);
@@ -129,6 +134,8 @@ void cli_close(cli_call *cli);
 int cli_await(cli_call *cli, dlock_op *op, const char *what);
 /* Makes a handle on the lock of the kind asked for: 0, or the exit status. */
 int cli_lock(cli_call *cli, const char *name, dlock_lock **ret_lock);
+/* The same of a condition. */
+int cli_condition(cli_call *cli, const char *name, dlock_cond **ret_cond);
 /* What connecting has left of the wait that was asked for. */
 int64_t cli_wait_left(const cli_call *cli);
 /* Opens, and waits for the lock: 0, or the exit status. */

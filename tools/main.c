@@ -15,7 +15,9 @@ static const cli_command commands[] = {
     {"hold", "NAME", "hold a lock until stdin ends or a signal comes, or hand it on",
      CLI_SERVICE | CLI_KIND | CLI_WAIT | CLI_TTL | CLI_HOLDS | CLI_EXPORT, cli_hold},
     {"wait", "NAME", "wait until nobody holds a lock, without taking it",
-     CLI_SERVICE | CLI_KIND | CLI_WAIT, cli_wait},
+     CLI_SERVICE | CLI_KIND | CLI_WAIT | CLI_CONDITION, cli_wait},
+    {"signal", "NAME", "wake who waits at a condition", CLI_SERVICE | CLI_SIGNALS,
+     cli_send_signal},
     {"ls", "[PREFIX]", "list the locks that are there", CLI_SERVICE | CLI_LIST, cli_ls},
     {"inspect", "NAME", "show who holds a lock and who waits", CLI_SERVICE | CLI_KIND,
      cli_inspect},
@@ -138,6 +140,7 @@ int main(int argc, char **argv)
         .not_obtained = CLI_NOT_OBTAINED,
         .kill_after_ms = -1,
         .max = 1000,
+        .number = 1,
         .signals = -1,
     };
     if (cli.conf == NULL)

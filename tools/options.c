@@ -240,14 +240,40 @@ static int set_owner(cli_call *cli, const char *value)
     return 0;
 }
 
-static int set_max(cli_call *cli, const char *value)
+/* A number of things from 1. */
+static int parse_count(const cli_call *cli, const char *name, const char *value,
+                       int64_t *ret)
 {
     char *end = NULL;
     errno = 0;
-    long long max = strtoll(value, &end, 10);
-    if (errno != 0 || end == value || *end != '\0' || max < 1)
-        return wrong(cli, "max", value, "a number from 1");
-    cli->max = max;
+    long long count = strtoll(value, &end, 10);
+    if (errno != 0 || end == value || *end != '\0' || count < 1)
+        return wrong(cli, name, value, "a number from 1");
+    *ret = count;
+    return 0;
+}
+
+static int set_max(cli_call *cli, const char *value)
+{
+    return parse_count(cli, "max", value, &cli->max);
+}
+
+static int set_number(cli_call *cli, const char *value)
+{
+    return parse_count(cli, "number", value, &cli->number);
+}
+
+static int set_all(cli_call *cli, const char *value)
+{
+    (void)value;
+    cli->number = INT64_MAX;
+    return 0;
+}
+
+static int set_signal(cli_call *cli, const char *value)
+{
+    (void)value;
+    cli->signal = true;
     return 0;
 }
 
@@ -276,6 +302,10 @@ static const option options[] = {
     {0, "force", NULL, CLI_BREAK, set_force, "needed: the victim may still be at work"},
     {0, "owner", "OWNER", CLI_BREAK, set_owner,
      "only from this owner, as inspect shows it"},
+    {0, "signal", NULL, CLI_CONDITION, set_signal,
+     "wait for a signal at the condition NAME instead"},
+    {'n', "number", "N", CLI_SIGNALS, set_number, "wake so many (default: 1)"},
+    {0, "all", NULL, CLI_SIGNALS, set_all, "wake all who wait"},
     {0, "max", "N", CLI_LIST, set_max, "at most so many (default: 1000)"},
     {0, "url", "URI", CLI_SERVICE, set_url,
      "the lock service, instead of DLOCK_URL; what run runs gets it without passwords"},

@@ -193,6 +193,15 @@ int cli_open(cli_call *cli)
     return status != 0 ? status : connect_client(cli);
 }
 
+int cli_condition(cli_call *cli, const char *name, dlock_cond **ret_cond)
+{
+    dlock_error *error = NULL;
+    dlock_err code = dlock_cond_new(cli->client, name, NULL, ret_cond, &error);
+    int status = code == DLOCK_OK ? 0 : cli_fail(cli, NULL, code, error);
+    dlock_error_free(error);
+    return status;
+}
+
 int cli_lock(cli_call *cli, const char *name, dlock_lock **ret_lock)
 {
     dlock_error *error = NULL;

@@ -8,7 +8,7 @@ _dlock_options() {
 _dlock() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     local self=${COMP_WORDS[0]} command='' name='' word i
-    local commands='run hold wait ls inspect break revoke top doctor version help'
+    local commands='run hold wait signal ls inspect break revoke top doctor version help'
     COMPREPLY=()
 
     for ((i = 1; i < COMP_CWORD; i++)); do
@@ -20,7 +20,7 @@ _dlock() {
                 _command_offset $((i + 1))
             return
             ;;
-        --url | --set | --wait | --permits | --ttl | --on-lost | --kill-after | --owner | --max | --import | \
+        --url | --set | --wait | --permits | --ttl | --on-lost | --kill-after | --owner | --max | --number | --import | \
             --command | --conflict-exit-code | -w | -E | -c) ((i++)) ;;
         -*) ;;
         *) if [[ -z $command ]]; then command=$word; elif [[ -z $name ]]; then name=$word; fi ;;
@@ -44,7 +44,7 @@ _dlock() {
         mapfile -t COMPREPLY < <(compgen -W 'term kill ignore' -- "$cur")
         return
         ;;
-    --wait | --permits | --ttl | --kill-after | --owner | --max | --import | --conflict-exit-code | -w | -E | -c)
+    --wait | --permits | --ttl | --kill-after | --owner | --max | --number | --import | --conflict-exit-code | -w | -E | -c)
         return
         ;;
     esac
@@ -53,7 +53,7 @@ _dlock() {
         mapfile -t COMPREPLY < <(compgen -W "$commands --url --help" -- "$cur")
     elif [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_dlock_options "$self" "$command")" -- "$cur")
-    elif [[ -z $name && $command =~ ^(run|hold|wait|inspect|break|revoke)$ && -n ${DLOCK_URL-} ]]; then
+    elif [[ -z $name && $command =~ ^(run|hold|wait|signal|inspect|break|revoke)$ && -n ${DLOCK_URL-} ]]; then
         # Names come from the server: only when it is the usual one, and briefly.
         mapfile -t COMPREPLY < <(compgen -W "$(timeout 1 "$self" ls --max 200 "$cur" 2>/dev/null)" \
             -- "$cur")

@@ -1,11 +1,12 @@
 # Completion of dlock(1) for fish. The settings are those of the library the command is linked with.
 
-set -l commands run hold wait ls inspect break revoke top doctor version help
+set -l commands run hold wait signal ls inspect break revoke top doctor version help
 
 complete -c dlock -f
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a run -d 'Run a command under a lock'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a hold -d 'Hold a lock until stdin ends'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a wait -d 'Wait until nobody holds a lock'
+complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a signal -d 'Wake who waits at a condition'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a ls -d 'List the locks that are there'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a inspect -d 'Show who holds a lock and who waits'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a break -d 'Take a lock away from its holder'
@@ -27,6 +28,9 @@ complete -c dlock -n "__fish_seen_subcommand_from $locks" -s x -l exclusive -d '
 complete -c dlock -n "__fish_seen_subcommand_from $locks" -l permits -x -d 'One of N permits'
 
 set -l waits run hold wait
+complete -c dlock -n "__fish_seen_subcommand_from wait" -l signal -d 'Wait for a signal at a condition'
+complete -c dlock -n "__fish_seen_subcommand_from signal" -s n -l number -x -d 'Wake so many'
+complete -c dlock -n "__fish_seen_subcommand_from signal" -l all -d 'Wake all who wait'
 complete -c dlock -n "__fish_seen_subcommand_from $waits" -s n -l nonblock -d "Don't wait"
 complete -c dlock -n "__fish_seen_subcommand_from $waits" -s w -l wait -x -d 'Wait so many seconds at most'
 complete -c dlock -n "__fish_seen_subcommand_from $waits" -s E -l conflict-exit-code -x -d "Exit status when it isn't obtained"
