@@ -185,6 +185,7 @@ static dlock_err key_open(dlk_backend *backend, dlk_key *made, dlock_error **err
     dlk_list_init(&one->link);
     dlk_list_append(&of(backend)->keys, &one->link);
     made->data = one;
+    made->queues = made->kind == DLK_KIND_CONDITION;
     return DLOCK_OK;
 }
 
@@ -210,6 +211,9 @@ static void ask(dlk_backend *backend, dlk_ask *asked, int64_t now)
     text.number = one->id | asked->number;
     text.ttl_ms = asked->ttl_ms;
     text.verb = asked->verb;
+    text.condition = asked->key->kind == DLK_KIND_CONDITION;
+    text.used = asked->used;
+    text.limit = asked->limit;
     strcpy(text.name, asked->key->name);
     if (!dlk_buf_append(&one->stream.out, &text, sizeof(text)))
         explore_fail("no memory for a request");
@@ -303,6 +307,11 @@ static void take_answer(fake *one, const answer *came)
         asked->token = came->token;
         asked->wait_ms = came->wait_ms;
         asked->lasts = came->lasts;
+        asked->new_place = came->new_place;
+        if (asked->verb == DLK_SIGNAL && came->reply == DLK_YES) {
+            asked->info = dlk_info_new();
+            dlk_info_add_int(asked->info, came->signalled, "signalled");
+        }
         dlk_flight_answer(&one->flight, asked, came->reply);
         return;
     }
@@ -338,7 +347,7 @@ static const dlk_backend_type type = {
     .traits = {.layout = "fake",
                .class = DLK_REQUIRE_FENCING,
                .tokens = true,
-               .kinds = {[DLOCK_MUTEX] = true}},
+               .kinds = {[DLOCK_MUTEX] = true, [DLK_KIND_CONDITION] = true}},
     .open = fake_open,
     .start = fake_start,
     .stop = fake_stop,

@@ -1,6 +1,7 @@
 /* The scenes. */
 #include "scene.h"
 
+#include "condition.h"
 #include "service.h"
 #include "stage.h"
 #include "strand.h"
@@ -651,6 +652,20 @@ const scene scenes[] = {
      .check = free_second_client,
      .at_once = true,
      OF_THREE},
+    {.name = "a_signal_after_the_lock_was_given_back_is_not_missed",
+     .set_up = with_a_condition,
+     .actors = {wait_until_ready, make_ready},
+     .check = free_condition,
+     .at_once = true,
+     .limits = P(1, 1),
+     .proof = P(2, 2)},
+    {.name = "a_signal_of_one_who_is_cancelled_goes_to_the_next",
+     .set_up = with_a_condition,
+     .actors = {wait_and_be_cancelled, wait_until_ready, make_ready},
+     .check = free_condition,
+     .at_once = true,
+     .limits = P(1, 1),
+     .proof = P(2, 1)},
     {.name = "a_multi_lock_with_a_lost_member_is_refused",
      .set_up = lost_and_kept,
      .actors = {acquire_both, use_a_briefly},

@@ -19,6 +19,15 @@ typedef struct lock {
     int watcher_count;
 } lock;
 
+/* Who is in the line of a condition, in their order. */
+static struct waiter {
+    char name[NAME_SIZE];
+    uint64_t number;
+    int from;
+    bool signalled;
+} waiters[MAX_REQUESTS];
+static int waiter_count;
+
 static struct {
     request text;
     int from;
@@ -32,7 +41,7 @@ static int answers;
 
 void service_reset(void)
 {
-    arrived_count = lock_count = 0;
+    arrived_count = lock_count = waiter_count = 0;
     last_token = delay = 0;
     answers = -1;
 }
@@ -131,8 +140,80 @@ static void acquire(lock *one, const request *asked, int from, answer *to)
     to->lasts = true;
 }
 
+/* ---- conditions ---- */
+
+static struct waiter *waiter_of(uint64_t number)
+{
+    for (int i = 0; i < waiter_count; i++)
+        if (waiters[i].number == number)
+            return &waiters[i];
+    return NULL;
+}
+
+static int64_t signal_first(const char *name, int64_t limit)
+{
+    answer told = {.sequence = 0};
+    int64_t signalled = 0;
+    strcpy(told.name, name);
+    for (int i = 0; i < waiter_count && signalled < limit; i++) {
+        if (waiters[i].signalled || strcmp(waiters[i].name, name) != 0)
+            continue;
+        waiters[i].signalled = true;
+        signalled++;
+        if (socket_is_open(waiters[i].from))
+            socket_put(waiters[i].from, &told, sizeof(told));
+    }
+    return signalled;
+}
+
+static void line_up(const request *asked, int from, answer *to)
+{
+    struct waiter *one = waiter_of(asked->number);
+    to->new_place = !one;
+    if (!one) {
+        if (waiter_count == MAX_REQUESTS)
+            explore_fail("too many wait for a signal");
+        one = &waiters[waiter_count++];
+        *one = (struct waiter){.number = asked->number, .from = from};
+        strcpy(one->name, asked->name);
+    }
+    to->wait_ms = -1;
+    to->lasts = one->signalled;
+    to->token = one->signalled ? ++last_token : 0;
+    to->reply = one->signalled ? DLK_YES : DLK_HELD;
+}
+
+static void leave_line(const request *asked, answer *to)
+{
+    struct waiter *one = waiter_of(asked->number);
+    if (!one) {
+        to->reply = DLK_NOT_OURS;
+        return;
+    }
+    bool goes_on = one->signalled && !asked->used;
+    memmove(one, one + 1, (size_t)(&waiters[waiter_count] - one - 1) * sizeof(*one));
+    waiter_count--;
+    if (goes_on)
+        (void)signal_first(asked->name, 1); /* or it is lost */
+}
+
+static answer decide_line(const request *asked, int from)
+{
+    answer made = {.sequence = asked->sequence, .reply = DLK_YES};
+    if (asked->verb == DLK_ACQUIRE)
+        line_up(asked, from, &made);
+    else if (asked->verb == DLK_RELEASE)
+        leave_line(asked, &made);
+    else if (asked->verb == DLK_SIGNAL)
+        made.signalled = signal_first(asked->name, asked->limit);
+    made.lasts |= asked->verb == DLK_RENEW;
+    return made;
+}
+
 static answer decide(const request *asked, int from)
 {
+    if (asked->condition)
+        return decide_line(asked, from);
     lock *one = lock_of(asked->name);
     int64_t now = strands_now();
     bool ours = one->until > now && one->number == asked->number;
@@ -166,6 +247,7 @@ static const char *name_of(dlk_verb verb)
     return verb == DLK_ACQUIRE   ? "acquire"
            : verb == DLK_RELEASE ? "release"
            : verb == DLK_RENEW   ? "renew"
+           : verb == DLK_SIGNAL  ? "signal"
                                  : "a question about";
 }
 

@@ -1,5 +1,6 @@
 /*
- * A lock service: one table of locks by name, with leases by the virtual clock. It takes turns with the
+ * A lock service: one table of locks by name, with leases by the virtual clock, and a line for each
+ * condition, in which leases don't end. It takes turns with the
  * strands, and answers one request in each. A scene can have it answer later or not at all, hang up,
  * or say that somebody else holds a lock.
  */
@@ -18,6 +19,8 @@ typedef struct request {
     uint64_t sequence, number;
     int64_t ttl_ms;
     dlk_verb verb;
+    bool condition, used;
+    int64_t limit; /* of a signal */
     char name[NAME_SIZE];
 } request;
 
@@ -26,6 +29,8 @@ typedef struct answer {
     int64_t token, wait_ms;
     dlk_reply reply;
     bool lasts; /* the lease counts from this request */
+    bool new_place;
+    int64_t signalled;
     char name[NAME_SIZE];
 } answer;
 
