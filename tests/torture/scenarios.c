@@ -488,6 +488,7 @@ const scenario scenarios[] = {
     {"read_and_written", ON_REDIS, scenario_read_and_written},
     {"permits", ON_REDIS, scenario_permits},
     {"revoked", ON_ALL, scenario_revoked},
+    {"signalled", ON_MEM | ON_FILE, scenario_signalled},
     {"set_up", ON_MEM, set_up},
     {"password_from_a_file", ON_REDIS, password_from_a_file},
     {NULL, 0, NULL},

@@ -11,6 +11,9 @@ void scenario_forked(stage *s);
 /* Ends a child without what only its parent may do at exit. */
 _Noreturn void end_child(int status);
 
+/* condition.c */
+void scenario_signalled(stage *s);
+
 /* kinds.c */
 void scenario_several_as_one(stage *s);
 void scenario_a_member_lost(stage *s);

@@ -379,6 +379,7 @@ TORTURE(elected)
 TORTURE(read_and_written)
 TORTURE(permits)
 TORTURE(revoked)
+TORTURE(signalled)
 TORTURE(set_up)
 TORTURE(password_from_a_file)
 
