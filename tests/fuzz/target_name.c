@@ -139,7 +139,7 @@ static void check_commands(const char *name, dlk_resp_reader *reader)
         !dlk_resp_feed(reader, dlk_buf_head(whole), dlk_buf_size(whole)))
         abort();
     FUZZ_CHECK(dlk_resp_next(reader, &reply) == DLK_RESP_ONE &&
-                   reply->count == 3 + keys + 3 + form->more_count,
+                   reply->count == 3 + keys + 3 + form->tokens + form->more_count,
                "no command");
     const dlk_resp *arg = &reply->items[3];
     char *token = dlk_redis_derive(form->derived[0], name);

@@ -78,7 +78,6 @@ TEST(a_lease_of_its_own_isnt_to_be_had_nor_handed_on)
     CHECK_STR(dlock_info_get(features, "extend"), "0");
     CHECK_ERR(dlock_hold_export(hold, &ticket, &err), DLOCK_ENOTSUP, err);
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
-    CHECK_ERR(dlock_lock_revoke(lock, &err), DLOCK_ENOTSUP, err);
     CHECK_ERR(dlock_lock_new(client, DLOCK_SEMAPHORE, "refused/size", NULL, &none, &err),
               DLOCK_EINVAL, err);
     CHECK_CONTAINS(dlock_error_text(err), "lock.permits");
