@@ -336,6 +336,40 @@ func ExampleHold_Locker() {
 	// Output: released
 }
 
+func ExampleCond() {
+	ctx, client := memory("cond")
+	defer client.Close()
+	mutex, filled := client.Mutex("queue"), client.Cond("queue/filled")
+	var queue []string // a thing that other processes see, too
+	go func() {
+		hold, err := mutex.Lock(ctx)
+		must(err)
+		queue = append(queue, "one")
+		_, err = filled.Signal(ctx, hold, 1) // wakes who has waited longest
+		must(err)
+		must(hold.Release(ctx))
+	}()
+	hold, err := mutex.Lock(ctx)
+	must(err)
+	for len(queue) == 0 { // Wait gives the lock back, and has it again when it returns
+		hold, err = filled.Wait(ctx, hold)
+		must(err)
+	}
+	fmt.Println(queue[0])
+	queue = nil
+	hold, woken, err := filled.WaitFor(ctx, hold, time.Millisecond)
+	must(err)
+	fmt.Println(woken)
+	count, err := filled.Broadcast(ctx, hold)
+	must(err)
+	fmt.Println(count)
+	must(hold.Release(ctx))
+	// Output:
+	// one
+	// false
+	// 0
+}
+
 func ExampleAsLocker() {
 	ctx, client := memory("abstract")
 	defer client.Close()

@@ -112,7 +112,7 @@ class Types(unittest.TestCase):
         self.assertLessEqual(typed, set(known))
         # Each key can be given; but for those that the classes take as parameters.
         keys = {key for key, _ in known.values()} - {known[name][0] for name in typed}
-        self.assertEqual(keys, {'lock.owner', 'lock.permits', 'lock.take'})
+        self.assertEqual(keys, {'cond.owner', 'lock.owner', 'lock.permits', 'lock.take'})
 
 
 class Documentation(unittest.TestCase):
