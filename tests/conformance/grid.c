@@ -139,8 +139,10 @@ bool grid_settles(void)
     int64_t end = now_ms() + patience_ms();
     while (!grid_nothing_left() && now_ms() < end)
         nap_ms(1);
-    return harness_check(__FILE__, __LINE__, grid_nothing_left(),
-                         "nothing is left on the service");
+    bool nothing = grid_nothing_left();
+    if (!nothing && service_here()->leftovers)
+        harness_note("left: %s", service_here()->leftovers());
+    return harness_check(__FILE__, __LINE__, nothing, "nothing is left on the service");
 }
 
 dlock_client *grid_client_at(const char *uri, const char *settings)

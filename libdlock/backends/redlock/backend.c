@@ -193,8 +193,7 @@ static void redlock_start(dlk_backend *backend, int64_t now)
         node->backend->type->start(node->backend, now);
 }
 
-/* What is still to be given back has been asked for: the nodes write it before they go. Where it
- * takes more than that, `unsettled` has been waited for. */
+/* What is still to be given back has been asked for, and `unsettled` has been waited for. */
 static void redlock_stop(dlk_backend *backend)
 {
     dlk_redlock *redlock = self(backend);
@@ -205,12 +204,15 @@ static void redlock_stop(dlk_backend *backend)
 }
 
 /* By then most of them have given it back: what an attempt that failed has undone, too, of which the engine
- * knows nothing. */
+ * knows nothing. The others are waited for as well while an answer may come: a connection that ends without
+ * it is reset, and what the node hasn't read yet is lost with it. */
 static dlk_unsettled redlock_unsettled(const dlk_backend *backend)
 {
     dlk_redlock *redlock = (dlk_redlock *)(uintptr_t)backend;
     if (dlk_claims_block(redlock))
         return DLK_UNSETTLED_BLOCKING;
+    if (dlk_rounds_give_back(redlock))
+        return DLK_UNSETTLED_HARMLESS;
     EACH_NODE (redlock, node)
         if (node->backend->type->unsettled &&
             node->backend->type->unsettled(node->backend))

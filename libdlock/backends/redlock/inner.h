@@ -211,6 +211,8 @@ void dlk_rounds_node_known(dlk_redlock *redlock, int index, int64_t now);
 void dlk_redlock_answered(dlk_redlock *redlock, int index, dlk_ask *ask);
 /* Those who have waited long enough; answers when to be called again. */
 int64_t dlk_rounds_tick(dlk_redlock *redlock, int64_t now);
+/* Whether a node has yet to say that something given up is gone from it. */
+bool dlk_rounds_give_back(const dlk_redlock *redlock);
 void dlk_rounds_free(dlk_redlock *redlock);
 
 /* ---- verdict.c ---- */
