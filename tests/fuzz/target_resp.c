@@ -346,7 +346,10 @@ static void ask(uint8_t verb, uint8_t how)
     if (world.used == ASKS)
         return;
     dlk_ask *it = &world.slots[world.used++].ask;
-    *it = (dlk_ask){.verb = (dlk_verb)(verb % DLK_DOCTOR + 1),
+    dlk_verb which = (dlk_verb)(verb % DLK_DOCTOR + 1);
+    if (which == DLK_SIGNAL) /* which is refused at once */
+        which = DLK_LIST;
+    *it = (dlk_ask){.verb = which,
                     .key = &world.keys[how % KEYS],
                     .number = how,
                     .ttl_ms = 30000,

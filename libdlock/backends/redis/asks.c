@@ -84,6 +84,8 @@ static dlock_error *refusal(const dlk_redis *redis, const dlk_ask *ask)
     if (ask->verb == DLK_ACQUIRE && redis->lacks_line &&
         ((const dlk_redis_key *)ask->key->data)->hands_over)
         return dlk_error_copy(redis->lacks_line);
+    if (ask->verb == DLK_SIGNAL)
+        return dlk_error_make(DLOCK_ENOTSUP, "redis: no conditions in this version");
     if (ask->verb == DLK_REVOKE && ask->key->kind == DLOCK_SEMAPHORE)
         return dlk_error_make(DLOCK_ENOTSUP,
                               "redis: a semaphore doesn't say whose its permits are");
