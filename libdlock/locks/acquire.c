@@ -7,12 +7,6 @@
 
 #include <assert.h>
 
-static dlk_wait *head_of(const dlk_name *name)
-{
-    dlk_list *first = dlk_list_first(&name->queue);
-    return first ? DLK_LIST_ITEM(first, dlk_wait, link) : NULL;
-}
-
 /* May several of this wish have the lock at a time? */
 static bool is_shared(const dlk_name *name, const dlk_terms *terms)
 {
@@ -20,7 +14,7 @@ static bool is_shared(const dlk_name *name, const dlk_terms *terms)
 }
 
 /* A living grant of this client that excludes the wish: asking the server would be in vain. */
-static dlk_grant *blocker(const dlk_name *name, const dlk_terms *terms)
+dlk_grant *dlk_name_blocker(const dlk_name *name, const dlk_terms *terms)
 {
     if (name->key.kind == DLOCK_SEMAPHORE)
         return NULL;
@@ -76,93 +70,26 @@ static void settle_watch(dlk_core *core, dlk_name *name, int64_t now)
         watch(core, name, false, now);
 }
 
-/* ---- results ---- */
-
-static void end_with(dlk_core *core, dlk_wait *wait, dlock_err code, const char *text)
-{
-    dlk_wait_end(core, wait, code,
-                 dlk_error_make(code, "%s: %s", wait->name->key.name, text));
-}
-
-/* A request of the attempt may be granted yet. */
-static bool may_be_granted(const dlk_grant *grant)
-{
-    return dlk_grant_takes(grant) || grant->ambiguous;
-}
-
-/* Something of the attempt may be at the server, or on the way there: so it has to be given back, and
- * whoever waited for it is told EUNKNOWN. Both go by this. */
-static bool may_be_there(const dlk_grant *grant)
-{
-    bool in_line = grant->name->key.queues && grant->was_behind;
-    return may_be_granted(grant) || in_line;
-}
-
-/* How a wait ends whose attempt gets no further: what was asked for others isn't its own. */
-static dlock_err unreached_code(const dlk_grant *trying, bool head)
-{
-    return head && may_be_there(trying) ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
-}
-
-static const char *unreached_text(dlock_err code, const dlk_grant *trying)
-{
-    if (code != DLOCK_EUNKNOWN)
-        return "the server can't be reached";
-    if (!trying || may_be_granted(trying))
-        return "a request was sent and not answered";
-    return "the server can't be reached, and the place in its line has still to be given "
-           "back";
-}
-
-/* What the link has to say, as an error of this code. */
-static void end_unreached(dlk_core *core, dlk_wait *wait, dlock_err code,
-                          dlock_error *why)
-{
-    if (!why && core->down)
-        why = dlk_error_copy(core->down);
-    /* Of several servers each has its own answer: what they come to says more than the code. */
-    if (why && (why->code == code || why->code == DLOCK_EQUORUM)) {
-        dlk_wait_end(core, wait, why->code, why);
-        return;
-    }
-    dlock_error *error = dlk_error_make(code, "%s: %s%s%s", wait->name->key.name,
-                                        unreached_text(code, wait->name->trying),
-                                        why ? ": " : "", why ? why->text : "");
-    dlk_error_clear(&why);
-    dlk_wait_end(core, wait, code, error);
-}
-
-static void end_refused(dlk_core *core, dlk_wait *wait, dlock_error *error)
-{
-    core->stats.refusals++;
-    dlock_error *named =
-        dlk_error_make(error->code, "%s: %s", wait->name->key.name, error->text);
-    if (error->backend)
-        dlk_error_backend(&named, error->backend);
-    dlk_error_clear(&error);
-    dlk_wait_end(core, wait, named->code, named);
-}
-
 /* Another hold of a grant its owner has; of the read side also in one of the write side. */
 static void enter_again(dlk_core *core, dlk_wait *wait, dlk_grant *grant)
 {
     if (grant->terms.shared && !wait->terms.shared) {
-        end_with(core, wait, DLOCK_EDEADLK,
-                 "this thread holds the read side, which its write would wait for");
+        dlk_wait_fail(core, wait, DLOCK_EDEADLK,
+                      "this thread holds the read side, which its write would wait for");
         return;
     }
     if (!wait->terms.reentrant) {
-        end_with(core, wait, DLOCK_EDEADLK,
-                 "this thread holds it, and lock.reentrant is false");
+        dlk_wait_fail(core, wait, DLOCK_EDEADLK,
+                      "this thread holds it, and lock.reentrant is false");
         return;
     }
     if (grant->hold_count == INT32_MAX) {
-        end_with(core, wait, DLOCK_EOVERFLOW, "held 2147483647 times over");
+        dlk_wait_fail(core, wait, DLOCK_EOVERFLOW, "held 2147483647 times over");
         return;
     }
     dlk_hold *hold = core->port.new_hold(core->port.world);
     if (!hold) {
-        end_with(core, wait, DLOCK_ENOMEM, "no memory for a hold");
+        dlk_wait_fail(core, wait, DLOCK_ENOMEM, "no memory for a hold");
         return;
     }
     hold->shared = wait->terms.shared;
@@ -188,7 +115,7 @@ static void abandon(dlk_core *core, dlk_grant *grant, int64_t now)
     assert(name->trying == grant);
     name->trying = NULL;
     grant->retry_at = DLK_NEVER;
-    if (may_be_there(grant)) {
+    if (dlk_grant_may_be_there(grant)) {
         dlk_give_back(core, grant, DLK_GRANT_UNWANTED, now);
     } else {
         dlk_grant_step(grant, DLK_GRANT_NOT_THERE);
@@ -199,8 +126,8 @@ static void abandon(dlk_core *core, dlk_grant *grant, int64_t now)
 
 dlk_grant *dlk_trying_inherit(dlk_core *core, dlk_name *name, int64_t now)
 {
-    dlk_wait *head = head_of(name);
-    if (!head || head->once || name->trying || blocker(name, &head->terms))
+    dlk_wait *head = dlk_name_head(name);
+    if (!head || head->once || name->trying || dlk_name_blocker(name, &head->terms))
         return NULL;
     dlk_grant *heir = new_trying(core, name, head);
     if (!heir)
@@ -214,10 +141,10 @@ dlk_grant *dlk_trying_inherit(dlk_core *core, dlk_name *name, int64_t now)
 void dlk_contend_queued(dlk_core *core, dlk_name *name, int64_t now)
 {
     while (!name->trying) {
-        dlk_wait *head = head_of(name);
+        dlk_wait *head = dlk_name_head(name);
         if (!head)
             settle_watch(core, name, now); /* the last one ended here, without memory */
-        if (!head || blocker(name, &head->terms))
+        if (!head || dlk_name_blocker(name, &head->terms))
             return;
         const dlk_grant *before = core->up ? unsent_release(name) : NULL;
         if (before) {
@@ -225,23 +152,24 @@ void dlk_contend_queued(dlk_core *core, dlk_name *name, int64_t now)
             if (!head->once)
                 return;
             const dlock_error *why = before->why;
-            end_unreached(core, head, DLOCK_EUNAVAIL, why ? dlk_error_copy(why) : NULL);
+            dlk_wait_unreached(core, head, DLOCK_EUNAVAIL,
+                               why ? dlk_error_copy(why) : NULL);
             continue;
         }
         dlk_grant *grant = new_trying(core, name, head);
         if (grant)
             dlk_trying_send(core, grant, now);
         else
-            end_with(core, head, DLOCK_ENOMEM, "no memory for a grant");
+            dlk_wait_fail(core, head, DLOCK_ENOMEM, "no memory for a grant");
     }
 }
 
 /* There is no memory for a request. Who only tries hears of it; who waits can wait for memory. */
 static void send_later(dlk_core *core, dlk_grant *grant, int64_t now)
 {
-    dlk_wait *head = head_of(grant->name);
+    dlk_wait *head = dlk_name_head(grant->name);
     if (head && head->once) {
-        end_with(core, head, DLOCK_ENOMEM, "no memory for a request");
+        dlk_wait_fail(core, head, DLOCK_ENOMEM, "no memory for a request");
         abandon(core, grant, now);
         return;
     }
@@ -262,7 +190,7 @@ void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
     grant->retry_at = DLK_NEVER;
     DLK_POINT("acquire.ask");
     dlk_grant_asked(core, grant, now);
-    const dlk_wait *head = head_of(grant->name);
+    const dlk_wait *head = dlk_name_head(grant->name);
     ask->once = head && head->once && !grant->was_behind;
     (void)dlk_ask_go(core, ask, now); /* the answer finds its way by itself */
 }
@@ -281,14 +209,15 @@ static void grant_others_of(dlk_core *core, dlk_grant *grant)
 static void wake_in_doubt(dlk_core *core, dlk_grant *grant, dlk_wait *head, int64_t now)
 {
     core->stats.spurious_wakes++;
-    end_with(core, head, DLOCK_ELOST, "its place in the line may have been signalled");
+    dlk_wait_fail(core, head, DLOCK_ELOST,
+                  "its place in the line may have been signalled");
     abandon(core, grant, now);
 }
 
 static void granted(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_t now)
 {
     dlk_name *name = grant->name;
-    dlk_wait *head = head_of(name);
+    dlk_wait *head = dlk_name_head(name);
     DLK_POINT("acquire.granted");
     if (head) /* the attempt may have been made for another, with another limit */
         grant->terms.max_hold_ms = head->terms.max_hold_ms;
@@ -302,8 +231,8 @@ static void granted(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_
         }
         bool once = head && head->once;
         if (once)
-            end_with(core, head, DLOCK_EUNKNOWN,
-                     "granted, but the lease was over when we heard of it");
+            dlk_wait_fail(core, head, DLOCK_EUNKNOWN,
+                          "granted, but the lease was over when we heard of it");
         abandon(core, grant, now);
         return;
     }
@@ -325,7 +254,7 @@ static void end_tries(dlk_core *core, dlk_name *name, int32_t take)
         if (!wait->once)
             wait_before = true;
         else if (wait_before || wait->terms.take >= take)
-            end_with(core, wait, DLOCK_EBUSY, "somebody else holds it");
+            dlk_wait_fail(core, wait, DLOCK_EBUSY, "somebody else holds it");
     }
 }
 
@@ -352,7 +281,7 @@ static void behind(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, dlk_wai
     DLK_POINT("acquire.behind");
     end_tries(core, grant->name, grant->terms.take);
     if (head->over) {
-        dlk_wait *next = head_of(grant->name);
+        dlk_wait *next = dlk_name_head(grant->name);
         if (!next || !same_wish(&next->terms, &grant->terms)) {
             abandon(core, grant, now);
             return;
@@ -366,37 +295,17 @@ static void behind(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, dlk_wai
     watch(core, grant->name, true, now);
 }
 
-/* Those who only try wait for no second request, and of connections for the first only. True when
- * the attempt has lost its head. */
-static bool end_unreached_tries(dlk_core *core, dlk_grant *grant)
-{
-    bool was_head = false;
-    if (dlk_connecting(core))
-        return false;
-    dlk_wait *head = head_of(grant->name);
-    DLK_LIST_FOR (it, &grant->name->queue) {
-        dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
-        if (!wait->once)
-            continue;
-        was_head |= wait == head;
-        const dlock_error *why = grant->why;
-        end_unreached(core, wait, unreached_code(grant, wait == head),
-                      why ? dlk_error_copy(why) : NULL);
-    }
-    return was_head;
-}
-
 static void unreached(dlk_core *core, dlk_grant *grant, dlk_ask *ask, dlk_wait *head,
                       int64_t now)
 {
     grant->why = dlk_ask_error(ask);
     grant->was_behind = grant->name->key.queues && grant->was_behind;
     if (!core->up && dlk_down_for_good(core)) {
-        end_refused(core, head, dlk_error_copy(core->down));
+        dlk_wait_refused(core, head, dlk_error_copy(core->down));
         abandon(core, grant, now);
         return;
     }
-    if (end_unreached_tries(core, grant)) {
+    if (dlk_tries_unreached(core, grant)) {
         abandon(core, grant, now);
         return;
     }
@@ -414,7 +323,7 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t
     }
     dlk_name_ref(name);
     grant->refs++;
-    dlk_wait *head = head_of(name);
+    dlk_wait *head = dlk_name_head(name);
     assert(head); /* without one it would have been abandoned */
     switch (ask->reply) {
     case DLK_YES:
@@ -432,7 +341,7 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t
         break;
     case DLK_REFUSED:
         if (!dlk_passes(ask->error->code)) {
-            end_refused(core, head, dlk_ask_error(ask));
+            dlk_wait_refused(core, head, dlk_ask_error(ask));
             abandon(core, grant, now);
             break;
         }
@@ -480,10 +389,10 @@ void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *w
     if (!dlk_passes(why->code)) {
         abandon(core, grant, now);
         dlk_wait *head;
-        while ((head = head_of(name)))
-            end_refused(core, head, dlk_error_copy(why));
+        while ((head = dlk_name_head(name)))
+            dlk_wait_refused(core, head, dlk_error_copy(why));
         settle_watch(core, name, now);
-    } else if (end_unreached_tries(core, grant)) {
+    } else if (dlk_tries_unreached(core, grant)) {
         abandon(core, grant, now);
         dlk_contend(core, name, now);
     }
@@ -510,14 +419,14 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
 {
     dlk_name *name = wait->name;
     if (core->closed) {
-        end_with(core, wait, DLOCK_ECLOSED, "the client is closed");
+        dlk_wait_fail(core, wait, DLOCK_ECLOSED, "the client is closed");
         return true;
     }
     if (name->twin && dlk_name_rival(core, name)) {
-        end_with(core, wait, DLOCK_ECONFLICT,
-                 "another handle of this client uses this name with another layout, "
-                 "fairness or "
-                 "number of permits");
+        dlk_wait_fail(core, wait, DLOCK_ECONFLICT,
+                      "another handle of this client uses this name with another layout, "
+                      "fairness or "
+                      "number of permits");
         return true;
     }
     dlk_grant *own = dlk_owner_is_thread(wait->owner) ? owned(name, wait->owner) : NULL;
@@ -525,15 +434,15 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
         if (dlk_grant_settle(core, own, now))
             enter_again(core, wait, own);
         else
-            end_with(core, wait, DLOCK_ELOST,
-                     "this thread lost it and hasn't released that hold");
+            dlk_wait_fail(core, wait, DLOCK_ELOST,
+                          "this thread lost it and hasn't released that hold");
         return true;
     }
     if (!wait->once)
         return false;
-    dlk_grant *other = blocker(name, &wait->terms);
+    dlk_grant *other = dlk_name_blocker(name, &wait->terms);
     if (other && dlk_grant_settle(core, other, now)) {
-        end_with(core, wait, DLOCK_EBUSY, "another owner of this client holds it");
+        dlk_wait_fail(core, wait, DLOCK_EBUSY, "another owner of this client holds it");
         return true;
     }
     if (!name->trying && dlk_list_empty(&name->queue))
@@ -541,9 +450,10 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
     if (turn_comes(core, name, wait))
         return false;
     if (core->up || dlk_connecting(core))
-        end_with(core, wait, DLOCK_EBUSY, "another owner of this client waits for it");
+        dlk_wait_fail(core, wait, DLOCK_EBUSY,
+                      "another owner of this client waits for it");
     else
-        end_unreached(core, wait, DLOCK_EUNAVAIL, NULL);
+        dlk_wait_unreached(core, wait, DLOCK_EUNAVAIL, NULL);
     return true;
 }
 
@@ -560,7 +470,7 @@ void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now)
     if (dlk_alarm_reserve(core))
         return;
     core->alarm_users++; /* dlk_wait_end gives it back */
-    end_with(core, wait, DLOCK_ENOMEM, "no memory for a wait");
+    dlk_wait_fail(core, wait, DLOCK_ENOMEM, "no memory for a wait");
 }
 
 void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t now)
@@ -583,49 +493,6 @@ void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t
     dlk_name_unref(core, name);
 }
 
-/* Which failure a wait that ran out of time has, as dlock_lock_acquire() tells them apart. */
-static dlock_err timeout_code(dlk_core *core, const dlk_wait *wait, int64_t now)
-{
-    const dlk_name *name = wait->name;
-    const dlk_grant *trying = name->trying;
-    const dlk_wait *first = head_of(name); /* what stands in its way is in everybody's */
-    if (blocker(name, &wait->terms) || (first && blocker(name, &first->terms)))
-        return DLOCK_ETIMEDOUT;
-    if (!trying)
-        return DLOCK_EUNAVAIL;
-    bool head = first == wait;
-    if (!dlk_grant_takes(trying))
-        return trying->standing == DLK_STANDS_BEHIND ? DLOCK_ETIMEDOUT
-                                                     : unreached_code(trying, head);
-    /* A question that has only just been repeated doesn't make a healthy wait ambiguous. */
-    if (trying->was_behind &&
-        now < dlk_clock_after(trying->since, core->limits.timeout_ms / 10))
-        return DLOCK_ETIMEDOUT;
-    if (!head && trying->standing != DLK_STANDS_UNKNOWN)
-        return DLOCK_ETIMEDOUT; /* others of this client are before it, and nothing failed */
-    return unreached_code(trying, head);
-}
-
-static void end_cancelled(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now)
-{
-    if (code == DLOCK_ETIMEDOUT) {
-        code = timeout_code(core, wait, now);
-        core->stats.timeouts++;
-    } else if (code == DLOCK_ECANCELED) {
-        core->stats.cancels++;
-    }
-    const dlk_grant *trying = wait->name->trying;
-    if (code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL)
-        end_unreached(core, wait, code,
-                      trying && trying->why ? dlk_error_copy(trying->why) : NULL);
-    else if (code == DLOCK_ETIMEDOUT)
-        end_with(core, wait, code, "somebody else held it all the time");
-    else
-        end_with(core, wait, code,
-                 code == DLOCK_ECLOSED ? "the client was closed"
-                                       : "the wait was cancelled");
-}
-
 void dlk_acquire_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now)
 {
     if (wait->over)
@@ -636,9 +503,9 @@ void dlk_acquire_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t 
     }
     dlk_name *name = wait->name;
     dlk_name_ref(name);
-    bool first = head_of(name) == wait;
-    end_cancelled(core, wait, code, now);
-    dlk_wait *next = head_of(name);
+    bool first = dlk_name_head(name) == wait;
+    dlk_wait_give_up(core, wait, code, now);
+    dlk_wait *next = dlk_name_head(name);
     dlk_grant *trying = name->trying;
     /* The attempt goes on for the next one, unless that wants something else. */
     if (first && trying && (!next || !same_wish(&next->terms, &trying->terms)))

@@ -1,8 +1,70 @@
-/* The whole of one client's decisions: alarms, the link, and handing on what happens. */
+/*
+ * Between whatever happens and whom it is about: requests go out and their answers are handed on,
+ * alarms ring, waits end. Requests of a grant are there only while they are under way: a client that
+ * holds ten thousand locks asks for a hundred of them at a time.
+ */
 #include "locks/inner.h"
+
+#include "util/number.h"
 
 #include <assert.h>
 #include <stdlib.h>
+
+/* ---- the memory of requests ---- */
+
+static void spare_ask(dlk_core *core, dlk_ask *ask)
+{
+    core->spare_ask_count++;
+    dlk_list_prepend(&core->spare_asks, &ask->link); /* still in the cache */
+}
+
+static dlk_ask *take_ask(dlk_core *core, bool may_use_saved)
+{
+    size_t saved = may_use_saved ? 0 : DLK_SAVED_ASKS;
+    if (core->spare_ask_count > saved) {
+        core->spare_ask_count--;
+        return DLK_LIST_ITEM(dlk_list_take_first(&core->spare_asks), dlk_ask, link);
+    }
+    dlk_ask *ask = calloc(1, sizeof(*ask));
+    core->ask_count += ask != NULL;
+    return ask;
+}
+
+static bool asks_init(dlk_core *core)
+{
+    dlk_list_init(&core->spare_asks);
+    while (core->spare_ask_count < DLK_SAVED_ASKS) {
+        dlk_ask *ask = calloc(1, sizeof(*ask));
+        if (!ask)
+            return false;
+        core->ask_count++;
+        spare_ask(core, ask);
+    }
+    return true;
+}
+
+static void asks_free(dlk_core *core)
+{
+    assert(core->spare_ask_count == core->ask_count); /* all have been answered */
+    dlk_list *spare;
+    while ((spare = dlk_list_take_first(&core->spare_asks)))
+        free(DLK_LIST_ITEM(spare, dlk_ask, link));
+}
+
+static void free_ask(dlk_core *core, dlk_ask *ask)
+{
+    if (ask->error)
+        dlk_error_clear(&ask->error);
+    ask->text = NULL;
+    if (core->spare_ask_count < DLK_SPARE_ASKS) {
+        spare_ask(core, ask);
+        return;
+    }
+    core->ask_count--;
+    free(ask);
+}
+
+/* ---- beginning and end ---- */
 
 bool dlk_core_init(dlk_core *core, const dlk_port *port, const dlk_limits *limits,
                    uint64_t seed)
@@ -11,13 +73,13 @@ bool dlk_core_init(dlk_core *core, const dlk_port *port, const dlk_limits *limit
     dlk_list_init(&core->grants);
     dlk_list_init(&core->queries);
     core->phase = (int64_t)(seed % (uint64_t)DLK_NS_PER_SEC);
-    return dlk_heap_reserve(&core->alarms, 16) && dlk_asks_init(core);
+    return dlk_heap_reserve(&core->alarms, 16) && asks_init(core);
 }
 
 void dlk_core_free(dlk_core *core)
 {
     assert(core->name_count == 0);
-    dlk_asks_free(core);
+    asks_free(core);
     dlk_error_clear(&core->down);
     free(core->names);
     dlk_heap_free(&core->alarms);
@@ -79,6 +141,107 @@ int64_t dlk_retry_after(dlk_core *core, int64_t now, int *retries)
     return now + dlk_rand_jitter(&core->rand, ms * DLK_NS_PER_MS, 33);
 }
 
+/* ---- asking ---- */
+
+void dlk_ask_prepare(dlk_ask *ask, dlk_verb verb, const dlk_grant *grant, int64_t ttl_ms,
+                     int64_t deadline, int64_t now)
+{
+    if (ask->error)
+        dlk_error_clear(&ask->error);
+    ask->verb = verb;
+    ask->shared = ask->once = ask->no_place = ask->new_place = ask->spent = false;
+    ask->lasts = false;
+    ask->take = 1;
+    ask->next = 0;
+    ask->undoes = ask->exported = ask->used = false;
+    ask->data = NULL;
+    if (grant) {
+        ask->key = &grant->name->key;
+        ask->number = grant->number;
+        ask->shared = grant->terms.shared;
+        ask->take = grant->terms.take;
+        ask->used = grant->used;
+        ask->data = dlk_label_text(grant->terms.label);
+    }
+    ask->ttl_ms = ttl_ms;
+    ask->deadline = deadline;
+    ask->since = now;
+    ask->token = 0;
+    ask->most_ms = ask->overlong = 0;
+    ask->wait_ms = -1;
+    ask->next_reply = DLK_PENDING;
+}
+
+bool dlk_ask_send(dlk_core *core, dlk_ask *ask, int64_t now)
+{
+    if (core->up) {
+        ask->reply = DLK_PENDING;
+        core->port.ask(core->port.world, ask, now);
+    } else {
+        ask->reply = DLK_NOT_SENT;
+    }
+    return ask->reply != DLK_PENDING;
+}
+
+void dlk_ask_trim(dlk_ask *ask)
+{
+    ask->wait_ms = dlk_span_ms(ask->wait_ms);
+    ask->ttl_ms = dlk_number_clamp(ask->ttl_ms, 0, DLK_SPAN_MAX_MS);
+}
+
+int64_t dlk_ask_rest_over(const dlk_ask *ask, int64_t now, int64_t at)
+{
+    if (ask->wait_ms < 0)
+        return at;
+    int64_t over = dlk_clock_after(now, ask->wait_ms + 1); /* trimmed */
+    return over < at ? over : at;
+}
+
+dlock_error *dlk_ask_error(dlk_ask *ask)
+{
+    dlock_error *error = ask->error;
+    ask->error = NULL;
+    return error;
+}
+
+dlk_ask *dlk_ask_new(dlk_core *core, dlk_verb verb, dlk_grant *grant, int64_t within_ms,
+                     int64_t now)
+{
+    if (grant->why)
+        dlk_error_clear(&grant->why);
+    dlk_ask *ask = take_ask(core, verb == DLK_RELEASE || verb == DLK_RENEW);
+    if (!ask)
+        return NULL;
+    ask->grant = grant;
+    ask->heir = NULL;
+    dlk_ask_prepare(ask, verb, grant, grant->terms.ttl_ms,
+                    dlk_clock_after(now, within_ms), now);
+    return ask;
+}
+
+static void grant_answered(dlk_core *core, dlk_ask *ask, int64_t now)
+{
+    dlk_grant *grant = ask->grant;
+    dlk_ask_trim(ask);
+    if (ask->verb == DLK_ACQUIRE)
+        dlk_trying_answered(core, grant, ask, now);
+    else if (ask->verb == DLK_RELEASE)
+        dlk_give_answered(core, grant, ask, now);
+    else if (ask->verb == DLK_RENEW)
+        dlk_grant_keep_answered(core, grant, ask, now);
+    else
+        dlk_import_answered(core, grant, ask, now);
+    free_ask(core, ask);
+}
+
+bool dlk_ask_go(dlk_core *core, dlk_ask *ask, int64_t now)
+{
+    if (!dlk_ask_send(core, ask, now))
+        return false;
+    grant_answered(core, ask, now);
+    return true;
+}
+
 /* ---- results ---- */
 
 void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *error)
@@ -99,7 +262,7 @@ void dlk_core_answered(dlk_core *core, dlk_ask *ask, int64_t now)
     /* Time first: an answer that comes after the end can't save a lease. */
     dlk_core_tick(core, now);
     if (ask->grant)
-        dlk_grant_answered(core, ask, now);
+        grant_answered(core, ask, now);
     else
         dlk_query_answered(core, DLK_LIST_ITEM(ask, dlk_query, ask), now);
 }
@@ -149,156 +312,4 @@ void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now)
     if (name->idlers > 0)
         tell_idlers(core, name, now);
     dlk_name_unref(core, name);
-}
-
-/* ---- the link ---- */
-
-/* What was given up goes first, so that our own next acquire finds the lock free; then what we
- * hold; then what we want. */
-static void link_up(dlk_core *core, bool first, int64_t now)
-{
-    DLK_LIST_FOR (it, &core->grants) {
-        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        /* A confirmation that came due while there was no link waits for the end of the lease, if
-         * for anything. */
-        if (grant->stage == DLK_STAGE_OWED ||
-            (grant->stage == DLK_STAGE_CONFIRMING &&
-             grant->retry_at >= grant->lease.forgotten_at))
-            dlk_give_send(core, grant, now);
-    }
-    DLK_LIST_FOR (it, &core->grants) {
-        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        if (!dlk_grant_lives(grant))
-            continue;
-        if (core->limits.session)
-            grant->renew_at = now;
-        dlk_grant_alarm(core, grant, now);
-    }
-    DLK_LIST_FOR (it, &core->grants) {
-        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        dlk_name *name = grant->name;
-        dlk_name_ref(name);
-        if (name->trying == grant && first)
-            dlk_trying_connected(core, grant, now);
-        else if (name->trying == grant)
-            dlk_trying_send(core, grant, now);
-        else if (dlk_importer(grant))
-            dlk_import_send(core, grant, now);
-        dlk_contend(core, name, now);
-        dlk_name_unref(core, name);
-    }
-    DLK_LIST_FOR (it, &core->queries)
-        dlk_query_send(core, DLK_LIST_ITEM(it, dlk_query, all), now);
-}
-
-static void link_down(dlk_core *core, const dlock_error *why, int64_t now)
-{
-    DLK_LIST_FOR (it, &core->grants) {
-        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        if (grant->name->trying == grant)
-            dlk_trying_link_down(core, grant, why, now);
-        else if (dlk_importer(grant) && !dlk_grant_takes(grant) && !dlk_passes(why->code))
-            dlk_import_send(core, grant, now); /* is told why it can't be */
-        else if (core->limits.session)
-            dlk_grant_doubt(core, grant);
-    }
-    DLK_LIST_FOR (it, &core->queries) {
-        dlk_query *query = DLK_LIST_ITEM(it, dlk_query, all);
-        if (query->stage == DLK_QUERY_RESTS &&
-            (query->kind == DLK_QUERY_CONNECT || !dlk_passes(why->code)))
-            dlk_query_fail(core, query, dlk_error_copy(why));
-    }
-}
-
-void dlk_core_link(dlk_core *core, bool up, const dlock_error *why, int64_t now)
-{
-    dlk_core_tick(core, now);
-    bool first = dlk_connecting(core);
-    core->up = up;
-    dlk_error_clear(&core->down);
-    if (up) {
-        link_up(core, first, now);
-    } else {
-        core->down = dlk_error_copy(why);
-        link_down(core, why, now);
-    }
-}
-
-/* ---- the end ---- */
-
-static void close_name(dlk_core *core, dlk_name *name, int64_t now)
-{
-    dlk_name_ref(name);
-    while (!dlk_list_empty(&name->queue))
-        dlk_acquire_cancel(core,
-                           DLK_LIST_ITEM(dlk_list_first(&name->queue), dlk_wait, link),
-                           DLOCK_ECLOSED, now);
-    dlk_name_unref(core, name);
-}
-
-static void close_grant(dlk_core *core, dlk_grant *grant, int64_t now)
-{
-    bool lives = dlk_grant_lives(grant);
-    for (dlk_hold *hold = grant->holds, *next; hold; hold = next) {
-        next = hold->next; /* it is its caller's, who frees it, from the next line on */
-        atomic_store(&hold->released, true);
-    }
-    grant->holds = NULL;
-    grant->hold_count = grant->write_holds = 0;
-    if (atomic_load(&grant->state) != 0)
-        atomic_store(&grant->state, DLOCK_RELEASED);
-    if (lives)
-        dlk_give_back(core, grant, DLK_GRANT_RELEASED, now);
-    else
-        dlk_grant_drop(core, grant);
-}
-
-void dlk_core_close(dlk_core *core, int64_t now)
-{
-    if (core->closed)
-        return;
-    core->closed = true;
-    for (size_t i = 0; i < core->name_buckets; i++)
-        for (dlk_name *name = core->names[i], *next; name; name = next) {
-            next = name->next;
-            close_name(core, name, now);
-        }
-    DLK_LIST_FOR (it, &core->grants) {
-        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        if (dlk_importer(grant))
-            dlk_import_cancel(core, grant->waiter, DLOCK_ECLOSED, now);
-        else
-            close_grant(core, grant, now);
-    }
-    DLK_LIST_FOR (it, &core->queries)
-        dlk_query_cancel(core, DLK_LIST_ITEM(it, dlk_query, all), DLOCK_ECLOSED, now);
-}
-
-size_t dlk_core_unconfirmed(const dlk_core *core)
-{
-    size_t count = 0;
-    DLK_LIST_FOR (it, &core->grants) {
-        const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        /* An acquire under way may yet get what has been given back before. */
-        bool owed = grant->stage == DLK_STAGE_OWED || grant->stage == DLK_STAGE_RELEASING;
-        count += owed || (grant->stage > DLK_STAGE_HELD && dlk_grant_takes(grant));
-    }
-    return count;
-}
-
-void dlk_core_stop(dlk_core *core)
-{
-    core->up = false;
-    DLK_LIST_FOR (it, &core->grants) {
-        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        if (grant->waiter)
-            dlk_release_detach(core, grant->waiter, DLOCK_EUNKNOWN, 0);
-        dlk_grant_step(grant, DLK_GRANT_STOPPED);
-        dlk_grant_drop(core, grant);
-    }
-    DLK_LIST_FOR (it, &core->queries) {
-        dlk_query *query = DLK_LIST_ITEM(it, dlk_query, all);
-        dlk_query_step(query, DLK_QUERY_STOPPED);
-        dlk_query_cancel(core, query, DLOCK_ECLOSED, 0);
-    }
 }

@@ -252,7 +252,7 @@ struct dlk_core {
     dlk_stats stats;
 };
 
-/* ---- core.c: the whole ---- */
+/* ---- core.c: what goes out and what comes in ---- */
 bool dlk_core_init(dlk_core *core, const dlk_port *port, const dlk_limits *limits,
                    uint64_t seed);
 /* All names must be gone. */
@@ -266,13 +266,6 @@ void dlk_core_answered(dlk_core *core, dlk_ask *ask, int64_t now);
 void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now);
 /* The service has taken this grant away. It is lost with the next dlk_core_notified. */
 void dlk_core_mark_gone(dlk_key *key, uint64_t number);
-void dlk_core_link(dlk_core *core, bool up, const dlock_error *why, int64_t now);
-/* Ends every wait and query with ECLOSED and gives every grant back. */
-void dlk_core_close(dlk_core *core, int64_t now);
-/* The last word, after the backend has stopped: whatever is still unconfirmed stays so. */
-void dlk_core_stop(dlk_core *core);
-/* Grants whose release isn't confirmed yet. */
-size_t dlk_core_unconfirmed(const dlk_core *core);
 /* An owner that is no thread: an acquire of its own. */
 uint64_t dlk_core_new_owner(dlk_core *core);
 /* A thread's next acquire re-enters. */
@@ -282,6 +275,15 @@ static inline bool dlk_owner_is_thread(uint64_t owner)
 }
 /* Everything in it is as the tables of states.h say that it can be. For tests. */
 bool dlk_core_is_sound(const dlk_core *core);
+
+/* ---- client.c: all at once ---- */
+void dlk_core_link(dlk_core *core, bool up, const dlock_error *why, int64_t now);
+/* Ends every wait and query with ECLOSED and gives every grant back. */
+void dlk_core_close(dlk_core *core, int64_t now);
+/* The last word, after the backend has stopped: whatever is still unconfirmed stays so. */
+void dlk_core_stop(dlk_core *core);
+/* Grants whose release isn't confirmed yet. */
+size_t dlk_core_unconfirmed(const dlk_core *core);
 
 /* ---- name.c ---- */
 /* The first name of this kind and text, or the next one after @p after: there may be several that

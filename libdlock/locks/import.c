@@ -60,7 +60,7 @@ static void end_with(dlk_core *core, dlk_grant *grant, dlock_err code, const cha
 /* Nobody waits for it any more. */
 static void abandon(dlk_core *core, dlk_grant *grant, int64_t now)
 {
-    if (dlk_grant_takes(grant) || grant->ambiguous) {
+    if (dlk_grant_may_come(grant)) {
         dlk_give_back(core, grant, DLK_GRANT_UNWANTED, now);
         return;
     }
@@ -176,8 +176,7 @@ void dlk_import_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t n
 {
     dlk_grant *grant = wait->grant;
     if (code == DLOCK_ETIMEDOUT)
-        code =
-            dlk_grant_takes(grant) || grant->ambiguous ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
+        code = dlk_grant_may_come(grant) ? DLOCK_EUNKNOWN : DLOCK_EUNAVAIL;
     grant->refs++;
     end_with(core, grant, code,
              code == DLOCK_EUNKNOWN   ? "sent, and not answered"

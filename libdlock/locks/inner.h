@@ -33,12 +33,6 @@ static inline void dlk_alarm_unreserve(dlk_core *core, dlk_alarm *alarm)
     core->alarm_users--;
 }
 
-/* Jittered, doubling with each try. */
-int64_t dlk_retry_after(dlk_core *core, int64_t now, int *retries);
-
-void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *error);
-void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error *error);
-
 /* What happens to a grant, or a query, as states.h has it. */
 static inline void dlk_grant_step(dlk_grant *grant, dlk_grant_event event)
 {
@@ -59,21 +53,38 @@ static inline bool dlk_grant_takes(const dlk_grant *grant)
 {
     return (DLK_ASKS_TO_TAKE & DLK_IN(grant->asks)) != 0;
 }
+/* A request of it may be granted yet. */
+static inline bool dlk_grant_may_come(const dlk_grant *grant)
+{
+    return dlk_grant_takes(grant) || grant->ambiguous;
+}
+/* Something of the attempt may be at the server, or on the way there: so it has to be given back, and
+ * whoever waited for it is told EUNKNOWN. Both go by this. */
+static inline bool dlk_grant_may_be_there(const dlk_grant *grant)
+{
+    bool in_line = grant->name->key.queues && grant->was_behind;
+    return dlk_grant_may_come(grant) || in_line;
+}
+/* Whose wish goes to the server, or NULL. */
+static inline dlk_wait *dlk_name_head(const dlk_name *name)
+{
+    dlk_list *first = dlk_list_first(&name->queue);
+    return first ? DLK_LIST_ITEM(first, dlk_wait, link) : NULL;
+}
 /* An inspection that waits for the name to be free. */
 static inline bool dlk_query_idles(const dlk_query *query)
 {
     return query->kind == DLK_QUERY_IDLE || query->kind == DLK_QUERY_IDLE_NOW;
 }
 
-/* ask.c */
-bool dlk_asks_init(dlk_core *core); /* false without memory */
-void dlk_asks_free(dlk_core *core);
+/* core.c */
+/* Jittered, doubling with each try. */
+int64_t dlk_retry_after(dlk_core *core, int64_t now, int *retries);
+void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *error);
 /* A request of this grant, filled in, to be answered within so long; or NULL. Without memory there are
  * still some for giving back and renewing. */
 dlk_ask *dlk_ask_new(dlk_core *core, dlk_verb verb, dlk_grant *grant, int64_t within_ms,
                      int64_t now);
-/* Its answer is there. */
-void dlk_grant_answered(dlk_core *core, dlk_ask *ask, int64_t now);
 /* Sends it. The answer goes to whoever it is for, at once perhaps; true then. */
 bool dlk_ask_go(dlk_core *core, dlk_ask *ask, int64_t now);
 /* Fills in what is asked; @p grant, if any, says for whom. */
@@ -132,6 +143,21 @@ void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *w
 
 /* acquire.c: a wait that begins; over without memory. */
 void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now);
+/* acquire.c: a living grant of this client that excludes the wish. */
+dlk_grant *dlk_name_blocker(const dlk_name *name, const dlk_terms *terms);
+
+/* failure.c */
+/* "<name>: <text>" */
+void dlk_wait_fail(dlk_core *core, dlk_wait *wait, dlock_err code, const char *text);
+/* With this code, or with what @p why or the link has to say; takes @p why over. */
+void dlk_wait_unreached(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *why);
+/* The server has refused it; takes the error over. */
+void dlk_wait_refused(dlk_core *core, dlk_wait *wait, dlock_error *error);
+/* Its time is over, it was cancelled, or the client closes. */
+void dlk_wait_give_up(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now);
+/* Those who only try, whom the attempt is for or who stand behind, wait for no second request, and of
+ * connections for the first only. True when the attempt has lost its head. */
+bool dlk_tries_unreached(dlk_core *core, dlk_grant *grant);
 
 /* import.c */
 /* Who waits for it as an import, or NULL. */
@@ -183,6 +209,7 @@ void dlk_given_up_answered(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
                            int64_t now);
 
 /* query.c */
+void dlk_query_end(dlk_core *core, dlk_query *query, dlock_err code, dlock_error *error);
 void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now);
 void dlk_query_answered(dlk_core *core, dlk_query *query, int64_t now);
 void dlk_query_fail(dlk_core *core, dlk_query *query, dlock_error *error);
