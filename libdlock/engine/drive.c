@@ -1,12 +1,11 @@
 /* The mutex, waiting, and who does the I/O; engine.h says by which rules. */
-#include "engine/engine.h"
+#include "engine/drive.h"
 
 #include "backends/sleep.h"
 #include "util/clock.h"
 #include "util/point.h"
 
 #include <assert.h>
-#include <sched.h>
 #include <stdlib.h>
 
 /* How long something that nobody waits for may lie unread: the engine looks that often while
@@ -69,16 +68,14 @@ void dlk_engine_kick(dlk_engine *engine)
     kick_driver(engine);
 }
 
-/* Something may come at any time. Where that is the program's to read, the engine only sees to it
- * that no answer lies about. */
-static bool expects(const dlk_engine *engine)
+/* Where what comes is the program's to read, the engine only sees to it that no answer lies about. */
+bool dlk_engine_expects(const dlk_engine *engine)
 {
     return engine->in_flight > 0 ||
            (engine->pending_ops > 0 && !dlk_engine_is_left(engine));
 }
 
-/* Whether the engine's thread has to drive, were nobody else to. */
-static bool engine_must_drive(const dlk_engine *engine, int64_t now)
+bool dlk_engine_must_drive(const dlk_engine *engine, int64_t now)
 {
     if (engine->life == DLK_LIFE_NEW || engine->life == DLK_LIFE_CLOSED)
         return false;
@@ -88,16 +85,16 @@ static bool engine_must_drive(const dlk_engine *engine, int64_t now)
         return true;
     if (engine->life == DLK_LIFE_CLOSING)
         return engine->in_flight > 0 || dlk_engine_unsettled(engine) != DLK_SETTLED;
-    return engine->look_at <= now && expects(engine);
+    return engine->look_at <= now && dlk_engine_expects(engine);
 }
 
-/* Something is awaited that no caller waits for. */
-static bool unattended(const dlk_engine *engine)
+bool dlk_engine_unattended(const dlk_engine *engine)
 {
-    return !engine->driven && dlk_list_empty(&engine->sleepers) && expects(engine);
+    return !engine->driven && dlk_list_empty(&engine->sleepers) &&
+           dlk_engine_expects(engine);
 }
 
-static int64_t next_look(const dlk_engine *engine, int64_t now)
+int64_t dlk_engine_next_look(const dlk_engine *engine, int64_t now)
 {
     return now + (dlk_engine_is_left(engine) ? LOOK_AFTER_VISITORS : LOOK_EVERY);
 }
@@ -125,12 +122,12 @@ static bool arrange(dlk_engine *engine, bool by_engine)
     }
     if (by_engine || engine->thread_state != DLK_THREAD_ASLEEP)
         return false; /* it has looked, or is about to look, for itself */
-    if (unattended(engine) && engine->look_at >= DLK_NEVER)
-        engine->look_at = next_look(engine, dlk_clock_now());
+    if (dlk_engine_unattended(engine) && engine->look_at >= DLK_NEVER)
+        engine->look_at = dlk_engine_next_look(engine, dlk_clock_now());
     return next_deadline(engine) < engine->asleep_until ||
            engine->life == DLK_LIFE_CLOSING ||
            (!engine->driven && dlk_list_empty(&engine->sleepers) &&
-            engine_must_drive(engine, 0)) ||
+            dlk_engine_must_drive(engine, 0)) ||
            (!engine->driven && engine->takeover);
 }
 
@@ -219,7 +216,7 @@ static void run_jobs(dlk_list *jobs)
     running = NULL;
 }
 
-static void leave(dlk_engine *engine, bool by_engine)
+void dlk_engine_let_go(dlk_engine *engine, bool by_engine)
 {
     if (engine->poll_fd >= 0 && engine->wired != engine->host.wiring)
         dlk_engine_lay_wires(engine);
@@ -259,7 +256,7 @@ static void leave(dlk_engine *engine, bool by_engine)
 
 void dlk_engine_leave(dlk_engine *engine, const dlk_stay *stay)
 {
-    leave(engine, false);
+    dlk_engine_let_go(engine, false);
     (void)pthread_setcancelstate(stay->cancel_state, NULL);
 }
 
@@ -330,26 +327,7 @@ void dlk_engine_stop_driving(dlk_engine *engine)
     engine->visit_missed = false;
 }
 
-/* Those who have just been answered have their next request ready in a moment: one burst for all
- * of them costs less than one for each. With nobody else to run the yield returns at once. They
- * leave the writing to us, and park. */
-static void let_the_woken_ask(dlk_engine *engine)
-{
-    dlk_driven_becomes(engine, DLK_DRIVEN_BY_THREAD);
-    leave(engine, true);
-    DLK_POINT("engine.yield");
-    (void)sched_yield(); /* can't fail on Linux */
-    (void)pthread_mutex_lock(&engine->mutex);
-    dlk_engine_stop_driving(engine);
-    if (engine->in_flight == 0) { /* all was answered, and nobody asks */
-        engine->takeover = false;
-        engine->unsent = true; /* subscriptions that they have left to us */
-    }
-}
-
-/* One round: sleep until there is news, and digest it. The kicks were @p seen before @p until was
- * decided. Mutex held before and after. */
-static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until, uint32_t seen)
+void dlk_engine_drive(dlk_engine *engine, dlk_sleeper *me, int64_t until, uint32_t seen)
 {
     const dlk_backend_type *type = type_of(engine);
     dlk_driven_becomes(engine, me ? DLK_DRIVEN_BY_CALLER : DLK_DRIVEN_BY_THREAD);
@@ -359,7 +337,7 @@ static void drive(dlk_engine *engine, dlk_sleeper *me, int64_t until, uint32_t s
         dlk_sleeper_becomes(me, DLK_SLEEPER_DRIVES);
     dlk_polls_begin(&engine->polls, until);
     type->arm(engine->backend, &engine->polls);
-    leave(engine, me == NULL);
+    dlk_engine_let_go(engine, me == NULL);
     DLK_POINT("drive.sleep");
     dlk_sleep_on(engine->backend, &engine->polls, seen, me != NULL);
     DLK_POINT("drive.woken");
@@ -403,7 +381,7 @@ static void park(dlk_engine *engine, dlk_sleeper *me, int64_t until)
                           memory_order_relaxed);
     dlk_sleeper_becomes(me, DLK_SLEEPER_PARKED);
     dlk_list_append(&engine->sleepers, &me->link);
-    leave(engine, false);
+    dlk_engine_let_go(engine, false);
     DLK_POINT("park.sleep");
     if (together)
         sleep_together(engine, me, until);
@@ -437,118 +415,10 @@ void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over,
             break;
         }
         if (!engine->driven && !engine->takeover && engine->life == DLK_LIFE_OPEN)
-            drive(engine, me, until, dlk_kicks_seen(&engine->kicks));
+            dlk_engine_drive(engine, me, until, dlk_kicks_seen(&engine->kicks));
         else
             park(engine, me, until);
         if (!*over && engine->unsent && (engine->driven || engine->takeover))
             dlk_engine_send(engine);
     }
-}
-
-/* ---- the engine's thread ---- */
-
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static void tick(dlk_engine *engine, int64_t now)
-{
-    dlk_ops_drain_cancelled(engine, now);
-    dlk_core_tick(&engine->core, now);
-    engine->backend_next = type_of(engine)->tick(engine->backend, now);
-    dlk_engine_digest(engine, now);
-    if (engine->look_at <= now)
-        engine->look_at = DLK_NEVER;
-}
-
-static bool may_finish(dlk_engine *engine, int64_t now)
-{
-    if (engine->life != DLK_LIFE_CLOSING || engine->driven)
-        return false;
-    return (dlk_core_unconfirmed(&engine->core) == 0 &&
-            dlk_engine_unsettled(engine) == DLK_SETTLED) ||
-           now >= engine->close_until;
-}
-
-/* What had been called to the engine's thread when it began to decide. */
-typedef struct heard {
-    uint32_t bell, kicks;
-} heard;
-
-static heard listen_now(const dlk_engine *engine)
-{
-    return (heard){atomic_load(&engine->bell), dlk_kicks_seen(&engine->kicks)};
-}
-
-static void engine_sleep(dlk_engine *engine, int64_t until, const heard *seen)
-{
-    dlk_thread_becomes(engine, DLK_THREAD_ASLEEP);
-    engine->asleep_until = until;
-    bool news = atomic_load(&engine->news) && !engine->driven;
-    leave(engine, true);
-    if (!news)
-        dlk_futex_wait(&engine->bell, seen->bell, until, false);
-    (void)pthread_mutex_lock(&engine->mutex);
-    dlk_thread_becomes(engine, DLK_THREAD_AWAKE);
-}
-
-static void engine_drive(dlk_engine *engine, int64_t until, const heard *seen)
-{
-    dlk_thread_becomes(engine, DLK_THREAD_ASLEEP);
-    engine->asleep_until = until;
-    drive(engine, NULL, until, seen->kicks);
-    dlk_thread_becomes(engine, DLK_THREAD_AWAKE);
-}
-
-static void round_of_engine(dlk_engine *engine, int64_t now)
-{
-    heard seen = listen_now(engine);
-    if (engine->look_at <= now && engine->visited) {
-        engine->visited = false;
-        engine->look_at = next_look(engine, now);
-    }
-    bool due = engine->look_at <= now;
-    bool must = engine_must_drive(engine, now);
-    tick(engine, now);
-    if (due && expects(engine))
-        must = true;
-    int64_t until = earlier(dlk_core_next(&engine->core), engine->backend_next);
-    if (engine->life == DLK_LIFE_CLOSING)
-        until = earlier(until, engine->close_until);
-    /* Callers drive for themselves, but not any more when the client closes. */
-    bool callers = !dlk_list_empty(&engine->sleepers) && engine->life == DLK_LIFE_OPEN;
-    if (!engine->driven && (engine->takeover || (must && !callers))) {
-        engine_drive(engine, until, &seen);
-        return;
-    }
-    if (engine->unsent && !engine->visit_again) {
-        /* Renewals and the like that a tick has asked for. The mutex is let go while they are
-         * written, and who sets a date meanwhile leaves it to us, who are awake: look again. */
-        dlk_engine_send(engine);
-        if (due)
-            engine->look_at = now;
-        return;
-    }
-    if (unattended(engine))
-        engine->look_at = next_look(engine, now);
-    engine_sleep(engine, earlier(until, engine->look_at), &seen);
-}
-
-void *dlk_engine_run(void *arg)
-{
-    dlk_engine *engine = arg;
-    DLK_POINT("engine.begin");
-    (void)pthread_mutex_lock(&engine->mutex);
-    for (;;) {
-        if (engine->takeover && !engine->driven && !dlk_list_empty(&engine->waking))
-            let_the_woken_ask(engine);
-        int64_t now = dlk_clock_now();
-        if (may_finish(engine, now))
-            break;
-        round_of_engine(engine, now);
-    }
-    dlk_engine_now_closed(engine);
-    leave(engine, false);
-    return NULL;
 }

@@ -50,11 +50,6 @@ static void prepare_registry(void)
 
 /* ---- memory ---- */
 
-void dlk_engine_ref(dlk_engine *engine)
-{
-    atomic_fetch_add_explicit(&engine->refs, 1, memory_order_relaxed);
-}
-
 static void destroy(dlk_engine *engine)
 {
     (void)pthread_mutex_lock(&registry_mutex);
@@ -189,10 +184,8 @@ dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri,
     return DLOCK_OK;
 }
 
-dlock_err dlk_engine_start(dlk_engine *engine, int64_t now, dlock_error **err)
+dlock_err dlk_engine_start_new(dlk_engine *engine, int64_t now, dlock_error **err)
 {
-    if (engine->life != DLK_LIFE_NEW)
-        return DLOCK_OK; /* a closed one is told apart by the core */
     engine->role = (dlk_thread_role){"dlock", dlk_engine_run, engine};
     if (!dlk_thread_start(&engine->thread, &engine->role))
         return dlk_error_set(err, DLOCK_EUNAVAIL, "the system refuses to start a thread");

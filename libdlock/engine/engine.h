@@ -320,7 +320,10 @@ bool dlk_engine_is_sound(const dlk_engine *engine);
 dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri,
                           dlk_settings *settings, dlock_log_fn *log, void *log_user,
                           dlk_engine **ret, dlock_error **err);
-void dlk_engine_ref(dlk_engine *engine);
+static inline void dlk_engine_ref(dlk_engine *engine)
+{
+    atomic_fetch_add_explicit(&engine->refs, 1, memory_order_relaxed);
+}
 void dlk_engine_unref(dlk_engine *engine);
 static inline bool dlk_engine_forked(const dlk_engine *engine)
 {
@@ -336,8 +339,15 @@ static inline bool dlk_engine_closes(const dlk_engine *engine)
 void dlk_engine_at_close(dlk_engine *engine, dlk_job *job);
 /* Not any more; false: it has been run, or is about to be. Mutex held. */
 bool dlk_engine_not_at_close(dlk_engine *engine, dlk_job *job);
+dlock_err dlk_engine_start_new(dlk_engine *engine, int64_t now, dlock_error **err);
 /* Starts the thread and the backend, once. Mutex held. */
-dlock_err dlk_engine_start(dlk_engine *engine, int64_t now, dlock_error **err);
+static inline dlock_err dlk_engine_start(dlk_engine *engine, int64_t now,
+                                         dlock_error **err)
+{
+    if (engine->life != DLK_LIFE_NEW)
+        return DLOCK_OK; /* a closed one is told apart by the core */
+    return dlk_engine_start_new(engine, now, err);
+}
 /* Begins to close; engine->life says when it is done. Mutex held. */
 void dlk_engine_begin_close(dlk_engine *engine, int64_t now);
 /* Joins the thread of a closed engine. No mutex held. */
@@ -367,7 +377,6 @@ void dlk_engine_catch_up(dlk_engine *engine);
 void dlk_engine_stop_driving(dlk_engine *engine);
 /* Ends the engine thread's sleep. Any thread; safe in a signal handler. */
 void dlk_engine_kick(dlk_engine *engine);
-void *dlk_engine_run(void *arg); /* the engine */
 /* Digests what the backend told. */
 void dlk_engine_digest_news(dlk_engine *engine, int64_t now);
 static inline void dlk_engine_digest(dlk_engine *engine, int64_t now)
@@ -376,6 +385,9 @@ static inline void dlk_engine_digest(dlk_engine *engine, int64_t now)
         !dlk_list_empty(&engine->notified))
         dlk_engine_digest_news(engine, now);
 }
+
+/* ---- thread.c: the engine's thread ---- */
+void *dlk_engine_run(void *arg);
 
 /* ---- visit.c: all with the mutex held ---- */
 /* The descriptor for the program's poller; -1: this client has none. */
