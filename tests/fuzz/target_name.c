@@ -4,9 +4,9 @@
 #include "fuzz.h"
 
 #include "backends/local/memory.h"
+#include "backends/redis/asks.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
-#include "backends/redis/requests.h"
 #include "backends/redis/wire.h"
 #include "locks/core.h"
 

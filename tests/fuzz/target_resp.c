@@ -8,8 +8,8 @@
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/redis.h"
-#include "backends/redis/requests.h"
 #include "backends/redis/subscriber.h"
+#include "backends/redis/watch.h"
 #include "util/clock.h"
 #include "util/number.h"
 

@@ -2,7 +2,7 @@
 #ifndef DLK_BACKENDS_REDIS_ANSWERS_H
 #define DLK_BACKENDS_REDIS_ANSWERS_H
 
-#include "backends/redis/requests.h"
+#include "backends/redis/asks.h"
 
 /* What each verb is called in messages; DLK_REDIS_MAP, too. */
 extern const char *const dlk_redis_verbs[];

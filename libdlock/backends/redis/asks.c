@@ -1,4 +1,4 @@
-/* Asks as requests, and their answers; see the header. */
+/* Asks as requests: written, sent, and what is to become of their answers; see the header. */
 #include "backends/redis/asks.h"
 
 #include "backends/redis/answers.h"
@@ -10,6 +10,229 @@
 #include "backends/redis/reports.h"
 #include "util/clock.h"
 #include "util/error.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- What a form's scripts are told besides whose lock it is, and for how long ---- */
+
+/* How many are taken, and how many there are to be. */
+static void more_of_permits(const struct dlk_redis *redis, const dlk_ask *ask,
+                            dlk_arg *args, char room[DLK_REDIS_MORE][64])
+{
+    (void)redis;
+    args[0] = dlk_arg_number(ask->take, room[0]);
+    args[1] = dlk_arg_number(dlk_settings_int(ask->key->settings, DLK_KEY_LOCK_PERMITS),
+                             room[1]);
+}
+
+/* The lease once more: that of the reader's own key. */
+static void more_of_readers(const struct dlk_redis *redis, const dlk_ask *ask,
+                            dlk_arg *args, char room[DLK_REDIS_MORE][64])
+{
+    (void)redis;
+    args[0] = dlk_arg_number(ask->ttl_ms > 0 ? ask->ttl_ms : 1, room[0]);
+}
+
+/* What the elected one publishes. */
+static void more_of_election(const struct dlk_redis *redis, const dlk_ask *ask,
+                             dlk_arg *args, char room[DLK_REDIS_MORE][64])
+{
+    (void)redis;
+    (void)room;
+    args[0] = dlk_arg_text(dlk_ask_data(ask));
+}
+
+/* In what the time stamps are written. */
+static void more_of_timestamp(const struct dlk_redis *redis, const dlk_ask *ask,
+                              dlk_arg *args, char room[DLK_REDIS_MORE][64])
+{
+    (void)redis;
+    (void)room;
+    args[0] = dlk_arg_text(
+        dlk_settings_word(ask->key->settings, DLK_KEY_REDIS_TIMESTAMP_FORMAT));
+}
+
+/* The token to be written back, or 0. */
+static void more_of_redlock(const struct dlk_redis *redis, const dlk_ask *ask,
+                            dlk_arg *args, char room[DLK_REDIS_MORE][64])
+{
+    (void)redis;
+    args[0] = dlk_arg_number(ask->token, room[0]);
+}
+
+void dlk_redis_put_more(const dlk_redis *redis, const dlk_ask *ask,
+                        const dlk_redis_form *form, dlk_arg *args,
+                        char room[DLK_REDIS_MORE][64])
+{
+    static dlk_redis_more *const of_form[DLK_FORM_COUNT] = {
+        [DLK_FORM_HANDOVER] = dlk_redis_handover_more,
+        [DLK_FORM_FAIR] = dlk_redis_fair_more,
+        [DLK_FORM_PERMITS] = more_of_permits,
+        [DLK_FORM_SEMAPHORE] = more_of_permits,
+        [DLK_FORM_READ] = more_of_readers,
+        [DLK_FORM_ELECTION] = more_of_election,
+        [DLK_FORM_TIMESTAMP] = more_of_timestamp,
+        [DLK_FORM_REDLOCK] = more_of_redlock,
+    };
+    if (form->more_count == 0)
+        return;
+    assert(of_form[form->id]);
+    of_form[form->id](redis, ask, args, room);
+}
+
+/* ---- Writing ---- */
+
+/* Does the request look after the counter of tokens, that it stays? Of renewals one in each eighth of
+ * that time: the others cost nothing more, and in a cluster they need not wait until two keys of a slot
+ * that moves are together. */
+static bool keeps(const dlk_redis *redis, const dlk_ask *ask)
+{
+    int64_t keep_ms = dlk_settings_int(redis->settings, DLK_KEY_REDIS_TOKEN_KEEP_MS);
+    dlk_redis_key *key = ask->key->data;
+    bool due = ask->since == key->kept_at ||
+               (ask->since - key->kept_at) / DLK_NS_PER_MS >= keep_ms / 8;
+    if (keep_ms == 0 || !dlk_redis_form_asked(ask)->tokens)
+        return false;
+    if (dlk_redis_takes(ask) || (ask->verb == DLK_RENEW && due))
+        key->kept_at = ask->since;
+    return ask->verb != DLK_RENEW || due;
+}
+
+size_t dlk_redis_own_keys(const dlk_redis *redis, const dlk_ask *ask,
+                          dlk_redis_script_id script)
+{
+    size_t own = dlk_redis_form_asked(ask)->keys[script];
+    if (script == DLK_SCRIPT_RENEW && own < 2 && keeps(redis, ask))
+        return 2;
+    return own;
+}
+
+size_t dlk_redis_put_keep(const dlk_redis *redis, const dlk_ask *ask, dlk_arg *arg,
+                          char room[64])
+{
+    if (!dlk_redis_form_asked(ask)->tokens)
+        return 0;
+    int64_t keep_ms = dlk_settings_int(redis->settings, DLK_KEY_REDIS_TOKEN_KEEP_MS);
+    *arg = dlk_arg_number(keeps(redis, ask) ? keep_ms : 0, room);
+    return 1;
+}
+
+size_t dlk_redis_script_room(const dlk_redis_script *script, bool with_text)
+{
+    size_t what = with_text ? script->size : sizeof(script->sha1);
+    return 4 * DLK_RESP_OVERHEAD + sizeof("EVALSHA") + what;
+}
+
+char *dlk_redis_put_script(char *to, const dlk_redis_script *script, bool with_text,
+                           size_t keys, size_t args)
+{
+    to = dlk_resp_count(to, 3 + keys + args);
+    if (with_text) {
+        to = dlk_resp_bulk(to, "EVAL", 4);
+        to = dlk_resp_bulk(to, script->text, script->size);
+    } else {
+        to = dlk_resp_bulk(to, "EVALSHA", 7);
+        to = dlk_resp_bulk(to, script->sha1, strlen(script->sha1));
+    }
+    return dlk_resp_bulk_number(to, keys);
+}
+
+size_t dlk_redis_put_bounds(const dlk_ask *ask, dlk_arg *args, char room[2][64])
+{
+    args[0] = dlk_arg_number(ask->most_ms, room[0]);
+    args[1] = dlk_arg_number(ask->overlong, room[1]);
+    return DLK_REDIS_BOUNDS;
+}
+
+/* A script's request, with its SHA-1 or its text; it gets as many KEYS as the form's @p id does. */
+static bool put_script(dlk_redis *redis, const dlk_ask *ask, const dlk_redis_form *form,
+                       const dlk_redis_script *script, dlk_redis_script_id id,
+                       bool with_text)
+{
+    const dlk_key *key = ask->key;
+    char owner[DLK_REDIS_OWNER_MAX], ttl[64], keep[64], bounds[2][64],
+        room[DLK_REDIS_MORE][64];
+    dlk_arg args[3 + DLK_REDIS_MORE + 2]; /* behind the channel */
+    size_t count = 0, own = dlk_redis_own_keys(redis, ask, id);
+    if (ask->verb == DLK_BREAK)
+        args[count++] = dlk_arg_text(ask->text ? ask->text : "");
+    else
+        args[count++] = (dlk_arg){owner, dlk_redis_put_owner(redis, ask->number, owner)};
+    args[count++] = dlk_arg_number(ask->ttl_ms, ttl);
+    count += dlk_redis_put_keep(redis, ask, &args[count], keep);
+    dlk_redis_put_more(redis, ask, form, &args[count], room);
+    count += form->more_count;
+    if (ask->verb == DLK_IMPORT) /* who has given it away */
+        args[count++] = dlk_arg_text(ask->text);
+    if (ask->verb == DLK_RENEW)
+        count += dlk_redis_put_bounds(ask, &args[count], bounds);
+
+    size_t size = dlk_redis_script_room(script, with_text) +
+                  dlk_redis_keys_room(key, own) + dlk_redis_channel_room(key);
+    for (size_t i = 0; i < count; i++)
+        size += args[i].size + DLK_RESP_OVERHEAD;
+    dlk_buf *out = &redis->commands.link.stream.out;
+    char *from = dlk_buf_room(out, size), *to = from;
+    if (!to)
+        return false;
+    to = dlk_redis_put_script(to, script, with_text, dlk_redis_key_count(key, own),
+                              1 + count);
+    to = dlk_redis_put_keys(to, key, form, own);
+    to = dlk_redis_put_channel(to, redis, key->data);
+    for (size_t i = 0; i < count; i++)
+        to = dlk_resp_bulk(to, args[i].data, args[i].size);
+    dlk_buf_added(out, (size_t)(to - from));
+    return true;
+}
+
+bool dlk_redis_ask_put(dlk_redis *redis, const dlk_ask *ask, bool with_text)
+{
+    static const dlk_redis_script_id scripts[] = {
+        [DLK_ACQUIRE] = DLK_SCRIPT_ACQUIRE, [DLK_RENEW] = DLK_SCRIPT_RENEW,
+        [DLK_RELEASE] = DLK_SCRIPT_RELEASE, [DLK_VERIFY] = DLK_SCRIPT_VERIFY,
+        [DLK_BREAK] = DLK_SCRIPT_BREAK,     [DLK_INSPECT] = DLK_SCRIPT_INSPECT,
+        [DLK_REVOKE] = DLK_SCRIPT_INSPECT, /* whom to tell; see reports.c */
+    };
+    const dlk_redis_key *key = ask->key->data;
+    const dlk_redis_form *form = key->forms[ask->shared];
+    if (ask->verb == DLK_IMPORT) /* as an acquire, by a script that several forms share */
+        return put_script(redis, ask, form, &dlk_redis_scripts[form->import],
+                          DLK_SCRIPT_ACQUIRE, with_text);
+    dlk_redis_script_id id = scripts[ask->verb];
+    return put_script(redis, ask, form, dlk_redis_script_of(form, id), id, with_text);
+}
+
+/* ---- Under way, and over ---- */
+
+void dlk_redis_ask_sent(dlk_redis *redis, dlk_ask *ask)
+{
+    redis->base.host->commands++;
+    ask->sequence = (uint64_t)dlk_stream_end(&redis->commands.link.stream);
+    dlk_flight_await(&redis->flight, ask);
+}
+
+void dlk_redis_ask_answer(dlk_redis *redis, dlk_ask *ask, dlk_reply reply)
+{
+    dlk_list_remove(&ask->link);
+    ask->reply = reply;
+    redis->base.host->answered(redis->base.host, ask);
+}
+
+void dlk_redis_ask_refuse(dlk_redis *redis, dlk_ask *ask, dlock_error *error)
+{
+    ask->error = error;
+    dlk_redis_ask_answer(redis, ask, DLK_REFUSED);
+}
+
+int64_t dlk_redis_look_again(dlk_redis *redis, const dlk_ask *ask, int64_t left_ms)
+{
+    const dlk_redis_key *key = ask->key->data;
+    if (key->forms[0]->notifies && !redis->poll_only)
+        return left_ms;
+    int64_t retry_ms = dlk_rand_jitter(redis->base.host->rand, redis->retry_ms, 33);
+    return left_ms >= 0 && left_ms < retry_ms ? left_ms : retry_ms;
+}
 
 /* ---- Sending ---- */
 
@@ -53,13 +276,15 @@ static bool put(dlk_redis *redis, dlk_ask *ask)
     return dlk_redis_ask_put(redis, ask, ask->undoes);
 }
 
-/* What the subscriber has to know, so that no message is missed between a request and the watch
+/* What the lines and the subscriber have to know, so that no message is missed between a request and the watch
  * that follows its answer. */
-static void note_asking(const dlk_redis *redis, const dlk_ask *ask)
+static void note_asking(dlk_redis *redis, const dlk_ask *ask, int64_t now)
 {
     dlk_redis_key *key = ask->key ? ask->key->data : NULL;
     if (!key)
         return;
+    if (key->forms[0]->queues)
+        dlk_redis_fair_asks(redis, ask, now);
     if (ask->verb == DLK_ACQUIRE || ask->next)
         key->asked_at = redis->subscriber.messages;
     else if (ask->verb == DLK_INSPECT)
@@ -97,8 +322,7 @@ void dlk_redis_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
     dlk_redis *redis = (dlk_redis *)backend;
     dlk_list_init(&ask->link);
     ask->scratch = 0;
-    dlk_redis_fair_asks(redis, ask, now);
-    note_asking(redis, ask);
+    note_asking(redis, ask, now);
     if (redis->commands.link.phase != DLK_LINK_READY) {
         dlk_flight_not_sent(ask, redis->why_down);
         return;
@@ -125,7 +349,7 @@ static bool take_reply(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply, in
     }
     if (dlk_redis_replicas_asked(ask))
         return dlk_redis_replicas_reply(redis, ask, reply);
-    if (dlk_redis_batch_begins(ask))
+    if (ask->verb == DLK_RENEW && dlk_redis_batch_begins(ask))
         return dlk_redis_batch_reply(redis, ask, reply);
     if (ask->verb == DLK_DOCTOR)
         return dlk_redis_doctor_go_on(redis, ask, reply, now);

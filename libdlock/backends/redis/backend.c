@@ -13,6 +13,7 @@
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
 #include "backends/redis/subscriber.h"
+#include "backends/redis/watch.h"
 #include "util/clock.h"
 
 #include <assert.h>
@@ -68,6 +69,13 @@ static bool is_harmless(const dlk_link *link)
 static const dlk_link_ops ops = {DLK_REDIS_LINK, .greet = dlk_redis_greet_commands,
                                  .ready = be_ready, .down = be_down,
                                  .harmless = is_harmless};
+
+/* Those that wait for others go out with whatever is about to be written. */
+static void put_renewals(dlk_redis *redis)
+{
+    if (!dlk_list_empty(&redis->renewals))
+        dlk_redis_batch_put(redis);
+}
 
 /* ---- Open, free ---- */
 
@@ -232,7 +240,7 @@ static void redis_stop(dlk_backend *backend)
 {
     dlk_redis *redis = self(backend);
     redis->stopped = true;
-    dlk_redis_batch_put(redis);
+    put_renewals(redis);
     dlk_link_last_words(&redis->commands.link);
     dlock_error *why = dlk_error_make(DLOCK_EUNAVAIL, "redis: the connection is closed");
     dlk_redis_rest(redis, why);
@@ -270,7 +278,7 @@ bool dlk_redis_expects(const dlk_redis *redis)
 static void redis_arm(dlk_backend *backend, dlk_polls *polls)
 {
     dlk_redis *redis = self(backend);
-    dlk_redis_batch_put(redis);
+    put_renewals(redis);
     dlk_link_arm(&redis->commands.link, polls);
     dlk_link_arm(&redis->subscriber.connection.link, polls);
     dlk_redis_subscriber_arm(redis);
@@ -331,7 +339,7 @@ static void redis_flush(dlk_backend *backend)
     dlk_redis *redis = self(backend);
     pthread_mutex_t *mutex = redis->base.host->mutex;
     bool done = true;
-    dlk_redis_batch_put(redis);
+    put_renewals(redis);
     if (redis->commands.link.phase == DLK_LINK_READY)
         done = dlk_stream_flush(&redis->commands.link.stream, mutex);
     if (redis->subscriber.connection.link.phase == DLK_LINK_READY)

@@ -30,7 +30,7 @@ void dlk_redis_batch_add(dlk_redis *redis, dlk_ask *ask)
 
 bool dlk_redis_batch_begins(const dlk_ask *ask)
 {
-    return ask->verb == DLK_RENEW && ask->scratch >> COUNT_SHIFT > 1;
+    return ask->scratch >> COUNT_SHIFT > 1;
 }
 
 /* ---- Sending ---- */

@@ -14,7 +14,7 @@ void dlk_redis_batch_add(dlk_redis *redis, dlk_ask *ask);
 /* Puts all that wait into the stream: to be called by whoever is about to write. */
 void dlk_redis_batch_put(dlk_redis *redis);
 
-/* Whether this ask in flight is the first of several with one answer. */
+/* Whether this renewal in flight is the first of several with one answer. */
 bool dlk_redis_batch_begins(const dlk_ask *ask);
 /* Their answer. False: it is nonsense. */
 bool dlk_redis_batch_reply(dlk_redis *redis, dlk_ask *first, const dlk_resp *reply);

@@ -150,11 +150,6 @@ static void say(dlk_redis *redis, dlk_redis_channel *channel, const char *comman
     dlk_list_append(&subscriber->outstanding, &channel->outstanding);
 }
 
-bool dlk_redis_subscriber_is_ready(const dlk_redis_subscriber *subscriber)
-{
-    return subscriber->connection.link.phase == DLK_LINK_READY;
-}
-
 static bool is_wanted(const dlk_redis_subscriber *subscriber,
                       const dlk_redis_channel *channel)
 {

@@ -59,7 +59,10 @@ static inline bool dlk_redis_channel_is_on(const dlk_redis_channel *channel)
 /* … on the key's channel, be it watched or not any more? */
 bool dlk_redis_channel_tells(const dlk_redis *redis, const dlk_redis_key *key);
 
-bool dlk_redis_subscriber_is_ready(const dlk_redis_subscriber *subscriber);
+static inline bool dlk_redis_subscriber_is_ready(const dlk_redis_subscriber *subscriber)
+{
+    return subscriber->connection.link.phase == DLK_LINK_READY;
+}
 /* Sends what brings a channel nearer to what is wanted of it, or frees it. */
 void dlk_redis_channel_settle(dlk_redis *redis, dlk_redis_channel *channel, int64_t now);
 /* The twin, too. */

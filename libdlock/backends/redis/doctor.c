@@ -3,12 +3,12 @@
  * subscription, which no script can try. */
 #include "backends/redis/doctor.h"
 
+#include "backends/redis/asks.h"
 #include "backends/redis/errors.h"
 #include "backends/redis/greeting.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
-#include "backends/redis/requests.h"
 #include "backends/redis/rights.h"
 #include "util/clock.h"
 #include "util/error.h"

@@ -7,7 +7,7 @@
 
 #include "backends/redis/channel.h"
 #include "backends/redis/inner.h"
-#include "backends/redis/subscriber.h"
+#include "backends/redis/watch.h"
 
 #include <string.h>
 
@@ -33,9 +33,7 @@ int64_t dlk_redis_fair_wait(dlk_ask *ask, int64_t answer)
 
 void dlk_redis_fair_asks(dlk_redis *redis, const dlk_ask *ask, int64_t now)
 {
-    dlk_redis_key *key = ask->key ? ask->key->data : NULL;
-    if (!key || !key->forms[0]->queues)
-        return;
+    dlk_redis_key *key = ask->key->data;
     if (ask->verb == DLK_RELEASE && ask->number == key->turns.contender)
         key->turns.contender = 0; /* what is watched from now on is the lock itself */
     if (ask->verb != DLK_ACQUIRE || ask->once || ask->number == key->turns.contender)

@@ -52,7 +52,7 @@ typedef enum dlk_redis_form_id {
 
 struct dlk_redis;
 
-/* The arguments that a form adds to its scripts' (requests.c): always form->more_count. What @p args
+/* The arguments that a form adds to its scripts' (asks.c): always form->more_count. What @p args
  * point to may lie in @p room. */
 typedef void dlk_redis_more(const struct dlk_redis *redis, const dlk_ask *ask,
                             dlk_arg *args, char room[DLK_REDIS_MORE][64]);

@@ -7,9 +7,9 @@
  * is behind in the connection waits with us. */
 #include "backends/redis/replicas.h"
 
+#include "backends/redis/asks.h"
 #include "backends/redis/errors.h"
 #include "backends/redis/inner.h"
-#include "backends/redis/requests.h"
 #include "util/clock.h"
 #include "util/error.h"
 

@@ -5,10 +5,10 @@
  * takes many steps, and the connection must not be given up for that. */
 #include "backends/redis/reports.h"
 
+#include "backends/redis/asks.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
-#include "backends/redis/requests.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/info.h"

@@ -17,15 +17,8 @@
 bool dlk_redis_subscriber_init(dlk_redis *redis); /* false without memory */
 void dlk_redis_subscriber_free(dlk_redis *redis);
 
-void dlk_redis_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now);
-/* The client listens on its own channel from now on, also while nobody waits. */
-void dlk_redis_listen(dlk_backend *backend, int64_t now);
-/* The node of a cluster where the key is watched; NULL: nowhere. */
-dlk_redis *dlk_redis_watched_at(const dlk_redis_key *key);
-/* A watched key that belongs elsewhere, or NULL. */
-dlk_redis_key *dlk_redis_subscriber_astray(const dlk_redis *redis,
-                                           bool (*belongs)(const dlk_redis *,
-                                                           const dlk_redis_key *));
+/* Connects, where it rests because nobody has wanted to hear anything. */
+void dlk_redis_subscriber_begin(dlk_redis *redis, int64_t now);
 /* Asks again for what the server has refused, or taken away. */
 void dlk_redis_subscriber_settle(dlk_redis *redis, int64_t now);
 /* The commands are connected, to the address that `commands.link.dial` has. */

@@ -18,8 +18,8 @@
 #define DLK_BACKENDS_REDIS_TOPOLOGY_CLUSTER_INNER_H
 
 #include "backends/redis/asks.h"
-#include "backends/redis/requests.h"
 #include "backends/redis/subscriber.h"
+#include "backends/redis/watch.h"
 
 #define DLK_SLOTS     16384
 #define DLK_NODES_MAX 1000

@@ -138,7 +138,7 @@ static void move_watches(dlk_cluster *cluster, int64_t now)
     for (size_t i = 0; i < cluster->count; i++) {
         dlk_redis *redis = cluster->nodes[i]->redis;
         dlk_redis_key *key;
-        while ((key = dlk_redis_subscriber_astray(redis, belongs))) {
+        while ((key = dlk_redis_watched_astray(redis, belongs))) {
             dlk_cluster_follow(dlk_cluster_node_of(cluster, key->slot), key->key, now);
             cluster->base.host->notified(cluster->base.host, key->key);
         }

@@ -8,14 +8,13 @@
 #include "backends/redis/topology/sentinel.h"
 
 #include "backends/redis/asks.h"
-#include "backends/redis/errors.h"
 #include "backends/redis/greeting.h"
 #include "backends/redis/layout.h"
 #include "backends/redis/redis.h"
 #include "backends/redis/subscriber.h"
+#include "backends/redis/watch.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/number.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -179,21 +178,6 @@ static void decide(dlk_redis *redis, int64_t now)
 
 /* ---- What they say ---- */
 
-static void names(dlk_sentinel *one, const char *host, const char *port)
-{
-    int64_t number = dlk_number_or(port, 1, UINT16_MAX, 0);
-    size_t size = strlen(host);
-    one->says = DLK_SENTINEL_NAMES;
-    if (size >= DLK_SENTINEL_HOST_MAX || size == 0 || number == 0) {
-        one->says = DLK_SENTINEL_FAILED;
-        dlk_error_clear(&one->why);
-        one->why = dlk_error_make(DLOCK_EPROTO, "it names a master that can't be one");
-        return;
-    }
-    memcpy(one->master, host, size + 1);
-    one->port = (uint16_t)number;
-}
-
 /* "service old-host old-port host port": all are asked, as one alone decides nothing. */
 static void take_switch(dlk_redis *redis, const dlk_resp *message, int64_t now)
 {
@@ -203,24 +187,6 @@ static void take_switch(dlk_redis *redis, const dlk_resp *message, int64_t now)
         strncmp(message->text, all->service, size) != 0 || message->text[size] != ' ')
         return;
     all->check_at = now; /* what was said until now may be of before */
-}
-
-static dlock_error *take_address(dlk_sentinel *one, const dlk_resp *reply)
-{
-    dlk_error_clear(&one->why);
-    if (reply->type == DLK_RESP_ERROR) {
-        one->says = DLK_SENTINEL_FAILED;
-        one->why = dlk_redis_error(reply, "SENTINEL get-master-addr-by-name");
-    } else if (reply->type == DLK_RESP_NIL) {
-        one->says = DLK_SENTINEL_KNOWS_NOT;
-    } else if (reply->type == DLK_RESP_ARRAY && reply->count == 2 &&
-               dlk_resp_plain(&reply->items[0]) && dlk_resp_plain(&reply->items[1])) {
-        names(one, reply->items[0].text, reply->items[1].text);
-    } else {
-        return dlk_error_make(DLOCK_EPROTO, "redis: sentinel %s answers with nonsense",
-                              one->peer);
-    }
-    return NULL;
 }
 
 static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp *reply,
@@ -242,7 +208,7 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
         redis->lacks_switch = true;
     if (one->to_come != 1)
         return NULL; /* of the channel; who may not hear of it there asks now and then */
-    dlock_error *error = take_address(one, reply);
+    dlock_error *error = dlk_sentinel_take_vote(one, reply);
     if (!error)
         decide(redis, now);
     return error;

@@ -47,6 +47,9 @@ typedef struct dlk_sentinels {
 
 /* ---- sentinel_votes.c ---- */
 
+/* The reply to the question where the master is. An error: it is nonsense. */
+dlock_error *dlk_sentinel_take_vote(dlk_sentinel *one, const dlk_resp *reply);
+
 size_t dlk_sentinels_count(const dlk_sentinels *all, dlk_sentinel_word what);
 /* The one whose master most others name, too; *ret: how many they are. */
 const dlk_sentinel *dlk_sentinels_most_named(const dlk_sentinels *all, size_t *ret);

@@ -1,10 +1,45 @@
-/* What most of the sentinels say; see sentinel.h. */
+/* What each of the sentinels says, and most of them; see sentinel.h. */
 #include "backends/redis/topology/sentinel.h"
 
+#include "backends/redis/errors.h"
 #include "util/error.h"
+#include "util/number.h"
 
 #include <stdio.h>
 #include <string.h>
+
+static void names(dlk_sentinel *one, const char *host, const char *port)
+{
+    int64_t number = dlk_number_or(port, 1, UINT16_MAX, 0);
+    size_t size = strlen(host);
+    one->says = DLK_SENTINEL_NAMES;
+    if (size >= DLK_SENTINEL_HOST_MAX || size == 0 || number == 0) {
+        one->says = DLK_SENTINEL_FAILED;
+        dlk_error_clear(&one->why);
+        one->why = dlk_error_make(DLOCK_EPROTO, "it names a master that can't be one");
+        return;
+    }
+    memcpy(one->master, host, size + 1);
+    one->port = (uint16_t)number;
+}
+
+dlock_error *dlk_sentinel_take_vote(dlk_sentinel *one, const dlk_resp *reply)
+{
+    dlk_error_clear(&one->why);
+    if (reply->type == DLK_RESP_ERROR) {
+        one->says = DLK_SENTINEL_FAILED;
+        one->why = dlk_redis_error(reply, "SENTINEL get-master-addr-by-name");
+    } else if (reply->type == DLK_RESP_NIL) {
+        one->says = DLK_SENTINEL_KNOWS_NOT;
+    } else if (reply->type == DLK_RESP_ARRAY && reply->count == 2 &&
+               dlk_resp_plain(&reply->items[0]) && dlk_resp_plain(&reply->items[1])) {
+        names(one, reply->items[0].text, reply->items[1].text);
+    } else {
+        return dlk_error_make(DLOCK_EPROTO, "redis: sentinel %s answers with nonsense",
+                              one->peer);
+    }
+    return NULL;
+}
 
 static bool same_master(const dlk_sentinel *a, const dlk_sentinel *b)
 {
@@ -20,7 +55,6 @@ size_t dlk_sentinels_count(const dlk_sentinels *all, dlk_sentinel_word what)
     return found;
 }
 
-/* The one whose master most others name, too; *ret: how many they are. */
 const dlk_sentinel *dlk_sentinels_most_named(const dlk_sentinels *all, size_t *ret)
 {
     const dlk_sentinel *best = NULL;
@@ -53,7 +87,6 @@ dlock_error *dlk_sentinels_disagree(const dlk_sentinels *all)
         text);
 }
 
-/* Why nobody names a master. What no waiting mends goes first. */
 dlock_error *dlk_sentinels_know_nobody(const dlk_sentinels *all)
 {
     const dlk_sentinel *failed = NULL;
