@@ -95,16 +95,24 @@ const dlock_error *dlock_op_error(const dlock_op *op)
     return error;
 }
 
+/* True: it is over, and locked; else neither, or there is nothing in it. */
+static bool enter_over(const dlock_op *op, dlk_stay *stay)
+{
+    if (!op || !enter(op, stay))
+        return false;
+    bool over = op->over;
+    if (!over)
+        dlk_engine_leave(op->engine, stay);
+    return over;
+}
+
 dlock_hold *dlock_op_take_hold(dlock_op *op)
 {
     dlk_stay stay;
-    if (!op || !enter(op, &stay))
+    if (!enter_over(op, &stay))
         return NULL;
-    dlock_hold *hold = NULL;
-    if (settled(op) == DLOCK_OK) {
-        hold = op->hold;
-        op->hold = NULL;
-    }
+    dlock_hold *hold = op->hold;
+    op->hold = NULL;
     dlk_engine_leave(op->engine, &stay);
     return hold;
 }
@@ -112,13 +120,10 @@ dlock_hold *dlock_op_take_hold(dlock_op *op)
 dlock_info *dlock_op_take_info(dlock_op *op)
 {
     dlk_stay stay;
-    if (!op || !enter(op, &stay))
+    if (!enter_over(op, &stay))
         return NULL;
-    dlock_info *info = NULL;
-    if (settled(op) == DLOCK_OK) {
-        info = op->info;
-        op->info = NULL;
-    }
+    dlock_info *info = op->info;
+    op->info = NULL;
     dlk_engine_leave(op->engine, &stay);
     return info;
 }

@@ -92,6 +92,8 @@ struct dlk_host {
     pthread_mutex_t *mutex;
     /* Ends the driver's sleep; the nodes of a backend made of backends share it. */
     dlk_kicks *kicks;
+    dlk_host
+        *whole; /* of such a node: that of the backend which it is a part of (node.h) */
 
     /* ---- what the backend writes ---- */
 

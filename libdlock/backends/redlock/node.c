@@ -1,10 +1,8 @@
 /* What the nodes tell: whether they can be reached, and what they log. The host hears that the
  * link is up as long as most of them can be reached. */
+#include "backends/node.h"
 #include "backends/redlock/inner.h"
 #include "util/clock.h"
-
-#include <stdarg.h>
-#include <stdio.h>
 
 /* What lies on all nodes bears the loss of more of them: so at the beginning those that are slower
  * than the fastest majority get a moment. */
@@ -26,18 +24,6 @@ static void node_notified(dlk_host *host, dlk_key *key)
 {
     (void)host;
     (void)key;
-}
-
-__attribute__((format(printf, 3, 4))) static void
-node_log(dlk_host *host, dlock_level level, const char *format, ...)
-{
-    dlk_host *ours = node_of(host)->redlock->base.host;
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    ours->log(ours, level, "%s", line);
 }
 
 dlk_nodes dlk_redlock_up(const dlk_redlock *redlock)
@@ -141,29 +127,16 @@ static void node_link(dlk_host *host, bool up, const dlock_error *error)
 
 void dlk_redlock_node_init(dlk_redlock *redlock, int index)
 {
-    const dlk_host *ours = redlock->base.host;
     dlk_redlock_node *node = &redlock->nodes[index];
     node->redlock = redlock;
-    node->host = (dlk_host){.answered = node_answered,
-                            .notified = node_notified,
-                            .link = node_link,
-                            .log = node_log,
-                            .mutex = ours->mutex,
-                            .kicks = ours->kicks,
-                            .uuid = ours->uuid,
-                            .name = ours->name,
-                            .rand = ours->rand};
+    node->host = dlk_node_host(redlock->base.host);
+    node->host.answered = node_answered;
+    node->host.notified = node_notified;
+    node->host.link = node_link;
 }
 
 void dlk_redlock_count(dlk_redlock *redlock)
 {
-    dlk_host *ours = redlock->base.host;
-    ours->commands = ours->bytes_sent = ours->bytes_received = ours->reconnects = 0;
-    for (int i = 0; i < redlock->count; i++) {
-        const dlk_host *node = &redlock->nodes[i].host;
-        ours->commands += node->commands;
-        ours->bytes_sent += node->bytes_sent;
-        ours->bytes_received += node->bytes_received;
-        ours->reconnects += node->reconnects;
-    }
+    for (int i = 0; i < redlock->count; i++)
+        dlk_node_count(&redlock->nodes[i].host);
 }

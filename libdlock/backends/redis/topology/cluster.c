@@ -1,14 +1,13 @@
 /* The cluster as one backend: its life, its link and the driver's steps; see cluster_inner.h. */
 #include "backends/redis/topology/cluster_inner.h"
 
+#include "backends/node.h"
 #include "backends/redis/redis.h"
 #include "util/clock.h"
 #include "util/error.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,32 +124,14 @@ static void node_revoked(dlk_host *host, uint64_t number)
     cluster->base.host->revoked(cluster->base.host, number);
 }
 
-__attribute__((format(printf, 3, 4))) static void
-node_log(dlk_host *host, dlock_level level, const char *format, ...)
+static dlk_host host_of_nodes(dlk_host *whole)
 {
-    dlk_host *base = dlk_cluster_node_by(host)->cluster->base.host;
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    base->log(base, level, "%s", line);
-}
-
-static dlk_host host_of_nodes(const dlk_host *base)
-{
-    return (dlk_host){
-        .answered = dlk_cluster_answered,
-        .notified = node_notified,
-        .revoked = node_revoked,
-        .link = node_link,
-        .log = node_log,
-        .mutex = base->mutex,
-        .kicks = base->kicks,
-        .uuid = base->uuid,
-        .name = base->name,
-        .rand = base->rand,
-    };
+    dlk_host host = dlk_node_host(whole);
+    host.answered = dlk_cluster_answered;
+    host.notified = node_notified;
+    host.revoked = node_revoked;
+    host.link = node_link;
+    return host;
 }
 
 static void node_moved(dlk_redis *redis)
@@ -166,15 +147,8 @@ static const dlk_redis_cluster told = {.take_map = dlk_cluster_take_map,
 /* What the nodes have counted. */
 static void gather(dlk_cluster *cluster)
 {
-    dlk_host *to = cluster->base.host;
-    for (size_t i = 0; i < cluster->count; i++) {
-        dlk_host *from = &cluster->nodes[i]->host;
-        to->commands += from->commands;
-        to->bytes_sent += from->bytes_sent;
-        to->bytes_received += from->bytes_received;
-        to->reconnects += from->reconnects;
-        from->commands = from->bytes_sent = from->bytes_received = from->reconnects = 0;
-    }
+    for (size_t i = 0; i < cluster->count; i++)
+        dlk_node_count(&cluster->nodes[i]->host);
 }
 
 /* ---- Life ---- */
