@@ -18,7 +18,7 @@ ALLOWED = {
 IN_ONE_GO = {('libdlock/backends/local/process.c', 'int fd = open(path, O_RDONLY | O_CLOEXEC);'),
              ('libdlock/backends/local/process.c', '(void)close(fd);'),
              # in a fork's child: libzookeeper's, which makes it and closes it
-             ('libdlock/backends/zookeeper/library.c', '(void)syscall(SYS_close, it.fd);')}
+             ('libdlock/backends/zookeeper/socket.c', '(void)syscall(SYS_close, it.fd);')}
 
 
 def without_strings(text):

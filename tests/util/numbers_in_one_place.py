@@ -10,7 +10,7 @@ ALLOWED = {
     'libdlock/backends/etcd/failure.c',       # OpenSSL's error, hexadecimal, in libcurl's words
     'libdlock/backends/etcd/json.c',          # whole numbers of 64 bits, by jansson
     'libdlock/backends/zookeeper/uuid.c',     # hexadecimal digits that it has counted
-    'libdlock/backends/zookeeper/library.c',  # the names in /proc/self/fd
+    'libdlock/backends/zookeeper/socket.c',  # the names in /proc/self/fd
 }
 
 

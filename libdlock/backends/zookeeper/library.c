@@ -12,21 +12,13 @@
  */
 #include "backends/zookeeper/library.h"
 
-#include "net/silence.h"
-#include "util/digits.h"
+#include "backends/zookeeper/socket.h"
 #include "util/error.h"
 #include "util/secret.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define THREADED
 #include <zookeeper/zookeeper.h>
@@ -36,18 +28,11 @@
  * fork meanwhile leaves them to a child that may wait for them for ever. So: only to connect. */
 #define RESOLVE_TO_CONNECT (-1)
 
-/* A socket, which has its inode for itself: a number alone may be another's by the next look. */
-typedef struct mark {
-    int fd; /* -1: none */
-    ino_t inode;
-} mark;
-
 struct dlk_zk_wire {
     dlk_zk_inbox *inbox;
     uint32_t epoch;
     char *hosts, *auth;
     int timeout_ms;
-    int64_t silent_ms;
     bool creator_acl;
 
     pthread_mutex_t mutex; /* guards: */
@@ -57,17 +42,7 @@ struct dlk_zk_wire {
     dlk_list sent; /* dlk_zk_call.sent; under the inbox's mutex */
     pthread_t opener;
     dlk_thread_role opener_role, closer_role;
-    mark *others; /* the sockets that there were before the library was asked for one */
-    size_t other_count;
-    bool knows_others;
-    /* Of the connection, as far as that is known for sure: its number, -1 where it isn't, and its
-     * inode. Read one after the other they may be of two sockets, and fit none. */
-    _Atomic int socket;
-    _Atomic ino_t inode;
-    dlk_list wires; /* of this process, and: */
-    struct sockaddr_storage peer;
-    /* 0: its socket is found, or gone; all under the mutex of `wires` */
-    socklen_t peer_size;
+    dlk_zk_socket socket;
 };
 
 /* ---- what the library says ---- */
@@ -219,176 +194,13 @@ static void tell(dlk_zk_wire *wire, zhandle_t *handle, dlk_zk_news news, const c
     dlk_zk_inbox_put(wire->inbox, item);
 }
 
-/* ---- the library's socket ---- */
-
-/* False when it is no socket. By its name and not by fstat: it may be another thread's, which
-   closes it meanwhile, and whoever watches over descriptors (TSan) takes that for a race. */
-static bool mark_of(int fd, mark *ret)
-{
-    char name[sizeof("/proc/self/fd/") + DLK_DIGITS_MAX];
-    struct stat st;
-    (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-    if (stat(name, &st) != 0 || !S_ISSOCK(st.st_mode))
-        return false;
-    *ret = (mark){.fd = fd, .inode = st.st_ino};
-    return true;
-}
-
-static bool is_still(mark it)
-{
-    mark now;
-    return it.fd >= 0 && mark_of(it.fd, &now) && now.inode == it.inode;
-}
-
-/* The next socket of this process; false at the end. */
-static bool next_socket(DIR *all, mark *ret)
-{
-    const struct dirent *entry;
-    while ((entry = readdir(all))) /* NOLINT: a DIR of our own */
-        if (mark_of(atoi(entry->d_name), ret))
-            return true;
-    return false;
-}
-
-static bool is_others(const dlk_zk_wire *wire, mark it)
-{
-    for (size_t i = 0; i < wire->other_count; i++)
-        if (wire->others[i].fd == it.fd && wire->others[i].inode == it.inode)
-            return true;
-    return false;
-}
-
-/* Whatever there is now isn't what the library is going to open. */
-static void note_others(dlk_zk_wire *wire)
-{
-    DIR *all = opendir("/proc/self/fd");
-    mark it;
-    wire->knows_others = all != NULL;
-    while (all && next_socket(all, &it)) {
-        mark *more = realloc(wire->others, (wire->other_count + 1) * sizeof(*more));
-        wire->knows_others = more != NULL;
-        if (!more)
-            break;
-        wire->others = more;
-        wire->others[wire->other_count++] = it;
-    }
-    if (all)
-        (void)closedir(all);
-}
-
-static bool leads_to(int fd, const struct sockaddr_storage *peer, socklen_t size)
-{
-    struct sockaddr_storage other = {0};
-    socklen_t other_size = sizeof(other);
-    return getpeername(fd, (struct sockaddr *)&other, &other_size) == 0 &&
-           other_size == size && memcmp(&other, peer, size) == 0;
-}
-
-/* As Debian's library leaves it: open over an exec, and not waiting. */
-static bool may_be_librarys(int fd)
-{
-    return fcntl(fd, F_GETFD) == 0 && (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
-}
-
-/* Up to @p most sockets that lead there and may be the library's; answers how many there are. */
-static int find_sockets(const dlk_zk_wire *wire, mark *ret, int most)
-{
-    DIR *all = wire->knows_others ? opendir("/proc/self/fd") : NULL;
-    mark it;
-    int count = 0;
-    while (all && next_socket(all, &it)) {
-        if (is_others(wire, it) || !may_be_librarys(it.fd) ||
-            !leads_to(it.fd, &wire->peer, wire->peer_size))
-            continue;
-        if (count < most)
-            ret[count] = it;
-        count++;
-    }
-    if (all)
-        (void)closedir(all);
-    return count;
-}
-
-static void tend_socket(dlk_zk_wire *wire, mark it)
-{
-    (void)fcntl(it.fd, F_SETFD, FD_CLOEXEC);
-    /* What nobody acknowledges would come as much later again as a cut lasts. */
-    dlk_silence_limit(it.fd, wire->silent_ms);
-    atomic_store(&wire->inode, it.inode);
-    atomic_store(&wire->socket, it.fd);
-    wire->peer_size = 0;
-}
-
-static pthread_mutex_t wires_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards: */
-static dlk_list wires = {&wires, &wires};
-
-enum { SOCKETS_MAX = 16 };
-
-static void lock_wires(void)
-{
-    (void)pthread_mutex_lock(&wires_mutex); /* a plain one, never taken twice */
-}
-
-static void unlock_wires(void)
-{
-    (void)pthread_mutex_unlock(&wires_mutex); /* ours */
-}
-
-/* Those there are look for nothing in a fork's child. */
-static void forget_wires(void)
-{
-    dlk_list_init(&wires);
-    unlock_wires();
-}
-
-static pthread_once_t wires_once = PTHREAD_ONCE_INIT;
-static bool forks_are_watched;
-
-static void watch_forks(void)
-{
-    forks_are_watched = dlk_fork_watch(lock_wires, unlock_wires, forget_wires);
-}
-
-/* The library doesn't hand its socket out, so it is found by where it leads to, unless something else
- * does that could be it: the program may have connections of its own to that server, which are none of
- * our business. Several that are as many as we look for are all ours. */
 static void look_for_socket(dlk_zk_wire *wire, zhandle_t *handle)
 {
-    mark found[SOCKETS_MAX];
-    dlk_zk_wire *looking[SOCKETS_MAX];
-    int count = 0;
-    lock_wires();
-    atomic_store(&wire->socket, -1);
-    wire->peer = (struct sockaddr_storage){0};
-    wire->peer_size = sizeof(wire->peer);
-    if (!zookeeper_get_connected_host(handle, (struct sockaddr *)&wire->peer,
-                                      &wire->peer_size))
-        wire->peer_size = 0;
-    DLK_LIST_FOR (it, &wires) {
-        dlk_zk_wire *other = DLK_LIST_ITEM(it, dlk_zk_wire, wires);
-        if (count < SOCKETS_MAX && wire->peer_size > 0 &&
-            other->peer_size == wire->peer_size &&
-            memcmp(&other->peer, &wire->peer, wire->peer_size) == 0)
-            looking[count++] = other;
-    }
-    if (count > 0 && find_sockets(wire, found, SOCKETS_MAX) == count)
-        for (int i = 0; i < count; i++)
-            tend_socket(looking[i], found[i]);
-    unlock_wires();
-}
-
-/* The library has closed it. */
-static void lose_socket(dlk_zk_wire *wire)
-{
-    lock_wires();
-    atomic_store(&wire->socket, -1);
-    wire->peer_size = 0;
-    unlock_wires();
-}
-
-static mark socket_of(dlk_zk_wire *wire)
-{
-    return (mark){.fd = atomic_load(&wire->socket), .inode = atomic_load(&wire->inode)};
+    struct sockaddr_storage peer = {0};
+    socklen_t size = sizeof(peer);
+    if (!zookeeper_get_connected_host(handle, (struct sockaddr *)&peer, &size))
+        size = 0;
+    dlk_zk_socket_look(&wire->socket, &peer, size);
 }
 
 static void publish(dlk_zk_wire *wire, zhandle_t *handle)
@@ -411,7 +223,7 @@ static void on_session(dlk_zk_wire *wire, zhandle_t *handle, int state)
     } else if (state == ZOO_AUTH_FAILED_STATE) {
         tell(wire, handle, DLK_ZK_AUTH_FAILED, NULL);
     } else if (state == ZOO_CONNECTING_STATE || state == ZOO_NOTCONNECTED_STATE) {
-        lose_socket(wire);
+        dlk_zk_socket_lost(&wire->socket);
         tell(wire, handle, DLK_ZK_DISCONNECTED, NULL);
     }
 }
@@ -439,12 +251,9 @@ static void no_log(const char *message)
 
 static void free_wire(dlk_zk_wire *wire)
 {
-    lock_wires();
-    dlk_list_remove(&wire->wires);
-    unlock_wires();
+    dlk_zk_socket_end(&wire->socket);
     dlk_wipe_free(wire->auth);
     free(wire->hosts);
-    free(wire->others);
     (void)pthread_mutex_destroy(&wire->mutex);
     free(wire);
 }
@@ -453,7 +262,7 @@ static void *open_handle(void *arg)
 {
     dlk_zk_wire *wire = arg;
     char text[128];
-    note_others(wire);
+    dlk_zk_socket_begin(&wire->socket);
     zhandle_t *handle = zookeeper_init2(wire->hosts, on_watch, wire->timeout_ms, NULL,
                                         wire, ZOO_NO_LOG_CLIENTENV, no_log);
     if (!handle) {
@@ -472,22 +281,17 @@ static void *open_handle(void *arg)
 
 static dlk_zk_wire *library_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
 {
-    (void)pthread_once(&wires_once, watch_forks);
-    dlk_zk_wire *wire = forks_are_watched ? calloc(1, sizeof(*wire)) : NULL;
+    dlk_zk_wire *wire = dlk_zk_sockets_watch_forks() ? calloc(1, sizeof(*wire)) : NULL;
     if (!wire)
         return NULL;
     *wire = (dlk_zk_wire){.inbox = inbox,
                           .epoch = setup->epoch,
                           .timeout_ms = setup->timeout_ms,
-                          .silent_ms = setup->silent_ms,
                           .creator_acl = setup->creator_acl,
                           .hosts = strdup(setup->hosts),
                           .auth = setup->auth ? strdup(setup->auth) : NULL};
     dlk_list_init(&wire->sent);
-    atomic_init(&wire->socket, -1);
-    lock_wires();
-    dlk_list_append(&wires, &wire->wires);
-    unlock_wires();
+    dlk_zk_socket_init(&wire->socket, setup->silent_ms);
     (void)pthread_mutex_init(&wire->mutex, NULL); /* a default one can't fail on Linux */
     wire->opener_role = (dlk_thread_role){"dlock-zk", open_handle, wire};
     if (!wire->hosts || (setup->auth && !wire->auth) ||
@@ -611,9 +415,7 @@ static void library_close(dlk_zk_wire *wire)
 /* The library's threads aren't here, and its locks may be held: only the socket is closed. */
 static void library_forked(dlk_zk_wire *wire)
 {
-    mark it = socket_of(wire);
-    if (is_still(it))
-        (void)syscall(SYS_close, it.fd);
+    dlk_zk_socket_close(&wire->socket);
 }
 
 const dlk_zk_wire_type dlk_zk_library = {
