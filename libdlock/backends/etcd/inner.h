@@ -153,7 +153,7 @@ static inline dlk_etcd_place *dlk_etcd_place_of(dlk_place *place)
 #define DLK_ETCD_PLACE_IN_LINE(link)                                                     \
     dlk_etcd_place_of(DLK_LIST_ITEM(link, dlk_place, of_line))
 
-/* ---- session.c ---- */
+/* ---- send.c ---- */
 /* Sends @p body, which is taken over; NULL: not sent, and @p done won't be called. */
 dlk_etcd_call *dlk_etcd_send(dlk_etcd *et, const char *path, char *body,
                              dlk_etcd_done *done, void *owner, int64_t now);
@@ -168,10 +168,23 @@ dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, const char *from, const char *to,
                               void *owner, int64_t now);
 /* Nobody wants to know any more: `done` won't be called. */
 void dlk_etcd_drop(dlk_etcd *et, dlk_etcd_call *call);
-/* Out of the wire's inbox. */
-void dlk_etcd_receive(dlk_etcd *et, dlk_etcd_call *call, int64_t now);
 /* Somebody has to drive, though nobody's ask is under way. */
 void dlk_etcd_background(dlk_etcd *et);
+/* Filled in, not sent; @p body is taken over. NULL without memory, or without a body. */
+dlk_etcd_call *dlk_etcd_call_new(dlk_etcd *et, const char *path, char *body,
+                                 dlk_etcd_done *done, void *owner, int64_t now);
+void dlk_etcd_put_in(dlk_etcd *et, dlk_etcd_call *call);
+
+/* ---- way.c ---- */
+/* To the member that it is at; @p found: where its name leads, or NULL. NULL with an error. */
+dlk_etcd_way *dlk_etcd_way_to(const dlk_etcd *et, const dlk_addresses *found,
+                              dlock_error **err);
+
+/* ---- session.c ---- */
+/* Out of the wire's inbox. */
+void dlk_etcd_receive(dlk_etcd *et, dlk_etcd_call *call, int64_t now);
+/* The lease was renewed, or not. */
+dlk_etcd_done dlk_etcd_on_kept;
 /* The call was sent for a lease that isn't ours any more. */
 static inline bool dlk_etcd_stale(const dlk_etcd *et, const dlk_etcd_call *call)
 {

@@ -15,7 +15,6 @@
 #include "util/number.h"
 #include "util/secret.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,119 +23,8 @@
 #define FRESH_PART 6
 /* … and anyway so often. */
 #define KEEP_PART 3
-/* More waits are woken by client.poll_ms only: each watch is a connection. */
-#define WATCHES_MAX 64
 /* A watch that was ended sooner than this without news isn't begun anew at once. */
 #define WATCH_AGAIN DLK_NS_PER_SEC
-
-/* ---- sending ---- */
-
-void dlk_etcd_background(dlk_etcd *et)
-{
-    dlk_host *host = et->base.backend.host;
-    if (host->news)
-        host->news(host);
-}
-
-static void on_kept(dlk_etcd_call *call, int64_t now);
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* A renewal that isn't answered has to leave time for one by another member. */
-static int64_t patience(const dlk_etcd *et, dlk_etcd_done *done)
-{
-    int64_t quarter = et->ttl_ms / 4 > 250 ? et->ttl_ms / 4 : 250;
-    int64_t ms = et->timeout_ms;
-    if (done == on_kept)
-        ms = least(ms, quarter);
-    return et->phase == DLK_ETCD_UP ? ms : least(ms, et->connect_ms);
-}
-
-static dlk_etcd_call *new_call(dlk_etcd *et, const char *path, char *body,
-                               dlk_etcd_done *done, void *owner, int64_t now)
-{
-    dlk_etcd_call *call = body ? calloc(1, sizeof(*call)) : NULL;
-    if (!call || (et->token && !(call->token = strdup(et->token)))) {
-        free(call);
-        free(body);
-        return NULL;
-    }
-    call->path = path;
-    call->body = body;
-    call->done = done;
-    call->owner = owner;
-    call->timeout_ms = patience(et, done);
-    call->sent_at = now;
-    call->epoch = et->epoch;
-    call->lease = et->lease;
-    call->asked = !dlk_flight_is_empty(&et->base.flight);
-    dlk_list_init(&call->link);
-    return call;
-}
-
-static void put_in(dlk_etcd *et, dlk_etcd_call *call)
-{
-    et->calls++;
-    et->base.backend.host->commands++;
-    dlk_etcd_wire_send(&et->wire, call);
-    if (!call->asked)
-        dlk_etcd_background(et);
-}
-
-dlk_etcd_call *dlk_etcd_send_then(dlk_etcd *et, const char *path, char *body,
-                                  dlk_etcd_done *done, dlk_etcd_done *then, void *owner,
-                                  int64_t now)
-{
-    if (et->phase < DLK_ETCD_GREETING) {
-        free(body);
-        return NULL;
-    }
-    dlk_etcd_call *call = new_call(et, path, body, done, owner, now);
-    if (!call)
-        return NULL;
-    call->then = then;
-    put_in(et, call);
-    return call;
-}
-
-dlk_etcd_call *dlk_etcd_send(dlk_etcd *et, const char *path, char *body,
-                             dlk_etcd_done *done, void *owner, int64_t now)
-{
-    return dlk_etcd_send_then(et, path, body, done, NULL, owner, now);
-}
-
-dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, const char *from, const char *to,
-                              int64_t revision, bool puts, dlk_etcd_done *done,
-                              void *owner, int64_t now)
-{
-    dlk_say say = {0};
-    if (et->watches >= WATCHES_MAX || et->phase != DLK_ETCD_UP)
-        return NULL;
-    dlk_say_text(&say, "{\"create_request\":{\"key\":\"%s\"", from);
-    if (to)
-        dlk_say_text(&say, ",\"range_end\":\"%s\"", to);
-    if (!puts)
-        dlk_say_text(&say, ",\"filters\":[\"NOPUT\"]");
-    dlk_say_text(&say, ",\"start_revision\":\"%" PRId64 "\"}}", revision);
-    dlk_etcd_call *call = new_call(et, "/v3/watch", dlk_say_end(&say), done, owner, now);
-    if (!call)
-        return NULL;
-    call->watch = true;
-    call->timeout_ms = 0;
-    call->asked = true;
-    et->watches++;
-    dlk_etcd_wire_send(&et->wire, call);
-    return call;
-}
-
-void dlk_etcd_drop(dlk_etcd *et, dlk_etcd_call *call)
-{
-    call->dropped = true;
-    dlk_etcd_wire_drop(&et->wire, call);
-}
 
 /* ---- up and down ---- */
 
@@ -211,7 +99,7 @@ static void send_parked(dlk_etcd *et)
             call->token = token;
         }
         et->calls--; /* put_in counts it again */
-        put_in(et, call);
+        dlk_etcd_put_in(et, call);
     }
 }
 
@@ -327,7 +215,8 @@ static void greeted(dlk_etcd *et, int64_t now)
 static void set_ttl(dlk_etcd *et, int64_t seconds)
 {
     et->lease_ms = dlk_span_of_seconds(seconds);
-    et->ttl_ms = least(et->lease_ms, dlk_settings_int(et->settings, DLK_KEY_LOCK_TTL_MS));
+    et->ttl_ms = dlk_number_clamp(et->lease_ms, 0,
+                                  dlk_settings_int(et->settings, DLK_KEY_LOCK_TTL_MS));
 }
 
 static void on_granted(dlk_etcd_call *call, int64_t now)
@@ -380,7 +269,7 @@ void dlk_etcd_lease_gone(dlk_etcd *et, int64_t now)
         ask_for_lease(et, now);
 }
 
-static void on_kept(dlk_etcd_call *call, int64_t now)
+void dlk_etcd_on_kept(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd *et = call->owner;
     if (call->epoch != et->epoch)
@@ -410,8 +299,8 @@ void dlk_etcd_prove(dlk_etcd *et, int64_t now)
     if (et->keeping || et->lease == 0) /* it was lost a moment ago */
         return;
     dlk_say_text(&say, "{\"ID\":\"%" PRId64 "\"}", et->lease);
-    dlk_etcd_call *call =
-        dlk_etcd_send(et, "/v3/lease/keepalive", dlk_say_end(&say), on_kept, et, now);
+    dlk_etcd_call *call = dlk_etcd_send(et, "/v3/lease/keepalive", dlk_say_end(&say),
+                                        dlk_etcd_on_kept, et, now);
     if (!call) {
         fail(et, dlk_error_make(DLOCK_ENOMEM, "etcd: no memory to ask with"), now);
         return;
@@ -432,67 +321,10 @@ static void greet(dlk_etcd *et, int64_t now)
         ask_for_lease(et, now);
 }
 
-static bool is_ipv6(const char *host)
-{
-    return strchr(host, ':') != NULL;
-}
-
-/* "name:2379:10.0.0.1,10.0.0.2", so that nobody looks the name up again. */
-static struct curl_slist *addresses_of(const char *name, unsigned port,
-                                       const dlk_addresses *found)
-{
-    dlk_say say = {0};
-    dlk_say_text(&say, "%s:%u:", name, port);
-    for (size_t i = 0; i < found->count; i++) {
-        const dlk_address *item = &found->item[i];
-        char text[INET6_ADDRSTRLEN];
-        bool six = item->is.any.sa_family == AF_INET6;
-        const void *address = six ? (const void *)&item->is.in6.sin6_addr
-                                  : (const void *)&item->is.in.sin_addr;
-        if (inet_ntop(item->is.any.sa_family, address, text, sizeof(text)))
-            dlk_say_text(&say, "%s%s%s%s", i ? "," : "", six ? "[" : "", text,
-                         six ? "]" : "");
-    }
-    char *line = dlk_say_end(&say);
-    struct curl_slist *list = line ? curl_slist_append(NULL, line) : NULL;
-    free(line);
-    return list;
-}
-
-static dlk_etcd_way *make_way(const dlk_etcd *et, const dlk_addresses *found,
-                              dlock_error **err)
-{
-    const dlk_uri_host *host = &et->hosts[et->host];
-    const char *named = dlk_settings_text(et->settings, DLK_KEY_TLS_SERVER_NAME);
-    const char *name = et->tls && named[0] ? named : host->host;
-    const char *file = dlk_settings_text(et->settings, DLK_KEY_TLS_KEY_PASSWORD_FILE);
-    dlk_etcd_way *way = calloc(1, sizeof(*way));
-    if (!way) {
-        (void)dlk_error_nomem(err);
-        return NULL;
-    }
-    bool six = is_ipv6(name);
-    if (asprintf(&way->url, "%s://%s%s%s:%u", et->tls ? "https" : "http", six ? "[" : "",
-                 name, six ? "]" : "", host->port) < 0)
-        way->url = NULL;
-    bool given = found && (name != host->host || !is_ipv6(name));
-    if (given)
-        way->resolve = addresses_of(name, host->port, found);
-    dlock_err code =
-        way->url && (!given || way->resolve) ? DLOCK_OK : dlk_error_nomem(err);
-    if (code == DLOCK_OK && file[0])
-        code =
-            dlk_secret_from_file("tls.key_password_file", file, &way->key_password, err);
-    if (code == DLOCK_OK)
-        return way;
-    dlk_etcd_way_free(way);
-    return NULL;
-}
-
 static void dial(dlk_etcd *et, const dlk_addresses *found, int64_t now)
 {
     dlock_error *why = NULL;
-    dlk_etcd_way *way = make_way(et, found, &why);
+    dlk_etcd_way *way = dlk_etcd_way_to(et, found, &why);
     if (!way) {
         fail(et, why, now);
         return;
@@ -611,8 +443,8 @@ static dlk_etcd_call *farewell(dlk_etcd *et)
     if (!et->lease || et->phase < DLK_ETCD_GREETING)
         return NULL;
     dlk_say_text(&say, "{\"ID\":\"%" PRId64 "\"}", et->lease);
-    return new_call(et, "/v3/lease/revoke", dlk_say_end(&say), NULL, NULL,
-                    dlk_clock_now());
+    return dlk_etcd_call_new(et, "/v3/lease/revoke", dlk_say_end(&say), NULL, NULL,
+                             dlk_clock_now());
 }
 
 void dlk_etcd_session_end(dlk_etcd *et)

@@ -137,6 +137,8 @@ void dlk_etcd_wire_take(dlk_etcd_wire *wire, dlk_list *ret);
 void dlk_etcd_call_free(dlk_etcd_call *call);
 /* failure.c: puts into call->why what became of it, while its handle is there. */
 void dlk_etcd_explain(const dlk_etcd_wire *wire, dlk_etcd_call *call);
+/* handle.c: one that is set up for this wire, io held; NULL without memory. */
+CURL *dlk_etcd_handle_new(dlk_etcd_wire *wire);
 /* libcurl's: a piece of the answer has come. Here for the tests. */
 size_t dlk_etcd_call_hears(char *data, size_t one, size_t size, void *user);
 
