@@ -73,7 +73,7 @@ dlock_op *dlock_cond_wait_start(dlock_cond *cond, dlock_hold *hold, int64_t wait
     if (wait_ms < DLOCK_FOREVER)
         return dlk_op_answered(engine, DLOCK_EINVAL,
                                "a wait has 0 ms, more, or is DLOCK_FOREVER (-1)");
-    if (hold && hold->multi)
+    if (hold && dlk_hold_is_multi(hold))
         return dlk_op_answered(
             engine, DLOCK_ENOTSUP,
             "several locks as one can't be given back for a condition");

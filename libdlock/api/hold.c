@@ -34,7 +34,7 @@ static dlock_err settle(const dlock_hold *hold)
 static dlock_err check(const dlock_hold *hold, int64_t *left_ns)
 {
     *left_ns = 0;
-    if (hold->multi)
+    if (dlk_hold_is_multi(hold))
         return dlk_multi_check(hold, left_ns);
     if (dlk_engine_forked(hold->engine))
         return DLOCK_EFORKED;
@@ -73,7 +73,7 @@ int64_t dlock_hold_remaining_ms(const dlock_hold *hold)
 int64_t dlock_hold_ttl_ms(const dlock_hold *hold)
 {
     dlk_stay stay;
-    if (hold && hold->multi)
+    if (hold && dlk_hold_is_multi(hold))
         return dlk_multi_ttl_ms(hold);
     if (!hold || !dlk_engine_enter(hold->engine, &stay))
         return 0;
@@ -84,14 +84,14 @@ int64_t dlock_hold_ttl_ms(const dlock_hold *hold)
 
 int64_t dlock_hold_token(const dlock_hold *hold)
 {
-    if (!hold || hold->multi || dlk_engine_forked(hold->engine))
+    if (!hold || dlk_hold_is_multi(hold) || dlk_engine_forked(hold->engine))
         return 0;
     return grant_of(hold)->token;
 }
 
 int64_t dlock_hold_member_token(const dlock_hold *hold, size_t index)
 {
-    if (hold && hold->multi)
+    if (hold && dlk_hold_is_multi(hold))
         return dlock_hold_token(dlk_multi_member(hold, index));
     return index == 0 ? dlock_hold_token(hold) : 0;
 }
@@ -101,7 +101,7 @@ dlock_state dlock_hold_state(const dlock_hold *hold)
     int64_t left;
     if (!hold)
         return DLOCK_LOST;
-    if (hold->multi)
+    if (dlk_hold_is_multi(hold))
         return dlk_multi_state(hold);
     switch ((int)check(hold, &left)) {
     case DLOCK_OK:
@@ -115,14 +115,14 @@ dlock_state dlock_hold_state(const dlock_hold *hold)
 
 const char *dlock_hold_owner(const dlock_hold *hold)
 {
-    if (hold && hold->multi)
+    if (hold && dlk_hold_is_multi(hold))
         return dlk_engine_owner(dlk_multi_member(hold, 0));
     return hold ? dlk_engine_owner(hold) : "";
 }
 
 const char *dlock_hold_name(const dlock_hold *hold)
 {
-    if (hold && hold->multi)
+    if (hold && dlk_hold_is_multi(hold))
         return hold->more->multi_name;
     return hold ? grant_of(hold)->name->key.name + hold->engine->prefix_size : "";
 }
@@ -138,7 +138,7 @@ dlock_err dlock_hold_feed(dlock_hold *hold)
     dlock_err code = check(hold, &left);
     if (code != DLOCK_OK)
         return code;
-    if (hold->multi)
+    if (dlk_hold_is_multi(hold))
         return dlk_multi_feed(hold);
     if (!dlk_engine_enter(hold->engine, &stay))
         return DLOCK_EFORKED;
@@ -160,7 +160,7 @@ dlock_err dlock_hold_notify(dlock_hold *hold, uint64_t tag)
     dlock_err code = check(hold, &left);
     if (code != DLOCK_OK)
         return code;
-    if (hold->multi)
+    if (dlk_hold_is_multi(hold))
         return dlk_multi_notify(hold, tag);
     if (!dlk_engine_enter(engine, &stay))
         return DLOCK_EFORKED;
@@ -232,7 +232,7 @@ static dlock_op *verify_member(dlock_hold *member, int64_t unused)
 
 dlock_op *dlock_hold_verify_start(dlock_hold *hold)
 {
-    if (hold && hold->multi)
+    if (hold && dlk_hold_is_multi(hold))
         return each_valid(hold, verify_member, 0);
     return hold ? hold_query(hold, DLK_VERIFY, 0) : dlk_op_static(DLOCK_EINVAL);
 }
@@ -250,7 +250,7 @@ dlock_op *dlock_hold_extend_start(dlock_hold *hold, int64_t ttl_ms)
     if (ttl_ms < ttl->min || ttl_ms > ttl->max)
         return dlk_op_answered(hold->engine, DLOCK_EINVAL,
                                "a lease has 100 ms to 30 days");
-    if (hold->multi)
+    if (dlk_hold_is_multi(hold))
         return each_valid(hold, dlock_hold_extend_start, ttl_ms);
     return hold_query(hold, DLK_RENEW, ttl_ms);
 }
@@ -289,7 +289,7 @@ dlock_err dlock_hold_downgrade(dlock_hold *hold, dlock_error **err)
     dlock_err code = check(hold, &left);
     if (code != DLOCK_OK)
         return dlk_error_set(err, code, "it isn't held any more");
-    if (hold->multi)
+    if (dlk_hold_is_multi(hold))
         return dlk_error_set(err, DLOCK_ENOTSUP, "a multi-lock can't be downgraded");
     dlk_engine *engine = hold->engine;
     if (!dlk_engine_enter(engine, &stay))
@@ -309,7 +309,7 @@ dlock_err dlock_hold_release(dlock_hold *hold, dlock_error **err)
 {
     if (!hold)
         return dlk_error_set(err, DLOCK_EINVAL, "there is no hold to release");
-    if (hold->multi)
+    if (dlk_hold_is_multi(hold))
         return dlk_multi_release(hold, err);
     return dlk_engine_release(hold, err);
 }
@@ -319,7 +319,7 @@ dlock_op *dlock_hold_release_start(dlock_hold *hold)
     dlk_stay stay;
     if (!hold)
         return dlk_op_static(DLOCK_EINVAL);
-    if (hold->multi)
+    if (dlk_hold_is_multi(hold))
         return dlk_multi_release_start(hold);
     dlk_engine *engine = hold->engine;
     if (!dlk_engine_enter(engine, &stay))
@@ -334,7 +334,7 @@ void dlock_hold_free(dlock_hold *hold)
     dlk_stay stay;
     if (!hold || dlk_engine_forked(hold->engine))
         return; /* a fork's child leaks it on purpose */
-    if (hold->multi) {
+    if (dlk_hold_is_multi(hold)) {
         dlk_multi_free(hold);
         return;
     }

@@ -103,9 +103,13 @@ struct dlock_hold {
     dlk_hold hold; /* `next` of one that its owner has freed is in engine->freed */
     dlk_engine *engine;
     struct dlk_hold_more *more; /* or NULL */
-    /* of a multi-lock, or NULL: then there is no hold.grant */
-    struct dlk_multi_hold *multi;
 };
+
+/* That of a multi-lock, multi/hold.c, has members and no grant. */
+static inline bool dlk_hold_is_multi(const dlock_hold *hold)
+{
+    return !hold->hold.grant;
+}
 
 /* What few holds need, made when it is asked for: events, the owner's name, a ticket. */
 typedef struct dlk_hold_more {

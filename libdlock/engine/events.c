@@ -151,7 +151,7 @@ static void from_note(dlk_engine *engine, dlk_slot *slot, dlock_event *event)
 /* That of a multi-lock has none of its own. */
 static int64_t token_of(const dlock_hold *hold)
 {
-    return hold->multi ? 0 : hold->hold.grant->token;
+    return dlk_hold_is_multi(hold) ? 0 : hold->hold.grant->token;
 }
 
 static void from_op(dlk_slot *slot, dlock_event *event)
@@ -170,9 +170,9 @@ static void from_hold(dlk_engine *engine, dlk_slot *slot, dlock_event *event)
     dlk_hold_more *more = DLK_LIST_ITEM(slot, dlk_hold_more, slot);
     const dlock_hold *hold = more->hold;
     event->token = token_of(hold);
-    event->text =
-        strdup(hold->multi ? more->multi_name
-                           : hold->hold.grant->name->key.name + engine->prefix_size);
+    event->text = strdup(dlk_hold_is_multi(hold)
+                             ? more->multi_name
+                             : hold->hold.grant->name->key.name + engine->prefix_size);
     if (more->lost_news) { /* what came before it says nothing any more */
         event->what = DLOCK_EVENT_LOST;
         event->code = DLOCK_ELOST;

@@ -92,22 +92,22 @@ struct dlk_ask {
     /* ---- the question: set by locks/ and the engine, read by the backend ---- */
 
     dlk_verb verb;
+    int32_t take;    /* a semaphore's permits; else 1 */
     dlk_key *key;    /* NULL for list and doctor */
     uint64_t number; /* the grant's; the owner on the wire is <uuid>:<number> */
     int64_t ttl_ms;
     /* boot clock, ns: unanswered by then, the backend answers UNKNOWN */
     int64_t deadline;
-    bool shared;   /* of the read side */
-    bool once;     /* acquire: nobody will wait, so a place in a line isn't wanted */
-    int32_t take;  /* a semaphore's permits; else 1 */
-    uint64_t next; /* release: our next contender, where key->passes; 0 = nobody */
+    bool shared; /* of the read side */
+    bool once;   /* acquire: nobody will wait, so a place in a line isn't wanted */
+    bool undoes; /* release: an acquire of this number is under way, unanswered */
     /* release of a condition's place: its signal has done its work. Else it goes to whoever is
      * next, as that of one who dies. */
     bool used;
-    bool undoes; /* release: an acquire of this number is under way, unanswered */
     /* release, where key->told_exports: the lock isn't free, but left to whoever imports it,
      * until its lease ends */
     bool exported;
+    uint64_t next;    /* release: our next contender, where key->passes; 0 = nobody */
     const char *text; /* break, import, list */
     int64_t limit;    /* list, signal */
     /* acquire, renew, import: what the hold is to show (lock.data), where the layout has
@@ -132,12 +132,12 @@ struct dlk_ask {
     /* ---- the answer: set by the backend, read by locks/ ---- */
 
     dlk_reply reply;
-    int64_t token;   /* YES to acquire or import */
-    int64_t wait_ms; /* HELD */
     /* YES to acquire (or `next`), renew or import: this very request has seen to it that
      * the lease lasts for ttl_ms from `since` on, where it set or lengthened it, or found
      * it so long. A YES without says no more than whose it is. */
     bool lasts;
+    int64_t token;   /* YES to acquire or import */
+    int64_t wait_ms; /* HELD */
     /* REFUSED always; NOT_SENT and UNKNOWN where more is known. Engine frees. */
     dlock_error *error;
     dlock_info *info; /* YES to inspect, list, doctor. Engine frees or hands on */

@@ -25,6 +25,11 @@ struct dlk_multi_hold {
     dlk_member_hold members[];
 };
 
+static dlk_multi_hold *of(const dlock_hold *hold)
+{
+    return DLK_LIST_ITEM(hold, dlk_multi_hold, hold);
+}
+
 static void unref(dlk_multi_hold *whole)
 {
     if (atomic_fetch_sub_explicit(&whole->refs, 1, memory_order_acq_rel) != 1)
@@ -47,7 +52,6 @@ dlk_multi_hold *dlk_multi_hold_new(dlk_multi *multi)
     whole->reported = DLOCK_HELD;
     whole->hold.engine = multi->members[0].engine;
     dlk_engine_ref(whole->hold.engine);
-    whole->hold.multi = whole;
     dlk_hold_more_init(&whole->more, &whole->hold);
     whole->more.multi_name = multi->name;
     return whole;
@@ -76,12 +80,12 @@ void dlk_multi_hold_discard(dlk_multi_hold *whole)
 
 dlk_multi *dlk_multi_of(const dlock_hold *hold)
 {
-    return hold->multi->multi;
+    return of(hold)->multi;
 }
 
 dlock_hold *dlk_multi_member(const dlock_hold *hold, size_t index)
 {
-    return index < hold->multi->multi->count ? hold->multi->members[index].hold : NULL;
+    return index < of(hold)->multi->count ? of(hold)->members[index].hold : NULL;
 }
 
 /* ---- asked without I/O ---- */
@@ -96,7 +100,7 @@ static bool is_released(const dlk_multi_hold *whole)
 
 dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns)
 {
-    const dlk_multi_hold *whole = hold->multi;
+    const dlk_multi_hold *whole = of(hold);
     int64_t left_ms[DLK_MULTI_MAX];
     dlock_err worst = DLOCK_OK;
     *left_ns = 0;
@@ -117,7 +121,7 @@ dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns)
 
 dlock_state dlk_multi_state(const dlock_hold *hold)
 {
-    const dlk_multi_hold *whole = hold->multi;
+    const dlk_multi_hold *whole = of(hold);
     dlock_state states[DLK_MULTI_MAX];
     int64_t left;
     dlock_err code = dlk_multi_check(hold, &left);
@@ -130,7 +134,7 @@ dlock_state dlk_multi_state(const dlock_hold *hold)
 
 int64_t dlk_multi_ttl_ms(const dlock_hold *hold)
 {
-    const dlk_multi_hold *whole = hold->multi;
+    const dlk_multi_hold *whole = of(hold);
     int64_t ttls[DLK_MULTI_MAX];
     for (size_t i = 0; i < whole->multi->count; i++)
         ttls[i] = dlock_hold_ttl_ms(whole->members[i].hold);
@@ -139,7 +143,7 @@ int64_t dlk_multi_ttl_ms(const dlock_hold *hold)
 
 dlock_err dlk_multi_feed(dlock_hold *hold)
 {
-    const dlk_multi_hold *whole = hold->multi;
+    const dlk_multi_hold *whole = of(hold);
     dlock_err code = DLOCK_OK;
     for (size_t i = 0; i < whole->multi->count && code == DLOCK_OK; i++)
         code = dlock_hold_feed(whole->members[i].hold);
@@ -252,7 +256,7 @@ static void disarm(dlk_multi_hold *whole)
 dlock_err dlk_multi_notify(dlock_hold *hold, uint64_t tag)
 {
     dlk_stay stay;
-    dlk_multi_hold *whole = hold->multi;
+    dlk_multi_hold *whole = of(hold);
     int64_t left;
     if (!dlk_engine_enter(hold->engine, &stay))
         return DLOCK_EFORKED;
@@ -287,7 +291,7 @@ static bool begin_release(dlk_multi_hold *whole)
 
 dlock_err dlk_multi_release(dlock_hold *hold, dlock_error **err)
 {
-    dlk_multi_hold *whole = hold->multi;
+    dlk_multi_hold *whole = of(hold);
     dlock_err worst = DLOCK_OK;
     if (dlk_engine_forked(hold->engine))
         return dlk_error_set(err, DLOCK_EFORKED,
@@ -318,7 +322,7 @@ dlock_op *dlk_multi_release_start(dlock_hold *hold)
 {
     if (dlk_engine_forked(hold->engine))
         return dlk_op_static(DLOCK_EFORKED);
-    if (!begin_release(hold->multi))
+    if (!begin_release(of(hold)))
         return dlk_op_answered(hold->engine, DLOCK_ENOTHELD,
                                "this hold was released before");
     return dlk_multi_each(hold, release_member, 0);
@@ -327,7 +331,7 @@ dlock_op *dlk_multi_release_start(dlock_hold *hold)
 void dlk_multi_free(dlock_hold *hold)
 {
     dlk_stay stay;
-    dlk_multi_hold *whole = hold->multi;
+    dlk_multi_hold *whole = of(hold);
     if (whole->listens)
         listen_no_more(whole);
     if (whole->listens && dlk_engine_enter(hold->engine, &stay)) {

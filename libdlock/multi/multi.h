@@ -45,7 +45,7 @@ dlock_err dlk_multi_acquire(dlk_multi *multi, int64_t wait_ms, dlock_hold **ret,
                             dlock_error **err);
 dlock_op *dlk_multi_acquire_start(dlk_multi *multi, int64_t wait_ms);
 
-/* ---- its hold: hold->multi ---- */
+/* ---- its hold ---- */
 dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns);
 dlock_state dlk_multi_state(const dlock_hold *hold);
 int64_t dlk_multi_ttl_ms(const dlock_hold *hold);

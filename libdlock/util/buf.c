@@ -84,6 +84,9 @@ void dlk_buf_eat(dlk_buf *buf, size_t size)
 {
     assert(size <= dlk_buf_size(buf));
     buf->start += size;
-    if (buf->start == buf->end)
-        buf->start = buf->end = 0;
+    if (buf->start != buf->end)
+        return;
+    buf->start = buf->end = 0;
+    if (buf->capacity > DLK_BUF_KEPT)
+        dlk_buf_free(buf);
 }

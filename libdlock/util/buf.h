@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define DLK_BUF_KEPT (64u << 10)
+
 typedef struct dlk_buf {
     char *data;
     size_t start, end, capacity; /* what counts lies in [start, end) */
@@ -22,6 +24,7 @@ bool dlk_buf_hide(dlk_buf *buf, size_t size);
 char *dlk_buf_room(dlk_buf *buf, size_t size);
 void dlk_buf_added(dlk_buf *buf, size_t size);
 bool dlk_buf_append(dlk_buf *buf, const void *data, size_t size);
+/* Memory for more than DLK_BUF_KEPT bytes, which only a burst needs, goes back when all is eaten. */
 void dlk_buf_eat(dlk_buf *buf, size_t size);
 
 static inline size_t dlk_buf_size(const dlk_buf *buf)

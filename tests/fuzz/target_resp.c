@@ -108,7 +108,7 @@ static void on_notified(dlk_host *host, dlk_key *key)
 {
     (void)host;
     dlk_redis_key *data = key->data;
-    FUZZ_CHECK(data->at, "told of a key that isn't watched");
+    FUZZ_CHECK(data->watcher, "told of a key that isn't watched");
     if (world.reenter) /* as the engine does when the lock was got */
         dlk_redis_watch(&world.redis->base, key, false, NOW);
 }
@@ -527,7 +527,8 @@ static void to_subscriber(fuzz_bytes *head, uint64_t slices)
     dlk_redis_subscriber_stop(redis);
     FUZZ_CHECK(subscriber->channel_count == 0, "channels are left");
     for (int i = 0; i < KEYS; i++)
-        FUZZ_CHECK(!((dlk_redis_key *)world.keys[i].data)->at, "a key is still watched");
+        FUZZ_CHECK(!((dlk_redis_key *)world.keys[i].data)->watcher,
+                   "a key is still watched");
     world.redis->commands.link.phase = DLK_LINK_OFF;
 }
 

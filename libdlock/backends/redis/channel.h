@@ -24,7 +24,7 @@ typedef enum dlk_redis_channel_state {
 struct dlk_redis_channel {
     dlk_redis_channel *next; /* in its bucket */
     dlk_list all, idle, outstanding;
-    dlk_list watchers; /* dlk_redis_key.watcher */
+    dlk_list watchers; /* dlk_redis_watcher.link */
     dlk_redis *redis;
     bool sharded; /* one of a shard */
     /* The plain one beside one of a shard, and back: that has the watchers of both. */
@@ -37,6 +37,14 @@ struct dlk_redis_channel {
     size_t size;
     char name[];
 };
+
+/* A key that is watched, as few of those that a client knows are at a time. */
+typedef struct dlk_redis_watcher {
+    dlk_redis_key *key;
+    dlk_redis_channel *at;
+    dlk_list link;    /* in the channel's list */
+    dlk_list to_tell; /* in the subscriber's: the host has to be told */
+} dlk_redis_watcher;
 
 dlk_redis_channel *dlk_redis_channel_find(const dlk_redis_subscriber *subscriber,
                                           const char *name, size_t size, bool sharded);

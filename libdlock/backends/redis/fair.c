@@ -19,7 +19,8 @@ void dlk_redis_fair_more(const dlk_redis *redis, const dlk_ask *ask, dlk_arg *ar
 {
     int64_t put_off = dlk_settings_int(redis->settings, DLK_KEY_REDIS_FAIR_WAIT_MS);
     /* A place is kept from lapsing by asking, in the last three quarters of its time. */
-    bool hears = dlk_redis_channel_is_on(((const dlk_redis_key *)ask->key->data)->at);
+    const dlk_redis_watcher *watcher = ((const dlk_redis_key *)ask->key->data)->watcher;
+    bool hears = watcher && dlk_redis_channel_is_on(watcher->at);
     args[0] = dlk_arg_number(put_off, room[0]);
     args[1] = dlk_arg_number(hears ? put_off / 3 : DEAF_MS, room[1]);
     args[2] = dlk_arg_number(ask->once, room[2]);
@@ -38,7 +39,7 @@ void dlk_redis_fair_asks(dlk_redis *redis, const dlk_ask *ask, int64_t now)
         key->turns.contender = 0; /* what is watched from now on is the lock itself */
     if (ask->verb != DLK_ACQUIRE || ask->once || ask->number == key->turns.contender)
         return;
-    bool watched = key->at != NULL;
+    bool watched = key->watcher != NULL;
     if (watched)
         dlk_redis_watch(&redis->base, key->key, false, now);
     key->turns.contender = ask->number;

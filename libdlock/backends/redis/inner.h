@@ -30,7 +30,7 @@ typedef struct dlk_redis_subscriber {
     size_t idle_count;
     /* those with an unanswered command, in the order of the answers */
     dlk_list outstanding;
-    dlk_list to_tell; /* dlk_redis_key.to_tell: watched, and the host has to hear of it */
+    dlk_list to_tell; /* dlk_redis_watcher.to_tell: the host has to hear of its key */
     dlk_redis_channel *own; /* the client's, kept once it was needed; or NULL */
     bool listening;         /* … and somebody may be told there who waits for nothing */
     uint64_t messages;      /* how many came, and subscriptions that were confirmed */

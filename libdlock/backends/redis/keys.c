@@ -253,8 +253,6 @@ dlock_err dlk_redis_key_open(dlk_backend *backend, dlk_key *key, dlock_error **e
     if (!data)
         return dlk_error_nomem(err);
     data->key = key;
-    dlk_list_init(&data->watcher);
-    dlk_list_init(&data->to_tell);
     key->data = data;
     dlock_err code = find_forms(redis, data, key, err);
     if (code == DLOCK_OK)

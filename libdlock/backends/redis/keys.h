@@ -27,20 +27,16 @@ typedef struct dlk_redis_key {
      * a channel of its own, or 0. */
     dlk_redis_turns turns;
 
-    bool tagged;              /* the name has a hash tag of its own, or looks like it */
-    bool told;                /* a release is, on a channel */
-    bool held;                /* by somebody else, when it was last asked for */
-    bool hands_over;          /* the server decides who is next: handover.h */
+    bool tagged;     /* the name has a hash tag of its own, or looks like it */
+    bool told;       /* a release is, on a channel */
+    bool held;       /* by somebody else, when it was last asked for */
+    bool hands_over; /* the server decides who is next: handover.h */
+    bool looked;     /* somebody asked without wanting it, who waits for another time */
     unsigned char slot_count; /* keys behind the derived ones, where the form has such */
     uint16_t slot;            /* in a cluster */
-    int64_t kept_at; /* when the end of the counter of tokens was last looked after */
-
-    /* the subscriber's */
-    bool looked;       /* somebody asked without wanting it, who waits for another time */
+    int64_t kept_at;   /* when the end of the counter of tokens was last looked after */
     uint64_t asked_at; /* how many messages had come when the lock was last asked for */
-    struct dlk_redis_channel *at; /* the channel, while the key is watched */
-    dlk_list watcher;
-    dlk_list to_tell; /* in the subscriber's list: the host has to be told */
+    struct dlk_redis_watcher *watcher; /* while it is watched: channel.h */
 } dlk_redis_key;
 
 /* "p:{name}", or "{name}:s" for ":s"; without braces of ours when the name has one, and then with a

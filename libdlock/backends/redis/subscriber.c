@@ -73,14 +73,14 @@ static void tell(dlk_redis *redis)
     dlk_list *first;
     /* The host may change the list from inside. */
     while ((first = dlk_list_take_first(&redis->subscriber.to_tell)))
-        redis->base.host->notified(redis->base.host,
-                                   DLK_LIST_ITEM(first, dlk_redis_key, to_tell)->key);
+        redis->base.host->notified(
+            redis->base.host, DLK_LIST_ITEM(first, dlk_redis_watcher, to_tell)->key->key);
 }
 
-static void be_told(dlk_redis *redis, dlk_redis_key *key)
+static void be_told(dlk_redis *redis, dlk_redis_watcher *watcher)
 {
-    if (dlk_list_empty(&key->to_tell))
-        dlk_list_append(&redis->subscriber.to_tell, &key->to_tell);
+    if (dlk_list_empty(&watcher->to_tell))
+        dlk_list_append(&redis->subscriber.to_tell, &watcher->to_tell);
 }
 
 static void notify(dlk_redis *redis, dlk_redis_channel *channel)
@@ -90,9 +90,9 @@ static void notify(dlk_redis *redis, dlk_redis_channel *channel)
         channel = channel->first;
     channel->last = ++redis->subscriber.messages;
     DLK_LIST_FOR (it, &channel->watchers) {
-        dlk_redis_key *key = DLK_LIST_ITEM(it, dlk_redis_key, watcher);
-        dlk_redis_handover_heard(&key->turns);
-        be_told(redis, key);
+        dlk_redis_watcher *watcher = DLK_LIST_ITEM(it, dlk_redis_watcher, link);
+        dlk_redis_handover_heard(&watcher->key->turns);
+        be_told(redis, watcher);
     }
     tell(redis);
 }
@@ -116,9 +116,9 @@ static void take_own(dlk_redis *redis, const dlk_resp *message)
         return;
     channel->last = ++redis->subscriber.messages;
     DLK_LIST_FOR (it, &channel->watchers) {
-        dlk_redis_key *key = DLK_LIST_ITEM(it, dlk_redis_key, watcher);
-        if (dlk_redis_handover_told(&key->turns, number, turn))
-            be_told(redis, key);
+        dlk_redis_watcher *watcher = DLK_LIST_ITEM(it, dlk_redis_watcher, link);
+        if (dlk_redis_handover_told(&watcher->key->turns, number, turn))
+            be_told(redis, watcher);
     }
     tell(redis);
 }
@@ -156,7 +156,7 @@ static bool is_taken_away(dlk_redis *redis, const dlk_resp *reply)
         channel->state = DLK_CHANNEL_OFF; /* else its command will be refused */
     redis->cluster->moved(redis);
     DLK_LIST_FOR (it, &channel->watchers)
-        be_told(redis, DLK_LIST_ITEM(it, dlk_redis_key, watcher));
+        be_told(redis, DLK_LIST_ITEM(it, dlk_redis_watcher, link));
     tell(redis);
     return true;
 }
@@ -262,9 +262,9 @@ static void be_ready(dlk_link *link, int64_t now)
 static void ask_instead(dlk_redis *redis, dlk_redis_channel *channel)
 {
     DLK_LIST_FOR (it, &channel->watchers) {
-        dlk_redis_key *key = DLK_LIST_ITEM(it, dlk_redis_key, watcher);
-        if (key->forms[0]->queues)
-            be_told(redis, key);
+        dlk_redis_watcher *watcher = DLK_LIST_ITEM(it, dlk_redis_watcher, link);
+        if (watcher->key->forms[0]->queues)
+            be_told(redis, watcher);
     }
     if (!dlk_list_empty(&redis->subscriber.to_tell))
         dlk_redis_wake(redis);
@@ -311,12 +311,8 @@ void dlk_redis_subscriber_stop(dlk_redis *redis)
     dlk_link_stop(&subscriber->connection.link);
     DLK_LIST_FOR (it, &subscriber->all) {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
-        DLK_LIST_FOR (watcher, &channel->watchers) {
-            dlk_redis_key *key = DLK_LIST_ITEM(watcher, dlk_redis_key, watcher);
-            dlk_list_remove(&key->watcher);
-            dlk_list_remove(&key->to_tell);
-            key->at = NULL;
-        }
+        DLK_LIST_FOR (watcher, &channel->watchers)
+            dlk_redis_watcher_end(DLK_LIST_ITEM(watcher, dlk_redis_watcher, link));
         dlk_redis_channel_discard(subscriber, channel);
     }
     subscriber->own = NULL;

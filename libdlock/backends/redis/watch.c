@@ -4,6 +4,7 @@
 #include "backends/redis/subscriber.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* The client's own channel, which is subscribed to before any other. */
 void dlk_redis_listen_to_own(dlk_redis *redis, int64_t now)
@@ -44,27 +45,50 @@ static size_t put_listened(const dlk_redis *redis, const dlk_redis_key *key,
     return size + dlk_redis_put_owner(redis, key->turns.contender, name + size);
 }
 
+/* NULL without memory. */
+static dlk_redis_watcher *make_watcher(dlk_redis *redis, dlk_redis_key *key)
+{
+    char name[LISTENED_MAX];
+    size_t size = put_listened(redis, key, name);
+    dlk_redis_watcher *watcher = malloc(sizeof(*watcher));
+    dlk_redis_channel *channel =
+        watcher ? dlk_redis_channel_get(redis, name, size) : NULL;
+    if (!channel) {
+        free(watcher);
+        return NULL;
+    }
+    *watcher = (dlk_redis_watcher){.key = key, .at = channel};
+    dlk_list_init(&watcher->to_tell);
+    dlk_list_append(&channel->watchers, &watcher->link);
+    return watcher;
+}
+
+void dlk_redis_watcher_end(dlk_redis_watcher *watcher)
+{
+    dlk_list_remove(&watcher->link);
+    dlk_list_remove(&watcher->to_tell);
+    watcher->key->watcher = NULL;
+    free(watcher);
+}
+
 static void watch_on(dlk_redis *redis, dlk_redis_key *key, int64_t now)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
-    char name[LISTENED_MAX];
-    size_t size = put_listened(redis, key, name);
     if (key->hands_over) /* may end in discarding all that nobody watches */
         dlk_redis_listen_to_own(redis, now);
-    dlk_redis_channel *channel = dlk_redis_channel_get(redis, name, size);
-    if (!channel)
-        return; /* no memory: the engine's polling is all there is */
+    key->watcher = make_watcher(redis, key);
+    if (!key->watcher)
+        return; /* the engine's polling is all there is */
+    dlk_redis_channel *channel = key->watcher->at;
     dlk_redis_channel_leave_idle(subscriber, channel);
     if (channel->twin)
         dlk_redis_channel_leave_idle(subscriber, channel->twin);
-    key->at = channel;
-    dlk_list_append(&channel->watchers, &key->watcher);
     dlk_redis_subscriber_begin(redis, now);
     dlk_redis_channel_settle_both(redis, channel, now);
     /* When the subscription stands already, nothing will come to say so. Where the lock may have
      * been released since the engine asked, it has to ask again; told by the next process. */
     if (dlk_redis_channel_is_on(channel) && was_told_meanwhile(key, channel)) {
-        dlk_list_append(&subscriber->to_tell, &key->to_tell);
+        dlk_list_append(&subscriber->to_tell, &key->watcher->to_tell);
         dlk_redis_wake(redis);
     }
 }
@@ -79,10 +103,8 @@ static bool is_own(const dlk_redis_key *key, const dlk_redis_channel *channel)
 static void watch_off(dlk_redis *redis, dlk_redis_key *key, int64_t now)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
-    dlk_redis_channel *channel = key->at;
-    dlk_list_remove(&key->watcher);
-    dlk_list_remove(&key->to_tell);
-    key->at = NULL;
+    dlk_redis_channel *channel = key->watcher->at;
+    dlk_redis_watcher_end(key->watcher);
     key->looked = false;
     if (!dlk_list_empty(&channel->watchers))
         return;
@@ -104,7 +126,7 @@ void dlk_redis_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
 {
     dlk_redis *redis = (dlk_redis *)backend;
     dlk_redis_key *data = key->data;
-    if (redis->poll_only || !data->told || on == (data->at != NULL))
+    if (redis->poll_only || !data->told || on == (data->watcher != NULL))
         return;
     if (on)
         watch_on(redis, data, now);
@@ -114,7 +136,7 @@ void dlk_redis_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
 
 dlk_redis *dlk_redis_watched_at(const dlk_redis_key *key)
 {
-    return key->at ? key->at->redis : NULL;
+    return key->watcher ? key->watcher->at->redis : NULL;
 }
 
 dlk_redis_key *dlk_redis_watched_astray(const dlk_redis *redis,
@@ -123,8 +145,8 @@ dlk_redis_key *dlk_redis_watched_astray(const dlk_redis *redis,
 {
     DLK_LIST_FOR (it, &redis->subscriber.all) {
         dlk_redis_channel *channel = DLK_LIST_ITEM(it, dlk_redis_channel, all);
-        DLK_LIST_FOR (watcher, &channel->watchers) {
-            dlk_redis_key *key = DLK_LIST_ITEM(watcher, dlk_redis_key, watcher);
+        DLK_LIST_FOR (link, &channel->watchers) {
+            dlk_redis_key *key = DLK_LIST_ITEM(link, dlk_redis_watcher, link)->key;
             if (!belongs(redis, key))
                 return key;
         }

@@ -8,6 +8,8 @@
 void dlk_redis_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now);
 /* The client listens on its own channel from now on, also while nobody waits. */
 void dlk_redis_listen(dlk_backend *backend, int64_t now);
+/* It isn't any more, whatever becomes of its channel. */
+void dlk_redis_watcher_end(dlk_redis_watcher *watcher);
 /* The node of a cluster where the key is watched; NULL: nowhere. */
 dlk_redis *dlk_redis_watched_at(const dlk_redis_key *key);
 /* A watched key that belongs elsewhere, or NULL. */
