@@ -73,7 +73,7 @@ int dlk_engine_poll_fd(dlk_engine *engine)
 }
 
 /* True: nothing is left to be read. */
-static bool look(dlk_engine *engine)
+static bool read_once(dlk_engine *engine)
 {
     const dlk_backend_type *type = engine->backend->type;
     dlk_driven_becomes(engine, DLK_DRIVEN_BY_VISITOR);
@@ -106,7 +106,7 @@ dlock_err dlk_engine_visit(dlk_engine *engine)
             engine->visit_missed = true;
             return DLOCK_OK;
         }
-    } while (!look(engine) && engine->core.up && engine->life == DLK_LIFE_OPEN);
+    } while (!read_once(engine) && engine->core.up && engine->life == DLK_LIFE_OPEN);
     engine->visit_again = engine->announced >= BURST && engine->core.up;
     return engine->visit_again ? DLOCK_EPENDING : DLOCK_OK;
 }
