@@ -203,7 +203,7 @@ static void ask_for_it(actor *a)
         .name = c->names[a->name],
         .owner = thread ? (uint64_t)a->index + 1 : dlk_core_new_owner(&c->core),
         .once = once,
-        .terms = random_terms(a->client, &a->rand),
+        .terms = random_terms(c, &a->rand),
     };
     if (c->session_ms)
         a->wait.terms = session_terms(c, a->wait.terms);

@@ -264,18 +264,23 @@ static bool is_exported(int name)
            record->until > sim_time();
 }
 
-/* Of those who share, whoever is next waits for enough to be free. */
+/* Of those who share in a table, whoever is next, if what it wants is free. */
+static int who_fits(int name)
+{
+    return is_local() ? table_next_fits(name) : NOBODY;
+}
+
 static bool is_taken(int name)
 {
     holder by;
-    return service_holder(name, &by) && !(is_local() && table_next_fits(name) != NOBODY);
+    return is_exported(name) || (service_holder(name, &by) && who_fits(name) == NOBODY);
 }
 
 static int64_t free_for(int name)
 {
     bool same = s.grants_of[name] == s.free_grants[name];
     s.free_grants[name] = s.grants_of[name];
-    if (is_taken(name) || is_exported(name) || !same || s.free_since[name] == 0)
+    if (is_taken(name) || !same || s.free_since[name] == 0)
         s.free_since[name] = s.now;
     int64_t since = s.free_since[name];
     /* Each who dies in a fair lock's line is waited for: clients that are killed again and again
@@ -328,7 +333,7 @@ static void check_progress(int name)
     if (since < 1000 * MS || !service_is_calm() ||
         (ended_unheard(name) && !is_calm(s.now - since)))
         return;
-    int next = is_local() ? table_next_fits(name) : NOBODY;
+    int next = who_fits(name);
     for (int i = 0; i < s.config.clients; i++) {
         const client *c = &s.clients[i];
         if (client_is_well(c) && since >= patience(c) && c->names[name]->trying &&

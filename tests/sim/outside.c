@@ -136,7 +136,7 @@ static void look_at_record(int name, const dlk_row *row)
 
 static bool is_share(const dlk_line_place *place)
 {
-    return place->word != 0 && place->token != 0 && dlk_is_pooled(place->kind);
+    return place->token != 0 && dlk_is_pooled(place->kind);
 }
 
 /* A writer takes all there are. */
@@ -145,16 +145,26 @@ static bool is_shared(const dlk_line_place *place)
     return place->kind == DLOCK_WRITE && place->take == 1;
 }
 
+/* The row's places, one after the other, in no order: the line's links may be torn. */
+static const dlk_line_place *next_place(const dlk_row *row, uint32_t *ref)
+{
+    const dlk_table *view = &s.table.view;
+    while (row && *ref < view->head->place_high) {
+        const dlk_line_place *place = dlk_line_place_at(view, ++*ref);
+        if (place->word != 0 && place->row == (uint32_t)(row - view->rows) + 1)
+            return place;
+    }
+    return NULL;
+}
+
 /* Those who share: each has a place, which says so. */
 static void look_at_shares(int name, const dlk_row *row)
 {
-    const dlk_table *view = &s.table.view;
-    uint32_t row_ref = (uint32_t)(row - view->rows) + 1;
-    assert(view->place_count <= MAX_SHARES);
-    for (uint32_t ref = 1; ref <= view->head->place_high; ref++) {
-        const dlk_line_place *place = dlk_line_place_at(view, ref);
+    uint32_t ref = 0;
+    assert(s.table.view.place_count <= MAX_SHARES);
+    for (const dlk_line_place *place; (place = next_place(row, &ref));) {
         uint64_t *seen = &s.table.shares[ref - 1];
-        if (place->row != row_ref || !is_share(place) || place->word == *seen)
+        if (!is_share(place) || place->word == *seen)
             continue;
         *seen = place->word;
         give(name, &(gift){place->owner, place->number, place->token, is_shared(place),
@@ -191,14 +201,12 @@ static void add_holder(uint64_t owner, uint64_t number, int64_t until, holder *r
 int table_holders(int name, holder ret[MAX_HELD])
 {
     int count = 0;
-    const dlk_table *view = &s.table.view;
+    uint32_t ref = 0;
     const dlk_row *row = row_of(name);
     const dlk_record *record = &s.table.last[name];
     if (record->owner != 0)
         add_holder(record->owner, record->number, record->until, ret, &count);
-    uint32_t ref = row ? row->first : 0;
-    for (const dlk_line_place *place; (place = dlk_line_place_at(view, ref));
-         ref = place->next)
+    for (const dlk_line_place *place; (place = next_place(row, &ref));)
         if (is_share(place))
             add_holder(place->owner, place->number, place->until, ret, &count);
     return count;
@@ -206,14 +214,12 @@ int table_holders(int name, holder ret[MAX_HELD])
 
 bool table_has_remains(int name)
 {
-    const dlk_table *view = &s.table.view;
+    uint32_t ref = 0;
     const dlk_row *row = row_of(name);
     const dlk_record *record = &s.table.last[name];
     if (record->owner != 0 && is_over(record->owner, record->until))
         return true;
-    uint32_t ref = row ? row->first : 0;
-    for (const dlk_line_place *place; (place = dlk_line_place_at(view, ref));
-         ref = place->next)
+    for (const dlk_line_place *place; (place = next_place(row, &ref));)
         if (is_share(place) && is_over(place->owner, place->until))
             return true;
     return false;
@@ -221,26 +227,21 @@ bool table_has_remains(int name)
 
 int table_next_fits(int name)
 {
-    const dlk_table *view = &s.table.view;
+    const dlk_line_place *next = NULL;
     const dlk_row *row = row_of(name);
-    if (!row)
-        return NOBODY;
-    const dlk_pool *pool = dlk_pool_at(view, (uint32_t)(row - view->rows) + 1);
     uint64_t taken = 0;
-    uint32_t ref = row->first;
-    for (const dlk_line_place *place; (place = dlk_line_place_at(view, ref));
-         ref = place->next) {
+    uint32_t ref = 0;
+    for (const dlk_line_place *place; (place = next_place(row, &ref));) {
         const client *c = client_of(place->owner);
-        if (!dlk_is_pooled(place->kind))
-            break;
-        if (!c || c->dead)
-            continue;
-        if (place->token == 0)
-            return taken + place->take <= pool->size ? c->index : NOBODY;
-        if (place->until > sim_time())
-            taken += place->take;
+        if (is_share(place))
+            taken += is_over(place->owner, place->until) ? 0 : place->take;
+        else if (dlk_is_pooled(place->kind) && c && !c->dead &&
+                 (!next || place->word < next->word))
+            next = place;
     }
-    return NOBODY;
+    const dlk_pool *pool = next ? dlk_pool_at(&s.table.view, next->row) : NULL;
+    return pool && taken + next->take <= pool->size ? client_of(next->owner)->index
+                                                    : NOBODY;
 }
 
 /* ---- the operator ---- */
