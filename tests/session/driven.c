@@ -51,11 +51,9 @@ on_log(dlk_host *host, dlock_level level, const char *format, ...)
 
 /* ---- its life ---- */
 
-bool driven_open(const char *text, dlock_kind kind)
+bool driven_open(const dlk_backend_type *type, const char *text, dlock_kind kind,
+                 void (*serve)(void), int64_t ttl_ms)
 {
-    const dlk_backend_type *type = w.type;
-    void (*serve)(void) = w.serve;
-    const int64_t ttl_ms = w.ttl_ms;
     dlock_error *err = NULL;
     dlk_uri *uri = NULL;
     dlk_settings *none = dlk_settings_new();

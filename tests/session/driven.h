@@ -1,6 +1,5 @@
 /* A backend that the test drives by hand: it is told what time it is, and what it tells its host is
- * counted. No thread, no server; what it speaks by is the test's, too, which says in `type` and `serve`
- * which backend it is and how everything that was asked is answered. */
+ * counted. No thread, no server; what it speaks by is the test's, too. */
 #ifndef TESTS_SESSION_DRIVEN_H
 #define TESTS_SESSION_DRIVEN_H
 
@@ -30,9 +29,10 @@ extern struct driven {
     dlk_settings *settings;
 } w;
 
-/* Opens the backend, with one name of this kind, and everything that was counted at 0. False after a failed
- * check. */
-bool driven_open(const char *uri, dlock_kind kind);
+/* Opens the backend, with one name of this kind, and everything that was counted at 0; @p serve answers
+ * everything that it has asked. False after a failed check. */
+bool driven_open(const dlk_backend_type *type, const char *uri, dlock_kind kind,
+                 void (*serve)(void), int64_t ttl_ms);
 void driven_end(void);
 
 /* Nobody drives meanwhile. */

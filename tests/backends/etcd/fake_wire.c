@@ -330,10 +330,8 @@ bool open_it(dlock_kind kind)
     memset(&there, 0, sizeof(there));
     dlk_list_init(&there.asked);
     dlk_list_init(&there.watched);
-    w.type = &dlk_etcd_backend;
-    w.serve = serve;
-    w.ttl_ms = LEASE_MS;
-    return driven_open("etcd://one.example,two.example", kind);
+    return driven_open(&dlk_etcd_backend, "etcd://one.example,two.example", kind, serve,
+                       LEASE_MS);
 }
 
 bool begin_with(dlock_kind kind)

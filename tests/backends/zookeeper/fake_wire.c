@@ -158,10 +158,8 @@ void serve(void)
 bool open_it(dlock_kind kind)
 {
     memset(&there, 0, sizeof(there));
-    w.type = &dlk_zk_backend;
-    w.serve = serve;
-    w.ttl_ms = SESSION_MS;
-    return driven_open("zookeeper://there:2181", kind);
+    return driven_open(&dlk_zk_backend, "zookeeper://there:2181", kind, serve,
+                       SESSION_MS);
 }
 
 bool begin_with(dlock_kind kind)
