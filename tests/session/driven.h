@@ -50,8 +50,8 @@ void put(dlk_ask *one);
 /* Puts it, and serves until nothing is left to be answered. */
 dlk_reply ask_side(dlk_verb verb, bool shared);
 dlk_reply ask(dlk_verb verb);
-/* Puts it, and serves when its time is up: it has been answered by then, and is nobody's any more. False after a
- * failed check. */
-bool is_left_alone(dlk_verb verb);
+/* Checks of every verb, each in a life of its own, that a question whose time was up is left alone by its
+ * answer. */
+void driven_answers_late(bool (*begin)(dlock_kind kind), void (*end)(void));
 
 #endif

@@ -1,8 +1,6 @@
 /* What a lease is used for, by our own clock, behind a wire of the test's (fake_wire.h). */
 #include "fake_wire.h"
 
-#include "util/error.h"
-
 enum { CONNECT_MS = 5000 }; /* client.connect_ms */
 
 /* Through a whole life: who drives sleeps until the moment that is named, and no longer than that. */
@@ -133,13 +131,5 @@ TEST(a_writer_reads_only_when_its_key_says_so)
 
 TEST(a_question_whose_time_was_up_is_left_alone_by_its_answer)
 {
-    static const dlk_verb verbs[] = {DLK_ACQUIRE, DLK_RENEW, DLK_VERIFY,  DLK_RELEASE,
-                                     DLK_BREAK,   DLK_LIST,  DLK_INSPECT, DLK_DOCTOR};
-    for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++) {
-        CHECK(begin_with(DLOCK_MUTEX));
-        if (verbs[i] != DLK_ACQUIRE)
-            CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
-        CHECK(is_left_alone(verbs[i]));
-        end();
-    }
+    driven_answers_late(begin_with, end);
 }

@@ -329,13 +329,5 @@ TEST(a_break_whose_session_is_over_before_its_answer_may_have_been_done)
 
 TEST(a_question_whose_time_was_up_is_left_alone_by_its_answer)
 {
-    static const dlk_verb verbs[] = {DLK_ACQUIRE, DLK_RENEW, DLK_VERIFY,  DLK_RELEASE,
-                                     DLK_BREAK,   DLK_LIST,  DLK_INSPECT, DLK_DOCTOR};
-    for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++) {
-        CHECK(begin_with(DLOCK_MUTEX));
-        if (verbs[i] != DLK_ACQUIRE)
-            CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
-        CHECK(is_left_alone(verbs[i]));
-        end();
-    }
+    driven_answers_late(begin_with, end);
 }
