@@ -9,6 +9,8 @@
 #include "util/clock.h"
 
 #define MS DLK_NS_PER_MS
+/* As it was opened. */
+#define CONNECT_MS dlk_settings_int(w.settings, DLK_KEY_CLIENT_CONNECT_MS)
 
 extern struct driven {
     const dlk_backend_type *type;

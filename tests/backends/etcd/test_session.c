@@ -1,8 +1,6 @@
 /* What a lease is used for, by our own clock, behind a wire of the test's (fake_wire.h). */
 #include "fake_wire.h"
 
-enum { CONNECT_MS = 5000 }; /* client.connect_ms */
-
 /* Through a whole life: who drives sleeps until the moment that is named, and no longer than that. */
 TEST(whatever_a_session_does_by_the_clock_it_names_the_moment_of)
 {

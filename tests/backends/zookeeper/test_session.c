@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONNECT_MS = 5000 }; /* client.connect_ms */
-
 /* ---- past its end by our own clock ---- */
 
 /* The servers have kept it for longer, as after an election; and the process was stopped, or busy: what
