@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLIENT(name, query) DLOCK_AUTO(dlock_client) name = world_client(query)
-#define LOCK(name, client, kind, text, settings)                                         \
-    DLOCK_AUTO(dlock_lock) name = api_lock(client, kind, text, settings)
-#define HOLD(name, lock) DLOCK_AUTO(dlock_hold) name = world_take(lock, PATIENCE_MS, NULL)
-
 TEST(a_mutex_has_the_key_of_gos_package_and_its_create_revision_as_token)
 {
     BEGIN();

@@ -1,13 +1,7 @@
 /* Asking for a lock on etcd: its holder sees at its next look that somebody has touched its key. */
 #include "world.h"
 
-#include <stdio.h>
 #include <string.h>
-
-#define CLIENT(name, query) DLOCK_AUTO(dlock_client) name = world_client(query)
-#define LOCK(name, client, kind, text)                                                   \
-    DLOCK_AUTO(dlock_lock) name = api_lock(client, kind, text, NULL)
-#define HOLD(name, lock) DLOCK_AUTO(dlock_hold) name = world_take(lock, PATIENCE_MS, NULL)
 
 /* How many REVOKE events of this tag are there. */
 static int heard(dlock_client *client, uint64_t tag)
@@ -30,8 +24,8 @@ TEST(a_holder_hears_it_with_its_next_look_and_nothing_else_changes)
     BEGIN();
     CLIENT(one, "");
     CLIENT(two, "");
-    LOCK(lock, one, DLOCK_MUTEX, "revoke/mutex");
-    LOCK(wanted, two, DLOCK_MUTEX, "revoke/mutex");
+    LOCK(lock, one, DLOCK_MUTEX, "revoke/mutex", NULL);
+    LOCK(wanted, two, DLOCK_MUTEX, "revoke/mutex", NULL);
     CHECK_EQ_INT(dlock_lock_revoke(wanted, NULL), DLOCK_ENOTHELD);
     HOLD(hold, lock);
     CHECK(listens(one, hold, 7));
@@ -52,8 +46,8 @@ TEST(a_renewal_is_such_a_look)
     BEGIN();
     CLIENT(one, "&lock.ttl_ms=3000");
     CLIENT(two, "");
-    LOCK(lock, one, DLOCK_MUTEX, "revoke/renewed");
-    LOCK(wanted, two, DLOCK_MUTEX, "revoke/renewed");
+    LOCK(lock, one, DLOCK_MUTEX, "revoke/renewed", NULL);
+    LOCK(wanted, two, DLOCK_MUTEX, "revoke/renewed", NULL);
     HOLD(hold, lock);
     CHECK(listens(one, hold, 8));
     CHECK_EQ_INT(dlock_lock_revoke(wanted, NULL), DLOCK_OK);
@@ -66,9 +60,9 @@ TEST(all_who_hold_are_asked_and_nobody_who_waits)
     CLIENT(one, "");
     CLIENT(two, "");
     CLIENT(three, "");
-    LOCK(first, one, DLOCK_READ, "revoke/readers");
-    LOCK(second, two, DLOCK_READ, "revoke/readers");
-    LOCK(third, three, DLOCK_WRITE, "revoke/readers");
+    LOCK(first, one, DLOCK_READ, "revoke/readers", NULL);
+    LOCK(second, two, DLOCK_READ, "revoke/readers", NULL);
+    LOCK(third, three, DLOCK_WRITE, "revoke/readers", NULL);
     HOLD(read, first);
     HOLD(also, second);
     CHECK(listens(one, read, 1) && listens(two, also, 2));
@@ -92,7 +86,7 @@ TEST(a_writer_doesnt_take_its_own_turn_for_a_wish)
 {
     BEGIN();
     CLIENT(one, "&lock.ttl_ms=3000");
-    LOCK(lock, one, DLOCK_WRITE, "revoke/turn");
+    LOCK(lock, one, DLOCK_WRITE, "revoke/turn", NULL);
     HOLD(hold, lock);
     CHECK(listens(one, hold, 4));
     CHECK_EQ_INT(dlock_hold_downgrade(hold, NULL), DLOCK_OK);
@@ -105,11 +99,11 @@ TEST(whose_key_says_no_owner_cant_be_asked)
 {
     BEGIN();
     CLIENT(one, "");
-    LOCK(wanted, one, DLOCK_MUTEX, "revoke/foreign");
+    LOCK(wanted, one, DLOCK_MUTEX, "revoke/foreign", NULL);
     CHECK(etcd_server_put(&world_server, "revoke/foreign/abc", "")); /* as Go's package */
     CHECK_EQ_INT(dlock_lock_revoke(wanted, NULL), DLOCK_ENOTSUP);
     CHECK(etcd_server_delete(&world_server, "revoke/foreign/"));
-    LOCK(vote, one, DLOCK_ELECTION, "revoke/vote");
+    LOCK(vote, one, DLOCK_ELECTION, "revoke/vote", NULL);
     HOLD(term, vote);
     CHECK_EQ_INT(dlock_lock_revoke(vote, NULL), DLOCK_ENOTSUP);
 }

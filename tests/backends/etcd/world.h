@@ -35,6 +35,13 @@ dlock_client *world_client(const char *query);
 dlock_client *world_client_at(int port, const char *query);
 /* NULL and *ret_code after any answer but OK. */
 dlock_hold *world_take(dlock_lock *lock, int64_t wait_ms, dlock_err *ret_code);
+
+/* What most tests begin with. */
+#define CLIENT(name, query) DLOCK_AUTO(dlock_client) name = world_client(query)
+#define LOCK(name, client, kind, text, settings)                                         \
+    DLOCK_AUTO(dlock_lock) name = api_lock(client, kind, text, settings)
+#define HOLD(name, lock) DLOCK_AUTO(dlock_hold) name = world_take(lock, PATIENCE_MS, NULL)
+
 /* The number of a key of `inspect`; -1 when it isn't there. */
 int64_t world_seen(dlock_lock *lock, const char *key);
 /* What a client that can't be opened says; "" when it can. */
