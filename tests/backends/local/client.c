@@ -3,6 +3,7 @@
 
 #include "harness/harness.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -312,4 +313,30 @@ const char *temp_uri(const char *file)
     static char uri[600];
     (void)snprintf(uri, sizeof(uri), "file://%s", temp_path(file));
     return uri;
+}
+
+void temp_edit_stamp(const char *file, void (*edit)(dlk_table_stamp *stamp))
+{
+    dlk_table_stamp stamp;
+    int fd = open(temp_path(file), O_RDWR | O_CLOEXEC);
+    if (fd < 0 || pread(fd, &stamp, sizeof(stamp), 0) != sizeof(stamp))
+        abort();
+    edit(&stamp);
+    if (pwrite(fd, &stamp, sizeof(stamp), 0) != sizeof(stamp) || close(fd) != 0)
+        abort();
+}
+
+void other_boot(dlk_table_stamp *stamp)
+{
+    memset(stamp->boot_id, '0', 36);
+}
+
+void other_pid_ns(dlk_table_stamp *stamp)
+{
+    stamp->pid_ns++;
+}
+
+void other_time_ns(dlk_table_stamp *stamp)
+{
+    stamp->time_ns++;
 }

@@ -72,5 +72,11 @@ bool client_wait(fake *client, dlk_key *key, uint64_t number, int64_t ttl_ms,
 /* A directory of the test's own, removed with all that is in it at exit; path of a file in it. */
 const char *temp_path(const char *file);
 const char *temp_uri(const char *file);
+/* Changes the stamp of a table in it, which nobody has open, by what @p edit does. */
+void temp_edit_stamp(const char *file, void (*edit)(dlk_table_stamp *stamp));
+/* What can be done so: the file is of another world. */
+void other_boot(dlk_table_stamp *stamp);
+void other_pid_ns(dlk_table_stamp *stamp);
+void other_time_ns(dlk_table_stamp *stamp);
 
 #endif

@@ -170,14 +170,8 @@ TEST(a_path_has_to_be_absolute_and_of_this_machine)
 /* Makes a table and changes its stamp by what @p edit does. */
 static void fabricate(const char *file, void (*edit)(dlk_table_stamp *stamp))
 {
-    dlk_table_stamp stamp;
     client_close(client_open_with(temp_uri(file), small, NULL));
-    int fd = open(temp_path(file), O_RDWR | O_CLOEXEC);
-    if (fd < 0 || pread(fd, &stamp, sizeof(stamp), 0) != sizeof(stamp))
-        abort();
-    edit(&stamp);
-    if (pwrite(fd, &stamp, sizeof(stamp), 0) != sizeof(stamp) || close(fd) != 0)
-        abort();
+    temp_edit_stamp(file, edit);
 }
 
 static void older(dlk_table_stamp *stamp)
@@ -193,21 +187,6 @@ static void newer(dlk_table_stamp *stamp)
 static void other_sizes(dlk_table_stamp *stamp)
 {
     stamp->rows = 4000000000u;
-}
-
-static void other_boot(dlk_table_stamp *stamp)
-{
-    memset(stamp->boot_id, '0', 36);
-}
-
-static void other_pid_ns(dlk_table_stamp *stamp)
-{
-    stamp->pid_ns++;
-}
-
-static void other_time_ns(dlk_table_stamp *stamp)
-{
-    stamp->time_ns++;
 }
 
 static void other_libc(dlk_table_stamp *stamp)
@@ -268,12 +247,7 @@ TEST(holds_from_before_a_reboot_are_void_and_tokens_go_on)
     int status = -1;
     CHECK_EQ_INT(waitpid(pid, &status, 0), pid);
     CHECK_EQ_INT(status, 0);
-    dlk_table_stamp stamp;
-    int fd = open(temp_path("reboot"), O_RDWR | O_CLOEXEC);
-    CHECK_EQ_INT(pread(fd, &stamp, sizeof(stamp), 0), sizeof(stamp));
-    other_boot(&stamp);
-    CHECK_EQ_INT(pwrite(fd, &stamp, sizeof(stamp), 0), sizeof(stamp));
-    CHECK_EQ_INT(close(fd), 0);
+    temp_edit_stamp("reboot", other_boot);
     fake *client = client_open(temp_uri("reboot"), NULL);
     CHECK(client != NULL);
     int64_t before = atomic_load(&dlk_local_of(client->backend)->table->head->last_token);

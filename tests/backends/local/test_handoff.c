@@ -4,12 +4,9 @@
 #include "client.h"
 #include "harness/harness.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MS  DLK_NS_PER_MS
 #define TTL 1000 /* ms */
@@ -259,32 +256,6 @@ TEST(only_mutexes_are_handed_on)
 
 /* ---- a file that nobody has open meanwhile ---- */
 
-static void edit_stamp(const char *file, void (*edit)(dlk_table_stamp *stamp))
-{
-    dlk_table_stamp stamp;
-    int fd = open(temp_path(file), O_RDWR | O_CLOEXEC);
-    if (fd < 0 || pread(fd, &stamp, sizeof(stamp), 0) != sizeof(stamp))
-        abort();
-    edit(&stamp);
-    if (pwrite(fd, &stamp, sizeof(stamp), 0) != sizeof(stamp) || close(fd) != 0)
-        abort();
-}
-
-static void another_boot(dlk_table_stamp *stamp)
-{
-    memset(stamp->boot_id, '0', 36);
-}
-
-static void another_time(dlk_table_stamp *stamp)
-{
-    stamp->time_ns++;
-}
-
-static void another_pid_space(dlk_table_stamp *stamp)
-{
-    stamp->pid_ns++;
-}
-
 /* Somebody exports and goes, nobody has the file open, somebody comes; after @p edit. */
 static dlk_reply import_later(const char *file, void (*edit)(dlk_table_stamp *stamp))
 {
@@ -299,7 +270,7 @@ static dlk_reply import_later(const char *file, void (*edit)(dlk_table_stamp *st
     client_key_close(giver, key);
     client_close(giver);
     if (edit)
-        edit_stamp(file, edit);
+        temp_edit_stamp(file, edit);
     fake *taker = client_open(temp_uri(file), NULL);
     dlk_key *same = client_key(taker, "n");
     dlk_reply reply = client_import(taker, same, 2, &gone, 1, TTL, now).reply;
@@ -311,13 +282,13 @@ static dlk_reply import_later(const char *file, void (*edit)(dlk_table_stamp *st
 TEST(a_ticket_outlives_everybody_who_has_the_file_open)
 {
     CHECK_EQ_INT(import_later("alone", NULL), DLK_YES);
-    CHECK_EQ_INT(import_later("namespace", another_pid_space), DLK_YES);
+    CHECK_EQ_INT(import_later("namespace", other_pid_ns), DLK_YES);
 }
 
 TEST(a_ticket_of_another_clock_is_void)
 {
-    CHECK_EQ_INT(import_later("boot", another_boot), DLK_NOT_OURS);
-    CHECK_EQ_INT(import_later("time", another_time), DLK_NOT_OURS);
+    CHECK_EQ_INT(import_later("boot", other_boot), DLK_NOT_OURS);
+    CHECK_EQ_INT(import_later("time", other_time_ns), DLK_NOT_OURS);
 }
 
 /* ---- asking for it ---- */
