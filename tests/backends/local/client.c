@@ -221,11 +221,11 @@ answer client_export(fake *client, dlk_key *key, uint64_t number, int64_t now)
     return client_answer(client, &ask, now);
 }
 
-answer client_import(fake *client, dlk_key *key, uint64_t number, const fake *giver,
+answer client_import(fake *client, dlk_key *key, uint64_t number, const char *giver,
                      uint64_t giver_number, int64_t ttl_ms, int64_t now)
 {
     char owner[64];
-    (void)snprintf(owner, sizeof(owner), "%s:%" PRIu64, giver->uuid, giver_number);
+    (void)snprintf(owner, sizeof(owner), "%s:%" PRIu64, giver, giver_number);
     dlk_ask ask = {.verb = DLK_IMPORT,
                    .key = key,
                    .number = number,

@@ -57,8 +57,8 @@ answer client_try(fake *client, dlk_key *key, uint64_t number, int32_t take,
                   int64_t ttl_ms, int64_t now);
 /* The release that an export is. */
 answer client_export(fake *client, dlk_key *key, uint64_t number, int64_t now);
-/* Of what client @p giver had under that number. */
-answer client_import(fake *client, dlk_key *key, uint64_t number, const fake *giver,
+/* Of what the client of this uuid had under that number. */
+answer client_import(fake *client, dlk_key *key, uint64_t number, const char *giver,
                      uint64_t giver_number, int64_t ttl_ms, int64_t now);
 answer client_break(fake *client, dlk_key *key, const char *owner, int64_t now);
 /* inspect, list and doctor; NULL when refused. Yours to free. */

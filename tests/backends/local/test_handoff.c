@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MS  DLK_NS_PER_MS
 #define TTL 1000 /* ms */
@@ -71,7 +70,7 @@ static dlk_reply ask(fake *client, dlk_verb verb, dlk_key *key, uint64_t number,
 /* a has had it, and b imports it as its number 5. */
 static answer import(int64_t now)
 {
-    return client_import(b, kb, 5, a, 1, TTL, now);
+    return client_import(b, kb, 5, a->uuid, 1, TTL, now);
 }
 
 /* a gives it away: its token, or 0. */
@@ -119,8 +118,8 @@ TEST(a_ticket_works_once_but_for_whoever_has_used_it)
     CHECK_EQ_INT(again.token, first.token);
     CHECK(again.lasts);
     CHECK_EQ_INT(ask(b, DLK_VERIFY, kb, 5, now + 1400 * MS), DLK_YES);
-    CHECK_EQ_INT(client_import(c, kc, 1, a, 1, TTL, now).reply, DLK_NOT_OURS);
-    CHECK_EQ_INT(client_import(a, ka, 2, a, 1, TTL, now).reply, DLK_NOT_OURS);
+    CHECK_EQ_INT(client_import(c, kc, 1, a->uuid, 1, TTL, now).reply, DLK_NOT_OURS);
+    CHECK_EQ_INT(client_import(a, ka, 2, a->uuid, 1, TTL, now).reply, DLK_NOT_OURS);
     CHECK_EQ_INT(ask(b, DLK_RELEASE, kb, 5, now), DLK_YES);
     CHECK_EQ_INT(import(now).reply, DLK_NOT_OURS);
     tear_down();
@@ -131,8 +130,8 @@ TEST(a_ticket_is_that_of_one_grant)
     int64_t now = set_up();
     CHECK_EQ_INT(import(now).reply, DLK_NOT_OURS); /* of a name that nobody knows */
     CHECK(give(now) > 0);
-    CHECK_EQ_INT(client_import(b, kb, 5, a, 2, TTL, now).reply, DLK_NOT_OURS);
-    CHECK_EQ_INT(client_import(b, kb, 5, c, 1, TTL, now).reply, DLK_NOT_OURS);
+    CHECK_EQ_INT(client_import(b, kb, 5, a->uuid, 2, TTL, now).reply, DLK_NOT_OURS);
+    CHECK_EQ_INT(client_import(b, kb, 5, c->uuid, 1, TTL, now).reply, DLK_NOT_OURS);
     CHECK_EQ_INT(import(now).reply, DLK_YES);
     tear_down();
 }
@@ -185,9 +184,7 @@ TEST(it_outlives_its_giver)
     (void)snprintf(uuid, sizeof(uuid), "%s", a->uuid);
     leave_one(&a, &ka);
     CHECK_EQ_INT(acquire(c, kc, 1, now).reply, DLK_HELD);
-    fake gone;
-    memcpy(gone.uuid, uuid, sizeof(uuid));
-    CHECK_EQ_INT(client_import(b, kb, 5, &gone, 1, TTL, now).reply, DLK_YES);
+    CHECK_EQ_INT(client_import(b, kb, 5, uuid, 1, TTL, now).reply, DLK_YES);
     tear_down();
 }
 
@@ -262,18 +259,18 @@ static dlk_reply import_later(const char *file, void (*edit)(dlk_table_stamp *st
     int64_t now = dlk_clock_now();
     fake *giver = client_open(temp_uri(file), NULL);
     dlk_key *key = client_key(giver, "n");
-    fake gone;
+    char uuid[DLK_UUID_SIZE];
     if (client_ask(giver, DLK_ACQUIRE, key, 1, 3600 * 1000, now).reply != DLK_YES ||
         client_export(giver, key, 1, now).reply != DLK_YES)
         abort();
-    memcpy(gone.uuid, giver->uuid, sizeof(gone.uuid));
+    (void)snprintf(uuid, sizeof(uuid), "%s", giver->uuid);
     client_key_close(giver, key);
     client_close(giver);
     if (edit)
         temp_edit_stamp(file, edit);
     fake *taker = client_open(temp_uri(file), NULL);
     dlk_key *same = client_key(taker, "n");
-    dlk_reply reply = client_import(taker, same, 2, &gone, 1, TTL, now).reply;
+    dlk_reply reply = client_import(taker, same, 2, uuid, 1, TTL, now).reply;
     client_key_close(taker, same);
     client_close(taker);
     return reply;
