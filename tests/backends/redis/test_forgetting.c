@@ -48,6 +48,10 @@ static bool is_counted(const form *is)
     return !is->key && is->kind != DLOCK_SEMAPHORE;
 }
 
+#define EACH_COUNTED(is)                                                                 \
+    EACH_FORM (is)                                                                       \
+        if (is_counted(is))
+
 /* The server's clock stands: else a new quarter of the time might begin between two looks. */
 static bool begin(const form *is, const char *keep_ms)
 {
@@ -58,9 +62,7 @@ static bool begin(const form *is, const char *keep_ms)
 
 TEST(nothing_is_left_of_a_lock_that_nobody_uses_and_the_next_token_is_larger)
 {
-    EACH_FORM (is) {
-        if (!is_counted(is))
-            continue;
+    EACH_COUNTED (is) {
         if (!begin(is, NULL))
             return;
         int64_t last = use(1);
@@ -77,9 +79,7 @@ TEST(nothing_is_left_of_a_lock_that_nobody_uses_and_the_next_token_is_larger)
 
 TEST(the_end_is_put_off_once_in_each_quarter_of_the_time)
 {
-    EACH_FORM (is) {
-        if (!is_counted(is))
-            continue;
+    EACH_COUNTED (is) {
         if (!begin(is, NULL))
             return;
         int64_t last = use(1), token;
@@ -109,9 +109,7 @@ TEST(a_counter_stays_while_the_lock_is_held)
     static const struct {
         int64_t left, then;
     } rows[] = {{DAY_MS / 4 * 3, DAY_MS / 4 * 3}, {HOUR_MS, DAY_MS}, {1, DAY_MS}};
-    EACH_FORM (is) {
-        if (!is_counted(is))
-            continue;
+    EACH_COUNTED (is) {
         if (!begin(is, NULL))
             return;
         CHECK(take(1) > 0);
@@ -138,9 +136,7 @@ TEST(a_counter_stays_while_the_lock_is_held)
  * counter goes. */
 TEST(a_counter_ends_after_its_token_whatever_the_clock_said)
 {
-    EACH_FORM (is) {
-        if (!is_counted(is))
-            continue;
+    EACH_COUNTED (is) {
         if (!begin(is, "60000"))
             return;
         int64_t last = use(1), token;
@@ -164,9 +160,7 @@ TEST(a_counter_that_redisson_may_count_on_keeps_its_life)
         int64_t left;
     } rows[] = {
         {"5", 0}, {"1700000000000000", 0}, {"5", HOUR_MS}, {"999999999999999", HOUR_MS}};
-    EACH_FORM (is) {
-        if (!is_counted(is))
-            continue;
+    EACH_COUNTED (is) {
         for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
             if (!begin(is, NULL))
                 return;
@@ -190,9 +184,7 @@ TEST(a_counter_that_redisson_may_count_on_keeps_its_life)
 
 TEST(a_time_of_0_is_for_ever_and_nobody_cuts_a_longer_one)
 {
-    EACH_FORM (is) {
-        if (!is_counted(is))
-            continue;
+    EACH_COUNTED (is) {
         if (!begin(is, "0"))
             return;
         CHECK(use(1) > 0);
