@@ -2,7 +2,6 @@
  * lies on the server after each. Open turns are in test_open_turn.c. */
 #include "handover.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- To the next owner of the same client ---- */
