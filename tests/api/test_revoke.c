@@ -16,10 +16,9 @@ TEST(a_holder_that_listens_hears_it_and_keeps_the_lock)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    TWO_CLIENTS(holder, other);
+    CLIENT_WITH_LOCK(holder, lock, __func__, NULL);
+    CLIENT_WITH_LOCK(other, wanted, __func__, NULL);
     CAN_REVOKE(holder);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(holder, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) wanted = world_lock(other, __func__, NULL);
     CHECK(dlock_client_event_fd(holder) >= 0);
     CHECK_ERR(dlock_lock_revoke(wanted, &err), DLOCK_ENOTHELD, err);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
@@ -38,10 +37,9 @@ TEST(who_gets_the_lock_later_hears_nothing_of_what_was_asked_before)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    TWO_CLIENTS(holder, other);
+    CLIENT_WITH_LOCK(holder, lock, __func__, NULL);
+    CLIENT_WITH_LOCK(other, wanted, __func__, NULL);
     CAN_REVOKE(holder);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(holder, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) wanted = world_lock(other, __func__, NULL);
     CHECK(dlock_client_event_fd(holder) >= 0);
     DLOCK_AUTO(dlock_hold) first = world_take(lock);
     CHECK_EQ_INT(dlock_hold_notify(first, TAG), DLOCK_OK);
@@ -57,9 +55,8 @@ TEST(who_gets_the_lock_later_hears_nothing_of_what_was_asked_before)
 TEST(the_holder_may_be_another_thread_of_the_one_who_asks)
 {
     BEGIN();
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    CLIENT_WITH_LOCK(client, lock, __func__, NULL);
     CAN_REVOKE(client);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
     CHECK(dlock_client_event_fd(client) >= 0);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     CHECK_EQ_INT(dlock_hold_notify(hold, TAG), DLOCK_OK);
@@ -71,9 +68,7 @@ TEST(where_nobody_can_be_asked_it_is_said)
 {
     BEGIN();
     DLOCK_AUTO(dlock_error) err = NULL;
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = world_lock(client, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
     CHECK_ERR(dlock_lock_revoke(lock, &err), DLOCK_ENOTSUP, err); /* nobody listens */
     CHECK_EQ_INT(dlock_hold_check(hold), DLOCK_OK);
 }
