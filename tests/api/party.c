@@ -3,17 +3,29 @@
 
 #include <stdio.h>
 
+static const char *name_of(char name[128], const char *test)
+{
+    (void)snprintf(name, 128, "%s/cond", test); /* fits */
+    return name;
+}
+
 dlock_cond *condition_of(dlock_client *client, const char *test, const char *settings)
 {
     char name[128];
     dlock_cond *cond = NULL;
     dlock_error *err = NULL;
     DLOCK_AUTO(dlock_conf) conf = api_conf(settings);
-    (void)snprintf(name, sizeof(name), "%s/cond", test);
     (void)harness_err(__FILE__, __LINE__, "dlock_cond_new",
-                      dlock_cond_new(client, name, conf, &cond, &err), DLOCK_OK, err);
+                      dlock_cond_new(client, name_of(name, test), conf, &cond, &err),
+                      DLOCK_OK, err);
     dlock_error_free(err);
     return cond;
+}
+
+dlock_lock *namesake_of(dlock_client *client, const char *test)
+{
+    char name[128];
+    return world_lock(client, name_of(name, test), NULL);
 }
 
 void come(party *one, const char *test, const char *settings)

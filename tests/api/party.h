@@ -22,6 +22,8 @@ typedef struct party {
 
 /* The condition beside the lock of this name. */
 dlock_cond *condition_of(dlock_client *client, const char *test, const char *settings);
+/* The lock that has that condition's name: it tells who waits, and its hold is in the way. */
+dlock_lock *namesake_of(dlock_client *client, const char *test);
 void come(party *one, const char *test, const char *settings);
 /* Ends in the line, with the lock given back. */
 void line_up(party *one, int64_t wait_ms);

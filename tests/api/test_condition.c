@@ -3,7 +3,6 @@
 #include "party.h"
 
 #include <signal.h>
-#include <stdio.h>
 
 enum { WAITERS = 3 };
 
@@ -308,9 +307,7 @@ TEST(who_is_killed_before_it_has_the_lock_passes_its_signal_on)
     come(&other, __func__, NULL);
     pid_t pid = world_child_start(wait_for_ever, (void *)(uintptr_t) __func__);
     come(&next, __func__, NULL);
-    char name[128];
-    (void)snprintf(name, sizeof(name), "%s/cond", __func__);
-    DLOCK_AUTO(dlock_lock) line = world_lock(next.client, name, NULL);
+    DLOCK_AUTO(dlock_lock) line = namesake_of(next.client, __func__);
     AWAIT(world_seen(line, "waiters") == 1);
     line_up(&next, DLOCK_FOREVER);
     DLOCK_AUTO(dlock_hold) hold = world_take(other.lock);

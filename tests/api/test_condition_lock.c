@@ -31,9 +31,7 @@ TEST(what_fails_before_the_lock_was_given_back_leaves_it_held)
     CHECK_EQ_INT(dlock_hold_release(twice, NULL), DLOCK_OK);
     refused(one.cond, twice, DLOCK_ENOTHELD);
     /* The condition's name is a lock's just now. */
-    char name[128];
-    (void)snprintf(name, sizeof(name), "%s/cond", __func__);
-    DLOCK_AUTO(dlock_lock) namesake = world_lock(other.client, name, NULL);
+    DLOCK_AUTO(dlock_lock) namesake = namesake_of(other.client, __func__);
     DLOCK_AUTO(dlock_hold) held = world_take(namesake);
     refused(one.cond, one.hold, DLOCK_ECONFLICT);
     CHECK_EQ_INT(dlock_cond_signal(one.cond, 1, NULL, NULL, NULL), DLOCK_ECONFLICT);
