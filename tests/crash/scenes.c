@@ -151,17 +151,16 @@ static void set_waiter_waits(crash_stage *stage)
     get(stage, &stage->waiter, DLK_QUEUED);
 }
 
-static void set_victim_is_signalled(crash_stage *stage)
-{
-    get(stage, &stage->victim, DLK_QUEUED);
-    get(stage, &stage->waiter, DLK_QUEUED);
-    must(person_signal(stage, "n") == 1);
-}
-
 static void set_victim_waits_before(crash_stage *stage)
 {
     get(stage, &stage->victim, DLK_QUEUED);
     get(stage, &stage->waiter, DLK_QUEUED);
+}
+
+static void set_victim_is_signalled(crash_stage *stage)
+{
+    set_victim_waits_before(stage);
+    must(person_signal(stage, "n") == 1);
 }
 
 static void set_signal_is_late(crash_stage *stage)
