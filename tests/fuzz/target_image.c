@@ -56,7 +56,7 @@ typedef struct user {
 typedef struct belief {
     uint64_t owner, number; /* owner 0: nothing */
     int64_t until, token;
-    char giver[DLK_OWNER_SIZE]; /* of what was exported */
+    const user *by; /* who has it, or exported it */
 } belief;
 
 static struct {
@@ -189,13 +189,21 @@ static void owner_text(const user *it, uint64_t number, char text[DLK_OWNER_SIZE
                    (unsigned long long)number); /* fits */
 }
 
+static bool is_ticket_of(const char *text, const belief *of)
+{
+    char owner[DLK_OWNER_SIZE];
+    owner_text(of->by, of->number, owner);
+    return strcmp(text, owner) == 0;
+}
+
 static void believe(const dlk_ask *ask, const user *it)
 {
     belief *now = &world.beliefs[ask->key - it->keys];
     bool mine = now->owner == it->local->owner && now->number == ask->number;
     bool exported = now->owner == DLK_OWNER_EXPORTED, imports = ask->verb == DLK_IMPORT;
     if ((ask->verb == DLK_ACQUIRE || imports) && ask->reply == DLK_YES) {
-        FUZZ_CHECK(now->owner == 0 || mine || imports || now->until <= world.now,
+        FUZZ_CHECK(now->owner == 0 || mine || now->until <= world.now ||
+                       (imports && is_ticket_of(ask->text, now)),
                    "'%s' is granted to two", ask->key->name);
         FUZZ_CHECK(ask->token > 0 && ask->token >= now->token, "token %lld after %lld",
                    (long long)ask->token, (long long)now->token);
@@ -203,25 +211,22 @@ static void believe(const dlk_ask *ask, const user *it)
         *now = (belief){.owner = it->local->owner,
                         .number = ask->number,
                         .until = ask->since + TTL_MS * DLK_NS_PER_MS,
-                        .token = ask->token};
+                        .token = ask->token,
+                        .by = it};
     }
     if (mine && now->until > world.now &&
         (ask->verb == DLK_RENEW || ask->verb == DLK_VERIFY))
         FUZZ_CHECK(ask->reply == DLK_YES, "what was granted isn't theirs");
     if (mine && ask->verb == DLK_RENEW && ask->reply == DLK_YES)
         now->until = ask->since + TTL_MS * DLK_NS_PER_MS;
-    if (imports && exported && now->until > world.now && now->number == ask->number)
-        FUZZ_CHECK(ask->reply == DLK_YES || strcmp(ask->text, now->giver) != 0,
+    if (imports && exported && now->until > world.now)
+        FUZZ_CHECK(ask->reply == DLK_YES || !is_ticket_of(ask->text, now),
                    "'%s' was exported, and can't be imported", ask->key->name);
     if ((mine && ask->verb == DLK_RELEASE) ||
         (ask->verb == DLK_BREAK && ask->reply == DLK_YES))
-        now->owner =
-            mine && ask->exported && ask->reply == DLK_YES ? DLK_OWNER_EXPORTED : 0;
-    if (now->owner == DLK_OWNER_EXPORTED && mine) {
-        char giver[DLK_OWNER_SIZE];
-        owner_text(it, ask->number, giver);
-        memcpy(now->giver, giver, sizeof(giver));
-    }
+        now->owner = 0;
+    if (mine && ask->exported && ask->reply == DLK_YES)
+        now->owner = DLK_OWNER_EXPORTED;
 }
 
 static void ask(uint8_t verb, uint8_t who, uint8_t what)
