@@ -21,10 +21,7 @@ static dlock_cond *condition_of(dlock_client *of)
 void with_a_condition(void)
 {
     begin_with("");
-    dlock_client *first = client;
-    open_and_connect("");
-    other = client;
-    client = first;
+    other = open_another();
     ready = false;
     cond = condition_of(client);
     others_cond = condition_of(other);

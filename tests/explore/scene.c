@@ -282,10 +282,7 @@ static dlock_lock *others_b;
 static void of_two_clients(void)
 {
     begin_with("");
-    dlock_client *first = client;
-    open_and_connect("");
-    other = client;
-    client = first;
+    other = open_another();
     if (dlock_lock_new(other, DLOCK_MUTEX, "b", NULL, &others_b, NULL) != DLOCK_OK)
         explore_fail("no lock");
     dlock_lock *both[] = {locks[0], others_b};

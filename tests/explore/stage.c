@@ -186,7 +186,7 @@ static void open_client(const char *settings)
         explore_fail("open: %s", dlock_error_text(err));
 }
 
-void open_and_connect(const char *settings)
+static void open_and_connect(const char *settings)
 {
     open_client(settings);
     if (dlock_client_connect(client, NULL) != DLOCK_OK)
@@ -200,6 +200,15 @@ void begin_with(const char *settings)
         if (dlock_lock_new(client, DLOCK_MUTEX, lock_names[i], NULL, &locks[i], NULL) !=
             DLOCK_OK)
             explore_fail("no lock");
+}
+
+dlock_client *open_another(void)
+{
+    dlock_client *first = client;
+    open_and_connect("");
+    dlock_client *another = client;
+    client = first;
+    return another;
 }
 
 void close_client(void)

@@ -59,9 +59,9 @@ dlock_event *await_event(dlock_what what);
 
 /* The backend of clients that are opened from now on has no flush. */
 extern bool only_drivers_write;
-/* A connected client in `client`, without locks. */
-void open_and_connect(const char *settings);
-/* … and with them. */
+/* A connected client in `client`, with its locks. */
 void begin_with(const char *settings);
+/* A second one, connected and without locks, beside it. */
+dlock_client *open_another(void);
 
 #endif
