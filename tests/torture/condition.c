@@ -38,14 +38,21 @@ static void come_to_an_end(stage *s, dlock_op *op, dlock_err expected)
     FINISHES(expected, OK | WAIT_ERRORS | BIT(DLOCK_ECANCELED), op);
 }
 
+/* A wait that has given the lock back, or is over. */
+static dlock_op *wait_start(dlock_cond *cond, dlock_hold *hold, int64_t wait_ms)
+{
+    dlock_op *op = dlock_cond_wait_start(cond, hold, wait_ms);
+    while (dlock_op_result(op) == DLOCK_EPENDING && dlock_hold_check(hold) == DLOCK_OK)
+        nap_ms(1);
+    return op;
+}
+
 static void wait_and_signal(stage *s, const pair *two, dlock_cond *const *cond)
 {
     dlock_hold *hold = acquire(s, two->lock[0]);
     if (!hold)
         return;
-    dlock_op *op = dlock_cond_wait_start(cond[0], hold, LONG_MS);
-    while (dlock_op_result(op) == DLOCK_EPENDING && dlock_hold_check(hold) == DLOCK_OK)
-        nap_ms(1);
+    dlock_op *op = wait_start(cond[0], hold, LONG_MS);
     bool done = false;
     for (int tries = 0; tries < 5 && !done; tries++)
         done = SAYS(DLOCK_OK, ASK_ERRORS,
@@ -69,8 +76,7 @@ static void wait_until_cancelled(stage *s, const pair *two, dlock_cond *cond)
     dlock_hold *hold = acquire(s, two->lock[0]);
     if (!hold)
         return;
-    dlock_op *op = dlock_cond_wait_start(cond, hold, DLOCK_FOREVER);
-    nap_ms(2);
+    dlock_op *op = wait_start(cond, hold, DLOCK_FOREVER);
     dlock_op_cancel(op);
     FINISHES(DLOCK_ECANCELED, OK | WAIT_ERRORS, op);
     clear_up(s, hold, op);
