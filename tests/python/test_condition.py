@@ -98,12 +98,17 @@ class Threads(unittest.TestCase):
 
         before = signal.signal(signal.SIGUSR1, interrupt)
         self.addCleanup(signal.signal, signal.SIGUSR1, before)
-        timer = threading.Timer(SHORT_S, os.kill, (os.getpid(), signal.SIGUSR1))
-        timer.start()
+
+        def interrupt_it():
+            self.waiting(mine, 1)
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        thread = threading.Thread(target=interrupt_it)
+        thread.start()
         with self.assertRaises(InterruptedError):
             with mine:
-                mine.wait()
-        timer.join()
+                mine.wait(LIMIT_S)
+        thread.join()
         self.assertFalse(mine.lock.owned())
         wait_until('it is free', lambda: not mine.lock.locked())
 
@@ -127,16 +132,20 @@ class Tasks(unittest.IsolatedAsyncioTestCase):
         self.lock = self.client.lock(new_name('task'))
         self.cond = self.client.condition(self.lock)
 
+    async def waiting(self, many):
+        line = self.client.lock(self.cond.name)
+        async with asyncio.timeout(LIMIT_S):
+            while (await line.inspect())['waiters'] != many:
+                await asyncio.sleep(0.001)
+
     async def line_up(self, many, results):
         async def run(number):
             async with self.cond:
                 results.append((number, await self.cond.wait()))
         tasks = []
-        line = self.client.lock(self.cond.name)
         for number in range(many):
             tasks.append(asyncio.create_task(run(number)))
-            while (await line.inspect())['waiters'] <= number:
-                await asyncio.sleep(0.001)
+            await self.waiting(number + 1)
         return tasks
 
     async def test_signals_come_in_order(self):
@@ -163,19 +172,24 @@ class Tasks(unittest.IsolatedAsyncioTestCase):
         self.assertFalse(await self.lock.locked())
 
     async def test_wait_for_goes_on_until_it_is_so(self):
-        said = []
+        said, seen = [], []
 
         async def fill():
             for _ in range(3):
+                await self.waiting(1)
                 async with self.cond:
                     said.append(1)
                     await self.cond.notify()
-                await asyncio.sleep(0.001)
+
+        def is_full():
+            seen.append(len(said))
+            return len(said) == 3
 
         filling = asyncio.create_task(fill())
         async with self.cond:
-            self.assertTrue(await self.cond.wait_for(lambda: len(said) == 3))
+            self.assertTrue(await self.cond.wait_for(is_full))
         await filling
+        self.assertEqual(seen, [0, 1, 2, 3])
 
     async def test_a_cancelled_task_holds_nothing_and_its_signal_goes_on(self):
         results = []
