@@ -35,6 +35,17 @@ static struct curl_slist *addresses_of(const char *name, unsigned port,
     return list;
 }
 
+void dlk_etcd_way_free(dlk_etcd_way *way)
+{
+    if (!way)
+        return;
+    curl_slist_free_all(way->resolve);
+    curl_slist_free_all(way->headers);
+    dlk_secret_free(way->key_password);
+    free(way->url);
+    free(way);
+}
+
 dlk_etcd_way *dlk_etcd_way_to(const dlk_etcd *et, const dlk_addresses *found,
                               dlock_error **err)
 {

@@ -155,17 +155,6 @@ static void begin(dlk_etcd_wire *wire, dlk_etcd_call *call)
 
 /* ---- where to: io held ---- */
 
-void dlk_etcd_way_free(dlk_etcd_way *way)
-{
-    if (!way)
-        return;
-    curl_slist_free_all(way->resolve);
-    curl_slist_free_all(way->headers);
-    dlk_secret_free(way->key_password);
-    free(way->url);
-    free(way);
-}
-
 /* Handles and connections are for one way only. */
 static void close_all(dlk_etcd_wire *wire)
 {

@@ -126,6 +126,7 @@ dlock_err dlk_etcd_wire_init(dlk_etcd_wire *wire, const dlk_settings *settings, 
 void dlk_etcd_wire_free(dlk_etcd_wire *wire);
 /* Everything under way ends as CUT; what is sent from now on goes there. NULL: nowhere. */
 void dlk_etcd_wire_go(dlk_etcd_wire *wire, dlk_etcd_way *way);
+/* way.c: with what it is reached by. */
 void dlk_etcd_way_free(dlk_etcd_way *way);
 
 /* Takes the call over; it comes back by the inbox. */

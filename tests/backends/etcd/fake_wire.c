@@ -64,15 +64,6 @@ void dlk_etcd_call_free(dlk_etcd_call *call)
     free(call);
 }
 
-void dlk_etcd_way_free(dlk_etcd_way *way)
-{
-    if (!way)
-        return;
-    curl_slist_free_all(way->resolve);
-    free(way->url);
-    free(way);
-}
-
 dlock_err dlk_etcd_wire_init(dlk_etcd_wire *to, const dlk_settings *settings, bool tls,
                              dlk_kicks *kicks, dlock_error **err)
 {

@@ -179,15 +179,6 @@ void dlk_etcd_wire_take(dlk_etcd_wire *w, dlk_list *ret)
 
 /* ---- where to ---- */
 
-void dlk_etcd_way_free(dlk_etcd_way *way)
-{
-    if (!way)
-        return;
-    curl_slist_free_all(way->resolve);
-    free(way->url);
-    free(way);
-}
-
 static void let_go(etcd_packet *p)
 {
     event_cancel(&p->end);
