@@ -54,9 +54,14 @@ static void wait_and_signal(stage *s, const pair *two, dlock_cond *const *cond)
         return;
     dlock_op *op = wait_start(cond[0], hold, LONG_MS);
     bool done = false;
-    for (int tries = 0; tries < 5 && !done; tries++)
-        done = SAYS(DLOCK_OK, ASK_ERRORS,
-                    dlock_cond_signal(cond[1], 1, NULL, NULL, &s->err));
+    for (int tries = 0; tries < 5 && !done; tries++) {
+        dlock_op *signal = dlock_cond_signal_start(cond[1], 1, NULL);
+        FINISHES(DLOCK_OK, ASK_ERRORS, signal);
+        done = dlock_op_result(signal) == DLOCK_OK;
+        if (done)
+            read_info(s, dlock_op_take_info(signal));
+        dlock_op_free(signal);
+    }
     come_to_an_end(s, op, DLOCK_OK);
     clear_up(s, hold, op);
 }

@@ -81,6 +81,7 @@ void give_back_any(stage *s, dlock_hold *hold)
 
 void read_info(stage *s, dlock_info *info)
 {
+    HOLDS(info);
     for (size_t i = 0; i < dlock_info_count(info); i++)
         HOLDS(dlock_info_key(info, i) && dlock_info_text(info, i));
     if (info && !dlock_info_json(info))

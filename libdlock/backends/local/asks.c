@@ -427,9 +427,9 @@ static void signal_waiters(dlk_local *local, dlk_ask *ask, int64_t now)
         disagree(ask, DLK_OTHER_KIND, 0);
         return;
     }
-    ask->info = dlk_info_new();
-    dlk_info_add_int(ask->info, signalled, "signalled");
-    ask->reply = DLK_YES;
+    dlock_info *info = dlk_info_new();
+    dlk_info_add_int(info, signalled, "signalled");
+    dlk_local_tell(ask, info);
 }
 
 /* ---- all of them ---- */

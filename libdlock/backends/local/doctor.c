@@ -100,6 +100,5 @@ void dlk_local_doctor(dlk_local *local, dlk_ask *ask, int64_t now)
         look_at_file(&to, local);
     count_places(&to, local->table, now);
     dlk_info_add_int(to.info, to.verdict, "verdict");
-    ask->info = to.info;
-    ask->reply = DLK_YES;
+    dlk_local_tell(ask, to.info);
 }

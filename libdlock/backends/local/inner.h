@@ -109,6 +109,8 @@ uint32_t dlk_local_row(dlk_section *section, const dlk_key *key);
 void dlk_local_refuse_kind(dlk_ask *ask);
 
 /* reports.c: what asks that only look (and break, and revoke) answer */
+/* YES, with what there is to say, which is taken over; ENOMEM where there was no memory for it. */
+void dlk_local_tell(dlk_ask *ask, dlock_info *info);
 void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now);
 void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now);
 void dlk_local_revoke(dlk_local *local, dlk_ask *ask, int64_t now);

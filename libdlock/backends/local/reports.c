@@ -11,6 +11,17 @@
 
 #define HOLDERS_MAX 128
 
+void dlk_local_tell(dlk_ask *ask, dlock_info *info)
+{
+    if (dlk_info_failed(info)) {
+        dlk_info_free(info);
+        dlk_ask_refuse(ask, dlk_error_make(DLOCK_ENOMEM, "out of memory"));
+        return;
+    }
+    ask->info = info;
+    ask->reply = DLK_YES;
+}
+
 /* ---- who has it ---- */
 
 /* The places of a row's line, one after the other, from a zeroed step on: false at the end. */
@@ -177,8 +188,7 @@ static void tell(const dlk_local *local, dlk_ask *ask, const view *seen, int64_t
     tell_permits(info, ask, seen);
     dlk_info_add_int(info, seen->waiters, "waiters");
     dlk_info_add_text(info, local->base.type->traits.layout, "layout");
-    ask->info = info;
-    ask->reply = DLK_YES;
+    dlk_local_tell(ask, info);
 }
 
 void dlk_local_inspect(dlk_local *local, dlk_ask *ask, int64_t now)
@@ -394,6 +404,5 @@ void dlk_local_list(dlk_local *local, dlk_ask *ask, int64_t now)
         dlk_info_free(info);
         return;
     }
-    ask->info = info;
-    ask->reply = DLK_YES;
+    dlk_local_tell(ask, info);
 }
