@@ -128,6 +128,14 @@ static dlk_reply refuse(const dlk_local *local, dlk_ask *ask, const char *what)
                             local->file.path ? local->file.path : "in memory", what));
 }
 
+/* True: refused, since nothing is granted in a file that others may have left. */
+static bool refuse_gone(const dlk_local *local, dlk_ask *ask)
+{
+    if (local->gone)
+        dlk_ask_refuse(ask, dlk_error_copy(local->gone));
+    return local->gone != NULL;
+}
+
 static const char given_out[] = "has given all its tokens";
 
 /* The watch for the deaths of others begins when somebody first has to wait for them. */
@@ -188,17 +196,13 @@ static void granted(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
     keep_held(local, turn);
 }
 
-static dlock_error *other_kind(void)
-{
-    return dlk_error_make(DLOCK_ECONFLICT,
-                          "a lock of another kind is held under this name");
-}
-
 void dlk_local_refuse_kind(dlk_ask *ask)
 {
-    dlk_ask_refuse(ask, other_kind());
+    dlk_ask_refuse(ask, dlk_error_make(DLOCK_ECONFLICT,
+                                       "a lock of another kind is held under this name"));
 }
 
+/* About the size of a pool. */
 static void disagree(dlk_ask *ask, dlk_outcome outcome, uint32_t permits)
 {
     dlock_error *error;
@@ -210,12 +214,10 @@ static void disagree(dlk_ask *ask, dlk_outcome outcome, uint32_t permits)
         error = dlk_error_make(DLOCK_EINVAL, "nobody uses this semaphore just now, and "
                                              "only its users know how large it is; set "
                                              "lock.permits to make it");
-    else if (outcome == DLK_TOO_MANY)
+    else
         error = dlk_error_make(DLOCK_EINVAL,
                                "lock.take=%d is more than the %u permits there are",
                                (int)ask->take, permits);
-    else
-        error = other_kind();
     dlk_ask_refuse(ask, error);
 }
 
@@ -265,6 +267,8 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
         refuse(local, ask, given_out);
         return;
     case DLK_OTHER_KIND:
+        dlk_local_refuse_kind(ask);
+        return;
     case DLK_OTHER_SIZE:
     case DLK_NO_SIZE:
     case DLK_TOO_MANY:
@@ -280,10 +284,8 @@ static void acquire(dlk_local *local, dlk_ask *ask, int64_t now)
 {
     dlk_local_turn *turn = find_turn(ask);
     int64_t token, until;
-    if (local->gone) {
-        dlk_ask_refuse(ask, dlk_error_copy(local->gone));
+    if (refuse_gone(local, ask))
         return;
-    }
     /* Who is elected has something to publish, and enters for that. */
     if (turn && !is_election(ask) &&
         dlk_turn_granted(local->table, &turn->turn, &token, &until) && until > now) {
@@ -385,21 +387,15 @@ static void release(dlk_local *local, dlk_ask *ask, int64_t now)
 static void import(dlk_local *local, dlk_ask *ask, int64_t now)
 {
     dlk_section section;
-    bool ours = false;
     if (!ask->key->hands_on || !ask->text) {
         dlk_ask_refuse(ask, dlk_error_make(DLOCK_ENOTSUP, "only mutexes are handed on"));
         return;
     }
-    if (local->gone) {
-        dlk_ask_refuse(ask, dlk_error_copy(local->gone));
-        return;
-    }
-    if (!dlk_local_enter(local, &section, ask, now))
+    if (refuse_gone(local, ask) || !dlk_local_enter(local, &section, ask, now))
         return;
     uint32_t row = dlk_local_row(&section, ask->key);
     dlk_request request = request_of(local, ask, now);
-    if (row != 0)
-        ours = dlk_table_import(&section, row, &request, ask->text, &ask->token);
+    bool ours = dlk_table_import(&section, row, &request, ask->text, &ask->token);
     if (!dlk_local_leave(local, &section, ask))
         return;
     ask->reply = ours ? DLK_YES : DLK_NOT_OURS;
@@ -413,18 +409,14 @@ static void import(dlk_local *local, dlk_ask *ask, int64_t now)
 static void signal_waiters(dlk_local *local, dlk_ask *ask, int64_t now)
 {
     dlk_section section;
-    if (local->gone) {
-        dlk_ask_refuse(ask, dlk_error_copy(local->gone));
-        return;
-    }
-    if (!dlk_local_enter(local, &section, ask, now))
+    if (refuse_gone(local, ask) || !dlk_local_enter(local, &section, ask, now))
         return;
     uint32_t row = dlk_local_row(&section, ask->key);
     int64_t signalled = dlk_pool_signal(&section, row, ask->limit, now);
     if (!dlk_local_leave(local, &section, ask))
         return;
     if (signalled < 0) {
-        disagree(ask, DLK_OTHER_KIND, 0);
+        dlk_local_refuse_kind(ask);
         return;
     }
     dlock_info *info = dlk_info_new();

@@ -324,7 +324,7 @@ void dlk_local_revoke(dlk_local *local, dlk_ask *ask, int64_t now)
     uint32_t row = dlk_local_row(&section, ask->key);
     forget_late(&section, row, now);
     bool other = is_other(&section, row, ask, now);
-    if (row != 0 && !other)
+    if (!other)
         of = ask_holders(&section, row, now);
     if (!dlk_local_leave(local, &section, ask))
         return;
