@@ -73,7 +73,7 @@ struct dlk_host {
      * on. */
     void (*notified)(dlk_host *host, dlk_key *key);
     /* The grant of this number is asked for by somebody: an event for its holds. Told
-     * only after `listen`. */
+     * only after `listen`; nothing is asked from inside. */
     void (*revoked)(dlk_host *host, uint64_t number);
     /* The service has taken the grant of this number away, however much of its lease was
      * left: it is lost at once. Nothing of it is left there that would have to be given

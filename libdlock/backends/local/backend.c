@@ -249,72 +249,45 @@ void dlk_local_listen(dlk_backend *backend, int64_t now)
     say_whether_we_listen(local);
 }
 
-/* The number of our grant of a mutex, if it is one of those who are wanted. False: it can't be seen
- * just now. */
-static bool wanted_mutex(dlk_local *local, uint32_t row, int64_t wanted, uint64_t *number)
+/* Tells the host which of ours in the row are wanted. False: the row can't be seen just now. */
+static bool hear_wish(dlk_local *local, uint32_t row, int64_t wanted)
 {
+    dlk_host *host = local->base.host;
     dlk_section section;
-    *number = 0;
+    int64_t token, until;
     if (dlk_table_enter(local->table, &section, PATIENCE_MS) != DLK_ENTERED)
         return false;
     const dlk_record record = dlk_row_record(dlk_row_at(local->table, row));
-    if (record.owner == local->owner && record.token <= wanted)
-        *number = record.number;
     dlk_table_leave(&section);
+    if (record.owner == local->owner && record.token <= wanted)
+        host->revoked(host, record.number);
+    /* Of pools we know which places are ours. */
+    DLK_LIST_FOR (it, &local->held) {
+        const dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, all);
+        const dlk_line_place *place = dlk_line_place_of(local->table, &turn->turn);
+        if (place && DLK_GET(place->row) == row &&
+            dlk_turn_granted(local->table, &turn->turn, &token, &until) &&
+            token <= wanted)
+            host->revoked(host, turn->number);
+    }
     return true;
 }
 
-/* Of pools we know which places are ours. */
-static void mark_wanted(dlk_local *local, uint32_t row, int64_t wanted)
-{
-    int64_t token, until;
-    DLK_LIST_FOR (it, &local->held) {
-        dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, all);
-        const dlk_line_place *place = dlk_line_place_of(local->table, &turn->turn);
-        turn->wanted |= place && DLK_GET(place->row) == row &&
-                        dlk_turn_granted(local->table, &turn->turn, &token, &until) &&
-                        token <= wanted;
-    }
-}
-
-/* The host may ask from inside, and so remove any of them: begins anew each time. */
-static void tell_wanted(dlk_local *local)
-{
-    for (bool more = true; more;) {
-        more = false;
-        DLK_LIST_FOR (it, &local->held) {
-            dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, all);
-            if (!turn->wanted)
-                continue;
-            turn->wanted = false;
-            more = true;
-            local->base.host->revoked(local->base.host, turn->number);
-            break;
-        }
-    }
-}
-
 /* What was revoked since we last looked: a look at each row, as seldom as anybody revokes. False: the
- * table can't be entered, so once more, a little later. */
+ * table can't be entered, so once more, a little later; who has been told may be told twice. */
 static bool hear_wishes(dlk_local *local)
 {
     const dlk_table *table = local->table;
-    uint64_t wishes = atomic_load(&table->head->wishes), number;
+    uint64_t wishes = atomic_load(&table->head->wishes);
     if (!local->listens || local->wishes_heard == wishes)
         return true;
     uint32_t used = dlk_table_used(&table->head->row_high, table->row_count);
     for (uint32_t row = 1; row <= used; row++) {
         int64_t wanted = dlk_table_wanted(table, row, local->wishes_heard);
-        if (wanted == 0)
-            continue;
-        if (!wanted_mutex(local, row, wanted, &number))
+        if (wanted != 0 && !hear_wish(local, row, wanted))
             return false;
-        if (number != 0)
-            local->base.host->revoked(local->base.host, number);
-        mark_wanted(local, row, wanted);
     }
     local->wishes_heard = wishes;
-    tell_wanted(local);
     return true;
 }
 
@@ -327,6 +300,7 @@ int64_t dlk_local_tick(dlk_backend *backend, int64_t now)
         come_up(local, 1, now);
     if (!local->up)
         return local->retry_at;
+    /* The bell was read before, by process. */
     int64_t next = hear_wishes(local) ? DLK_NEVER : now + RETRY_MAX_MS * DLK_NS_PER_MS;
     if (!local->watching || local->watch.running || dlk_list_empty(&local->turns))
         return next;
@@ -406,5 +380,4 @@ void dlk_local_process(dlk_backend *backend, int64_t now)
         turn->told = true;
         local->base.host->notified(local->base.host, turn->key);
     }
-    (void)hear_wishes(local); /* tick asks again */
 }

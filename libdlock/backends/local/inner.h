@@ -59,7 +59,6 @@ typedef struct dlk_local_turn {
     uint64_t number;
     dlk_turn turn;
     bool told;
-    bool wanted; /* the host is about to be told that it is */
 } dlk_local_turn;
 
 static inline dlk_local *dlk_local_of(dlk_backend *backend)

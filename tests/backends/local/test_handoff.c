@@ -297,9 +297,11 @@ static void listen_all(int64_t now)
         all[i]->backend->type->listen(all[i]->backend, now);
 }
 
+/* As whoever drives. */
 static void process(fake *client, int64_t now)
 {
     client->backend->type->process(client->backend, now);
+    (void)client->backend->type->tick(client->backend, now); /* nobody sleeps */
 }
 
 static answer want(fake *client, dlk_key *key, int64_t now)
