@@ -90,51 +90,52 @@ static bool grant(dlk_section *section, dlk_pool *pool, dlk_line_place *place,
     return true;
 }
 
+/* The first of those who wait and are still there; those who aren't leave the line. NULL: nobody waits.
+ * @p steps counts the places that were looked at. */
+static dlk_line_place *first_waiter(dlk_section *section, uint32_t row_ref,
+                                    dlk_pool *pool, uint32_t *steps)
+{
+    uint32_t ref;
+    while (!section->damaged && (ref = DLK_GET(pool->next)) != 0) {
+        dlk_line_place *place = in_line(section, row_ref, ref, (*steps)++);
+        if (!place)
+            return NULL;
+        if (DLK_GET(place->token) != 0) /* in a table that was damaged */
+            DLK_PUT(pool->next, DLK_GET(place->next));
+        else if (dlk_member_of(section->table, DLK_GET(place->owner)))
+            return place;
+        else
+            dlk_line_leave(section, ref);
+    }
+    return NULL;
+}
+
 /* Lets in whoever is next and fits, one after the other: neighbours who read come together. Returns
  * the first end of theirs. */
 static int64_t admit(dlk_section *section, uint32_t row_ref, dlk_pool *pool, int64_t now)
 {
-    uint32_t ref;
+    dlk_line_place *place;
+    uint32_t steps = 0;
     int64_t first_end = INT64_MAX;
-    for (uint32_t steps = 0; (ref = DLK_GET(pool->next)) != 0; steps++) {
-        dlk_line_place *place = in_line(section, row_ref, ref, steps);
-        if (!place)
-            break;
-        if (DLK_GET(place->token) != 0) { /* in a table that was damaged */
-            DLK_PUT(pool->next, DLK_GET(place->next));
-        } else if (!dlk_member_of(section->table, DLK_GET(place->owner))) {
-            dlk_line_leave(section, ref);
-        } else if (fits(pool, DLK_GET(place->take)) && grant(section, pool, place, now)) {
-            int64_t until = DLK_GET(place->until);
-            first_end = until < first_end ? until : first_end;
-        } else {
-            break;
-        }
-        if (section->damaged)
-            break;
+    while ((place = first_waiter(section, row_ref, pool, &steps)) &&
+           fits(pool, DLK_GET(place->take)) && grant(section, pool, place, now)) {
+        int64_t until = DLK_GET(place->until);
+        first_end = until < first_end ? until : first_end;
     }
     return first_end;
 }
 
-/* The first of those who wait and are still there is signalled, if there is one. */
-static bool signal_next(dlk_section *section, uint32_t row_ref, dlk_pool *pool,
-                        int64_t now)
+/* Signals the first @p count of those who wait, or all there are. Returns how many. */
+static int64_t signal_first(dlk_section *section, uint32_t row_ref, dlk_pool *pool,
+                            int64_t count, int64_t now)
 {
-    uint32_t ref;
-    for (uint32_t steps = 0; (ref = DLK_GET(pool->next)) != 0; steps++) {
-        dlk_line_place *place = in_line(section, row_ref, ref, steps);
-        if (!place)
-            return false;
-        if (DLK_GET(place->token) != 0) /* in a table that was damaged */
-            DLK_PUT(pool->next, DLK_GET(place->next));
-        else if (dlk_member_of(section->table, DLK_GET(place->owner)))
-            return grant(section, pool, place, now);
-        else
-            dlk_line_leave(section, ref);
-        if (section->damaged)
-            return false;
-    }
-    return false;
+    dlk_line_place *place;
+    uint32_t steps = 0;
+    int64_t signalled = 0;
+    while (signalled < count && (place = first_waiter(section, row_ref, pool, &steps)) &&
+           grant(section, pool, place, now))
+        signalled++;
+    return signalled;
 }
 
 /* A signal that wasn't used goes to the next one BEFORE its place goes: a death in between wakes one
@@ -149,7 +150,7 @@ void dlk_pool_leave(dlk_section *section, uint32_t ref, int64_t now)
         return;
     }
     if (DLK_GET(place->kind) == DLK_KIND_CONDITION && DLK_GET(place->token) != 0)
-        (void)signal_next(section, row_ref, pool, now); /* else it is lost */
+        (void)signal_first(section, row_ref, pool, 1, now); /* else it is lost */
     DLK_POINT("pool.leave");
     if (!section->damaged)
         dlk_line_leave(section, ref);
@@ -243,10 +244,7 @@ int64_t dlk_pool_signal(dlk_section *section, uint32_t row_ref, int64_t count,
         return 0;
     if (DLK_GET(first->kind) != DLK_KIND_CONDITION)
         return -1;
-    int64_t signalled = 0;
-    while (signalled < count && signal_next(section, row_ref, pool, now))
-        signalled++;
-    return signalled;
+    return signal_first(section, row_ref, pool, count, now);
 }
 
 /* ---- acquire ---- */
