@@ -83,20 +83,13 @@ void dlk_redis_put_more(const dlk_redis *redis, const dlk_ask *ask,
 
 /* ---- Writing ---- */
 
-/* Does the request look after the counter of tokens, that it stays? Of renewals one in each eighth of
- * that time: the others cost nothing more, and in a cluster they need not wait until two keys of a slot
- * that moves are together. */
+/* Does the request look after the counter of tokens, that it stays? */
 static bool keeps(const dlk_redis *redis, const dlk_ask *ask)
 {
-    int64_t keep_ms = dlk_settings_int(redis->settings, DLK_KEY_REDIS_TOKEN_KEEP_MS);
-    dlk_redis_key *key = ask->key->data;
-    bool due = ask->since == key->kept_at ||
-               (ask->since - key->kept_at) / DLK_NS_PER_MS >= keep_ms / 8;
-    if (keep_ms == 0 || !dlk_redis_form_asked(ask)->tokens)
-        return false;
-    if (dlk_redis_takes(ask) || (ask->verb == DLK_RENEW && due))
-        key->kept_at = ask->since;
-    return ask->verb != DLK_RENEW || due;
+    const dlk_redis_key *key = ask->key->data;
+    return dlk_redis_form_asked(ask)->tokens &&
+           dlk_settings_int(redis->settings, DLK_KEY_REDIS_TOKEN_KEEP_MS) > 0 &&
+           (ask->verb != DLK_RENEW || ask->since == key->kept_at);
 }
 
 size_t dlk_redis_own_keys(const dlk_redis *redis, const dlk_ask *ask,
@@ -236,6 +229,19 @@ int64_t dlk_redis_look_again(dlk_redis *redis, const dlk_ask *ask, int64_t left_
 
 /* ---- Sending ---- */
 
+/* A request that takes looks after the counter of tokens, and of renewals one in each eighth of the time
+ * for which it is kept: the others cost nothing more, and in a cluster they need not wait until two keys of
+ * a slot that moves are together. So it is this one's turn, whatever becomes of it. */
+static void note_keeping(const dlk_redis *redis, const dlk_ask *ask)
+{
+    dlk_redis_key *key = ask->key->data;
+    int64_t keep_ms = dlk_settings_int(redis->settings, DLK_KEY_REDIS_TOKEN_KEEP_MS);
+    if (dlk_redis_takes(ask) ||
+        (ask->verb == DLK_RENEW &&
+         (ask->since - key->kept_at) / DLK_NS_PER_MS >= keep_ms / 8))
+        key->kept_at = ask->since;
+}
+
 /* A lock that may well be free is asked for by a SET, which costs the server half of a script. */
 static bool begins_by_set(const dlk_ask *ask)
 {
@@ -291,6 +297,7 @@ static void note_asking(dlk_redis *redis, const dlk_ask *ask, int64_t now)
         key->looked = true;
     if (key->hands_over)
         dlk_redis_handover_asks(ask);
+    note_keeping(redis, ask);
 }
 
 /* What is refused before anybody asks the server; NULL: nothing is. */

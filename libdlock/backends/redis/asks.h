@@ -56,8 +56,7 @@ void dlk_redis_put_more(const dlk_redis *redis, const dlk_ask *ask,
                         const dlk_redis_form *form, dlk_arg *args,
                         char room[DLK_REDIS_MORE][64]);
 
-/* How many KEYS the lock and what is derived from it are; of a request that is put together once more
- * as many. */
+/* How many KEYS the lock and what is derived from it are. */
 size_t dlk_redis_own_keys(const dlk_redis *redis, const dlk_ask *ask,
                           dlk_redis_script_id script);
 /* How long the counter is kept, of a form that has one; 0: it stays as it is, or for ever. Answers how many

@@ -34,7 +34,7 @@ typedef struct dlk_redis_key {
     bool looked;     /* somebody asked without wanting it, who waits for another time */
     unsigned char slot_count; /* keys behind the derived ones, where the form has such */
     uint16_t slot;            /* in a cluster */
-    int64_t kept_at;   /* when the end of the counter of tokens was last looked after */
+    int64_t kept_at;   /* the `since` of who looks after the counter of tokens: asks.c */
     uint64_t asked_at; /* how many messages had come when the lock was last asked for */
     struct dlk_redis_watcher *watcher; /* while it is watched: channel.h */
 } dlk_redis_key;
