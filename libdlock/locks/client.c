@@ -1,8 +1,6 @@
 /* One client as a whole: its link comes and goes, and it closes. */
 #include "locks/inner.h"
 
-#include <assert.h>
-
 /* ---- the link ---- */
 
 /* What was given up goes first, so that our own next acquire finds the lock free; then what we

@@ -5,8 +5,6 @@
  */
 #include "locks/inner.h"
 
-#include <assert.h>
-
 /* By then a request that was cut off has arrived, or never will. */
 #define CONFIRM_AFTER_MS 1000
 #define CONFIRMATIONS    3 /* the release itself among them */

@@ -15,7 +15,6 @@
 #include "util/error.h"
 #include "util/number.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* A place in line is looked at again after so long, though no watch has fired. */

@@ -2,11 +2,6 @@
  * still there, and in the same breath that the renewal counts; see session.c. */
 #include "backends/etcd/inner.h"
 
-#include "util/error.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 #define PROOFS_MAX 3
 
 static void answer(dlk_etcd_place *place, dlk_ask **asked, dlk_reply reply)

@@ -10,8 +10,6 @@
  */
 #include "backends/etcd/inner.h"
 
-#include "util/error.h"
-
 #define AGAIN_NS DLK_NS_PER_SEC
 
 static void left(dlk_etcd_place *place, dlk_reply reply, int64_t now)

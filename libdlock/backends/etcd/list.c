@@ -1,7 +1,6 @@
 /* Listing locks: the keys that begin as asked for, page by page, and whose lock each of them is. */
 #include "backends/etcd/reports.h"
 
-#include "util/error.h"
 #include "util/info.h"
 
 #include <ctype.h>

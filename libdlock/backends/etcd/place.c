@@ -6,8 +6,6 @@
  */
 #include "backends/etcd/inner.h"
 
-#include "util/error.h"
-
 #include <stdlib.h>
 #include <string.h>
 

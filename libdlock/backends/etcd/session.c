@@ -15,7 +15,6 @@
 #include "util/number.h"
 #include "util/secret.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -16,8 +16,6 @@
 #include "backends/redis/replicas.h"
 #include "util/error.h"
 
-#include <string.h>
-
 /* In ask->scratch of the first: how many, above DLK_REDIS_WITH_TEXT. */
 #define COUNT_SHIFT 8
 

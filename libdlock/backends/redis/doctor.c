@@ -10,7 +10,6 @@
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
 #include "backends/redis/rights.h"
-#include "util/clock.h"
 #include "util/error.h"
 #include "util/info.h"
 #include "util/number.h"

@@ -9,8 +9,6 @@
 #include "backends/redis/inner.h"
 #include "backends/redis/watch.h"
 
-#include <string.h>
-
 /* Who doesn't listen has to ask more often than line.lua takes for a sign of death. */
 #define DEAF_MS 1000
 

@@ -7,7 +7,6 @@
 #include "backends/redis/layout.h"
 #include "backends/redis/rights.h"
 #include "backends/redis/scripts.h"
-#include "util/clock.h"
 #include "util/error.h"
 #include "util/number.h"
 #include "util/settings.h"

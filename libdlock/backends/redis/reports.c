@@ -14,7 +14,6 @@
 #include "util/info.h"
 #include "util/number.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,7 +9,6 @@
 #include "backends/redis/subscriber.h"
 
 #include "backends/redis/channel.h"
-#include "backends/redis/errors.h"
 #include "backends/redis/greeting.h"
 #include "backends/redis/handover.h"
 #include "backends/redis/inner.h"
@@ -19,7 +18,6 @@
 #include "util/error.h"
 #include "util/point.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

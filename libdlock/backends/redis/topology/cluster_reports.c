@@ -2,7 +2,6 @@
  * list fails when one of them does; an examination says what it could not look at. */
 #include "backends/redis/topology/cluster_inner.h"
 
-#include "backends/redis/redis.h"
 #include "util/error.h"
 #include "util/info.h"
 #include "util/number.h"

@@ -17,7 +17,6 @@
 #include "util/error.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
