@@ -24,7 +24,6 @@ static const char *unreached_text(dlock_err code, const dlk_grant *trying)
            "back";
 }
 
-/* What the link has to say, as an error of this code. */
 void dlk_wait_unreached(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *why)
 {
     if (!why && core->down)
@@ -52,8 +51,6 @@ void dlk_wait_refused(dlk_core *core, dlk_wait *wait, dlock_error *error)
     dlk_wait_end(core, wait, named->code, named);
 }
 
-/* Those who only try wait for no second request, and of connections for the first only. True when
- * the attempt has lost its head. */
 bool dlk_tries_unreached(dlk_core *core, dlk_grant *grant)
 {
     bool was_head = false;
@@ -79,8 +76,8 @@ static dlock_err timeout_code(dlk_core *core, const dlk_wait *wait, int64_t now)
 {
     const dlk_name *name = wait->name;
     const dlk_grant *trying = name->trying;
-    const dlk_wait *first =
-        dlk_name_head(name); /* what stands in its way is in everybody's */
+    const dlk_wait *first = dlk_name_head(name);
+    /* What stands in the first one's way is in everybody's. */
     if (dlk_name_blocker(name, &wait->terms) ||
         (first && dlk_name_blocker(name, &first->terms)))
         return DLOCK_ETIMEDOUT;
