@@ -67,8 +67,7 @@ static bool given_back_behind(const dlk_redis *redis, const dlk_ask *ask, uint64
 /* Once more, as a script; what went before has done nothing. */
 static void send_again(dlk_redis *redis, dlk_ask *ask, int64_t how)
 {
-    if ((ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT) &&
-        given_back_behind(redis, ask, ask->number)) {
+    if (dlk_redis_takes(ask) && given_back_behind(redis, ask, ask->number)) {
         dlk_redis_ask_answer(redis, ask, DLK_NOT_SENT);
         return;
     }

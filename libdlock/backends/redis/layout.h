@@ -44,9 +44,8 @@ typedef enum dlk_redis_form_id {
     DLK_FORM_COUNT,
 } dlk_redis_form_id;
 
-#define DLK_REDIS_DERIVED 4  /* at most so many derived keys … */
-#define DLK_REDIS_SLOTS   31 /* … and rueidislock's, 2 * 16 - 1 at most */
-#define DLK_REDIS_MORE    6  /* at most so many arguments of a form's own */
+#define DLK_REDIS_DERIVED 4 /* at most so many derived keys */
+#define DLK_REDIS_MORE    6 /* at most so many arguments of a form's own */
 /* What is put around a name to derive another one, with braces and colons, has at most so many. */
 #define DLK_REDIS_PART_MAX 32
 
