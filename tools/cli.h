@@ -132,7 +132,7 @@ void cli_close(cli_call *cli);
 /* Waits for the op's end: 0 when it succeeded, else the exit status, after saying what is wrong
  * with `what` (the name, the URL). A signal cancels it: 128 + n. */
 int cli_await(cli_call *cli, dlock_op *op, const char *what);
-/* Makes a handle on the lock of the kind asked for: 0, or the exit status. */
+/* Opens, and makes a handle on the lock of the kind asked for: 0, or the exit status. */
 int cli_lock(cli_call *cli, const char *name, dlock_lock **ret_lock);
 /* The same of a condition. */
 int cli_condition(cli_call *cli, const char *name, dlock_cond **ret_cond);

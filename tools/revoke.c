@@ -9,9 +9,7 @@ int cli_revoke(cli_call *cli, int argc, char **argv)
     if (name == NULL)
         return CLI_USAGE;
     DLOCK_AUTO(dlock_lock) lock = NULL;
-    int status = cli_open(cli);
-    if (status == 0)
-        status = cli_lock(cli, name, &lock);
+    int status = cli_lock(cli, name, &lock);
     if (status != 0)
         return status;
     DLOCK_AUTO(dlock_op) op = dlock_lock_revoke_start(lock);

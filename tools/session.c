@@ -195,20 +195,22 @@ int cli_open(cli_call *cli)
 
 int cli_condition(cli_call *cli, const char *name, dlock_cond **ret_cond)
 {
-    dlock_error *error = NULL;
+    int status = cli_open(cli);
+    if (status != 0)
+        return status;
+    DLOCK_AUTO(dlock_error) error = NULL;
     dlock_err code = dlock_cond_new(cli->client, name, NULL, ret_cond, &error);
-    int status = code == DLOCK_OK ? 0 : cli_fail(cli, NULL, code, error);
-    dlock_error_free(error);
-    return status;
+    return code == DLOCK_OK ? 0 : cli_fail(cli, NULL, code, error);
 }
 
 int cli_lock(cli_call *cli, const char *name, dlock_lock **ret_lock)
 {
-    dlock_error *error = NULL;
+    int status = cli_open(cli);
+    if (status != 0)
+        return status;
+    DLOCK_AUTO(dlock_error) error = NULL;
     dlock_err code = dlock_lock_new(cli->client, cli->kind, name, NULL, ret_lock, &error);
-    int status = code == DLOCK_OK ? 0 : cli_fail(cli, NULL, code, error);
-    dlock_error_free(error);
-    return status;
+    return code == DLOCK_OK ? 0 : cli_fail(cli, NULL, code, error);
 }
 
 /* The one mistake that everything but the lock forgives. */
@@ -237,9 +239,7 @@ int cli_acquire(cli_call *cli, const char *name, dlock_hold **ret_hold)
 {
     warn_of_mem(cli);
     DLOCK_AUTO(dlock_lock) lock = NULL;
-    int status = cli_open(cli);
-    if (status == 0)
-        status = cli_lock(cli, name, &lock);
+    int status = cli_lock(cli, name, &lock);
     if (status != 0)
         return status;
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, cli_wait_left(cli));

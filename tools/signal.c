@@ -20,9 +20,7 @@ int cli_send_signal(cli_call *cli, int argc, char **argv)
     if (name == NULL)
         return CLI_USAGE;
     DLOCK_AUTO(dlock_cond) cond = NULL;
-    int status = cli_open(cli);
-    if (status == 0)
-        status = cli_condition(cli, name, &cond);
+    int status = cli_condition(cli, name, &cond);
     if (status != 0)
         return status;
     DLOCK_AUTO(dlock_op) op = dlock_cond_signal_start(cond, cli->number, NULL);

@@ -44,8 +44,5 @@ int cli_wait(cli_call *cli, int argc, char **argv)
         cli_say(cli, "--signal is for conditions, which have no sides and no permits");
         return CLI_USAGE;
     }
-    int status = cli_open(cli);
-    if (status != 0)
-        return status;
     return cli->signal ? wait_signal(cli, name) : wait_idle(cli, name);
 }
