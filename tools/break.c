@@ -22,10 +22,7 @@ int cli_break(cli_call *cli, int argc, char **argv)
         return status;
     DLOCK_AUTO(dlock_op) op = dlock_lock_break_start(lock, cli->owner);
     status = cli_await(cli, op, name);
-    if (status == 0 && cli->json) {
-        (void)fputs("{\"name\":", stdout);
-        cli_json_text(stdout, name);
-        (void)fputs(",\"broken\":true}\n", stdout);
-    }
+    if (status == 0)
+        cli_answer(cli, name, "broken", "true");
     return status;
 }

@@ -181,6 +181,10 @@ int cli_exit_status(dlock_err code);
 int cli_fail_errno(const cli_call *cli, const char *what);
 /* A text as a JSON string; bytes that aren't UTF-8 become U+FFFD. */
 void cli_json_text(FILE *out, const char *text);
+/* What a command that is only done, or not, answers: nothing, or as JSON the name and what came of
+ * it, under this key. */
+void cli_answer(const cli_call *cli, const char *name, const char *key,
+                const char *value);
 /* An info: a line of JSON, or a line "key  text" for each entry. */
 int cli_print_info(const cli_call *cli, dlock_info *info);
 /* Whether this key of a list is a lock's name. */

@@ -169,6 +169,15 @@ void cli_json_text(FILE *out, const char *text)
     (void)fputc('"', out);
 }
 
+void cli_answer(const cli_call *cli, const char *name, const char *key, const char *value)
+{
+    if (!cli->json)
+        return;
+    (void)fputs("{\"name\":", stdout);
+    cli_json_text(stdout, name);
+    (void)printf(",\"%s\":%s}\n", key, value);
+}
+
 int cli_print_info(const cli_call *cli, dlock_info *info)
 {
     if (cli->json) {

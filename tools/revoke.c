@@ -14,10 +14,7 @@ int cli_revoke(cli_call *cli, int argc, char **argv)
         return status;
     DLOCK_AUTO(dlock_op) op = dlock_lock_revoke_start(lock);
     status = cli_await(cli, op, name);
-    if (status == 0 && cli->json) {
-        (void)fputs("{\"name\":", stdout);
-        cli_json_text(stdout, name);
-        (void)fputs(",\"revoked\":true}\n", stdout);
-    }
+    if (status == 0)
+        cli_answer(cli, name, "revoked", "true");
     return status;
 }

@@ -3,17 +3,6 @@
  */
 #include "cli.h"
 
-static int tell(const cli_call *cli, const char *name, dlock_op *op)
-{
-    DLOCK_AUTO(dlock_info) info = dlock_op_take_info(op);
-    if (!cli->json)
-        return 0;
-    (void)fputs("{\"name\":", stdout);
-    cli_json_text(stdout, name);
-    (void)printf(",\"signalled\":%s}\n", dlock_info_get(info, "signalled"));
-    return 0;
-}
-
 int cli_send_signal(cli_call *cli, int argc, char **argv)
 {
     const char *name = cli_only_name(cli, argc, argv);
@@ -25,5 +14,9 @@ int cli_send_signal(cli_call *cli, int argc, char **argv)
         return status;
     DLOCK_AUTO(dlock_op) op = dlock_cond_signal_start(cond, cli->number, NULL);
     status = cli_await(cli, op, name);
-    return status == 0 ? tell(cli, name, op) : status;
+    if (status != 0)
+        return status;
+    DLOCK_AUTO(dlock_info) info = dlock_op_take_info(op);
+    cli_answer(cli, name, "signalled", dlock_info_get(info, "signalled"));
+    return CLI_OK;
 }

@@ -7,11 +7,8 @@
 static int await(cli_call *cli, dlock_op *op, const char *name, const char *key)
 {
     int status = cli_await(cli, op, name);
-    if (cli->json && (status == 0 || status == CLI_BUSY)) {
-        (void)fputs("{\"name\":", stdout);
-        cli_json_text(stdout, name);
-        (void)printf(",\"%s\":%s}\n", key, status == 0 ? "true" : "false");
-    }
+    if (status == 0 || status == CLI_BUSY)
+        cli_answer(cli, name, key, status == 0 ? "true" : "false");
     return status;
 }
 
