@@ -71,8 +71,6 @@ typedef struct cli_call {
     sigset_t mask_at_start; /* what a child gets */
 } cli_call;
 
-#define CLI_TICKET_MAX 2049 /* with its end */
-
 /* Which options a command takes; every command takes CLI_COMMON. */
 enum {
     CLI_COMMON = 1 << 0,

@@ -137,14 +137,20 @@ static int64_t usual_kill_after(const run_state *run)
     return sixth < 5000 ? sixth : 5000;
 }
 
-/* The default, and the largest that makes sense: what is left of a lease that is renewed in time
- * goes down to two thirds, so up to a half nothing is ended that isn't in danger. */
-static int choose_times(run_state *run)
+/* What was asked for, or the default; whether it makes sense: what is left of a lease that is renewed
+ * in time goes down to two thirds, so up to a half nothing is ended that isn't in danger. */
+static bool fit_times(run_state *run, int64_t ttl_ms)
 {
+    run->ttl_ms = ttl_ms;
     run->kill_after_ms = run->cli->kill_after_ms;
     if (run->cli->on_lost != CLI_ON_LOST_TERM || run->kill_after_ms < 0)
         run->kill_after_ms = usual_kill_after(run);
-    if (run->kill_after_ms <= run->ttl_ms / 2)
+    return run->kill_after_ms <= run->ttl_ms / 2;
+}
+
+static int choose_times(run_state *run)
+{
+    if (fit_times(run, cli_ttl_ms(run->cli)))
         return 0;
     cli_say(run->cli, "--kill-after must be at most half the ttl, which is %lld ms",
             (long long)run->ttl_ms);
@@ -210,10 +216,7 @@ static int start_and_watch(run_state *run, char **argv)
 /* The service may have granted less than was asked for: the lease is what it has granted. */
 static void live_by_grant(run_state *run)
 {
-    run->ttl_ms = dlock_hold_ttl_ms(run->hold);
-    if (run->cli->on_lost != CLI_ON_LOST_TERM || run->cli->kill_after_ms < 0)
-        run->kill_after_ms = usual_kill_after(run);
-    if (run->kill_after_ms <= run->ttl_ms / 2)
+    if (fit_times(run, dlock_hold_ttl_ms(run->hold)))
         return;
     run->kill_after_ms = run->ttl_ms / 2;
     cli_say(run->cli, "%s: the lease is %lld ms only, so KILL comes %lld ms after TERM",
@@ -240,7 +243,6 @@ static int run_command(run_state *run, char **argv)
 static int acquire(run_state *run, const char *name)
 {
     run->name = name;
-    run->ttl_ms = cli_ttl_ms(run->cli);
     int status = choose_times(run);
     return status == 0 ? cli_acquire(run->cli, name, &run->hold) : status;
 }
@@ -263,7 +265,7 @@ static bool read_line(char *line, size_t room)
 /* Name, kind and lease are those of the ticket. */
 static int take_over(run_state *run)
 {
-    char line[CLI_TICKET_MAX];
+    char line[2049]; /* no ticket is so long */
     const char *ticket = run->cli->ticket;
     if (strcmp(ticket, "-") == 0) {
         if (!read_line(line, sizeof line)) {
@@ -272,7 +274,6 @@ static int take_over(run_state *run)
         }
         ticket = line;
     }
-    run->kill_after_ms = run->cli->kill_after_ms;
     int status = cli_import(run->cli, ticket, &run->hold);
     if (status == 0)
         run->name = dlock_hold_name(run->hold);
