@@ -204,6 +204,21 @@ class Tasks(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(results, [(1, True)])
         self.assertFalse(await self.lock.locked())
 
+    async def test_a_task_that_has_lost_what_another_signalled_with_releases_nothing_else(self):
+        async def signal_and_take():
+            self.assertEqual(await self.cond.notify(), 0)
+            await self.lock.break_()
+            with self.assertRaises(dlock.LostError):
+                await lost.verify()
+            await self.lock.acquire()
+
+        lost = await self.lock.__aenter__()
+        await asyncio.create_task(signal_and_take())
+        with self.assertRaises(dlock.LostError):
+            await self.lock.release()
+        self.assertTrue(self.lock.owned())
+        await self.lock.release()
+
     async def test_who_holds_nothing_is_refused(self):
         for refused in self.cond.wait, self.cond.notify, self.cond.notify_all:
             with self.assertRaises(dlock.NotHeldError):

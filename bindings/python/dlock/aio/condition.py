@@ -98,8 +98,7 @@ class Condition:
         :raises NotHeldError: the lock isn't held; a RuntimeError
         :raises LostError: it was lost: nothing is signalled
         """
-        held = self.lock._drop()
-        self.lock._keep(held)
+        held = self.lock._newest()
         if n < 1:
             return 0
         op = await self._loop.finish(

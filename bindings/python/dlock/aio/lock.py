@@ -167,18 +167,25 @@ class Lock:
     def _keep(self, hold: Hold) -> None:
         self._held.setdefault(asyncio.current_task(), []).append(hold)
 
-    def _drop(self) -> Hold:
-        """Takes out the hold to release."""
+    def _whose(self) -> asyncio.Task[Any] | None:
+        """Whose newest hold is the next to release: this task's, or else another's."""
         held = self._held
         if not held:
             raise errors.make(native.ENOTHELD, f'{self.name!r} isn\'t held by this object',
                               lock_name=self.name)
         task = asyncio.current_task()
-        if task not in held:
-            task = next(reversed(held))
-        hold = held[task].pop()
-        if not held[task]:
-            del held[task]
+        return task if task in held else next(reversed(held))
+
+    def _newest(self) -> Hold:
+        """The hold to release, or to signal with."""
+        return self._held[self._whose()][-1]
+
+    def _drop(self) -> Hold:
+        """Takes it out."""
+        task = self._whose()
+        hold = self._held[task].pop()
+        if not self._held[task]:
+            del self._held[task]
         return hold
 
     def __reduce__(self) -> Any:
