@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _native as native, errors
-from ._core import finish_info, refuse_pickling, this_thread, wait
+from ._core import finish_info, refuse_pickling, wait
 from ._settings import Seconds, check_name, seconds_to_ms
 from .hold import Hold
 from .lock import Lock, MultiLock, ReadLock, RLock, Semaphore
@@ -59,8 +59,7 @@ class Condition:
 
         :raises NotHeldError: it has none
         """
-        mine = [hold for hold in tuple(self.lock._holds) if hold._thread == this_thread()]
-        hold = mine[-1] if mine else self.lock._of_others()
+        hold = self.lock._newest()
         if hold is None:
             raise errors.NotHeldError(f'{self.lock.name!r} isn\'t held',
                                       lock_name=self.lock.name)

@@ -111,19 +111,21 @@ class Lock:
 
     def _pick(self) -> Hold:
         """Takes the hold to release from the list; no two callers get the same."""
-        me = this_thread()
         while True:
-            hold = None
-            for hold in reversed(tuple(self._holds)):
-                if hold._thread == me:
-                    break
-            else:
-                hold = self._of_others()
+            hold = self._newest()
             if hold is None:
                 raise errors.NotHeldError(f'release of {self.name!r}, which isn\'t held',
                                           lock_name=self.name)
             if self._forget(hold):
                 return hold
+
+    def _newest(self) -> Hold | None:
+        """The hold to release, or to signal with: the calling thread's, or else another's."""
+        me = this_thread()
+        for hold in reversed(tuple(self._holds)):
+            if hold._thread == me:
+                return hold
+        return self._of_others()
 
     def _of_others(self) -> Hold | None:
         return self._holds[-1] if self._holds else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .. import _native as native, errors
 from .._core import info_of, refuse_pickling
 from .._settings import Seconds, check_name, seconds_to_ms
+from ..condition import EVERYBODY
 from .hold import Hold
 from .lock import Lock, MultiLock, ReadLock, Semaphore
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ['Condition']
 
 T = TypeVar('T')
-EVERYBODY = 2**63 - 1
 
 
 class Condition:
