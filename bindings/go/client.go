@@ -152,6 +152,29 @@ func (c *Client) enter(op, name string) (cdlock.Client, *Error) {
 	return c.c, nil
 }
 
+// A handle of C's that belongs to a client and has settings; yours to free.
+func open[H any](c *Client, what, name string, s *settings,
+	begin func(cdlock.Client, cdlock.Conf, *H, *cdlock.Error) cdlock.Dlock_err) (ret H, err *Error) {
+	client, err := c.enter(what, name)
+	if err != nil {
+		return ret, err
+	}
+	defer c.life.RUnlock()
+	conf, err := s.conf(what, name)
+	if err != nil {
+		return ret, err
+	}
+	var why cdlock.Error
+	code := begin(client, conf, &ret, &why)
+	if conf != 0 {
+		cdlock.Dlock_conf_free(conf)
+	}
+	if code != cdlock.DLOCK_OK {
+		return ret, failureOf(what, name, code, why)
+	}
+	return ret, nil
+}
+
 // URL is where the client is connected, without the password.
 func (c *Client) URL() string {
 	if c == nil {

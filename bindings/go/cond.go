@@ -3,7 +3,6 @@ package dlock
 import (
 	"context"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/libdlock/libdlock/bindings/go/internal/cdlock"
@@ -29,14 +28,7 @@ type Cond struct {
 // Cond is the condition with this name, which is one among those of locks. Nothing is sent before it
 // is used; [ErrUnsupported], then, where the service has no conditions.
 func (c *Client) Cond(name string, options ...Option) *Cond {
-	cond := &Cond{client: c, name: name, settings: collect(options)}
-	if strings.IndexByte(name, 0) >= 0 {
-		cond.settings.wrong = "the name contains a NUL"
-	}
-	if cond.settings.logger != nil {
-		cond.settings.wrong = "WithLogger is for Open: a condition has no logger of its own"
-	}
-	return cond
+	return &Cond{client: c, name: name, settings: collectNamed("a condition", name, options)}
 }
 
 // Name is what the condition was made with.
@@ -94,22 +86,11 @@ func (c *Cond) wait(ctx context.Context, hold *Hold, ms int64) (*Hold, bool, err
 
 // What C has released, or lost, is over here as well.
 func (h *Hold) givenBack() {
-	how := Released
-	c, done := h.enter()
-	code := cdlock.DLOCK_ENOTHELD
-	if c != 0 {
-		code = cdlock.Dlock_hold_check(c)
-	}
-	done()
-	if code == cdlock.DLOCK_OK {
-		return
-	}
-	if code == cdlock.DLOCK_ELOST {
-		how = Lost
-	}
-	if c, life := h.end(how); c != 0 {
-		h.client.forget(life, causeOf(how))
-		cdlock.Dlock_hold_free(c)
+	switch h.Check() {
+	case ErrLost:
+		h.drop(Lost)
+	case ErrNotHeld:
+		h.drop(Released)
 	}
 }
 
@@ -170,23 +151,8 @@ func (c *Cond) start(what string, hold *Hold, begin func(cdlock.Cond, cdlock.Hol
 
 // C's handle, yours to free.
 func (c *Cond) open(what string) (cdlock.Cond, *Error) {
-	handle, err := c.client.enter(what, c.name)
-	if err != nil {
-		return 0, err
-	}
-	defer c.client.life.RUnlock()
-	conf, err := c.settings.conf(what, c.name)
-	if err != nil {
-		return 0, err
-	}
-	var ret cdlock.Cond
-	var why cdlock.Error
-	code := cdlock.Dlock_cond_new(handle, c.name, conf, &ret, &why)
-	if conf != 0 {
-		cdlock.Dlock_conf_free(conf)
-	}
-	if code != cdlock.DLOCK_OK {
-		return 0, failureOf(what, c.name, code, why)
-	}
-	return ret, nil
+	return open(c.client, what, c.name, &c.settings,
+		func(client cdlock.Client, conf cdlock.Conf, ret *cdlock.Cond, why *cdlock.Error) cdlock.Dlock_err {
+			return cdlock.Dlock_cond_new(client, c.name, conf, ret, why)
+		})
 }

@@ -350,6 +350,14 @@ func (h *Hold) end(how State) (cdlock.Hold, *life) {
 	return c, h.life
 }
 
+// The end of a hold that C has ended.
+func (h *Hold) drop(how State) {
+	if c, life := h.end(how); c != 0 {
+		h.client.forget(life, causeOf(how))
+		cdlock.Dlock_hold_free(c)
+	}
+}
+
 // Nobody is to hear of this hold any more, but that it is over.
 func (c *Client) forget(l *life, cause error) {
 	if l == nil {
@@ -435,10 +443,7 @@ func (h *Hold) Export() (ticket string, err error) {
 	if code != cdlock.DLOCK_OK {
 		return "", failureOf("export", h.name, code, why)
 	}
-	if c, life := h.end(Released); c != 0 {
-		h.client.forget(life, ErrNotHeld)
-		cdlock.Dlock_hold_free(c)
-	}
+	h.drop(Released)
 	return ticket, nil
 }
 

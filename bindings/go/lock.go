@@ -31,14 +31,7 @@ type lock struct {
 }
 
 func (c *Client) lock(kind cdlock.Dlock_kind, name string, options []Option) *lock {
-	l := &lock{client: c, kind: kind, name: name, settings: collect(options)}
-	if strings.IndexByte(name, 0) >= 0 {
-		l.settings.wrong = "the name contains a NUL"
-	}
-	if l.settings.logger != nil {
-		l.settings.wrong = "WithLogger is for Open: a lock has no logger of its own"
-	}
-	return l
+	return &lock{client: c, kind: kind, name: name, settings: collectNamed("a lock", name, options)}
 }
 
 func (c *Client) multi(members []Lockable) *lock {
@@ -76,25 +69,10 @@ func (l *lock) open(op string) (cdlock.Lock, *Error) {
 	if l.members != nil || l.kind == 0 {
 		return l.openMembers(op)
 	}
-	handle, err := l.client.enter(op, l.name)
-	if err != nil {
-		return 0, err
-	}
-	defer l.client.life.RUnlock()
-	conf, err := l.settings.conf(op, l.name)
-	if err != nil {
-		return 0, err
-	}
-	var ret cdlock.Lock
-	var why cdlock.Error
-	code := cdlock.Dlock_lock_new(handle, l.kind, l.name, conf, &ret, &why)
-	if conf != 0 {
-		cdlock.Dlock_conf_free(conf)
-	}
-	if code != cdlock.DLOCK_OK {
-		return 0, failureOf(op, l.name, code, why)
-	}
-	return ret, nil
+	return open(l.client, op, l.name, &l.settings,
+		func(client cdlock.Client, conf cdlock.Conf, ret *cdlock.Lock, why *cdlock.Error) cdlock.Dlock_err {
+			return cdlock.Dlock_lock_new(client, l.kind, l.name, conf, ret, why)
+		})
 }
 
 func (l *lock) openMembers(op string) (cdlock.Lock, *Error) {

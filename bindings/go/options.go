@@ -96,6 +96,18 @@ func collect(options []Option) (s settings) {
 	return s
 }
 
+// The same of what has a name, at a client.
+func collectNamed(what, name string, options []Option) settings {
+	s := collect(options)
+	if strings.IndexByte(name, 0) >= 0 {
+		s.wrong = "the name contains a NUL"
+	}
+	if s.logger != nil {
+		s.wrong = "WithLogger is for Open: " + what + " has no logger of its own"
+	}
+	return s
+}
+
 // The settings as C's; 0 when there are none. Yours to free.
 func (s *settings) conf(op, name string) (cdlock.Conf, *Error) {
 	if s.wrong != "" {
