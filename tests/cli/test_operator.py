@@ -276,6 +276,10 @@ def the_completion_offers_commands_options_and_settings(w):
     tap.equal('settings', offers('dlock', 'run', '--set', 'lock.ttl'), ['lock.ttl_ms='])
     holder, _ = w.hold('completed')
     tap.equal('names', offers('dlock', 'inspect', 'compl'), ['completed'])
+    tap.equal('names behind -n', offers('dlock', 'run', '-n', 'compl'), ['completed'])
+    tap.equal("names behind signal's -n, which has a value",
+              offers('dlock', 'signal', '-n', '2', 'compl'), ['completed'])
+    tap.equal('that value', offers('dlock', 'signal', '-n', 'compl'), [])
     w.let_go(holder)
 
 

@@ -22,6 +22,7 @@ _dlock() {
             ;;
         --url | --set | --wait | --permits | --ttl | --on-lost | --kill-after | --owner | --max | --number | --import | \
             --command | --conflict-exit-code | -w | -E | -c) ((i++)) ;;
+        -n) [[ $command != signal ]] || ((i++)) ;; # elsewhere it has no value
         -*) ;;
         *) if [[ -z $command ]]; then command=$word; elif [[ -z $name ]]; then name=$word; fi ;;
         esac
@@ -47,6 +48,7 @@ _dlock() {
     --wait | --permits | --ttl | --kill-after | --owner | --max | --number | --import | --conflict-exit-code | -w | -E | -c)
         return
         ;;
+    -n) [[ $command != signal ]] || return ;;
     esac
 
     if [[ -z $command ]]; then
