@@ -20,9 +20,10 @@ dlock_err dlk_op_await(dlock_op *op, dlock_hold **ret_hold, dlock_info **ret_inf
 {
     (void)dlock_op_wait(op, DLOCK_FOREVER); /* a wait without limit ends with the op */
     dlock_err code = dlock_op_result(op);
+    dlock_hold *hold = ret_hold ? dlock_op_take_hold(op) : NULL;
+    if (hold) /* also behind a wait for a signal that came to nothing */
+        *ret_hold = hold;
     if (code == DLOCK_OK) {
-        if (ret_hold)
-            *ret_hold = dlock_op_take_hold(op);
         if (ret_info)
             *ret_info = dlock_op_take_info(op);
         dlk_error_clear(err);

@@ -1,5 +1,4 @@
 /* Conditions: waiting for a signal, and signalling. */
-#include "api/conf.h"
 #include "api/handles.h"
 #include "condition/condition.h"
 #include "util/clock.h"
@@ -24,31 +23,18 @@ dlock_err dlock_cond_new(dlock_client *client, const char *name, const dlock_con
         return dlk_error_set(
             err, DLOCK_EINVAL,
             "dlock_cond_new needs a client, a name and a place for the condition");
-    if (dlk_engine_forked(client->engine))
-        return dlk_error_set(err, DLOCK_EFORKED,
-                             "the client belongs to the parent process");
-    dlk_settings *settings = NULL;
-    dlock_err code = dlk_settings_for_lock(client->engine->settings,
-                                           conf ? conf->settings : NULL, &settings, err);
-    if (code != DLOCK_OK)
-        return code;
     dlock_cond *cond = calloc(1, sizeof(*cond));
-    if (!cond)
-        code = dlk_error_nomem(err);
-    else
-        code = dlk_lock_init(client->engine, DLK_KIND_CONDITION, name, settings,
-                             &cond->line, err);
-    if (code == DLOCK_OK) {
-        set_terms(&cond->line.terms);
-        cond->owner = dlk_settings_int(settings, DLK_KEY_COND_OWNER) != 0;
-        dlk_engine_ref(cond->line.engine);
-        *ret_cond = cond;
-        (void)dlk_error_clear(err);
-    } else {
+    dlock_err code = cond ? dlk_lock_make(client->engine, DLK_KIND_CONDITION, name, conf,
+                                          &cond->line, err)
+                          : dlk_error_nomem(err);
+    if (code != DLOCK_OK) {
         free(cond);
+        return code;
     }
-    dlk_settings_free(settings);
-    return code;
+    set_terms(&cond->line.terms);
+    dlk_engine_ref(cond->line.engine);
+    *ret_cond = cond;
+    return dlk_error_clear(err);
 }
 
 void dlock_cond_free(dlock_cond *cond)
@@ -71,8 +57,7 @@ dlock_op *dlock_cond_wait_start(dlock_cond *cond, dlock_hold *hold, int64_t wait
         return dlk_op_static(DLOCK_EINVAL);
     dlk_engine *engine = cond->line.engine;
     if (wait_ms < DLOCK_FOREVER)
-        return dlk_op_answered(engine, DLOCK_EINVAL,
-                               "a wait has 0 ms, more, or is DLOCK_FOREVER (-1)");
+        return dlk_op_answered(engine, DLOCK_EINVAL, dlk_bad_wait);
     if (hold && dlk_hold_is_multi(hold))
         return dlk_op_answered(
             engine, DLOCK_ENOTSUP,
@@ -90,12 +75,7 @@ dlock_err dlock_cond_wait(dlock_cond *cond, dlock_hold *hold, int64_t wait_ms,
     if (hold && !ret_hold)
         return dlk_error_set(err, DLOCK_EINVAL,
                              "dlock_cond_wait needs a place for the hold");
-    dlock_op *op = dlock_cond_wait_start(cond, hold, wait_ms);
-    (void)dlock_op_wait(op, DLOCK_FOREVER); /* a wait without limit ends with the op */
-    dlock_hold *again = dlock_op_take_hold(op);
-    if (again)
-        *ret_hold = again;
-    return dlk_op_await(op, NULL, NULL, err);
+    return dlk_op_await(dlock_cond_wait_start(cond, hold, wait_ms), ret_hold, NULL, err);
 }
 
 /* ---- signalling ---- */
@@ -103,7 +83,7 @@ dlock_err dlock_cond_wait(dlock_cond *cond, dlock_hold *hold, int64_t wait_ms,
 /* Why this hold doesn't allow it; NULL: it does. */
 static dlock_op *refuse(const dlock_cond *cond, const dlock_hold *hold)
 {
-    if (!hold && !cond->owner)
+    if (!hold && !cond->line.signals_held)
         return NULL;
     dlock_err code = hold ? dlock_hold_check(hold) : DLOCK_ENOTHELD;
     if (code == DLOCK_OK)

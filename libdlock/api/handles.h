@@ -13,7 +13,8 @@ struct dlock_lock {
     dlk_engine *engine; /* referenced */
     dlk_name *name;     /* referenced */
     dlk_terms terms;
-    int owner; /* DLK_OWNER_… */
+    int owner;         /* DLK_OWNER_… */
+    bool signals_held; /* of a condition: cond.owner */
     /* several, or NULL; then `engine` is the first one's, and no name */
     struct dlk_multi *multi;
 };
@@ -28,13 +29,19 @@ static inline void dlk_lock_unref(const dlock_lock *lock)
 /* The line of a condition is what a lock is: a kind, a name and settings. */
 struct dlock_cond {
     dlock_lock line;
-    bool owner; /* cond.owner */
 };
 
-/* @p conf may be NULL. */
+/* What every handle of a name is filled with; the engine is the caller's to refer to. @p conf may be
+ * NULL. */
+dlock_err dlk_lock_make(dlk_engine *engine, dlock_kind kind, const char *name,
+                        const dlock_conf *conf, dlock_lock *lock, dlock_error **err);
+/* The same with settings that are the lock's already. */
 dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
                         const dlk_settings *settings, dlock_lock *lock,
                         dlock_error **err);
+
+/* Why a wait of fewer ms than DLOCK_FOREVER is none. */
+extern const char dlk_bad_wait[];
 
 /* As dlk_query_op(), about the lock's name; where that fails an op that isn't DLK_OP_QUERY, and the
  * mutex isn't held. */

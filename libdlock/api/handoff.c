@@ -98,7 +98,6 @@ static dlock_err find_lock(dlk_engine *engine, const dlk_ticket *ticket, dlock_l
         return dlk_error_set(err, DLOCK_EINVAL, "the ticket is for a lock of layout '%s'",
                              ticket->layout);
     dlock_conf *conf = dlock_conf_new();
-    dlk_settings *settings = NULL;
     dlock_err code = conf ? DLOCK_OK : dlk_error_nomem(err);
     if (code == DLOCK_OK)
         code = dlock_conf_set_int(conf, "lock.ttl_ms", ticket->ttl_ms, err);
@@ -106,11 +105,8 @@ static dlock_err find_lock(dlk_engine *engine, const dlk_ticket *ticket, dlock_l
         code = dlock_conf_set(conf, dlk_settings_spec(traits->layout_key)->name,
                               ticket->layout, err);
     if (code == DLOCK_OK)
-        code = dlk_settings_for_lock(engine->settings, conf->settings, &settings, err);
-    if (code == DLOCK_OK)
-        code = dlk_lock_init(engine, ticket->kind, ticket->name + engine->prefix_size,
-                             settings, lock, err);
-    dlk_settings_free(settings);
+        code = dlk_lock_make(engine, ticket->kind, ticket->name + engine->prefix_size,
+                             conf, lock, err);
     dlock_conf_free(conf);
     return code;
 }

@@ -142,9 +142,25 @@ dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
     if (code != DLOCK_OK)
         dlk_label_unref(lock->terms.label);
     lock->engine = engine;
+    lock->signals_held = dlk_settings_int(settings, DLK_KEY_COND_OWNER) != 0;
     lock->owner = (int)dlk_settings_int(settings, DLK_KEY_LOCK_OWNER);
     if (dlk_kind_of((int)kind)->apart)
         lock->owner = DLK_OWNER_NONE;
+    return code;
+}
+
+dlock_err dlk_lock_make(dlk_engine *engine, dlock_kind kind, const char *name,
+                        const dlock_conf *conf, dlock_lock *lock, dlock_error **err)
+{
+    if (dlk_engine_forked(engine))
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the client belongs to the parent process");
+    dlk_settings *settings = NULL;
+    dlock_err code = dlk_settings_for_lock(engine->settings, conf ? conf->settings : NULL,
+                                           &settings, err);
+    if (code == DLOCK_OK)
+        code = dlk_lock_init(engine, kind, name, settings, lock, err);
+    dlk_settings_free(settings);
     return code;
 }
 
@@ -157,20 +173,9 @@ dlock_err dlock_lock_new(dlock_client *client, dlock_kind kind, const char *name
             "dlock_lock_new needs a client, a name and a place for the lock");
     if (!dlk_kind_is_lock((int)kind))
         return dlk_error_set(err, DLOCK_EINVAL, "%d is no kind of lock", (int)kind);
-    if (dlk_engine_forked(client->engine))
-        return dlk_error_set(err, DLOCK_EFORKED,
-                             "the client belongs to the parent process");
-    dlk_settings *settings = NULL;
-    dlock_err code = dlk_settings_for_lock(client->engine->settings,
-                                           conf ? conf->settings : NULL, &settings, err);
-    if (code != DLOCK_OK)
-        return code;
     dlock_lock *lock = calloc(1, sizeof(*lock));
-    if (!lock)
-        code = dlk_error_nomem(err);
-    else
-        code = dlk_lock_init(client->engine, kind, name, settings, lock, err);
-    dlk_settings_free(settings);
+    dlock_err code = lock ? dlk_lock_make(client->engine, kind, name, conf, lock, err)
+                          : dlk_error_nomem(err);
     if (code != DLOCK_OK) {
         free(lock);
         return code;
@@ -264,11 +269,11 @@ void dlock_lock_free(dlock_lock *lock)
 
 /* ---- acquiring ---- */
 
-static const char bad_wait[] = "a wait has 0 ms, more, or is DLOCK_FOREVER (-1)";
+const char dlk_bad_wait[] = "a wait has 0 ms, more, or is DLOCK_FOREVER (-1)";
 
 static dlock_err refuse_wait(dlock_error **err)
 {
-    return dlk_error_set(err, DLOCK_EINVAL, "%s", bad_wait);
+    return dlk_error_set(err, DLOCK_EINVAL, "%s", dlk_bad_wait);
 }
 
 dlock_err dlock_lock_acquire(dlock_lock *lock, int64_t wait_ms, dlock_hold **ret_hold,
@@ -291,7 +296,7 @@ dlock_op *dlock_lock_acquire_start(dlock_lock *lock, int64_t wait_ms)
     if (!lock)
         return dlk_op_static(DLOCK_EINVAL);
     if (wait_ms < DLOCK_FOREVER)
-        return dlk_op_answered(lock->engine, DLOCK_EINVAL, bad_wait);
+        return dlk_op_answered(lock->engine, DLOCK_EINVAL, dlk_bad_wait);
     if (lock->multi)
         return dlk_multi_acquire_start(lock->multi, wait_ms);
     uint64_t owner = lock->owner == DLK_OWNER_THREAD ? dlk_thread_number() : 0;
@@ -347,7 +352,7 @@ dlock_op *dlock_lock_wait_idle_start(dlock_lock *lock, int64_t wait_ms)
     if (!lock)
         return dlk_op_static(DLOCK_EINVAL);
     if (wait_ms < DLOCK_FOREVER)
-        return dlk_op_answered(lock->engine, DLOCK_EINVAL, bad_wait);
+        return dlk_op_answered(lock->engine, DLOCK_EINVAL, dlk_bad_wait);
     dlk_stay stay;
     dlock_op *op = dlk_lock_query(lock, DLK_INSPECT, NULL, &stay);
     if (op->kind != DLK_OP_QUERY)
