@@ -194,6 +194,16 @@ static void run_consumers(void *first)
     run(first, consume);
 }
 
+/* By a client that is closed again: the sanitizer can't follow children of a process with threads. */
+static void see_a_death(void)
+{
+    ends of;
+    open_ends(&of);
+    CHECK_EQ_INT(dlock_cond_broadcast(of.filled, NULL, NULL, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_cond_broadcast(of.drained, NULL, NULL, NULL), DLOCK_OK);
+    close_ends(&of);
+}
+
 /* Each item once, those of one producer in their order. */
 static void check_log(void)
 {
@@ -212,7 +222,6 @@ TEST(nothing_is_lost_or_doubled_and_nobody_waits_for_ever)
     BEGIN();
     static int firsts[PROCESSES] = {0, THREADS, 0, 0};
     pid_t pids[PROCESSES];
-    ends of;
     shared = together_map(sizeof(*shared));
     CHECK(shared != NULL);
     shared->items = from_env("DLK_STORM_ITEMS", 400);
@@ -222,7 +231,6 @@ TEST(nothing_is_lost_or_doubled_and_nobody_waits_for_ever)
     shared->limit = step + step / 2;
     for (int i = 0; i < PROCESSES; i++)
         pids[i] = world_child_start(i < 2 ? run_producers : run_consumers, &firsts[i]);
-    open_ends(&of);
     int killed = 0;
     while (!is_done() && shared->all.errors == 0) {
         int64_t next = (killed + 1) * step;
@@ -234,8 +242,8 @@ TEST(nothing_is_lost_or_doubled_and_nobody_waits_for_ever)
         (void)world_child_end(*pid);
         killed++;
         shared->limit = killed < kills ? next + step + step / 2 : INT64_MAX;
-        CHECK_EQ_INT(dlock_cond_broadcast(of.filled, NULL, NULL, NULL), DLOCK_OK);
-        CHECK_EQ_INT(dlock_cond_broadcast(of.drained, NULL, NULL, NULL), DLOCK_OK);
+        see_a_death();
+        CHECK(!harness_failed());
         *pid = world_child_start(run_consumers, &firsts[2]);
     }
     CHECK_STR(shared->all.what, "");
@@ -245,5 +253,4 @@ TEST(nothing_is_lost_or_doubled_and_nobody_waits_for_ever)
     check_log();
     harness_note("%d kills, %d waits", killed, (int)shared->waits);
     CHECK_EQ_INT(killed, kills);
-    close_ends(&of);
 }
