@@ -123,7 +123,7 @@ int64_t cli_ttl_ms(const cli_call *cli);
 
 /* session.c */
 
-/* Connects. 0, or the exit status after saying what is wrong; cli_close in either case. */
+/* Connects, once. 0, or the exit status after saying what is wrong; cli_close in either case. */
 int cli_open(cli_call *cli);
 /* Gives everything back. */
 void cli_close(cli_call *cli);

@@ -181,6 +181,8 @@ static int connect_client(cli_call *cli)
 
 int cli_open(cli_call *cli)
 {
+    if (cli->client)
+        return 0;
     if (cli->url == NULL || cli->url[0] == '\0') {
         cli_say(cli, "no lock service: name one with --url URI or in DLOCK_URL, such as "
                      "file:///run/lock/app");
