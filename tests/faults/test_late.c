@@ -222,6 +222,21 @@ static void warm_up(dlock_client *client)
     hold_all(RELAY_ALL);
 }
 
+static int64_t at_this_speed(int64_t ms)
+{
+    return getenv("DLK_TEST_SLOW") ? 4 * ms : ms;
+}
+
+static dlock_client *open_impatient(int64_t close_ms)
+{
+    char settings[128];
+    snprintf(settings, sizeof(settings),
+             "client.timeout_ms=%lld&client.connect_ms=%lld&client.close_ms=%lld",
+             (long long)at_this_speed(200), (long long)at_this_speed(300),
+             (long long)close_ms);
+    return open_with(settings);
+}
+
 /* All of them at once; the last is the one to be looked at. */
 static void ask_in_vain(dlock_client *client, char letter, int64_t wait_ms)
 {
@@ -261,12 +276,10 @@ static void nobody_has_it(char letter)
  * goes on by connections that work, and gives back what it may have been granted. */
 static void given_back_elsewhere(char letter)
 {
-    DLOCK_AUTO(dlock_client)
-    client =
-        open_with("client.timeout_ms=200&client.connect_ms=300&client.close_ms=20000");
+    DLOCK_AUTO(dlock_client) client = open_impatient(patience_ms());
     CHECK(client != NULL);
     warm_up(client);
-    ask_in_vain(client, letter, 1000);
+    ask_in_vain(client, letter, at_this_speed(1000));
     hold_all(RELAY_OLD);
     /* Confirmed: all was given back. */
     CHECK(!harness_failed());
@@ -277,11 +290,10 @@ static void given_back_elsewhere(char letter)
 /* The network is gone for all, and then so is the client. */
 static void closed_after_that(char letter)
 {
-    DLOCK_AUTO(dlock_client)
-    client = open_with("client.timeout_ms=200&client.connect_ms=300&client.close_ms=100");
+    DLOCK_AUTO(dlock_client) client = open_impatient(100);
     CHECK(client != NULL);
     warm_up(client);
-    ask_in_vain(client, letter, 1000);
+    ask_in_vain(client, letter, at_this_speed(1000));
     CHECK(!harness_failed());
     CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_EUNKNOWN);
     nobody_has_it(letter);
