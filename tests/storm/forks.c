@@ -317,6 +317,11 @@ static int rounds_wanted(void)
     return text ? atoi(text) : 300;
 }
 
+static bool seen_both(void)
+{
+    return s.cancelled > 0 && s.granted > 0;
+}
+
 TEST(forks_cancels_signals_and_resets_do_no_harm_and_leave_nothing)
 {
     BEGIN();
@@ -325,9 +330,13 @@ TEST(forks_cancels_signals_and_resets_do_no_harm_and_leave_nothing)
     drift before = drift_now(), tenth[10];
     CHECK(begin());
     int64_t began = now_ms();
+    int done = 0;
     for (int i = 0; i < 10; i++) {
-        for (int j = 0; j < rounds / 10; j++)
-            once(i * (rounds / 10) + j, &seed);
+        for (int end = rounds * (i + 1) / 10; done < end; done++)
+            once(done, &seed);
+        /* A cancel is seldom too late on a busy machine, but sooner or later it is. */
+        for (; i == 9 && !seen_both() && done < 20 * rounds; done++)
+            once(done, &seed);
         CHECK(pause_all());
         CHECK_EQ_INT(dlock_hold_check(s.kept), DLOCK_OK);
         tenth[i] = drift_now();
@@ -336,7 +345,7 @@ TEST(forks_cancels_signals_and_resets_do_no_harm_and_leave_nothing)
     int64_t took = now_ms() - began;
     end();
     drift after = drift_now();
-    report(rounds, took);
+    report(done, took);
     drift_note("after the first tenth", &tenth[0]);
     drift_note("after the last tenth", &tenth[9]);
     CHECK_ALWAYS(s.overlaps == 0);
@@ -344,7 +353,7 @@ TEST(forks_cancels_signals_and_resets_do_no_harm_and_leave_nothing)
     CHECK_EQ_INT(s.strange, 0);
     CHECK_EQ_INT(s.stuck, 0);
     CHECK_EQ_INT(s.bad_children, 0);
-    CHECK(s.cancelled > 0 && s.granted > 0);
+    CHECK(seen_both());
     CHECK_EQ_INT(after.fds, before.fds);
     CHECK(after.threads <= before.threads + THREAD_SANITIZER); /* it has its own */
     CHECK_EQ_INT(world_try("storm"), DLOCK_OK);
