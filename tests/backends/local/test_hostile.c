@@ -505,3 +505,36 @@ TEST(who_sleeps_on_a_bell_that_others_may_write_looks_by_itself)
     (void)munmap(memory, hostile.view.size);
     (void)close(fd);
 }
+
+/* ---- at one moment ---- */
+
+static dlk_table *rebuilt;
+
+static void raise_the_marks(const char *name)
+{
+    if (strcmp(name, "table.rebuild") == 0) {
+        DLK_PUT(rebuilt->head->row_high, UINT32_MAX);
+        DLK_PUT(rebuilt->head->place_high, UINT32_MAX);
+    }
+}
+
+/* Just behind the look at them, where the storm hardly ever hits on a busy machine. */
+TEST(marks_that_are_raised_during_a_rebuild_are_not_followed)
+{
+    int64_t now = dlk_clock_now();
+    dlk_section section;
+    fake *client = client_open(temp_uri("raised"), NULL);
+    dlk_key *key = client_key(client, "n");
+    CHECK_EQ_INT(client_ask(client, DLK_ACQUIRE, key, 1, 1000, now).reply, DLK_YES);
+    rebuilt = dlk_local_of(client->backend)->table;
+    CHECK_EQ_INT(dlk_table_enter(rebuilt, &section, LATE_MS), DLK_ENTERED);
+    dlk_point_hook = raise_the_marks;
+    dlk_table_rebuild(&section, now);
+    dlk_point_hook = NULL;
+    CHECK(!section.damaged);
+    dlk_table_leave(&section);
+    CHECK_EQ_INT(DLK_GET(rebuilt->head->place_high), UINT32_MAX);
+    CHECK_EQ_INT(client_ask(client, DLK_VERIFY, key, 1, 0, now).reply, DLK_YES);
+    client_key_close(client, key);
+    client_close(client);
+}
