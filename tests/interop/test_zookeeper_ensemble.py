@@ -72,7 +72,7 @@ def below(ensemble, path):
 
     def look(at):
         return [node for child in hand.children(at)
-                for node in [f'{at}/{child}', *look(f'{at}/{child}')] if hand.stat(node)]
+                for node in [f'{at}/{child}', *look(f'{at}/{child}')]]
     found = [node for node in look(path) if (stat := hand.stat(node)) and stat.owner]
     hand.close()
     return found

@@ -334,9 +334,9 @@ TEST(forks_cancels_signals_and_resets_do_no_harm_and_leave_nothing)
     for (int i = 0; i < 10; i++) {
         for (int end = rounds * (i + 1) / 10; done < end; done++)
             once(done, &seed);
-        /* A cancel is seldom too late on a busy machine, but sooner or later it is. */
-        for (; i == 9 && !seen_both() && done < 20 * rounds; done++)
-            once(done, &seed);
+        /* On a busy machine a cancel is seldom too late, but sooner or later it is. */
+        while (i == 9 && !seen_both() && done < 20 * rounds)
+            once(done++, &seed);
         CHECK(pause_all());
         CHECK_EQ_INT(dlock_hold_check(s.kept), DLOCK_OK);
         tenth[i] = drift_now();
