@@ -1218,7 +1218,7 @@ dlock_cond_wait_start(dlock_cond *cond, dlock_hold *hold, int64_t wait_ms);
  * @param ret_count  how many were signalled; may be NULL
  * @return DLOCK_OK (also when nobody waits), DLOCK_ENOTHELD, DLOCK_ELOST, DLOCK_ECONFLICT,
  *         DLOCK_EUNAVAIL, DLOCK_EUNKNOWN (sent and not answered, and not sent again: doing it once more
- *         wakes too many at worst), DLOCK_EACCES, DLOCK_EPROTO
+ *         wakes too many at worst; so it is with DLOCK_ENOMEM), DLOCK_EACCES, DLOCK_EPROTO
  * @threads any
  * @since 0.1
  */
