@@ -12,7 +12,9 @@ void dlk_table_publish(dlk_section *section, uint32_t row_ref, int64_t token,
                        const char *text)
 {
     dlk_notice *notice = dlk_row_notice(section->table, row_ref);
-    size_t size = strnlen(text, DLK_TABLE_NAME);
+    size_t size = strlen(text);
+    if (size > DLK_TABLE_NAME)
+        size = DLK_TABLE_NAME;
     atomic_store_explicit(&notice->token, 0, memory_order_release);
     DLK_PUT(notice->size, (uint32_t)size);
     memcpy(notice->text, text, size);
