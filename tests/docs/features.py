@@ -3,10 +3,9 @@ lazy, so that no server is needed."""
 import ctypes
 import tempfile
 
+import backends
 import tap
 
-NOWHERE = '127.0.0.1:1'
-NODES = ','.join(f'127.0.0.1:{port}' for port in (1, 2, 3))
 TEXT = ('dlock_error_text', 'dlock_info_key', 'dlock_info_get')
 
 
@@ -44,27 +43,4 @@ class Library:
 def of_each_backend(library):
     """The rows of the tables: how a row is called, and what the library says."""
     with tempfile.TemporaryDirectory(prefix='dlock-features-') as folder:
-        redis, zookeeper = f'redis://{NOWHERE}', f'zookeeper://{NOWHERE}'
-        pattern = f'{zookeeper}?zookeeper.node=/locks/{{name}}{{seq}}&zookeeper.layout'
-        uris = {
-            '`mem:`': 'mem:',
-            '`file:`': f'file://{folder}/table',
-            '`redis:`': redis,
-            '`redis:`, `lock.fair=true`': f'{redis}?lock.fair=true',
-            '`redis:`, layout `string`': f'{redis}?redis.layout=string',
-            '`redis:`, layout `timestamp`': f'{redis}?redis.layout=timestamp',
-            '`redis:`, layout `rueidis`': f'{redis}?redis.layout=rueidis',
-            '`redis+sentinel:`': f'redis+sentinel://{NOWHERE}/main',
-            '`redis+cluster:`': f'redis+cluster://{NOWHERE}',
-            '`redlock:`': f'redlock://{NODES}',
-            '`redlock:`, `redlock.fencing=on`': f'redlock://{NODES}?redlock.fencing=on',
-            '`zookeeper:`': zookeeper,
-            '`zookeeper:`, layout `kazoo`': f'{zookeeper}?zookeeper.layout=kazoo',
-            '`zookeeper:`, layout `pattern`': f'{pattern}=pattern',
-            '`zookeeper:`, layout `bridge`': f'{zookeeper}?zookeeper.layout=bridge',
-            '`zookeeper:`, layout `exclusive`': f'{zookeeper}?zookeeper.layout=exclusive',
-            '`etcd:`': f'etcd://{NOWHERE}',
-            '`memcached:`': f'memcached://{NOWHERE}',
-            '`memlock:`': f'memlock://{NODES}',
-        }
-        return {name: library.features(uri) for name, uri in uris.items()}
+        return {name: library.features(uri) for name, uri in backends.uris(folder).items()}
