@@ -1,0 +1,7 @@
+module member
+
+go 1.24
+
+require github.com/libdlock/libdlock/bindings/go v0.0.0
+
+replace github.com/libdlock/libdlock/bindings/go => ../../../bindings/go
