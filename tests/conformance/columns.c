@@ -95,7 +95,8 @@ static const char paths_only[] = "names are paths there: without //, ., .., cont
 static const char clients_lease[] =
     "the lease is the client's: one lock's isn't made longer";
 static const char lease_of_another[] =
-    "what is left of a lease only its own client says: inspect doesn't";
+    "what is left of a lease, and a mutex' token, only "
+    "its own client says: inspect doesn't";
 static const char its_proposal[] =
     "an election's key says its published id and no owner: inspect names the key";
 static const char another_cluster[] = "a cluster that comes back with nothing is another "

@@ -1,6 +1,6 @@
 """Beside etcd's own package concurrency, the real one, in its layout: mutexes and elections of both
-on one name are never two inside, enter in the order in which their keys were made, wake each other,
-and leave no key behind; also while members of the cluster are killed.
+on one name are never two inside, have tokens that rise (an election's in the order in which their
+keys were made), wake each other, and leave no key behind; also while members of the cluster are killed.
 
     test_etcd.py DLOCK file SECONDS MEMBERS OURS GO
 
@@ -114,7 +114,7 @@ def all_contend(kind):
         assert killer.kills > 0 or len(cluster.members) == 1
         print(f'# {killer.kills} members killed meanwhile')
         wait_until('no key is left', lambda: cluster.keys(f'{path}/') == [])
-    test.__name__ = f'eight_on_one_{kind}_are_never_two_inside_and_enter_in_the_order_of_their_keys'
+    test.__name__ = f'eight_on_one_{kind}_are_never_two_inside_and_each_has_a_larger_token'
     return test
 
 

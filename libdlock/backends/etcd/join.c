@@ -59,10 +59,25 @@ void dlk_etcd_pass_slot(const dlk_etcd_key *home, int64_t now)
 
 /* ---- the first, or behind somebody ---- */
 
-static void grant(dlk_etcd_place *place, int64_t since)
+/* A mutex' token is of the answer by which we know that it is ours: as Go's Mutex.Header() has it, and
+ * so ours and theirs rise together, whoever joined first. An election's is its key's, as Go's Rev(). */
+static int64_t token_of(const dlk_etcd_place *place, const dlk_etcd_call *call)
 {
+    switch ((int)place->home->base.kind) {
+    case DLOCK_MUTEX:
+        return call->revision;
+    case DLOCK_SEMAPHORE:
+        return 0;
+    default:
+        return place->rev;
+    }
+}
+
+static void grant(dlk_etcd_place *place, const dlk_etcd_call *call, int64_t since)
+{
+    if (!place->base.granted) /* asked again it has its token again */
+        place->base.token = token_of(place, call);
     place->base.granted = true;
-    place->base.token = place->home->base.kind == DLOCK_SEMAPHORE ? 0 : place->rev;
     place->tries = 0;
     dlk_etcd_place_unwatch(place);
     /* Its time may be up: the engine asks again, or gives it back. */
@@ -140,7 +155,7 @@ static void first(dlk_etcd_place *place, const dlk_etcd_call *call, int64_t now)
 {
     int64_t since = dlk_etcd_proof(place->et, call);
     if (since)
-        grant(place, since);
+        grant(place, call, since);
     else if (++place->tries > TRIES_MAX)
         dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);
     else

@@ -512,7 +512,7 @@ dlk_etcd_verdict dlk_etcd_layout_joined(const dlk_etcd_place *place,
                                         dlk_etcd_position *position)
 {
     *position = (dlk_etcd_position){0};
-    if (call->revision <= 0) /* that would be our key's, and our token */
+    if (call->revision <= 0) /* that would be our key's, or our token */
         return DLK_ETCD_UNCLEAR;
     if (!dlk_json_true(call->json, "succeeded"))
         return not_joined(place, call, position);
@@ -529,7 +529,7 @@ dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_place *place,
     const json_t *own = dlk_json_response(call->json, 0, "response_range");
     const json_t *kv = dlk_json_kv(own, 0);
     *position = (dlk_etcd_position){.rev = place->rev};
-    if (!json_is_object(own))
+    if (!json_is_object(own) || call->revision <= 0)
         return DLK_ETCD_UNCLEAR;
     bool there =
         kv && dlk_json_int(kv, "create_revision") == place->rev && by_us(place, kv);

@@ -55,6 +55,7 @@ typedef struct entry {
     char name[64]; /* the key behind the lock's name: of those who say no more */
     bool reads;
     int64_t weight, rev;
+    int64_t token; /* 0: not known */
 } entry;
 
 static char *cut_line(char **rest)
@@ -73,6 +74,9 @@ static bool read_entry(const dlk_etcd_key *home, const json_t *kv, entry *ret)
     char *rest = value.data;
     *ret = (entry){.text = value.data, .weight = 1};
     ret->rev = dlk_json_int(kv, "create_revision");
+    /* A mutex' is its holder's alone, and permits have none. */
+    if (home->base.kind != DLOCK_MUTEX && home->base.kind != DLOCK_SEMAPHORE)
+        ret->token = ret->rev;
     if (!key.data || !value.data) {
         free(key.data);
         return false;
@@ -96,8 +100,9 @@ static bool read_entry(const dlk_etcd_key *home, const json_t *kv, entry *ret)
     return true;
 }
 
-/* An election's key says what is published and no owner: of ours we know it. */
-static void name_own(const dlk_etcd_report *report, const json_t *kv, entry *item,
+/* An election's key says what is published and no owner, and none says a mutex' token: of ours we know
+ * both. */
+static void know_own(const dlk_etcd_report *report, const json_t *kv, entry *item,
                      char *room, size_t size)
 {
     DLK_LIST_FOR (it, &report->home->base.places) {
@@ -107,6 +112,7 @@ static void name_own(const dlk_etcd_report *report, const json_t *kv, entry *ite
         (void)snprintf(room, size, "%s:%" PRIu64, report->et->base.backend.host->uuid,
                        place->base.number);
         item->owner = room;
+        item->token = place->base.granted ? place->base.token : item->token;
     }
 }
 
@@ -125,12 +131,11 @@ static bool holds(const dlk_etcd_key *home, const entry *item, int64_t before,
     return false;
 }
 
-static void add_holder(dlock_info *info, const dlk_etcd_key *home, const entry *item,
-                       int64_t number)
+static void add_holder(dlock_info *info, const entry *item, int64_t number)
 {
     dlk_info_add_text(info, item->owner, "holders.%" PRId64 ".owner", number);
-    if (home->base.kind != DLOCK_SEMAPHORE)
-        dlk_info_add_int(info, item->rev, "holders.%" PRId64 ".token", number);
+    if (item->token)
+        dlk_info_add_int(info, item->token, "holders.%" PRId64 ".token", number);
     dlk_info_add_int(info, item->weight, "holders.%" PRId64 ".count", number);
     dlk_info_add_text(info, item->name, "holders.%" PRId64 ".key", number);
     if (item->client && item->client[0])
@@ -237,7 +242,7 @@ static int64_t go_through(dlk_etcd_report *report, const json_t *kvs, int64_t no
         if (!dlk_etcd_layout_direct(home, dlk_json_text(kv, "key")) ||
             !read_entry(home, kv, &item)) /* no memory: it may not be seen */
             continue;
-        name_own(report, kv, &item, own, sizeof(own));
+        know_own(report, kv, &item, own, sizeof(own));
         seen.still =
             seen.still && holds(home, &item, seen.before, seen.taken, seen.all_read);
         if (seen.still && verb == DLK_BREAK)
@@ -245,7 +250,7 @@ static int64_t go_through(dlk_etcd_report *report, const json_t *kvs, int64_t no
         else if (seen.still && verb == DLK_REVOKE)
             ask_one(report, kv, &item, now);
         else if (seen.still && seen.holders < HOLDERS_MAX)
-            add_holder(report->base.info, home, &item, seen.holders);
+            add_holder(report->base.info, &item, seen.holders);
         seen.reads |= seen.still && item.reads;
         seen.all_read &= item.reads;
         seen.before++;

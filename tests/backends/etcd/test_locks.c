@@ -3,12 +3,11 @@
 #include "proxy/proxy.h"
 #include "queue.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-TEST(a_mutex_has_the_key_of_gos_package_and_its_create_revision_as_token)
+TEST(a_mutex_that_is_free_has_the_key_of_gos_package_and_its_create_revision_as_token)
 {
     BEGIN();
     CLIENT(client, "");
@@ -62,37 +61,6 @@ TEST(a_waiter_whose_lease_ended_is_passed_over_and_stands_behind)
     CHECK(queue_passes_over_the_dead(__func__));
 }
 
-/* ---- the same by the server's own lock service ---- */
-
-static char waiters_answer[4096];
-
-static void *wait_there(void *lease)
-{
-    const char *said =
-        etcd_server_say(&world_server, "/v3/lock/lock",
-                        "{\"name\":\"bG9ja3Mvc2VydmVycw==\",\"lease\":\"%s\"}",
-                        (const char *)lease); /* "locks/servers" */
-    snprintf(waiters_answer, sizeof(waiters_answer), "%s", said);
-    return NULL;
-}
-
-static bool new_lease(char *ret, size_t size)
-{
-    const char *said =
-        etcd_server_say(&world_server, "/v3/lease/grant", "{\"TTL\":\"60\"}");
-    const char *id = strstr(said, "\"ID\":\"");
-    snprintf(ret, size, "%.*s", id ? (int)strcspn(id + 6, "\"") : 0, id ? id + 6 : "");
-    return ret[0] != '\0';
-}
-
-static int count_keys(const char *prefix)
-{
-    int count = 0;
-    for (const char *at = etcd_server_keys(&world_server, prefix); *at; at++)
-        count += *at == ' ';
-    return count;
-}
-
 TEST(a_waiter_whose_watch_is_cut_off_without_a_word_is_served_sooner_than_it_polls)
 {
     enum { POLL_MS = 60000 };
@@ -116,35 +84,6 @@ TEST(a_waiter_whose_watch_is_cut_off_without_a_word_is_served_sooner_than_it_pol
     CHECK_EQ_INT(dlock_op_wait(op, POLL_MS / 2), DLOCK_OK);
     DLOCK_AUTO(dlock_hold) mine = dlock_op_take_hold(op);
     CHECK_EQ_INT(dlock_hold_check(mine), DLOCK_OK);
-}
-
-TEST(the_servers_own_lock_service_lets_in_whose_lease_ended_beside_ours)
-{
-    BEGIN();
-    CLIENT(client, "");
-    LOCK(lock, client, DLOCK_MUTEX, "locks/servers", NULL);
-    HOLD(first, lock);
-    CLIENT(other, "");
-    LOCK(wanted, other, DLOCK_MUTEX, "locks/servers", NULL);
-    char lease[32];
-    pthread_t thread;
-    CHECK(new_lease(lease, sizeof(lease)));
-    CHECK(pthread_create(&thread, NULL, wait_there, lease) == 0);
-    AWAIT(count_keys("locks/servers/") == 2);
-    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(wanted, DLOCK_FOREVER);
-    AWAIT(count_keys("locks/servers/") == 3);
-    CHECK(world_revoke(strtoull(lease, NULL, 10)));
-    CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(op, PATIENCE_MS), DLOCK_OK);
-    DLOCK_AUTO(dlock_hold) hold = dlock_op_take_hold(op);
-    pthread_join(thread, NULL);
-    /* Ours has it by the keys that there are; to 3.4's waiter it was said, too. */
-    CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_OK);
-    const char *version = etcd_server_say(&world_server, "/v3/maintenance/status", "{}");
-    bool is_old = strstr(version, "\"version\":\"3.4.") != NULL;
-    harness_note("the server's own waiter without a key was told: %s", waiters_answer);
-    CHECK_EQ_INT(strstr(waiters_answer, "\"key\"") != NULL, is_old);
-    CHECK_EQ_INT(count_keys("locks/servers/"), 1);
 }
 
 /* ---- losing ---- */
@@ -180,15 +119,6 @@ TEST(a_key_that_somebody_binds_to_another_lease_isnt_ours_any_more)
     CHECK(etcd_server_delete(&world_server, "locks/foreign/"));
 }
 
-static void take_field(const char *said, const char *name, char *ret, size_t size)
-{
-    char quoted[32];
-    snprintf(quoted, sizeof(quoted), "\"%s\":\"", name);
-    const char *at = strstr(said, quoted);
-    at = at ? at + strlen(quoted) : "";
-    snprintf(ret, size, "%.*s", (int)strcspn(at, "\""), at);
-}
-
 /* Deletes the only key below "locks/remade/" and puts it again, as it was: as a join that comes late
  * does when somebody has deleted what it made before. */
 static bool remake(void)
@@ -197,9 +127,9 @@ static bool remake(void)
                                 "\"range_end\":\"bG9ja3MvcmVtYWRlMA==\"}";
     char key[256], value[1024], lease[32];
     const char *said = etcd_server_say(&world_server, "/v3/kv/range", "%s", range);
-    take_field(said, "key", key, sizeof(key));
-    take_field(said, "value", value, sizeof(value));
-    take_field(said, "lease", lease, sizeof(lease));
+    world_field(said, "key", key, sizeof(key));
+    world_field(said, "value", value, sizeof(value));
+    world_field(said, "lease", lease, sizeof(lease));
     return key[0] && lease[0] && etcd_server_delete(&world_server, "locks/remade/") &&
            strstr(etcd_server_say(&world_server, "/v3/kv/put",
                                   "{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%s\"}",
@@ -347,7 +277,7 @@ TEST(another_kind_of_the_same_name_is_a_conflict_and_leaves_nothing)
         dlock_err code;
         CHECK(hold && !world_take(other, 0, &code));
         CHECK_EQ_INT(code, DLOCK_ECONFLICT);
-        AWAIT(count_keys("locks/kinds") == 1);
+        AWAIT(world_keys("locks/kinds") == 1);
         CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     }
 }

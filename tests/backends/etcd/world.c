@@ -76,9 +76,26 @@ uint64_t world_lease(const char *prefix, uint64_t but)
     return 0;
 }
 
+int world_keys(const char *prefix)
+{
+    int count = 0;
+    for (const char *at = etcd_server_keys(&world_server, prefix); *at; at++)
+        count += *at == ' ';
+    return count;
+}
+
 bool world_revoke(uint64_t lease)
 {
     const char *said = etcd_server_say(&world_server, "/v3/lease/revoke",
                                        "{\"ID\":\"%" PRId64 "\"}", (int64_t)lease);
     return strstr(said, "revision") != NULL;
+}
+
+void world_field(const char *said, const char *name, char *ret, size_t size)
+{
+    char quoted[32];
+    snprintf(quoted, sizeof(quoted), "\"%s\":\"", name);
+    const char *at = strstr(said, quoted);
+    at = at ? at + strlen(quoted) : "";
+    snprintf(ret, size, "%.*s", (int)strcspn(at, "\""), at);
 }

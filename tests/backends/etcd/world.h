@@ -48,7 +48,11 @@ int64_t world_seen(dlock_lock *lock, const char *key);
 const char *world_refusal(const char *uri, dlock_err *ret_code);
 /* The lease in the only key that begins so, and which isn't @p but; 0: there is none. */
 uint64_t world_lease(const char *prefix, uint64_t but);
+/* How many keys begin so. */
+int world_keys(const char *prefix);
 /* Ends a lease, and with it the keys. */
 bool world_revoke(uint64_t lease);
+/* What stands behind "name": in what the gateway has said, the first time; "" when it isn't there. */
+void world_field(const char *said, const char *name, char *ret, size_t size);
 
 #endif

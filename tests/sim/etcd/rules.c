@@ -19,6 +19,17 @@ typedef struct grave {
 
 static grave graves[MAX_GRAVES];
 static size_t grave_count;
+
+/* Whose a mutex was, from which revision to before which; the last ones of each name. */
+#define MAX_TURNS 16
+typedef struct turn {
+    int sender;
+    uint64_t number;
+    int64_t from, until; /* until 0: it is yet */
+} turn;
+
+static turn turns[MAX_NAMES][MAX_TURNS];
+static size_t turn_count[MAX_NAMES];
 static int64_t last[MAX_NAMES][MAX_HELD]; /* of those who held it at the last look */
 static int last_count[MAX_NAMES];
 
@@ -27,6 +38,8 @@ void etcd_rules_begin(void)
     memset(last_count, 0, sizeof(last_count));
     memset(graves, 0, sizeof(graves));
     grave_count = 0;
+    memset(turns, 0, sizeof(turns));
+    memset(turn_count, 0, sizeof(turn_count));
 }
 
 /* ---- names ---- */
@@ -154,19 +167,43 @@ static bool held_before(int name, int64_t made)
     return false;
 }
 
+static bool is_mutex(void)
+{
+    return s.config.kind == KIND_ETCD_MUTEX;
+}
+
+static int sender_of(int index, int generation)
+{
+    return index * 1000 + generation;
+}
+
+/* A mutex' token is of its holder's turn, when it has heard of that; the others' are their keys'. */
+static int64_t begin_turn(int name, const wish *it)
+{
+    int64_t from = etcd_store_revision();
+    size_t count = turn_count[name]++;
+    if (count > 0)
+        turns[name][(count - 1) % MAX_TURNS].until = from;
+    turns[name][count % MAX_TURNS] = (turn){it->sender, it->number, from, 0};
+    return from;
+}
+
 static void tell_given(int name, const etcd_key *to)
 {
     holder h = holder_of(to);
     const etcd_lease *lease = etcd_lease_find(to->lease);
     const wish it = {.client = h.client,
-                     .sender = lease->client * 1000 + lease->generation,
+                     .sender = sender_of(lease->client, lease->generation),
                      .number = h.number,
                      .shared = to->reads,
                      .take = to->weight};
     tell(SERVER, name, "%c goes to #%llu of client %d%s", 'a' + name,
          (unsigned long long)h.number, lease->client,
          h.client == NOBODY ? ", of a lease that it has given up" : "");
-    check_given(name, &it, kind_counts() ? 0 : h.token);
+    check_given(name, &it,
+                kind_counts() ? 0
+                : is_mutex()  ? begin_turn(name, &it)
+                              : h.token);
 }
 
 static void look_at(int name)
@@ -203,12 +240,48 @@ void etcd_rules_deleted(const etcd_key *key, int by)
 
 /* ---- what is told ---- */
 
+/* Of the key that it is told of. */
+static int64_t made_of(const actor *me)
+{
+    const dlk_grant *grant = me->hold->grant;
+    const dlk_place *place =
+        dlk_place_find(dlk_line_of(&grant->name->key), grant->number);
+    if (!is_mutex())
+        return grant->token;
+    return place ? ((const dlk_etcd_place *)(const void *)place)->rev : 0;
+}
+
+/* A number has another turn when somebody has deleted its key. */
+static void check_turn(const actor *me)
+{
+    const dlk_grant *grant = me->hold->grant;
+    const turn *wrong = NULL;
+    int sender = sender_of(me->client->index, me->client->generation);
+    for (size_t i = 0; i < MAX_TURNS; i++) {
+        const turn *t = &turns[me->name][i];
+        if (t->sender != sender || t->number != grant->number)
+            continue;
+        if (grant->token >= t->from && (!t->until || grant->token < t->until))
+            return;
+        wrong = t;
+    }
+    if (wrong)
+        violated(
+            me->name,
+            "client %d has the token %lld of %c, which was its from revision %lld to "
+            "%lld",
+            me->client->index, (long long)grant->token, 'a' + me->name,
+            (long long)wrong->from, (long long)wrong->until);
+}
+
 /* It is let in by a look at the line; by then its own key was there. */
 void etcd_told(const actor *me)
 {
-    const dlk_grant *grant = me->hold->grant;
+    int64_t made = made_of(me);
+    if (is_mutex())
+        check_turn(me);
     for (size_t i = 0; i < MAX_GRAVES; i++)
-        if (graves[i].made && graves[i].made == grant->token &&
+        if (graves[i].made && graves[i].made == made &&
             graves[i].at < etcd_looked(me->client, me->name))
             violated(me->name,
                      "client %d is told that it holds %c, and when it looked its own key "

@@ -46,8 +46,8 @@ func (c *contender) obey(words []string) (string, error) {
 	return "", fmt.Errorf("no such command: %q", words)
 }
 
-// The token: the revision in which the key was made, by which the line is ordered. An election says
-// it itself; a mutex' is read.
+// The token, as the package has it: of an election the revision of its key, of a mutex that of the
+// answer by which it was granted, which etcdctl hands on as ETCD_LOCK_REV.
 func (c *contender) take(kind, name string) (string, error) {
 	ctx := context.Background()
 	if kind == "election" {
@@ -63,14 +63,7 @@ func (c *contender) take(kind, name string) (string, error) {
 		return "", err
 	}
 	c.holds = append(c.holds, hold{mutex.Unlock, mutex.Key()})
-	found, err := c.session.Client().Get(ctx, mutex.Key())
-	if err != nil {
-		return "", err
-	}
-	if len(found.Kvs) == 0 {
-		return "", fmt.Errorf("%s is gone", mutex.Key())
-	}
-	return strconv.FormatInt(found.Kvs[0].CreateRevision, 10), nil
+	return strconv.FormatInt(mutex.Header().Revision, 10), nil
 }
 
 // Whether the key of the newest one is still there.
