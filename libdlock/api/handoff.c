@@ -99,7 +99,7 @@ static dlock_err find_lock(dlk_engine *engine, const dlk_ticket *ticket, dlock_l
                              ticket->layout);
     dlock_conf *conf = dlock_conf_new();
     dlock_err code = conf ? DLOCK_OK : dlk_error_nomem(err);
-    if (code == DLOCK_OK)
+    if (code == DLOCK_OK && !traits->session) /* whose lease is its client's */
         code = dlock_conf_set_int(conf, "lock.ttl_ms", ticket->ttl_ms, err);
     if (code == DLOCK_OK && !traits->layout)
         code = dlock_conf_set(conf, dlk_settings_spec(traits->layout_key)->name,

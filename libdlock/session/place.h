@@ -74,7 +74,7 @@ void dlk_place_behind(dlk_place *place);
  * given back that says nothing. */
 void dlk_place_lost(dlk_place *place);
 
-/* What is asked of a place: DLK_ACQUIRE, DLK_RELEASE, DLK_RENEW, DLK_VERIFY. */
+/* What is asked of a place: DLK_ACQUIRE or DLK_IMPORT, DLK_RELEASE, DLK_RENEW, DLK_VERIFY. */
 void dlk_place_acquire(dlk_session *session, dlk_ask *ask, int64_t now);
 void dlk_place_release(dlk_session *session, dlk_ask *ask, int64_t now);
 void dlk_place_renew(dlk_session *session, dlk_ask *ask, int64_t now);

@@ -72,6 +72,8 @@ dlock_err dlk_session_key_open(dlk_backend *backend, dlk_key *key, dlock_error *
         return code;
     }
     key->data = line;
+    key->hands_on = key->told_exports =
+        session->type->hands_on && key->kind == DLOCK_MUTEX;
     key->queues = true;
     key->tells_all = true;
     return DLOCK_OK;
@@ -134,7 +136,10 @@ static void dispatch(dlk_session *session, dlk_ask *ask, int64_t now)
         report(session, ask, session->type->no_revoke, now);
         return;
     case DLK_IMPORT:
-        report(session, ask, session->type->no_import, now);
+        if (ask->key->hands_on)
+            dlk_place_acquire(session, ask, now);
+        else
+            report(session, ask, session->type->no_import, now);
         return;
     case DLK_SIGNAL:
         report(session, ask, "nobody waits for a signal in this version", now);

@@ -16,8 +16,12 @@
 /* What differs between services. All with the client's mutex held, but for line_open. */
 typedef struct dlk_session_type {
     bool (*is_up)(const dlk_session *session);
-    /* Why a lock can't be asked back, or handed on; NULL: that is a report as others are. */
-    const char *no_revoke, *no_import;
+    /* Why a lock can't be asked back; NULL: that is a report as others are. */
+    const char *no_revoke;
+    /* Mutexes are handed on: an import is a place whose `take` is a DLK_IMPORT, an export a `give` that
+     * says so. Why no others are, or none at all. */
+    bool hands_on;
+    const char *no_import;
 
     /* ---- a name ---- */
 

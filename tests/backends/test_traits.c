@@ -33,7 +33,7 @@ static const promise promises[] = {
     {"zookeeper", 2, .session = true, .queues = true, .fair = true, .tokens = true,
      .kinds = ALL},
     {"etcd", 2, .session = true, .queues = true, .fair = true, .tokens = true,
-     .kinds = ALL},
+     .hands_on = true, .kinds = ALL},
 };
 
 static const promise *promise_of(const dlk_backend_type *type)

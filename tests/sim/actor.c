@@ -163,13 +163,16 @@ static bool take_over(actor *a)
     };
     a->wait.terms.shared = left->shared; /* a reader's lock is no writer's */
     a->wait.terms.take = left->take;
+    if (c->session_ms)
+        a->wait.terms = session_terms(c, a->wait.terms);
     if (chance(&a->rand, 500)) /* a renewal would mend what is wrong with the lease */
         a->wait.terms.renewal = DLK_RENEW_OFF;
     s.totals.acquires++;
     tell(c->index, name, "caller %d takes %c over, ttl %lld ms", a->index, 'a' + name,
          (long long)a->wait.terms.ttl_ms);
     dlk_import_start(&c->core, &a->wait, giver, a->deadline, now);
-    giver[0] = '\0';
+    if (s.config.mode != MODE_ETCD || chance(&a->rand, 700)) /* else two try it */
+        giver[0] = '\0';
     client_after(c);
     return true;
 }

@@ -86,9 +86,10 @@ config config_of(uint64_t seed, int which)
         c.kind = can_be_imported[seed % (sizeof(can_be_imported) / sizeof(kind))];
     }
     /* Its own draw: older seeds stay what they were. */
-    c.hands_on = sim_hands_on || ((c.mode == MODE_REDIS || c.mode == MODE_MEMCACHED ||
-                                   c.mode == MODE_MEM || c.mode == MODE_FILE) &&
-                                  mix(seed, 1000, 0) % 3 == 0);
+    c.hands_on = sim_hands_on ||
+                 ((c.mode == MODE_REDIS || c.mode == MODE_MEMCACHED ||
+                   c.mode == MODE_MEM || c.mode == MODE_FILE || c.mode == MODE_ETCD) &&
+                  mix(seed, 1000, 0) % 3 == 0);
     return c;
 }
 

@@ -47,7 +47,8 @@ static bool is_up(const dlk_session *session)
 
 static const dlk_session_type etcd_session = {
     .is_up = is_up,
-    .no_import = "etcd: tokens say who joined the line first: a lock can't be handed on",
+    .hands_on = true,
+    .no_import = "etcd: only mutexes are handed on",
     .line_size = sizeof(dlk_etcd_key),
     .line_open = line_open,
     .line_close = line_close,
@@ -250,6 +251,7 @@ const dlk_backend_type dlk_etcd_backend = {
             .queues = true,
             .fair = true,
             .tokens = true,
+            .hands_on = true,
             .margin_percent = 1,
             .margin_ms = 2,
             .kinds = {[DLOCK_MUTEX] = true,

@@ -93,6 +93,7 @@ struct dlk_etcd_key {
     dlk_etcd_span writers;   /* read/write: the writers' part */
     dlk_etcd_span mutexes;   /* "<name>/" */
     dlk_etcd_span others[3]; /* must be empty: other kinds, or sizes, of this name */
+    unsigned spare; /* mutex: which of our names for a key is free, as far as we know */
     /* What joins that got no answer are kept from by when they come late after all; see leave.c. All
      * of one lease. */
     struct {
@@ -123,6 +124,7 @@ struct dlk_etcd_place {
     dlk_etcd_state state, before; /* before: LEAVING's, of one that puts up the fence */
     char *key, *value;            /* base64, of the present lease */
     int64_t rev;                  /* THERE: its create revision */
+    char *found; /* its value where we found it, by whichever number of ours; else NULL */
     int64_t changed; /* its last change that we know of: by a turn, or a revoke */
     int64_t below;   /* look for who is before us below this revision */
     bool looking;    /* a look is under way */
@@ -130,7 +132,10 @@ struct dlk_etcd_place {
     bool loose;      /* there are locks whose names go on behind this one's '/' */
     bool awaits_proof, awaits_slot, awaits_keep;
     bool asked_delete;
-    bool stranger; /* made to give back what nobody knows of */
+    bool stranger;  /* made to give back what nobody knows of */
+    bool imports;   /* by a ticket: its key is the giver's */
+    bool exported;  /* it is left to a ticket, … */
+    int64_t ticket; /* … and this lease; 0: there is none yet */
     dlk_etcd_call *watch;
     char *ahead;       /* what it watches, base64 */
     int64_t looked;    /* when the look was sent behind which `watch` stands */
@@ -199,6 +204,8 @@ void dlk_etcd_prove(dlk_etcd *et, int64_t now);
 int64_t dlk_etcd_proof(const dlk_etcd *et, const dlk_etcd_call *call);
 /* The lease is over. */
 void dlk_etcd_lease_gone(dlk_etcd *et, int64_t now);
+/* Asks for a lease as long as locks are to last. */
+char *dlk_etcd_say_lease(const dlk_etcd *et);
 void dlk_etcd_session_begin(dlk_etcd *et, int64_t now);
 void dlk_etcd_session_end(dlk_etcd *et);
 int64_t dlk_etcd_session_tick(dlk_etcd *et, int64_t now);
@@ -223,18 +230,14 @@ void dlk_etcd_layout_free(dlk_etcd_key *home);
 /* place->key and place->value, and the fence's key, for the present lease; false without one, or
  * without memory. */
 bool dlk_etcd_layout_name(dlk_etcd_place *place);
-char *dlk_etcd_layout_join(const dlk_etcd_place *place);
-char *dlk_etcd_layout_look(const dlk_etcd_place *place);
-/* Of the key that was made by this revision, and of none that came after it. */
-char *dlk_etcd_layout_delete(const char *key, int64_t rev);
-/* Changes nothing of such a key but its last change, which its holder sees. */
-char *dlk_etcd_layout_touch(const char *key, int64_t rev);
-/* Puts up the fence, and reads the own key. */
-char *dlk_etcd_layout_fence(const dlk_etcd_place *place);
-/* The own key's create revision in the answer; 0: it isn't there. */
-int64_t dlk_etcd_layout_fenced(const dlk_etcd_place *place, const dlk_etcd_call *call);
-char *dlk_etcd_layout_turn(const dlk_etcd_place *place);
-
+/* How many of home->others there are. */
+size_t dlk_etcd_layout_others(const dlk_etcd_key *home);
+/* What inspect and the others read there, base64: an election's is what it publishes, and no more. NULL
+ * without memory. */
+char *dlk_etcd_layout_value(const dlk_etcd_place *place, bool reads);
+/* The own key in the answer; NULL: it isn't there. */
+const json_t *dlk_etcd_layout_fenced(const dlk_etcd_place *place,
+                                     const dlk_etcd_call *call);
 /* The permits that a key's value begins with; none are 0. */
 int64_t dlk_etcd_weight(const char *value);
 
@@ -246,6 +249,7 @@ typedef enum dlk_etcd_verdict {
     DLK_ETCD_REFUSED, /* position->why */
     DLK_ETCD_NESTED,  /* not joined, but only for others' sake: join loosely */
     DLK_ETCD_FENCED, /* not joined, because of another fence than was known: join again */
+    DLK_ETCD_TAKEN,  /* not joined, because our key was handed on: join by another name */
     DLK_ETCD_UNCLEAR, /* the answer isn't one */
 } dlk_etcd_verdict;
 
@@ -262,8 +266,27 @@ dlk_etcd_verdict dlk_etcd_layout_joined(const dlk_etcd_place *place,
 dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_place *place,
                                         const dlk_etcd_call *call,
                                         dlk_etcd_position *position);
+/* Whether it is ours, and this number's. */
+bool dlk_etcd_layout_is_mine(const dlk_etcd_place *place, const json_t *kv);
 /* Is it one of this line's, and not of a lock whose name goes on where this one's ends? */
 bool dlk_etcd_layout_direct(const dlk_etcd_key *home, const char *key64);
+
+/* ---- asks.c ---- */
+char *dlk_etcd_layout_join(const dlk_etcd_place *place);
+char *dlk_etcd_layout_look(const dlk_etcd_place *place);
+/* Of the key that was made by this revision, and of none that came after it; with @p value, and @p lease
+ * if it isn't 0, as long as it has these: a mutex' key may be handed on. */
+char *dlk_etcd_layout_delete(const char *key, int64_t rev, const char *value,
+                             int64_t lease);
+/* Changes nothing of such a key but its last change, which its holder sees. */
+char *dlk_etcd_layout_touch(const char *key, int64_t rev);
+/* Puts up the fence, and reads the own key. */
+char *dlk_etcd_layout_fence(const dlk_etcd_place *place);
+char *dlk_etcd_layout_turn(const dlk_etcd_place *place);
+/* The own key goes to the ticket's lease, if it is ours, … */
+char *dlk_etcd_layout_export(const dlk_etcd_place *place);
+/* … and this one from whoever has the @p value to us. */
+char *dlk_etcd_layout_import(const dlk_etcd_place *place, const char *value);
 
 /* ---- place.c ---- */
 void dlk_etcd_place_open(dlk_place *base, const dlk_ask *ask);
@@ -291,11 +314,33 @@ void dlk_etcd_place_go_on(dlk_etcd_place *place, bool up, int64_t now);
 bool dlk_etcd_place_has_to_wait(const dlk_etcd_place *place);
 /* One of ours has let go: those who waited for that go on. */
 void dlk_etcd_pass_slot(const dlk_etcd_key *home, int64_t now);
+/* What isn't an answer to a question of a place that wants in is seen to; true when @p call is none. */
+bool dlk_etcd_place_failed(dlk_etcd_place *place, dlk_etcd_call *call, int64_t now);
+/* What becomes of a place by this answer. */
+void dlk_etcd_place_conclude(dlk_etcd_place *place, const dlk_etcd_call *call,
+                             dlk_etcd_verdict verdict, dlk_etcd_position *position,
+                             int64_t now);
+
+/* ---- handoff.c ---- */
+/* The next step towards what a ticket is for. */
+void dlk_etcd_place_import(dlk_etcd_place *place, int64_t now);
+/* … towards leaving it to one; false: nothing was sent. */
+bool dlk_etcd_place_export(dlk_etcd_place *place, int64_t now);
 
 /* ---- leave.c ---- */
+/* Nothing of it is there any more. */
+void dlk_etcd_place_left(dlk_etcd_place *place, dlk_reply reply, int64_t now);
+/* By this answer it couldn't be given back now: that is tried again. */
+void dlk_etcd_place_not_left(dlk_etcd_place *place, const dlk_etcd_call *call,
+                             int64_t now);
 /* A number that we know nothing of any more, where a request of its may come late; or NULL. */
 dlk_place *dlk_etcd_place_stranger(dlk_session *session, const dlk_ask *ask);
 void dlk_etcd_place_leave(dlk_place *base, int64_t now);
+/* Its key has another number's @p value, or may: it is deleted as it was found, for it may be handed on
+ * meanwhile. False without memory. */
+bool dlk_etcd_place_note_found(dlk_etcd_place *place, const char *value);
+/* True when a join of ours may come late: what was sent is made void, and then it joins. */
+bool dlk_etcd_place_clear_doubts(dlk_etcd_place *place, int64_t now);
 /* Makes room where an earlier number's key stands in this one's place; then it joins. */
 void dlk_etcd_place_remove_stale(dlk_etcd_place *place, int64_t now);
 

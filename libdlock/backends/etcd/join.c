@@ -32,7 +32,8 @@ bool dlk_etcd_place_has_to_wait(const dlk_etcd_place *place)
     DLK_LIST_FOR (it, &place->home->base.places) {
         const dlk_etcd_place *other = DLK_ETCD_PLACE_IN_LINE(it);
         if (other != place && other->state != DLK_PLACE_NONE &&
-            (other->base.leaving || place->home->line == DLK_ETCD_MUTEX))
+            (other->base.leaving ||
+             (place->home->line == DLK_ETCD_MUTEX && !other->imports)))
             return true;
     }
     return false;
@@ -162,8 +163,23 @@ static void first(dlk_etcd_place *place, const dlk_etcd_call *call, int64_t now)
         await_proof(place, now); /* the leader may have changed: look again then */
 }
 
-static void conclude(dlk_etcd_place *place, const dlk_etcd_call *call,
-                     dlk_etcd_verdict verdict, dlk_etcd_position *position, int64_t now)
+/* Our key of that name is with a ticket, or with who has used it. A join by that name which got no answer
+ * might be done when it is free: nobody would know of that key. */
+static void rename_key(dlk_etcd_place *place, int64_t now)
+{
+    if (dlk_etcd_place_clear_doubts(place, now))
+        return;
+    place->home->spare++;
+    dlk_etcd_place_drop_key(place);
+    if (++place->tries > TRIES_MAX)
+        dlk_place_fail(&place->base, &place->base.take, DLK_NOT_SENT);
+    else
+        dlk_etcd_place_go(place, now);
+}
+
+void dlk_etcd_place_conclude(dlk_etcd_place *place, const dlk_etcd_call *call,
+                             dlk_etcd_verdict verdict, dlk_etcd_position *position,
+                             int64_t now)
 {
     place->below = 0;
     if (place->base.leaving) {
@@ -197,6 +213,9 @@ static void conclude(dlk_etcd_place *place, const dlk_etcd_call *call,
     case DLK_ETCD_FENCED:
         dlk_etcd_place_go(place, now);
         return;
+    case DLK_ETCD_TAKEN:
+        rename_key(place, now);
+        return;
     case DLK_ETCD_UNCLEAR:
         refuse(place,
                dlk_error_make(DLOCK_EPROTO, "etcd: an answer that isn't one: is this the "
@@ -206,9 +225,9 @@ static void conclude(dlk_etcd_place *place, const dlk_etcd_call *call,
     }
 }
 
-/* What isn't an answer to the question; true when @p call is none. */
-static bool failed(dlk_etcd_place *place, dlk_etcd_call *call, int64_t now)
+bool dlk_etcd_place_failed(dlk_etcd_place *place, dlk_etcd_call *call, int64_t now)
 {
+    bool nowhere = place->state == DLK_PLACE_NONE;
     dlk_etcd *et = place->et;
     switch (call->end) {
     case DLK_ETCD_OK:
@@ -217,7 +236,8 @@ static bool failed(dlk_etcd_place *place, dlk_etcd_call *call, int64_t now)
         if (place->base.leaving)
             dlk_place_fail(&place->base, &place->base.give, DLK_UNKNOWN);
         else
-            dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);
+            dlk_place_fail(&place->base, &place->base.take,
+                           nowhere ? DLK_NOT_SENT : DLK_UNKNOWN);
         return true;
     case DLK_ETCD_NO_LEASE:
         dlk_etcd_lease_gone(et, now);
@@ -237,12 +257,14 @@ static bool failed(dlk_etcd_place *place, dlk_etcd_call *call, int64_t now)
 
 /* ---- joining and looking ---- */
 
-/* What an earlier number of ours has left there, by a request that came late. */
-static bool is_stale(const dlk_etcd_place *place, const dlk_etcd_call *call)
+/* What an earlier number of ours has left there, by a request that came late: its value, or NULL. */
+static const char *stale_value(const dlk_etcd_place *place, const dlk_etcd_call *call)
 {
     const json_t *kv = dlk_json_kv(dlk_json_response(call->json, 0, "response_range"), 0);
-    return !dlk_json_true(call->json, "succeeded") && kv &&
-           strcmp(dlk_json_text(kv, "value"), place->value) != 0;
+    const char *value = dlk_json_text(kv, "value");
+    bool stale =
+        !dlk_json_true(call->json, "succeeded") && kv && strcmp(value, place->value) != 0;
+    return stale ? value : NULL;
 }
 
 static void on_joined(dlk_etcd_call *call, int64_t now)
@@ -254,7 +276,7 @@ static void on_joined(dlk_etcd_call *call, int64_t now)
         place->state = DLK_PLACE_NONE;
     place->doubtful |= call->end == DLK_ETCD_CUT;
     place->home->fence.wanted |= call->end == DLK_ETCD_CUT;
-    if (failed(place, call, now))
+    if (dlk_etcd_place_failed(place, call, now))
         return;
     dlk_etcd_verdict verdict = dlk_etcd_layout_joined(place, call, &position);
     if (verdict != DLK_ETCD_UNCLEAR) {
@@ -262,14 +284,24 @@ static void on_joined(dlk_etcd_call *call, int64_t now)
         place->state = position.rev ? DLK_PLACE_THERE : DLK_PLACE_NONE;
         place->doubtful = false;
     }
-    if (is_stale(place, call) && !place->base.leaving)
+    const char *stale = verdict == DLK_ETCD_TAKEN ? NULL : stale_value(place, call);
+    bool noted = !stale || dlk_etcd_place_note_found(place, stale);
+    if (!noted) /* no memory: it is asked again, or read again */
+        place->state = DLK_PLACE_UNSURE;
+    if (!noted && !place->base.leaving)
+        dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);
+    else if (stale && !place->base.leaving)
         dlk_etcd_place_remove_stale(place, now);
     else
-        conclude(place, call, verdict, &position, now);
+        dlk_etcd_place_conclude(place, call, verdict, &position, now);
 }
 
 static void join(dlk_etcd_place *place, int64_t now)
 {
+    if (place->imports) {
+        dlk_etcd_place_import(place, now);
+        return;
+    }
     bool sent = dlk_etcd_layout_name(place) &&
                 dlk_etcd_place_send(place, "/v3/kv/txn", dlk_etcd_layout_join(place),
                                     on_joined, now);
@@ -285,10 +317,10 @@ static void on_looked(dlk_etcd_call *call, int64_t now)
     dlk_etcd_place *place = call->owner;
     dlk_etcd_position position;
     place->looking = false;
-    if (failed(place, call, now))
+    if (dlk_etcd_place_failed(place, call, now))
         return;
     dlk_etcd_verdict verdict = dlk_etcd_layout_looked(place, call, &position);
-    conclude(place, call, verdict, &position, now);
+    dlk_etcd_place_conclude(place, call, verdict, &position, now);
 }
 
 static void look(dlk_etcd_place *place, int64_t now)
@@ -309,7 +341,7 @@ void dlk_etcd_place_go(dlk_etcd_place *place, int64_t now)
         behind(place);
         return;
     }
-    if (!there && dlk_etcd_place_has_to_wait(place)) {
+    if (!there && !place->imports && dlk_etcd_place_has_to_wait(place)) {
         place->awaits_slot = true;
         return;
     }

@@ -2,6 +2,7 @@
  * Which keys a lock has, and what an answer about them says.
  *
  *     <name>/<lease>                  mutex, election: as Go's package concurrency has them
+ *     <name>/<lease><digit>           mutex, while that one is with a ticket, or who has used it (handoff.c)
  *     <name>\0rw/w/<lease>-<number>   a writer's place; \0rw/r/… a reader's
  *     <name>\0sem/<size>/<lease>-<number>   a place at a semaphore
  *     <name>\0late/<lease>            a fence against what comes late (leave.c); nobody's place
@@ -85,7 +86,7 @@ static bool is_whole(const dlk_etcd_span *span)
     return span->from && span->to;
 }
 
-static size_t others_of(const dlk_etcd_key *home)
+size_t dlk_etcd_layout_others(const dlk_etcd_key *home)
 {
     return home->line == DLK_ETCD_SEMAPHORE ? 3 : 1;
 }
@@ -94,7 +95,7 @@ static bool has_spans(const dlk_etcd_key *home)
 {
     bool whole = is_whole(&home->mutexes) && is_whole(&home->all) &&
                  (home->line != DLK_ETCD_RW || is_whole(&home->writers));
-    for (size_t i = 0; i < others_of(home); i++)
+    for (size_t i = 0; i < dlk_etcd_layout_others(home); i++)
         whole = whole && is_whole(&home->others[i]);
     return whole;
 }
@@ -129,10 +130,13 @@ static char *own_key(const dlk_etcd_place *place)
 {
     char tail[96];
     uint64_t lease = (uint64_t)place->et->lease;
+    unsigned spare = place->home->spare % 16;
     int size = 0;
     switch (place->home->line) {
     case DLK_ETCD_MUTEX:
-        size = snprintf(tail, sizeof(tail), "/%" PRIx64, lease);
+        /* … and while a ticket, or who has used it, has that: one digit more than any lease has. */
+        size = spare ? snprintf(tail, sizeof(tail), "/%016" PRIx64 "%x", lease, spare)
+                     : snprintf(tail, sizeof(tail), "/%" PRIx64, lease);
         break;
     case DLK_ETCD_RW:
         size = snprintf(tail, sizeof(tail), "%crw/%c/%" PRIx64 "-%" PRIu64, '\0',
@@ -146,8 +150,7 @@ static char *own_key(const dlk_etcd_place *place)
     return key_with(place->home, tail, (size_t)size);
 }
 
-/* What inspect and the others read there. An election's is what it publishes, and no more. */
-static char *own_value(const dlk_etcd_place *place, bool reads)
+char *dlk_etcd_layout_value(const dlk_etcd_place *place, bool reads)
 {
     const dlk_etcd_key *home = place->home;
     const dlk_host *host = place->et->base.backend.host;
@@ -186,11 +189,12 @@ bool dlk_etcd_layout_name(dlk_etcd_place *place)
 {
     if (place->et->lease == 0)
         return false; /* what goes with no lease would stay for ever */
-    if (!place->key)
+    if (!place->key && !place->imports)
         place->key = own_key(place);
     if (!place->value)
-        place->value = own_value(place, place->base.shared);
-    return name_fence(place->home, place->et->lease) && place->key && place->value;
+        place->value = dlk_etcd_layout_value(place, place->base.shared);
+    return name_fence(place->home, place->et->lease) && (place->key || place->imports) &&
+           place->value;
 }
 
 bool dlk_etcd_layout_direct(const dlk_etcd_key *home, const char *key64)
@@ -206,171 +210,26 @@ bool dlk_etcd_layout_direct(const dlk_etcd_key *home, const char *key64)
     return direct;
 }
 
-/* ---- what is asked ---- */
-
-static void say_range(dlk_say *say, dlk_etcd_span span, const char *more)
+static bool by_us(const dlk_etcd_place *place, const json_t *kv)
 {
-    dlk_say_text(say, "{\"request_range\":{\"key\":\"%s\",\"range_end\":\"%s\"%s}}",
-                 span.from, span.to, more);
+    return dlk_json_int(kv, "lease") == place->et->lease;
 }
 
-/* Those before us, as far as this kind of place has to know them; @p below 0: all there are. */
-static void say_line(dlk_say *say, const dlk_etcd_place *place, int64_t below)
+bool dlk_etcd_layout_is_mine(const dlk_etcd_place *place, const json_t *kv)
 {
-    const dlk_etcd_key *home = place->home;
-    char limit[64] = "", more[192];
-    bool reads = home->line == DLK_ETCD_RW && place->base.shared;
-    if (below)
-        (void)snprintf(limit, sizeof(limit), ",\"max_create_revision\":\"%" PRId64 "\"",
-                       below - 1);
-    bool all = reads || home->line == DLK_ETCD_SEMAPHORE;
-    (void)snprintf(more, sizeof(more),
-                   ",\"sort_target\":\"CREATE\",\"sort_order\":\"DESCEND\"%s%s", limit,
-                   all ? "" : ",\"keys_only\":true,\"limit\":\"8\"");
-    say_range(say, reads ? home->writers : home->all, more);
+    return by_us(place, kv) && strcmp(dlk_json_text(kv, "value"), place->value) == 0;
 }
 
-static void say_put(dlk_say *say, const dlk_etcd_place *place, const char *value)
+/* Our key by name, which was handed on, and may even have come back to us by a ticket. */
+static bool is_handed_on(const dlk_etcd_place *place, const json_t *kv)
 {
-    dlk_say_text(say,
-                 "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
-                 "\"}}",
-                 place->key, value, place->et->lease);
-}
-
-static void say_read(dlk_say *say, const char *key)
-{
-    dlk_say_text(say, "{\"request_range\":{\"key\":\"%s\"}}", key);
-}
-
-/* What isn't there has version 0. Target VERSION and result EQUAL are what a comparison has that
- * doesn't say them, and the gateway's work grows with what it has to read. */
-static void say_if_none(dlk_say *say, const char *key)
-{
-    dlk_say_text(say, "{\"key\":\"%s\",\"version\":\"0\"}", key);
-}
-
-static void say_if_empty(dlk_say *say, dlk_etcd_span span)
-{
-    dlk_say_text(say, ",{\"key\":\"%s\",\"range_end\":\"%s\",\"version\":\"0\"}",
-                 span.from, span.to);
-}
-
-static void say_if_fence(dlk_say *say, const dlk_etcd_key *home)
-{
-    dlk_say_text(say, ",");
-    if (home->fence.rev == 0)
-        say_if_none(say, home->fence.key);
-    else
-        dlk_say_text(
-            say, "{\"key\":\"%s\",\"target\":\"MOD\",\"mod_revision\":\"%" PRId64 "\"}",
-            home->fence.key, home->fence.rev);
-}
-
-/* One step: the place is ours by now, or it was, and who is before it. Where another kind of lock
- * of the name is in use nothing is done. */
-char *dlk_etcd_layout_join(const dlk_etcd_place *place)
-{
-    const dlk_etcd_key *home = place->home;
-    bool apart = home->line != DLK_ETCD_MUTEX;
-    dlk_say say = {0};
-    dlk_say_text(&say, "{\"compare\":[");
-    say_if_none(&say, place->key);
-    say_if_fence(&say, home);
-    for (size_t i = 0; i < others_of(home); i++)
-        say_if_empty(&say, home->others[i]);
-    if (apart && !place->loose)
-        say_if_empty(&say, home->mutexes);
-    dlk_say_text(&say, "],\"success\":[");
-    say_put(&say, place, place->value);
-    dlk_say_text(&say, ",");
-    say_line(&say, place, 0);
-    if (apart && place->loose) {
-        dlk_say_text(&say, ",");
-        say_range(&say, home->mutexes, ",\"keys_only\":true,\"limit\":\"64\"");
+    DLK_LIST_FOR (it, &place->home->base.places) {
+        const dlk_etcd_place *other = DLK_ETCD_PLACE_IN_LINE(it);
+        if (other->imports && other->key &&
+            strcmp(other->key, dlk_json_text(kv, "key")) == 0)
+            return true;
     }
-    dlk_say_text(&say, "],\"failure\":[");
-    say_read(&say, place->key);
-    dlk_say_text(&say, ",");
-    say_read(&say, home->fence.key);
-    if (apart) {
-        dlk_say_text(&say, ",");
-        say_range(&say, home->mutexes, ",\"keys_only\":true,\"limit\":\"64\"");
-    }
-    dlk_say_text(&say, "]}");
-    return dlk_say_end(&say);
-}
-
-char *dlk_etcd_layout_look(const dlk_etcd_place *place)
-{
-    dlk_say say = {0};
-    dlk_say_text(&say, "{\"success\":[");
-    say_read(&say, place->key);
-    dlk_say_text(&say, ",");
-    say_line(&say, place, place->below ? place->below : place->rev);
-    dlk_say_text(&say, "]}");
-    return dlk_say_end(&say);
-}
-
-/* By what can't be any other's that ever has this key, even years later. */
-static void say_if_made(dlk_say *say, const char *key, int64_t rev)
-{
-    dlk_say_text(say,
-                 "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\","
-                 "\"create_revision\":\"%" PRId64 "\"}],",
-                 key, rev);
-}
-
-char *dlk_etcd_layout_delete(const char *key, int64_t rev)
-{
-    dlk_say say = {0};
-    say_if_made(&say, key, rev);
-    dlk_say_text(&say, "\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}}]}", key);
-    return dlk_say_end(&say);
-}
-
-char *dlk_etcd_layout_touch(const char *key, int64_t rev)
-{
-    dlk_say say = {0};
-    say_if_made(&say, key, rev);
-    dlk_say_text(&say,
-                 "\"success\":[{\"request_put\":{\"key\":\"%s\",\"ignore_value\":true,"
-                 "\"ignore_lease\":true}}]}",
-                 key);
-    return dlk_say_end(&say);
-}
-
-char *dlk_etcd_layout_fence(const dlk_etcd_place *place)
-{
-    dlk_say say = {0};
-    dlk_say_text(&say,
-                 "{\"success\":[{\"request_put\":{\"key\":\"%s\",\"lease\":\"%" PRId64
-                 "\"}},",
-                 place->home->fence.key, place->et->lease);
-    say_read(&say, place->key);
-    dlk_say_text(&say, "]}");
-    return dlk_say_end(&say);
-}
-
-int64_t dlk_etcd_layout_fenced(const dlk_etcd_place *place, const dlk_etcd_call *call)
-{
-    const json_t *own = dlk_json_response(call->json, 1, "response_range");
-    place->home->fence.rev = call->revision;
-    place->home->fence.wanted = false;
-    return dlk_json_int(dlk_json_kv(own, 0), "create_revision");
-}
-
-char *dlk_etcd_layout_turn(const dlk_etcd_place *place)
-{
-    dlk_say say = {0};
-    char *value = own_value(place, true);
-    say_if_made(&say, place->key, place->rev);
-    dlk_say_text(&say, "\"success\":[");
-    say_put(&say, place, value ? value : "");
-    dlk_say_text(&say, "]}");
-    say.failed |= !value;
-    free(value);
-    return dlk_say_end(&say);
+    return place->home->line == DLK_ETCD_MUTEX && !by_us(place, kv);
 }
 
 /* ---- what is answered ---- */
@@ -380,9 +239,16 @@ static bool is_own(const dlk_etcd_place *place, const json_t *kv)
     return strcmp(dlk_json_text(kv, "key"), place->key) == 0;
 }
 
-static bool by_us(const dlk_etcd_place *place, const json_t *kv)
+const json_t *dlk_etcd_layout_fenced(const dlk_etcd_place *place,
+                                     const dlk_etcd_call *call)
 {
-    return dlk_json_int(kv, "lease") == place->et->lease;
+    const json_t *own = dlk_json_response(call->json, 1, "response_range");
+    const json_t *kv = dlk_json_kv(own, 0);
+    bool ours = place->imports ? dlk_etcd_layout_is_mine(place, kv)
+                               : kv && !is_handed_on(place, kv) && by_us(place, kv);
+    place->home->fence.rev = call->revision;
+    place->home->fence.wanted = false;
+    return ours ? kv : NULL;
 }
 
 /* The nearest one before us; the range is sorted backwards. */
@@ -503,6 +369,8 @@ static dlk_etcd_verdict not_joined(const dlk_etcd_place *place, const dlk_etcd_c
         return DLK_ETCD_NESTED;
     if (!kv)
         return conflict(place, position);
+    if (is_handed_on(place, kv))
+        return DLK_ETCD_TAKEN;
     position->rev = position->below = dlk_json_int(kv, "create_revision");
     return position->rev > 0 ? DLK_ETCD_FURTHER : DLK_ETCD_UNCLEAR;
 }

@@ -10,9 +10,12 @@
  */
 #include "backends/etcd/inner.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #define AGAIN_NS DLK_NS_PER_SEC
 
-static void left(dlk_etcd_place *place, dlk_reply reply, int64_t now)
+void dlk_etcd_place_left(dlk_etcd_place *place, dlk_reply reply, int64_t now)
 {
     dlk_etcd_key *home = place->home;
     dlk_etcd_place_drop_key(place);
@@ -20,8 +23,8 @@ static void left(dlk_etcd_place *place, dlk_reply reply, int64_t now)
     dlk_etcd_pass_slot(home, now);
 }
 
-/* It is tried again. */
-static void not_left(dlk_etcd_place *place, const dlk_etcd_call *call, int64_t now)
+void dlk_etcd_place_not_left(dlk_etcd_place *place, const dlk_etcd_call *call,
+                             int64_t now)
 {
     place->et->base.sweep_at = now + AGAIN_NS;
     if (call->end == DLK_ETCD_CUT) {
@@ -43,7 +46,7 @@ static void on_left(dlk_etcd_call *call, int64_t now)
     place->state = DLK_PLACE_THERE;
     if (call->end != DLK_ETCD_OK) {
         place->asked_delete |= call->end == DLK_ETCD_CUT;
-        not_left(place, call, now);
+        dlk_etcd_place_not_left(place, call, now);
         return;
     }
     if (!place->base.leaving) { /* somebody's before us, which was in our place */
@@ -53,17 +56,24 @@ static void on_left(dlk_etcd_call *call, int64_t now)
     }
     bool taken_away =
         !gone && !place->asked_delete && (place->base.granted || place->stranger);
-    left(place, taken_away ? DLK_NOT_OURS : DLK_YES, now);
+    dlk_etcd_place_left(place, taken_away ? DLK_NOT_OURS : DLK_YES, now);
 }
 
 static bool send_leave(dlk_etcd_place *place, int64_t now)
 {
-    if (!dlk_etcd_place_send(place, "/v3/kv/txn",
-                             dlk_etcd_layout_delete(place->key, place->rev), on_left,
-                             now))
+    int64_t lease = place->found ? place->et->lease : 0;
+    char *body = dlk_etcd_layout_delete(place->key, place->rev, place->found, lease);
+    if (!dlk_etcd_place_send(place, "/v3/kv/txn", body, on_left, now))
         return false;
     place->state = DLK_PLACE_LEAVING;
     return true;
+}
+
+bool dlk_etcd_place_note_found(dlk_etcd_place *place, const char *value)
+{
+    free(place->found);
+    place->found = place->home->line == DLK_ETCD_MUTEX ? strdup(value) : NULL;
+    return place->found || place->home->line != DLK_ETCD_MUTEX;
 }
 
 void dlk_etcd_place_remove_stale(dlk_etcd_place *place, int64_t now)
@@ -89,15 +99,25 @@ static void on_fenced(dlk_etcd_call *call, int64_t now)
         return;
     }
     if (call->end != DLK_ETCD_OK) {
-        not_left(place, call, now);
+        dlk_etcd_place_not_left(place, call, now);
         return;
     }
-    int64_t rev = dlk_etcd_layout_fenced(place, call);
-    if (place->state == DLK_PLACE_UNSURE) {
-        place->rev = rev;
-        place->state = rev ? DLK_PLACE_THERE : DLK_PLACE_NONE;
+    const json_t *own = dlk_etcd_layout_fenced(place, call);
+    if (place->state == DLK_PLACE_UNSURE && own &&
+        !dlk_etcd_place_note_found(place, dlk_json_text(own, "value"))) {
+        dlk_etcd_place_not_left(place, call, now);
+        return;
     }
-    dlk_etcd_place_leave(&place->base, now);
+    if (place->state == DLK_PLACE_UNSURE) {
+        place->rev = place->changed = dlk_json_int(own, "create_revision");
+        place->state = own ? DLK_PLACE_THERE : DLK_PLACE_NONE;
+    }
+    if (place->base.leaving)
+        dlk_etcd_place_leave(&place->base, now);
+    else if (own && !dlk_etcd_layout_is_mine(place, own))
+        dlk_etcd_place_remove_stale(place, now);
+    else
+        dlk_etcd_place_go(place, now);
 }
 
 static bool send_fence(dlk_etcd_place *place, int64_t now)
@@ -111,6 +131,16 @@ static bool send_fence(dlk_etcd_place *place, int64_t now)
     return true;
 }
 
+bool dlk_etcd_place_clear_doubts(dlk_etcd_place *place, int64_t now)
+{
+    if (!wants_fence(place->et, place->home))
+        return false;
+    place->state = DLK_PLACE_UNSURE;
+    if (!send_fence(place, now))
+        dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);
+    return true;
+}
+
 /* ---- all of it ---- */
 
 void dlk_etcd_place_leave(dlk_place *base, int64_t now)
@@ -119,12 +149,17 @@ void dlk_etcd_place_leave(dlk_place *base, int64_t now)
     bool sent = true;
     dlk_etcd_place_unwatch(place);
     place->awaits_proof = place->awaits_slot = false;
+    place->exported |= base->give && base->give->exported;
     if (place->state == DLK_PLACE_JOINING || place->state == DLK_PLACE_LEAVING)
-        return; /* the answer goes on */
-    if (place->state == DLK_PLACE_UNSURE || wants_fence(place->et, place->home))
+        return;                        /* the answer goes on */
+    if (place->imports && !place->key) /* it hasn't come so far */
+        dlk_etcd_place_left(place, DLK_YES, now);
+    else if (place->state == DLK_PLACE_UNSURE || wants_fence(place->et, place->home))
         sent = send_fence(place, now);
     else if (place->state == DLK_PLACE_NONE)
-        left(place, place->stranger ? DLK_NOT_OURS : DLK_YES, now);
+        dlk_etcd_place_left(place, place->stranger ? DLK_NOT_OURS : DLK_YES, now);
+    else if (place->exported)
+        sent = dlk_etcd_place_export(place, now);
     else
         sent = send_leave(place, now);
     if (!sent)

@@ -17,6 +17,7 @@ void dlk_etcd_place_open(dlk_place *base, const dlk_ask *ask)
     place->et = (dlk_etcd *)(void *)base->session;
     place->home = dlk_etcd_key_of(base->line);
     place->weight = ask->take;
+    place->imports = ask->verb == DLK_IMPORT;
 }
 
 void dlk_etcd_place_unwatch(dlk_etcd_place *place)
@@ -32,7 +33,8 @@ void dlk_etcd_place_drop_key(dlk_etcd_place *place)
 {
     free(place->key);
     free(place->value);
-    place->key = place->value = NULL;
+    free(place->found);
+    place->key = place->value = place->found = NULL;
     place->rev = place->below = 0;
     place->state = DLK_PLACE_NONE;
     place->looking = false;

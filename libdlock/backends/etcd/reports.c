@@ -100,6 +100,12 @@ static bool read_entry(const dlk_etcd_key *home, const json_t *kv, entry *ret)
     return true;
 }
 
+/* Of this client's waiters the core knows. */
+static bool is_own(const dlk_etcd_report *report, const json_t *kv)
+{
+    return report->et->lease != 0 && dlk_json_int(kv, "lease") == report->et->lease;
+}
+
 /* An election's key says what is published and no owner, and none says a mutex' token: of ours we know
  * both. */
 static void know_own(const dlk_etcd_report *report, const json_t *kv, entry *item,
@@ -107,7 +113,8 @@ static void know_own(const dlk_etcd_report *report, const json_t *kv, entry *ite
 {
     DLK_LIST_FOR (it, &report->home->base.places) {
         const dlk_etcd_place *place = DLK_ETCD_PLACE_IN_LINE(it);
-        if (!place->key || strcmp(place->key, dlk_json_text(kv, "key")) != 0)
+        if (!place->key || strcmp(place->key, dlk_json_text(kv, "key")) != 0 ||
+            !is_own(report, kv))
             continue;
         (void)snprintf(room, size, "%s:%" PRIu64, report->et->base.backend.host->uuid,
                        place->base.number);
@@ -167,8 +174,12 @@ static void break_one(dlk_etcd_report *report, const json_t *kv, const entry *it
     const char *key = dlk_json_text(kv, "key"), *wanted = report->base.ask->text;
     if (wanted && strcmp(wanted, item->owner) != 0 && strcmp(wanted, item->name) != 0)
         return;
+    /* Who has imported it meanwhile isn't meant. */
+    const char *value =
+        report->home->base.kind == DLOCK_MUTEX ? dlk_json_text(kv, "value") : NULL;
     (void)dlk_etcd_report_send(report, "/v3/kv/txn",
-                               dlk_etcd_layout_delete(key, item->rev), on_acted, now);
+                               dlk_etcd_layout_delete(key, item->rev, value, 0), on_acted,
+                               now);
 }
 
 /* Others' mutexes, and elections, say no owner: nobody there would hear of it. */
@@ -221,12 +232,6 @@ static void watch_idle(dlk_etcd_report *report, const dlk_etcd_call *call, int64
         home->idle_watch = dlk_etcd_watch(report->et, home->all.from, home->all.to,
                                           dlk_number_sum(call->revision, 1), false,
                                           on_changed, home, now);
-}
-
-/* Of this client's waiters the core knows. */
-static bool is_own(const dlk_etcd_report *report, const json_t *kv)
-{
-    return report->et->lease != 0 && dlk_json_int(kv, "lease") == report->et->lease;
 }
 
 /* How many hold it. */

@@ -242,12 +242,18 @@ static void on_granted(dlk_etcd_call *call, int64_t now)
     greeted(et, now);
 }
 
-static void ask_for_lease(dlk_etcd *et, int64_t now)
+char *dlk_etcd_say_lease(const dlk_etcd *et)
 {
     dlk_say say = {0};
     int64_t ttl = (dlk_settings_int(et->settings, DLK_KEY_LOCK_TTL_MS) + 999) / 1000;
     dlk_say_text(&say, "{\"TTL\":\"%" PRId64 "\"}", ttl);
-    if (!dlk_etcd_send(et, "/v3/lease/grant", dlk_say_end(&say), on_granted, et, now))
+    return dlk_say_end(&say);
+}
+
+static void ask_for_lease(dlk_etcd *et, int64_t now)
+{
+    if (!dlk_etcd_send(et, "/v3/lease/grant", dlk_etcd_say_lease(et), on_granted, et,
+                       now))
         fail(et, dlk_error_make(DLOCK_ENOMEM, "etcd: no memory to ask with"), now);
 }
 

@@ -72,8 +72,8 @@ static bool is_up(const dlk_session *session)
 
 static const dlk_session_type zk_session = {
     .is_up = is_up,
-    .no_import =
-        "zookeeper: tokens say who joined the line first: a lock can't be handed on",
+    .no_import = "zookeeper: what is left goes with its session or stays for ever: a "
+                 "lock can't be handed on",
     .line_size = sizeof(dlk_zk_key),
     .line_open = line_open,
     .line_close = line_close,

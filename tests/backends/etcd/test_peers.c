@@ -96,6 +96,35 @@ TEST(tokens_rise_beside_those_of_the_servers_lock_service_whoever_joined_first)
     CHECK_EQ_INT(world_seen(lock, "holders.0.token"), -1);
 }
 
+/* Who knows nothing of tickets goes by the keys. */
+TEST(the_servers_lock_service_waits_for_who_imports_before_it)
+{
+    BEGIN();
+    CLIENT(giver, "");
+    CLIENT(taker, "");
+    LOCK(lock, giver, DLOCK_MUTEX, "locks/servers", NULL);
+    HOLD(hold, lock);
+    char lease[32], key[256];
+    pthread_t thread;
+    const char *ticket = NULL;
+    DLOCK_AUTO(dlock_hold) taken = NULL;
+    CHECK(new_lease(lease, sizeof(lease)));
+    CHECK(pthread_create(&thread, NULL, wait_there, lease) == 0);
+    AWAIT(world_keys("locks/servers/") == 2);
+    CHECK_EQ_INT(dlock_hold_export(hold, &ticket, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_client_import(taker, ticket, &taken, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_client_close(giver, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_verify(taken, NULL), DLOCK_OK);
+    CHECK_EQ_INT(world_keys("locks/servers/"), 2);
+    CHECK_EQ_INT(dlock_hold_release(taken, NULL), DLOCK_OK);
+    pthread_join(thread, NULL);
+    CHECK(revision_in(waiters_answer) > dlock_hold_token(taken));
+    CHECK_EQ_INT(world_keys("locks/servers/"), 1);
+    world_field(waiters_answer, "key", key, sizeof(key));
+    CHECK(revision_in(etcd_server_say(&world_server, "/v3/lock/unlock",
+                                      "{\"key\":\"%s\"}", key)) > 0);
+}
+
 /* As docs/how-to/etcd.md has it, of the only key below "locks/guarded/": two comparisons. */
 static bool is_guarded(uint64_t lease, int64_t token)
 {

@@ -182,6 +182,8 @@ void etcd_packet_fail(etcd_packet *packet, CURLcode code);
 void etcd_packet_abandon(etcd_packet *packet);
 int etcd_packet_name(const etcd_packet *packet);
 const char *etcd_packet_verb(const etcd_packet *packet);
+/* For which key of its client's own it asks who is before that, base64; NULL: it doesn't. */
+const char *etcd_packet_looks_for(const etcd_packet *packet);
 void etcd_packet_aim(etcd_packet *packet);
 void etcd_packet_strike(etcd_packet *packet); /* here and now */
 void etcd_packet_strike_on_way(etcd_packet *packet, int64_t until);
@@ -206,7 +208,7 @@ bool etcd_hears(const client *client);
 void etcd_died(client *client);
 bool etcd_spurious(client *client, int name);
 /* When the last look at the line that it has heard of was decided. */
-int64_t etcd_looked(const client *client, int name);
+int64_t etcd_looked(const client *client, const char *key);
 
 /* ---- client.c ---- */
 extern const service etcd_service;

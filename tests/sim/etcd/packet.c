@@ -93,7 +93,21 @@ const char *etcd_packet_verb(const etcd_packet *p)
         return strrchr(p->path, '/') + 1;
     if (first_op(p, "request_delete_range"))
         return "delete";
-    return first_op(p, "request_put") ? "put" : "look";
+    const json_t *put = first_op(p, "request_put");
+    if (dlk_json_true(put, "ignore_value"))
+        return "export"; /* nobody is let in by its answer */
+    return put ? "put" : "look";
+}
+
+const char *etcd_packet_looks_for(const etcd_packet *p)
+{
+    const char *verb = etcd_packet_verb(p);
+    if (strcmp(p->path, "/v3/kv/txn") != 0)
+        return NULL;
+    if (strcmp(verb, "put") == 0)
+        return dlk_json_text(first_op(p, "request_put"), "key");
+    return strcmp(verb, "look") == 0 ? dlk_json_text(first_op(p, "request_range"), "key")
+                                     : NULL;
 }
 
 int etcd_packet_name(const etcd_packet *p)

@@ -30,7 +30,10 @@ typedef struct turn {
 
 static turn turns[MAX_NAMES][MAX_TURNS];
 static size_t turn_count[MAX_NAMES];
-static int64_t last[MAX_NAMES][MAX_HELD]; /* of those who held it at the last look */
+static struct {
+    int64_t made;
+    uint64_t number;         /* a key may go to another one */
+} last[MAX_NAMES][MAX_HELD]; /* of those who held it at the last look */
 static int last_count[MAX_NAMES];
 
 void etcd_rules_begin(void)
@@ -159,10 +162,10 @@ int etcd_holders(int name, holder ret[MAX_HELD])
 
 /* ---- what changes ---- */
 
-static bool held_before(int name, int64_t made)
+static bool held_before(int name, const etcd_key *key)
 {
     for (int i = 0; i < last_count[name]; i++)
-        if (last[name][i] == made)
+        if (last[name][i].made == key->made && last[name][i].number == key->number)
             return true;
     return false;
 }
@@ -211,11 +214,11 @@ static void look_at(int name)
     const etcd_key *line[MAX_HELD];
     int count = count_holders(line, line_of(name, line));
     for (int i = 0; i < count; i++)
-        if (!held_before(name, line[i]->made))
+        if (!held_before(name, line[i]))
             tell_given(name, line[i]);
     last_count[name] = count;
     for (int i = 0; i < count; i++)
-        last[name][i] = line[i]->made;
+        last[name][i].made = line[i]->made, last[name][i].number = line[i]->number;
 }
 
 void etcd_rules_look(void)
@@ -240,15 +243,14 @@ void etcd_rules_deleted(const etcd_key *key, int by)
 
 /* ---- what is told ---- */
 
-/* Of the key that it is told of. */
-static int64_t made_of(const actor *me)
+/* The key that it is told of; NULL: it has lost that already. */
+static const dlk_etcd_place *place_of(const actor *me)
 {
     const dlk_grant *grant = me->hold->grant;
     const dlk_place *place =
         dlk_place_find(dlk_line_of(&grant->name->key), grant->number);
-    if (!is_mutex())
-        return grant->token;
-    return place ? ((const dlk_etcd_place *)(const void *)place)->rev : 0;
+    const dlk_etcd_place *ret = (const dlk_etcd_place *)(const void *)place;
+    return ret && ret->key ? ret : NULL;
 }
 
 /* A number has another turn when somebody has deleted its key. */
@@ -277,12 +279,12 @@ static void check_turn(const actor *me)
 /* It is let in by a look at the line; by then its own key was there. */
 void etcd_told(const actor *me)
 {
-    int64_t made = made_of(me);
+    const dlk_etcd_place *place = place_of(me);
     if (is_mutex())
         check_turn(me);
-    for (size_t i = 0; i < MAX_GRAVES; i++)
-        if (graves[i].made && graves[i].made == made &&
-            graves[i].at < etcd_looked(me->client, me->name))
+    for (size_t i = 0; place && i < MAX_GRAVES; i++)
+        if (graves[i].made && graves[i].made == place->rev &&
+            graves[i].at < etcd_looked(me->client, place->key))
             violated(me->name,
                      "client %d is told that it holds %c, and when it looked its own key "
                      "was gone",
@@ -383,7 +385,9 @@ void etcd_check_rest(void)
 {
     DLK_LIST_FOR (it, etcd_store_keys()) {
         const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
-        if (!is_fence(&key->key)) /* that goes with its lease */
+        bool waits = key->name != ALL_NAMES && s.now < s.orphans_until[key->name];
+        if (!is_fence(&key->key) &&
+            !waits) /* that goes with its lease, as a ticket's does */
             violated(ALL_NAMES, "the key of revision %lld is left behind",
                      (long long)key->made);
     }

@@ -144,8 +144,10 @@ static void put(const json_t *ask, int64_t revision)
         dlk_list_append(&store.keys, &key->link);
     }
     etcd_span_free(&span);
-    free(key->value);
-    key->value = etcd_need(strdup(dlk_json_text(ask, "value")));
+    if (!dlk_json_true(ask, "ignore_value")) {
+        free(key->value);
+        key->value = etcd_need(strdup(dlk_json_text(ask, "value")));
+    }
     key->changed = revision;
     key->version++;
     key->lease = dlk_json_int(ask, "lease");
@@ -228,8 +230,11 @@ void etcd_effect_error(etcd_effect *ret, long status, int code, const char *word
 /* ---- transactions ---- */
 
 /* What a comparison that says no target is about comes first. */
-static const char *const targets[][2] = {
-    {"", "version"}, {"CREATE", "create_revision"}, {"MOD", "mod_revision"}};
+static const char *const targets[][2] = {{"", "version"},
+                                         {"CREATE", "create_revision"},
+                                         {"MOD", "mod_revision"},
+                                         {"LEASE", "lease"},
+                                         {"VALUE", "value"}};
 
 static size_t target_of(const json_t *compare)
 {
@@ -240,10 +245,14 @@ static size_t target_of(const json_t *compare)
     abort(); /* nobody asks for others */
 }
 
-static int64_t value_of(const etcd_key *key, size_t target)
+/* As text, which all of them are in JSON; what isn't there is 0, or empty. */
+static bool is_equal(const etcd_key *key, size_t target, const json_t *compare)
 {
-    const int64_t values[] = {key->version, key->made, key->changed};
-    return values[target];
+    const int64_t numbers[] = {key->version, key->made, key->changed, key->lease};
+    const char *wanted = dlk_json_text(compare, targets[target][1]);
+    if (target >= sizeof(numbers) / sizeof(*numbers))
+        return strcmp(key->value ? key->value : "", wanted) == 0;
+    return numbers[target] == dlk_json_int(compare, targets[target][1]);
 }
 
 /* Each key there has to fulfil it; where there is none, one that was never made. */
@@ -253,17 +262,16 @@ static bool holds(const json_t *compare)
     etcd_span span;
     size_t target = target_of(compare);
     bool fine = true, some = false;
-    int64_t wanted = dlk_json_int(compare, targets[target][1]);
     (void)etcd_span_read(compare, &span);
     DLK_LIST_FOR (it, &store.keys) {
         const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
         if (!etcd_span_has(&span, &key->key))
             continue;
         some = true;
-        fine = fine && value_of(key, target) == wanted;
+        fine = fine && is_equal(key, target, compare);
     }
     etcd_span_free(&span);
-    return some ? fine : value_of(&none, target) == wanted;
+    return some ? fine : is_equal(&none, target, compare);
 }
 
 static bool all_hold(const json_t *compares)

@@ -6,16 +6,31 @@
  */
 #include "etcd/model.h"
 
+#include "util/hash.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The last looks at a line for a key, of which an answer has come; and when they were decided. */
+#define MAX_LOOKS 16
+struct look {
+    uint64_t key;
+    int64_t at;
+};
 
 /* A client's connections to its present member. */
 static struct line {
     int member; /* NO_LEADER: none */
     bool silent, deaf;
-    int64_t looked[MAX_NAMES];
+    struct look looks[MAX_LOOKS];
+    size_t look_count;
 } lines[MAX_CLIENTS];
+
+static uint64_t hash_of(const char *key)
+{
+    return dlk_hash(DLK_HASH_BEGIN, key, strlen(key));
+}
 
 /* The client that works with this wire; while it is opened or closed the one that
  * runs. */
@@ -53,18 +68,25 @@ void etcd_give(etcd_packet *p, CURLcode code)
     etcd_wake(c);
 }
 
+/* One that was refused has said nothing of the line. */
 static void note_look(const etcd_packet *p)
 {
-    int name = strcmp(p->path, "/v3/kv/txn") == 0 ? etcd_packet_name(p) : ALL_NAMES;
-    const char *verb = etcd_packet_verb(p);
-    if (name != ALL_NAMES && strcmp(verb, "delete") != 0 &&
-        lines[p->client].looked[name] < p->decided)
-        lines[p->client].looked[name] = p->decided;
+    struct line *line = &lines[p->client];
+    const char *key = etcd_packet_looks_for(p);
+    if (!key || p->effect.status != 200)
+        return;
+    line->looks[line->look_count++ % MAX_LOOKS] = (struct look){hash_of(key), p->decided};
 }
 
-int64_t etcd_looked(const client *c, int name)
+int64_t etcd_looked(const client *c, const char *key)
 {
-    return lines[c->index].looked[name];
+    int64_t last = 0;
+    for (size_t i = 0; i < MAX_LOOKS; i++) {
+        const struct look *look = &lines[c->index].looks[i];
+        if (look->key == hash_of(key) && look->at > last)
+            last = look->at;
+    }
+    return last;
 }
 
 void etcd_deliver(event *e)
