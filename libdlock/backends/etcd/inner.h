@@ -249,7 +249,7 @@ typedef enum dlk_etcd_verdict {
     DLK_ETCD_REFUSED, /* position->why */
     DLK_ETCD_NESTED,  /* not joined, but only for others' sake: join loosely */
     DLK_ETCD_FENCED, /* not joined, because of another fence than was known: join again */
-    DLK_ETCD_TAKEN,  /* not joined, because our key was handed on: join by another name */
+    DLK_ETCD_TAKEN,  /* not joined: our key has another holder; join by another name */
     DLK_ETCD_UNCLEAR, /* the answer isn't one */
 } dlk_etcd_verdict;
 

@@ -220,16 +220,22 @@ bool dlk_etcd_layout_is_mine(const dlk_etcd_place *place, const json_t *kv)
     return by_us(place, kv) && strcmp(dlk_json_text(kv, "value"), place->value) == 0;
 }
 
-/* Our key by name, which was handed on, and may even have come back to us by a ticket. */
-static bool is_handed_on(const dlk_etcd_place *place, const json_t *kv)
+/* Our key by name has another holder: it was handed on, and has maybe come back to us by a ticket; or it
+ * is of another line that this client has for this name, as an election has beside a mutex. */
+static bool is_anothers(const dlk_etcd_place *place, const json_t *kv)
 {
-    DLK_LIST_FOR (it, &place->home->base.places) {
-        const dlk_etcd_place *other = DLK_ETCD_PLACE_IN_LINE(it);
-        if (other->imports && other->key &&
+    if (!by_us(place, kv))
+        return place->home->line == DLK_ETCD_MUTEX;
+    if (dlk_etcd_layout_is_mine(place, kv))
+        return false;
+    DLK_LIST_FOR (it, &place->et->base.places) {
+        const dlk_etcd_place *other =
+            dlk_etcd_place_of(DLK_LIST_ITEM(it, dlk_place, all));
+        if (other != place && other->state != DLK_PLACE_NONE && other->key &&
             strcmp(other->key, dlk_json_text(kv, "key")) == 0)
             return true;
     }
-    return place->home->line == DLK_ETCD_MUTEX && !by_us(place, kv);
+    return false;
 }
 
 /* ---- what is answered ---- */
@@ -245,7 +251,7 @@ const json_t *dlk_etcd_layout_fenced(const dlk_etcd_place *place,
     const json_t *own = dlk_json_response(call->json, 1, "response_range");
     const json_t *kv = dlk_json_kv(own, 0);
     bool ours = place->imports ? dlk_etcd_layout_is_mine(place, kv)
-                               : kv && !is_handed_on(place, kv) && by_us(place, kv);
+                               : kv && !is_anothers(place, kv) && by_us(place, kv);
     place->home->fence.rev = call->revision;
     place->home->fence.wanted = false;
     return ours ? kv : NULL;
@@ -369,7 +375,7 @@ static dlk_etcd_verdict not_joined(const dlk_etcd_place *place, const dlk_etcd_c
         return DLK_ETCD_NESTED;
     if (!kv)
         return conflict(place, position);
-    if (is_handed_on(place, kv))
+    if (is_anothers(place, kv))
         return DLK_ETCD_TAKEN;
     position->rev = position->below = dlk_json_int(kv, "create_revision");
     return position->rev > 0 ? DLK_ETCD_FURTHER : DLK_ETCD_UNCLEAR;

@@ -1,4 +1,5 @@
 /* Handing a mutex on, on a real etcd: its key goes from lease to lease and stays where it stands. */
+#include "proxy/proxy.h"
 #include "world.h"
 
 #include <stdio.h>
@@ -105,6 +106,43 @@ TEST(the_giver_may_want_it_again_and_waits_as_anybody_else)
     CHECK(dlock_hold_token(own) > dlock_hold_token(taken));
     CHECK_EQ_INT(dlock_hold_release(own, NULL), DLOCK_OK);
     CHECK_EQ_INT(world_keys("handoff/again"), 0);
+}
+
+/* Its key is Go's as well, and that name is out: not even at the ticket's lease yet, whose grant is late. */
+TEST(an_election_of_the_givers_waits_for_who_has_the_ticket)
+{
+    BEGIN();
+    const char *why = "";
+    char target[32];
+    snprintf(target, sizeof(target), "127.0.0.1:%d", world_server.port);
+    proxy *way = proxy_new(1);
+    proxy_link *link = proxy_listen(way, NULL, 0, target, "http", &why);
+    CHECK(link);
+    CLIENT(taker, "");
+    dlock_client *giver = world_client_at(proxy_port(link), "");
+    dlock_lock *lock = api_lock(giver, DLOCK_MUTEX, "handoff/both", NULL);
+    dlock_lock *election = api_lock(giver, DLOCK_ELECTION, "handoff/both", NULL);
+    dlock_hold *hold = world_take(lock, PATIENCE_MS, NULL);
+    const proxy_plan late = {
+        .deed = PROXY_DELAY_REPLY, .number = 1, .command = "grant", .delay_ms = 1000};
+    CHECK(proxy_add_plan(link, late));
+    const char *ticket = export_of(hold);
+    dlock_op *op = dlock_lock_acquire_start(election, DLOCK_FOREVER);
+    AWAIT(world_keys("handoff/both/") == 2 || dlock_op_wait(op, 0) == DLOCK_OK);
+    IMPORT(taken, taker, ticket);
+    CHECK_EQ_INT(dlock_op_wait(op, 1), DLOCK_EPENDING);
+    CHECK_EQ_INT(dlock_hold_verify(taken, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_release(taken, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_wait(op, PATIENCE_MS), DLOCK_OK);
+    dlock_hold *term = dlock_op_take_hold(op);
+    CHECK_EQ_INT(dlock_hold_verify(term, NULL), DLOCK_OK);
+    dlock_hold_free(term);
+    dlock_op_free(op);
+    dlock_hold_free(hold);
+    dlock_lock_free(election);
+    dlock_lock_free(lock);
+    dlock_client_free(giver);
+    proxy_free(way);
 }
 
 TEST(it_may_come_back_to_its_giver_while_that_waits_for_it)

@@ -282,6 +282,24 @@ TEST(another_kind_of_the_same_name_is_a_conflict_and_leaves_nothing)
     }
 }
 
+/* The keys of both are Go's, which are named after the lease. */
+TEST(a_mutex_and_an_election_of_one_client_keep_each_other_out)
+{
+    BEGIN();
+    CLIENT(client, "");
+    LOCK(mutex, client, DLOCK_MUTEX, "locks/both", NULL);
+    LOCK(election, client, DLOCK_ELECTION, "locks/both", NULL);
+    dlock_lock *const both[] = {mutex, election};
+    for (int i = 0; i < 2; i++) {
+        dlock_err code;
+        HOLD(hold, both[i]);
+        CHECK(!world_take(both[1 - i], 0, &code));
+        CHECK_EQ_INT(code, DLOCK_EBUSY);
+        CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_OK);
+        CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
+    }
+}
+
 TEST(readers_share_writers_do_not_and_all_come_in_order)
 {
     BEGIN();
