@@ -133,6 +133,7 @@ struct dlk_etcd_place {
     bool awaits_proof, awaits_slot, awaits_keep;
     bool asked_delete;
     bool stranger;  /* made to give back what nobody knows of */
+    bool remade;    /* its key was deleted, and a late join of ours made it anew */
     bool imports;   /* by a ticket: its key is the giver's */
     bool exported;  /* it is left to a ticket, … */
     int64_t ticket; /* … and this lease; 0: there is none yet */

@@ -54,8 +54,8 @@ static void on_left(dlk_etcd_call *call, int64_t now)
         dlk_etcd_place_go(place, now);
         return;
     }
-    bool taken_away =
-        !gone && !place->asked_delete && (place->base.granted || place->stranger);
+    bool taken_away = ((!gone && !place->asked_delete) || place->remade) &&
+                      (place->base.granted || place->stranger);
     dlk_etcd_place_left(place, taken_away ? DLK_NOT_OURS : DLK_YES, now);
 }
 
@@ -103,13 +103,18 @@ static void on_fenced(dlk_etcd_call *call, int64_t now)
         return;
     }
     const json_t *own = dlk_etcd_layout_fenced(place, call);
+    int64_t made = dlk_json_int(own, "create_revision");
+    if (place->state == DLK_PLACE_THERE && own && made != place->rev) {
+        place->remade = true;
+        place->state = DLK_PLACE_UNSURE;
+    }
     if (place->state == DLK_PLACE_UNSURE && own &&
         !dlk_etcd_place_note_found(place, dlk_json_text(own, "value"))) {
         dlk_etcd_place_not_left(place, call, now);
         return;
     }
     if (place->state == DLK_PLACE_UNSURE) {
-        place->rev = place->changed = dlk_json_int(own, "create_revision");
+        place->rev = place->changed = made;
         place->state = own ? DLK_PLACE_THERE : DLK_PLACE_NONE;
     }
     if (place->base.leaving)
@@ -149,7 +154,7 @@ void dlk_etcd_place_leave(dlk_place *base, int64_t now)
     bool sent = true;
     dlk_etcd_place_unwatch(place);
     place->awaits_proof = place->awaits_slot = false;
-    place->exported |= base->give && base->give->exported;
+    place->exported |= base->granted && base->give && base->give->exported;
     if (place->state == DLK_PLACE_JOINING || place->state == DLK_PLACE_LEAVING)
         return;                        /* the answer goes on */
     if (place->imports && !place->key) /* it hasn't come so far */
@@ -158,7 +163,7 @@ void dlk_etcd_place_leave(dlk_place *base, int64_t now)
         sent = send_fence(place, now);
     else if (place->state == DLK_PLACE_NONE)
         dlk_etcd_place_left(place, place->stranger ? DLK_NOT_OURS : DLK_YES, now);
-    else if (place->exported)
+    else if (place->exported && !place->remade)
         sent = dlk_etcd_place_export(place, now);
     else
         sent = send_leave(place, now);

@@ -156,6 +156,31 @@ TEST(a_key_that_is_made_anew_is_another_grant)
     CHECK(etcd_server_delete(&world_server, "locks/remade/"));
 }
 
+/* A join whose answer was lost was asked twice, and may be done once more when its key is gone. */
+TEST(what_a_late_join_makes_anew_is_deleted_with_the_release)
+{
+    BEGIN();
+    const char *why = "";
+    char target[32];
+    snprintf(target, sizeof(target), "127.0.0.1:%d", world_server.port);
+    proxy *way = proxy_new(1);
+    proxy_link *link = proxy_listen(way, NULL, 0, target, "http", &why);
+    CHECK(link);
+    const proxy_plan cut = {.deed = PROXY_CUT_REPLY, .number = 1, .command = "put"};
+    CHECK(proxy_add_plan(link, cut));
+    dlock_client *client = world_client_at(proxy_port(link), "");
+    dlock_lock *lock = api_lock(client, DLOCK_MUTEX, "locks/remade", NULL);
+    dlock_hold *hold = world_take(lock, PATIENCE_MS, NULL);
+    CHECK_EQ_INT(proxy_get_stats(link).deeds, 1);
+    CHECK(remake());
+    CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
+    CHECK_EQ_INT(world_keys("locks/remade/"), 0);
+    dlock_hold_free(hold);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    proxy_free(way);
+}
+
 TEST(a_broken_lock_is_lost_and_the_next_owners_token_is_larger)
 {
     BEGIN();
