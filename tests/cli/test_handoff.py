@@ -24,7 +24,8 @@ def a_lock_outlives_who_took_it_and_goes_to_whoever_has_the_ticket(w):
                              'echo $DLOCK_NAME $DLOCK_TOKEN $DLOCK_OWNER')
     name, token, owner = out.split()
     tap.equal(err, (status, name), (0, 'given'))
-    tap.equal('a larger token', int(token) > holder['token'], True)
+    known = holder.get('token', 0)  # etcd's only its own client can tell
+    tap.equal('a larger token', int(token) > known, True)
     tap.equal('another owner', owner != holder['owner'], True)
     tap.equal('free', w.run('run', '-n', 'given', '--', 'true')[0], 0)
 
@@ -58,7 +59,8 @@ def a_ticket_comes_by_standard_input_and_the_rest_is_the_commands(w):
 
 def the_lease_is_the_tickets(w):
     ticket = export(w, 'lease', '--ttl', '40')
-    status, out, err = w.run('run', '--import', ticket, '--kill-after', '20', '-c',
+    own = ['--ttl', '40'] if SERVICE == 'etcd' else []  # there it is the importing client's
+    status, out, err = w.run('run', *own, '--import', ticket, '--kill-after', '20', '-c',
                              'echo $DLOCK_TTL_MS')
     tap.equal(err, (status, out), (0, '40000\n'))
     ticket = export(w, 'lapses', '--ttl', '0.2')
@@ -94,7 +96,8 @@ def a_ticket_that_nobody_could_read_is_taken_back(w):
 
 def an_importer_that_is_killed_leaves_nothing(w):
     ticket = export(w, 'killed', '--ttl', lease(1))
-    holder = w.start('run', '--import', ticket, 'sh', '-c', 'echo; sleep 1000')
+    own = ['--ttl', lease(1)] if SERVICE == 'etcd' else []
+    holder = w.start('run', *own, '--import', ticket, 'sh', '-c', 'echo; sleep 1000')
     holder.stdout.readline()
     holder.send_signal(signal.SIGKILL)
     tap.equal('next', w.run('run', 'killed', '--', 'true')[0], 0)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 
+import etcd_server
 import tap
 import zookeeper_server
 from servers import Memcached, Redis
@@ -70,7 +71,7 @@ class World:
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix='dlock-cli-')
         self.started = []
-        self.redis = self.zookeeper = self.memcached = None
+        self.redis = self.zookeeper = self.memcached = self.etcd = None
         self.where = None  # what the libraries of others are told
         self.skip = None
         self.url = f'file://{self.directory}/locks'
@@ -84,6 +85,12 @@ class World:
             try:
                 self.memcached = Memcached()
                 self.url = self.memcached.url
+            except tap.Skip as why:
+                self.skip = why
+        if SERVICE == 'etcd':
+            try:
+                self.etcd = etcd_server.Cluster()
+                self.url = self.etcd.url
             except tap.Skip as why:
                 self.skip = why
         if SERVICE == 'zookeeper':
@@ -159,6 +166,8 @@ class World:
             self.memcached.stop()
         if self.zookeeper:
             self.zookeeper.stop()
+        if self.etcd:
+            self.etcd.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def renew(self):
