@@ -7,6 +7,7 @@ keys were made), wake each other, and leave no key behind; also while members of
 OURS and GO are programs as peers.py describes them; SECONDS is how long the contenders of each kind
 are at it, on a cluster of MEMBERS: of more than one, one is killed every few seconds."""
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -118,9 +119,30 @@ def all_contend(kind):
     return test
 
 
+@on_cluster
+def gos_mutex_waits_for_who_imports_before_it(world, cluster, _ours, go):
+    path, waiter = 'pairs/ticket', go.slot('go0')
+    world.url = cluster.url
+    status, ticket, err = world.run('hold', '--export', path)
+    tap.equal(f'hold --export: {err}', status, 0)
+    waiter.take('mutex', path, 0, PATIENCE_MS)
+    wait_until('both stand in the line', lambda: len(cluster.keys(f'{path}/')) == 2)
+    importer = world.start('run', '--import', ticket.strip(), 'sh', '-c',
+                           'echo $DLOCK_TOKEN; read line; true', stdin=subprocess.PIPE)
+    token = int(importer.stdout.readline())
+    time.sleep(0.1)
+    waiter.still_waits('the importer has it', TTL_MS / 1000)
+    world.let_go(importer)
+    theirs, _ = waiter.expect('mutex after the importer')
+    assert int(theirs) > token, f'{theirs} after {token}'
+    waiter.tell('release')
+    wait_until('no key is left', lambda: cluster.keys(f'{path}/') == [])
+
+
 TESTS = [all_contend('mutex'), all_contend('election')]
 if MEMBERS == 1:
-    TESTS = [one_waits_for_the_other('mutex'), one_waits_for_the_other('election'), *TESTS]
+    TESTS = [one_waits_for_the_other('mutex'), one_waits_for_the_other('election'),
+             gos_mutex_waits_for_who_imports_before_it, *TESTS]
 
 if __name__ == '__main__':
     try:
