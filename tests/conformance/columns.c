@@ -88,8 +88,6 @@ static const char another_one[] = "an ensemble that comes back with nothing is a
                                   "and so the tokens, from the beginning";
 static const char own_descriptors[] =
     "the server has no limit to set for it: it is set by its configuration";
-static const char paths_only[] = "names are paths there: without //, ., .., control "
-                                 "characters, and UTF-8";
 
 /* Of etcd's. */
 static const char clients_lease[] =
@@ -113,9 +111,6 @@ static const char no_list[] = "it can't list its items";
 static const char longest_lease[] =
     "the longest lease is two seconds shorter there, as the server's clock may lag: "
     "tests/backends/memcached/test_locks.c";
-static const char its_keys[] =
-    "names are keys there, of 250 bytes without spaces and control characters: "
-    "tests/backends/memcached/test_locks.c";
 
 const exception exceptions[] = {
     {"redis+cluster", NULL, NULL, "N11", no_replica_of_one},
@@ -124,7 +119,6 @@ const exception exceptions[] = {
     {NULL, NULL, "item", "P29", no_list},
     {NULL, NULL, "item", "T12", longest_lease},
     {NULL, NULL, "item", "N23", own_descriptors},
-    {NULL, NULL, "item", "C11", its_keys},
     {NULL, "write", "item", "T3", two_round_trips},
     {NULL, "semaphore", "item", "T3", two_round_trips},
     {NULL, NULL, "concurrency", "P12 P13", clients_lease},
@@ -144,7 +138,6 @@ const exception exceptions[] = {
     {NULL, NULL, "curator", "N7", its_own_names},
     {NULL, NULL, "curator", "N8", another_one},
     {NULL, NULL, "curator", "N23", own_descriptors},
-    {NULL, NULL, "curator", "C11", paths_only},
     {NULL, "election", NULL, "P3 P6 P7 P14 P15", no_reentry},
     {NULL, "semaphore", NULL, "P3 P6 P7 P14 P15", no_reentry},
     {NULL, "semaphore", NULL, "T2 T6 F2", no_tokens},
@@ -152,7 +145,7 @@ const exception exceptions[] = {
     {NULL, "semaphore", "redisson", "P37", no_names},
     {NULL, "semaphore", NULL, "A8 C10", no_counter},
     {NULL, "semaphore", "!table", "T7 N14 W2", it_counts},
-    {NULL, "semaphore", "!table", "C11", shared_names},
+    {NULL, "semaphore", "redisson", "C11", shared_names},
     {NULL, "plain semaphore", NULL, "P3 P6 P7 P14 P15", no_reentry},
     {NULL, "plain semaphore", NULL, "T2 T6 F2", no_tokens},
     {NULL, "plain semaphore", NULL, "P13 P17 P20 P29 P30 P32 P37 A1 T9 T10 T11 F1",

@@ -1,9 +1,9 @@
-/* What a memcached says, and what stands in its items. A reply is whole at its last byte and not
+/* What a memcached says, what stands in its items, and what the names of locks are there. A reply is whole at its last byte and not
  * before, and what follows changes nothing of it. Whatever stands in an item, a plan that takes a lock
  * leaves it ours, one that gives it back leaves it not ours, and neither touches the others. */
 #include "fuzz.h"
 
-#include "backends/memcached/record.h"
+#include "backends/memcached/inner.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +24,9 @@ const char *const fuzz_words[] = {"\r\n",
                                   "me:1 r 2 1002 7 x\n",
                                   "o:1 mutex 0 x",
                                   "9223372036854775808",
+                                  "%dlock:",
+                                  "%20",
+                                  " ",
                                   NULL};
 
 enum { NOW = 1000, LEASE = 31 };
@@ -117,8 +120,63 @@ static void check_item(dlk_mc_form form, bool shared, dlk_mc_text value)
     dlk_buf_free(&given);
 }
 
+/* ---- names ---- */
+
+/* As key->data, or nothing where it is too long. */
+static bool open_key(dlk_mc *mc, dlk_key *key, const char *name)
+{
+    *key = (dlk_key){.name = name,
+                     .size = strlen(name),
+                     .kind = DLOCK_MUTEX,
+                     .settings = mc->settings};
+    bool fits = dlk_mc_key_open(&mc->base, key, NULL) == DLOCK_OK;
+    FUZZ_CHECK(fits || key->size > (DLK_MC_KEY_MAX - 7) / 3, "'%s' is refused", name);
+    return fits;
+}
+
+static void check_key(dlk_mc_text wire, const char *name)
+{
+    bool theirs = strncmp(name, "%dlock:", 7) != 0;
+    for (const char *at = name; *at; at++)
+        theirs = theirs && (unsigned char)*at > ' ' && *at != 0x7f;
+    FUZZ_CHECK(wire.size > 0 && wire.size <= DLK_MC_KEY_MAX, "a key of %zu bytes",
+               wire.size);
+    for (size_t i = 0; i < wire.size; i++)
+        FUZZ_CHECK((unsigned char)wire.data[i] > ' ' && wire.data[i] != 0x7f,
+                   "'%s' can't be sent", wire.data);
+    FUZZ_CHECK(theirs == (strcmp(wire.data, name) == 0), "'%s' became '%s'", name,
+               wire.data);
+}
+
+/* Each has a key that can be sent, that which others could have written where it is theirs, and no two
+ * have one. */
+static void check_names(const char *a, const char *b)
+{
+    static dlk_mc mc;
+    dlk_key one, other;
+    if (!mc.settings && !(mc.settings = dlk_settings_new()))
+        abort();
+    if (!open_key(&mc, &one, a))
+        return;
+    dlk_mc_text wire = ((dlk_mc_key *)one.data)->wire;
+    check_key(wire, a);
+    if (open_key(&mc, &other, b)) {
+        FUZZ_CHECK(dlk_mc_same(wire, ((dlk_mc_key *)other.data)->wire) ==
+                       (strcmp(a, b) == 0),
+                   "'%s' and '%s' become '%s'", a, b, wire.data);
+        dlk_mc_key_close(&mc.base, &other);
+    }
+    dlk_mc_key_close(&mc.base, &one);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    fuzz_bytes bytes = {data, size};
+    char *a = fuzz_text(fuzz_take_until(&bytes, '\0')), *b = fuzz_text(bytes);
+    if (a[0] && b[0])
+        check_names(a, b);
+    free(a);
+    free(b);
     check_replies(data, size);
     const dlk_mc_text value = {(const char *)data, size};
     check_item(DLK_MC_READ_WRITE, false, value);

@@ -1,11 +1,14 @@
 /* What ZooKeeper's nodes are called: Curator's, kazoo's, home-made ones and names that are nobody's, judged
- * by each rule there is. Of a line one is first at most, and who waits does so for somebody before it. */
+ * by each rule there is. Of a line one is first at most, and who waits does so for somebody before it. And
+ * what the names of locks are there: every one has a path, which tells it. */
 #include "zknames.h"
 
+#include "backends/zookeeper/paths.h"
 #include "backends/zookeeper/plan.h"
 #include "util/settings.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 const char fuzz_name[] = "zknames";
 const size_t fuzz_longest = 200;
@@ -20,6 +23,12 @@ const char *const fuzz_words[] = {
     "latch-",
     "__READ__",
     "\n",
+    "/",
+    "%dlock:",
+    "%25",
+    "zookeeper",
+    ".",
+    "\xf0\x9f\x94\x92",
     NULL};
 
 enum { NAMES = 12 };
@@ -65,8 +74,37 @@ static void check_line(const dlk_zk_rule *rule, const dlk_zk_form *form,
     }
 }
 
+/* A path that others could have made of it stays that; the names of two paths are two. */
+static void check_path(const char *chroot, const char *name)
+{
+    char *path = dlk_zk_path_of(chroot, name), *back = dlk_zk_name_of(chroot, path);
+    const char *below = path + strlen(chroot);
+    FUZZ_CHECK(strcmp(dlk_zk_proper_name(back), name) == 0, "'%s' is '%s' and that '%s'",
+               name, path, back);
+    FUZZ_CHECK(dlk_zk_check_path(below, "it", NULL) == DLOCK_OK &&
+                   strncmp(path, "/zookeeper/", 11) != 0 &&
+                   strcmp(path, "/zookeeper") != 0,
+               "'%s' can't be made", path);
+    bool theirs = strncmp(name, "zookeeper", 9) != 0 && !strstr(name, "%dlock:") &&
+                  name[0] != '/' && dlk_zk_check_path(name, "it", NULL) == DLOCK_OK;
+    FUZZ_CHECK(!theirs || strcmp(below + 1, name) == 0, "'%s' became '%s'", name, path);
+    free(back);
+    free(path);
+}
+
+static void check_name(const char *name)
+{
+    if (!name[0])
+        return;
+    check_path("", dlk_zk_proper_name(name));
+    check_path("/root", dlk_zk_proper_name(name));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    char *lock = fuzz_text((fuzz_bytes){data, size});
+    check_name(lock);
+    free(lock);
     static char head[] = "x-", none[] = "";
     fuzz_bytes bytes = {data, size};
     char *names[NAMES];

@@ -112,7 +112,7 @@ class ClientSettings(LockSettings, total=False):
     redlock_fencing: bool
     zookeeper_acl: Literal['open', 'creator']
     memcached_protocol: Literal['auto', 'meta', 'classic']
-    memcached_key_encoding: Literal['none', 'base64']
+    memcached_key_encoding: Literal['none', 'base64', 'escaped']
     file_slots: int
     file_mode: str
 

@@ -60,7 +60,8 @@ struct dlk_mc {
 
 /* A lock's name here. What we know of its item is of the grant of ours that changed it last. */
 typedef struct dlk_mc_key {
-    dlk_mc_text wire; /* as it is sent; its memory follows, or is the name itself */
+    char *text;       /* owned */
+    dlk_mc_text wire; /* the same, as it is sent */
     dlk_mc_form form;
     bool lines; /* the item names all holders: record.h */
     uint64_t number, cas;
@@ -68,7 +69,6 @@ typedef struct dlk_mc_key {
     int64_t until;  /* no store of ours may let it end sooner; boot clock */
     int64_t token;
     int taking; /* acquires and imports of ours that are under way */
-    char encoded[];
 } dlk_mc_key;
 
 /* Room for an owner: the uuid, a colon and a number. */

@@ -1,30 +1,39 @@
 /* Names as memcached's keys, which are at most 250 bytes without spaces and control characters. */
 #include "backends/memcached/inner.h"
+#include "util/escape.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define AS_IT_IS 0 /* memcached.key_encoding=none */
+/* memcached.key_encoding */
+enum { AS_IT_IS, BASE64 /* or else escaped */ };
+
+/* Bytes are all the same there, whatever they mean. */
+static size_t character(const char *text, size_t left)
+{
+    (void)left;
+    return (unsigned char)*text > ' ' && *text != 0x7f;
+}
+
+static const dlk_alphabet keys = {.character = character};
 
 /* A byte that can't be sent in a key. */
 static const char *unsafe_byte(const dlk_key *key)
 {
     for (size_t i = 0; i < key->size; i++)
-        if ((unsigned char)key->name[i] <= ' ' || key->name[i] == 0x7f)
+        if (!character(key->name + i, key->size - i))
             return key->name + i;
     return NULL;
 }
 
-static size_t encoded_size(size_t size)
-{
-    return (size + 2) / 3 * 4;
-}
-
-/* As RFC 4648 §4 says, padded. */
-static void encode(const char *name, size_t size, char *to)
+/* As RFC 4648 §4 says, padded; NULL without memory. */
+static char *encode(const char *name, size_t size)
 {
     static const char digits[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = calloc((size + 2) / 3 * 4 + 1, 1), *to = text;
+    if (!text)
+        return NULL;
     for (size_t i = 0; i < size; i += 3, to += 4) {
         size_t left = size - i;
         uint32_t bits = (uint32_t)(unsigned char)name[i] << 16;
@@ -39,23 +48,37 @@ static void encode(const char *name, size_t size, char *to)
         if (left < 2)
             to[2] = '=';
     }
+    return text;
 }
 
-static dlock_err check_name(const dlk_key *key, bool as_it_is, dlock_error **err)
+/* The key that a name has, yours to free. */
+static dlock_err key_of(const dlk_key *key, int64_t encoding, char **ret,
+                        dlock_error **err)
 {
-    size_t size = as_it_is ? key->size : encoded_size(key->size);
-    if (size > DLK_MC_KEY_MAX)
-        return dlk_error_set(
-            err, DLOCK_EINVAL,
-            "memcached: a key has at most %d bytes, and the name has %zu%s",
-            DLK_MC_KEY_MAX, size, as_it_is ? "" : " in base64");
-    if (as_it_is && unsafe_byte(key))
+    if (encoding == AS_IT_IS && unsafe_byte(key))
         return dlk_error_set(
             err, DLOCK_EINVAL,
             "memcached: a key has no spaces or control characters (byte 0x%02x at %zu); "
-            "memcached.key_encoding=base64 sends any name",
+            "memcached.key_encoding=escaped sends any name",
             (unsigned)(unsigned char)*unsafe_byte(key),
             (size_t)(unsafe_byte(key) - key->name));
+    char *text = encoding == AS_IT_IS ? strdup(key->name)
+                 : encoding == BASE64 ? encode(key->name, key->size)
+                                      : dlk_escape(&keys, key->name, key->size);
+    if (!text)
+        return dlk_error_nomem(err);
+    size_t size = strlen(text);
+    if (size > DLK_MC_KEY_MAX) {
+        free(text);
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "memcached: a key has at most %d bytes, and that of this "
+                             "name has %zu%s",
+                             DLK_MC_KEY_MAX, size,
+                             encoding == BASE64 ? " in base64"
+                             : size > key->size ? ", escaped"
+                                                : "");
+    }
+    *ret = text;
     return DLOCK_OK;
 }
 
@@ -76,24 +99,22 @@ static dlock_err check_settings(const dlk_settings *settings, dlock_error **err)
 dlock_err dlk_mc_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
 {
     const dlk_mc *mc = (const dlk_mc *)backend;
-    bool as_it_is =
-        dlk_settings_int(mc->settings, DLK_KEY_MEMCACHED_KEY_ENCODING) == AS_IT_IS;
-    dlock_err code = check_name(key, as_it_is, err);
+    char *text = NULL;
+    dlock_err code = check_settings(key->settings, err);
     if (code == DLOCK_OK)
-        code = check_settings(key->settings, err);
+        code = key_of(key, dlk_settings_int(mc->settings, DLK_KEY_MEMCACHED_KEY_ENCODING),
+                      &text, err);
     if (code != DLOCK_OK)
         return code;
-    size_t size = as_it_is ? 0 : encoded_size(key->size);
-    dlk_mc_key *data = calloc(1, sizeof(*data) + size);
-    if (!data)
+    dlk_mc_key *data = calloc(1, sizeof(*data));
+    if (!data) {
+        free(text);
         return dlk_error_nomem(err);
+    }
     data->form = dlk_mc_form_of(key->kind);
     data->lines = data->form == DLK_MC_READ_WRITE || data->form == DLK_MC_SEMAPHORE;
-    data->wire = (dlk_mc_text){key->name, key->size};
-    if (!as_it_is) {
-        encode(key->name, key->size, data->encoded);
-        data->wire = (dlk_mc_text){data->encoded, size};
-    }
+    data->text = text;
+    data->wire = (dlk_mc_text){text, strlen(text)};
     key->data = data;
     key->hands_on = true;
     return DLOCK_OK;
@@ -101,7 +122,9 @@ dlock_err dlk_mc_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
 
 void dlk_mc_key_close(dlk_backend *backend, dlk_key *key)
 {
+    dlk_mc_key *data = key->data;
     (void)backend;
-    free(key->data);
+    free(data->text);
+    free(data);
     key->data = NULL;
 }

@@ -40,18 +40,19 @@ static dlock_err line_open(dlk_line *line, const dlk_key *key, dlock_error **err
         return dlk_error_set(err, DLOCK_ENOTSUP,
                              "zookeeper: Curator's semaphore gives one lease at a time: "
                              "lock.take must be 1");
-    dlock_err code = dlk_zk_path_of(zk->chroot, key->name, key->size, &home->path, err);
-    if (code == DLOCK_OK &&
-        dlk_settings_int(key->settings, DLK_KEY_ZOOKEEPER_LAYOUT) == DLK_ZK_PATTERN)
+    home->path = dlk_zk_path_of(zk->chroot, dlk_zk_proper_name(key->name));
+    if (!home->path)
+        return dlk_error_nomem(err);
+    if (dlk_settings_int(key->settings, DLK_KEY_ZOOKEEPER_LAYOUT) == DLK_ZK_PATTERN)
         return dlk_zk_pattern_open(zk, key, home, err);
-    for (int i = 0; code == DLOCK_OK && i < home->plans[0]->steps; i++) {
+    for (int i = 0; i < home->plans[0]->steps; i++) {
         const char *below = home->plans[0]->step[i].below;
         if (asprintf(&home->parents[i], "%s%s", home->path, below ? below : "") < 0) {
             home->parents[i] = NULL;
-            code = dlk_error_nomem(err);
+            return dlk_error_nomem(err);
         }
     }
-    return code;
+    return DLOCK_OK;
 }
 
 static void line_close(dlk_line *line)

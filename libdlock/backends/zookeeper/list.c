@@ -1,5 +1,6 @@
 /* Listing locks: the tree below the chroot is walked, and a folder with lock nodes in it is a lock
  * that somebody has or wants. */
+#include "backends/zookeeper/paths.h"
 #include "backends/zookeeper/reports.h"
 
 #include "util/info.h"
@@ -13,35 +14,42 @@
 #define DLK_ZK_FOLDERS_MAX 1000000
 #endif
 
-/* What stands behind the chroot and its slash. */
-static const char *name_of(const dlk_zk_report *report, const char *path)
-{
-    path += strlen(report->zk->chroot);
-    return path[0] == '/' ? path + 1 : path;
-}
-
-/* What is asked for, as names are told. */
-static const char *wanted(const dlk_zk_report *report)
-{
-    const char *text = report->base.ask->text ? report->base.ask->text : "";
-    return text[0] == '/' ? text + 1 : text;
-}
-
 static bool starts(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+/* How a lock's path, or one above it, is to what is asked for. */
+typedef enum fit {
+    NEITHER,
+    ABOVE, /* what is asked for may be below it */
+    WANTED,
+} fit;
+
+static fit fit_of(dlk_zk_report *report, const char *path)
+{
+    const char *want = report->base.ask->text ? report->base.ask->text : "";
+    want += want[0] == '/'; /* which means nothing, as before a name */
+    char *whole = dlk_zk_name_of(report->zk->chroot, path);
+    const char *name = whole ? dlk_zk_proper_name(whole) : NULL;
+    if (!whole)
+        dlk_zk_report_no_memory(report);
+    fit fits = name && starts(name, want)   ? WANTED
+               : name && starts(want, name) ? ABOVE
+                                            : NEITHER;
+    free(whole);
+    return fits;
+}
+
 static void push(dlk_zk_report *report, const char *parent, const char *child)
 {
     char *path = dlk_zk_join(parent, child);
-    const char *name = path ? name_of(report, path) : "", *want = wanted(report);
-    bool fits = starts(name, want) || starts(want, name);
     if (!path)
         dlk_zk_report_no_memory(report);
-    bool left_out = path && report->folder_count >= DLK_ZK_FOLDERS_MAX;
-    if (!path || !fits || strcmp(path, "/zookeeper") == 0 || left_out) {
-        report->left_out += left_out && fits;
+    bool fits = path && fit_of(report, path) != NEITHER;
+    bool left_out = fits && report->folder_count >= DLK_ZK_FOLDERS_MAX;
+    if (!fits || strcmp(path, "/zookeeper") == 0 || left_out) {
+        report->left_out += left_out;
         free(path);
         return;
     }
@@ -72,7 +80,7 @@ static void add_lock(dlk_zk_report *report, const char *folder)
     char *path = strdup(folder);
     if (path && (strcmp(part, "leases") == 0 || strcmp(part, "locks") == 0))
         path[strlen(path) - strlen(part) - 1] = '\0';
-    if (path && !starts(name_of(report, path), wanted(report))) {
+    if (path && fit_of(report, path) != WANTED) {
         free(path);
         return;
     }
@@ -99,9 +107,11 @@ static void finish(dlk_zk_report *report)
     for (size_t i = 0; i < report->count && told < report->base.ask->limit; i++) {
         if (i > 0 && strcmp(report->found[i].path, report->found[i - 1].path) == 0)
             continue;
-        dlk_info_add_text(info, name_of(report, report->found[i].path), "locks.%lld.name",
-                          (long long)told);
-        told++;
+        char *name = dlk_zk_name_of(report->zk->chroot, report->found[i].path);
+        if (!name)
+            dlk_zk_report_no_memory(report);
+        dlk_info_add_text(info, name, "locks.%lld.name", (long long)told++);
+        free(name);
     }
     if (report->left_out > 0 ||
         (report->looked < report->folder_count && !has_enough(report)))

@@ -8,7 +8,8 @@
  *     {side}     W or R: which side of a read/write lock
  *     {seq}      the ten digits that ZooKeeper puts at the end
  *
- * Who stands in line are the children whose names have the same form with the same name.
+ * Who stands in line are the children whose names have the same form with the same name. What a
+ * node can't be called is escaped in a name (paths.h): in the last part also a '/'.
  */
 #include "backends/zookeeper/inner.h"
 #include "backends/zookeeper/paths.h"
@@ -107,14 +108,11 @@ static dlock_err make_form(const char *from, const char *end, const char *name,
     form->tail = expand(at, end, name, side, &at);
     if (at != end)
         return refuse(err, "may have {session} and {uuid} only side by side");
-    if (!form->head || !form->tail)
-        return dlk_error_nomem(err);
-    if (strchr(form->head, '/') || strchr(form->tail, '/'))
-        return refuse(err, "has {name} in its last part, and this name has a / in it");
-    return DLOCK_OK;
+    return form->head && form->tail ? DLOCK_OK : dlk_error_nomem(err);
 }
 
-static dlock_err check(const char *node, const dlk_key *key, dlock_error **err)
+static dlock_err check(const dlk_zk *zk, const char *node, const dlk_key *key,
+                       dlock_error **err)
 {
     const char *seq = strstr(node, "{seq}");
     if (!node[0])
@@ -125,33 +123,54 @@ static dlock_err check(const char *node, const dlk_key *key, dlock_error **err)
         return refuse(err, "needs {name}: else all names are one lock");
     if ((key->kind == DLOCK_WRITE) != (strstr(node, "{side}") != NULL))
         return refuse(err, "needs {side} for read/write locks, and only for them");
-    return DLOCK_OK;
+    if (!zk->chroot[0] && starts(node + (node[0] == '/'), "zookeeper/"))
+        return refuse(err, "is below /zookeeper, which belongs to the servers");
+    return dlk_zk_check_path(node, "zookeeper.node", err);
+}
+
+/* Its last part, for one side or for both. */
+static dlock_err make_forms(const char *last, const dlk_key *key, dlk_zk_key *home,
+                            dlock_error **err)
+{
+    char *name = dlk_zk_part_of(dlk_zk_proper_name(key->name));
+    if (!name)
+        return dlk_error_nomem(err);
+    dlock_err code = DLOCK_OK;
+    for (int side = 0; side < (key->kind == DLOCK_WRITE ? 2 : 1) && code == DLOCK_OK;
+         side++)
+        code = make_form(last, strstr(last, "{seq}"), name, side ? "R" : "W",
+                         &home->forms[side], err);
+    free(name);
+    return code;
+}
+
+/* What is above it. */
+static dlock_err make_folder(const dlk_zk *zk, const char *node, const char *end,
+                             const dlk_key *key, dlk_zk_key *home, dlock_error **err)
+{
+    const char *stop;
+    char *folder = expand(node, end, dlk_zk_proper_name(key->name), "", &stop);
+    if (!folder)
+        return dlk_error_nomem(err);
+    if (stop == end)
+        home->parents[0] = end > node ? dlk_zk_path_of(zk->chroot, folder)
+                                      : strdup(zk->chroot[0] ? zk->chroot : "/");
+    free(folder);
+    if (stop != end)
+        return refuse(err, "may have {session} and {uuid} only in its last part");
+    return home->parents[0] ? DLOCK_OK : dlk_error_nomem(err);
 }
 
 dlock_err dlk_zk_pattern_open(const dlk_zk *zk, const dlk_key *key, dlk_zk_key *home,
                               dlock_error **err)
 {
-    const char *node = dlk_settings_text(key->settings, DLK_KEY_ZOOKEEPER_NODE), *stop;
-    const char *name = key->name + (key->name[0] == '/');
-    dlock_err code = check(node, key, err);
-    if (code != DLOCK_OK)
-        return code;
-    const char *last = strrchr(node, '/'), *end = strstr(node, "{seq}");
-    const char *part = last ? last + 1 : node;
-    for (int side = 0; side < (key->kind == DLOCK_WRITE ? 2 : 1) && code == DLOCK_OK;
-         side++)
-        code = make_form(part, end, name, side ? "R" : "W", &home->forms[side], err);
-    if (code != DLOCK_OK)
-        return code;
-    char *folder = expand(node, last ? last : node, name, "", &stop);
-    if (!folder)
-        return dlk_error_nomem(err);
-    if (stop != (last ? last : node))
-        code = refuse(err, "may have {session} and {uuid} only in its last part");
-    else if (folder[0])
-        code = dlk_zk_path_of(zk->chroot, folder, strlen(folder), &home->parents[0], err);
-    else if (!(home->parents[0] = strdup(zk->chroot[0] ? zk->chroot : "/")))
-        code = dlk_error_nomem(err);
-    free(folder);
+    const char *node = dlk_settings_text(key->settings, DLK_KEY_ZOOKEEPER_NODE);
+    dlock_err code = check(zk, node, key, err);
+    node += node[0] == '/';
+    const char *last = strrchr(node, '/');
+    if (code == DLOCK_OK)
+        code = make_forms(last ? last + 1 : node, key, home, err);
+    if (code == DLOCK_OK)
+        code = make_folder(zk, node, last ? last : node, key, home, err);
     return code;
 }

@@ -75,7 +75,7 @@
  *   out of range), DLOCK_ENOMEM, and for client, lock, hold, cond and op DLOCK_ECLOSED (the client was
  *   closed) and DLOCK_EFORKED (in a fork's child).
  *   Times are int64_t milliseconds, relative; a wait of 0 tries once, DLOCK_FOREVER has no limit,
- *   other negatives are DLOCK_EINVAL. Names and texts are C strings, sent unchanged.
+ *   other negatives are DLOCK_EINVAL. Names and texts are C strings of any bytes.
  */
 #ifndef DLOCK_H
 #define DLOCK_H
@@ -684,8 +684,10 @@ DLOCK_API dlock_event *dlock_client_next_event(dlock_client *client);
  * Handles of one client on one name work together; those that disagree on what the server sees
  * (kind, layout, fairness, permits) get DLOCK_ECONFLICT at acquire.
  *
- * @param name      1…1024 bytes (with `client.prefix`), any byte but NUL, sent unchanged; what the
- *                  backend can't carry is DLOCK_EINVAL
+ * @param name      1…1024 bytes (with `client.prefix`), any byte but NUL. Where the service's keys
+ *                  can't have some of them, as ZooKeeper's and memcached's, it lies there escaped, and
+ *                  any other name as it is. DLOCK_EINVAL: too long for its keys (memcached: 250
+ *                  bytes), or the name of a key that belongs to another lock (Redis)
  * @param conf      `lock.*` and other settings of scope L; may be NULL; copied
  * @param ret_lock  yours: dlock_lock_free()
  * @return DLOCK_OK, DLOCK_EINVAL, DLOCK_ENOTSUP (kind or setting this backend can't give)

@@ -434,35 +434,6 @@ TEST(an_address_that_can_t_be_meant_is_refused_with_the_reason)
     }
 }
 
-TEST(a_name_that_no_key_can_carry_is_refused_or_encoded)
-{
-    BEGIN();
-    char longest[252];
-    memset(longest, 'k', sizeof(longest));
-    longest[250] = '\0';
-    DLOCK_AUTO(dlock_client) client = client_of("meta", LEASE_MS);
-    DLOCK_AUTO(dlock_hold) hold = NULL;
-    DLOCK_AUTO(dlock_hold) none = NULL;
-    DLOCK_AUTO(dlock_hold) encoded = NULL;
-    DLOCK_AUTO(dlock_error) err = NULL;
-    CHECK_OK(dlock_acquire(client, longest, 0, &hold, NULL), NULL);
-    longest[250] = 'k';
-    longest[251] = '\0';
-    CHECK_ERR(dlock_acquire(client, longest, 0, &none, &err), DLOCK_EINVAL, err);
-    CHECK_CONTAINS(dlock_error_text(err), "250");
-    static const char *const unsafe[] = {"a b", "a\r\nb", "a\x7f", "\t"};
-    for (size_t i = 0; i < 4; i++) {
-        CHECK_ERR(dlock_acquire(client, unsafe[i], 0, &none, &err), DLOCK_EINVAL, err);
-        CHECK_CONTAINS(dlock_error_text(err), "base64");
-    }
-    DLOCK_AUTO(dlock_client) base64 = world_client("memcached.key_encoding=base64");
-    CHECK_OK(dlock_acquire(base64, "a b\n", 0, &encoded, NULL), NULL);
-    CHECK(strcmp(item("YSBiCg=="), "(nil)") != 0);
-    CHECK_OK(dlock_hold_release(encoded, NULL), NULL);
-    longest[188] = '\0';
-    CHECK_ERR(dlock_acquire(base64, longest, 0, &none, &err), DLOCK_EINVAL, err);
-}
-
 TEST(what_memcached_can_t_do_is_refused_with_the_reason)
 {
     BEGIN();
