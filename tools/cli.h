@@ -167,6 +167,8 @@ bool cli_timer_fired(int timer);
 
 /* A text of a server's or a user's: what isn't printable must not reach a terminal, and is a ?. */
 void cli_print(FILE *out, const char *text);
+/* A lock's name, so that it can be pasted into a shell: where it has what isn't printable, in $'…'. */
+void cli_print_name(FILE *out, const char *name);
 /* One line on stderr: "dlock: run: …". */
 void cli_say(const cli_call *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

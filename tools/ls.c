@@ -49,7 +49,7 @@ int cli_ls(cli_call *cli, int argc, char **argv)
     for (size_t i = 0; i < dlock_info_count(info); i++) {
         if (!cli_is_name(dlock_info_key(info, i)))
             continue;
-        cli_print(stdout, dlock_info_text(info, i));
+        cli_print_name(stdout, dlock_info_text(info, i));
         (void)putchar('\n');
     }
     return status;

@@ -43,19 +43,56 @@ static bool is_c1(const unsigned char *at, size_t size)
     return size == 2 && at[0] == 0xc2 && at[1] < 0xa0;
 }
 
+/* … or what isn't UTF-8, where they go by 8 bits. */
+static bool is_obeyed(const unsigned char *at, size_t size)
+{
+    return *at < ' ' || *at == 0x7f || (size == 0 && *at < 0xa0) || is_c1(at, size);
+}
+
 void cli_print(FILE *out, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
     while (*at != '\0') {
         size_t size = utf8_size(at);
-        bool low = *at < ' ' || *at == 0x7f;
-        bool lone = size == 0 && *at < 0xa0; /* … where they go by 8 bits */
-        if (low || lone || is_c1(at, size))
+        if (is_obeyed(at, size))
             (void)fputc('?', out);
         else
             (void)fwrite(at, 1, size == 0 ? 1 : size, out);
         at += size == 0 ? 1 : size;
     }
+}
+
+static bool is_plain(const char *name)
+{
+    const unsigned char *at = (const unsigned char *)name;
+    for (size_t size; *at != '\0'; at += size) {
+        size = utf8_size(at);
+        if (size == 0 || is_obeyed(at, size))
+            return false;
+    }
+    return strncmp(name, "$'", 2) != 0;
+}
+
+void cli_print_name(FILE *out, const char *name)
+{
+    const unsigned char *at = (const unsigned char *)name;
+    if (is_plain(name)) {
+        (void)fputs(name, out);
+        return;
+    }
+    (void)fputs("$'", out);
+    while (*at != '\0') {
+        size_t size = utf8_size(at);
+        if (size > 0 && !is_obeyed(at, size)) {
+            if (*at == '\'' || *at == '\\')
+                (void)fputc('\\', out);
+            (void)fwrite(at, 1, size, out);
+            at += size;
+        } else {
+            (void)fprintf(out, "\\%03o", *at++);
+        }
+    }
+    (void)fputc('\'', out);
 }
 
 /* A line is written in pieces; with --verbose the library's threads write some, too. */

@@ -87,7 +87,6 @@ def what_others_wrote_does_not_steer_the_terminal(w):
     holder, _ = w.hold(name, '--set', 'lock.data=\x9b2J\x1b')
     unwanted = [chr(code) for code in (*range(0x20), *range(0x7f, 0xa0)) if code != 10]
     outs = [w.run('ls', 'tty/')]
-    tap.equal('ls', outs[0][1], shown + '\n')
     outs += [w.run('ls', '--json', 'tty/'), w.run('inspect', name),
              w.run('inspect', '--json', name), w.run('run', '-n', '-v', name, 'true')]
     top = w.start('top', 'tty/', stdout=subprocess.PIPE)
@@ -101,6 +100,27 @@ def what_others_wrote_does_not_steer_the_terminal(w):
                   [c for c in unwanted if c in out + err or c in row], [])
     tap.equal('json', json.loads(outs[1][1])['locks'][0]['name'], name)
     w.let_go(holder)
+
+
+def a_listed_name_can_be_pasted_into_a_shell(w):
+    """As it is, or in the shell's quotes where a terminal would do something else with it."""
+    names = {'paste/a b': b'paste/a b', "paste/it's \\": b"paste/it's \\",
+             'paste/\né\'\\': b"$'paste/\\012\xc3\xa9\\'\\\\'",
+             b'paste/\xff\x80': b"$'paste/\\377\\200'", 'paste/\x85': b"$'paste/\\302\\205'",
+             "$'paste'": b"$'$\\'paste\\''"}
+    holders = [w.hold(name)[0] for name in names]
+    listed = []
+    for prefix in ('paste/', "$'"):
+        ls = w.start('ls', prefix, stdout=subprocess.PIPE)
+        listed += ls.communicate()[0].split(b'\n')[:-1]
+    tap.equal('ls', sorted(listed), sorted(names.values()))
+    for line in listed:
+        if line.startswith(b'$'):
+            name = subprocess.run(['bash', '-c', b'printf %s ' + line], check=True,
+                                  stdout=subprocess.PIPE).stdout
+            tap.equal(f'{line!r}', name in [os.fsencode(each) for each in names], True)
+    for holder in holders:
+        w.let_go(holder)
 
 
 def keys_that_belong_to_a_lock_are_no_locks(w):
@@ -306,6 +326,7 @@ if __name__ == '__main__':
         inspect_shows_the_holder,
         ls_lists_what_is_held,
         what_others_wrote_does_not_steer_the_terminal,
+        a_listed_name_can_be_pasted_into_a_shell,
         keys_that_belong_to_a_lock_are_no_locks,
         break_needs_force_and_the_right_owner,
         the_token_after_a_break_is_larger,
