@@ -37,6 +37,16 @@ class Locks:
             self.assertTrue(other.is_acquired)
         self.assertFalse(other.is_acquired)
 
+    def test_a_path_is_what_kazoo_makes_of_it(self):
+        doubled = self.path.replace('/', '//') + '/'
+        with Lock(self.client, doubled) as lock:
+            self.assertEqual(lock.path, doubled)
+            self.assertFalse(self.lock().acquire(blocking=False))
+        for relative in ('/a/../b', './a', '..'):
+            for kind in (Lock, ReadLock, WriteLock, Semaphore):
+                with self.assertRaises(ValueError):
+                    kind(self.client, relative)
+
     def test_a_wait_that_is_too_long_is_a_lock_timeout(self):
         with self.lock():
             with self.assertRaises(LockTimeout):

@@ -9,7 +9,8 @@
 With ``zookeeper_layout='kazoo'`` these share their nodes with kazoo's. What is deliberately
 different:
 
-- The client is a :class:`dlock.Client`. A path is the name of a lock on any of its services.
+- The client is a :class:`dlock.Client`. A path is the name of a lock on any of its services; of
+  ``/a//b/`` kazoo makes ``/a/b``, and so it is here.
 - ``is_acquired`` is False again when the lock was lost; kazoo's stays True. ``release()`` is False
   then.
 - ``ephemeral=False`` is refused: a lock that its holder's death doesn't end has no holder.
@@ -53,6 +54,14 @@ else:
             """As ``kazoo.exceptions.CancelledError``, which it is where kazoo is installed."""
 
 __all__ = ['CancelledError', 'Lock', 'LockTimeout', 'ReadLock', 'Semaphore', 'WriteLock']
+
+
+def _name_of(path: str) -> str:
+    """What kazoo makes of a path: without empty parts; relative ones are refused."""
+    parts = [part for part in path.split('/') if part]
+    if '.' in parts or '..' in parts:
+        raise ValueError('relative paths not allowed')
+    return ('/' if path.startswith('/') else '') + '/'.join(parts)
 
 
 class _Contender:
@@ -168,7 +177,7 @@ class Lock(_Contender):
 
     @staticmethod
     def _make(client: Client, path: str, identifier: object) -> OurLock:
-        return client.lock(path, **_data(identifier))
+        return client.lock(_name_of(path), **_data(identifier))
 
     def acquire(self, blocking: bool = True, timeout: float | None = None,
                 ephemeral: bool = True) -> bool:
@@ -199,7 +208,7 @@ class ReadLock(Lock):
 
     @staticmethod
     def _make(client: Client, path: str, identifier: object) -> OurLock:
-        return client.rwlock(path, **_data(identifier)).read
+        return client.rwlock(_name_of(path), **_data(identifier)).read
 
 
 class WriteLock(Lock):
@@ -207,7 +216,7 @@ class WriteLock(Lock):
 
     @staticmethod
     def _make(client: Client, path: str, identifier: object) -> OurLock:
-        return client.rwlock(path, **_data(identifier)).write
+        return client.rwlock(_name_of(path), **_data(identifier)).write
 
 
 class Semaphore(_Contender):
@@ -221,7 +230,7 @@ class Semaphore(_Contender):
 
     def __init__(self, client: Client, path: str, identifier: object = None,
                  max_leases: int = 1) -> None:
-        lock = client.semaphore(path, max_leases, **_data(identifier))
+        lock = client.semaphore(_name_of(path), max_leases, **_data(identifier))
         super().__init__(client, path, identifier, lock)
         self.max_leases = max_leases
 
