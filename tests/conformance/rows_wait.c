@@ -235,6 +235,37 @@ ROW(P30, break_the_named,
     CHECK_OK(dlock_hold_verify(next, &err), err);
 }
 
+ROW(P38, several_permits, "several permits at once: all of them or none")
+{
+    NEEDS(CAN_CALL);
+    if (!grid_kind_is("semaphore") && !grid_kind_is("plain semaphore"))
+        CANNOT("only a semaphore has permits");
+    DLOCK_AUTO(dlock_error) err = NULL;
+    TWO_CLIENTS(client, other);
+    DLOCK_AUTO(dlock_lock)
+    two = world_lock(client, "several", "lock.permits=3 lock.take=2");
+    DLOCK_AUTO(dlock_lock)
+    all = world_lock(other, "several", "lock.permits=3 lock.take=3");
+    DLOCK_AUTO(dlock_lock)
+    one = world_lock(other, "several", "lock.permits=3 lock.take=1");
+    DLOCK_AUTO(dlock_hold) hold = world_take(two);
+    DLOCK_AUTO(dlock_hold) third = NULL;
+    DLOCK_AUTO(dlock_hold) none = NULL;
+    CHECK_ERR(dlock_lock_acquire(all, 0, &none, &err), DLOCK_EBUSY, err);
+    third = world_take(one); /* of what is there nothing was taken */
+    CHECK_OK(dlock_hold_release(third, &err), err);
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(all, DLOCK_FOREVER);
+    CHECK_EQ_INT(dlock_op_wait(op, 50), DLOCK_EPENDING);
+    CHECK_OK(dlock_hold_verify(hold, &err), err);
+    CHECK_OK(dlock_hold_release(hold, &err), err);
+    ENDS(op, DLOCK_OK);
+    DLOCK_AUTO(dlock_hold) every = dlock_op_take_hold(op);
+    CHECK_ERR(dlock_lock_acquire(one, 0, &none, &err), DLOCK_EBUSY, err);
+    CHECK_OK(dlock_hold_release(every, &err), err);
+    DLOCK_AUTO(dlock_hold) last = world_take(one);
+    CHECK_OK(dlock_hold_release(last, &err), err);
+}
+
 ROW(P31, wait_idle, "wait_idle ends when nobody holds it, and takes nothing")
 {
     NEEDS(CAN_CALL);

@@ -175,6 +175,8 @@ void client_ask(uint8_t verb, uint8_t how)
                   ? NULL
                   : &client.keys[how % CLIENT_KEYS];
     it->shared = it->key && it->key->kind == DLOCK_WRITE && how & 0x40;
+    if (it->key && it->key->kind == DLOCK_SEMAPHORE && it->number % 2 == 0)
+        it->take = 2;
     if (it->verb == DLK_IMPORT || (it->verb == DLK_BREAK && how & 0x20))
         it->text = CLIENT_UUID ":1";
     if (it->key && !it->key->data)

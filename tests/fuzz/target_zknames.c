@@ -45,6 +45,14 @@ static const dlk_zk_rule *some_rule(uint8_t which, dlk_settings *settings)
     return plan ? plan->step[which / 40 % 2 * (plan->steps - 1)].rule : NULL;
 }
 
+static int64_t series_of(const char *own, char *const *names, size_t count)
+{
+    int64_t series = 0;
+    for (size_t i = 0; i < count; i++)
+        series += dlk_zk_same_series(names[i], own);
+    return series;
+}
+
 /* Each of the names as our own. */
 static void check_line(const dlk_zk_rule *rule, const dlk_zk_form *form,
                        char *const *names, size_t count, bool strict)
@@ -55,6 +63,7 @@ static void check_line(const dlk_zk_rule *rule, const dlk_zk_form *form,
                             .forms = {form},
                             .own = names[i],
                             .permits = 2,
+                            .take = series_of(names[i], names, count),
                             .strict = strict};
         dlk_zk_verdict verdict = dlk_zk_judge(&look, names, count);
         FUZZ_CHECK(verdict != DLK_ZK_MISSING, "'%s' isn't there", names[i]);

@@ -20,6 +20,7 @@ typedef struct asked {
     dlk_zk_request request;
     dlk_zk_call *call;
     char *path, *data;
+    char **paths; /* of several */
 } asked;
 
 static struct {
@@ -126,6 +127,10 @@ static bool wire_send(dlk_zk_wire *wire, const dlk_zk_request *request, dlk_zk_c
     it->path = need(strdup(request->path));
     it->data = need(malloc(request->size + 1));
     memcpy(it->data, request->data ? request->data : "", request->size);
+    if (request->paths)
+        it->paths = need(calloc(request->count + 1, sizeof(*it->paths)));
+    for (size_t i = 0; it->paths && i < request->count; i++)
+        it->paths[i] = need(strdup(request->paths[i]));
     call->wire = wire;
     call->item.epoch = wire->epoch;
     dlk_list_init(&call->sent);
@@ -144,6 +149,9 @@ static void come_back(dlk_zk_call *call, dlk_zk_end end)
 
 static void free_asked(asked *it)
 {
+    for (size_t i = 0; it->paths && i < it->request.count; i++)
+        free(it->paths[i]);
+    free(it->paths);
     free(it->path);
     free(it->data);
     free(it);
@@ -247,9 +255,44 @@ static dlk_zk_end erase(size_t index)
     return DLK_ZK_OK;
 }
 
+/* All of them have names as long as this. */
+static dlk_zk_end create_all(const asked *it)
+{
+    size_t count = it->request.count, each = strlen(it->path) + sizeof("0000000000");
+    char *folder = need(strndup(it->path, folder_size(it->path)));
+    bool has_folder = find(folder) < ZOO_NODES;
+    free(folder);
+    if (!has_folder || zoo.count + count > ZOO_NODES)
+        return has_folder ? DLK_ZK_BUSY : DLK_ZK_NO_NODE;
+    char **paths = need(malloc(count * (sizeof(*paths) + each)));
+    for (size_t i = 0; i < count; i++) {
+        paths[i] = (char *)(paths + count) + i * each;
+        (void)snprintf(paths[i], each, "%s%010d", it->path, zoo.sequence++);
+        (void)zoo_make(paths[i], it->data, it->request.size, zoo.session);
+    }
+    it->call->children = paths;
+    it->call->child_count = count;
+    return DLK_ZK_OK;
+}
+
+/* All or nothing. */
+static dlk_zk_end act_on_all(const asked *it)
+{
+    if (it->request.verb == DLK_ZK_CREATE)
+        return create_all(it);
+    for (size_t i = 0; i < it->request.count; i++)
+        if (find(it->paths[i]) == ZOO_NODES)
+            return DLK_ZK_NO_NODE;
+    for (size_t i = 0; it->request.verb == DLK_ZK_DELETE && i < it->request.count; i++)
+        zoo_remove(find(it->paths[i]));
+    return DLK_ZK_OK;
+}
+
 /* Carried out. */
 static dlk_zk_end act(const asked *it)
 {
+    if (it->request.count > 0)
+        return act_on_all(it);
     size_t index = find(it->path);
     zoo_node *node = index < ZOO_NODES ? &zoo.nodes[index] : NULL;
     bool root = strcmp(it->path, "/") == 0;
@@ -280,6 +323,7 @@ static dlk_zk_end act(const asked *it)
         return DLK_ZK_OK;
     case DLK_ZK_CREATE:
     case DLK_ZK_EXISTS:
+    case DLK_ZK_CHECK:
     case DLK_ZK_SYNC:
         break;
     }

@@ -63,7 +63,7 @@ static void say_error(char *answer, const dlock_error *err)
     say(answer, "error", text);
 }
 
-/* A size may stand behind it: "leases:3". */
+/* A size may stand behind it, and how many to take: "leases:3", "leases:3:2". */
 static const struct kind *kind_of(const char *name)
 {
     size_t size = strcspn(name, ":");
@@ -78,6 +78,13 @@ static int64_t size_of(const struct wish *wish)
 {
     const char *colon = strchr(wish->kind, ':');
     return colon != NULL ? atoll(colon + 1) : wish->size;
+}
+
+static int64_t count_of(const struct wish *wish)
+{
+    const char *colon = strchr(wish->kind, ':');
+    const char *next = colon != NULL ? strchr(colon + 1, ':') : NULL;
+    return next != NULL ? atoll(next + 1) : wish->count;
 }
 
 /* A lease that is named isn't renewed, as Redisson's. Where there are sessions it is theirs. */
@@ -98,8 +105,8 @@ static dlock_err settings(const contender *me, const struct kind *kind,
         code = dlock_conf_set(conf, "lock.owner", "thread", err);
     if (code == DLOCK_OK && counts)
         code = dlock_conf_set_int(conf, "lock.permits", size_of(wish), err);
-    if (code == DLOCK_OK && wish->count > 1)
-        code = dlock_conf_set_int(conf, "lock.take", wish->count, err);
+    if (code == DLOCK_OK && count_of(wish) > 1)
+        code = dlock_conf_set_int(conf, "lock.take", count_of(wish), err);
     return code;
 }
 

@@ -172,6 +172,12 @@ class Side:
         return self.programs[number % len(self.programs)].slot(f'{self.name}{number}')
 
 
+def permits_of(kind):
+    """How many of a semaphore's permits: "leases:3:2" takes two of three."""
+    words = kind.split(':')
+    return int(words[2]) if len(words) > 2 else 1
+
+
 class Log:
     """What the contenders noted of a resource that asks for tokens, judged line by line."""
 
@@ -204,7 +210,7 @@ class Log:
         shared = kind.endswith('read')
         others = [k for w, k in self.inside.items()
                   if not (shared and k.endswith('read')) and self.excludes(who, w)]
-        if len(others) >= self.size:
+        if sum(map(permits_of, [*others, kind])) > self.size:
             raise tap.Broken(f'overlap: {line}; inside are {self.inside}', self.lease_s)
         if 0 < token < self.newest + (not shared):
             raise tap.Broken(f'stale token: {line}; the newest is {self.newest}')

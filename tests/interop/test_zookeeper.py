@@ -212,6 +212,40 @@ def a_semaphore_never_has_more_inside_than_its_size(stage):
 
 
 @on_stage
+def several_permits_at_once_never_are_more_than_there_are(stage):
+    ours = f'leases:{SIZE}:2,leases:{SIZE},leases:{SIZE}:{SIZE}'
+    kinds = {'ours': ours, 'curator': f'semaphore:{SIZE}'}
+    log = contend(stage.world, owners(stage, kinds, 3), '/mix/several', SECONDS, size=SIZE)
+    tap.equal('who was inside', sorted(log.entries), sorted(kinds))
+    is_over(stage, '/mix/several')
+
+
+@on_stage
+def curator_sees_each_of_several_permits_and_waits_behind_who_wants_them(stage):
+    path, one = '/several/line', f'semaphore:{SIZE}'
+    ours, theirs, next_one = stage.slot('ours'), stage.slot('curator', 1), stage.slot('curator', 2)
+    ours.tell(f'take leases:{SIZE}:2 {path} 0 {PATIENCE_MS}')
+    theirs.tell(f'take {one} {path} 0 {PATIENCE_MS}')
+    tap.equal('leases', len(stage.hand.children(f'{path}/leases')), SIZE)
+    next_one.tell(f'take {one} {path} 0 500', 'no')
+    ours.tell('release')
+    tap.equal('leases', len(stage.hand.children(f'{path}/leases')), 1)
+    # All of them, while Curator has one: whoever comes later wants but one, and waits behind it.
+    ours.take(f'leases:{SIZE}:{SIZE}', path, 0, PATIENCE_MS)
+    wait_until('the head has its leases',
+               lambda: len(stage.hand.children(f'{path}/leases')) == 1 + SIZE)
+    next_one.take(one, path, 0, PATIENCE_MS)
+    wait_until('the next is in the line', lambda: len(stage.hand.children(f'{path}/locks')) == 2)
+    theirs.tell('release')
+    ours.expect_when('all of them')
+    next_one.still_waits(one, SESSION_MS / 1000)
+    ours.tell('release')
+    next_one.expect_when('one after all of them')
+    next_one.tell('release')
+    is_over(stage, path)
+
+
+@on_stage
 def there_is_one_leader_at_a_time(stage):
     for name, kinds in (('latch', {'ours': 'latch', 'curator': 'latch'}),
                         ('selector', {'ours': 'selector', 'curator': 'selector'})):
@@ -260,7 +294,9 @@ def the_dead_of_either_side_are_taken_over_from_at_the_end_of_their_session(stag
     cases = [('ours', 'mutex', 'curator', 'mutex'), ('curator', 'mutex', 'ours', 'mutex'),
              ('ours', 'kazoo', 'kazoo', 'lock'), ('kazoo', 'lock', 'ours', 'kazoo'),
              ('go', 'lock', 'ours', 'mutex'), ('ours', 'write', 'curator', 'read'),
-             ('curator', 'semaphore:1', 'ours', 'leases:1'), ('ours', 'latch', 'curator', 'latch')]
+             ('curator', 'semaphore:1', 'ours', 'leases:1'),
+             ('ours', 'leases:3:3', 'curator', 'semaphore:3'),
+             ('ours', 'latch', 'curator', 'latch')]
     victims = {side: Program(stage.world, PROGRAMS[side], DEAD_MS) for side in PROGRAMS}
     for victim in victims.values():
         victim.await_start()
@@ -329,6 +365,8 @@ if __name__ == '__main__':
         readers_and_writers_of_three_libraries_never_mix,
         readers_and_writers_in_kazoos_layout_never_mix,
         a_semaphore_never_has_more_inside_than_its_size,
+        several_permits_at_once_never_are_more_than_there_are,
+        curator_sees_each_of_several_permits_and_waits_behind_who_wants_them,
         there_is_one_leader_at_a_time,
         a_writer_who_becomes_a_reader_lets_readers_in_and_no_writer,
         either_side_hears_when_the_other_asks_for_its_lock,

@@ -60,6 +60,7 @@ bool driven_open(const dlk_backend_type *type, const char *text, dlock_kind kind
     w = (struct driven){.type = type,
                         .serve = serve,
                         .ttl_ms = ttl_ms,
+                        .take = 1,
                         .now = 1000000 * MS,
                         .kicks = DLK_KICKS_INIT,
                         .rand = {.state = 42},
@@ -77,6 +78,8 @@ bool driven_open(const dlk_backend_type *type, const char *text, dlock_kind kind
                         .name = "test",
                         .rand = &w.rand};
     dlock_err code = dlk_uri_parse(text, &uri, &err);
+    if (code == DLOCK_OK && kind == DLOCK_SEMAPHORE)
+        code = dlk_settings_set(none, "lock.permits", "3", &err);
     if (code == DLOCK_OK)
         code = dlk_settings_for_client(none, none, &w.settings, &err);
     if (code == DLOCK_OK)
@@ -144,7 +147,7 @@ dlk_ask make(dlk_verb verb, bool shared, int64_t within_ms)
                      .key = &w.key,
                      .number = 1,
                      .shared = shared,
-                     .take = 1,
+                     .take = w.take,
                      .ttl_ms = w.ttl_ms,
                      .since = w.now,
                      .deadline = w.now + within_ms * MS};

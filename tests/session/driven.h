@@ -16,6 +16,7 @@ extern struct driven {
     const dlk_backend_type *type;
     void (*serve)(void);
     int64_t ttl_ms; /* of what is asked */
+    int32_t take;   /* likewise, 1: of a semaphore, which has 3 permits */
 
     dlk_backend *backend;
     dlk_key key; /* "n" */

@@ -26,15 +26,6 @@ static dlk_terms random_terms(const client *c, dlk_rand *dice)
     };
 }
 
-/* A session's lease is the session's, and ZooKeeper's permits are taken one at a time. */
-static dlk_terms session_terms(const client *c, dlk_terms terms)
-{
-    terms.ttl_ms = c->session_ms;
-    if (s.config.mode == MODE_ZOOKEEPER)
-        terms.take = 1;
-    return terms;
-}
-
 static void plan(actor *a, int64_t in)
 {
     event_at(&a->next, s.now + in, think, a);
@@ -209,7 +200,7 @@ static void ask_for_it(actor *a)
         .terms = random_terms(c, &a->rand),
     };
     if (c->session_ms)
-        a->wait.terms = session_terms(c, a->wait.terms);
+        a->wait.terms.ttl_ms = c->session_ms; /* a session's lease is the session's */
     s.totals.acquires++;
     tell(c->index, a->name, "caller %d acquires %c, ttl %lld ms (%s)", a->index,
          'a' + a->name, (long long)a->wait.terms.ttl_ms,

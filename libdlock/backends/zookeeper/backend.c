@@ -35,11 +35,6 @@ static dlock_err line_open(dlk_line *line, const dlk_key *key, dlock_error **err
             err, DLOCK_EINVAL,
             "zookeeper: a semaphore's size isn't kept on the server: set "
             "lock.permits, the same for all");
-    if (key->kind == DLOCK_SEMAPHORE &&
-        dlk_settings_int(key->settings, DLK_KEY_LOCK_TAKE) != 1)
-        return dlk_error_set(err, DLOCK_ENOTSUP,
-                             "zookeeper: Curator's semaphore gives one lease at a time: "
-                             "lock.take must be 1");
     home->path = dlk_zk_path_of(zk->chroot, dlk_zk_proper_name(key->name));
     if (!home->path)
         return dlk_error_nomem(err);

@@ -82,7 +82,9 @@ typedef struct dlk_zk_node {
     const char *parent;
     dlk_zk_state state;
     char uuid[DLK_UUID_SIZE];
-    char *path; /* THERE, DELETING: full */
+    char *path; /* THERE, DELETING: full; … */
+    char **
+        all; /* … of several, which are made and deleted at once: the paths, in one block */
     int64_t czxid;
     char *ahead;       /* path that we watch, or NULL; a lease: the parent's children */
     bool armed;        /* … and its watch is set */
@@ -103,6 +105,7 @@ struct dlk_zk_place {
     dlk_zk *zk;
     dlk_zk_key *home;
     const dlk_zk_plan *plan;
+    size_t take;   /* a semaphore's permits: so many leases */
     int step;      /* the node that we work on */
     bool sided;    /* its side node was made, or may have been */
     bool looks;    /* for both of them: the answer is under way */
@@ -135,6 +138,17 @@ static inline dlk_zk_place *dlk_zk_place_of(dlk_place *place)
 #define DLK_ZK_PLACE_OF_ALL(link) dlk_zk_place_of(DLK_LIST_ITEM(link, dlk_place, all))
 #define DLK_ZK_PLACE_IN_LINE(link)                                                       \
     dlk_zk_place_of(DLK_LIST_ITEM(link, dlk_place, of_line))
+
+/* How many a node is: a lease is one for each permit. */
+static inline size_t dlk_zk_node_count(const dlk_zk_node *node)
+{
+    return node->rule && node->rule->counts ? node->place->take : 1;
+}
+/* Of a request that is about all of them: 0 where it is one. */
+static inline size_t dlk_zk_node_several(const dlk_zk_node *node)
+{
+    return node->all ? node->place->take : 0;
+}
 
 /* ---- session.c ---- */
 enum { DLK_ZK_QUIET = 1, DLK_ZK_ASKED = 2 };
@@ -193,6 +207,8 @@ void dlk_zk_node_look(dlk_zk_node *node, int64_t now);
 void dlk_zk_node_join(dlk_zk_node *node, int64_t now);
 void dlk_zk_node_search(dlk_zk_node *node, int64_t now);
 void dlk_zk_node_drop_candidates(dlk_zk_node *node);
+/* It is one no more, or belongs to nobody: what there may be of it, if it is several, is to go. */
+void dlk_zk_node_scatter(dlk_zk_node *node, int64_t now);
 void dlk_zk_node_hear(dlk_zk_node *node, dlk_zk_heard heard, int64_t now);
 void dlk_zk_node_refuse(dlk_zk_node *node, dlock_error *why, int64_t now);
 char *dlk_zk_node_data(const dlk_zk_node *node);

@@ -22,6 +22,7 @@ static void answer(dlk_zk_place *place, dlk_ask **asked, dlk_reply reply)
  * the loss has been told. */
 static void gone(dlk_zk_place *place, int64_t now)
 {
+    dlk_zk_node_scatter(dlk_zk_place_prize(place), now);
     dlk_zk_node_forget(dlk_zk_place_prize(place));
     dlk_place_lost(&place->base);
     dlk_zk_place_leave(&place->base, now);
@@ -29,9 +30,11 @@ static void gone(dlk_zk_place *place, int64_t now)
 
 /* ---- looking after the node ---- */
 
+/* Several have names that no other session has used. */
 static bool is_ours(const dlk_zk_place *place, const dlk_zk_call *call)
 {
-    return call->end == DLK_ZK_OK && call->stat.ephemeral_owner == place->zk->session;
+    return call->end == DLK_ZK_OK && (place->nodes[place->plan->steps - 1].all ||
+                                      call->stat.ephemeral_owner == place->zk->session);
 }
 
 static void hear_revoke(const dlk_zk_place *place, const dlk_zk_call *call)
@@ -47,6 +50,28 @@ static bool unanswered(const dlk_zk_call *call)
     return call->end != DLK_ZK_OK && call->end != DLK_ZK_NO_NODE;
 }
 
+/* Of several the first is who is asked, … */
+static void on_first_seen(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_place *place = call->owner;
+    (void)now;
+    if (call->end != DLK_ZK_OK || !place->base.granted || place->base.leaving)
+        return; /* what comes next says it */
+    dlk_zk_place_prize(place)->own_armed = true;
+    hear_revoke(place, call);
+}
+
+/* … and all of them together say whether it is ours. */
+static bool check_all(dlk_zk_place *place, dlk_zk_done *done, int64_t now)
+{
+    dlk_zk_node *prize = dlk_zk_place_prize(place);
+    const dlk_zk_request request = {.verb = DLK_ZK_CHECK,
+                                    .path = prize->path,
+                                    .paths = prize->all,
+                                    .count = dlk_zk_node_several(prize)};
+    return dlk_zk_place_send(place, &request, done, prize, 0, now);
+}
+
 /* The node, and from now on whatever happens to it. */
 static bool get_own(dlk_zk_place *place, dlk_zk_done *done, int64_t now)
 {
@@ -54,7 +79,12 @@ static bool get_own(dlk_zk_place *place, dlk_zk_done *done, int64_t now)
     const dlk_zk_request request = {.verb = prize->own_armed ? DLK_ZK_EXISTS : DLK_ZK_GET,
                                     .path = prize->path,
                                     .watch = true};
-    return prize->path && dlk_zk_place_send(place, &request, done, prize, 0, now);
+    if (!prize->path)
+        return false;
+    if (!prize->all)
+        return dlk_zk_place_send(place, &request, done, prize, 0, now);
+    return dlk_zk_place_send(place, &request, on_first_seen, prize, DLK_ZK_QUIET, now) &&
+           check_all(place, done, now);
 }
 
 /* On its way to the read side: the write node is about to go, or may have gone, at our own asking, which
@@ -310,7 +340,9 @@ void dlk_zk_place_verify(dlk_place *base, int64_t now)
     bool sent = false;
     if (!turns(place)) { /* in between it goes by what is known */
         (void)dlk_zk_prove(place->zk, now);
-        sent = dlk_zk_place_send(place, &request, on_verified, NULL, 0, now);
+        sent = dlk_zk_place_prize(place)->all
+                   ? check_all(place, on_verified, now)
+                   : dlk_zk_place_send(place, &request, on_verified, NULL, 0, now);
     }
     if (!sent)
         answer(place, &base->verify, DLK_NOT_SENT);

@@ -178,6 +178,15 @@ static void on_children(int rc, const struct String_vector *names, const void *d
     came_back(call, rc);
 }
 
+/* Of a multi-request: its results lie in the block. */
+static void on_all(int rc, const void *data)
+{
+    dlk_zk_call *call = (dlk_zk_call *)(uintptr_t)data;
+    if (rc != ZOK)
+        call->child_count = 0;
+    came_back(call, rc);
+}
+
 /* ---- watches and session events ---- */
 
 static void tell(dlk_zk_wire *wire, zhandle_t *handle, dlk_zk_news news, const char *text)
@@ -320,16 +329,76 @@ static int create_mode(dlk_zk_mode mode)
     return ZOO_EPHEMERAL_SEQUENTIAL;
 }
 
+static const struct ACL_vector *acl_of(const dlk_zk_wire *wire)
+{
+    return wire->creator_acl ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+}
+
+/* One block: the paths that are answered, the library's results, and the room for these paths. */
+typedef struct block {
+    char **paths;
+    zoo_op_result_t *results;
+    char *room;
+    size_t each; /* of the room; 0: nothing is made */
+} block;
+
+static bool make_block(const dlk_zk_request *ask, block *ret)
+{
+    size_t each =
+        ask->verb == DLK_ZK_CREATE ? strlen(ask->path) + sizeof("-2147483648") : 0;
+    ret->paths = calloc(ask->count, sizeof(*ret->paths) + sizeof(*ret->results) + each);
+    ret->results = (zoo_op_result_t *)(ret->paths + ask->count);
+    ret->room = (char *)(ret->results + ask->count);
+    ret->each = each;
+    return ret->paths != NULL;
+}
+
+static void fill_op(const dlk_zk_wire *wire, const dlk_zk_request *ask, size_t i,
+                    const block *to, zoo_op_t *ret)
+{
+    if (ask->verb == DLK_ZK_DELETE) {
+        zoo_delete_op_init(ret, ask->paths[i], -1);
+    } else if (ask->verb == DLK_ZK_CHECK) {
+        zoo_check_op_init(ret, ask->paths[i], -1);
+    } else {
+        to->paths[i] = to->room + i * to->each;
+        zoo_create_op_init(ret, ask->path, ask->data, (int)ask->size, acl_of(wire),
+                           create_mode(ask->mode), to->paths[i], (int)to->each);
+    }
+}
+
+/* The library has read `ops` when it returns; what it answers it writes into the block before it calls
+ * on_all, perhaps before it returns. */
+static int put_all(const dlk_zk_wire *wire, zhandle_t *handle, const dlk_zk_request *ask,
+                   dlk_zk_call *call)
+{
+    block to;
+    zoo_op_t *ops = calloc(ask->count, sizeof(*ops));
+    if (!ops || !make_block(ask, &to)) {
+        free(ops);
+        return ZSYSTEMERROR;
+    }
+    for (size_t i = 0; i < ask->count; i++)
+        fill_op(wire, ask, i, &to, &ops[i]);
+    call->children = to.paths;
+    call->child_count = to.each ? ask->count : 0;
+    int rc = zoo_amulti(handle, (int)ask->count, ops, to.results, on_all, call);
+    free(ops);
+    if (rc != ZOK)
+        free(to.paths);
+    return rc;
+}
+
 static int put(const dlk_zk_wire *wire, zhandle_t *handle, const dlk_zk_request *ask,
                dlk_zk_call *call)
 {
+    if (ask->count > 0)
+        return put_all(wire, handle, ask, call);
     /* The library takes what it declares as a pointer to the function for the function itself. */
     void_completion_t *nothing = (void_completion_t *)(uintptr_t)on_nothing;
     switch (ask->verb) {
     case DLK_ZK_CREATE:
-        return zoo_acreate2(handle, ask->path, ask->data, (int)ask->size,
-                            wire->creator_acl ? &ZOO_CREATOR_ALL_ACL
-                                              : &ZOO_OPEN_ACL_UNSAFE,
+        return zoo_acreate2(handle, ask->path, ask->data, (int)ask->size, acl_of(wire),
                             create_mode(ask->mode), on_created, call);
     case DLK_ZK_DELETE:
         return zoo_adelete(handle, ask->path, -1, on_nothing, call);
@@ -341,6 +410,8 @@ static int put(const dlk_zk_wire *wire, zhandle_t *handle, const dlk_zk_request 
         return zoo_aget_children(handle, ask->path, ask->watch, on_children, call);
     case DLK_ZK_EXISTS:
         return zoo_aexists(handle, ask->path, 0, on_stat, call);
+    case DLK_ZK_CHECK: /* always of several */
+        break;
     case DLK_ZK_SYNC:
         return zoo_async(handle, ask->path, on_string, call);
     case DLK_ZK_UNWATCH:

@@ -25,12 +25,13 @@ typedef struct dlk_zk_item dlk_zk_item;
 
 typedef enum dlk_zk_verb {
     DLK_ZK_CREATE =
-        1, /* path, data, mode; answers text (the name the server made) and stat */
+        1, /* path, data, mode; answers text (the name the server made) and stat; … */
     DLK_ZK_DELETE,   /* path, any version */
     DLK_ZK_SET,      /* path, data, any version */
     DLK_ZK_GET,      /* path, watch; answers text and size (the data) and stat */
     DLK_ZK_CHILDREN, /* path, watch; answers children */
     DLK_ZK_EXISTS,   /* path; answers stat */
+    DLK_ZK_CHECK,    /* paths: whether all of them are there, by way of the leader */
     DLK_ZK_SYNC,     /* path: answered by way of the leader */
     DLK_ZK_UNWATCH,  /* path: forgets the watch that GET set */
 } dlk_zk_verb;
@@ -49,6 +50,11 @@ typedef struct dlk_zk_request {
     const char *data; /* never NULL where data is sent: others choke on null data */
     size_t size;
     dlk_zk_mode mode;
+    /* CREATE, DELETE and CHECK of several at once, all of them or none: so many; 0: of one. What is
+     * made has this path but for its digits, and `children` answers the paths. */
+    size_t count;
+    char *const
+        *paths; /* in the place of `path`, which is the first of them, but for CREATE */
     /* tell once when the node (CHILDREN: its children) changes or goes, if it is there */
     bool watch;
 } dlk_zk_request;
@@ -139,7 +145,7 @@ typedef struct dlk_zk_call {
     int code; /* the library's own, for messages */
     size_t size;
     dlk_zk_stat stat;
-    char **children; /* one block, owned */
+    char **children; /* one block, owned; the library's own room until it has answered */
     size_t child_count;
 } dlk_zk_call;
 

@@ -91,10 +91,15 @@ bool dlk_zk_node_make_parents(dlk_zk_node *node, int64_t now)
 static void take_name(dlk_zk_node *node, dlk_zk_call *call)
 {
     free(node->path);
-    node->path = call->item.text;
+    node->path = call->child_count ? strdup(call->children[0]) : call->item.text;
+    node->state =
+        node->path ? DLK_NODE_THERE : DLK_NODE_UNSURE; /* which finds it again */
+    if (node->path && call->child_count) {
+        node->all = call->children;
+        call->children = NULL;
+    }
     call->item.text = NULL;
     node->czxid = call->stat.czxid;
-    node->state = DLK_NODE_THERE;
     /* A parent that couldn't be made was there already. */
     dlk_error_clear(&node->refused);
 }
@@ -167,24 +172,49 @@ static bool look_beside(dlk_zk_node *node, int64_t now)
            dlk_zk_node_send(node, &list, on_beside, DLK_ZK_QUIET, now);
 }
 
+/* What a server reads at once, unless it is told otherwise (jute.maxbuffer): for a longer request it
+ * closes the connection. */
+#define REQUEST_MAX 0xfffffu
+/* A create in a multi-request, beside path and data: lengths, the ACL, what kind of request it is. */
+#define CREATE_SIZE 100u
+
+/* False: refused, as more than a server takes. */
+static bool fits(dlk_zk_node *node, const dlk_zk_request *request, int64_t now)
+{
+    size_t each = request->path ? strlen(request->path) + request->size + CREATE_SIZE : 0;
+    if (request->count * each <= REQUEST_MAX)
+        return true;
+    dlk_zk_node_refuse(node,
+                       dlk_error_make(DLOCK_EINVAL,
+                                      "zookeeper: lock.take=%zu takes a request of %zu "
+                                      "bytes, and a server reads %u at most",
+                                      request->count, request->count * each, REQUEST_MAX),
+                       now);
+    return false;
+}
+
 void dlk_zk_node_join(dlk_zk_node *node, int64_t now)
 {
     dlk_zk_uuid_new(node);
+    size_t count = dlk_zk_node_count(node);
     char *prefix = prefix_of(node), *data = dlk_zk_node_data(node);
     char *path = prefix ? dlk_zk_join(node->parent, prefix) : NULL;
     const dlk_zk_request request = {.verb = DLK_ZK_CREATE,
                                     .path = path,
                                     .data = data,
                                     .size = data ? strlen(data) : 0,
+                                    .count = count > 1 ? count : 0,
                                     .mode = DLK_ZK_SEQUENTIAL};
-    bool sent = path && data && look_beside(node, now) &&
+    bool refused = !fits(node, &request, now);
+    bool sent = !refused && path && data && look_beside(node, now) &&
                 (!node->parents || dlk_zk_node_make_parents(node, now)) &&
                 dlk_zk_node_send(node, &request, on_created, DLK_ZK_QUIET, now);
     free(path);
     free(prefix);
     free(data);
     if (!sent) {
-        dlk_zk_node_hear(node, DLK_HEARD_UNSENT, now);
+        if (!refused)
+            dlk_zk_node_hear(node, DLK_HEARD_UNSENT, now);
         return;
     }
     node->parents = false;
@@ -210,6 +240,14 @@ void dlk_zk_node_drop_candidates(dlk_zk_node *node)
     node->candidates = NULL;
 }
 
+static void drop_paths(dlk_zk_node *node)
+{
+    free(node->path);
+    free(node->all);
+    node->path = NULL;
+    node->all = NULL;
+}
+
 static void next_candidate(dlk_zk_node *node, int64_t now);
 
 /* Names without a UUID may be anybody's: then what lies in the node says whose it is. */
@@ -222,8 +260,10 @@ static void on_found(dlk_zk_call *call, int64_t now)
     bool ours = there && call->stat.ephemeral_owner == node->place->zk->session;
     if (form && !form->uuid)
         ours = ours && data && call->item.text && strcmp(call->item.text, data) == 0;
-    else if (there && !ours) /* of a session that is over: not to be used */
+    else if (there && !ours) { /* of a session that is over: not to be used */
         dlk_zk_litter_add(node->place->zk, node->path, now);
+        dlk_zk_node_scatter(node, now);
+    }
     free(data);
     if (ours) {
         dlk_zk_node_drop_candidates(node);
@@ -232,8 +272,9 @@ static void on_found(dlk_zk_call *call, int64_t now)
         go_on(node, now);
         return;
     }
-    free(node->path);
-    node->path = NULL;
+    if (call->end == DLK_ZK_NO_NODE)
+        dlk_zk_node_scatter(node, now);
+    drop_paths(node);
     if (there || call->end == DLK_ZK_NO_NODE) {
         next_candidate(node, now);
         return;
@@ -256,15 +297,53 @@ static void next_candidate(dlk_zk_node *node, int64_t now)
     node->state = DLK_NODE_SEARCHING;
     if (dlk_zk_node_send(node, &request, on_found, 0, now))
         return;
-    free(node->path);
-    node->path = NULL;
+    drop_paths(node);
     dlk_zk_node_drop_candidates(node);
     node->state = DLK_NODE_UNSURE;
     dlk_zk_node_hear(node, DLK_HEARD_UNKNOWN, now);
 }
 
-/* With a UUID there can't be more than one, unless a create that was given up arrived late: the
- * others go. */
+static char **in_one_block(char *const *paths, size_t count)
+{
+    size_t size = count * sizeof(char *);
+    for (size_t i = 0; i < count; i++)
+        size += strlen(paths[i]) + 1;
+    char **block = malloc(size);
+    if (!block)
+        return NULL;
+    char *to = (char *)(block + count);
+    for (size_t i = 0; i < count; i++)
+        to = stpcpy(block[i] = to, paths[i]) + 1;
+    return block;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Several were made at once: the first, as a candidate, stands for all of them. If there are fewer,
+ * somebody has deleted some, and none of them is used. */
+static bool settle_several(dlk_zk_node *node, int64_t now)
+{
+    size_t count = dlk_zk_node_count(node), kept = 0;
+    if (count == 1)
+        return true;
+    if (node->candidate_count == count) {
+        qsort(node->candidates, count, sizeof(*node->candidates), by_text);
+        node->all = in_one_block(node->candidates, count);
+        kept = 1;
+    } else {
+        for (size_t i = 0; i < node->candidate_count; i++)
+            dlk_zk_litter_add(node->place->zk, node->candidates[i], now);
+    }
+    while (node->candidate_count > kept)
+        free(node->candidates[--node->candidate_count]);
+    return kept == 0 || node->all;
+}
+
+/* With a UUID there can't be more than were made at once, unless a create that was given up arrived late:
+ * the others go. */
 static bool find_own(dlk_zk_node *node, const dlk_zk_call *call, int64_t now)
 {
     const dlk_zk_form *form = node->place->home->forms[node->place->base.shared];
@@ -279,7 +358,8 @@ static bool find_own(dlk_zk_node *node, const dlk_zk_call *call, int64_t now)
             continue;
         char *path = dlk_zk_join(node->parent, child);
         fine = path != NULL;
-        if (fine && node->candidate_count > 0 && (!form || form->uuid)) {
+        if (fine && node->candidate_count >= dlk_zk_node_count(node) &&
+            (!form || form->uuid)) {
             dlk_zk_litter_add(node->place->zk, path, now);
             free(path);
         } else if (fine) {
@@ -287,7 +367,7 @@ static bool find_own(dlk_zk_node *node, const dlk_zk_call *call, int64_t now)
         }
     }
     free(prefix);
-    return fine;
+    return fine && settle_several(node, now);
 }
 
 static void on_searched(dlk_zk_call *call, int64_t now)

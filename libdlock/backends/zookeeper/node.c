@@ -206,6 +206,7 @@ static dlk_zk_verdict judge(dlk_zk_node *node, dlk_zk_look *at, const dlk_zk_cal
                                 place->base.shared ? NULL : node->place->home->forms[1]},
                       .own = dlk_zk_base_name(node->path),
                       .permits = node->place->home->permits,
+                      .take = (int64_t)place->take,
                       .strict = node->place->home->strict};
     for (int i = 0; i < DLK_ZK_STEPS; i++)
         if (&place->nodes[i] != node && place->nodes[i].path &&
@@ -217,14 +218,23 @@ static dlk_zk_verdict judge(dlk_zk_node *node, dlk_zk_look *at, const dlk_zk_cal
 static void drop_name(dlk_zk_node *node)
 {
     free(node->path);
+    free(node->all);
     node->path = NULL;
+    node->all = NULL;
     node->own_armed = false;
     node->state = DLK_NODE_NONE;
+}
+
+void dlk_zk_node_scatter(dlk_zk_node *node, int64_t now)
+{
+    for (size_t i = 0; i < dlk_zk_node_several(node); i++)
+        dlk_zk_litter_add(node->place->zk, node->all[i], now);
 }
 
 /* It was there and isn't any more, or what is above it: once more, at the tail. */
 static void start_over(dlk_zk_node *node, bool parents, int64_t now)
 {
+    dlk_zk_node_scatter(node, now);
     drop_name(node);
     stop_watching(node, now);
     node->parents = parents;
@@ -366,6 +376,8 @@ static void on_deleted(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_node *node = call->extra;
     bool unanswered = call->end == DLK_ZK_CUT || call->end == DLK_ZK_NO_MEMORY;
+    if (call->end == DLK_ZK_NO_NODE) /* of several the others are there still */
+        dlk_zk_node_scatter(node, now);
     if (call->end == DLK_ZK_NO_NODE && node->asked_delete)
         call->end = DLK_ZK_OK;
     if (call->end == DLK_ZK_OK || call->end == DLK_ZK_NO_NODE || call->end == DLK_ZK_GONE)
@@ -378,7 +390,10 @@ static void on_deleted(dlk_zk_call *call, int64_t now)
 
 static void delete (dlk_zk_node *node, int64_t now)
 {
-    const dlk_zk_request request = {.verb = DLK_ZK_DELETE, .path = node->path};
+    const dlk_zk_request request = {.verb = DLK_ZK_DELETE,
+                                    .path = node->path,
+                                    .paths = node->all,
+                                    .count = dlk_zk_node_several(node)};
     stop_watching(node, now);
     if (dlk_zk_node_send(node, &request, on_deleted, 0, now))
         node->state = DLK_NODE_DELETING;
@@ -444,6 +459,7 @@ void dlk_zk_node_leave(dlk_zk_node *node, int64_t now)
 void dlk_zk_node_forget(dlk_zk_node *node)
 {
     free(node->path);
+    free(node->all);
     free(node->ahead);
     dlk_zk_node_drop_candidates(node);
     dlk_error_clear(&node->refused);

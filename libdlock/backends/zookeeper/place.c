@@ -17,6 +17,7 @@ void dlk_zk_place_open(dlk_place *base, const dlk_ask *ask)
     place->zk = (dlk_zk *)(void *)base->session;
     place->home = dlk_zk_key_of(base->line);
     place->plan = place->home->plans[ask->shared];
+    place->take = (size_t)ask->take;
     for (int i = 0; i < DLK_ZK_STEPS; i++)
         dlk_zk_node_init(&place->nodes[i], place, place->plan->step[i].rule,
                          place->home->parents[i]);

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOLDERS_MAX 128
-#define REVOKE      "__REVOKE__"
+#define REVOKE "__REVOKE__"
 
 /* ---- the life of a report ---- */
 
@@ -25,6 +24,9 @@ void dlk_zk_report_close(dlk_report *base)
         free(report->found[i].path);
         free(report->found[i].owner);
         free(report->found[i].text);
+        while (report->found[i].more_count > 0)
+            free(report->found[i].more[--report->found[i].more_count]);
+        free(report->found[i].more);
     }
     for (size_t i = 0; i < report->folder_count; i++)
         free(report->folders[i]);
@@ -173,8 +175,13 @@ static char *owner_of(const dlk_zk_report *report, const dlk_zk_finding *item)
 static bool is_named(const dlk_zk_report *report, const dlk_zk_finding *item)
 {
     const char *wanted = report->base.ask->text, *name = dlk_zk_base_name(item->path);
-    return !wanted || (item->owner && strcmp(wanted, item->owner) == 0) ||
-           strcmp(wanted, name) == 0 || dlk_zk_uuid_is_of(name, wanted);
+    if (!wanted || (item->owner && strcmp(wanted, item->owner) == 0) ||
+        strcmp(wanted, name) == 0 || dlk_zk_uuid_is_of(name, wanted))
+        return true;
+    for (size_t i = 0; i < item->more_count; i++)
+        if (strcmp(wanted, dlk_zk_base_name(item->more[i])) == 0)
+            return true;
+    return false;
 }
 
 /* ---- telling ---- */
@@ -216,7 +223,7 @@ static void tell(dlk_zk_report *report)
         dlk_info_add_text(info, item->owner, "holders.%zu.owner", i);
         if (home->plans[0]->tokens)
             dlk_info_add_int(info, item->token, "holders.%zu.token", i);
-        dlk_info_add_int(info, 1, "holders.%zu.count", i);
+        dlk_info_add_int(info, (int64_t)item->more_count + 1, "holders.%zu.count", i);
         dlk_info_add_text(info, dlk_zk_base_name(item->path), "holders.%zu.node", i);
         add_data(info, report, item, i);
     }
@@ -247,6 +254,15 @@ static void on_acted(dlk_zk_call *call, int64_t now)
         dlk_report_answer(&report->base, report->base.acted ? DLK_YES : DLK_NOT_OURS);
 }
 
+/* By now its holder has lost it, so that some of them may go later. */
+static void delete_more(dlk_zk_report *report, const dlk_zk_finding *item, int64_t now)
+{
+    for (size_t i = 0; i < item->more_count; i++) {
+        const dlk_zk_request request = {.verb = DLK_ZK_DELETE, .path = item->more[i]};
+        (void)dlk_zk_report_send(report, &request, on_acted, NULL, now);
+    }
+}
+
 static void act(dlk_zk_report *report, int64_t now)
 {
     bool breaks = report->base.ask->verb == DLK_BREAK, sent = false;
@@ -259,6 +275,8 @@ static void act(dlk_zk_report *report, int64_t now)
                                         .data = REVOKE,
                                         .size = sizeof(REVOKE) - 1};
         sent |= dlk_zk_report_send(report, &request, on_acted, NULL, now);
+        if (breaks)
+            delete_more(report, &report->found[i], now);
     }
     report->base.calls--;
     if (!sent)
@@ -334,7 +352,7 @@ static void on_queue(dlk_zk_call *call, int64_t now)
 
 static void add_holder(dlk_zk_report *report, const char *child)
 {
-    if (report->count < HOLDERS_MAX)
+    if (report->count < DLK_ZK_HOLDERS_MAX)
         (void)dlk_zk_report_find(report, dlk_zk_join(folder_of(report), child));
 }
 
@@ -384,25 +402,6 @@ static void find_bridges(dlk_zk_report *report, char **children, size_t count)
                            !is_own(report, folder_of(report), children[i]);
 }
 
-/* The first leases, as many as there are permits: one behind them is there before it counts, and
- * whoever made it waits, or is about to take it back. */
-static void find_leases(dlk_zk_report *report, char **children, size_t count)
-{
-    const dlk_zk_rule *rule = rule_of(report);
-    int64_t permits = report->home->permits, there = (int64_t)count;
-    report->left = there < permits ? permits - there : 0;
-    for (size_t i = 0; i < count && (int64_t)i < permits && i < HOLDERS_MAX; i++) {
-        size_t first = i;
-        for (size_t j = i + 1; j < count; j++)
-            if (dlk_zk_before(rule, children[j], children[first]))
-                first = j;
-        char *child = children[first];
-        children[first] = children[i];
-        children[i] = child;
-        add_holder(report, child);
-    }
-}
-
 static void on_children(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_report *report = call->owner;
@@ -426,7 +425,7 @@ static void on_children(dlk_zk_call *call, int64_t now)
         read_holders(report, now);
         return;
     }
-    find_leases(report, call->children, call->child_count);
+    dlk_zk_report_leases(report, call->children, call->child_count);
     const dlk_zk_request queue = {.verb = DLK_ZK_CHILDREN,
                                   .path = report->home->parents[0]};
     if (plan->steps < 2 || !dlk_zk_report_send(report, &queue, on_queue, NULL, now))

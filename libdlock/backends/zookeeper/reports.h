@@ -4,12 +4,17 @@
 
 #include "backends/zookeeper/inner.h"
 
+/* So many holders are told, asked and broken at most. */
+#define DLK_ZK_HOLDERS_MAX 128
+
 typedef struct dlk_zk_report dlk_zk_report;
 
 /* Somebody of a holder's, or a lock that was found. */
 typedef struct dlk_zk_finding {
     dlk_zk_report *report;
-    char *path;  /* of the node; list: of the lock */
+    char *path;  /* of the node, of several the first; list: of the lock */
+    char **more; /* the others, owned as it is */
+    size_t more_count;
     char *owner; /* NULL: not known */
     char *text;  /* the node's data */
     int64_t token;
@@ -37,13 +42,15 @@ void dlk_zk_line_watch(dlk_line *base, bool on);
 /* The list of children of a path has changed. */
 void dlk_zk_idle_changed(dlk_zk *zk, const char *path);
 
-/* Among themselves: reports.c, list.c, doctor.c. */
+/* Among themselves: reports.c, leases.c, list.c, doctor.c. */
 bool dlk_zk_report_send(dlk_zk_report *report, const dlk_zk_request *request,
                         dlk_zk_done *then, void *extra, int64_t now);
 /* One more finding, or NULL without memory; @p path is taken over. */
 dlk_zk_finding *dlk_zk_report_find(dlk_zk_report *report, char *path);
 /* It can't be done for want of memory. Other calls of it may be under way: the last one answers. */
 void dlk_zk_report_no_memory(dlk_zk_report *report);
+/* Finds those who hold a semaphore among its leases, which are put into their order. */
+void dlk_zk_report_leases(dlk_zk_report *report, char **children, size_t count);
 void dlk_zk_list_begin(dlk_zk_report *report, int64_t now);
 void dlk_zk_doctor_begin(dlk_zk_report *report, int64_t now);
 

@@ -172,12 +172,19 @@ bool dlk_zk_before(const dlk_zk_rule *rule, const char *a, const char *b)
     return strcmp(key_of(rule, a), key_of(rule, b)) < 0;
 }
 
+bool dlk_zk_same_series(const char *a, const char *b)
+{
+    const char *digits = dlk_zk_digits(a), *others = dlk_zk_digits(b);
+    size_t size = digits ? (size_t)(digits - a) : 0;
+    return digits && others && (size_t)(others - b) == size && memcmp(a, b, size) == 0;
+}
+
 /* A lease: how many there are says it all. */
 static dlk_zk_verdict judge_count(dlk_zk_look *look, char *const *children, size_t count)
 {
-    bool there = false;
+    int64_t there = 0;
     for (size_t i = 0; i < count; i++) {
-        there |= strcmp(children[i], look->own) == 0;
+        there += dlk_zk_same_series(children[i], look->own);
         if (dlk_zk_sort_of(children[i]) == DLK_SORT_LEASE)
             continue;
         look->foreign = children[i];
@@ -186,7 +193,7 @@ static dlk_zk_verdict judge_count(dlk_zk_look *look, char *const *children, size
             return DLK_ZK_FOREIGN;
         }
     }
-    if (!there)
+    if (there != look->take)
         return DLK_ZK_MISSING;
     return (int64_t)count <= look->permits ? DLK_ZK_FIRST : DLK_ZK_BEHIND;
 }

@@ -73,8 +73,10 @@ typedef struct dlk_zk_look {
     const dlk_zk_form *forms[2];
     const char *own;      /* name of our node */
     const char *also_own; /* of another of ours in the same place, or NULL */
-    int64_t permits;      /* counts */
-    bool strict;          /* FOREIGN is a verdict */
+    /* counts: of all, and how many of them we want: so many are ours, with the same name but for
+     * the digits */
+    int64_t permits, take;
+    bool strict; /* FOREIGN is a verdict */
     /* answered */
     const char *ahead;
     const char *foreign; /* not strict: one that is there, or NULL */
@@ -82,6 +84,8 @@ typedef struct dlk_zk_look {
 
 dlk_zk_verdict dlk_zk_judge(dlk_zk_look *look, char *const *children, size_t count);
 
+/* Have both the same name but for their digits: several leases that were taken at once? */
+bool dlk_zk_same_series(const char *a, const char *b);
 /* Is the child one of those that stand in line under this rule? */
 bool dlk_zk_contends(const dlk_zk_rule *rule, const char *child);
 /* Is @p a before @p b, both of them contenders? */

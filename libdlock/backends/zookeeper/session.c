@@ -26,7 +26,7 @@
 static bool by_leader(dlk_zk_verb verb)
 {
     return verb == DLK_ZK_CREATE || verb == DLK_ZK_DELETE || verb == DLK_ZK_SET ||
-           verb == DLK_ZK_SYNC;
+           verb == DLK_ZK_CHECK || verb == DLK_ZK_SYNC;
 }
 
 static bool send(dlk_zk *zk, const dlk_zk_request *request, const dlk_zk_call *form,

@@ -38,22 +38,38 @@ static const char *name_in(const char *folder, const char *node)
     return below && !strchr(node + size + 1, '/') ? node + size + 1 : NULL;
 }
 
+/* Ours, with the number behind it for each of several, and the test's. */
 static void fill_children(const char *folder, dlk_zk_call *call)
 {
-    const char *names[] = {name_in(folder, there.node), name_in(folder, there.beside)};
-    size_t size = 2 * sizeof(char *);
-    for (int i = 0; i < 2; i++)
-        size += names[i] ? strlen(names[i]) + 1 : 0;
-    call->children = calloc(1, size);
+    const char *own = name_in(folder, there.node), *other = name_in(folder, there.beside);
+    size_t count = own ? there.several : 0;
+    size_t each = (own ? strlen(own) : 0) + 1;
+    call->children = calloc(1, (count + 1) * (sizeof(char *) + each) +
+                                   (other ? strlen(other) + 1 : 0));
     if (!call->children)
         abort();
-    char *at = (char *)(call->children + 2);
-    for (int i = 0; i < 2; i++) {
-        if (!names[i])
-            continue;
-        call->children[call->child_count++] = strcpy(at, names[i]);
-        at += strlen(names[i]) + 1;
+    char *at = (char *)(call->children + count + 1);
+    for (size_t i = 0; i < count; i++, at += each) {
+        call->children[call->child_count++] = strcpy(at, own);
+        at[each - 2] += (char)i;
     }
+    if (other)
+        call->children[call->child_count++] = strcpy(at, other);
+}
+
+/* As they are answered: full paths, in the place of names. */
+static void fill_paths(dlk_zk_call *call)
+{
+    size_t count = there.several, each = strlen(there.node) + 1;
+    call->children = calloc(count, sizeof(char *) + each);
+    if (!call->children)
+        abort();
+    for (size_t i = 0; i < count; i++) {
+        call->children[i] =
+            strcpy((char *)(call->children + count) + i * each, there.node);
+        call->children[i][each - 2] += (char)i;
+    }
+    call->child_count = count;
 }
 
 static void do_create(const dlk_zk_request *request)
@@ -62,6 +78,7 @@ static void do_create(const dlk_zk_request *request)
     if (asprintf(&there.node, "%s%s", request->path,
                  request->mode == DLK_ZK_SEQUENTIAL ? "0000000001" : "") < 0)
         abort();
+    there.several = request->count ? request->count : 1;
     there.made++;
 }
 
@@ -87,8 +104,10 @@ static void fill(const dlk_zk_request *request, dlk_zk_call *call)
         do_create(request);
     if (request->verb == DLK_ZK_DELETE && is_done)
         do_delete(request);
-    if (request->verb == DLK_ZK_CREATE && call->end == DLK_ZK_OK &&
-        !(call->item.text = strdup(there.node)))
+    if (request->verb == DLK_ZK_CREATE && call->end == DLK_ZK_OK && request->count > 0)
+        fill_paths(call);
+    else if (request->verb == DLK_ZK_CREATE && call->end == DLK_ZK_OK &&
+             !(call->item.text = strdup(there.node)))
         abort();
 }
 

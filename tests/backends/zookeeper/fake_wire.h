@@ -1,6 +1,6 @@
 /* A way to a ZooKeeper in the place of libzookeeper's: it hears what is sent, answers when the test says, and
  * brings the library's news in the order that the test wants. Its server has no more than one node of ours,
- * and one of the test's. */
+ * or several that were made at once, and one of the test's. */
 #ifndef TESTS_BACKENDS_ZOOKEEPER_FAKE_WIRE_H
 #define TESTS_BACKENDS_ZOOKEEPER_FAKE_WIRE_H
 
@@ -13,10 +13,11 @@
 extern struct fake_wire {
     dlk_zk_wire *wire; /* the one that is open */
     int opened, closed, requests, made, deleted;
-    bool full;                           /* none can be opened */
-    bool busy;                           /* it needs memory itself */
-    char *node;                          /* the one that was made last; NULL: deleted */
-    char *beside;                        /* the test's, or NULL */
+    bool full;      /* none can be opened */
+    bool busy;      /* it needs memory itself */
+    char *node;     /* the one that was made last, or the first of them; NULL: deleted */
+    size_t several; /* how many there are, with the numbers behind its own */
+    char *beside;   /* the test's, or NULL */
     dlk_zk_end ends[DLK_ZK_UNWATCH + 1]; /* of requests to come, by their verbs */
 } there;
 

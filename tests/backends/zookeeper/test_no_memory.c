@@ -127,11 +127,13 @@ static void give_back(void)
 
 TEST(whatever_is_asked_without_memory_is_answered_and_nothing_of_it_stays)
 {
-    static const dlock_kind kinds[] = {DLOCK_MUTEX, DLOCK_WRITE, DLOCK_ELECTION};
+    static const dlock_kind kinds[] = {DLOCK_MUTEX, DLOCK_WRITE, DLOCK_ELECTION,
+                                       DLOCK_SEMAPHORE};
     for (size_t kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++) {
         bool failed = true, reads = kinds[kind] == DLOCK_WRITE;
         for (int one = 0; failed; one++) {
             CHECK(begin_with(kinds[kind]));
+            w.take = kinds[kind] == DLOCK_SEMAPHORE ? 2 : 1;
             left = one;
             const dlk_reply replies[] = {ask(DLK_ACQUIRE), ask(DLK_RENEW),
                                          ask_side(DLK_RENEW, reads), ask(DLK_VERIFY),

@@ -27,7 +27,8 @@ static dlk_zk_verdict judge(const dlk_zk_rule *rule, bool strict, const char *na
     (void)strcpy(text, names);
     for (char *at = strtok_r(text, " ", &save); at; at = strtok_r(NULL, " ", &save))
         children[count++] = at;
-    dlk_zk_look look = {.rule = rule, .own = children[0], .permits = 2, .strict = strict};
+    dlk_zk_look look = {
+        .rule = rule, .own = children[0], .permits = 2, .take = 1, .strict = strict};
     dlk_zk_verdict verdict = dlk_zk_judge(&look, children, count);
     *ret_ahead = look.ahead;
     return verdict;
@@ -132,6 +133,8 @@ TEST(leases_are_counted_whatever_their_order)
                        A "lease-0000000001 " B "lease-0000000002 " B "lease-0000000003",
                        &ahead),
                  DLK_ZK_BEHIND);
+    CHECK_EQ_INT(judge(rule, true, A "lease-0000000001 " A "lease-0000000002", &ahead),
+                 DLK_ZK_MISSING); /* two of one series, where one was wanted */
     CHECK_EQ_INT(judge(rule, true, A "lease-0000000001 junk", &ahead), DLK_ZK_FOREIGN);
     CHECK_EQ_INT(judge(rule, false, A "lease-0000000001 junk more", &ahead),
                  DLK_ZK_BEHIND);

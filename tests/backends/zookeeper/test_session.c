@@ -329,3 +329,82 @@ TEST(a_question_whose_time_was_up_is_left_alone_by_its_answer)
 {
     driven_answers_late(begin_with, end);
 }
+
+/* ---- several leases at once ---- */
+
+/* The answer to the create of the leases is lost; the line's node was made before. */
+static bool take_unanswered(void)
+{
+    enum { LINE = 2 }; /* what lies beside, and the create, before the list */
+    if (!begin_with(DLOCK_SEMAPHORE))
+        return false;
+    w.take = 2;
+    dlk_ask one = make(DLK_ACQUIRE, false, 60000);
+    put(&one);
+    serve_some(LINE);
+    there.ends[DLK_ZK_CREATE] = DLK_ZK_CUT;
+    serve();
+    there.ends[DLK_ZK_CREATE] = DLK_ZK_OK;
+    dlk_reply reply = one.reply;
+    dlk_error_clear(&one.error);
+    return harness_eq_int(__FILE__, __LINE__, "the answer", reply, DLK_UNKNOWN) &&
+           harness_eq_int(__FILE__, __LINE__, "creates", there.made, 2);
+}
+
+TEST(several_leases_whose_create_got_no_answer_are_found)
+{
+    CHECK(take_unanswered());
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+    CHECK_EQ_INT(there.made, 2);
+    CHECK_EQ_INT(there.several, 2);
+    CHECK_EQ_INT(ask(DLK_RENEW), DLK_YES);
+    CHECK_EQ_INT(ask(DLK_RELEASE), DLK_YES);
+    CHECK(!there.node);
+    end();
+}
+
+TEST(of_several_leases_that_arent_all_there_any_more_none_is_used)
+{
+    CHECK(take_unanswered());
+    there.several = 1;
+    int before = there.deleted;
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+    CHECK_EQ_INT(there.made, 3);
+    CHECK_EQ_INT(there.several, 2);
+    CHECK(there.deleted > before);
+    CHECK_EQ_INT(ask(DLK_RELEASE), DLK_YES);
+    end();
+}
+
+TEST(a_renewal_or_verify_of_several_leases_needs_all_of_them)
+{
+    static const dlk_verb verbs[] = {DLK_RENEW, DLK_VERIFY};
+    for (int i = 0; i < 2; i++) {
+        CHECK(begin_with(DLOCK_SEMAPHORE));
+        w.take = 3;
+        CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+        CHECK_EQ_INT(ask(verbs[i]), DLK_YES);
+        there.ends[DLK_ZK_CHECK] = DLK_ZK_CUT;
+        CHECK_EQ_INT(ask(verbs[i]), DLK_UNKNOWN);
+        int before = there.deleted;
+        there.ends[DLK_ZK_CHECK] = DLK_ZK_NO_NODE;
+        CHECK_EQ_INT(ask(verbs[i]), DLK_NOT_OURS);
+        serve();
+        CHECK_EQ_INT(there.deleted, before + 3); /* one by one */
+        end();
+    }
+}
+
+TEST(a_take_that_no_request_can_hold_is_refused)
+{
+    CHECK(begin_with(DLOCK_SEMAPHORE));
+    w.take = 1000000;
+    dlk_ask one = make(DLK_ACQUIRE, false, 60000);
+    put(&one);
+    serve();
+    CHECK_EQ_INT(one.reply, DLK_REFUSED);
+    CHECK_EQ_INT(dlock_error_code(one.error), DLOCK_EINVAL);
+    CHECK_CONTAINS(dlock_error_text(one.error), "lock.take=1000000");
+    dlk_error_clear(&one.error);
+    end();
+}

@@ -73,8 +73,10 @@ void zk_apply_up_to(zk_server *peer, int64_t time)
         zk_tree_apply(&peer->tree, txn);
         if (txn->what == ZK_TXN_END)
             zk_wires_expel(peer->tree.server, txn->owner);
+        bool goes_on = txn->goes_on;
         free_txn(txn);
-        zk_wires_pump(peer->tree.server); /* who waited for this one sees no later one */
+        if (!goes_on) /* who waited for this one sees no later one */
+            zk_wires_pump(peer->tree.server);
     }
 }
 
@@ -104,7 +106,7 @@ static void hand_to(zk_server *peer, const zk_txn *txn)
     copy->at = s.now + between(&s.rand, 50 * 1000, 1 * MS);
     if (!dlk_list_empty(&peer->backlog)) {
         zk_txn *last = DLK_LIST_ITEM(peer->backlog.prev, zk_txn, link);
-        copy->at = zk_latest_of(copy->at, last->at);
+        copy->at = last->goes_on ? last->at : zk_latest_of(copy->at, last->at);
     }
     dlk_list_append(&peer->backlog, &copy->link);
     if (!peer->apply.timer.place)
@@ -123,11 +125,13 @@ static int64_t commit(zk_txn *txn)
     zk_tree_apply(tree, txn);
     if (txn->what == ZK_TXN_CREATE)
         zk_rules_made(DLK_LIST_ITEM(tree->nodes.prev, zk_node, link), txn->numbered);
-    zk_rules_look();
+    if (!txn->goes_on)
+        zk_rules_look();
     return txn->zxid;
 }
 
-static dlk_zk_end create(const dlk_zk_request *ask, int64_t session, zk_effect *ret)
+static dlk_zk_end create(const dlk_zk_request *ask, int64_t session, bool goes_on,
+                         zk_effect *ret)
 {
     char path[ZK_PATH];
     const zk_tree *tree = zk_leader_tree();
@@ -149,7 +153,9 @@ static dlk_zk_end create(const dlk_zk_request *ask, int64_t session, zk_effect *
                   .size = ask->size,
                   .owner = numbered || ask->mode == DLK_ZK_EPHEMERAL ? session : 0,
                   .container = ask->mode == DLK_ZK_CONTAINER,
-                  .numbered = numbered};
+                  .numbered = numbered,
+                  .series = ask->count ? (int32_t)ask->count : 1,
+                  .goes_on = goes_on};
     (void)commit(&txn); /* whoever wants its number has it from the tree */
     ret->text = zk_need(strdup(path));
     ret->size = strlen(path);
@@ -157,17 +163,63 @@ static dlk_zk_end create(const dlk_zk_request *ask, int64_t session, zk_effect *
     return DLK_ZK_OK;
 }
 
-static dlk_zk_end delete_at(const char *path, int64_t by)
+/* Sequential ones of one name: what doesn't hinder the first hinders none. */
+static dlk_zk_end create_all(const dlk_zk_request *ask, int64_t session, zk_effect *ret)
+{
+    size_t count = ask->count;
+    ret->children = zk_need(malloc(count * (sizeof(char *) + ZK_PATH)));
+    char *to = (char *)(ret->children + count);
+    for (size_t i = 0; i < count; i++, to += ZK_PATH) {
+        zk_effect one = {.end = DLK_ZK_OK};
+        dlk_zk_end end = create(ask, session, i + 1 < count, &one);
+        if (end != DLK_ZK_OK && i > 0)
+            abort();
+        if (end != DLK_ZK_OK)
+            return end;
+        ret->children[i] = strcpy(to, one.text);
+        zk_effect_free(&one);
+    }
+    ret->child_count = count;
+    return DLK_ZK_OK;
+}
+
+static dlk_zk_end may_delete(const char *path)
 {
     const zk_tree *tree = zk_leader_tree();
-    const zk_node *node = zk_tree_find(tree, path);
-    if (!node)
+    if (!zk_tree_find(tree, path))
         return DLK_ZK_NO_NODE;
-    if (zk_tree_count(tree, path) > 0)
-        return DLK_ZK_NOT_EMPTY;
-    zk_rules_deleted(node, by);
-    (void)commit(&(zk_txn){.what = ZK_TXN_DELETE, .path = (char *)(uintptr_t)path});
+    return zk_tree_count(tree, path) > 0 ? DLK_ZK_NOT_EMPTY : DLK_ZK_OK;
+}
+
+static void delete_one(const char *path, int64_t by, bool goes_on)
+{
+    zk_rules_deleted(zk_tree_find(zk_leader_tree(), path), by);
+    (void)commit(&(zk_txn){
+        .what = ZK_TXN_DELETE, .path = (char *)(uintptr_t)path, .goes_on = goes_on});
+}
+
+static dlk_zk_end delete_at(const char *path, int64_t by)
+{
+    dlk_zk_end end = may_delete(path);
+    if (end == DLK_ZK_OK)
+        delete_one(path, by, false);
+    return end;
+}
+
+static dlk_zk_end check_all(const dlk_zk_request *ask)
+{
+    for (size_t i = 0; i < ask->count; i++)
+        if (!zk_tree_find(zk_leader_tree(), ask->paths[i]))
+            return DLK_ZK_NO_NODE;
     return DLK_ZK_OK;
+}
+
+static dlk_zk_end delete_all(const dlk_zk_request *ask, int64_t by)
+{
+    dlk_zk_end end = check_all(ask);
+    for (size_t i = 0; end == DLK_ZK_OK && i < ask->count; i++)
+        delete_one(ask->paths[i], by, i + 1 < ask->count);
+    return end;
 }
 
 static dlk_zk_end set(const dlk_zk_request *ask, zk_effect *ret)
@@ -194,9 +246,12 @@ int64_t zk_decide(const dlk_zk_request *ask, int64_t session, zk_effect *ret)
     if (from->over)
         ret->end = DLK_ZK_GONE;
     else if (ask->verb == DLK_ZK_CREATE)
-        ret->end = create(ask, session, ret);
+        ret->end =
+            ask->count ? create_all(ask, session, ret) : create(ask, session, false, ret);
     else if (ask->verb == DLK_ZK_DELETE)
-        ret->end = delete_at(ask->path, session);
+        ret->end = ask->count ? delete_all(ask, session) : delete_at(ask->path, session);
+    else if (ask->verb == DLK_ZK_CHECK)
+        ret->end = check_all(ask);
     else if (ask->verb == DLK_ZK_SET)
         ret->end = set(ask, ret);
     return zk_leader_tree()->zxid;

@@ -36,6 +36,7 @@ typedef struct zk_node {
     int64_t czxid, mzxid, pzxid; /* made; changed; its children changed */
     int64_t owner;               /* the session of an ephemeral one */
     int32_t version, made;       /* made: children so far */
+    int32_t series;              /* so many were made at once */
     bool container;
     /* rules.c's, in the leader's tree: whose it is, as far as can be known. */
     uint64_t number;
@@ -51,7 +52,9 @@ typedef struct zk_txn {
     char *path, *data;
     size_t size;
     int64_t owner; /* of what is created; END: the session */
+    int32_t series;
     bool container, numbered;
+    bool goes_on; /* the next one belongs to it: nobody sees the one without the other */
 } zk_txn;
 
 typedef struct zk_tree {

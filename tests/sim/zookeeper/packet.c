@@ -40,6 +40,9 @@ void zk_packet_drop(zk_packet *p)
     dlk_list_remove(&p->lane);
     event_cancel(&p->event);
     zk_effect_free(&p->effect);
+    for (size_t i = 0; p->paths && i < p->ask.count; i++)
+        free(p->paths[i]);
+    free(p->paths);
     free(p->path);
     free(p->data);
     free(p);
@@ -72,10 +75,11 @@ bool zk_packet_stays_behind(zk_packet *p)
 const char *zk_packet_verb(const zk_packet *p)
 {
     static const char *const verbs[] = {
-        [DLK_ZK_CREATE] = "create", [DLK_ZK_DELETE] = "delete",
-        [DLK_ZK_SET] = "set",       [DLK_ZK_GET] = "get",
-        [DLK_ZK_CHILDREN] = "list", [DLK_ZK_EXISTS] = "look at",
-        [DLK_ZK_SYNC] = "sync",     [DLK_ZK_UNWATCH] = "unwatch",
+        [DLK_ZK_CREATE] = "create",   [DLK_ZK_DELETE] = "delete",
+        [DLK_ZK_SET] = "set",         [DLK_ZK_GET] = "get",
+        [DLK_ZK_CHILDREN] = "list",   [DLK_ZK_EXISTS] = "look at",
+        [DLK_ZK_CHECK] = "check",     [DLK_ZK_SYNC] = "sync",
+        [DLK_ZK_UNWATCH] = "unwatch",
     };
     return verbs[p->ask.verb];
 }

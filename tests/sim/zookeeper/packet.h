@@ -19,6 +19,7 @@ typedef struct zk_packet {
     zk_way way;
     dlk_zk_request ask;
     char *path, *data;
+    char **paths;      /* of several */
     dlk_zk_call *call; /* NULL: nobody waits for it any more */
     zk_effect effect;
     int64_t zxid; /* of a decision; of an answer: what its server had applied */

@@ -42,6 +42,7 @@ static const recipe recipes[KIND_COUNT] = {
 typedef struct contender {
     const zk_node *node;
     long long place;
+    int32_t take; /* leases of one holder's, which were made at once, are one contender */
     bool reads;
 } contender;
 
@@ -96,7 +97,7 @@ static bool stands_in_line(const zk_node *node, int name, contender *ret)
     if (!node->owner || zk_rules_name_of(node->path) != name ||
         (node->side && node->token == 0))
         return false;
-    *ret = (contender){.node = node};
+    *ret = (contender){.node = node, .take = 1};
     if (r->plain)
         return strcmp(node->path, parent) == 0;
     const char *base = base_of(node->path);
@@ -118,6 +119,11 @@ static int by_place(const void *a, const void *b)
     return (int)x->reads - (int)y->reads;
 }
 
+static bool is_one_holders(const zk_node *a, const zk_node *b)
+{
+    return a->number && a->number == b->number && a->owner == b->owner;
+}
+
 static int line_of(int name, contender ret[MAX_HELD])
 {
     int count = 0, kept = 0;
@@ -127,16 +133,29 @@ static int line_of(int name, contender ret[MAX_HELD])
             count++;
     qsort(ret, (size_t)count, sizeof(*ret), by_place);
     for (int i = 0; i < count; i++)
-        if (kept == 0 || ret[i].place != ret[kept - 1].place)
+        if (kept > 0 && kind_counts() && is_one_holders(ret[i].node, ret[kept - 1].node))
+            ret[kept - 1].take++;
+        else if (kept == 0 || ret[i].place != ret[kept - 1].place)
             ret[kept++] = ret[i];
     return kept;
 }
 
-static int count_holders(const contender *line, int count)
+/* Who has lost one of several leases has none, though the others are there still, and count. */
+static int count_permits(contender *line, int count)
+{
+    int holders = 0, taken = 0;
+    for (int i = 0; i < count && (taken += line[i].take) <= kind_permits(); i++)
+        if (line[i].take == line[i].node->series)
+            line[holders++] = line[i];
+    return holders;
+}
+
+/* The first of them are the holders then. */
+static int count_holders(contender *line, int count)
 {
     int holders = 0;
     if (kind_counts())
-        return count < kind_permits() ? count : kind_permits();
+        return count_permits(line, count);
     if (count == 0 || !line[0].reads)
         return count > 0;
     while (holders < count && line[holders].reads)
@@ -160,6 +179,14 @@ int zk_holders(int name, holder ret[MAX_HELD])
 
 /* ---- what changes ---- */
 
+/* Permits have no tokens; and of several leases an operator may delete the first. */
+static int64_t mark_of(const contender *it)
+{
+    return kind_counts() && it->node->number
+               ? (int64_t)((uint64_t)it->node->owner << 32 ^ it->node->number)
+               : it->node->token;
+}
+
 static bool held_before(int name, int64_t token)
 {
     for (int i = 0; i < last_count[name]; i++)
@@ -176,7 +203,7 @@ static void tell_given(int name, const contender *to)
                      .sender = session->client * 1000 + session->generation,
                      .number = h.number,
                      .shared = to->reads,
-                     .take = 1};
+                     .take = to->take};
     tell(SERVER, name, "%c goes to #%llu of client %d%s", 'a' + name,
          (unsigned long long)h.number, session->client,
          h.client == NOBODY ? ", of a session that it has given up" : "");
@@ -188,11 +215,11 @@ static void look_at(int name)
     contender line[MAX_HELD];
     int count = count_holders(line, line_of(name, line));
     for (int i = 0; i < count; i++)
-        if (!held_before(name, line[i].node->token))
+        if (!held_before(name, mark_of(&line[i])))
             tell_given(name, &line[i]);
     last_count[name] = count;
     for (int i = 0; i < count; i++)
-        last[name][i] = line[i].node->token;
+        last[name][i] = mark_of(&line[i]);
 }
 
 void zk_rules_look(void)
@@ -213,6 +240,14 @@ static bool is_beside(const char *a, const char *b)
 static bool is_alike(const char *a, const char *b)
 {
     return is_beside(a, b) && !strstr(a, "__lock__") == !strstr(b, "__lock__");
+}
+
+/* Several leases that were taken at once. */
+static bool is_series(const char *a, const char *b)
+{
+    size_t size = strlen(a);
+    return kind_counts() && size == strlen(b) && size > DIGITS &&
+           memcmp(a, b, size - DIGITS) == 0;
 }
 
 /* Made by who gives up writing: it stands where the write node stands, and has its token. Without
@@ -254,7 +289,7 @@ void zk_rules_made(zk_node *node, bool numbered)
         const zk_node *other = DLK_LIST_ITEM(it, zk_node, link);
         if (other != node && node->number && !node->side && !other->side &&
             other->number == node->number && other->owner == node->owner &&
-            is_alike(other->path, node->path))
+            is_alike(other->path, node->path) && !is_series(other->path, node->path))
             violated(name, "client %d has two nodes for its #%llu", (int)index, number);
     }
 }
@@ -263,6 +298,15 @@ void zk_rules_made(zk_node *node, bool numbered)
 static bool is_passing(const char *path)
 {
     return strstr(path, "/locks/") || strstr(path, "-dlock/");
+}
+
+/* Of several leases some have been deleted by somebody. */
+static bool is_incomplete(const zk_node *node)
+{
+    int32_t there = 0;
+    DLK_LIST_FOR (it, &zk_leader_tree()->nodes)
+        there += is_series(DLK_LIST_ITEM(it, zk_node, link)->path, node->path);
+    return kind_counts() && there < node->series;
 }
 
 /* Whoever waits keeps his place. */
@@ -274,7 +318,7 @@ void zk_rules_deleted(const zk_node *node, int64_t by)
         return;
     const client *c = &s.clients[index];
     const dlk_grant *trying = c->names[name] ? c->names[name]->trying : NULL;
-    if (trying && trying->number == node->number)
+    if (trying && trying->number == node->number && !is_incomplete(node))
         violated(name, "client %d waits for %c, and deletes its own node", index,
                  'a' + name);
 }

@@ -85,7 +85,8 @@ static bool is_read(const zk_packet *p)
     if (p->what != PACKET_ASK)
         return p->what == PACKET_PING;
     return p->ask.verb != DLK_ZK_CREATE && p->ask.verb != DLK_ZK_DELETE &&
-           p->ask.verb != DLK_ZK_SET && p->ask.verb != DLK_ZK_SYNC;
+           p->ask.verb != DLK_ZK_SET && p->ask.verb != DLK_ZK_CHECK &&
+           p->ask.verb != DLK_ZK_SYNC;
 }
 
 static const char *end_of(const zk_packet *p)
@@ -110,8 +111,12 @@ static void tell_done(const zk_packet *p)
                            ? p->effect.text
                            : path;
     int name = p->path ? zk_rules_name_of(p->path) : ALL_NAMES;
-    tell(SERVER, name, "client %d's %s %s: %s", p->wire->owner->index, zk_packet_verb(p),
-         text ? text : path, end_of(p));
+    if (p->ask.count > 0)
+        tell(SERVER, name, "client %d's %s of %zu like %s: %s", p->wire->owner->index,
+             zk_packet_verb(p), p->ask.count, path, end_of(p));
+    else
+        tell(SERVER, name, "client %d's %s %s: %s", p->wire->owner->index,
+             zk_packet_verb(p), text ? text : path, end_of(p));
 }
 
 static void read_here(zk_packet *p)

@@ -90,6 +90,7 @@ static void add(zk_tree *tree, const zk_txn *txn)
                       .mzxid = txn->zxid,
                       .pzxid = txn->zxid,
                       .owner = txn->owner,
+                      .series = txn->series,
                       .container = txn->container};
     zk_node *parent = txn->path[1] ? zk_tree_parent(tree, txn->path) : NULL;
     dlk_list_append(&tree->nodes, &node->link);

@@ -221,6 +221,10 @@ static bool model_send(dlk_zk_wire *w, const dlk_zk_request *ask, dlk_zk_call *c
     p->ask.data = p->data = zk_need(calloc(1, ask->size + 1));
     if (ask->size)
         memcpy(p->data, ask->data, ask->size);
+    if (ask->paths)
+        p->ask.paths = p->paths = zk_need(calloc(ask->count, sizeof(*p->paths)));
+    for (size_t i = 0; ask->paths && i < ask->count; i++)
+        p->paths[i] = zk_need(strdup(ask->paths[i]));
     p->call = call;
     call->wire = w;
     call->item.epoch = w->epoch;
