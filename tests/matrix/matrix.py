@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Each kind of lock on each backend, from each language and the shell: what is there, shown by using
-it, on real servers. The result is the page docs/reference/matrix.md.
+"""Each kind of lock on each backend, from each language and the shell: what is there, shown by
+using it, on real servers. The result is the page docs/reference/matrix.md.
 
     matrix.py DLOCK MEMBER PYTHON GO             a run whose result isn't the page fails
     matrix.py DLOCK MEMBER PYTHON GO --write     writes the page
 
-A cell is a scene of two clients: one from the language that is asked, the other in C, in a process of
-its own. Each scene is played twice, with the parts exchanged, so that whoever can hold a lock can also
-be kept out. A `member` is a program that does what it is told, a line at a time (member.c, member.py,
-go/main.go); the shell's are commands. A line has the words
+A cell is a scene of two clients: one from the language that is asked, the other in C, in a process
+of its own. Each scene is played twice, with the parts exchanged, so that whoever can hold a lock
+can also be kept out. A `member` is a program that does what it is told, a line at a time (member.c,
+member.py, go/main.go); the shell's are commands. A line has the words
 
-    WHAT CLIENT HOLD …    and WHAT with what follows is    open URI, close, take KIND NAME WAIT_MS, give,
-    leave KIND NAME (to a ticket), import TICKET, listen, hear, revoke KIND NAME, wait CONDITION, woken,
-    signal CONDITION, inspect KIND NAME
+    WHAT CLIENT HOLD …    and WHAT with what follows is    open URI, close, take KIND NAME WAIT_MS,
+    give, leave KIND NAME (to a ticket), import TICKET, listen, hear, revoke KIND NAME,
+    wait CONDITION, woken, signal CONDITION, inspect KIND NAME
 
 and the answer is what has happened, "busy", "no" with what the library says of what it lacks, or
 "failed".
@@ -38,11 +38,13 @@ OURS, SHELL = 'C', 'shell'
 
 # What no command is for, and what does it instead.
 NO_COMMAND = {
-    'election': 'there is no command for it: what runs under `dlock run` leads for as long as it runs',
-    'several as one': 'a command takes one name: `dlock run a dlock run b …`, in one order everywhere',
+    'election': 'there is no command for it: what runs under `dlock run` leads as long as it runs',
+    'several as one': 'a command takes one name: `dlock run a dlock run b …`, in one order '
+                      'everywhere',
 }
 NOT_IN_THE_WHEEL = ('the wheel carries its libraries, and libcurl isn\'t among them; '
-                    '[a package that uses the system\'s libdlock](../how-to/python.md#build-it) has it')
+                    '[a package that uses the system\'s libdlock](../how-to/python.md#build-it) '
+                    'has it')
 ONE_PROCESS = '`mem:` is the memory of one process, and a command is one'
 
 
@@ -139,7 +141,8 @@ class Shell:
         return f'ticket {ticket}' if said == 'done' else said
 
     def import_(self, hold, ticket):
-        return self.held(hold, self.launch('run', '--import', ticket, 'sh', '-c', 'echo held; cat'))
+        return self.held(hold, self.launch('run', '--import', ticket,
+                                           'sh', '-c', 'echo held; cat'))
 
     def listen(self, _hold):
         return 'listens'  # each hold of the command does
@@ -148,7 +151,8 @@ class Shell:
         return 'heard' if self.holds[hold].stderr.readline() else 'failed it has ended'
 
     def revoke(self, _hold, kind, name):
-        return self.outcome(self.launch('revoke', *self.KINDS[kind], name)).replace('done', 'asked')
+        said = self.outcome(self.launch('revoke', *self.KINDS[kind], name))
+        return said.replace('done', 'asked')
 
     def wait(self, _hold, name):
         self.running = self.launch('wait', '--signal', '-w', WAIT_MS / 1000, name)
@@ -299,7 +303,7 @@ class Cast:
         self.can_revoke = self.ours.does('has', 0, 'revoke') == 'yes'
 
     def pair(self, language):
-        """One of this language, and one in C: in another process, but where the memory of one is meant."""
+        """One of this language, and one in C; both in one process where they share its memory."""
         if language == SHELL:
             if self.uri.startswith('mem:'):
                 raise Absent(ONE_PROCESS)
@@ -332,7 +336,9 @@ def cell(cast, language, kind, numbers):
     try:
         if language == SHELL and kind in NO_COMMAND:
             raise Absent(NO_COMMAND[kind])
-        one, other = cast.pairs.get(language) or cast.pairs.setdefault(language, cast.pair(language))
+        if language not in cast.pairs:
+            cast.pairs[language] = cast.pair(language)
+        one, other = cast.pairs[language]
         for a, b in ((one, other), (other, one)):
             SCENES[kind](a, b, f'matrix-{next(numbers)}')
     except Absent as why:
@@ -365,12 +371,13 @@ def play(uris_by_name, dlock, programs):
 
 HEAD = """# Each kind on each backend, from each language
 
-Written by `tests/matrix/matrix.py --write` from a run on real servers, and compared with one by `make
-test`. **yes** means: from C, Python, Go and the shell, each beside a program in C; each could hold it, and
-was kept out. Where a word is missing the note says why, mostly in the library's own words.
+Written by `tests/matrix/matrix.py --write` from a run on real servers, and compared with one by
+`make test`. **yes** means: from C, Python, Go and the shell, each beside a program in C; each could
+hold it, and was kept out. Where a word is missing the note says why, mostly in the library's own
+words.
 
-What the kinds are is in [kinds](../explanation/kinds.md), which backend keeps which promise under which
-fault in [what is proved where](conformance.md).
+What the kinds are is in [kinds](../explanation/kinds.md), which backend keeps which promise under
+which fault in [what is proved where](conformance.md).
 
 """
 

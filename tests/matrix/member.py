@@ -1,5 +1,5 @@
-"""One member of the matrix, with libdlock's Python package: it does what it is told on standard input,
-a line at a time, and answers each with a line. matrix.py says what the words mean."""
+"""One member of the matrix, with libdlock's Python package: it does what it is told on standard
+input, a line at a time, and answers each with a line. matrix.py says what the words mean."""
 import sys
 import threading
 
