@@ -1,6 +1,7 @@
 """Beside etcd's own package concurrency, the real one, in its layout: mutexes and elections of both
 on one name are never two inside, have tokens that rise (an election's in the order in which their
-keys were made), wake each other, and leave no key behind; also while members of the cluster are killed.
+keys were made), wake each other, and leave no key behind; also while members of the cluster are
+killed.
 
     test_etcd.py DLOCK file SECONDS MEMBERS OURS GO
 
