@@ -28,8 +28,11 @@ class Sentinel:
 
 def cluster_of_one():
     """A cluster whose only node has all slots."""
-    node = Redis('--cluster-enabled', 'yes')
-    node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
+    bus = zookeeper_server.free_ports(1)[0]
+    node = Redis('--cluster-enabled', 'yes', '--cluster-port', str(bus))
+    said = node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
+    if said != b'+OK\r\n':
+        raise AssertionError(f'the cluster takes no slots: {said!r}')
     wait_until('the cluster is whole',
                lambda: b'cluster_state:ok' in node.command('CLUSTER', 'INFO'))
     return node
