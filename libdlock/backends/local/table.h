@@ -137,13 +137,6 @@ bool dlk_table_has(const dlk_section *section, uint32_t row_ref,
                    const dlk_request *request, const dlk_turn *turn);
 bool dlk_table_release(dlk_section *section, uint32_t row_ref, const dlk_request *request,
                        dlk_turn *turn);
-/* Whether the turn has come, without entering. */
-bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *token,
-                      int64_t *until);
-/* Whether it has its place still, in the line or with the grant; without entering. */
-bool dlk_turn_has_place(const dlk_table *table, const dlk_turn *turn);
-/* Gives up a place in a line, if it still is one; zeroes the turn. */
-void dlk_turn_end(dlk_section *section, dlk_turn *turn);
 /* Takes the lock, which is none of a pool's, from whoever has it. */
 void dlk_table_evict(dlk_section *section, uint32_t row_ref, int64_t now);
 /* Gives what nobody has to the first in the line. */
@@ -154,20 +147,32 @@ bool dlk_table_holder(const dlk_section *section, uint32_t ref, int64_t now,
 
 /* Steps that recover.c repeats. */
 void dlk_row_commit(dlk_row *row, const dlk_record *record);
-void dlk_line_append(dlk_section *section, uint32_t row_ref, uint32_t ref);
-void dlk_line_remove(dlk_section *section, uint32_t row_ref, uint32_t ref);
 /* The record, which names no place, in the stead of the one that counts. */
 void dlk_row_supersede(dlk_section *section, uint32_t row_ref, const dlk_record *record);
 /* Steps that pool.c shares. */
+/* The next token, or 0: there is none, or the table is damaged. */
+int64_t dlk_table_next_token(dlk_section *section);
+/* After leaving, wake this member. */
+void dlk_section_ring(dlk_section *section, uint32_t member);
+
+/* ---- line.c: who waits ---- */
 /* A place at the end of the line; with a token it is granted there, until then. */
 bool dlk_line_join(dlk_section *section, uint32_t row_ref, const dlk_request *request,
                    dlk_turn *turn, int64_t token, int64_t until);
 /* Out of the line, and free. */
 void dlk_line_leave(dlk_section *section, uint32_t ref);
-/* The next token, or 0: there is none, or the table is damaged. */
-int64_t dlk_table_next_token(dlk_section *section);
-/* After leaving, wake this member. */
-void dlk_section_ring(dlk_section *section, uint32_t member);
+/* The first in the line who is still there; those who aren't leave it. 0: nobody waits. */
+uint32_t dlk_line_first(dlk_section *section, const dlk_row *row, uint32_t row_ref);
+/* Only the links. */
+void dlk_line_append(dlk_section *section, uint32_t row_ref, uint32_t ref);
+void dlk_line_remove(dlk_section *section, uint32_t row_ref, uint32_t ref);
+/* Whether the turn has come, without entering. */
+bool dlk_turn_granted(const dlk_table *table, const dlk_turn *turn, int64_t *token,
+                      int64_t *until);
+/* Whether it has its place still, in the line or with the grant; without entering. */
+bool dlk_turn_has_place(const dlk_table *table, const dlk_turn *turn);
+/* Gives up a place in a line, if it still is one; zeroes the turn. */
+void dlk_turn_end(dlk_section *section, dlk_turn *turn);
 
 /* ---- pool.c: locks that several hold at a time ---- */
 /* Whether the row's line is one of a pool. */
