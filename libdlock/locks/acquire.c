@@ -457,22 +457,6 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
     return true;
 }
 
-void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now)
-{
-    wait->over = wait->releasing = wait->importing = wait->behind = wait->placed = false;
-    wait->grant = NULL;
-    wait->hold = NULL;
-    wait->error = NULL;
-    wait->label = NULL;
-    wait->began = now;
-    wait->alarm = (dlk_alarm){.kind = DLK_ALARM_WAIT};
-    dlk_list_init(&wait->link);
-    if (dlk_alarm_reserve(core))
-        return;
-    core->alarm_users++; /* dlk_wait_end gives it back */
-    dlk_wait_fail(core, wait, DLOCK_ENOMEM, "no memory for a wait");
-}
-
 void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t now)
 {
     dlk_name *name = wait->name;

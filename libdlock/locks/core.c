@@ -244,6 +244,22 @@ bool dlk_ask_go(dlk_core *core, dlk_ask *ask, int64_t now)
 
 /* ---- results ---- */
 
+void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now)
+{
+    wait->over = wait->releasing = wait->importing = wait->behind = wait->placed = false;
+    wait->grant = NULL;
+    wait->hold = NULL;
+    wait->error = NULL;
+    wait->label = NULL;
+    wait->began = now;
+    wait->alarm = (dlk_alarm){.kind = DLK_ALARM_WAIT};
+    dlk_list_init(&wait->link);
+    if (dlk_alarm_reserve(core))
+        return;
+    core->alarm_users++; /* dlk_wait_end gives it back */
+    dlk_wait_fail(core, wait, DLOCK_ENOMEM, "no memory for a wait");
+}
+
 void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *error)
 {
     assert(!wait->over);

@@ -80,6 +80,8 @@ static inline bool dlk_query_idles(const dlk_query *query)
 /* core.c */
 /* Jittered, doubling with each try. */
 int64_t dlk_retry_after(dlk_core *core, int64_t now, int *retries);
+/* A wait that begins; over without memory. */
+void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now);
 void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *error);
 /* A request of this grant, filled in, to be answered within so long; or NULL. Without memory there are
  * still some for giving back and renewing. */
@@ -141,8 +143,6 @@ void dlk_trying_connected(dlk_core *core, dlk_grant *grant, int64_t now);
 void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *why,
                           int64_t now);
 
-/* acquire.c: a wait that begins; over without memory. */
-void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now);
 /* acquire.c: a living grant of this client that excludes the wish. */
 dlk_grant *dlk_name_blocker(const dlk_name *name, const dlk_terms *terms);
 
