@@ -144,6 +144,37 @@ bool step_finish(step_process *stepper)
     return false;
 }
 
+uintptr_t step_at(const step_process *stepper)
+{
+#if defined(__x86_64__) || defined(__aarch64__)
+    struct user_regs_struct registers;
+    struct iovec all = {&registers, sizeof(registers)};
+    if (ptrace(PTRACE_GETREGSET, stepper->pid, NT_PRSTATUS, &all) != 0)
+        abort();
+#if defined(__x86_64__)
+    return registers.rip;
+#else
+    return registers.pc;
+#endif
+#else
+    (void)stepper;
+    return 0;
+#endif
+}
+
+bool step_is_syscall(const step_process *stepper)
+{
+    uintptr_t at = step_at(stepper);
+    if (at == 0)
+        return true;
+    long text = ptrace(PTRACE_PEEKTEXT, stepper->pid, at, NULL);
+#if defined(__x86_64__)
+    return (text & 0xffff) == 0x050f; /* syscall */
+#else
+    return (text & 0xffffffff) == 0xd4000001; /* svc #0 */
+#endif
+}
+
 static void try_it(void *arg)
 {
     (void)arg;
@@ -178,26 +209,6 @@ static void read_robust(const step_process *stepper, uintptr_t robust[3])
         abort();
 }
 
-/* Whether the child's next instruction is a system call. */
-static bool before_syscall(const step_process *stepper)
-{
-#if defined(__x86_64__) || defined(__aarch64__)
-    struct user_regs_struct registers;
-    struct iovec all = {&registers, sizeof(registers)};
-    if (ptrace(PTRACE_GETREGSET, stepper->pid, NT_PRSTATUS, &all) != 0)
-        abort();
-#if defined(__x86_64__)
-    long text = ptrace(PTRACE_PEEKTEXT, stepper->pid, registers.rip, NULL);
-    return (text & 0xffff) == 0x050f; /* syscall */
-#else
-    long text = ptrace(PTRACE_PEEKTEXT, stepper->pid, registers.pc, NULL);
-    return (text & 0xffffffff) == 0xd4000001; /* svc #0 */
-#endif
-#else
-    return stepper->pid > 0; /* unknown: every instruction counts */
-#endif
-}
-
 void step_watch(step_process *stepper, const void *watched, size_t size)
 {
     size_t length;
@@ -216,7 +227,7 @@ bool step_changed(step_process *stepper)
 {
     uintptr_t robust[3];
     bool changed = stepper->at_syscall;
-    stepper->at_syscall = before_syscall(stepper);
+    stepper->at_syscall = step_is_syscall(stepper);
     changed = changed || stepper->at_syscall;
     read_robust(stepper, robust);
     if (memcmp(robust, stepper->robust, sizeof(robust)) != 0) {

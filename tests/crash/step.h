@@ -41,6 +41,10 @@ void step_end(void);
 bool step_fork(step_process *stepper, void (*body)(void *arg), void *arg);
 /* One instruction. False: it has ended, or is lost. */
 bool step_once(step_process *stepper);
+/* Where its next instruction is; 0: nobody knows how this processor says that. */
+uintptr_t step_at(const step_process *stepper);
+/* Whether that is a system call; true where nobody knows. */
+bool step_is_syscall(const step_process *stepper);
 /* Kills it and awaits that. */
 void step_kill(step_process *stepper);
 /* Lets it run to its own end, which must be _exit(0). */
