@@ -150,15 +150,15 @@ struct dlk_grant {
     /* Facts that outlive the states in which they come about: */
     /* the last answer to an acquire was "somebody else has it"; where there is a line: it
      * has a place there */
-    bool was_behind;
-    bool ambiguous;    /* some acquire of ours got no answer: it may be done yet */
-    bool given_before; /* a release went out that got no answer */
+    bool was_behind : 1;
+    bool ambiguous : 1;    /* some acquire of ours got no answer: it may be done yet */
+    bool given_before : 1; /* a release went out that got no answer */
     /* from the write to the read side, and the server hasn't confirmed it */
-    bool turning;
-    bool fed;      /* since the last renewal was sent */
-    bool used;     /* of a condition: its signal has done its work, and doesn't go on */
-    bool gone;     /* the service has taken it away, and it isn't lost yet */
-    bool exported; /* what is told to the service is that it is left to a ticket */
+    bool turning : 1;
+    bool fed : 1;  /* since the last renewal was sent */
+    bool used : 1; /* of a condition: its signal has done its work, and doesn't go on */
+    bool gone : 1; /* the service has taken it away, and it isn't lost yet */
+    bool exported : 1; /* what is told to the service is that it is left to a ticket */
 
     dlock_error *why; /* the last acquire or release got no further, or NULL */
     dlk_wait *waiter; /* who waits for the release, or for the import, or NULL */
