@@ -26,10 +26,10 @@ static _Noreturn void usage(const char *rest_usage)
 {
     (void)fprintf(
         stderr,
-        "usage: %s [--uri URI] [--secs S] [--workers N] [--processes N] [--count N]\n"
-        "       [--hold-ms MS] [--look-every N] [--page FILE] [--base N] [--cue] "
-        "[--timed]\n"
-        "       [--cores A,B,…] %s\n",
+        "usage: %s [--uri URI] [--kind KIND] [--one-name] [--secs S] [--workers N]\n"
+        "       [--processes N] [--count N] [--hold-ms MS] [--look-every N] [--page "
+        "FILE]\n"
+        "       [--base N] [--cue] [--timed] [--cores A,B,…] %s\n",
         program_invocation_short_name, rest_usage);
     _exit(64);
 }
@@ -54,6 +54,8 @@ static void parse_cores(bench_options *options, char *list)
 
 static const struct option option_names[] = {
     {"uri", required_argument, NULL, 'u'},
+    {"kind", required_argument, NULL, 'k'},
+    {"one-name", no_argument, NULL, 'o'},
     {"secs", required_argument, NULL, 's'},
     {"workers", required_argument, NULL, 'w'},
     {"processes", required_argument, NULL, 'p'},
@@ -73,6 +75,12 @@ static bool parse_one(bench_options *options, int name)
     switch (name) {
     case 'u':
         options->uri = optarg;
+        return true;
+    case 'k':
+        options->kind = optarg;
+        return true;
+    case 'o':
+        options->one_name = true;
         return true;
     case 's':
         options->secs = strtod(optarg, NULL);
@@ -114,8 +122,12 @@ static bool parse_one(bench_options *options, int name)
 
 bench_options bench_parse(int argc, char **argv, const char *rest_usage, int rest_count)
 {
-    bench_options options = {
-        .secs = 1, .workers = 1, .processes = 1, .count = 1000, .look_every = 256};
+    bench_options options = {.kind = "mutex",
+                             .secs = 1,
+                             .workers = 1,
+                             .processes = 1,
+                             .count = 1000,
+                             .look_every = 256};
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread yet. */
     for (int name; (name = getopt_long(argc, argv, "", option_names, NULL)) != -1;)
         if (!parse_one(&options, name))

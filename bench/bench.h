@@ -18,13 +18,15 @@
 #define BENCH_WORKERS_MAX 1024
 
 typedef struct bench_options {
-    const char *uri; /* what libdlock opens */
+    const char *uri;  /* what libdlock opens */
+    const char *kind; /* of lock: mutex, read, write */
     double secs;
     int workers;
     int processes; /* the workers are threads of so many processes */
     int count;     /* held: so many locks */
     int hold_ms;
     int look_every; /* handover: inspect the queue at each so many hand-overs */
+    bool one_name;  /* pairs: all workers take the same lock */
     /* the file of the page, NULL: one for this program and its children */
     const char *page;
     int base; /* on the page a worker is known as base + its number + 1 */

@@ -24,7 +24,7 @@ static void free_client(void *shared)
 static void contend(bench_stage *stage, bench_worker *me, void *shared)
 {
     const scene *at = shared;
-    dlock_lock *lock = bench_lock(at->client, 0);
+    dlock_lock *lock = bench_lock(stage->options, at->client, 0);
     int64_t who = stage->options->base + me->number + 1;
     double secs = stage->options->hold_ms / 1000.0;
     bench_ready(stage);

@@ -7,6 +7,7 @@
 #include <dlock/dlock.h>
 
 #include <stdio.h>
+#include <string.h>
 
 static inline dlock_client *bench_open(const bench_options *options)
 {
@@ -19,14 +20,28 @@ static inline dlock_client *bench_open(const bench_options *options)
     return client;
 }
 
-/* The mutex "bench/<number>". */
-static inline dlock_lock *bench_lock(dlock_client *client, int number)
+static inline dlock_kind bench_kind(const bench_options *options)
+{
+    static const struct {
+        const char *name;
+        dlock_kind kind;
+    } kinds[] = {{"mutex", DLOCK_MUTEX}, {"read", DLOCK_READ}, {"write", DLOCK_WRITE}};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+        if (strcmp(options->kind, kinds[i].name) == 0)
+            return kinds[i].kind;
+    bench_die(options->kind, "is no kind: mutex, read or write");
+}
+
+/* The lock "bench/<number>", of the kind that --kind says. */
+static inline dlock_lock *bench_lock(const bench_options *options, dlock_client *client,
+                                     int number)
 {
     char name[32];
     dlock_lock *lock = NULL;
     dlock_error *error = NULL;
     (void)snprintf(name, sizeof(name), "bench/%d", number);
-    if (dlock_lock_new(client, DLOCK_MUTEX, name, NULL, &lock, &error) != DLOCK_OK)
+    if (dlock_lock_new(client, bench_kind(options), name, NULL, &lock, &error) !=
+        DLOCK_OK)
         bench_die(name, dlock_error_text(error));
     return lock;
 }

@@ -1,5 +1,6 @@
 /*
- * How fast does a file: lock go from process to process, and is the order FIFO?
+ * How fast does a lock go from process to process, and is the order FIFO? What --processes doesn't spread
+ * are threads with a client each.
  *
  * Each process takes the lock and keeps it until somebody else waits for it, so each release is a
  * hand-over. Without that, on one core, the queue runs empty and one process takes and releases
@@ -149,7 +150,7 @@ static void take_turns(bench_stage *stage, bench_worker *me, void *shared)
 {
     scene *at = shared;
     dlock_client *client = bench_open(stage->options);
-    dlock_lock *lock = bench_lock(client, 0);
+    dlock_lock *lock = bench_lock(stage->options, client, 0);
     uint64_t look_every = (uint64_t)stage->options->look_every;
     bench_ready(stage);
     dlock_hold *hold = line_up(at, lock, stage, me);
@@ -172,7 +173,7 @@ int main(int argc, char **argv)
         bench_die("--workers", "at most 64");
     scene *at = bench_share(sizeof(*at));
     bench_result result;
-    bench_run_processes(&options, take_turns, at, &result);
+    bench_run_troupes(&options, &(bench_troupe){.body = take_turns}, at, &result);
     result.done = result.changes; /* a hand-over is a change of owner */
     bench_print(&result);
     (void)printf(", \"grants\": %" PRIu64 ", \"overlaps\": %" PRIu64

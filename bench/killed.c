@@ -59,7 +59,7 @@ static void be_process(const bench_options *options, scene *at, bench_spot *spot
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     dlock_client *client = bench_open(options);
-    dlock_lock *lock = bench_lock(client, 0);
+    dlock_lock *lock = bench_lock(options, client, 0);
     atomic_fetch_add(&at->open, 1);
     await(&at->asking, number + 1);
     hold_once(at, spot, number, lock);

@@ -112,6 +112,11 @@ def beside_line(run):
             f'overlaps {run["overlaps"]}')
 
 
+def signal_line(run):
+    return (f'{run["signals_rate"]:,.0f} times/s woken with the lock, {run["hand_overs_rate"]:,.0f} '
+            f'hand-overs/s; by CPU {run["by_cpu"]:.2f} of two')
+
+
 def wire_line(run):
     return f'{run["rate"]:,.0f} pairs/s by way of a relay'
 
@@ -133,7 +138,7 @@ LINES = {'Go': calls_line, 'pairs': pair_line, 'one name': contention_line,
          'holds of 5 ms': contention_line, 'FIFO': order_line,
          'killed in mid-hand-over': killed_line, 'held': held_line, 'start': start_line,
          'beside Redisson': beside_line, 'from Python': python_line,
-         'wire': wire_line, 'from 5 ms away': far_line}
+         'signal': signal_line, 'wire': wire_line, 'from 5 ms away': far_line}
 
 
 def other_line(result):

@@ -6,7 +6,7 @@ import typing
 import machine
 import peers
 from programs import (ON_CLUSTER, ON_ETCD, ON_MEMCACHED, ON_REDLOCK, ON_TLS, ON_ZOOKEEPER,
-                      RAW)
+                      RAW, cores_of)
 
 HOLDS_MS = 5
 WAITERS = 16
@@ -15,6 +15,9 @@ MOST_P99_MS = 1.3 * (WAITERS - 1) * HOLDS_MS
 # A receiver that dies costs its claim, and then what the next one lets pass between two looks:
 # client.poll_ms, give or take a quarter.
 CLAIM_MS, POLL_MS = 500, 1.25 * 1000
+# Of a file, each in a process of its own; on each core all of them together do so much of what one
+# does alone.
+READERS, LEAST_TOGETHER = 64, 0.8
 # A pair takes at most 1.1 times as long in a Cluster.
 LEAST_IN_CLUSTER = round(1 / 1.1, 2)
 
@@ -35,6 +38,7 @@ class Row:
     ours: list
     floor: list  # a program of ours, or a library and what it is told
     limits: tuple = ()
+    cores: int = 1  # each of so many is to do as much as the floor
 
 
 @dataclasses.dataclass
@@ -216,6 +220,13 @@ def mem_rows():
               ['bench-floor-local', '--timed', 'mutex'])
     yield Row('mem, plain loop', 'pinned', None,
               ['bench-pairs', '--uri', 'mem:'], ['bench-floor-local', 'mutex'])
+    yield Row('mem, read side, each pair timed', 'pinned', None,
+              ['bench-pairs', '--kind', 'read', '--timed', '--uri', 'mem:'],
+              ['bench-floor-local', '--timed', 'rwlock'])
+
+
+def processes(count):
+    return ['--workers', count, '--processes', count]
 
 
 def file_uri(programs):
@@ -225,10 +236,19 @@ def file_uri(programs):
 def file_rows(programs):
     yield Row('file', 'pinned', 1.5, ['bench-pairs', '--uri', file_uri(programs)],
               ['bench-floor-local', f'{programs.files}/flock'])
+    for kind, bar in (('read', 1), ('write', 1.5)):
+        yield Row(f'file, {kind} side', 'pinned', bar,
+                  ['bench-pairs', '--kind', kind, '--uri', file_uri(programs)],
+                  ['bench-floor-local', '--kind', kind, f'{programs.files}/flock'])
+    readers = ['bench-pairs', '--kind', 'read', '--one-name', '--uri', file_uri(programs)]
+    for place in ('pinned', 'free'):
+        yield Row(f'file, {READERS} readers / one reader', place, LEAST_TOGETHER,
+                  [*readers, *processes(READERS)], readers,
+                  cores=len(cores_of(place)))
     for count in ('3', '4', '8'):
         for place, cores in places():
             yield Row(f'file, hand-overs of {count}', place, 0.6,
-                      ['bench-handover', '--workers', count, *cores, '--uri',
+                      ['bench-handover', *processes(count), *cores, '--uri',
                        file_uri(programs)],
                       ['bench-floor-ring', '--workers', count, *cores])
 
@@ -327,7 +347,7 @@ def others(programs):
         for count in ('3', '4', '8'):
             for place, cores in places():
                 yield Report(f'FIFO: file, {count} processes', place,
-                             ['bench-handover', '--look-every', '1', '--workers', count, *cores,
+                             ['bench-handover', '--look-every', '1', *processes(count), *cores,
                               '--uri', file_uri(programs)])
     if 'zookeeper' in programs.backends:
         yield from zookeeper_reports(programs)

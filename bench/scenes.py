@@ -8,6 +8,7 @@ import time
 
 import peers
 import redlock
+import rows
 import zookeeper
 from peers import Failed
 from programs import cores_of
@@ -229,6 +230,37 @@ def latency(name, programs, query, most):
             'checks': [check('acquire over a round trip', over, most)]}
 
 
+# ---- how long a signal takes ----
+
+# From the signal of one until another is woken with the lock, over two hand-overs of the lock, at most.
+SIGNAL_RUNS, MOST_SIGNAL = 5, 1.5
+
+
+def signalled(name, programs, place, cores, uri):
+    """Two that signal each other, beside two that hand the lock to each other; the runs in turn."""
+    signals, hand_overs = [], []
+    for _ in range(SIGNAL_RUNS):
+        for program, runs in (('bench-signal', signals), ('bench-handover', hand_overs)):
+            runs.append(programs.run([program, '--workers', 2, *cores, '--uri', uri], place))
+    over, by_cpu = (
+        statistics.median(figure(one, two) for one, two in zip(signals, hand_overs))
+        for figure in (lambda one, two: two['rate'] / max(1e-9, 2 * one['rate']),
+                       lambda one, two: one['cpu_us'] / max(1e-9, 2 * two['cpu_us'])))
+    return {'name': name, 'place': place,
+            'run': {'signals_rate': statistics.median(run['rate'] for run in signals),
+                    'hand_overs_rate': statistics.median(run['rate'] for run in hand_overs),
+                    'by_cpu': by_cpu,
+                    'overlaps': sum(run['overlaps'] for run in signals + hand_overs)},
+            'checks': [check('over two hand-overs', over, MOST_SIGNAL)]}
+
+
+def conditions(programs):
+    """The backends that have conditions; each worker is a thread with a client of its own."""
+    for scheme, uri in (('mem', 'mem:'), ('file', rows.file_uri(programs))):
+        if scheme in programs.backends:
+            yield scheme, uri
+
+
 # ---- what Python costs ----
 
 def overhead(name, programs, words, library):
@@ -261,6 +293,12 @@ def all_of(programs, count, secs):
         yield (name, library, True,
                lambda name=name, words=words, library=library:
                [overhead(name, programs, words, library)])
+    for scheme, uri in conditions(programs):
+        for place, cores in rows.places():
+            name = f'signal: {scheme}'
+            yield (name, None, False,
+                   lambda name=name, place=place, cores=cores, uri=uri:
+                   [signalled(name, programs, place, cores, uri)])
     if 'redlock' in programs.backends:
         for about, query, most in LATENCIES:
             yield (about, None, True,
