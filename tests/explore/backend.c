@@ -79,6 +79,13 @@ static void look_at(const fake *one, int64_t until)
     if (one->up && socket_is_full(atomic_load(&one->stream.fd)) &&
         strands_await_anything())
         explore_fail("an answer lies unread, and somebody waits");
+    if (dlk_engine_is_left(engine) && engine->driven == DLK_DRIVEN_BY_THREAD &&
+        engine->in_flight == 0)
+        explore_fail(
+            "nothing is awaited, and the engine's thread drives in place of the program");
+    if (engine->takeover && engine->in_flight == 0)
+        explore_fail(
+            "nothing is under way, and the engine's thread still drives for all");
     if (!dlk_list_empty(&engine->events) && engine->event_fd >= 0 &&
         !engine->event_fd_raised)
         explore_fail("an event lies in the queue, and its descriptor isn't readable");

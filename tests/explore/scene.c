@@ -2,10 +2,10 @@
 #include "scene.h"
 
 #include "condition.h"
+#include "poller.h"
 #include "service.h"
 #include "stage.h"
 #include "strand.h"
-#include "wire.h"
 
 #include "api/handles.h"
 
@@ -13,8 +13,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define LONG (100 * DLK_NS_PER_SEC)
 
 /* ---- waiting ---- */
 
@@ -59,6 +57,19 @@ static void use_b(void)
     use(1, DLOCK_FOREVER, DLOCK_OK);
 }
 
+/* … and asks for nothing more. */
+static void use_a_and_rest(void)
+{
+    use_a();
+    nap_until(began + MS);
+}
+
+static void use_b_and_rest(void)
+{
+    use_b();
+    nap_until(began + MS);
+}
+
 static void try_a(void)
 {
     use(0, 0, DLOCK_EBUSY);
@@ -92,7 +103,7 @@ static void driven(void)
 static void start_alone(void)
 {
     ops[0] = start(0, DLOCK_FOREVER);
-    strand_sleep(&ops, UINT32_MAX, began + MS, "a nap");
+    nap_until(began + MS);
 }
 
 static void start_and_drop(void)
@@ -260,7 +271,7 @@ static void acquire_both(void)
 {
     dlock_hold *lost, *hold = NULL;
     expect(acquire(1, 0, &lost), DLOCK_OK, DLOCK_OK);
-    strand_sleep(&multi, UINT32_MAX, began + 150 * MS, "a nap");
+    nap_until(began + 150 * MS);
     call made = enter(50, "acquire(a+b, 50)");
     expect(leave(&made, dlock_lock_acquire(multi, 50, &hold, NULL)), DLOCK_ELOST,
            DLOCK_ELOST);
@@ -271,7 +282,7 @@ static void acquire_both(void)
 
 static void use_a_briefly(void)
 {
-    strand_sleep(&multi, UINT32_MAX, began + 150 * MS, "a nap");
+    nap_until(began + 150 * MS);
     use(0, DLOCK_FOREVER, DLOCK_OK);
 }
 
@@ -380,71 +391,6 @@ static void tell_news(void)
     call made = enter(0, "news()");
     host->news(host);
     (void)leave(&made, DLOCK_OK);
-}
-
-/* ---- a poller of the program's own ---- */
-
-static int poll_fd;
-
-static void with_a_poller(void)
-{
-    begin_with("lock.owner=none");
-    poll_fd = dlock_client_poll_fd(client);
-    if (poll_fd < 0)
-        explore_fail("nothing to poll");
-}
-
-/* … and the service has hung up on an op that waits behind others, which nobody has read yet; the
- * engine's thread, which has read for it, lies asleep. */
-static void hung_up_unread(void)
-{
-    with_a_poller();
-    service_give_away("a", began + LONG);
-    ops[0] = dlock_lock_acquire_start(locks[0], DLOCK_FOREVER);
-    strand_sleep(&ops[0], UINT32_MAX, began + 60 * MS, "a nap");
-    service_cut();
-}
-
-static void read_events(void)
-{
-    dlock_event *event;
-    do {
-        call made = enter(0, "next_event()");
-        event = dlock_client_next_event(client);
-        (void)leave(&made, DLOCK_OK);
-        dlock_event_free(event);
-    } while (event);
-}
-
-static void visit_until_over(void)
-{
-    dlock_op *op = start(0, DLOCK_FOREVER);
-    call made = enter(0, "op_notify()");
-    (void)leave(&made, dlock_op_notify(op, 5) == DLOCK_OK ? DLOCK_OK : DLOCK_EPENDING);
-    while (dlock_op_result(op) == DLOCK_EPENDING) {
-        wire_await_change(poll_fd);
-        dlock_err code;
-        do {
-            made = enter(0, "drive()");
-            code = leave(&made, dlock_client_drive(client));
-            read_events();
-        } while (code == DLOCK_EPENDING);
-    }
-    expect(dlock_op_result(op), DLOCK_OK, DLOCK_OK);
-    free_op(op);
-}
-
-static void visit_once(void)
-{
-    call made = enter(0, "drive()");
-    (void)leave(&made, dlock_client_drive(client));
-    read_events();
-}
-
-static void wait_30_for_it(void)
-{
-    call made = enter(30, "op_wait(30)");
-    (void)leave(&made, dlock_op_wait(ops[0], 30));
 }
 
 /* ---- one of several ---- */
@@ -558,6 +504,11 @@ const scene scenes[] = {
      .actors = {use_a, use_a, use_b},
      .at_once = true,
      OF_THREE},
+    {.name = "what_was_taken_over_for_a_burst_is_given_back_behind_it",
+     .takeover = 2,
+     .set_up = plain,
+     .actors = {use_a_and_rest, use_b_and_rest},
+     OF_THREE},
     {.name = "what_is_dropped_comes_to_who_waits",
      .set_up = notified_op,
      .actors = {use_a, drop_held},
@@ -597,6 +548,10 @@ const scene scenes[] = {
      .set_up = with_a_poller,
      .actors = {visit_until_over, use_b},
      .at_once = true,
+     OF_THREE},
+    {.name = "between_two_visits_of_a_poller_of_the_programs_own_nobody_drives",
+     .set_up = with_a_poller,
+     .actors = {visit_and_rest, use_b},
      OF_THREE},
     {.name = "a_cut_that_a_poller_of_the_programs_own_reads_is_mended_in_time",
      .set_up = hung_up_unread,

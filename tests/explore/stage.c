@@ -139,6 +139,11 @@ void use(int lock, int64_t wait_ms, dlock_err otherwise)
     free_hold(hold);
 }
 
+void nap_until(int64_t until)
+{
+    strand_sleep(&playing, UINT32_MAX, until, "a nap");
+}
+
 /* ---- between actors ---- */
 
 void raise_flag(int flag)

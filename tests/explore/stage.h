@@ -16,6 +16,7 @@
 #define LOCKS 4
 #define OPS   4
 #define MS    DLK_NS_PER_MS
+#define LONG  (100 * DLK_NS_PER_SEC)
 
 /* The scene's client and its locks a, b, c and d; what of these is left at the end is freed. */
 extern dlock_client *client;
@@ -50,6 +51,8 @@ dlock_err wait_for(dlock_op *op, int64_t until);
 void free_op(dlock_op *op);
 void cancel(dlock_op *op);
 void close_client(void);
+
+void nap_until(int64_t until);
 
 /* Between actors. */
 void raise_flag(int flag);
