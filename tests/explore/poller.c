@@ -65,6 +65,13 @@ void visit_and_rest(void)
     nap_until(began + MS);
 }
 
+void leave_it_lying(void)
+{
+    ops[0] = start(0, DLOCK_FOREVER);
+    nap_until(began + 60 * MS);
+    expect(dlock_op_result(ops[0]), DLOCK_OK, DLOCK_OK);
+}
+
 void visit_once(void)
 {
     call made = enter(0, "drive()");

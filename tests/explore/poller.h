@@ -11,6 +11,8 @@ void hung_up_unread(void);
 void visit_until_over(void);
 /* … or keeps it, and asks for nothing more: whoever drives then does so for nobody. */
 void visit_and_rest(void);
+/* Asks for the lock a, and looks away: within 50 ms somebody reads for it. */
+void leave_it_lying(void);
 void visit_once(void);
 /* For the op of hung_up_unread(). */
 void wait_30_for_it(void);
