@@ -257,6 +257,7 @@ static void pass_on(const char *name, void (*end)(party *one))
     come(&one, name, NULL);
     come(&next, name, NULL);
     come(&other, name, NULL);
+    int64_t names = api_stat(one.client, "names");
     line_up(&one, DLOCK_FOREVER);
     line_up(&next, DLOCK_FOREVER);
     DLOCK_AUTO(dlock_hold) hold = world_take(other.lock);
@@ -264,6 +265,7 @@ static void pass_on(const char *name, void (*end)(party *one))
     AWAIT(world_seen(one.lock, "waiters") ==
           1); /* it has heard of it: it wants the lock */
     end(&one);
+    AWAIT(api_stat(one.client, "names") == names); /* and doesn't any more */
     AWAIT(world_seen(next.lock, "waiters") == 1); /* the next one has heard */
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     CHECK(ends_held(&next, DLOCK_OK));
