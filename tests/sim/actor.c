@@ -155,7 +155,7 @@ static bool take_over(actor *a)
     a->wait.terms.shared = left->shared; /* a reader's lock is no writer's */
     a->wait.terms.take = left->take;
     if (c->session_ms)
-        a->wait.terms = session_terms(c, a->wait.terms);
+        a->wait.terms.ttl_ms = c->session_ms;
     if (chance(&a->rand, 500)) /* a renewal would mend what is wrong with the lease */
         a->wait.terms.renewal = DLK_RENEW_OFF;
     s.totals.acquires++;
