@@ -173,7 +173,7 @@ static size_t collect(const dlock_info *info, listed *ret)
             ret[count++] = (listed){text, "", INT64_MAX};
         else if (count && strcmp(last, ".owner") == 0)
             ret[count - 1].owner = text;
-        else if (count)
+        else if (count && strcmp(last, ".remaining_ms") == 0)
             ret[count - 1].left = dlock_info_int(info, i);
     }
     return count;
