@@ -107,11 +107,11 @@ func crowd(t *testing.T, url string) {
 			}
 		}()
 	}
-	for end := time.Now().Add(2 * patience); dlock.Waiting(client) < int64(size) && time.Now().Before(end); {
+	for end := time.Now().Add(2 * patience); dlock.Pending(client) < int64(size) && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	started, threads, after := time.Since(began), status(t, "Threads"), status(t, "VmRSS")
-	if got := dlock.Waiting(client); got != int64(size) {
+	if got := dlock.Pending(client); got != int64(size) {
 		t.Fatalf("%d of %d wait", got, size)
 	}
 

@@ -260,12 +260,16 @@ func ExampleMutex_Inspect() {
 	must(err)
 	var holder dlock.Holder = found.Holders[0]
 	fmt.Println(found.Held, found.Kind, found.Waiters, holder.Token == hold.Token())
+	var whose dlock.Process = holder.Process
+	var line []dlock.Waiting = found.Waiting // where the service tells who stands in it
+	fmt.Println(whose.PID == os.Getpid(), len(line))
 	err = mutex.Revoke(ctx) // asks for it; not every service can
 	fmt.Println(err == nil || errors.Is(err, dlock.ErrUnsupported))
 	must(mutex.Break(ctx, holder.Owner)) // takes it
 	fmt.Println(errors.Is(hold.Verify(ctx), dlock.ErrLost))
 	// Output:
 	// true mutex 0 true
+	// true 0
 	// true
 	// true
 }

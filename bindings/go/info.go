@@ -55,6 +55,8 @@ type Inspection struct {
 	// Waiters is how many wait: of this client all, of others those in the service's line, where it
 	// has one, and where those of one client that wait with the same conf are one.
 	Waiters int
+	// Waiting are the first of those in the service's line, in its order, where it tells that.
+	Waiting []Waiting
 	// Permits is how many permits a semaphore has, PermitsFree how many of them nobody has; -1 where
 	// that isn't known, and of other locks.
 	Permits, PermitsFree int
@@ -70,6 +72,25 @@ type Holder struct {
 	Count     int
 	// Data is what an election's leader publishes.
 	Data string
+	// Process is who that is, where the service knows it.
+	Process
+}
+
+// Process is what is known of the client of an owner; what isn't is empty.
+type Process struct {
+	// Client is its client.name.
+	Client, Host string
+	PID          int
+}
+
+// Waiting is one that stands in a service's line.
+type Waiting struct {
+	Owner string
+	Process
+}
+
+func process(info Info, at string) Process {
+	return Process{Client: info[at+"client"], Host: info[at+"host"], PID: int(info.Int(at + "pid"))}
 }
 
 func inspection(info Info) Inspection {
@@ -80,11 +101,19 @@ func inspection(info Info) Inspection {
 		at := "holders." + strconv.Itoa(n) + "."
 		owner, ok := info[at+"owner"]
 		if !ok {
-			return found
+			break
 		}
 		found.Holders = append(found.Holders, Holder{Owner: owner, Token: info.Int(at + "token"),
 			Remaining: info.milliseconds(at + "remaining_ms"), Count: int(info.Int(at + "count")),
-			Data: info[at+"data"]})
+			Data: info[at+"data"], Process: process(info, at)})
+	}
+	for n := 0; ; n++ {
+		at := "waiting." + strconv.Itoa(n) + "."
+		owner, ok := info[at+"owner"]
+		if !ok {
+			return found
+		}
+		found.Waiting = append(found.Waiting, Waiting{Owner: owner, Process: process(info, at)})
 	}
 }
 
@@ -92,6 +121,8 @@ func inspection(info Info) Inspection {
 type Listed struct {
 	Name, Owner string
 	Remaining   time.Duration
+	// Process is its owner's, where the service knows it.
+	Process
 }
 
 // List names the locks that are held and begin with prefix, at most max of them: a snapshot.
@@ -113,7 +144,7 @@ func (c *Client) List(ctx context.Context, prefix string, max int) ([]Listed, er
 			return found, nil
 		}
 		found = append(found, Listed{Name: name, Owner: info[at+"owner"],
-			Remaining: info.milliseconds(at + "remaining_ms")})
+			Remaining: info.milliseconds(at + "remaining_ms"), Process: process(info, at)})
 	}
 }
 

@@ -37,6 +37,12 @@ static inline const char *dlk_buf_head(const dlk_buf *buf)
     return buf->data + buf->start;
 }
 
+/* Forgets all that was added behind the first @p size bytes. */
+static inline void dlk_buf_cut(dlk_buf *buf, size_t size)
+{
+    buf->end = buf->start + size;
+}
+
 static inline void dlk_buf_clear(dlk_buf *buf)
 {
     buf->start = buf->end = 0;

@@ -1,9 +1,11 @@
 /* What inspect says, the same whatever the service: each hold's own data, the permits of a semaphore,
  * who waits. */
+#include "harness/redis_server.h"
 #include "world.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool has_kind(dlock_client *client, const char *kind)
 {
@@ -51,6 +53,43 @@ TEST(a_hold_shows_the_data_of_the_handle_that_acquired_it)
             CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
         }
     }
+}
+
+/* ---- whose process it is ---- */
+
+TEST(a_holder_is_led_back_to_its_client)
+{
+    BEGIN();
+    LEAVE_OUT_ON("redlock", "its nodes' users may write nothing but the locks");
+    char pid[24];
+    snprintf(pid, sizeof(pid), "%ld", (long)getpid());
+    DLOCK_AUTO(dlock_client) client = world_client("client.name=who");
+    DLOCK_AUTO(dlock_client) other = world_client("client.name=looker");
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) theirs = api_lock(other, DLOCK_MUTEX, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CHECK_STR(api_seen(theirs, "holders.0.client"), "who");
+    if (world_is("redis") || world_is("file") || world_is("mem"))
+        CHECK_STR(api_seen(theirs, "holders.0.pid"), pid);
+    CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
+    CHECK_STR(api_seen(theirs, "holders.0.client"), "");
+}
+
+/* Not by looking, and not after the end. */
+TEST(a_client_that_is_closed_leaves_no_trace)
+{
+    BEGIN();
+    if (!world_is("redis"))
+        return;
+    char one[100];
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
+    CHECK_STR(api_seen(lock, "held"), "0");
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    snprintf(one, sizeof(one), "dlock_client:%.36s", dlock_hold_owner(hold));
+    CHECK_STR(redis_server_call(world_redis(), "EXISTS %s", one), "1");
+    CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_OK);
+    AWAIT(strcmp(redis_server_call(world_redis(), "EXISTS %s", one), "0") == 0);
 }
 
 TEST(who_comes_after_one_that_gave_up_shows_his_own_data)

@@ -82,7 +82,8 @@ static const char *redis_leftovers(void)
     for (int i = 0; i < world_node_count(); i++) {
         snprintf(all, sizeof(all), "%s", redis_server_call(world_node(i), "KEYS *"));
         for (char *key = strtok_r(all, " ", &save); key; key = strtok_r(NULL, " ", &save))
-            if (!strstr(key, "lock_token:") && !counts_permits(key))
+            if (!strstr(key, "lock_token:") && !strstr(key, "dlock_client:") &&
+                !counts_permits(key))
                 snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), "%s ", key);
     }
     return rest;

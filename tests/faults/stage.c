@@ -118,7 +118,8 @@ const char *stage_keys(stage *s)
     rest[0] = '\0';
     size_t used = 0;
     for (char *key = strtok_r(all, " ", &save); key; key = strtok_r(NULL, " ", &save))
-        if (strncmp(key, "redisson_lock_token:", 20) != 0)
+        if (strncmp(key, "redisson_lock_token:", 20) != 0 &&
+            strncmp(key, "dlock_client:", 13) != 0) /* a client's own: no lock */
             used += (size_t)snprintf(rest + used, sizeof(rest) - used, "%s%s",
                                      used ? " " : "", key);
     return rest;

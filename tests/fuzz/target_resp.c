@@ -283,8 +283,10 @@ static void make_world(void)
                             .uuid = "11111111-2222-4333-8444-555555555555",
                             .name = "fuzz",
                             .rand = &world.rand};
-    if (dlk_uri_parse("redis://u:" PASSWORD "@127.0.0.1:1/3?redis.handover=false", &uri,
-                      NULL) != DLOCK_OK ||
+    /* One answer for each request. */
+    if (dlk_uri_parse("redis://u:" PASSWORD
+                      "@127.0.0.1:1/3?redis.handover=false&redis.client_key=false",
+                      &uri, NULL) != DLOCK_OK ||
         dlk_uri_apply(uri, settings, NULL) != DLOCK_OK ||
         dlk_redis_backend.open(&world.host, uri, settings, &backend, NULL) != DLOCK_OK)
         abort();

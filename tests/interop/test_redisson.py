@@ -60,9 +60,10 @@ def must_be_full(stage, name, size):
 
 
 def left(stage, name):
-    """The keys that belong to a name, without the counter of its tokens, which stays."""
+    """The keys that belong to a name, without the counter of its tokens, which stays a while, as
+    the key of a client that was killed does."""
     return [key for key in stage.client.keys(f'*{name}*')
-            if not key.startswith(b'redisson_lock_token:')]
+            if not key.startswith((b'redisson_lock_token:', b'dlock_client:'))]
 
 
 def keeps_out_and_wakes(held, wanted):

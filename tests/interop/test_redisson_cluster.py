@@ -211,7 +211,7 @@ def nothing_is_left_but_counters_of_tokens(world):
     nodes = stage_of(world, 'sharded').cluster.nodes
     wait_until('no lock is left', lambda: not [
         key for node in nodes for key in node.keys('*')
-        if not key.startswith(b'redisson_lock_token:')])
+        if not key.startswith((b'redisson_lock_token:', b'dlock_client:'))])
 
 
 if __name__ == '__main__':

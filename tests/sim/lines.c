@@ -2,6 +2,7 @@
  * from the keys, and from what has been asked, not from the library. */
 #include "net.h"
 
+#include "backends/redis/client_key.h"
 #include "backends/redis/handover.h"
 #include "backends/redis/keys.h"
 
@@ -231,6 +232,9 @@ static bool may_stay(const model *m, const model_key *key)
     const char *name = key->name.data;
     if (strstr(name, "token") && key->type == MODEL_STRING)
         return true;
+    /* What a client says of itself outlives its last lease, and ends. */
+    if (dlk_redis_is_client_key(name))
+        return key->ends_at > 0;
     /* A place that comes back with an old copy is taken by whoever looks at the line next. */
     if (kind_is_fair() && (key->type == MODEL_LIST || key->type == MODEL_ZSET))
         return lines_were_lost(1) || only_of_the_dead(key);

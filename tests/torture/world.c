@@ -238,9 +238,11 @@ static void check_inventory(const world *w, stage *s, fault_balance owed)
             now.descriptors - before.descriptors, now.threads - before.threads);
 }
 
-static bool is_counter(const char *key)
+/* One of the tokens, or a client's own key, which ends by itself. */
+static bool is_no_lock(const char *key)
 {
-    return strncmp(key, "redisson_lock_token:", strlen("redisson_lock_token:")) == 0;
+    return strncmp(key, "redisson_lock_token:", strlen("redisson_lock_token:")) == 0 ||
+           strncmp(key, "dlock_client:", strlen("dlock_client:")) == 0;
 }
 
 /* A semaphore's two keys stay; check_permits looks at them. */
@@ -257,13 +259,13 @@ static bool is_open_turn(const char *key)
     return strncmp(key, "dlock_open:", strlen("dlock_open:")) == 0;
 }
 
-/* The first key that isn't a counter of tokens or a semaphore's, or "". */
+/* The first key that isn't a counter of tokens, a client's or a semaphore's, or "". */
 static void find_key(world *w, bool with_open_turns, char *key, size_t size)
 {
     char *rest = NULL, text[4096];
     (void)snprintf(text, sizeof(text), "%s", redis_server_call(w->redis, "KEYS *"));
     for (char *at = strtok_r(text, " ", &rest); at; at = strtok_r(NULL, " ", &rest))
-        if (!is_counter(at) && !is_semaphore(w, at) &&
+        if (!is_no_lock(at) && !is_semaphore(w, at) &&
             (with_open_turns || !is_open_turn(at))) {
             (void)snprintf(key, size, "%s", at);
             return;

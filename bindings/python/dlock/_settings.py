@@ -109,6 +109,7 @@ class ClientSettings(LockSettings, total=False):
     redis_fair_wait_ms: int
     redis_token_keep: Seconds
     redis_token_keep_ms: int
+    redis_client_key: bool
     redlock_fencing: bool
     zookeeper_acl: Literal['open', 'creator']
     memcached_protocol: Literal['auto', 'meta', 'classic']

@@ -3,6 +3,7 @@
 
 #include "backends/redis/answers.h"
 #include "backends/redis/batch.h"
+#include "backends/redis/client_key.h"
 #include "backends/redis/doctor.h"
 #include "backends/redis/fair.h"
 #include "backends/redis/handover.h"
@@ -146,6 +147,7 @@ static bool put_script(dlk_redis *redis, const dlk_ask *ask, const dlk_redis_for
     const dlk_key *key = ask->key;
     char owner[DLK_REDIS_OWNER_MAX], ttl[64], keep[64], bounds[2][64],
         room[DLK_REDIS_MORE][64];
+    char clients[DLK_REDIS_CLIENT_PREFIX];
     dlk_arg args[3 + DLK_REDIS_MORE + 2]; /* behind the channel */
     size_t count = 0, own = dlk_redis_own_keys(redis, ask, id);
     if (ask->verb == DLK_BREAK)
@@ -160,6 +162,8 @@ static bool put_script(dlk_redis *redis, const dlk_ask *ask, const dlk_redis_for
         args[count++] = dlk_arg_text(ask->text);
     if (ask->verb == DLK_RENEW)
         count += dlk_redis_put_bounds(ask, &args[count], bounds);
+    if (id == DLK_SCRIPT_INSPECT)
+        args[count++] = dlk_arg_text(dlk_redis_client_prefix(redis, clients));
 
     size_t size = dlk_redis_script_room(script, with_text) +
                   dlk_redis_keys_room(key, own) + dlk_redis_channel_room(key);
@@ -324,6 +328,19 @@ static dlock_error *refusal(const dlk_redis *redis, const dlk_ask *ask)
     return NULL;
 }
 
+/* Our own key goes ahead of it, where that is due; where it can't be put, neither is. */
+static bool put_behind_key(dlk_redis *redis, dlk_ask *ask)
+{
+    size_t before = dlk_buf_size(&redis->commands.link.stream.out);
+    bool said = dlk_redis_client_key_put(redis, ask);
+    bool done = put(redis, ask);
+    if (said && done)
+        ask->scratch |= DLK_REDIS_SAID;
+    else if (said)
+        dlk_redis_client_key_unput(redis, before);
+    return done;
+}
+
 void dlk_redis_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
 {
     dlk_redis *redis = (dlk_redis *)backend;
@@ -339,7 +356,7 @@ void dlk_redis_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
         (void)dlk_ask_refuse(ask, why);
     else if (ask->verb == DLK_RENEW)
         dlk_redis_batch_add(redis, ask);
-    else if (put(redis, ask))
+    else if (put_behind_key(redis, ask))
         dlk_redis_ask_sent(redis, ask);
     else
         (void)dlk_ask_refuse(ask, dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
@@ -384,8 +401,12 @@ dlock_error *dlk_redis_asks_reply(dlk_redis *redis, const dlk_resp *reply, int64
         return dlk_error_make(DLOCK_EPROTO, "redis: %s answers what nobody asked",
                               redis->peer);
     dlk_verb verb = ask->verb;
-    if (dlk_redis_asking_taken(ask))
+    if (dlk_redis_ahead_taken(ask, DLK_REDIS_SAID)) {
+        dlk_redis_client_key_answered(redis, reply);
         return NULL; /* what was asked for follows */
+    }
+    if (dlk_redis_ahead_taken(ask, DLK_REDIS_ASKING))
+        return NULL; /* here, too */
     if (!take_reply(redis, ask, reply, now))
         return dlk_error_make(DLOCK_EPROTO, "redis: %s answers '%s' with nonsense",
                               redis->peer, dlk_redis_verbs[verb]);
@@ -404,6 +425,7 @@ void dlk_redis_asks_fail(dlk_redis *redis, const dlock_error *error)
     while ((first = dlk_list_first(&lost))) {
         dlk_ask *ask = DLK_LIST_ITEM(first, dlk_ask, link);
         dlk_redis_reports_drop(ask);
+        (void)dlk_redis_ahead_taken(ask, DLK_REDIS_SAID);
         if (dlk_redis_rights_asked(
                 ask)) { /* it is refused, or nothing but that was asked */
             bool refused = ask->error != NULL;

@@ -26,6 +26,10 @@ int64_t dlk_redis_asks_tick(dlk_redis *redis, int64_t now);
 /* Not yet, or not any more: which of the rights that it needs are missing? */
 #define DLK_REDIS_RIGHTS 0x100
 
+/* The first answer to come is that to our own key, which stands ahead (client_key.h). Above what a batch
+ * counts there. */
+#define DLK_REDIS_SAID (INT64_C(1) << 40)
+
 /* A cluster's own request: who has which slots? */
 #define DLK_REDIS_MAP ((dlk_verb)(DLK_DOCTOR + 1))
 
@@ -35,20 +39,19 @@ static inline const dlk_redis_form *dlk_redis_form_asked(const dlk_ask *ask)
     return ((const dlk_redis_key *)ask->key->data)->forms[ask->shared];
 }
 
-/* Is the reply to come that to ASKING? True once. */
-static inline bool dlk_redis_asking_taken(dlk_ask *ask)
-{
-    if (ask->verb == DLK_LIST || ask->verb == DLK_DOCTOR ||
-        !(ask->scratch & DLK_REDIS_ASKING))
-        return false;
-    ask->scratch &= ~(int64_t)DLK_REDIS_ASKING;
-    return true;
-}
-
 /* Does it take a lock? */
 static inline bool dlk_redis_takes(const dlk_ask *ask)
 {
     return ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT;
+}
+
+/* Is the reply to come that to what stands ahead, @p flag: to ASKING, or to our own key? True once. */
+static inline bool dlk_redis_ahead_taken(dlk_ask *ask, int64_t flag)
+{
+    if (ask->verb == DLK_LIST || ask->verb == DLK_DOCTOR || !(ask->scratch & flag))
+        return false;
+    ask->scratch &= ~flag;
+    return true;
 }
 
 /* What the form adds to its scripts' arguments; see dlk_redis_more. */

@@ -8,6 +8,7 @@
 
 #include "backends/redis/asks.h"
 #include "backends/redis/batch.h"
+#include "backends/redis/client_key.h"
 #include "backends/redis/greeting.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
@@ -36,6 +37,7 @@ static void be_ready(dlk_link *link, int64_t now)
     if (redis->was_up)
         redis->base.host->reconnects++;
     redis->was_up = true;
+    dlk_redis_client_key_forget(redis);
     dlk_redis_subscriber_follow(redis, now);
     redis->base.host->link(redis->base.host, true, NULL);
 }
@@ -240,6 +242,7 @@ static void redis_stop(dlk_backend *backend)
     dlk_redis *redis = self(backend);
     redis->stopped = true;
     put_renewals(redis);
+    dlk_redis_client_key_remove(redis);
     dlk_link_last_words(&redis->commands.link);
     dlock_error *why = dlk_error_make(DLOCK_EUNAVAIL, "redis: the connection is closed");
     dlk_redis_rest(redis, why);

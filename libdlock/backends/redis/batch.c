@@ -10,6 +10,7 @@
 #include "backends/redis/batch.h"
 
 #include "backends/redis/answers.h"
+#include "backends/redis/client_key.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
@@ -164,8 +165,12 @@ static void refuse_all(dlk_redis *redis, dlk_list *asks)
 static void send_off(dlk_redis *redis, dlk_list *asks, size_t count, bool with_text)
 {
     dlk_ask *first = DLK_LIST_ITEM(dlk_list_first(asks), dlk_ask, link);
+    size_t before = dlk_buf_size(&redis->commands.link.stream.out);
+    bool said = dlk_redis_client_key_put(redis, first);
     bool done = count > 1 ? put_many(redis, asks, count, with_text)
                           : dlk_redis_ask_put(redis, first, with_text);
+    if (said && !done)
+        dlk_redis_client_key_unput(redis, before);
     if (!done) {
         refuse_all(redis, asks);
         return;
@@ -178,6 +183,8 @@ static void send_off(dlk_redis *redis, dlk_list *asks, size_t count, bool with_t
     }
     if (count > 1)
         first->scratch |= (int64_t)count << COUNT_SHIFT;
+    if (said)
+        first->scratch |= DLK_REDIS_SAID;
     redis->base.host->commands -= (int64_t)count - 1; /* it is one */
 }
 

@@ -41,6 +41,8 @@ typedef struct dlk_redis_subscriber {
     bool warned, warned_own;
 } dlk_redis_subscriber;
 
+#define DLK_REDIS_TAG_MAX DLK_DIGITS_MAX
+
 /* Whom a node of a cluster tells what its server says of the others: topology/cluster_inner.h. */
 typedef struct dlk_redis_cluster {
     /* The answer to CLUSTER SLOTS in the greeting; an error ends the connection. */
@@ -52,6 +54,8 @@ typedef struct dlk_redis_cluster {
     /* An error reply that says where to ask instead: the ask, whose first in flight it was, has been
      * sent on, or answered. */
     bool (*redirects)(dlk_redis *node, dlk_ask *ask, const dlk_resp *reply);
+    /* A hash tag of the node's first slot, so that everybody finds there what has it; false: it has none. */
+    bool (*tag)(const dlk_redis *node, char ret[DLK_REDIS_TAG_MAX]);
 } dlk_redis_cluster;
 
 struct dlk_redis {
@@ -89,9 +93,12 @@ struct dlk_redis {
     dlk_redis_publish publish; /* how releases are told */
     int64_t replicas_missed;   /* when WAIT last found too few of them, or 0 */
     int64_t retry_ms;
+    /* When the client's own key ends, or 0; and how long it lasts: client_key.h. */
+    int64_t said_until, said_ms;
     bool warned_publish, warned_eviction, warned_line;
     bool lacks_load, lacks_name, lacks_role, lacks_switch,
-        lacks_shards; /* rights that are welcome, seen at a greeting */
+        lacks_shards;      /* rights that are welcome, seen at a greeting */
+    bool lacks_client_key; /* … and when it was needed */
     bool knows_clock;
     /* server's wall clock less our boot clock, us, at the first greeting */
     int64_t clock_offset;

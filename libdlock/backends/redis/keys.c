@@ -2,6 +2,7 @@
  * byte: its test for a hash tag is only "contains {". */
 #include "backends/redis/keys.h"
 
+#include "backends/redis/client_key.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/wire.h"
 #include "util/error.h"
@@ -89,7 +90,8 @@ bool dlk_redis_is_derived(const char *name)
         if (is_made_of(part, name))
             return true;
     /* A reader's own, of which there is one for each level. */
-    return strstr(name, ":rwlock_timeout:") && strchr(name, '{');
+    return (strstr(name, ":rwlock_timeout:") && strchr(name, '{')) ||
+           dlk_redis_is_client_key(name);
 }
 
 /* ---- KEYS ---- */

@@ -43,8 +43,8 @@ typedef struct dlk_redis_key {
  * second colon for a p of ours. NULL without memory. */
 char *dlk_redis_derive(const char *part, const char *name);
 
-/* Whether a key of this name belongs to a lock, of whatever form, and so is none: nobody lists,
- * inspects or breaks it as one. */
+/* Whether a key of this name belongs to a lock, of whatever form, or to a client, and so is none: nobody
+ * lists, inspects or breaks it as one. */
 bool dlk_redis_is_derived(const char *name);
 
 /* KEYS of a script: the lock and what is derived from it, @p own together, and the slots. How many

@@ -6,7 +6,8 @@
  *     KEYS  1 the lock, then the form's derived keys, as many as the script needs
  *     ARGV  1 channel ('': tell nobody), 2 owner "<uuid>:<number>" (break: whom, '': whoever),
  *           3 the lease in ms, of a form with tokens 4 redis.token_keep_ms (of most renewals 0),
- *           then what the form adds, and of renew at last dlk_ask.most_ms and .overlong
+ *           then what the form adds, of renew at last dlk_ask.most_ms and .overlong, of inspect the
+ *           beginning of clients' keys (client_of.lua)
  * and answers alike:
  *     acquire, import                the token as text ("0": it has none): the lock is ours, and
  *                                    this call has made it last for the lease from now on. A
@@ -17,7 +18,8 @@
  *                                    larger one: longer than it can be (dlk_ask.overlong)
  *     inspect                        held, kind, waiters of other clients in the line, permits,
  *                                    how many of them are free, data (-1 and '': no such thing),
- *                                    then owner, token, ms left, count of each holder
+ *                                    the line in its order, owner and client of each who waits,
+ *                                    then owner, token, ms left, count and client of each holder
  */
 #ifndef DLK_BACKENDS_REDIS_LAYOUT_H
 #define DLK_BACKENDS_REDIS_LAYOUT_H

@@ -6,6 +6,7 @@
 #include "backends/redis/reports.h"
 
 #include "backends/redis/asks.h"
+#include "backends/redis/client_key.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
@@ -36,24 +37,36 @@ static bool give_info(dlk_redis *redis, dlk_ask *ask, dlock_info *info)
 /* ---- Inspect ---- */
 
 /* What stands at these places of the answer; see layout.h. */
-enum { HELD, KIND, WAITERS, PERMITS, PERMITS_FREE, DATA, HOLDERS };
-enum { OWNER, TOKEN, LEFT, HOLD_COUNT, HOLDER_SIZE };
+enum { HELD, KIND, WAITERS, PERMITS, PERMITS_FREE, DATA, WAITING, HOLDERS };
+enum { OWNER, TOKEN, LEFT, HOLD_COUNT, CLIENT, HOLDER_SIZE };
+enum { WAITER, WAITER_CLIENT, WAITER_SIZE };
+
+static bool is_waiting(const dlk_resp *line)
+{
+    for (size_t i = 0; i < line->count; i++)
+        if (line->items[i].type != DLK_RESP_TEXT)
+            return false;
+    return line->count % WAITER_SIZE == 0;
+}
 
 static bool plausible(const dlk_resp *reply)
 {
-    static const dlk_resp_type head[] = {DLK_RESP_INTEGER, DLK_RESP_TEXT,
-                                         DLK_RESP_INTEGER, DLK_RESP_INTEGER,
-                                         DLK_RESP_INTEGER, DLK_RESP_TEXT};
+    static const dlk_resp_type head[] = {
+        DLK_RESP_INTEGER, DLK_RESP_TEXT, DLK_RESP_INTEGER, DLK_RESP_INTEGER,
+        DLK_RESP_INTEGER, DLK_RESP_TEXT, DLK_RESP_ARRAY};
     if (reply->type != DLK_RESP_ARRAY || reply->count < HOLDERS ||
         (reply->count - HOLDERS) % HOLDER_SIZE != 0)
         return false;
     for (size_t i = 0; i < HOLDERS; i++)
         if (reply->items[i].type != head[i])
             return false;
+    if (!is_waiting(&reply->items[WAITING]))
+        return false;
     for (size_t i = HOLDERS; i < reply->count; i += HOLDER_SIZE)
         if (reply->items[i + OWNER].type != DLK_RESP_TEXT ||
             reply->items[i + TOKEN].type != DLK_RESP_TEXT ||
-            reply->items[i + LEFT].type != DLK_RESP_INTEGER)
+            reply->items[i + LEFT].type != DLK_RESP_INTEGER ||
+            reply->items[i + CLIENT].type != DLK_RESP_TEXT)
             return false;
     return true;
 }
@@ -75,6 +88,16 @@ static void add_holder(dlock_info *info, const dlk_resp *item, size_t holder)
         dlk_info_add_int(info, item[LEFT].integer, "holders.%zu.remaining_ms", holder);
     if (number_of(&item[HOLD_COUNT], &number))
         dlk_info_add_int(info, number, "holders.%zu.count", holder);
+    dlk_redis_client_key_tell(info, item[CLIENT].text, "holders", holder);
+}
+
+static void add_waiting(dlock_info *info, const dlk_resp *line)
+{
+    for (size_t i = 0; i < line->count / WAITER_SIZE; i++) {
+        const dlk_resp *item = &line->items[i * WAITER_SIZE];
+        dlk_info_add_text(info, item[WAITER].text, "waiting.%zu.owner", i);
+        dlk_redis_client_key_tell(info, item[WAITER_CLIENT].text, "waiting", i);
+    }
 }
 
 /* Tokens are times of the server's clock, or one more than the last. One that lies ahead of it says
@@ -106,6 +129,7 @@ bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
         dlk_info_add_text(info, seen[DATA].text, "holders.0.data");
     if (seen[WAITERS].integer >= 0)
         dlk_info_add_int(info, seen[WAITERS].integer, "waiters");
+    add_waiting(info, &seen[WAITING]);
     if (seen[PERMITS].integer >= 0)
         dlk_info_add_int(info, seen[PERMITS].integer, "permits");
     if (seen[PERMITS_FREE].integer >= 0)
@@ -171,9 +195,16 @@ bool dlk_redis_revoke_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *repl
 /* ---- List ---- */
 
 typedef struct found {
-    char *name, *owner;
+    char *name, *owner, *client;
     int64_t left;
 } found;
+
+static void free_found(found *item)
+{
+    free(item->name);
+    free(item->owner);
+    free(item->client);
+}
 
 typedef struct listing {
     char cursor[24]; /* "0" after the last SCAN */
@@ -199,10 +230,8 @@ void dlk_redis_reports_drop(dlk_ask *ask)
     if (ask->verb != DLK_LIST || ask->scratch == 0)
         return;
     listing *list = listing_of(ask);
-    for (size_t i = 0; i < list->count; i++) {
-        free(list->items[i].name);
-        free(list->items[i].owner);
-    }
+    for (size_t i = 0; i < list->count; i++)
+        free_found(&list->items[i]);
     free(list->items);
     free(list->pattern);
     free(list);
@@ -257,16 +286,18 @@ static bool put_names(dlk_redis *redis, listing *list, const dlk_resp *names)
     const dlk_redis_script *script = &dlk_redis_scripts[redis->layout->list];
     size_t count = names->count < BATCH ? names->count : BATCH;
     list->dropped |= count < names->count;
-    dlk_arg *args = malloc((count + 3) * sizeof(*args));
+    char clients[DLK_REDIS_CLIENT_PREFIX];
+    dlk_arg *args = malloc((count + 4) * sizeof(*args));
     if (!args)
         return false;
     args[0] = dlk_arg_text("EVAL");
     args[1] = (dlk_arg){script->text, script->size};
     args[2] = dlk_arg_text("0");
+    args[3] = dlk_arg_text(dlk_redis_client_prefix(redis, clients));
     for (size_t i = 0; i < count; i++)
-        args[i + 3] = (dlk_arg){names->items[i].text, names->items[i].size};
+        args[i + 4] = (dlk_arg){names->items[i].text, names->items[i].size};
     list->scanning = false;
-    bool fine = dlk_resp_command(&redis->commands.link.stream.out, args, count + 3);
+    bool fine = dlk_resp_command(&redis->commands.link.stream.out, args, count + 4);
     free(args);
     return fine;
 }
@@ -285,12 +316,10 @@ static void sort_and_thin(listing *list)
     size_t kept = 1;
     for (size_t i = 1; i < list->count; i++) {
         found *item = &list->items[i];
-        if (strcmp(item->name, list->items[kept - 1].name) != 0) {
+        if (strcmp(item->name, list->items[kept - 1].name) != 0)
             list->items[kept++] = *item;
-        } else {
-            free(item->name);
-            free(item->owner);
-        }
+        else
+            free_found(item);
     }
     list->count = kept;
 }
@@ -304,6 +333,7 @@ static bool finish(dlk_redis *redis, dlk_ask *ask)
         dlk_info_add_text(info, list->items[i].owner, "locks.%zu.owner", i);
         if (list->items[i].left >= 0)
             dlk_info_add_int(info, list->items[i].left, "locks.%zu.remaining_ms", i);
+        dlk_redis_client_key_tell(info, list->items[i].client, "locks", i);
     }
     if (list->dropped)
         dlk_info_add_text(info, "the server told more keys at a time than are looked at",
@@ -323,19 +353,20 @@ static bool keep(listing *list, const dlk_resp *item)
         list->capacity = capacity;
     }
     found *into = &list->items[list->count];
-    *into = (found){strdup(item[0].text), strdup(item[1].text), item[2].integer};
+    *into = (found){strdup(item[0].text), strdup(item[1].text), strdup(item[3].text),
+                    item[2].integer};
     list->count++; /* also when a copy failed: reports_drop frees it */
-    return into->name && into->owner;
+    return into->name && into->owner && into->client;
 }
 
 /* The script's answer; *fine tells whether it made sense. False without memory. */
 static bool take_locks(listing *list, const dlk_resp *reply, bool *fine)
 {
-    *fine = reply->type == DLK_RESP_ARRAY && reply->count % 3 == 0;
-    for (size_t i = 0; *fine && i < reply->count; i += 3) {
+    *fine = reply->type == DLK_RESP_ARRAY && reply->count % 4 == 0;
+    for (size_t i = 0; *fine && i < reply->count; i += 4) {
         const dlk_resp *item = &reply->items[i];
         *fine = item[0].type == DLK_RESP_TEXT && item[1].type == DLK_RESP_TEXT &&
-                item[2].type == DLK_RESP_INTEGER;
+                item[2].type == DLK_RESP_INTEGER && item[3].type == DLK_RESP_TEXT;
         /* A name with a NUL inside is nobody's we know. */
         bool lock = *fine && strlen(item[0].text) == item[0].size &&
                     !dlk_redis_is_derived(item[0].text);

@@ -7,6 +7,7 @@
  */
 #include "backends/redis/rights.h"
 
+#include "backends/redis/client_key.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
@@ -118,6 +119,9 @@ static size_t list_kinds(const dlk_redis *redis, kind kinds[KINDS_MAX])
 
 #define NAMES_MAX 64
 
+/* In the place of a kind: it is the client's own. */
+#define CLIENT_KEY KINDS_MAX
+
 typedef struct names {
     char *text[NAMES_MAX];
     size_t of[NAMES_MAX]; /* the kind */
@@ -195,7 +199,10 @@ static void list_more_keys(const dlk_redis *redis, const kind *of, size_t at,
 
 static void list_keys(const dlk_redis *redis, const kind *kinds, size_t count, names *to)
 {
+    char clients[DLK_REDIS_CLIENT_PREFIX];
     add_name(to, 0, strdup(redis->probe_key));
+    if (dlk_redis_client_prefix(redis, clients)[0])
+        add_name(to, CLIENT_KEY, strdup(clients));
     for (size_t i = 0; has_prefix(redis) && i < count; i++)
         list_more_keys(redis, &kinds[i], i, redis->settings, redis->probe_key, to);
 }
@@ -384,6 +391,19 @@ static size_t judge_names(const dlk_redis *redis, const names *list, size_t at, 
     return granted;
 }
 
+/* Locks do without, so it is told apart from what they lack. */
+static void judge_client_key(const names *list, const dlk_resp *items,
+                             void (*tell)(void *to, const dlk_redis_lack *lack), void *to)
+{
+    const dlk_redis_lack lack = {
+        .id = "rights.client_key",
+        .needs = "locks, of which inspect and ls then show no more than the owner's id,",
+        .wishes = "~" DLK_REDIS_CLIENT_KEY "*"};
+    for (size_t i = 0; i < list->count; i++)
+        if (list->of[i] == CLIENT_KEY && items[i].text[0] == '~')
+            tell(to, &lack);
+}
+
 static size_t count_calls(void)
 {
     size_t count = 0;
@@ -431,6 +451,8 @@ dlock_err dlk_redis_rights_judge(const dlk_redis *redis, const dlk_resp *reply,
         lack.all = has_prefix(redis) ? own == 0 : granted == 0;
         tell(to, &lack);
     }
+    if (code == DLOCK_OK)
+        judge_client_key(&keys, reply->items + calls_made, tell, to);
     free_names(&keys);
     free_names(&channels);
     return code;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A wait that is to be served, and nothing but a dead machine keeps it from that. */
 #define PATIENCE_MS 120000
@@ -290,6 +291,65 @@ TEST(lists_and_examinations_are_those_of_all_nodes)
     }
     for (int i = 0; i < 9; i++)
         dlock_hold_free(holds[i]);
+}
+
+static const char *said(dlock_info *info, const char *list, int number, const char *what)
+{
+    char key[64];
+    snprintf(key, sizeof(key), "%s.%d.%s", list, number, what);
+    const char *text = dlock_info_get(info, key);
+    return text ? text : "";
+}
+
+/* How many keys there are that lead this one's owners back to a process. */
+static int count_client_keys(const char *uuid)
+{
+    int count = 0;
+    for (int i = 0; i < cluster.count; i++)
+        count += atoi(redis_server_call(
+            &cluster.node[i], "EVAL \"return #redis.call('keys', 'dlock_client:*%s')\" 0",
+            uuid));
+    return count;
+}
+
+TEST(owners_are_led_back_to_their_processes_on_every_node)
+{
+    enum { LOCKS = 9 };
+    if (!have_cluster())
+        return;
+    char uuid[40] = "";
+    DLOCK_AUTO(dlock_client) client = open_with("client.name=who");
+    DLOCK_AUTO(dlock_client) other = open_with("client.name=looker");
+    dlock_hold *holds[LOCKS] = {0};
+    bool on[3] = {false};
+    CHECK(client && other);
+    for (int i = 0; i < LOCKS; i++) {
+        char name[32];
+        DLOCK_AUTO(dlock_info) info = NULL;
+        snprintf(name, sizeof(name), "owned-%d", i);
+        CHECK_OK(dlock_acquire(client, name, PATIENCE_MS, &holds[i], NULL), NULL);
+        on[owner_of(name)] = true;
+        snprintf(uuid, sizeof(uuid), "%.36s", dlock_hold_owner(holds[i]));
+        DLOCK_AUTO(dlock_lock) lock = lock_of(other, DLOCK_MUTEX, name);
+        CHECK_OK(dlock_lock_inspect(lock, &info, NULL), NULL);
+        CHECK_STR(said(info, "holders", 0, "client"), "who");
+        CHECK_EQ_INT(atoll(said(info, "holders", 0, "pid")), getpid());
+    }
+    CHECK(on[0] && on[1] && on[2]);
+    CHECK_EQ_INT(count_client_keys(uuid), 3); /* one a node, where its first slot is */
+    DLOCK_AUTO(dlock_info) list = NULL;
+    CHECK_OK(dlock_client_list(other, "owned-", 100, &list, NULL), NULL);
+    for (int i = 0; i < LOCKS; i++) {
+        CHECK_STR(said(list, "locks", i, "client"), "who");
+        CHECK_EQ_INT(atoll(said(list, "locks", i, "pid")), getpid());
+        CHECK(said(list, "locks", i, "host")[0]);
+    }
+    for (int i = 0; i < LOCKS; i++) {
+        CHECK_EQ_INT(dlock_hold_release(holds[i], NULL), DLOCK_OK);
+        dlock_hold_free(holds[i]);
+    }
+    CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_OK);
+    AWAIT(count_client_keys(uuid) == 0);
 }
 
 /* ---- How a release is heard of ---- */

@@ -88,11 +88,11 @@ static void open_member(member *is)
 {
     char uri[256];
     dlock_error *err = NULL;
-    snprintf(
-        uri, sizeof(uri),
-        "redis://127.0.0.1:%d?lock.fair=true&lock.ttl_ms=%d&client.connect_ms=120000&"
-        "client.timeout_ms=60000&client.close_ms=60000",
-        server.port, TTL_MS);
+    snprintf(uri, sizeof(uri),
+             "redis://127.0.0.1:%d?lock.fair=true&redis.client_key=false&lock.ttl_ms=%d&"
+             "client.connect_ms=120000&"
+             "client.timeout_ms=60000&client.close_ms=60000",
+             server.port, TTL_MS);
     dlock_err code = dlock_client_open(uri, NULL, &is->client, &err);
     if (code == DLOCK_OK)
         code = dlock_lock_new(is->client, DLOCK_MUTEX, "L", NULL, &is->lock, &err);

@@ -123,7 +123,8 @@ typedef struct world {
 
 static bool is_orphan(const char *key)
 {
-    return strncmp(key, "redisson_lock_token:", 20) != 0;
+    return strncmp(key, "redisson_lock_token:", 20) != 0 &&
+           strncmp(key, "dlock_client:", 13) != 0; /* of a client, and ends by itself */
 }
 
 static int count_left(const world *of)

@@ -1,15 +1,21 @@
--- How many of other clients stand in a line, for inspect; -1 where the user may not look.
---   ARGV: 2 somebody of this client
+-- How many of other clients stand in a line, for inspect; -1 where the user may not look. Behind that the
+-- first of all who do: owner and client.
+--   ARGV: 2 somebody of this client, the last: see client_of.lua
+--@include client_of.lua
 local function others_in(line)
-    local own, others = string.match(ARGV[2], '^[^:]*:') or ARGV[2], 0
+    local own, others, first = string.match(ARGV[2], '^[^:]*:') or ARGV[2], 0, {}
     local members = redis.pcall('lrange', line, 0, -1)
     if members.err then
-        return -1
+        return -1, first
     end
-    for _, member in ipairs(members) do
+    for i, member in ipairs(members) do
         if string.sub(member, 1, #own) ~= own then
             others = others + 1
         end
+        if i <= 64 then
+            first[#first + 1] = member
+            first[#first + 1] = client_of(ARGV[#ARGV], member)
+        end
     end
-    return others
+    return others, first
 end

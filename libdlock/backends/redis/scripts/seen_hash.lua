@@ -1,6 +1,9 @@
 -- What inspect answers of a lock that is a hash: held, kind, waiters, permits, those of them that are
--- free, data (-1 and '' are "no such thing"), then owner, token, ms left and count of each holder.
+-- free, data (-1 and '' are "no such thing"), the line, then owner, token, ms left, count and client of
+-- each holder.
+--   ARGV: the last: see client_of.lua
 --@include lease_key.lua
+--@include client_of.lua
 local function seen_hash()
     local left = redis.call('pttl', KEYS[1])
     local token = redis.pcall('get', KEYS[2])
@@ -14,7 +17,7 @@ local function seen_hash()
     if type(token) ~= 'string' then
         token = ''
     end
-    local seen = { #hash > 0 and 1 or 0, mode or 'mutex', -1, -1, -1, '' }
+    local seen = { #hash > 0 and 1 or 0, mode or 'mutex', -1, -1, -1, '', {} }
     for i = 1, math.min(#hash, 128), 2 do
         local owner, own_token, own_left = hash[i], token, left
         if mode then
@@ -32,6 +35,7 @@ local function seen_hash()
             seen[#seen + 1] = type(own_token) == 'string' and #own_token > 1 and own_token or ''
             seen[#seen + 1] = own_left > 0 and own_left or -1
             seen[#seen + 1] = hash[i + 1]
+            seen[#seen + 1] = client_of(ARGV[#ARGV], owner)
         end
     end
     return seen

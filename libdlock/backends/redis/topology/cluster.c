@@ -142,7 +142,8 @@ static void node_moved(dlk_redis *redis)
 static const dlk_redis_cluster told = {.take_map = dlk_cluster_take_map,
                                        .mapped = dlk_cluster_mapped,
                                        .moved = node_moved,
-                                       .redirects = dlk_cluster_redirects};
+                                       .redirects = dlk_cluster_redirects,
+                                       .tag = dlk_cluster_tag};
 
 /* What the nodes have counted. */
 static void gather(dlk_cluster *cluster)

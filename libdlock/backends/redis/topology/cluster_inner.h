@@ -30,9 +30,10 @@ typedef struct dlk_cluster_node {
     dlk_host host; /* what its backend calls */
     dlk_cluster *cluster;
     dlk_redis *redis;
-    bool in_map;      /* has slots */
-    bool seed;        /* the URI names it */
-    bool tried;       /* to connect, and that has ended */
+    bool in_map;  /* has slots */
+    bool seed;    /* the URI names it */
+    bool tried;   /* to connect, and that has ended */
+    uint32_t tag; /* a number whose slot was its first one, when it was last asked for */
     dlk_list waiting; /* asks until it is connected */
 } dlk_cluster_node;
 
@@ -99,6 +100,7 @@ void dlk_cluster_follow(dlk_cluster_node *node, dlk_key *key, int64_t now);
 uint16_t dlk_cluster_slot(const char *name, size_t size);
 dlock_err dlk_cluster_check_name(const char *name, size_t size, dlock_error **err);
 /* For dlk_redis_cluster. */
+bool dlk_cluster_tag(const dlk_redis *redis, char ret[DLK_REDIS_TAG_MAX]);
 dlock_error *dlk_cluster_take_map(dlk_redis *redis, const dlk_resp *reply);
 void dlk_cluster_mapped(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply);
 /* The map is out of date. */

@@ -56,6 +56,33 @@ dlock_err dlk_cluster_check_name(const char *name, size_t size, dlock_error **er
         "would lie in different slots: leave them out, or write {tag}");
 }
 
+/* ---- A node's tag ---- */
+
+static size_t put_tag(uint32_t tag, char to[DLK_REDIS_TAG_MAX])
+{
+    size_t size = (size_t)(dlk_digits_put(to, tag) - to);
+    to[size] = '\0';
+    return size;
+}
+
+/* Numbers reach every slot, the last one by 109757: that is tried out when the first slot isn't what it
+ * was. */
+bool dlk_cluster_tag(const dlk_redis *redis, char ret[DLK_REDIS_TAG_MAX])
+{
+    dlk_cluster_node *node = dlk_cluster_node_by(redis->base.host);
+    for (uint16_t slot = 0; slot < DLK_SLOTS; slot++) {
+        if (dlk_cluster_node_of(node->cluster, slot) != node)
+            continue;
+        if (crc16(ret, put_tag(node->tag, ret)) % DLK_SLOTS == slot)
+            return true;
+        node->tag = 0;
+        while (crc16(ret, put_tag(node->tag, ret)) % DLK_SLOTS != slot)
+            node->tag++;
+        return true;
+    }
+    return false;
+}
+
 /* ---- The map ---- */
 
 static uint16_t index_of(const dlk_cluster *cluster, const dlk_cluster_node *node)

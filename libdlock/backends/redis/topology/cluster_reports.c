@@ -51,18 +51,30 @@ static part *first_of(report *all)
     return best;
 }
 
+static void merge_text(const part *from, const char *key, int64_t i, dlock_info *into)
+{
+    dlk_info_add_text(into, value_of(from, "locks", from->at, key),
+                      "locks.%" PRId64 ".%s", i, key);
+}
+
+static void merge_number(const part *from, const char *key, int64_t i, dlock_info *into)
+{
+    const char *text = value_of(from, "locks", from->at, key);
+    if (text)
+        dlk_info_add_int(into, dlk_number_or(text, 0, INT64_MAX, 0),
+                         "locks.%" PRId64 ".%s", i, key);
+}
+
 static void merge_lists(report *all, dlock_info *into)
 {
     part *from;
     for (int64_t i = 0; i < all->ask->limit && (from = first_of(all)); i++) {
-        const char *owner = value_of(from, "locks", from->at, "owner");
-        const char *left = value_of(from, "locks", from->at, "remaining_ms");
-        dlk_info_add_text(into, value_of(from, "locks", from->at, "name"),
-                          "locks.%" PRId64 ".name", i);
-        dlk_info_add_text(into, owner ? owner : "", "locks.%" PRId64 ".owner", i);
-        if (left)
-            dlk_info_add_int(into, dlk_number_or(left, 0, INT64_MAX, 0),
-                             "locks.%" PRId64 ".remaining_ms", i);
+        merge_text(from, "name", i, into);
+        merge_text(from, "owner", i, into);
+        merge_number(from, "remaining_ms", i, into);
+        merge_text(from, "client", i, into);
+        merge_text(from, "host", i, into);
+        merge_number(from, "pid", i, into);
         from->at++;
     }
 }

@@ -10,4 +10,4 @@ end
 local held = free and free < math.max(size, 1)
 local all = size > 0 and math.max(size, free or 0) or -1
 local left = free and math.max(free, 0) or all
-return { held and 1 or 0, 'semaphore', -1, all, left, '' }
+return { held and 1 or 0, 'semaphore', -1, all, left, '', {} }

@@ -1,0 +1,185 @@
+/* A client's own key; see the header.
+ *
+ * It costs an acquire nothing: it goes out in the same write as a request that goes out anyhow, ahead of it
+ * so that nobody has to read an answer for its sake alone, and again only when a third of its life is over.
+ * It outlives the lease of whoever dies, so that one can see who that was, and then ends by itself.
+ *
+ * Nothing depends on it. A user who has no right to it (`~dlock_client:*`) is told so by the doctor only,
+ * and on this connection it isn't tried again.
+ *
+ * In a Redlock there is none: its nodes' users have a right to the locks' keys alone. */
+#include "backends/redis/client_key.h"
+
+#include "backends/redis/errors.h"
+#include "backends/redis/layout.h"
+#include "util/clock.h"
+#include "util/info.h"
+#include "util/number.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* So long it lasts at least, and so many of the longest lease. Who waits asks again far more often (client.poll_ms). */
+#define LIFE_LEAST_MS (5 * 60 * 1000)
+#define LIFE_LEASES   3
+#define LEASE_MOST_MS (INT64_C(1) << 40)
+
+/* ---- its name ---- */
+
+const char *dlk_redis_client_prefix(const dlk_redis *redis,
+                                    char room[DLK_REDIS_CLIENT_PREFIX])
+{
+    char tag[DLK_REDIS_TAG_MAX];
+    room[0] = '\0';
+    if (redis->layout->node ||
+        !dlk_settings_int(redis->settings, DLK_KEY_REDIS_CLIENT_KEY))
+        return room;
+    if (!redis->cluster)
+        return strcpy(room, DLK_REDIS_CLIENT_KEY);
+    if (redis->cluster->tag(redis, tag))
+        (void)snprintf(room, DLK_REDIS_CLIENT_PREFIX, DLK_REDIS_CLIENT_KEY "{%s}:", tag);
+    return room;
+}
+
+static bool is_uuid(const char *text)
+{
+    static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    for (size_t i = 0; i < sizeof(form) - 1; i++)
+        if (form[i] == '-' ? text[i] != '-' : !strchr("0123456789abcdef", text[i]))
+            return false;
+    return true;
+}
+
+bool dlk_redis_is_client_key(const char *name)
+{
+    size_t size = strlen(name), begin = strlen(DLK_REDIS_CLIENT_KEY);
+    return size >= begin + DLK_UUID_SIZE - 1 &&
+           strncmp(name, DLK_REDIS_CLIENT_KEY, begin) == 0 &&
+           is_uuid(name + size - (DLK_UUID_SIZE - 1));
+}
+
+/* Without an end; 0: none. */
+static size_t put_name(const dlk_redis *redis,
+                       char to[DLK_REDIS_CLIENT_PREFIX + DLK_UUID_SIZE])
+{
+    char prefix[DLK_REDIS_CLIENT_PREFIX];
+    if (!dlk_redis_client_prefix(redis, prefix)[0])
+        return 0;
+    return (size_t)snprintf(to, DLK_REDIS_CLIENT_PREFIX + DLK_UUID_SIZE, "%s%s", prefix,
+                            redis->base.host->uuid);
+}
+
+/* ---- writing it ---- */
+
+/* As the longest lease of all that were asked for needs it: a shorter one may well be the first of a
+ * burst, or the only one that is asked for for a while. */
+static int64_t life_ms(const dlk_redis *redis, const dlk_ask *ask)
+{
+    int64_t life = dlk_number_clamp(ask->ttl_ms, 0, LEASE_MOST_MS) * LIFE_LEASES;
+    if (life < redis->said_ms)
+        life = redis->said_ms;
+    return life > LIFE_LEAST_MS ? life : LIFE_LEAST_MS;
+}
+
+/* A semaphore's permits don't say whose they are. */
+static bool has_owner(const dlk_ask *ask)
+{
+    return (ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT ||
+            ask->verb == DLK_RENEW) &&
+           ask->key->kind != DLOCK_SEMAPHORE;
+}
+
+static bool is_due(const dlk_redis *redis, const dlk_ask *ask)
+{
+    int64_t left_ms = (redis->said_until - ask->since) / DLK_NS_PER_MS;
+    return left_ms < life_ms(redis, ask) / 3 * 2;
+}
+
+bool dlk_redis_client_key_put(dlk_redis *redis, const dlk_ask *ask)
+{
+    char name[DLK_REDIS_CLIENT_PREFIX + DLK_UUID_SIZE], host[256] = "", about[512],
+                                                        ms[DLK_DIGITS_MAX];
+    if (redis->lacks_client_key || !has_owner(ask) || !is_due(redis, ask))
+        return false;
+    size_t size = put_name(redis, name);
+    if (size == 0)
+        return false;
+    redis->said_ms = life_ms(redis, ask);
+    if (gethostname(host, sizeof(host) - 1) != 0)
+        host[0] = '\0';
+    (void)snprintf(about, sizeof(about), "%.200s\n%s\n%ld", redis->base.host->name, host,
+                   (long)getpid());
+    const dlk_arg args[] = {dlk_arg_text("SET"),
+                            {name, size},
+                            dlk_arg_text(about),
+                            dlk_arg_text("PX"),
+                            dlk_arg_number(redis->said_ms, ms)};
+    if (!dlk_resp_command(&redis->commands.link.stream.out, args, 5))
+        return false;
+    redis->base.host->commands++;
+    redis->said_until = ask->since + redis->said_ms * DLK_NS_PER_MS;
+    return true;
+}
+
+void dlk_redis_client_key_unput(dlk_redis *redis, size_t size)
+{
+    dlk_buf_cut(&redis->commands.link.stream.out, size);
+    redis->base.host->commands--;
+    redis->said_until = 0;
+}
+
+/* Whatever else is refused is tried again when it would have been renewed: a full server, for one, isn't
+ * helped by being asked with every lock. */
+void dlk_redis_client_key_answered(dlk_redis *redis, const dlk_resp *reply)
+{
+    if (reply->type != DLK_RESP_ERROR)
+        return;
+    redis->lacks_client_key = dlk_redis_error_code(reply) == DLOCK_EACCES;
+    if (redis->cluster && dlk_resp_begins(reply, "MOVED"))
+        redis->cluster->moved(redis);
+}
+
+void dlk_redis_client_key_forget(dlk_redis *redis)
+{
+    redis->said_until = 0;
+    redis->lacks_client_key = false;
+}
+
+void dlk_redis_client_key_remove(dlk_redis *redis)
+{
+    char name[DLK_REDIS_CLIENT_PREFIX + DLK_UUID_SIZE];
+    if (redis->said_until == 0 || redis->lacks_client_key ||
+        redis->commands.link.phase != DLK_LINK_READY)
+        return;
+    const dlk_arg args[] = {dlk_arg_text("DEL"), {name, put_name(redis, name)}};
+    if (args[1].size > 0 &&
+        dlk_resp_command(&redis->commands.link.stream.out, args, 2)) /* else it ends */
+        redis->base.host->commands++;
+}
+
+/* ---- reading one ---- */
+
+/* The line that begins at *at, which goes on behind it; at most what fits. */
+static void take_line(const char **at, char *to, size_t size)
+{
+    size_t length = strcspn(*at, "\n");
+    (void)snprintf(to, size, "%.*s", (int)(length < size ? length : size - 1), *at);
+    *at += length + ((*at)[length] == '\n');
+}
+
+void dlk_redis_client_key_tell(dlock_info *info, const char *said, const char *list,
+                               size_t number)
+{
+    char name[256], host[256], pid[DLK_DIGITS_MAX];
+    take_line(&said, name, sizeof(name));
+    take_line(&said, host, sizeof(host));
+    take_line(&said, pid, sizeof(pid));
+    int64_t is = dlk_number_or(pid, 1, INT64_MAX, 0);
+    if (name[0])
+        dlk_info_add_text(info, name, "%s.%zu.client", list, number);
+    if (host[0])
+        dlk_info_add_text(info, host, "%s.%zu.host", list, number);
+    if (is > 0)
+        dlk_info_add_int(info, is, "%s.%zu.pid", list, number);
+}
