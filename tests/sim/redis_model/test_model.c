@@ -5,6 +5,7 @@
 
 #include "backends/redis/asks.h"
 #include "backends/redis/batch.h"
+#include "backends/redis/client_key.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/redis.h"
@@ -507,8 +508,10 @@ static bool open_maker(dlk_settings *settings, bool node)
                     &host, uri, settings, &backend, NULL) == DLOCK_OK;
     dlk_uri_free(uri);
     maker = (dlk_redis *)backend;
-    if (fine)
+    if (fine) {
         maker->commands.link.phase = DLK_LINK_READY;
+        maker->checked = UINT32_MAX; /* the rights to a kind's locks are there */
+    }
     return fine;
 }
 
@@ -522,13 +525,29 @@ static void close_maker(void)
 /* What a client that isn't connected never says of itself: that it stands in the line. */
 static void vary(const dlk_ask *ask, dlk_arg *args, size_t count)
 {
+    static char terms[128];
     const dlk_redis_key *data = ask->key->data;
-    const dlk_redis_form *form = data->forms[ask->shared];
-    if (data->hands_over && form->more_count > 0 && between(0, 3) > 0)
-        args[count - form->more_count] = dlk_arg_text("600000");
+    if (!data->hands_over || between(0, 3) == 0)
+        return;
+    /* The last but where clients' keys are said after it: "life claim turn first flag". */
+    dlk_arg *last = &args[count - 1 - (ask->verb == DLK_INSPECT)];
+    const char *rest = strchr(last->data, ' ');
+    (void)snprintf(terms, sizeof(terms), "600000%s", rest ? rest : ""); /* fits */
+    *last = dlk_arg_text(terms);
 }
 
-/* The command that an ask becomes, sent to both. */
+static bool step_command(const dlk_ask *ask, const dlk_resp *command)
+{
+    dlk_arg args[64];
+    for (size_t i = 0; i < command->count; i++)
+        args[i] = (dlk_arg){command->items[i].text, command->items[i].size};
+    bool script = args[0].data[0] == 'E'; /* of an acquire there may be more */
+    if (script && ask->verb != DLK_RENEW)
+        vary(ask, args, command->count);
+    return step(args, command->count);
+}
+
+/* The commands that an ask becomes, sent to both: the client's own key may go ahead. */
 static bool step_ask(dlk_ask *ask)
 {
     dlk_buf *out = &maker->commands.link.stream.out;
@@ -542,21 +561,14 @@ static bool step_ask(dlk_ask *ask)
     if (both_renew)
         dlk_redis_backend.ask(&maker->base, &other, 0);
     dlk_redis_batch_put(maker);
-    bool fine = reader && ask->reply == DLK_PENDING &&
-                dlk_resp_feed(reader, dlk_buf_head(out), dlk_buf_size(out)) &&
-                dlk_resp_next(reader, &command) == DLK_RESP_ONE;
+    bool fine = reader && ask->reply == DLK_PENDING && dlk_buf_size(out) > 0 &&
+                dlk_resp_feed(reader, dlk_buf_head(out), dlk_buf_size(out));
     dlk_buf_clear(out);
     dlk_list_remove(&ask->link);
     if (both_renew)
         dlk_list_remove(&other.link);
-    if (fine) {
-        dlk_arg args[64];
-        for (size_t i = 0; i < command->count; i++)
-            args[i] = (dlk_arg){command->items[i].text, command->items[i].size};
-        if (ask->verb != DLK_RENEW)
-            vary(ask, args, command->count);
-        fine = step(args, command->count);
-    }
+    while (fine && dlk_resp_next(reader, &command) == DLK_RESP_ONE)
+        fine = step_command(ask, command);
     dlk_resp_free(reader);
     return fine;
 }
@@ -649,6 +661,7 @@ static bool play_round(dlk_key *key)
     const dlk_arg flush[] = {dlk_arg_text("FLUSHALL")};
     (void)call(&commands, flush, 1);
     model_wipe(&it);
+    dlk_redis_client_key_forget(maker); /* it is gone with the others */
     history_count = 0;
     int mischief = (int)between(0, 4); /* none, mostly */
     for (int i = 0; i < STEPS; i++) {
