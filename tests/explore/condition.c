@@ -1,8 +1,11 @@
 /* See the header. */
 #include "condition.h"
 
+#include "service.h"
 #include "stage.h"
 #include "strand.h"
+
+#include "api/handles.h"
 
 /* What one client asks arrives in that order: so whoever signals is another. */
 static dlock_client *other;
@@ -56,31 +59,63 @@ static void give_back_a(dlock_hold *hold)
     free_hold(hold);
 }
 
+/* Until it has the lock again, which it has at first. */
+static dlock_hold *wait_for_signal(dlock_hold *hold)
+{
+    dlock_hold *again = NULL;
+    taken[0] = false;
+    call made = enter(DLOCK_FOREVER, "cond_wait()");
+    dlock_err code =
+        leave(&made, dlock_cond_wait(cond, hold, DLOCK_FOREVER, &again, NULL));
+    expect(code, DLOCK_OK, DLOCK_OK);
+    has_a();
+    free_hold(hold);
+    return again;
+}
+
 void wait_until_ready(void)
 {
     dlock_hold *hold;
     expect(acquire(0, DLOCK_FOREVER, &hold), DLOCK_OK, DLOCK_OK);
-    while (!ready) {
-        dlock_hold *again = NULL;
-        taken[0] = false;
-        call made = enter(DLOCK_FOREVER, "cond_wait()");
-        dlock_err code =
-            leave(&made, dlock_cond_wait(cond, hold, DLOCK_FOREVER, &again, NULL));
-        expect(code, DLOCK_OK, DLOCK_OK);
-        has_a();
-        free_hold(hold);
-        hold = again;
-    }
+    while (!ready)
+        hold = wait_for_signal(hold);
     give_back_a(hold);
 }
 
-void make_ready(void)
+static dlock_hold *take_a_elsewhere(void)
 {
     dlock_hold *hold = NULL;
     call made = enter(DLOCK_FOREVER, "acquire(a) by the other client");
     expect(leave(&made, dlock_lock_acquire(others_a, DLOCK_FOREVER, &hold, NULL)),
            DLOCK_OK, DLOCK_OK);
     has_a();
+    return hold;
+}
+
+void wait_beyond_the_signal(void)
+{
+    dlock_hold *hold;
+    expect(acquire(0, DLOCK_FOREVER, &hold), DLOCK_OK, DLOCK_OK);
+    raise_flag(0);
+    hold = wait_for_signal(hold);
+    if (client->engine->core.stats.spurious_wakes != 1)
+        explore_fail("a signal that was lost isn't counted as one wake too many");
+    give_back_a(hold);
+}
+
+void signal_and_forget(void)
+{
+    await_flag(0);
+    give_back_a(take_a_elsewhere()); /* so the other is in the line */
+    service_give_away("a", strands_now() + 15 * DLK_NS_PER_SEC);
+    signal_one(others_cond, NULL);
+    nap_until(strands_now() + MS); /* it is heard */
+    service_forget_signalled("q");
+}
+
+void make_ready(void)
+{
+    dlock_hold *hold = take_a_elsewhere();
     ready = true;
     signal_one(others_cond, hold);
     give_back_a(hold);

@@ -183,16 +183,23 @@ static void line_up(const request *asked, int from, answer *to)
     to->reply = one->signalled ? DLK_YES : DLK_HELD;
 }
 
-static void leave_line(const request *asked, answer *to)
+static void forget(struct waiter *one)
 {
-    struct waiter *one = waiter_of(asked->number);
-    if (!one) {
-        to->reply = DLK_NOT_OURS;
-        return;
-    }
-    bool goes_on = one->signalled && !asked->used;
     memmove(one, one + 1, (size_t)(&waiters[waiter_count] - one - 1) * sizeof(*one));
     waiter_count--;
+}
+
+void service_forget_signalled(const char *name)
+{
+    for (int i = waiter_count; i-- > 0;)
+        if (waiters[i].signalled && strcmp(waiters[i].name, name) == 0)
+            forget(&waiters[i]);
+}
+
+static void leave_line(const request *asked, struct waiter *one)
+{
+    bool goes_on = one->signalled && !asked->used;
+    forget(one);
     if (goes_on)
         (void)signal_first(asked->name, 1); /* or it is lost */
 }
@@ -200,12 +207,15 @@ static void leave_line(const request *asked, answer *to)
 static answer decide_line(const request *asked, int from)
 {
     answer made = {.sequence = asked->sequence, .reply = DLK_YES};
+    struct waiter *one = waiter_of(asked->number);
     if (asked->verb == DLK_ACQUIRE)
         line_up(asked, from, &made);
-    else if (asked->verb == DLK_RELEASE)
-        leave_line(asked, &made);
     else if (asked->verb == DLK_SIGNAL)
         made.signalled = signal_first(asked->name, asked->limit);
+    else if (!one)
+        made.reply = DLK_NOT_OURS;
+    else if (asked->verb == DLK_RELEASE)
+        leave_line(asked, one);
     made.lasts |= asked->verb == DLK_RENEW;
     return made;
 }

@@ -44,6 +44,8 @@ void service_delay(int64_t ns);
 void service_give_away(const char *name, int64_t until);
 /* Hangs up on everybody. */
 void service_cut(void);
+/* Forgets those of a condition's line whom it has signalled. */
+void service_forget_signalled(const char *name);
 /* Whether somebody holds it. */
 bool service_is_taken(const char *name);
 
