@@ -113,8 +113,8 @@ def beside_line(run):
 
 
 def signal_line(run):
-    return (f'{run["signals_rate"]:,.0f} times/s woken with the lock, {run["hand_overs_rate"]:,.0f} '
-            f'hand-overs/s; by CPU {run["by_cpu"]:.2f} of two')
+    return (f'{run["signals_rate"]:,.0f} times/s woken with the lock, '
+            f'{run["hand_overs_rate"]:,.0f} hand-overs/s; by CPU {run["by_cpu"]:.2f} of two')
 
 
 def wire_line(run):

@@ -232,7 +232,7 @@ def latency(name, programs, query, most):
 
 # ---- how long a signal takes ----
 
-# From the signal of one until another is woken with the lock, over two hand-overs of the lock, at most.
+# From the signal of one until another is woken with the lock, over two hand-overs of it, at most.
 SIGNAL_RUNS, MOST_SIGNAL = 5, 1.5
 
 

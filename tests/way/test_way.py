@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The way of an acquire, and of a release, through the library: through which files, in which order.
+"""The way of an acquire, and of a release, through the library: which files, in which order.
 
     tests/way/test_way.py build/tests/way/way                      on a Redis of its own
     tests/way/test_way.py build/tests/way/way URI [mutex|read|write]     only shows it
 
-The test is that on Redis few files are passed: whoever follows a lock with a finger reads so many. Of
-a lock that nobody else wants, on a connection that is there, by a client that has no other threads. Not
+The test is that on Redis few files are passed: whoever follows a lock with a finger reads so many.
+It is a lock that nobody else wants, on a connection that is there, in a program with one thread. Not
 counted are headers, and util/, which knows nothing of locks.
 """
 import os
