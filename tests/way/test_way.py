@@ -5,8 +5,8 @@
     tests/way/test_way.py build/tests/way/way URI [mutex|read|write]     only shows it
 
 The test is that on Redis few files are passed: whoever follows a lock with a finger reads so many.
-It is a lock that nobody else wants, on a connection that is there, in a program with one thread. Not
-counted are headers, and util/, which knows nothing of locks.
+It is a lock that nobody else wants, on a connection that is there, in a program with one thread.
+Not counted are headers, and util/, which knows nothing of locks.
 """
 import os
 import subprocess
@@ -65,7 +65,7 @@ def show(call, entered, counts):
 
 
 def passes_few(program, call):
-    """Where an answer is late the way is longer, by who waits for it: so there are several tries."""
+    """Several tries: where an answer is late, who waits for it passes further files."""
     server = servers.Redis()
     try:
         for _ in range(TRIES):
