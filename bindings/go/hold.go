@@ -99,9 +99,9 @@ func newHold(ctx context.Context, client *Client, source *lock, name string, c c
 	if name == "" {
 		h.name = cdlock.Dlock_hold_name(c)
 	}
-	if client.holds.add(h) {
-		h.cleanup = h.warnIfDropped()
-	} else if h.close() {
+	// Before others can find it there, and close it.
+	h.cleanup = h.warnIfDropped()
+	if !client.holds.add(h) && h.close() {
 		cdlock.Dlock_hold_free(c)
 	}
 	return h
