@@ -7,6 +7,7 @@ import (
 	"time"
 
 	dlock "github.com/libdlock/libdlock/bindings/go"
+	"github.com/libdlock/libdlock/bindings/go/internal/testredis"
 )
 
 func take(t *testing.T, lock dlock.Lockable) *dlock.Hold {
@@ -48,7 +49,12 @@ func wait(t *testing.T, cond *dlock.Cond, hold *dlock.Hold, ctx context.Context)
 }
 
 func TestASignalWakesAWaiterWhoHoldsTheLockAgain(t *testing.T) {
-	url := mem()
+	t.Run("mem", func(t *testing.T) { aSignalWakes(t, mem()) })
+	t.Run("redis", func(t *testing.T) { aSignalWakes(t, testredis.Start(t).URL()) })
+}
+
+func aSignalWakes(t *testing.T, url string) {
+	t.Helper()
 	one, other := open(t, url), open(t, url)
 	hold := take(t, one.Mutex("m"))
 	over := wait(t, one.Cond("m/cond"), hold, bg(t))

@@ -242,10 +242,15 @@ static bool give_back(dlk_cond_wait *it)
 
 static bool lined_up(dlk_cond_wait *it)
 {
-    dlock_err code = dlock_op_result(it->lined);
-    if (code == DLOCK_EPENDING || code == DLOCK_OK || code == DLOCK_ETIMEDOUT)
+    switch ((int)dlock_op_result(it->lined)) {
+    case DLOCK_EPENDING:
+    case DLOCK_OK:
+    case DLOCK_ETIMEDOUT:
+    case DLOCK_EUNKNOWN: /* asked, and its time was over before the answer came */
         return give_back(it);
-    return end_with(it, end_op(it, &it->lined));
+    default:
+        return end_with(it, end_op(it, &it->lined));
+    }
 }
 
 static void go_on(dlk_job *job)

@@ -101,9 +101,9 @@ struct dlk_ask {
     bool shared; /* of the read side */
     bool once;   /* acquire: nobody will wait, so a place in a line isn't wanted */
     bool undoes; /* release: an acquire of this number is under way, unanswered */
-    /* release of a condition's place: its signal has done its work. Else it goes to whoever is
-     * next, as that of one who dies. */
-    bool used;
+    /* release of a condition's place: the token of the signal that has done its work. Any other goes to
+     * whoever is next, as that of one who dies. 0: none has. */
+    int64_t used;
     /* release, where key->told_exports: the lock isn't free, but left to whoever imports it,
      * until its lease ends */
     bool exported;

@@ -153,14 +153,15 @@ void dlk_ask_prepare(dlk_ask *ask, dlk_verb verb, const dlk_grant *grant, int64_
     ask->lasts = false;
     ask->take = 1;
     ask->next = 0;
-    ask->undoes = ask->exported = ask->used = false;
+    ask->undoes = ask->exported = false;
+    ask->used = 0;
     ask->data = NULL;
     if (grant) {
         ask->key = &grant->name->key;
         ask->number = grant->number;
         ask->shared = grant->terms.shared;
         ask->take = grant->terms.take;
-        ask->used = grant->used;
+        ask->used = grant->used ? grant->token : 0;
         ask->data = dlk_label_text(grant->terms.label);
     }
     ask->ttl_ms = ttl_ms;

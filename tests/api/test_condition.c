@@ -146,7 +146,9 @@ TEST(who_waits_without_a_lock_gets_none)
     come(&one, __func__, NULL);
     come(&next, __func__, NULL);
     CHECK_EQ_INT(dlock_cond_wait(one.cond, NULL, 1, NULL, NULL), DLOCK_ETIMEDOUT);
+    DLOCK_AUTO(dlock_lock) line = namesake_of(next.client, __func__);
     one.op = dlock_cond_wait_start(one.cond, NULL, DLOCK_FOREVER);
+    AWAIT(world_seen(line, "waiters") == 1);
     line_up(&next, DLOCK_FOREVER);
     CHECK_EQ_INT(signal_by(&next, 1), 1);
     ENDS(one.op, DLOCK_OK);
@@ -292,10 +294,11 @@ TEST(a_closed_client_passes_its_signal_on)
     pass_on(__func__, close_waiter);
 }
 
+/* Where no death is noticed its signal goes on when the lease is over. */
 static void wait_for_ever(void *arg)
 {
     party one = {0};
-    come(&one, arg, NULL);
+    come(&one, arg, "lock.ttl_ms=1500");
     line_up(&one, DLOCK_FOREVER);
     for (;;)
         nap_ms(1000);

@@ -38,6 +38,24 @@ TEST(an_unanswered_acquire_is_unknown_and_leaves_nothing_behind)
           DLOCK_OK); /* long before its lease of 30 s would be over */
 }
 
+TEST(a_wait_whose_place_was_not_confirmed_in_time_has_run_out)
+{
+    BEGIN();
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
+    dlock_cond *cond = NULL;
+    CHECK_EQ_INT(dlock_cond_new(client, "never signalled", NULL, &cond, NULL), DLOCK_OK);
+    DLOCK_AUTO(dlock_op) op = NULL;
+    {
+        FREEZE();
+        op = dlock_cond_wait_start(cond, hold, 1);
+        CHECK_EQ_INT(dlock_op_wait(op, 20), DLOCK_EPENDING); /* it gives the lock back */
+    }
+    dlock_cond_free(cond);
+    ENDS(op, DLOCK_ETIMEDOUT);
+    DLOCK_AUTO(dlock_hold) again = dlock_op_take_hold(op);
+    CHECK_EQ_INT(dlock_hold_check(again), DLOCK_OK);
+}
+
 TEST(a_cancel_needs_no_answer)
 {
     BEGIN();

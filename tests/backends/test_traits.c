@@ -6,7 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MUTEX = 1, ELECTION = 2, SEMAPHORE = 4, READ = 8, WRITE = 16, ALL = 31 };
+enum {
+    MUTEX = 1,
+    ELECTION = 2,
+    SEMAPHORE = 4,
+    READ = 8,
+    WRITE = 16,
+    ALL = 31,
+    CONDITION = 32
+};
 
 typedef struct promise {
     const char *scheme;
@@ -18,15 +26,17 @@ typedef struct promise {
 
 static const promise promises[] = {
     {"mem", 2, .one_clock = true, .queues = true, .fair = true, .tokens = true,
-     .hands_on = true, .kinds = ALL},
+     .hands_on = true, .kinds = ALL | CONDITION},
     {"file", 2, .one_clock = true, .queues = true, .fair = true, .tokens = true,
-     .hands_on = true, .kinds = ALL},
-    {"redis", 1, .fair_asked = true, .tokens = true, .hands_on = true, .kinds = ALL},
-    {"rediss", 1, .fair_asked = true, .tokens = true, .hands_on = true, .kinds = ALL},
+     .hands_on = true, .kinds = ALL | CONDITION},
+    {"redis", 1, .fair_asked = true, .tokens = true, .hands_on = true,
+     .kinds = ALL | CONDITION},
+    {"rediss", 1, .fair_asked = true, .tokens = true, .hands_on = true,
+     .kinds = ALL | CONDITION},
     {"redis+sentinel", 0, .fair_asked = true, .tokens = true, .hands_on = true,
-     .kinds = ALL},
+     .kinds = ALL | CONDITION},
     {"redis+cluster", 0, .fair_asked = true, .tokens = true, .hands_on = true,
-     .kinds = ALL},
+     .kinds = ALL | CONDITION},
     {"redlock", 0, .kinds = MUTEX},
     {"memlock", 0, .kinds = MUTEX},
     {"memcached", 0, .tokens = true, .hands_on = true, .kinds = ALL},
@@ -51,7 +61,8 @@ static int kinds_of(const dlk_traits *traits)
            (traits->kinds[DLOCK_ELECTION] ? ELECTION : 0) |
            (traits->kinds[DLOCK_SEMAPHORE] ? SEMAPHORE : 0) |
            (traits->kinds[DLOCK_READ] ? READ : 0) |
-           (traits->kinds[DLOCK_WRITE] ? WRITE : 0);
+           (traits->kinds[DLOCK_WRITE] ? WRITE : 0) |
+           (traits->kinds[DLK_KIND_CONDITION] ? CONDITION : 0);
 }
 
 /* "1 % + 2 ms of each lease is held back for it on networked backends". */

@@ -7,12 +7,14 @@ import unittest
 
 import dlock
 import dlock.aio
-from world import LIMIT_S, SHORT_S, new_file, new_name, wait_until
+from world import LIMIT_S, SHORT_S, new_file, new_name, shared_redis, wait_until
 
 
 class Threads(unittest.TestCase):
+    new_url = staticmethod(new_file)
+
     def setUp(self):
-        self.url = new_file()
+        self.url = self.new_url()
         self.client, self.other = self.open(), self.open()
 
     def open(self):
@@ -113,7 +115,7 @@ class Threads(unittest.TestCase):
         wait_until('it is free', lambda: not mine.lock.locked())
 
     def test_services_without_conditions_say_so(self):
-        with dlock.Client('redis://127.0.0.1', lazy=True) as client:
+        with dlock.Client('memcached://127.0.0.1', lazy=True) as client:
             with self.assertRaises(dlock.NotSupportedError):
                 client.condition(client.lock('x'))
 
@@ -125,9 +127,15 @@ class Threads(unittest.TestCase):
             self.assertEqual(cond.notify(), 0)
 
 
+class ThreadsOnRedis(Threads):
+    new_url = staticmethod(lambda: shared_redis().url)
+
+
 class Tasks(unittest.IsolatedAsyncioTestCase):
+    new_url = staticmethod(lambda: 'mem:')
+
     async def asyncSetUp(self):
-        self.client = dlock.aio.Client('mem:', log_level='off')
+        self.client = dlock.aio.Client(self.new_url(), log_level='off')
         self.addAsyncCleanup(self.client.close)
         self.lock = self.client.lock(new_name('task'))
         self.cond = self.client.condition(self.lock)
@@ -226,6 +234,10 @@ class Tasks(unittest.IsolatedAsyncioTestCase):
         for wrong in self.client.semaphore('s', 1), self.client.rwlock('w').read, object():
             with self.assertRaises(TypeError):
                 dlock.aio.Condition(wrong)
+
+
+class TasksOnRedis(Tasks):
+    new_url = staticmethod(lambda: shared_redis().url)
 
 
 if __name__ == '__main__':

@@ -190,6 +190,10 @@ class OwnConditionsInAFile(OnFile, OwnConditionShape, lock_tests.ConditionTests)
     ours = '`Condition` of an `RLock`, `file:`'
 
 
+class OwnConditionsOnRedis(OnRedis, OwnConditionShape, lock_tests.ConditionTests):
+    ours = '`Condition` of an `RLock`, `redis:`'
+
+
 class BoundedSemaphoresInMemory(OnMemory, BoundedShape, lock_tests.BoundedSemaphoreTests):
     ours = '`Semaphore`, `mem:`'
 
@@ -213,7 +217,7 @@ class Semaphores(OnRedis, SemaphoreShape, lock_tests.SemaphoreTests):
 SUITE.add(LocksInMemory, LocksOnRedis, WritersInMemory, WritersOnRedis, SeveralInMemory,
           SeveralOnRedis, PermitsInMemory, PermitsOnRedis, RLocksInMemory, RLocksOnRedis,
           ConditionsInMemory, ConditionsOnRedis, PlainConditionsInMemory, PlainConditionsOnRedis,
-          OwnConditionsInMemory, OwnConditionsInAFile,
+          OwnConditionsInMemory, OwnConditionsInAFile, OwnConditionsOnRedis,
           BoundedSemaphoresInMemory, BoundedSemaphores, PlainBoundedSemaphores,
           SemaphoresInMemory, Semaphores)
 

@@ -60,7 +60,8 @@ static dlock_cond *condition(dlock_client *client, const char *name)
 
 static void open_ends(ends *of)
 {
-    of->client = world_client(NULL);
+    /* Where a death isn't noticed what the dead had is free when its lease is over. */
+    of->client = world_client(world_is_one_redis() ? "lock.ttl_ms=2000" : NULL);
     of->lock = world_lock(of->client, "buffer", NULL);
     of->filled = condition(of->client, "buffer/filled");
     of->drained = condition(of->client, "buffer/drained");

@@ -111,7 +111,7 @@ static dlk_request request_of(const dlk_local *local, const dlk_ask *ask, int64_
         .now = now,
         .kind = (uint32_t)ask->key->kind,
         .once = ask->once,
-        .used = ask->used,
+        .used = ask->used != 0,
     };
     if (is_pooled(ask)) {
         bool writes = ask->key->kind == DLOCK_WRITE && !ask->shared;

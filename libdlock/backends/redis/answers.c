@@ -16,17 +16,10 @@
 #include "util/number.h"
 
 const char *const dlk_redis_verbs[] = {
-    [DLK_ACQUIRE] = "acquire",
-    [DLK_RENEW] = "renew",
-    [DLK_RELEASE] = "release",
-    [DLK_VERIFY] = "verify",
-    [DLK_BREAK] = "break",
-    [DLK_INSPECT] = "inspect",
-    [DLK_LIST] = "list",
-    [DLK_DOCTOR] = "doctor",
-    [DLK_REVOKE] = "revoke",
-    [DLK_IMPORT] = "import",
-    [DLK_REDIS_MAP] = "CLUSTER SLOTS",
+    [DLK_ACQUIRE] = "acquire", [DLK_RENEW] = "renew",   [DLK_RELEASE] = "release",
+    [DLK_VERIFY] = "verify",   [DLK_BREAK] = "break",   [DLK_INSPECT] = "inspect",
+    [DLK_SIGNAL] = "signal",   [DLK_LIST] = "list",     [DLK_DOCTOR] = "doctor",
+    [DLK_REVOKE] = "revoke",   [DLK_IMPORT] = "import", [DLK_REDIS_MAP] = "CLUSTER SLOTS",
 };
 
 /* ---- Rights ---- */
@@ -203,15 +196,16 @@ static bool take_set(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 static bool take_acquired(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
     dlk_redis_key *key = ask->key->data;
+    const dlk_redis_form *form = key->forms[ask->shared];
+    bool tells_new = form->queues || form->signals;
     if (ask->scratch == DLK_REDIS_BY_SET)
         return take_set(redis, ask, reply);
     if (reply->type == DLK_RESP_INTEGER &&
-        (reply->integer >= (key->hands_over ? -DLK_REDIS_MOMENT_MAX : -1) ||
-         key->forms[0]->queues)) {
+        (reply->integer >= (key->hands_over ? -DLK_REDIS_MOMENT_MAX : -1) || tells_new)) {
         int64_t wait_ms = reply->integer; /* of any size */
         if (key->hands_over)
             wait_ms = dlk_redis_handover_wait(ask, wait_ms);
-        else if (key->forms[0]->queues)
+        else if (tells_new)
             wait_ms = dlk_redis_fair_wait(ask, wait_ms);
         key->held = true;
         ask->wait_ms = dlk_redis_look_again(redis, ask, dlk_span_ms(wait_ms));
@@ -219,7 +213,7 @@ static bool take_acquired(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
         dlk_redis_ask_answer(redis, ask, DLK_HELD);
         return true;
     }
-    bool tokens = key->forms[ask->shared]->tokens;
+    bool tokens = form->tokens || form->signals;
     if (!dlk_resp_decimal(reply, &ask->token) || (ask->token != 0) != tokens)
         return false;
     key->held = false;
@@ -247,6 +241,8 @@ bool dlk_redis_take_answer(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply
         return take_acquired(redis, ask, reply);
     if (ask->verb == DLK_RELEASE && key->hands_over)
         return take_released(redis, ask, reply);
+    if (ask->verb == DLK_SIGNAL)
+        return dlk_redis_signalled(redis, ask, reply);
     if (ask->verb == DLK_IMPORT)
         return take_imported(redis, ask, reply);
     return dlk_redis_take_flag(redis, ask, reply);

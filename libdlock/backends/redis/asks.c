@@ -4,6 +4,7 @@
 #include "backends/redis/answers.h"
 #include "backends/redis/batch.h"
 #include "backends/redis/client_key.h"
+#include "backends/redis/condition.h"
 #include "backends/redis/doctor.h"
 #include "backends/redis/fair.h"
 #include "backends/redis/handover.h"
@@ -75,6 +76,7 @@ void dlk_redis_put_more(const dlk_redis *redis, const dlk_ask *ask,
         [DLK_FORM_ELECTION] = more_of_election,
         [DLK_FORM_TIMESTAMP] = more_of_timestamp,
         [DLK_FORM_REDLOCK] = more_of_redlock,
+        [DLK_FORM_CONDITION] = dlk_redis_condition_more,
     };
     if (form->more_count == 0)
         return;
@@ -191,11 +193,13 @@ bool dlk_redis_ask_put(dlk_redis *redis, const dlk_ask *ask, bool with_text)
         [DLK_BREAK] = DLK_SCRIPT_BREAK,     [DLK_INSPECT] = DLK_SCRIPT_INSPECT,
         [DLK_REVOKE] = DLK_SCRIPT_INSPECT, /* whom to tell; see reports.c */
     };
-    const dlk_redis_key *key = ask->key->data;
-    const dlk_redis_form *form = key->forms[ask->shared];
-    if (ask->verb == DLK_IMPORT) /* as an acquire, by a script that several forms share */
-        return put_script(redis, ask, form, &dlk_redis_scripts[form->import],
+    const dlk_redis_form *form = dlk_redis_form_asked(ask);
+    if (ask->verb == DLK_IMPORT || ask->verb == DLK_SIGNAL) {
+        /* With the keys of an acquire; the one is shared by several forms, the other is one form's. */
+        int script = ask->verb == DLK_IMPORT ? form->import : DLK_SCRIPT_SIGNAL;
+        return put_script(redis, ask, form, &dlk_redis_scripts[script],
                           DLK_SCRIPT_ACQUIRE, with_text);
+    }
     dlk_redis_script_id id = scripts[ask->verb];
     return put_script(redis, ask, form, dlk_redis_script_of(form, id), id, with_text);
 }
@@ -299,7 +303,7 @@ static void note_asking(dlk_redis *redis, const dlk_ask *ask, int64_t now)
         key->asked_at = redis->subscriber.messages;
     else if (ask->verb == DLK_INSPECT)
         key->looked = true;
-    if (key->hands_over)
+    if (key->hands_over || key->forms[0]->signals)
         dlk_redis_handover_asks(ask);
     note_keeping(redis, ask);
 }
@@ -320,8 +324,6 @@ static dlock_error *refusal(const dlk_redis *redis, const dlk_ask *ask)
     if (ask->verb == DLK_ACQUIRE && redis->lacks_line &&
         ((const dlk_redis_key *)ask->key->data)->hands_over)
         return dlk_error_copy(redis->lacks_line);
-    if (ask->verb == DLK_SIGNAL)
-        return dlk_error_make(DLOCK_ENOTSUP, "redis: no conditions in this version");
     if (ask->verb == DLK_REVOKE && ask->key->kind == DLOCK_SEMAPHORE)
         return dlk_error_make(DLOCK_ENOTSUP,
                               "redis: a semaphore doesn't say whose its permits are");

@@ -118,11 +118,9 @@ static inline void dlk_redis_wake(const dlk_redis *redis)
 #define DLK_REDIS_TRAITS                                                                 \
     .layout_key = DLK_KEY_REDIS_LAYOUT, .fair_asked = true, .tokens = true,              \
     .hands_on = true, .margin_percent = 1, .margin_ms = 2,                               \
-    .kinds = {[DLOCK_MUTEX] = true,                                                      \
-              [DLOCK_ELECTION] = true,                                                   \
-              [DLOCK_SEMAPHORE] = true,                                                  \
-              [DLOCK_READ] = true,                                                       \
-              [DLOCK_WRITE] = true}
+    .kinds = {                                                                           \
+        [DLOCK_MUTEX] = true, [DLOCK_ELECTION] = true, [DLOCK_SEMAPHORE] = true,         \
+        [DLOCK_READ] = true,  [DLOCK_WRITE] = true,    [DLK_KIND_CONDITION] = true}
 
 bool dlk_redis_has_kind(const dlk_settings *settings, dlock_kind kind);
 /* Makes it, in zeroed memory; where it leads to is still to be said (dlk_redis_aim). Its end, also when

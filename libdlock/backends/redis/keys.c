@@ -232,7 +232,7 @@ static void fill(const dlk_redis *redis, dlk_redis_key *data)
                                 2 -
                             1);
     data->hands_over = key->passes = form->hands_over;
-    key->queues = form->queues || form->hands_over;
+    key->queues = form->queues || form->hands_over || form->signals;
     key->tells_all = true; /* a fair lock's release, too, is told on the lock's channel */
     key->hands_on = form->import != 0;
     if (data->forms[1])

@@ -95,6 +95,17 @@ static const dlk_redis_form redisson[] = {
         .more_count = 1,
     },
     {
+        .id = DLK_FORM_CONDITION,
+        .kind = DLK_KIND_CONDITION,
+        .notifies = true,
+        .signals = true,
+        .channel = "dlock_cond_channel",
+        .derived = {"dlock_cond", "dlock_signals"},
+        .keys = {3, 3, 3, 1, 3, 3},
+        .renews_alone = true,
+        .more_count = 3,
+    },
+    {
         .id = DLK_FORM_WRITE,
         .kind = DLOCK_WRITE,
         .notifies = true,
@@ -211,7 +222,8 @@ const dlk_redis_form *dlk_redis_form_of(const dlk_redis_layout *layout,
                                         const dlk_settings *settings, dlock_kind kind,
                                         bool shared, dlock_error **err)
 {
-    bool fair = dlk_settings_int(settings, DLK_KEY_LOCK_FAIR) != 0;
+    bool fair = kind != DLK_KIND_CONDITION && /* whose line is so always */
+                dlk_settings_int(settings, DLK_KEY_LOCK_FAIR) != 0;
     bool plain = kind == DLOCK_SEMAPHORE &&
                  dlk_settings_int(settings, DLK_KEY_REDIS_SEMAPHORE) == DLK_REDIS_PLAIN;
     bool hands_over =

@@ -43,6 +43,7 @@ typedef enum dlk_redis_form_id {
     DLK_FORM_TIMESTAMP,
     DLK_FORM_RUEIDIS,
     DLK_FORM_REDLOCK, /* one node's part of a Redlock */
+    DLK_FORM_CONDITION,
     DLK_FORM_COUNT,
 } dlk_redis_form_id;
 
@@ -68,7 +69,8 @@ typedef struct dlk_redis_form {
     bool notifies;
     bool queues;     /* dlk_key.queues; each contender has a channel of its own */
     bool hands_over; /* the server decides who is next: handover.h */
-    bool tokens;     /* grants have one */
+    bool signals;    /* a condition's: nobody is granted anything until a signal */
+    bool tokens;     /* grants have one, from a counter */
     bool by_clocks; /* those of all who use it decide who has it: it can't be relied on */
     bool slots; /* several keys make the lock, after the derived ones: rueidislock's */
     int import; /* the script that takes one over from another client; 0: that can't be */

@@ -11,10 +11,12 @@
 #define DLK_REDIS_UNDOES 0x20
 #define DLK_REDIS_DENIED 0x80
 
+/* Not of a condition: a signal that is given back goes to another, and who waits for it mustn't wait on. */
 static inline bool dlk_redis_replicas_wanted(const dlk_ask *ask)
 {
     return (ask->verb == DLK_ACQUIRE || ask->verb == DLK_RENEW ||
             ask->verb == DLK_IMPORT) &&
+           ask->key->kind != DLK_KIND_CONDITION &&
            dlk_settings_int(ask->key->settings, DLK_KEY_REDIS_WAIT_REPLICAS) > 0;
 }
 

@@ -34,6 +34,15 @@ static bool give_info(dlk_redis *redis, dlk_ask *ask, dlock_info *info)
     return true;
 }
 
+bool dlk_redis_signalled(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+{
+    if (reply->type != DLK_RESP_INTEGER || reply->integer < 0)
+        return false;
+    dlock_info *info = dlk_info_new();
+    dlk_info_add_int(info, reply->integer, "signalled");
+    return give_info(redis, ask, info);
+}
+
 /* ---- Inspect ---- */
 
 /* What stands at these places of the answer; see layout.h. */

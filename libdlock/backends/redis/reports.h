@@ -10,6 +10,8 @@
 /* A reply to a revocation: who holds the lock, or how many of those were told. */
 bool dlk_redis_revoke_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply);
 bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply);
+/* How many there were to be signalled. */
+bool dlk_redis_signalled(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply);
 bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
                           int64_t now);
 

@@ -96,6 +96,8 @@ static kind kind_of(const dlk_redis *redis, const dlk_redis_form *form)
         return (kind){"rights.semaphore", "semaphores", form, false};
     if (form->kind == DLOCK_ELECTION)
         return (kind){"rights.election", "elections", form, false};
+    if (form->signals)
+        return (kind){"rights.condition", "conditions", form, false};
     return form->shared ? (kind){"rights.read", "read locks", form, false}
                         : (kind){"rights.write", "write locks", form, false};
 }
@@ -215,7 +217,7 @@ static void list_channels(const dlk_redis *redis, const kind *kinds, size_t coun
         const dlk_redis_form *form = kinds[i].form;
         if (!kinds[i].operating && form->channel && (form->notifies || redis->notify))
             add_name(to, i, dlk_redis_derive(form->channel, redis->probe_key));
-        if (!kinds[i].operating && form->hands_over)
+        if (!kinds[i].operating && (form->hands_over || form->signals))
             add_name(to, i, strdup(DLK_REDIS_CLIENT_CHANNEL));
     }
 }
@@ -303,7 +305,7 @@ static bool tells(const dlk_redis *redis, const kind *of, word command)
     if (!of->form->notifies && !redis->notify)
         return false;
     if (is(command, "publish") &&
-        of->form->hands_over) /* to one client, wherever it is */
+        (of->form->hands_over || of->form->signals)) /* to one client, wherever it is */
         return true;
     return redis->publish !=
            (is(command, "publish") ? DLK_PUBLISH_SHARD : DLK_PUBLISH_ALL);

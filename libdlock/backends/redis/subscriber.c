@@ -256,12 +256,14 @@ static void be_ready(dlk_link *link, int64_t now)
     dlk_redis_subscriber_settle(redis, now);
 }
 
-/* Who stands in a fair lock's line and isn't heard there is taken for dead, unless it asks. */
+/* Who stands in the line of a fair lock, or of a condition, and isn't heard there is taken for dead, unless
+ * it asks. */
 static void ask_instead(dlk_redis *redis, dlk_redis_channel *channel)
 {
     DLK_LIST_FOR (it, &channel->watchers) {
         dlk_redis_watcher *watcher = DLK_LIST_ITEM(it, dlk_redis_watcher, link);
-        if (watcher->key->forms[0]->queues)
+        const dlk_redis_form *form = watcher->key->forms[0];
+        if (form->queues || form->signals)
             be_told(redis, watcher);
     }
     if (!dlk_list_empty(&redis->subscriber.to_tell))

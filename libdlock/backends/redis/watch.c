@@ -74,7 +74,8 @@ void dlk_redis_watcher_end(dlk_redis_watcher *watcher)
 static void watch_on(dlk_redis *redis, dlk_redis_key *key, int64_t now)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
-    if (key->hands_over) /* may end in discarding all that nobody watches */
+    if (key->hands_over ||
+        key->forms[0]->signals) /* may end in discarding all that nobody watches */
         dlk_redis_listen_to_own(redis, now);
     key->watcher = make_watcher(redis, key);
     if (!key->watcher)

@@ -242,6 +242,9 @@ static bool no_orphan(const file *is)
 
 /* ---- Nothing was refused ---- */
 
+/* In the place of a kind of lock. */
+#define CONDITION ((dlock_kind)0)
+
 /* One kind of lock, as a lock's own conf may want it. */
 typedef struct use_of {
     dlock_kind kind;
@@ -281,6 +284,24 @@ static bool hand_on(dlock_client *client, dlock_lock *next, dlock_hold **held)
                        err ? err : dlock_op_error(op));
 }
 
+/* One waits at a condition, the other signals. */
+static void wait_and_signal(dlock_client *waiter, dlock_client *other, const char *name)
+{
+    DLOCK_AUTO(dlock_cond) line = NULL;
+    DLOCK_AUTO(dlock_cond) theirs = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    int64_t count = 0;
+    CHECK_OK(dlock_cond_new(waiter, name, NULL, &line, &err), err);
+    CHECK_OK(dlock_cond_new(other, name, NULL, &theirs, &err), err);
+    DLOCK_AUTO(dlock_op) op = dlock_cond_wait_start(line, NULL, DLOCK_FOREVER);
+    while (count == 0 && dlock_op_result(op) == DLOCK_EPENDING) {
+        CHECK_OK(dlock_cond_signal(theirs, 1, NULL, &count, &err), err);
+        nap_ms(1);
+    }
+    CHECK_OK(dlock_op_wait(op, DLOCK_FOREVER), NULL);
+    CHECK_OK(dlock_op_result(op), NULL);
+}
+
 /* Two clients in turns, so often that each way to hand a lock on has been gone. */
 static void take_turns(dlock_client *clients[2], const use_of *of, const char *name)
 {
@@ -315,9 +336,12 @@ static void stays_quiet(const file *is, const use_of *uses, int count)
     for (int i = 0; i < 2; i++)
         CHECK_OK(open_it(is, &clients[i], &err), err);
     for (int k = 0; k < count && !harness_failed(); k++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof(name), "turns-%d", k);
-        take_turns(clients, &uses[k], name);
+        if (uses[k].kind == CONDITION)
+            wait_and_signal(clients[0], clients[1], name);
+        else
+            take_turns(clients, &uses[k], name);
     }
     for (int i = 0; i < 2; i++)
         dlock_client_free(clients[i]);
@@ -400,6 +424,8 @@ static void suffices(const file *is, const rights *all)
     CHECK_OK(open_it(is, &client, &err), err);
     for (int k = 0; k < kinds_of(is); k++)
         CHECK_OK(use(client, kinds[k].kind, kinds[k].name, &err), err);
+    if (is->all_kinds)
+        wait_and_signal(client, client, "condition");
     CHECK_OK(dlock_client_doctor(client, &info, &err), err);
     for (int i = 0;; i++) {
         char key[32];
@@ -414,12 +440,13 @@ static void suffices(const file *is, const rights *all)
     dlock_info_free(info);
     dlock_client_free(client);
     CHECK(no_orphan(is));
-    use_of uses[5];
+    use_of uses[6];
     for (int k = 0; k < kinds_of(is); k++)
         uses[k] = kinds[k].kind == DLOCK_SEMAPHORE
                       ? (use_of){DLOCK_SEMAPHORE, "lock.permits", "1"}
                       : (use_of){.kind = kinds[k].kind};
-    stays_quiet(is, uses, kinds_of(is));
+    uses[kinds_of(is)] = (use_of){.kind = CONDITION};
+    stays_quiet(is, uses, kinds_of(is) + is->all_kinds);
 }
 
 /* All that is said to who wants to know what is wrong. */
@@ -538,6 +565,7 @@ TEST(the_rights_on_the_page_are_enough_and_leave_nothing_in_the_ACL_LOG)
         {"read/write locks", "", {.kind = DLOCK_READ}},
         {"semaphores", "", {DLOCK_SEMAPHORE, "lock.permits", "1"}},
         {"semaphores", "redis.semaphore=plain", {DLOCK_SEMAPHORE, "lock.permits", "1"}},
+        {"conditions", "", {.kind = CONDITION}},
     };
     if (!redis_server_available())
         return;

@@ -89,6 +89,28 @@ static dlock_err open_as(const char *settings, dlock_client **ret, dlock_error *
     return dlock_client_open(uri, NULL, ret, err);
 }
 
+/* In the place of a kind of lock. */
+#define CONDITION ((dlock_kind)0)
+
+/* Waits there, and is signalled. */
+static dlock_err visit_condition(dlock_client *client, const char *name,
+                                 dlock_error **err)
+{
+    DLOCK_AUTO(dlock_cond) cond = NULL;
+    int64_t count = 0;
+    dlock_err code = dlock_cond_new(client, name, NULL, &cond, err);
+    if (code != DLOCK_OK)
+        return code;
+    DLOCK_AUTO(dlock_op) op = dlock_cond_wait_start(cond, NULL, DLOCK_FOREVER);
+    while (count == 0 && dlock_op_result(op) == DLOCK_EPENDING)
+        (void)dlock_cond_signal(cond, 1, NULL, &count,
+                                NULL); /* who waits says what fails */
+    code = dlock_op_wait(op, DLOCK_FOREVER);
+    if (code == DLOCK_OK && dlock_op_result(op) != DLOCK_OK)
+        code = dlock_cond_wait(cond, NULL, DLOCK_FOREVER, NULL, err); /* for the text */
+    return code;
+}
+
 /* Takes it once, and gives it back. @p key=value: its own conf. */
 static dlock_err visit(dlock_client *client, dlock_kind kind, const char *name,
                        const char *key, const char *value, dlock_error **err)
@@ -96,6 +118,8 @@ static dlock_err visit(dlock_client *client, dlock_kind kind, const char *name,
     DLOCK_AUTO(dlock_conf) conf = dlock_conf_new();
     DLOCK_AUTO(dlock_lock) lock = NULL;
     DLOCK_AUTO(dlock_hold) hold = NULL;
+    if (kind == CONDITION)
+        return visit_condition(client, name, err);
     dlock_err code = key ? dlock_conf_set(conf, key, value, err) : DLOCK_OK;
     if (code == DLOCK_OK)
         code = dlock_lock_new(client, kind, name, conf, &lock, err);
@@ -230,6 +254,8 @@ static bool add_kind(rights *all, const char *rest)
     " +hsetnx +lindex +lrange ~redisson_lock_queue:{app:* "                              \
     "~redisson_lock_timeout:{app:* "                                                     \
     "~dlock_silent:{app:* "
+#define SIGNALLED                                                                        \
+    " +hlen ~dlock_cond:{app:* ~dlock_signals:{app:* &dlock_cond_channel:{app:* "
 #define COUNTED " +zcard +zrangebyscore +incrby +decrby +zadd +zrem +zscore +zrange "
 
 /* Takes the keys of readers out, and gives them as narrowly as they are made, or not at all. */
@@ -237,7 +263,7 @@ static bool give_readers(const char *keys)
 {
     static char command[8192];
     rights all;
-    if (!add_kind(&all, FAIR COUNTED " ~{app:* ") || !give(&all, NULL))
+    if (!add_kind(&all, FAIR SIGNALLED COUNTED " ~{app:* ") || !give(&all, NULL))
         return false;
     snprintf(command, sizeof(command), "ACL SETUSER locks %s", keys);
     return harness_str(__FILE__, __LINE__, "ACL SETUSER",
@@ -276,13 +302,18 @@ TEST(rights_of_other_kinds_are_named_at_their_first_use)
     if (!begin())
         return;
     CHECK(add_file(&plain, "redisson.acl"));
-    CHECK(add_kind(&all, FAIR COUNTED));
+    CHECK(add_kind(&all, FAIR SIGNALLED COUNTED));
     is_named_at_first_use(&plain, &all, DLOCK_READ, NULL, NULL);
     CHECK(!harness_failed());
-    CHECK(add_kind(&all, FAIR COUNTED " ~{app:* ")); /* those of readers */
+    CHECK(add_kind(&all, FAIR SIGNALLED COUNTED " ~{app:* ")); /* those of readers */
     is_named_at_first_use(&plain, &all, DLOCK_WRITE, NULL, NULL);
     CHECK(!harness_failed());
-    CHECK(add_kind(&all, FAIR " +hgetall "));
+    CHECK(add_kind(&all, FAIR SIGNALLED " +hgetall "));
     is_named_at_first_use(&plain, &all, DLOCK_SEMAPHORE, "lock.permits", "2");
+    CHECK(!harness_failed());
+    CHECK(add_kind(&all, " +hsetnx +lrange ~redisson_lock_queue:{app:* "
+                         "~redisson_lock_timeout:{app:* ~dlock_silent:{app:* ~{app:* "
+                         "+incrby +decrby +hgetall "));
+    is_named_at_first_use(&plain, &all, CONDITION, NULL, NULL);
     redis_server_stop(&server);
 }

@@ -12,6 +12,7 @@
 #include "backends/redis/scripts.h"
 #include "harness/harness.h"
 #include "harness/redis_server.h"
+#include "util/kind.h"
 #include "util/rand.h"
 
 #include <inttypes.h>
@@ -522,18 +523,21 @@ static void close_maker(void)
     dlk_redis_backend.free(&maker->base);
 }
 
-/* What a client that isn't connected never says of itself: that it stands in the line. */
+/* What a client that isn't connected never says of itself: that it stands in the line, and is heard there. */
 static void vary(const dlk_ask *ask, dlk_arg *args, size_t count)
 {
     static char terms[128];
     const dlk_redis_key *data = ask->key->data;
-    if (!data->hands_over || between(0, 3) == 0)
-        return;
-    /* The last but where clients' keys are said after it: "life claim turn first flag". */
+    /* The last but where clients' keys are said after it. */
     dlk_arg *last = &args[count - 1 - (ask->verb == DLK_INSPECT)];
-    const char *rest = strchr(last->data, ' ');
-    (void)snprintf(terms, sizeof(terms), "600000%s", rest ? rest : ""); /* fits */
-    *last = dlk_arg_text(terms);
+    if (data->forms[0]->signals && ask->verb == DLK_ACQUIRE) {
+        last[-1] = dlk_arg_text(brief ? "20" : "600000");
+        *last = dlk_arg_text(between(0, 3) ? "1" : "0");
+    } else if (data->hands_over && between(0, 3) > 0) {
+        const char *rest = strchr(last->data, ' '); /* "life claim turn first flag" */
+        (void)snprintf(terms, sizeof(terms), "600000%s", rest ? rest : ""); /* fits */
+        *last = dlk_arg_text(terms);
+    }
 }
 
 static bool step_command(const dlk_ask *ask, const dlk_resp *command)
@@ -575,6 +579,24 @@ static bool step_ask(dlk_ask *ask)
 
 static char owner_text[DLK_REDIS_OWNER_MAX];
 
+/* A signal's token is a time, of which both have their own: one that is to be used gets another. */
+static bool use_signal(dlk_ask *ask)
+{
+    static const char begins[] = "signal ";
+    const dlk_arg name = {ask->key->name, ask->key->size},
+                  owner = {owner_text,
+                           dlk_redis_put_owner(maker, ask->number, owner_text)},
+                  set[] = {dlk_arg_text("HSET"), name, owner, dlk_arg_text("signal 7")};
+    const model_key *hash = model_find(&it, &name);
+    const model_item *place =
+        hash && hash->type == MODEL_HASH ? model_item_of(hash, &owner) : NULL;
+    if (!place || place->value.size < sizeof(begins) ||
+        memcmp(place->value.data, begins, sizeof(begins) - 1) != 0)
+        return true;
+    ask->used = 7;
+    return step(set, 4);
+}
+
 static bool random_ask(dlk_key *key)
 {
     static const dlk_verb verbs[] = {DLK_ACQUIRE, DLK_ACQUIRE, DLK_ACQUIRE, DLK_RELEASE,
@@ -593,6 +615,10 @@ static bool random_ask(dlk_key *key)
         ask.take = (int32_t)between(1, 3);
     if (ask.verb == DLK_RELEASE && key->passes && between(0, 1))
         ask.next = (uint64_t)between(1, OWNERS);
+    bool signals = key->kind == DLK_KIND_CONDITION;
+    if (signals && between(0, 3) == 0)
+        ask.verb = DLK_SIGNAL;
+    ask.limit = between(0, 3) ? between(1, 2) : INT64_MAX;
     /* One of two clients, of which only the first is heard. */
     maker->owner[0] = between(0, 2) ? '0' : 'f';
     dlk_redis_key *data = key->data;
@@ -604,8 +630,10 @@ static bool random_ask(dlk_key *key)
                        ask.number);
         ask.text = owner_text;
     }
+    bool fine =
+        !(signals && ask.verb == DLK_RELEASE && between(0, 1)) || use_signal(&ask);
     brief = ask.ttl_ms == BRIEF_MS;
-    bool fine = step_ask(&ask);
+    fine = fine && step_ask(&ask);
     brief = false;
     return fine;
 }
@@ -742,6 +770,8 @@ static bool play(const char *layout, dlock_kind kind, const char *setting)
     bool fine = settings &&
                 (node || !dlk_settings_set(settings, "redis.layout", layout, NULL)) &&
                 !dlk_settings_set(settings, word, value, NULL) &&
+                (kind != DLK_KIND_CONDITION || /* then nothing ends by itself */
+                 !dlk_settings_set(settings, "redis.claim_ms", "60000", NULL)) &&
                 !dlk_settings_set(settings, "redis.notify", "true", NULL) &&
                 !dlk_settings_set(settings, "lock.permits", "3", NULL);
     if (fine && open_maker(settings, node)) {
@@ -772,13 +802,14 @@ TEST(the_model_answers_what_redis_answers_to_every_script_of_every_form)
 {
     static const char *const layouts[] = {"redisson", "string", "timestamp", "rueidis"};
     static const dlock_kind kinds[] = {DLOCK_MUTEX, DLOCK_WRITE, DLOCK_SEMAPHORE,
-                                       DLOCK_ELECTION};
+                                       DLOCK_ELECTION, DLK_KIND_CONDITION};
+    const size_t kind_count = sizeof(kinds) / sizeof(*kinds);
     static const char *const settings[] = {"lock.fair=false", "lock.fair=true",
                                            "redis.semaphore=plain",
                                            "redis.handover=false"};
     bool fine = begin();
     for (size_t l = 0; fine && l < 4; l++)
-        for (size_t k = 0; fine && k < 4; k++)
+        for (size_t k = 0; fine && k < kind_count; k++)
             for (size_t i = 0; fine && i < 4; i++)
                 fine = play(layouts[l], kinds[k], settings[i]);
     fine = fine && play(NULL, DLOCK_MUTEX, "redlock.fencing=true");

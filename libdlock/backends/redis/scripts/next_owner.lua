@@ -7,8 +7,7 @@
 --   (0: that is due now); whether our next owner goes before the line; and of an acquire whether
 --   somebody else had the lock in the open turn, of a release whether our client listens to the
 --   channel
--- An owner is told on the one channel of its client; with what follows its id the client finds
--- the lock, and knows how often that was handed on since it was put up for all.
+--@include call_owner.lua
 
 local life, claim_ms, turn, goes_first, flag
 local function read_terms()
@@ -45,9 +44,7 @@ local function appoint_next(me)
         if type(first) ~= 'string' or first == me then
             return false
         end
-        local client = string.match(first, '^(.+):%d+$')
-        local message = first .. ' ' .. turn .. ' ' .. name_of(ARGV[1])
-        local heard = client and redis.pcall('publish', 'dlock_client:' .. client, message) or 0
+        local heard = call_owner(first, turn)
         if type(heard) == 'table' then -- no right to tell it; it looks again by itself
             redis.pcall('rpush', KEYS[3], first)
             return false

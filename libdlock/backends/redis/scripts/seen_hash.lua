@@ -4,6 +4,35 @@
 --   ARGV: the last: see client_of.lua
 --@include lease_key.lua
 --@include client_of.lua
+
+-- Of a condition, see condition.lua: who is signalled, and isn't back yet, has something; the others wait.
+local function seen_condition(hash)
+    local seen, line = { 0, 'condition', 0, -1, -1, '', {} }, {}
+    for i = 1, #hash, 2 do
+        local token = string.match(hash[i + 1], '^signal (%d+)$')
+        local since = string.match(hash[i + 1], '^%d+ %d (%d+)$')
+        if token and #seen < 320 then
+            seen[1] = 1
+            seen[#seen + 1] = hash[i]
+            seen[#seen + 1] = token
+            seen[#seen + 1] = -1
+            seen[#seen + 1] = '1'
+            seen[#seen + 1] = client_of(ARGV[#ARGV], hash[i])
+        elseif since then
+            line[#line + 1] = { tonumber(since), hash[i] }
+        end
+    end
+    table.sort(line, function(one, other)
+        return one[1] < other[1]
+    end)
+    seen[3] = #line
+    for i = 1, math.min(#line, 64) do
+        seen[7][2 * i - 1] = line[i][2]
+        seen[7][2 * i] = client_of(ARGV[#ARGV], line[i][2])
+    end
+    return seen
+end
+
 local function seen_hash()
     local left = redis.call('pttl', KEYS[1])
     local token = redis.pcall('get', KEYS[2])
@@ -13,6 +42,9 @@ local function seen_hash()
         if hash[i] == 'mode' then
             mode = hash[i + 1]
         end
+    end
+    if mode == 'condition' then
+        return seen_condition(hash)
     end
     if type(token) ~= 'string' then
         token = ''

@@ -31,7 +31,7 @@ if left ~= -2 and redis.call('hexists', KEYS[1], me) == 1 then
 end
 local mode = left ~= -2 and redis.call('hget', KEYS[1], 'mode')
 if mode then
-    return redis.error_reply('DLOCKKIND a read/write lock is here, in mode ' .. mode)
+    return redis.error_reply('DLOCKKIND no plain lock is here, but one in mode ' .. mode)
 end
 
 local place = redis.call('zscore', KEYS[4], me)

@@ -4,5 +4,7 @@
 --@include seen_hash.lua
 --@include others_in.lua
 local seen = seen_hash()
-seen[3], seen[7] = others_in(KEYS[3])
+if seen[2] ~= 'condition' then
+    seen[3], seen[7] = others_in(KEYS[3])
+end
 return seen

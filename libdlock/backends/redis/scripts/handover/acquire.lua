@@ -28,7 +28,7 @@ if redis.call('exists', KEYS[1], KEYS[3], KEYS[4]) > 0 then
     if left ~= -2 then
         local mode = redis.call('hget', KEYS[1], 'mode')
         if mode then
-            return redis.error_reply('DLOCKKIND a read/write lock is here, in mode ' .. mode)
+            return redis.error_reply('DLOCKKIND no plain lock is here, but one in mode ' .. mode)
         end
         line_up(ARGV[2])
         return left

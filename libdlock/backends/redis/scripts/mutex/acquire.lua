@@ -23,6 +23,6 @@ if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
 end
 local mode = redis.call('hget', KEYS[1], 'mode')
 if mode then
-    return redis.error_reply('DLOCKKIND a read/write lock is here, in mode ' .. mode)
+    return redis.error_reply('DLOCKKIND no plain lock is here, but one in mode ' .. mode)
 end
 return left

@@ -1,0 +1,2 @@
+-- Takes a place from its owner: as if that gave it back, its signal unused.
+--@include condition/release.lua

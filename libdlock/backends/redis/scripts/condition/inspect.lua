@@ -1,0 +1,2 @@
+-- Who waits, and who is signalled?
+--@include mutex/inspect.lua
