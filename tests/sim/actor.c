@@ -184,6 +184,10 @@ static void ask_for_it(actor *a)
     int64_t now = client_time(c);
     bool once = chance(&a->rand, 100), forever = chance(&a->rand, 200);
     int64_t most = chance(&a->rand, 300) ? 50 : 4000;
+    if (kind_signals()) { /* for which everybody stands in line, and nobody comes in the end */
+        once = forever = false;
+        most *= 5;
+    }
     int64_t wait_ms = forever ? -1 : between(&a->rand, 1, most);
     a->name = (int)between(&a->rand, 0, s.config.names - 1);
     a->mood = MOOD_WAITING;
@@ -191,7 +195,7 @@ static void ask_for_it(actor *a)
     a->asked_at = s.now;
     a->deadline = once ? now + time_of_try() : dlk_clock_after(now, wait_ms);
     bool thread = chance(&a->rand, 600);
-    if (kind_counts() || kind_of_client(c) == DLOCK_ELECTION)
+    if (kind_counts() || kind_signals() || kind_of_client(c) == DLOCK_ELECTION)
         thread = false; /* there each acquire is an owner of its own */
     a->wait = (dlk_wait){
         .name = c->names[a->name],
@@ -322,6 +326,8 @@ static void let_go(actor *a)
         a->again = NULL;
     }
     a->mood = MOOD_RELEASING;
+    if (kind_signals())
+        a->hold->grant->used = chance(&a->rand, 700);
     dlk_release_start(&c->core, a->hold, &a->wait, dlk_clock_after(now, 3000), now);
     client_after(c);
 }
@@ -407,10 +413,32 @@ void actors_hurry(client *c, int name)
     }
 }
 
+/* Instead of waiting; nobody waits for the answer. */
+static void signal_it(actor *a)
+{
+    client *c = a->client;
+    int64_t now = client_time(c);
+    dlk_query *query = calloc(1, sizeof(*query));
+    if (!query)
+        abort();
+    int name = (int)between(&a->rand, 0, s.config.names - 1);
+    query->name = c->names[name];
+    query->ask.verb = DLK_SIGNAL;
+    query->ask.limit = chance(&a->rand, 100) ? INT64_MAX : between(&a->rand, 1, 2);
+    tell(c->index, name, "caller %d signals %c", a->index, 'a' + name);
+    dlk_query_start(&c->core, query, dlk_clock_after(now, 3000), now);
+    client_after(c);
+    plan(a, between(&a->rand, 0, 500 * MS));
+}
+
 static void begin(actor *a)
 {
     if (s.ending || a->client->closing) {
         a->mood = MOOD_GONE;
+        return;
+    }
+    if (kind_signals() && chance(&a->rand, 400)) {
+        signal_it(a);
         return;
     }
     ask_for_it(a);

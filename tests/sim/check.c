@@ -69,6 +69,8 @@ static bool together(const wish *it, const client *c, const dlk_grant *grant,
     if (it->client >= 0 && kind_of_client(&s.clients[it->client]) != kind_of_client(c))
         return false;
     *taken += grant->terms.take;
+    if (kind_signals())
+        return true;
     if (kind_counts())
         return *taken <= kind_permits();
     return kind_has_sides() && it->shared && grant->terms.shared;
@@ -142,7 +144,7 @@ void check_given(int name, const wish *it, int64_t token)
 {
     s.grants_of[name]++;
     check_alone(name, it, token, "is given");
-    if (token)
+    if (token && !kind_signals()) /* a signal's fences nothing */
         check_token(name, it, token);
 }
 
@@ -405,7 +407,10 @@ static void run_watchdog(event *e)
             check_orphan(n);
         if (is_local())
             check_heard(n);
-        check_progress(n);
+        if (kind_signals())
+            conditions_watch(n);
+        else
+            check_progress(n);
     }
     if (!s.ending)
         event_at(e, s.now + 100 * MS, run_watchdog, NULL);

@@ -4,6 +4,7 @@
 
 #include "backends/limits.h"
 #include "util/error.h"
+#include "util/info.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -212,6 +213,12 @@ static void port_wait_over(void *world, dlk_wait *wait)
     actor_over(world, wait);
 }
 
+static void port_placed(void *world, dlk_wait *wait)
+{
+    (void)world;
+    (void)wait;
+}
+
 static void port_query_over(void *world, dlk_query *query)
 {
     (void)world;
@@ -222,6 +229,7 @@ static void port_free_query(void *world, dlk_query *query)
 {
     (void)world;
     dlk_error_clear(&query->error);
+    dlk_info_free(query->info);
     free(query);
 }
 
@@ -286,6 +294,7 @@ static const dlk_port port = {
     .ask = port_ask,
     .watch = port_watch,
     .wait_over = port_wait_over,
+    .placed = port_placed,
     .query_over = port_query_over,
     .changed = port_changed,
     .new_grant = port_new_grant,

@@ -259,7 +259,7 @@ step step_of(const dlk_ask *ask)
 {
     if (ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT)
         return STEP_ACQUIRE;
-    if (ask->verb == DLK_RENEW || ask->verb == DLK_VERIFY)
+    if (ask->verb == DLK_RENEW || ask->verb == DLK_VERIFY || ask->verb == DLK_SIGNAL)
         return STEP_RENEW;
     return atomic_load(&ask->grant->state) == 0 ? STEP_CANCEL : STEP_RELEASE;
 }

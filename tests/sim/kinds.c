@@ -40,6 +40,7 @@ const kind_info kinds[KIND_COUNT] = {
                          {"lock.fair", "true", "redis.fair_wait_ms", "20000"},
                          0},
     [KIND_MOVED_RW] = {"moved-rw", DLOCK_WRITE, {NULL}, 0},
+    [KIND_CONDITION] = {"condition", DLK_KIND_CONDITION, {NULL}, 0},
     [KIND_CURATOR] = {"curator", DLOCK_MUTEX, {NULL}, 0},
     [KIND_CURATOR_RW] = {"curator-rw", DLOCK_WRITE, {NULL}, 0},
     [KIND_CURATOR_PERMITS] = {"curator-permits", DLOCK_SEMAPHORE, {NULL}, 0},
@@ -149,6 +150,11 @@ bool kind_is_refused(const dlock_error *error)
     return kinds_are_mixed() && dlock_error_code(error) == DLOCK_ECONFLICT;
 }
 
+bool kind_signals(void)
+{
+    return s.config.kind == KIND_CONDITION;
+}
+
 bool kind_has_sides(void)
 {
     return kinds[s.config.kind].kind == DLOCK_WRITE;
@@ -222,6 +228,17 @@ static int hash_holders(model *m, const dlk_arg *name, holder *ret)
         (void)add(field, ret, &count);
         lock = model_find(m, name); /* what was looked for may have moved it */
     }
+    return count;
+}
+
+/* Who is signalled. */
+static int signalled_holders(model *m, const dlk_arg *name, holder *ret)
+{
+    int count = 0;
+    const model_key *line = model_find(m, name);
+    for (size_t i = 0; line && line->type == MODEL_HASH && i < line->count; i++)
+        if (strncmp(line->items[i].value.data, "signal ", 7) == 0)
+            (void)add(&line->items[i].name, ret, &count);
     return count;
 }
 
@@ -306,6 +323,8 @@ static int holders_in(model *m, int name, holder ret[MAX_HELD])
     case KIND_FAIR:
     case KIND_ELECTION:
         return hash_holders(m, &lock, ret);
+    case KIND_CONDITION:
+        return signalled_holders(m, &lock, ret);
     case KIND_TIMESTAMP:
         return stamp_holder(m, &lock, ret);
     case KIND_RUEIDIS:

@@ -39,6 +39,12 @@ step redlock_step_of(const client *client,
                      const dlk_ask *ask); /* of one node's request */
 void redlock_apply(message *message, dlk_buf *answer);
 
+/* ---- conditions.c ---- */
+void conditions_before(
+    int name); /* to be called around each request that carries an ask */
+void conditions_after(const message *message, const dlk_arg *args, size_t count,
+                      const dlk_buf *answer);
+
 /* ---- memcached/client.c ---- */
 const dlk_list *mc_flight(const client *client); /* dlk_ask.link: what it has asked */
 

@@ -105,6 +105,7 @@ void server_begin(void)
     s.server.model.listeners = net_listeners;
     begin_operator();
     lines_begin();
+    conditions_begin();
 }
 
 void server_end(void)
@@ -159,6 +160,8 @@ static dlk_reply judge(const message *m, const dlk_buf *answer)
         return DLK_YES;
     if (m->verb == DLK_ACQUIRE)
         return DLK_HELD;
+    if (m->verb == DLK_SIGNAL)
+        return DLK_YES;
     return number > 0 ? DLK_YES : DLK_NOT_OURS;
 }
 
@@ -183,6 +186,8 @@ void server_apply(message *m, dlk_buf *answer)
     }
     holder by;
     bool held = m->verb == DLK_RELEASE && service_holder(m->name, &by);
+    if (m->verb && kind_signals())
+        conditions_before(m->name);
     model_run(&s.server.model, args, count, answer);
     if (!m->verb)
         return;
@@ -192,6 +197,8 @@ void server_apply(message *m, dlk_buf *answer)
         s.given_back[m->name] = true;
     m->reply = judge(m, answer);
     check_line(m);
+    if (kind_signals())
+        conditions_after(m, args, count, answer);
     tell(SERVER, m->name, "client %d's %s #%llu%s: %s", m->client, verb_name(m->verb),
          (unsigned long long)m->number, m->copy ? " (again)" : "", reply_name(m->reply));
 }

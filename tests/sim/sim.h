@@ -86,6 +86,7 @@ typedef enum kind {
     KIND_MOVED, /* … in a cluster whose slots move: some requests are sent on; the same */
     KIND_MOVED_FAIR,
     KIND_MOVED_RW,
+    KIND_CONDITION, /* the same */
     /* from here on ZooKeeper's */
     KIND_CURATOR,
     KIND_CURATOR_RW,
@@ -579,6 +580,7 @@ bool kind_is_there(kind which); /* in this version */
 mode kind_mode(kind which);     /* whose it is; the table's are redis' */
 bool kind_counts(void);         /* permits … */
 int kind_permits(void);         /* … so many */
+bool kind_signals(void);        /* conditions */
 bool kind_has_sides(void);
 bool kind_is_fair(void);
 bool kind_moves(void); /* its slots do */
@@ -730,6 +732,10 @@ void state_lost(int name, int64_t orphans_for);
 void orphans_may_last(int name, int64_t ns);
 void watchdog_begin(void);
 void check_rest(void);
+
+/* ---- conditions.c ---- */
+void conditions_begin(void);
+void conditions_watch(int name);
 
 /* ---- lines.c: what Redis' scripts keep ---- */
 void lines_begin(void);

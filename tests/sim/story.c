@@ -35,6 +35,7 @@ const char *verb_name(dlk_verb verb)
            : verb == DLK_RENEW  ? "renew"
            : verb == DLK_VERIFY ? "verify"
            : verb == DLK_IMPORT ? "import"
+           : verb == DLK_SIGNAL ? "signal"
                                 : "release";
 }
 
