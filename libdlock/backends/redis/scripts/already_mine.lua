@@ -1,7 +1,7 @@
 -- Of who acquires or imports what it has already, because an earlier answer was lost: the same token,
 -- and a whole lease from now on, both or an error. The client counts its lease from the request that
 -- is answered with a token; a script that had only the first of them would make it believe too long.
---@include token.lua
+--@include same_token.lua
 --@include lease.lua
 
 -- `hold` makes it last; without one the lock is the key.

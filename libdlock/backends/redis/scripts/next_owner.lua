@@ -7,33 +7,13 @@
 --   (0: that is due now); whether our next owner goes before the line; and of an acquire whether
 --   somebody else had the lock in the open turn, of a release whether our client listens to the
 --   channel
+--@include appoint.lua
 --@include call_owner.lua
 
 local life, claim_ms, turn, goes_first, flag
 local function read_terms()
     life, claim_ms, turn, goes_first, flag =
         string.match(ARGV[6], '^(%d+) (%d+) (%d+) (%d) (%d)$')
-end
-
--- The lock, which is nobody's, is the owner's. Answers the token, or nothing and the problem.
-local function appoint(owner, lease)
-    local last = redis.pcall('get', KEYS[2])
-    if type(last) == 'table' then
-        return nil, last.err
-    end
-    local token, problem = next_token(last)
-    if not token then
-        return nil, problem
-    end
-    local done = redis.pcall('hset', KEYS[1], owner, 1)
-    if type(done) ~= 'table' then
-        done = redis.pcall('pexpire', KEYS[1], lease)
-    end
-    if type(done) == 'table' then
-        redis.call('del', KEYS[1]) -- better no lock than one that never ends
-        return nil, done.err
-    end
-    return token
 end
 
 -- Reserves the lock, which is nobody's, for the first in the line whose client still listens.

@@ -6,12 +6,13 @@
 -- holder as a number, or -1 less what is left of an open turn. A script that stops half-way isn't
 -- rolled back, so whatever may fail comes before the lock's own key.
 
---@include channel.lua
---@include already_mine.lua
---@include next_owner.lua
---@include open_turn.lua
+--@include appoint.lua
 
 if redis.call('exists', KEYS[1], KEYS[3], KEYS[4]) > 0 then
+    --@include channel.lua
+    --@include already_mine.lua
+    --@include next_owner.lua
+    --@include open_turn.lua
     read_terms()
     turn = 0
     local left = redis.call('pttl', KEYS[1])

@@ -7,9 +7,6 @@
 -- Answers the token as text when our next owner has it, 3 when that stands in the line; of the
 -- release alone 0 when nothing was the owner's, else 1, or 2 when nobody could be told.
 --@include tell.lua
---@include token.lua
---@include next_owner.lua
---@include open_turn.lua
 
 if redis.call('hdel', KEYS[1], ARGV[2]) == 0 then
     return redis.pcall('lrem', KEYS[3], 0, ARGV[2]) == 1 and 1 or 0
@@ -19,6 +16,8 @@ local ours = ARGV[5]
 if ours == '' and redis.call('exists', KEYS[3]) == 0 then
     return tell(ARGV[1])
 end
+--@include next_owner.lua
+--@include open_turn.lua
 read_terms()
 local put_up = turn == '0' and mark_left() == -2 and others_wait(tonumber(flag))
 local answer

@@ -5,7 +5,7 @@
 -- holder as a number. A script that stops half-way isn't rolled back, so whatever may fail comes
 -- before the lock's own key.
 
---@include already_mine.lua
+--@include token.lua
 --@include granted.lua
 
 local left = redis.call('pttl', KEYS[1])
@@ -18,6 +18,7 @@ if left == -2 then
     return granted(token)
 end
 
+--@include already_mine.lua
 if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
     return already_mine()
 end

@@ -6,7 +6,7 @@
 -- between an acquire whose answer was lost and its repetition.
 
 --@include lease_key.lua
---@include token.lua
+--@include same_token.lua
 
 local left = redis.call('pttl', KEYS[1])
 local mode = redis.call('hget', KEYS[1], 'mode')

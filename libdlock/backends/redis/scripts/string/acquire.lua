@@ -4,7 +4,7 @@
 -- Answers the token as text when the lock is (or was already) the owner's, else the PTTL of the
 -- holder as a number, -1 where its key has no end.
 
---@include already_mine.lua
+--@include token.lua
 --@include token_or_undo.lua
 
 -- One call instead of a look and a call.
@@ -18,4 +18,5 @@ local owner, left = redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1])
 if owner ~= ARGV[2] then
     return left
 end
+--@include already_mine.lua
 return already_mine()
