@@ -268,7 +268,7 @@ static void pass_on(const char *name, void (*end)(party *one))
           1); /* it has heard of it: it wants the lock */
     end(&one);
     AWAIT(api_stat(one.client, "names") == names); /* and doesn't any more */
-    AWAIT(world_seen(next.lock, "waiters") == 1); /* the next one has heard */
+    AWAIT(world_seen(next.lock, "waiters") == 1);  /* the next one has heard */
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
     CHECK(ends_held(&next, DLOCK_OK));
     go(&one);
