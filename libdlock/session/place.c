@@ -56,6 +56,8 @@ dlk_place *dlk_place_new(dlk_session *session, const dlk_ask *ask)
     place->line->refs++;
     place->number = ask->number;
     place->shared = ask->shared;
+    /* Whoever had another one there before was maybe signalled meanwhile. */
+    place->new_place = place->line->kind == DLK_KIND_CONDITION;
     dlk_list_append(&session->places, &place->all);
     dlk_list_append(&place->line->places, &place->of_line);
     session->type->place_open(place, ask);
@@ -186,7 +188,9 @@ void dlk_place_acquire(dlk_session *session, dlk_ask *ask, int64_t now)
 
 static void give_back(dlk_place *place, int64_t now)
 {
+    int64_t used = place->give->used;
     place->leaving = true;
+    place->used |= used && place->granted && used == place->token;
     dlk_place_answer(place, &place->take, DLK_NOT_SENT, NULL); /* given up */
     place->session->type->leave(place, now);
 }

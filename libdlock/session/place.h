@@ -39,6 +39,7 @@ struct dlk_place {
     bool shared;    /* of the read side */
     bool granted;   /* and stays so when it is given back */
     bool leaving;   /* it is being given back, or was taken away */
+    bool used;      /* … a condition's with its signal, which goes to nobody else */
     bool new_place; /* HELD has to say so: the one it had went without its doing */
     int64_t token;
     char *data; /* what it shows; NULL: nothing */

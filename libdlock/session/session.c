@@ -130,6 +130,7 @@ static void dispatch(dlk_session *session, dlk_ask *ask, int64_t now)
     case DLK_INSPECT:
     case DLK_LIST:
     case DLK_DOCTOR:
+    case DLK_SIGNAL:
         report(session, ask, NULL, now);
         return;
     case DLK_REVOKE:
@@ -140,9 +141,6 @@ static void dispatch(dlk_session *session, dlk_ask *ask, int64_t now)
             dlk_place_acquire(session, ask, now);
         else
             report(session, ask, session->type->no_import, now);
-        return;
-    case DLK_SIGNAL:
-        report(session, ask, "nobody waits for a signal in this version", now);
         return;
     }
 }

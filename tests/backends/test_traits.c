@@ -43,7 +43,7 @@ static const promise promises[] = {
     {"zookeeper", 2, .session = true, .queues = true, .fair = true, .tokens = true,
      .kinds = ALL},
     {"etcd", 2, .session = true, .queues = true, .fair = true, .tokens = true,
-     .hands_on = true, .kinds = ALL},
+     .hands_on = true, .kinds = ALL | CONDITION},
 };
 
 static const promise *promise_of(const dlk_backend_type *type)

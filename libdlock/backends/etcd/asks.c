@@ -69,7 +69,7 @@ static void say_if_fence(dlk_say *say, const dlk_etcd_key *home)
 char *dlk_etcd_layout_join(const dlk_etcd_place *place)
 {
     const dlk_etcd_key *home = place->home;
-    bool apart = home->line != DLK_ETCD_MUTEX;
+    bool apart = home->line == DLK_ETCD_RW || home->line == DLK_ETCD_SEMAPHORE;
     dlk_say say = {0};
     dlk_say_text(&say, "{\"compare\":[");
     say_if_none(&say, place->key);
@@ -80,8 +80,10 @@ char *dlk_etcd_layout_join(const dlk_etcd_place *place)
         say_if_empty(&say, home->mutexes);
     dlk_say_text(&say, "],\"success\":[");
     say_put(&say, place, place->value);
-    dlk_say_text(&say, ",");
-    say_line(&say, place, 0);
+    if (home->line != DLK_ETCD_CONDITION) { /* no signal is for who comes now */
+        dlk_say_text(&say, ",");
+        say_line(&say, place, 0);
+    }
     if (apart && place->loose) {
         dlk_say_text(&say, ",");
         say_range(&say, home->mutexes, ",\"keys_only\":true,\"limit\":\"64\"");
@@ -101,6 +103,8 @@ char *dlk_etcd_layout_join(const dlk_etcd_place *place)
 char *dlk_etcd_layout_look(const dlk_etcd_place *place)
 {
     dlk_say say = {0};
+    if (place->home->line == DLK_ETCD_CONDITION)
+        return dlk_etcd_condition_look(place);
     dlk_say_text(&say, "{\"success\":[");
     say_read(&say, place->key);
     dlk_say_text(&say, ",");

@@ -10,6 +10,7 @@
 #include "backends/etcd/reports.h"
 #include "util/error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +22,10 @@ static dlock_err line_open(dlk_line *line, const dlk_key *key, dlock_error **err
 {
     dlk_etcd_key *home = dlk_etcd_key_of(line);
     home->et = (dlk_etcd *)(void *)line->session;
-    home->name = strndup(key->name, key->size);
-    home->size = key->size;
+    const char *before = key->kind == DLK_KIND_CONDITION ? DLK_ETCD_CONDITIONS : "";
+    if (asprintf(&home->name, "%s%s", before, key->name) < 0)
+        home->name = NULL;
+    home->size = strlen(before) + key->size;
     home->permits = dlk_settings_int(key->settings, DLK_KEY_LOCK_PERMITS);
     if (!home->name)
         return dlk_error_nomem(err);
@@ -258,7 +261,8 @@ const dlk_backend_type dlk_etcd_backend = {
                       [DLOCK_ELECTION] = true,
                       [DLOCK_SEMAPHORE] = true,
                       [DLOCK_READ] = true,
-                      [DLOCK_WRITE] = true},
+                      [DLOCK_WRITE] = true,
+                      [DLK_KIND_CONDITION] = true},
         },
     .open = et_open,
     .start = et_start,

@@ -65,6 +65,11 @@ struct dlk_etcd {
 
     bool listens; /* the host is to be told what is revoked */
 
+    /* What the signals that we give at conditions are bound to; 0: none. See condition.c. */
+    struct {
+        int64_t lease, made_at;
+    } signals;
+
     int calls;        /* under way, but for watches */
     int watches;      /* under way */
     int64_t nudge_at; /* when to look where a watch has ended too soon */
@@ -75,7 +80,11 @@ typedef enum dlk_etcd_line {
     DLK_ETCD_MUTEX, /* the Go concurrency package's, for elections as well */
     DLK_ETCD_RW,
     DLK_ETCD_SEMAPHORE,
+    DLK_ETCD_CONDITION,
 } dlk_etcd_line;
+
+/* Goes before the names of conditions, which are apart from those of locks. */
+#define DLK_ETCD_CONDITIONS "dlock-conditions/"
 
 /* What key_open makes of a name: prefixes of keys, as base64 of [from, to). */
 typedef struct dlk_etcd_span {
@@ -94,6 +103,7 @@ struct dlk_etcd_key {
     dlk_etcd_span mutexes;   /* "<name>/" */
     dlk_etcd_span others[3]; /* must be empty: other kinds, or sizes, of this name */
     unsigned spare; /* mutex: which of our names for a key is free, as far as we know */
+    char *tally;             /* a condition's: the key of its signals, base64 */
     /* What joins that got no answer are kept from by when they come late after all; see leave.c. All
      * of one lease. */
     struct {
@@ -132,11 +142,12 @@ struct dlk_etcd_place {
     bool loose;      /* there are locks whose names go on behind this one's '/' */
     bool awaits_proof, awaits_slot, awaits_keep;
     bool asked_delete;
-    bool stranger;  /* made to give back what nobody knows of */
-    bool remade;    /* its key was deleted, and a late join of ours made it anew */
-    bool imports;   /* by a ticket: its key is the giver's */
-    bool exported;  /* it is left to a ticket, … */
-    int64_t ticket; /* … and this lease; 0: there is none yet */
+    bool stranger;   /* made to give back what nobody knows of */
+    bool remade;     /* its key was deleted, and a late join of ours made it anew */
+    bool imports;    /* by a ticket: its key is the giver's */
+    bool exported;   /* it is left to a ticket, … */
+    int64_t ticket;  /* … and this lease; 0: there is none yet */
+    int64_t signals; /* of who is signalled: the lease of the signals; 0: none */
     dlk_etcd_call *watch;
     char *ahead;       /* what it watches, base64 */
     int64_t looked;    /* when the look was sent behind which `watch` stands */
@@ -257,6 +268,7 @@ typedef enum dlk_etcd_verdict {
 typedef struct dlk_etcd_position {
     const char *from, *to; /* base64, lent by the answer or the key; to may be NULL */
     int64_t below, rev;
+    int64_t signals; /* a condition's: the lease of its signals */
     dlock_error *why;
 } dlk_etcd_position;
 
@@ -342,6 +354,8 @@ void dlk_etcd_place_leave(dlk_place *base, int64_t now);
 bool dlk_etcd_place_note_found(dlk_etcd_place *place, const char *value);
 /* True when a join of ours may come late: what was sent is made void, and then it joins. */
 bool dlk_etcd_place_clear_doubts(dlk_etcd_place *place, int64_t now);
+/* Its key, as it is known; false: not sent. */
+bool dlk_etcd_place_delete(dlk_etcd_place *place, int64_t now);
 /* Makes room where an earlier number's key stands in this one's place; then it joins. */
 void dlk_etcd_place_remove_stale(dlk_etcd_place *place, int64_t now);
 
@@ -351,5 +365,22 @@ void dlk_etcd_place_keep(dlk_place *base, int64_t now);
 void dlk_etcd_place_verify(dlk_place *base, int64_t now);
 /* Once the lease is proved, or can't be. */
 void dlk_etcd_keep_on(dlk_etcd_place *place, int64_t now);
+
+/* ---- condition.c ---- */
+char *dlk_etcd_condition_look(const dlk_etcd_place *place);
+/* What the answer to it says. */
+dlk_etcd_verdict dlk_etcd_condition_judge(const dlk_etcd_place *place,
+                                          const dlk_etcd_call *call,
+                                          dlk_etcd_position *position);
+/* Of who has just come, or isn't the next to be signalled: watches its own key. */
+dlk_etcd_verdict dlk_etcd_condition_waits(const dlk_etcd_place *place,
+                                          dlk_etcd_position *position);
+/* With the renewal of who is signalled. */
+void dlk_etcd_condition_keep(dlk_etcd_place *place, int64_t now);
+/* Gives a place back together with its signal; false: nothing was sent. */
+bool dlk_etcd_condition_use(dlk_etcd_place *place, int64_t now);
+/* The line with all that it says, and the signals; and how many in it are signalled, by the answer. */
+char *dlk_etcd_condition_inspect(const dlk_etcd_key *home);
+size_t dlk_etcd_condition_signalled(const json_t *answer);
 
 #endif

@@ -104,7 +104,8 @@ static void on_changed(dlk_etcd_call *call, int64_t now)
 static void watch(dlk_etcd_place *place, const dlk_etcd_call *call,
                   const dlk_etcd_position *position, int64_t now)
 {
-    bool puts = place->home->line == DLK_ETCD_RW && place->base.shared;
+    bool puts = (place->home->line == DLK_ETCD_RW && place->base.shared) ||
+                place->home->line == DLK_ETCD_CONDITION;
     place->looked = call->sent_at;
     if (place->watch && place->ahead && strcmp(place->ahead, position->from) == 0)
         return;
@@ -189,6 +190,7 @@ void dlk_etcd_place_conclude(dlk_etcd_place *place, const dlk_etcd_call *call,
     }
     switch (verdict) {
     case DLK_ETCD_FIRST:
+        place->signals = position->signals;
         first(place, call, now);
         return;
     case DLK_ETCD_BEHIND:
@@ -337,7 +339,9 @@ void dlk_etcd_place_go(dlk_etcd_place *place, int64_t now)
     if (place->state == DLK_PLACE_JOINING || place->state == DLK_PLACE_LEAVING ||
         place->looking || place->awaits_proof)
         return; /* the answer goes on */
-    if (there && place->watch && now < place->looked + LOOK_AGAIN_NS) {
+    /* At a condition no watch tells of all that may concern it. */
+    bool hears = place->watch && place->home->line != DLK_ETCD_CONDITION;
+    if (there && hears && now < place->looked + LOOK_AGAIN_NS) {
         behind(place);
         return;
     }

@@ -28,7 +28,7 @@ static void hear_revoke(dlk_etcd_place *place, const dlk_etcd_call *call)
 {
     dlk_host *host = place->et->base.backend.host;
     int64_t changed = dlk_json_int(dlk_json_kv(call->json, 0), "mod_revision");
-    bool news = changed > place->changed;
+    bool news = changed > place->changed && place->home->line != DLK_ETCD_CONDITION;
     place->changed = news ? changed : place->changed;
     if (news && place->et->listens)
         host->revoked(host, place->base.number);
@@ -120,6 +120,7 @@ void dlk_etcd_place_keep(dlk_place *base, int64_t now)
     dlk_etcd_place *place = dlk_etcd_place_of(base);
     bool sent = true;
     place->proofs = 0;
+    dlk_etcd_condition_keep(place, now);
     if (base->keep->shared && !base->shared && !place->turned)
         sent = turn(place, now);
     else if (dlk_etcd_fresh(place->et, now))

@@ -7,6 +7,8 @@
  *     <name>\0sem/<size>/<lease>-<number>   a place at a semaphore
  *     <name>\0late/<lease>            a fence against what comes late (leave.c); nobody's place
  *
+ * Conditions lie apart: condition.c.
+ *
  * No name has a '\0' in it, so ours are nobody's else. The order is that of creation, and the place
  * in it is the key's as long as it is there: a writer that turns into a reader keeps its key.
  */
@@ -78,6 +80,10 @@ static void make_spans(dlk_etcd_key *home)
     case DLK_ETCD_SEMAPHORE:
         make_permits(home);
         break;
+    case DLK_ETCD_CONDITION:
+        home->all = SPAN_OF(home, "\0w/", "\0w0");
+        home->tally = KEY_WITH(home, "\0signals");
+        break;
     }
 }
 
@@ -88,13 +94,23 @@ static bool is_whole(const dlk_etcd_span *span)
 
 size_t dlk_etcd_layout_others(const dlk_etcd_key *home)
 {
-    return home->line == DLK_ETCD_SEMAPHORE ? 3 : 1;
+    switch (home->line) {
+    case DLK_ETCD_SEMAPHORE:
+        return 3;
+    case DLK_ETCD_CONDITION:
+        return 0;
+    case DLK_ETCD_MUTEX:
+    case DLK_ETCD_RW:
+        break;
+    }
+    return 1;
 }
 
 static bool has_spans(const dlk_etcd_key *home)
 {
     bool whole = is_whole(&home->mutexes) && is_whole(&home->all) &&
-                 (home->line != DLK_ETCD_RW || is_whole(&home->writers));
+                 (home->line != DLK_ETCD_RW || is_whole(&home->writers)) &&
+                 (home->line != DLK_ETCD_CONDITION || home->tally);
     for (size_t i = 0; i < dlk_etcd_layout_others(home); i++)
         whole = whole && is_whole(&home->others[i]);
     return whole;
@@ -102,9 +118,10 @@ static bool has_spans(const dlk_etcd_key *home)
 
 dlock_err dlk_etcd_layout_open(dlk_etcd_key *home, dlock_error **err)
 {
-    home->line = home->base.kind == DLOCK_WRITE       ? DLK_ETCD_RW
-                 : home->base.kind == DLOCK_SEMAPHORE ? DLK_ETCD_SEMAPHORE
-                                                      : DLK_ETCD_MUTEX;
+    home->line = home->base.kind == DLOCK_WRITE          ? DLK_ETCD_RW
+                 : home->base.kind == DLOCK_SEMAPHORE    ? DLK_ETCD_SEMAPHORE
+                 : home->base.kind == DLK_KIND_CONDITION ? DLK_ETCD_CONDITION
+                                                         : DLK_ETCD_MUTEX;
     make_spans(home);
     return has_spans(home) ? DLOCK_OK : dlk_error_nomem(err);
 }
@@ -123,6 +140,7 @@ void dlk_etcd_layout_free(dlk_etcd_key *home)
     free_span(&home->mutexes);
     for (size_t i = 0; i < 3; i++)
         free_span(&home->others[i]);
+    free(home->tally);
     free(home->fence.key);
 }
 
@@ -145,6 +163,10 @@ static char *own_key(const dlk_etcd_place *place)
     case DLK_ETCD_SEMAPHORE:
         size = snprintf(tail, sizeof(tail), "%csem/%" PRId64 "/%" PRIx64 "-%" PRIu64,
                         '\0', place->home->permits, lease, place->base.number);
+        break;
+    case DLK_ETCD_CONDITION:
+        size = snprintf(tail, sizeof(tail), "%cw/%" PRIx64 "-%" PRIu64, '\0', lease,
+                        place->base.number);
         break;
     }
     return key_with(place->home, tail, (size_t)size);
@@ -333,6 +355,8 @@ static dlk_etcd_verdict judge(const dlk_etcd_place *place, const json_t *range,
                                   : nearest(place, range, position);
     case DLK_ETCD_SEMAPHORE:
         return among_permits(place, range, position);
+    case DLK_ETCD_CONDITION:
+        break; /* its own file's */
     }
     return DLK_ETCD_UNCLEAR;
 }
@@ -391,6 +415,8 @@ dlk_etcd_verdict dlk_etcd_layout_joined(const dlk_etcd_place *place,
     if (!dlk_json_true(call->json, "succeeded"))
         return not_joined(place, call, position);
     position->rev = call->revision;
+    if (place->home->line == DLK_ETCD_CONDITION)
+        return dlk_etcd_condition_waits(place, position);
     if (has_mutex(place, dlk_json_response(call->json, 2, "response_range")))
         return conflict(place, position);
     return judge(place, dlk_json_response(call->json, 1, "response_range"), position);
@@ -409,5 +435,7 @@ dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_place *place,
         kv && dlk_json_int(kv, "create_revision") == place->rev && by_us(place, kv);
     if (!there)
         return DLK_ETCD_MISSING;
+    if (place->home->line == DLK_ETCD_CONDITION)
+        return dlk_etcd_condition_judge(place, call, position);
     return judge(place, dlk_json_response(call->json, 1, "response_range"), position);
 }

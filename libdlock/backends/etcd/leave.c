@@ -59,7 +59,7 @@ static void on_left(dlk_etcd_call *call, int64_t now)
     dlk_etcd_place_left(place, taken_away ? DLK_NOT_OURS : DLK_YES, now);
 }
 
-static bool send_leave(dlk_etcd_place *place, int64_t now)
+bool dlk_etcd_place_delete(dlk_etcd_place *place, int64_t now)
 {
     int64_t lease = place->found ? place->et->lease : 0;
     char *body = dlk_etcd_layout_delete(place->key, place->rev, place->found, lease);
@@ -78,7 +78,7 @@ bool dlk_etcd_place_note_found(dlk_etcd_place *place, const char *value)
 
 void dlk_etcd_place_remove_stale(dlk_etcd_place *place, int64_t now)
 {
-    if (!send_leave(place, now))
+    if (!dlk_etcd_place_delete(place, now))
         dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);
 }
 
@@ -165,8 +165,10 @@ void dlk_etcd_place_leave(dlk_place *base, int64_t now)
         dlk_etcd_place_left(place, place->stranger ? DLK_NOT_OURS : DLK_YES, now);
     else if (place->exported && !place->remade)
         sent = dlk_etcd_place_export(place, now);
+    else if (base->used)
+        sent = dlk_etcd_condition_use(place, now);
     else
-        sent = send_leave(place, now);
+        sent = dlk_etcd_place_delete(place, now);
     if (!sent)
         dlk_place_fail(&place->base, &place->base.give,
                        DLK_NOT_SENT); /* swept when the link is up */

@@ -14,9 +14,13 @@ static size_t name_size(const dlk_bytes *key)
 {
     const char *slash = memrchr(key->data, '/', key->size);
     const char *end = memchr(key->data, '\0', key->size);
-    if (end && strncmp(end + 1, "late/", 5) == 0)
-        return 0; /* a fence: who put it up may have nothing there */
-    if (end)      /* of ours */
+    bool fence =
+        end && strncmp(end + 1, "late/", 5) == 0; /* there may be no more of it */
+    bool condition =
+        end && (strncmp(end + 1, "w/", 2) == 0 || strcmp(end + 1, "signals") == 0);
+    if (fence || condition)
+        return 0;
+    if (end) /* of ours */
         return (size_t)(end - key->data);
     if (!slash || !slash[1])
         return 0;

@@ -15,9 +15,13 @@
 
 /* ---- the life of a report ---- */
 
-void dlk_etcd_report_close(dlk_report *report)
+void dlk_etcd_report_close(dlk_report *base)
 {
-    free(((dlk_etcd_report *)(void *)report)->probe);
+    dlk_etcd_report *report = (dlk_etcd_report *)(void *)base;
+    dlk_etcd_report_forget(report);
+    dlk_etcd_layout_free(&report->condition);
+    free(report->condition.name);
+    free(report->probe);
 }
 
 static void on_report_answer(dlk_etcd_call *call, int64_t now)
@@ -124,9 +128,10 @@ static void know_own(const dlk_etcd_report *report, const json_t *kv, entry *ite
 }
 
 /* Whether the next in line holds it as well; @p taken by those before. */
-static bool holds(const dlk_etcd_key *home, const entry *item, int64_t before,
+static bool holds(const dlk_etcd_report *report, const entry *item, int64_t before,
                   int64_t taken, bool all_read)
 {
+    const dlk_etcd_key *home = report->home;
     switch (home->line) {
     case DLK_ETCD_MUTEX:
         return before == 0;
@@ -134,6 +139,8 @@ static bool holds(const dlk_etcd_key *home, const entry *item, int64_t before,
         return before == 0 || (item->reads && all_read);
     case DLK_ETCD_SEMAPHORE:
         return taken + item->weight <= home->permits;
+    case DLK_ETCD_CONDITION:
+        return before < (int64_t)report->signalled;
     }
     return false;
 }
@@ -234,6 +241,12 @@ static void watch_idle(dlk_etcd_report *report, const dlk_etcd_call *call, int64
                                           on_changed, home, now);
 }
 
+/* Of this client's waiters the core knows, but not of those at the condition of a lock's name. */
+static bool is_known(const dlk_etcd_report *report, const json_t *kv)
+{
+    return report->home->line != DLK_ETCD_CONDITION && is_own(report, kv);
+}
+
 /* How many hold it. */
 static int64_t go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)
 {
@@ -249,7 +262,7 @@ static int64_t go_through(dlk_etcd_report *report, const json_t *kvs, int64_t no
             continue;
         know_own(report, kv, &item, own, sizeof(own));
         seen.still =
-            seen.still && holds(home, &item, seen.before, seen.taken, seen.all_read);
+            seen.still && holds(report, &item, seen.before, seen.taken, seen.all_read);
         if (seen.still && verb == DLK_BREAK)
             break_one(report, kv, &item, now);
         else if (seen.still && verb == DLK_REVOKE)
@@ -262,12 +275,45 @@ static int64_t go_through(dlk_etcd_report *report, const json_t *kvs, int64_t no
         seen.taken += item.weight;
         seen.held += seen.still ? item.weight : 0;
         seen.holders += seen.still;
-        seen.waiters += !seen.still && !is_own(report, kv);
+        seen.waiters += !seen.still && !is_known(report, kv);
         free(item.text);
     }
     if (verb == DLK_INSPECT)
         tell_rest(report, &seen);
     return seen.holders;
+}
+
+/* What is known of the lock is told, if nobody waits there. */
+static void on_condition(dlk_etcd_call *call, int64_t now)
+{
+    dlk_etcd_report *report = call->owner;
+    const json_t *found = dlk_json_response(call->json, 0, "response_range");
+    if (call->end == DLK_ETCD_OK && dlk_json_kv_count(found) > 0) {
+        dlk_info_free(report->base.info);
+        report->base.info = dlk_info_new();
+        report->home = &report->condition;
+        report->signalled = dlk_etcd_condition_signalled(call->json);
+        (void)go_through(report, json_object_get(found, "kvs"), now);
+    }
+    dlk_report_tell(&report->base);
+}
+
+/* A lock that isn't in use may have the name of a condition. */
+static bool look_beside(dlk_etcd_report *report, int64_t now)
+{
+    dlk_etcd_key *home = &report->condition;
+    if (report->home->base.kind != DLOCK_MUTEX ||
+        asprintf(&home->name, "%s%s", DLK_ETCD_CONDITIONS, report->home->name) < 0) {
+        home->name = NULL;
+        return false;
+    }
+    home->size = strlen(home->name);
+    home->et = report->et;
+    home->base.kind = DLK_KIND_CONDITION;
+    dlk_list_init(&home->base.places);
+    return dlk_etcd_layout_open(home, NULL) == DLOCK_OK &&
+           dlk_etcd_report_send(report, "/v3/kv/txn", dlk_etcd_condition_inspect(home),
+                                on_condition, now);
 }
 
 static void on_line(dlk_etcd_call *call, int64_t now)
@@ -281,9 +327,9 @@ static void on_line(dlk_etcd_call *call, int64_t now)
     if (report->base.ask->verb == DLK_INSPECT) {
         report->base.info = dlk_info_new();
         watch_idle(report, call, now);
-        (void)go_through(report, kvs, now); /* it tells that */
         report->base.ask->wait_ms = -1;
-        dlk_report_tell(&report->base);
+        if (go_through(report, kvs, now) > 0 || !look_beside(report, now))
+            dlk_report_tell(&report->base);
         return;
     }
     bool asks = report->base.ask->verb == DLK_REVOKE;
@@ -313,8 +359,11 @@ void dlk_etcd_report_open(dlk_report *base, int64_t now)
 {
     dlk_etcd_report *report = (dlk_etcd_report *)(void *)base;
     report->et = (dlk_etcd *)(void *)base->session;
-    if (base->line) {
+    if (base->line)
         report->home = dlk_etcd_key_of(base->line);
+    if (base->ask->verb == DLK_SIGNAL) {
+        dlk_etcd_signal_begin(report, now);
+    } else if (base->line) {
         read_line(report, now);
     } else if (base->ask->verb == DLK_LIST) {
         dlk_etcd_list_begin(report, now);

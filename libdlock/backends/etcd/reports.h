@@ -1,4 +1,4 @@
-/* Looking at locks: inspect, break, list, doctor. */
+/* Looking at locks: inspect, break, list, doctor; and signals. */
 #ifndef DLK_BACKENDS_ETCD_REPORTS_H
 #define DLK_BACKENDS_ETCD_REPORTS_H
 
@@ -8,19 +8,28 @@ typedef struct dlk_etcd_report {
     dlk_report base; /* first */
     dlk_etcd *et;
     dlk_etcd_key *home;
-    char *probe; /* doctor: base64 of the key it tries */
+    char *probe;            /* doctor: base64 of the key it tries */
+    dlk_etcd_key condition; /* inspect: of the lock's name */
+    /* What is known of a condition: its line and its signals. */
+    json_t *found;           /* the answer to a look; referenced */
+    size_t first, signalled; /* who are signalled, as it is, or by this signal */
+    char *tally;             /* the signals with those of this signal, base64 */
+    int64_t rev;             /* of the signals without them */
 } dlk_etcd_report;
 
 void dlk_etcd_report_open(dlk_report *base, int64_t now);
 void dlk_etcd_report_close(dlk_report *report);
 void dlk_etcd_line_watch(dlk_line *base, bool on);
 
-/* ---- among reports.c, list.c and doctor.c ---- */
+/* ---- among reports.c, list.c, condition.c and doctor.c ---- */
 bool dlk_etcd_report_send(dlk_etcd_report *report, const char *path, char *body,
                           dlk_etcd_done *then, int64_t now);
 /* It wasn't answered, or refused. */
 void dlk_etcd_report_failed(dlk_etcd_report *report, const dlk_etcd_call *call,
                             const char *what);
+void dlk_etcd_signal_begin(dlk_etcd_report *report, int64_t now);
+/* What it knows of a condition. */
+void dlk_etcd_report_forget(dlk_etcd_report *report);
 void dlk_etcd_list_begin(dlk_etcd_report *report, int64_t now);
 void dlk_etcd_doctor_begin(dlk_etcd_report *report, int64_t now);
 
