@@ -195,25 +195,6 @@ def wait_ends_when_the_lock_is_idle(w):
     tap.equal('idle', (status, json.loads(out)), (0, {'name': 'calm', 'idle': True}))
 
 
-def a_signal_wakes_who_waits_at_a_condition(w):
-    status, out, err = w.run('signal', 'filled', '--json')
-    tap.equal(f'nobody waits {err}', (status, json.loads(out)), (0, {'name': 'filled', 'signalled': 0}))
-    waiting = [w.start('wait', '--signal', 'filled', '--json') for _ in range(3)]
-    w.wait_for_waiters('filled', 3)
-    tap.equal('one', w.run('signal', 'filled'), (0, '', ''))
-    world.wait_until('one is woken', lambda: sum(one.poll() is None for one in waiting) == 2)
-    status, out, _ = w.run('signal', '--all', '--json', 'filled')
-    tap.equal('the others', (status, json.loads(out)), (0, {'name': 'filled', 'signalled': 2}))
-    for one in waiting:
-        status, out, _ = w.finish(one)
-        tap.equal('woken', (status, json.loads(out)), (0, {'name': 'filled', 'signalled': True}))
-    tap.equal('-n', w.run('wait', '--signal', '-n', 'filled')[0], 1)
-    status, out, _ = w.run('wait', '--signal', '-w', SHORT, '--json', 'filled')
-    tap.equal('-w', (status, json.loads(out)), (1, {'name': 'filled', 'signalled': False}))
-    tap.equal('-s', w.run('wait', '--signal', '-s', 'filled')[0], 64)
-    tap.equal('-n 0', w.run('signal', '-n', '0', 'filled')[0], 64)
-
-
 def doctor_tells_its_findings(w):
     status, out, err = w.run('doctor', w.url, '--json')
     answer = json.loads(out)
@@ -335,7 +316,6 @@ if __name__ == '__main__':
         break_needs_force_and_the_right_owner,
         the_token_after_a_break_is_larger,
         wait_ends_when_the_lock_is_idle,
-        a_signal_wakes_who_waits_at_a_condition,
         doctor_tells_its_findings,
         doctor_fails_on_an_unsafe_server,
         top_shows_the_locks_again_and_again,

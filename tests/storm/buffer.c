@@ -61,7 +61,7 @@ static dlock_cond *condition(dlock_client *client, const char *name)
 static void open_ends(ends *of)
 {
     /* Where a death isn't noticed what the dead had is free when its lease is over. */
-    of->client = world_client(world_is_one_redis() ? "lock.ttl_ms=2000" : NULL);
+    of->client = world_client(world_is("file") ? NULL : "lock.ttl_ms=2000");
     of->lock = world_lock(of->client, "buffer", NULL);
     of->filled = condition(of->client, "buffer/filled");
     of->drained = condition(of->client, "buffer/drained");
