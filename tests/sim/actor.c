@@ -328,6 +328,8 @@ static void let_go(actor *a)
     a->mood = MOOD_RELEASING;
     if (kind_signals())
         a->hold->grant->used = chance(&a->rand, 700);
+    if (a->hold->grant->used)
+        tally_used(c, a->hold->grant);
     dlk_release_start(&c->core, a->hold, &a->wait, dlk_clock_after(now, 3000), now);
     client_after(c);
 }
@@ -418,10 +420,8 @@ static void signal_it(actor *a)
 {
     client *c = a->client;
     int64_t now = client_time(c);
-    dlk_query *query = calloc(1, sizeof(*query));
-    if (!query)
-        abort();
     int name = (int)between(&a->rand, 0, s.config.names - 1);
+    dlk_query *query = tally_signal(name);
     query->name = c->names[name];
     query->ask.verb = DLK_SIGNAL;
     query->ask.limit = chance(&a->rand, 100) ? INT64_MAX : between(&a->rand, 1, 2);

@@ -172,6 +172,10 @@ void check_backed(const actor *me)
     const dlk_grant *grant = believes(c, me, me->name);
     if (!grant || !has_sessions())
         return;
+    /* Whoever has a signal keeps it, though an operator has taken away what the service knows of signals. */
+    if (kind_signals() && s.state_lost_at[me->name] > s.now - 20 * SEC &&
+        s.state_lost_at[me->name] > 0)
+        return;
     int count = service_holders(me->name, all);
     for (int i = 0; i < count; i++)
         if (is_its(c, grant, all[i].client, all[i].number, all[i].token))
@@ -407,9 +411,9 @@ static void run_watchdog(event *e)
             check_orphan(n);
         if (is_local())
             check_heard(n);
-        if (kind_signals())
+        if (s.config.kind == KIND_CONDITION)
             conditions_watch(n);
-        else
+        else if (!kind_signals())
             check_progress(n);
     }
     if (!s.ending)

@@ -221,8 +221,8 @@ static void port_placed(void *world, dlk_wait *wait)
 
 static void port_query_over(void *world, dlk_query *query)
 {
-    (void)world;
-    (void)query;
+    if (query->ask.verb == DLK_SIGNAL)
+        tally_told(world, query);
 }
 
 static void port_free_query(void *world, dlk_query *query)

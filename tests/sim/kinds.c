@@ -83,6 +83,7 @@ const kind_info kinds[KIND_COUNT] = {
     [KIND_ETCD_ELECTION] = {"etcd-election", DLOCK_ELECTION, {NULL}, 0},
     [KIND_ETCD_RW] = {"etcd-rw", DLOCK_WRITE, {NULL}, 0},
     [KIND_ETCD_PERMITS] = {"etcd-permits", DLOCK_SEMAPHORE, {NULL}, 0},
+    [KIND_ETCD_CONDITION] = {"etcd-condition", DLK_KIND_CONDITION, {NULL}, 0},
     [KIND_REDLOCK] = {"redlock-plain", DLOCK_MUTEX, {NULL}, 0},
     [KIND_REDLOCK_FENCING] = {"redlock-fencing",
                               DLOCK_MUTEX,
@@ -152,7 +153,7 @@ bool kind_is_refused(const dlock_error *error)
 
 bool kind_signals(void)
 {
-    return s.config.kind == KIND_CONDITION;
+    return kinds[s.config.kind].kind == DLK_KIND_CONDITION;
 }
 
 bool kind_has_sides(void)
@@ -356,6 +357,7 @@ static int holders_in(model *m, int name, holder ret[MAX_HELD])
     case KIND_ETCD_ELECTION:
     case KIND_ETCD_RW:
     case KIND_ETCD_PERMITS:
+    case KIND_ETCD_CONDITION:
     case KIND_REDLOCK:
     case KIND_REDLOCK_FENCING:
     case KIND_TABLE_RW:

@@ -45,8 +45,8 @@
 #define MAX_CLIENTS 6
 #define MAX_ACTORS  4 /* a client */
 #define MAX_NAMES   3
-#define MAX_HELD    64 /* holders of a name that are looked at */
-#define SIM_NODES   5  /* of one service; so many connections a client may have */
+#define MAX_HELD    256 /* holders of a name that are looked at */
+#define SIM_NODES   5   /* of one service; so many connections a client may have */
 #define MAX_LINE    (MAX_CLIENTS * MAX_ACTORS * 4)
 /* Longer than the default, so that a lost wake-up isn't hidden by the next poll. */
 #define SIM_POLL_MS      5000
@@ -117,6 +117,7 @@ typedef enum kind {
     KIND_ETCD_ELECTION,
     KIND_ETCD_RW,
     KIND_ETCD_PERMITS,
+    KIND_ETCD_CONDITION,
     /* from here on Redlock's */
     KIND_REDLOCK,
     KIND_REDLOCK_FENCING,
@@ -736,6 +737,23 @@ void check_rest(void);
 /* ---- conditions.c ---- */
 void conditions_begin(void);
 void conditions_watch(int name);
+
+/* ---- tallies.c: the same where signals are counted ---- */
+typedef struct stander {
+    int64_t place;          /* by which the line is ordered */
+    int client, generation; /* who has asked for it */
+    uint64_t number;
+} stander;
+void tallies_begin(void);
+/* How many at the head of the line are signalled. */
+int tally_signalled(const char *text, const stander *who, int count);
+/* What lies there has changed by a request of the client @p by, or NOBODY's. */
+void tally_seen(int name, int by, const stander *who, int count, const char *text);
+/* Who is about to give back its place has said that its signal was used. */
+void tally_used(const client *client, const dlk_grant *grant);
+/* For a signal that is about to be asked for, and when it is answered. */
+dlk_query *tally_signal(int name);
+void tally_told(const client *client, const dlk_query *query);
 
 /* ---- lines.c: what Redis' scripts keep ---- */
 void lines_begin(void);

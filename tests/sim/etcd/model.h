@@ -218,8 +218,10 @@ void etcd_wake(client *client);
 void etcd_rules_begin(void);
 void etcd_rules_put(etcd_key *key); /* it is there, or has changed */
 void etcd_rules_deleted(const etcd_key *key, int by);
-void etcd_rules_look(void);
+void etcd_rules_look(int by); /* whose request it was, or NOBODY */
 int etcd_rules_name_of(const dlk_bytes *key);
+/* The signals of a condition. */
+bool etcd_rules_is_tally(const dlk_bytes *key);
 /* Whose lease it is, if it is the one that he works with; else NOBODY. */
 int etcd_rules_client(int64_t lease);
 int etcd_holders(int name, holder ret[MAX_HELD]);

@@ -43,27 +43,50 @@ void etcd_rules_begin(void)
     grave_count = 0;
     memset(turns, 0, sizeof(turns));
     memset(turn_count, 0, sizeof(turn_count));
+    tallies_begin();
 }
 
 /* ---- names ---- */
 
-/* What stands behind the name of a lock's key, or NULL. */
-static const char *tail_of(const dlk_bytes *key, size_t *ret_size)
+/* A key from its lock's name on: those of conditions lie apart. */
+static dlk_bytes named(const dlk_bytes *key)
 {
-    static const char sides[] = "\0rw/", permits[] = "\0sem/3/";
-    const char *mark = kind_has_sides() ? sides : kind_counts() ? permits : "/";
-    size_t size = kind_has_sides() ? sizeof(sides) - 1
-                  : kind_counts()  ? sizeof(permits) - 1
-                                   : 1;
-    if (key->size <= 1 + size || memcmp(key->data + 1, mark, size) != 0)
-        return NULL;
-    *ret_size = size;
-    return key->data + 1 + size;
+    static const char before[] = "dlock-conditions/";
+    size_t size = kind_signals() ? sizeof(before) - 1 : 0;
+    if (key->size < size || memcmp(key->data, before, size) != 0)
+        return (dlk_bytes){.data = key->data, .size = 0};
+    return (dlk_bytes){.data = key->data + size, .size = key->size - size};
+}
+
+static bool goes_on(const dlk_bytes *key, const char *mark, size_t size)
+{
+    dlk_bytes from = named(key);
+    return from.size >= 1 + size && memcmp(from.data + 1, mark, size) == 0;
+}
+
+/* Whether it is a lock's key, of this kind. */
+static bool is_place(const dlk_bytes *key)
+{
+    static const char sides[] = "\0rw/", permits[] = "\0sem/3/", waits[] = "\0w/";
+    if (kind_has_sides())
+        return goes_on(key, sides, sizeof(sides) - 1);
+    if (kind_counts())
+        return goes_on(key, permits, sizeof(permits) - 1);
+    if (kind_signals())
+        return goes_on(key, waits, sizeof(waits) - 1);
+    return goes_on(key, "/", 1);
+}
+
+bool etcd_rules_is_tally(const dlk_bytes *key)
+{
+    static const char tally[] = "\0signals";
+    return kind_signals() && goes_on(key, tally, sizeof(tally) - 1);
 }
 
 int etcd_rules_name_of(const dlk_bytes *key)
 {
-    int name = key->size > 0 ? key->data[0] - 'a' : -1;
+    dlk_bytes from = named(key);
+    int name = from.size > 0 ? from.data[0] - 'a' : -1;
     return name >= 0 && name < s.config.names ? name : ALL_NAMES;
 }
 
@@ -79,21 +102,20 @@ static uint64_t owner_in(const char *text)
 /* Against late joins; it stands for nothing. */
 static bool is_fence(const dlk_bytes *key)
 {
-    return key->size > 6 && memcmp(key->data + 1, "\0late/", 6) == 0;
+    return goes_on(key, "\0late/", 6);
 }
 
 void etcd_rules_put(etcd_key *key)
 {
-    size_t size;
-    const char *tail = tail_of(&key->key, &size);
-    bool fence = is_fence(&key->key);
-    key->name = tail && !fence ? etcd_rules_name_of(&key->key) : ALL_NAMES;
+    bool beside = is_fence(&key->key) || etcd_rules_is_tally(&key->key);
+    key->name =
+        is_place(&key->key) && !beside ? etcd_rules_name_of(&key->key) : ALL_NAMES;
     if (key->lease == 0) {
         violated(ALL_NAMES, "a key is made which goes with no lease");
         key->name = ALL_NAMES;
         return;
     }
-    if (fence)
+    if (beside)
         return;
     if (key->name == ALL_NAMES) {
         violated(ALL_NAMES, "a key is made which is no lock's");
@@ -121,11 +143,41 @@ static int line_of(int name, const etcd_key *ret[MAX_HELD])
     return count;
 }
 
+static int standers_of(const etcd_key *const *line, int count, stander ret[MAX_HELD])
+{
+    for (int i = 0; i < count; i++) {
+        const etcd_lease *lease = etcd_lease_find(line[i]->lease);
+        ret[i] =
+            (stander){line[i]->made, lease->client, lease->generation, line[i]->number};
+    }
+    return count;
+}
+
+/* The signals of a condition, as text; until the next call. */
+static const char *tally_of(int name)
+{
+    static char text[1024];
+    text[0] = '\0';
+    DLK_LIST_FOR (it, etcd_store_keys()) {
+        const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
+        if (!etcd_rules_is_tally(&key->key) || etcd_rules_name_of(&key->key) != name)
+            continue;
+        dlk_bytes value = dlk_base64_decode(key->value);
+        (void)snprintf(text, sizeof(text), "%s",
+                       (char *)etcd_need(value.data)); /* fits */
+        free(value.data);
+    }
+    return text;
+}
+
 /* So many at the head of the line. */
-static int count_holders(const etcd_key *const *line, int count)
+static int count_holders(int name, const etcd_key *const *line, int count)
 {
     int holders = 0;
     int64_t taken = 0;
+    stander who[MAX_HELD];
+    if (kind_signals())
+        return tally_signalled(tally_of(name), who, standers_of(line, count, who));
     if (!kind_counts() && (count == 0 || !line[0]->reads))
         return count > 0;
     for (; holders < count; holders++) {
@@ -154,7 +206,7 @@ static holder holder_of(const etcd_key *key)
 int etcd_holders(int name, holder ret[MAX_HELD])
 {
     const etcd_key *line[MAX_HELD];
-    int count = count_holders(line, line_of(name, line));
+    int count = count_holders(name, line, line_of(name, line));
     for (int i = 0; i < count; i++)
         ret[i] = holder_of(line[i]);
     return count;
@@ -212,7 +264,7 @@ static void tell_given(int name, const etcd_key *to)
 static void look_at(int name)
 {
     const etcd_key *line[MAX_HELD];
-    int count = count_holders(line, line_of(name, line));
+    int count = count_holders(name, line, line_of(name, line));
     for (int i = 0; i < count; i++)
         if (!held_before(name, line[i]))
             tell_given(name, line[i]);
@@ -221,10 +273,21 @@ static void look_at(int name)
         last[name][i].made = line[i]->made, last[name][i].number = line[i]->number;
 }
 
-void etcd_rules_look(void)
+static void look_at_signals(int name, int by)
 {
-    for (int n = 0; n < s.config.names; n++)
+    const etcd_key *line[MAX_HELD];
+    stander who[MAX_HELD];
+    int count = standers_of(line, line_of(name, line), who);
+    tally_seen(name, by, who, count, tally_of(name));
+}
+
+void etcd_rules_look(int by)
+{
+    for (int n = 0; n < s.config.names; n++) {
+        if (kind_signals())
+            look_at_signals(n, by);
         look_at(n);
+    }
 }
 
 /* Whoever waits keeps his place. */
@@ -321,6 +384,13 @@ static void check_orphans(int name)
                  (long long)orphan->made, etcd_rules_client(orphan->lease));
 }
 
+/* Who inherits a signal together with others, or from one that died with whom it was to tell, hears of it when it
+ * looks by itself: a watch is believed for five seconds. */
+static int64_t time_to_hear(void)
+{
+    return kind_signals() ? SIM_POLL_MS * MS * 5 / 4 + 7 * SEC : 2 * SEC;
+}
+
 static void check_heard(int name)
 {
     holder all[MAX_HELD];
@@ -334,7 +404,7 @@ static void check_heard(int name)
         s.unheard_since[name] = 0;
     else if (!s.unheard_since[name])
         s.unheard_since[name] = s.now;
-    else if (s.now - s.unheard_since[name] > 2 * SEC)
+    else if (s.now - s.unheard_since[name] > time_to_hear())
         violated(name, "%c is client %d's, which waits and hasn't heard of it",
                  'a' + name, unheard->client);
 }
@@ -386,8 +456,8 @@ void etcd_check_rest(void)
     DLK_LIST_FOR (it, etcd_store_keys()) {
         const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
         bool waits = key->name != ALL_NAMES && s.now < s.orphans_until[key->name];
-        if (!is_fence(&key->key) &&
-            !waits) /* that goes with its lease, as a ticket's does */
+        /* These go with their leases, as a ticket's does. */
+        if (!is_fence(&key->key) && !etcd_rules_is_tally(&key->key) && !waits)
             violated(ALL_NAMES, "the key of revision %lld is left behind",
                      (long long)key->made);
     }

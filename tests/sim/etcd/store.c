@@ -104,10 +104,10 @@ static void forget(change *one)
 }
 
 /* What was done at one revision is told when it is whole. */
-static void commit(int64_t revision)
+static void commit(int64_t revision, int by)
 {
     store.revision = revision;
-    etcd_rules_look();
+    etcd_rules_look(by);
     for (dlk_list *it = store.history.prev; it != &store.history; it = it->prev) {
         const change *one = DLK_LIST_ITEM(it, change, link);
         if (one->revision < revision)
@@ -137,6 +137,8 @@ static void put(const json_t *ask, int64_t revision)
     (void)etcd_span_read(ask, &span);
     etcd_key *key = find(&span);
     if (!key) {
+        if (dlk_json_true(ask, "ignore_value") || dlk_json_true(ask, "ignore_lease"))
+            abort(); /* a server refuses that, and nobody asks for it */
         key = etcd_need(calloc(1, sizeof(*key)));
         key->key = span.from;
         key->made = revision;
@@ -150,7 +152,8 @@ static void put(const json_t *ask, int64_t revision)
     }
     key->changed = revision;
     key->version++;
-    key->lease = dlk_json_int(ask, "lease");
+    if (!dlk_json_true(ask, "ignore_lease"))
+        key->lease = dlk_json_int(ask, "lease");
     remember(&key->key, true, revision);
     etcd_rules_put(key);
 }
@@ -337,7 +340,7 @@ void etcd_store_txn(const json_t *ask, int by, etcd_effect *ret)
             abort();
     }
     if (changed)
-        commit(revision);
+        commit(revision, by);
     *ret = (etcd_effect){200, etcd_need(json_object()), store.revision};
     if (fine)
         set(ret->json, "succeeded", json_true());
@@ -355,7 +358,7 @@ void etcd_store_delete(const etcd_key *key)
 {
     int64_t revision = store.revision + 1;
     delete_key((etcd_key *)(uintptr_t)key, NOBODY, revision);
-    commit(revision);
+    commit(revision, NOBODY);
 }
 
 void etcd_store_end_lease(int64_t lease)
@@ -370,7 +373,7 @@ void etcd_store_end_lease(int64_t lease)
         delete_key(key, NOBODY, revision);
     }
     if (some)
-        commit(revision);
+        commit(revision, NOBODY);
 }
 
 /* ---- the past ---- */
