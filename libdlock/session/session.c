@@ -130,8 +130,12 @@ static void dispatch(dlk_session *session, dlk_ask *ask, int64_t now)
     case DLK_INSPECT:
     case DLK_LIST:
     case DLK_DOCTOR:
-    case DLK_SIGNAL:
         report(session, ask, NULL, now);
+        return;
+    case DLK_SIGNAL:
+        report(session, ask,
+               ask->key->kind == DLK_KIND_CONDITION ? NULL : "only a condition has signals",
+               now);
         return;
     case DLK_REVOKE:
         report(session, ask, session->type->no_revoke, now);

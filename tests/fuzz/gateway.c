@@ -46,8 +46,9 @@ void etcd_rules_deleted(const etcd_key *key, int by)
     (void)key, (void)by;
 }
 
-void etcd_rules_look(void)
+void etcd_rules_look(int by)
 {
+    (void)by;
 }
 
 /* ---- what the client finds in the place of libcurl ---- */
