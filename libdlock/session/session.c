@@ -134,7 +134,8 @@ static void dispatch(dlk_session *session, dlk_ask *ask, int64_t now)
         return;
     case DLK_SIGNAL:
         report(session, ask,
-               ask->key->kind == DLK_KIND_CONDITION ? NULL : "only a condition has signals",
+               ask->key->kind == DLK_KIND_CONDITION ? NULL
+                                                    : "only a condition has signals",
                now);
         return;
     case DLK_REVOKE:

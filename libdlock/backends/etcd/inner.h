@@ -103,7 +103,7 @@ struct dlk_etcd_key {
     dlk_etcd_span mutexes;   /* "<name>/" */
     dlk_etcd_span others[3]; /* must be empty: other kinds, or sizes, of this name */
     unsigned spare; /* mutex: which of our names for a key is free, as far as we know */
-    char *tally;             /* a condition's: the key of its signals, base64 */
+    char *tally;    /* a condition's: the key of its signals, base64 */
     /* What joins that got no answer are kept from by when they come late after all; see leave.c. All
      * of one lease. */
     struct {

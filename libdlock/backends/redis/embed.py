@@ -5,8 +5,9 @@ Each script becomes an entry of dlk_redis_scripts, in the order given, with its 
 what EVALSHA calls it by. Behind them stands, for each renew.lua among them, what many.lua makes of
 it: the same for many locks. "--@include FILE" stands for a file of the folder scripts/, the
 first time that a script comes upon it: behind what most calls are done with, as each call makes the
-functions that stand before its end, and within a block for that alone. Comments and indentation stay out: the text travels to the
-server. DEPENDENCIES says, for ninja, all that has been read: a list by hand had gaps.
+functions that stand before its end, and within a block for that alone. Comments and indentation
+stay out: the text travels to the server. DEPENDENCIES says, for ninja, all that has been read: a
+list by hand had gaps.
 """
 import hashlib
 import re
