@@ -8,7 +8,8 @@ from world import SHORT
 
 def a_signal_wakes_who_waits_at_a_condition(w):
     status, out, err = w.run('signal', 'filled', '--json')
-    tap.equal(f'nobody waits {err}', (status, json.loads(out)), (0, {'name': 'filled', 'signalled': 0}))
+    tap.equal(f'nobody waits {err}', (status, json.loads(out)),
+              (0, {'name': 'filled', 'signalled': 0}))
     waiting = [w.start('wait', '--signal', 'filled', '--json') for _ in range(3)]
     w.wait_for_waiters('filled', 3)
     tap.equal('one', w.run('signal', 'filled'), (0, '', ''))

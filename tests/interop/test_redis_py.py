@@ -129,7 +129,8 @@ def side_by_side_they_lose_no_update(world):
 def nothing_is_left_but_counters_of_tokens(world):
     client, _ = peer(world, 'rest')
     wait_until('no lock is left', lambda: not [
-        key for key in client.keys() if not key.startswith((b'redisson_lock_token:', b'dlock_client:'))])
+        key for key in client.keys()
+        if not key.startswith((b'redisson_lock_token:', b'dlock_client:'))])
 
 
 if __name__ == '__main__':

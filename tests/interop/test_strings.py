@@ -127,7 +127,8 @@ def all_of_them_at_once_are_never_two_inside(stage):
 @on_stage
 def nothing_is_left(stage):
     wait_until('no lock is left', lambda: not [
-        key for key in stage.client.keys() if not key.startswith((b'redisson_lock_token:', b'dlock_client:'))])
+        key for key in stage.client.keys()
+        if not key.startswith((b'redisson_lock_token:', b'dlock_client:'))])
 
 
 if __name__ == '__main__':

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The models of docs/spec, each gone through to its end by Spin: every state of every bound below is
-visited, and each planted mistake is found. check_models.py quick|full SPIN CC…"""
+"""The models of docs/spec, each gone through to its end by Spin: every state of every bound below
+is visited, and each planted mistake is found. check_models.py quick|full SPIN CC…"""
 import re
 import subprocess
 import sys
