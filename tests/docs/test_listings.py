@@ -141,7 +141,7 @@ def names_of_settings_exist():
                 raise AssertionError(f'{where(page)}: no setting is called {key}')
         for key in re.findall(rf'`((?:{parts})\.[a-z][a-z0-9_]*)`',
                               page.read_text(encoding='utf-8')):
-            if key not in known and not key.endswith(('.c', '.h', '.md', '.lua')):
+            if key not in known and not key.endswith(('.c', '.h', '.md', '.lua', '.pml')):
                 raise AssertionError(f'{where(page)}: no setting is called {key}')
 
 

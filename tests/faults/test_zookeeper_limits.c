@@ -97,21 +97,6 @@ TEST(a_name_that_is_the_beginning_of_another_ones_path_is_a_conflict_where_it_is
     CHECK_OK(dlock_hold_release(hold, &err), err);
 }
 
-TEST(names_that_are_no_paths_are_refused)
-{
-    static const char *const names[] = {
-        "a//b", "a/./b", "a/../b", ".", "..", "a/", "/", "a\nb", "zookeeper/quota"};
-    BEGIN();
-    DLOCK_AUTO(dlock_client) client = keeper_client(KEPT_MS);
-    CHECK(client != NULL);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        DLOCK_AUTO(dlock_error) err = NULL;
-        dlock_lock *lock = NULL;
-        CHECK_ERR(dlock_lock_new(client, DLOCK_MUTEX, names[i], NULL, &lock, &err),
-                  DLOCK_EINVAL, err);
-    }
-}
-
 TEST(a_session_that_the_server_makes_shorter_is_as_short_as_that)
 {
     enum { MOST_MS = 60000 };

@@ -12,18 +12,11 @@
 
 #include "backends/redis/errors.h"
 #include "backends/redis/layout.h"
-#include "util/clock.h"
 #include "util/info.h"
-#include "util/number.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* So long it lasts at least, and so many of the longest lease. Who waits asks again far more often (client.poll_ms). */
-#define LIFE_LEAST_MS (5 * 60 * 1000)
-#define LIFE_LEASES   3
-#define LEASE_MOST_MS (INT64_C(1) << 40)
 
 /* ---- its name ---- */
 
@@ -72,40 +65,14 @@ static size_t put_name(const dlk_redis *redis,
 
 /* ---- writing it ---- */
 
-/* As the longest lease of all that were asked for needs it: a shorter one may well be the first of a
- * burst, or the only one that is asked for for a while. */
-static int64_t life_ms(const dlk_redis *redis, const dlk_ask *ask)
-{
-    int64_t life = dlk_number_clamp(ask->ttl_ms, 0, LEASE_MOST_MS) * LIFE_LEASES;
-    if (life < redis->said_ms)
-        life = redis->said_ms;
-    return life > LIFE_LEAST_MS ? life : LIFE_LEAST_MS;
-}
-
-/* A semaphore's permits don't say whose they are. */
-static bool has_owner(const dlk_ask *ask)
-{
-    return (ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT ||
-            ask->verb == DLK_RENEW) &&
-           ask->key->kind != DLOCK_SEMAPHORE;
-}
-
-static bool is_due(const dlk_redis *redis, const dlk_ask *ask)
-{
-    int64_t left_ms = (redis->said_until - ask->since) / DLK_NS_PER_MS;
-    return left_ms < life_ms(redis, ask) / 3 * 2;
-}
-
-bool dlk_redis_client_key_put(dlk_redis *redis, const dlk_ask *ask)
+bool dlk_redis_client_key_write(dlk_redis *redis, const dlk_ask *ask)
 {
     char name[DLK_REDIS_CLIENT_PREFIX + DLK_UUID_SIZE], host[256] = "", about[512],
                                                         ms[DLK_DIGITS_MAX];
-    if (redis->lacks_client_key || !has_owner(ask) || !is_due(redis, ask))
-        return false;
     size_t size = put_name(redis, name);
     if (size == 0)
         return false;
-    redis->said_ms = life_ms(redis, ask);
+    redis->said_ms = dlk_redis_client_key_life_ms(redis, ask);
     if (gethostname(host, sizeof(host) - 1) != 0)
         host[0] = '\0';
     (void)snprintf(about, sizeof(about), "%.200s\n%s\n%ld", redis->base.host->name, host,
