@@ -16,7 +16,8 @@ NM, SUBJECT, REDIRECT, CALLS = sys.argv[1:5]
 
 CANT_FAIL = {
     'computes': r'mem\w+|str(?!n?dup)\w+|stpcpy|v?s?n?printf|qsort(_r)?|bcmp|explicit_bzero'
-                r'|inet_pton|gai_strerror|__ctype_\w+|__errno_location|__tls_get_addr|_GLOBAL_OFFSET_TABLE_'
+                r'|inet_pton|gai_strerror|__ctype_\w+|__errno_location|__tls_get_addr'
+                r'|_GLOBAL_OFFSET_TABLE_'
                 r'|__(mem\w+|explicit_bzero|v?snprintf|str\w+)_chk|__isoc(23|99)_\w+'
                 r'|__xpg_strerror_r|tolower|toupper|__popcountdi2|__sched_cpucount',
     'its failure is an answer like another': r'sched_getaffinity',
