@@ -198,6 +198,10 @@ static bool given_back(dlk_cond_wait *it)
         return end_with(it, answer);
     dlk_error_clear(
         &answer.error); /* it is given back in the background, if it isn't yet */
+    if (!it->lined) {
+        it->code = DLOCK_ETIMEDOUT;
+        return take_again(it);
+    }
     it->step = signalled;
     return !dlk_op_then(it->lined, &it->job);
 }
@@ -240,17 +244,18 @@ static bool give_back(dlk_cond_wait *it)
 
 /* ---- LINING_UP ---- */
 
+/* Without a signal; EUNKNOWN: asked, and its time was over before the answer came. */
+static bool has_run_out(dlock_err code)
+{
+    return code == DLOCK_ETIMEDOUT || code == DLOCK_EUNKNOWN;
+}
+
 static bool lined_up(dlk_cond_wait *it)
 {
-    switch ((int)dlock_op_result(it->lined)) {
-    case DLOCK_EPENDING:
-    case DLOCK_OK:
-    case DLOCK_ETIMEDOUT:
-    case DLOCK_EUNKNOWN: /* asked, and its time was over before the answer came */
+    dlock_err code = dlock_op_result(it->lined);
+    if (code == DLOCK_OK || code == DLOCK_EPENDING || has_run_out(code))
         return give_back(it);
-    default:
-        return end_with(it, end_op(it, &it->lined));
-    }
+    return end_with(it, end_op(it, &it->lined));
 }
 
 static void go_on(dlk_job *job)
@@ -269,7 +274,11 @@ static dlock_op *line_up(dlk_cond_wait *it, const dlk_terms *terms, int64_t wait
                                             wait_ms ? wait_ms : 1, &failed);
     it->step = lined_up;
     (void)set(it, &it->lined, op);
-    if (!op)
+    if (!op && has_run_out(failed.code)) { /* before it could be waited for */
+        dlk_error_clear(&failed.error);
+        it->step = give_back;
+        go_on(&it->job);
+    } else if (!op)
         (void)end_with(it, failed);
     else if (!dlk_op_then_placed(op, &it->job))
         go_on(&it->job);

@@ -145,7 +145,7 @@ TEST(who_waits_without_a_lock_gets_none)
     party one = {0}, next = {0};
     come(&one, __func__, NULL);
     come(&next, __func__, NULL);
-    CHECK_EQ_INT(dlock_cond_wait(one.cond, NULL, 300, NULL, NULL), DLOCK_ETIMEDOUT);
+    CHECK_EQ_INT(dlock_cond_wait(one.cond, NULL, 1, NULL, NULL), DLOCK_ETIMEDOUT);
     DLOCK_AUTO(dlock_lock) line = namesake_of(next.client, __func__);
     one.op = dlock_cond_wait_start(one.cond, NULL, DLOCK_FOREVER);
     AWAIT(world_seen(line, "waiters") == 1);
