@@ -38,6 +38,10 @@ static dlock_err line_open(dlk_line *line, const dlk_key *key, dlock_error **err
     home->path = dlk_zk_path_of(zk->chroot, dlk_zk_proper_name(key->name));
     if (!home->path)
         return dlk_error_nomem(err);
+    if (key->kind == DLK_KIND_CONDITION) {
+        home->parents[0] = dlk_zk_condition_path(zk, home->path);
+        return home->parents[0] ? DLOCK_OK : dlk_error_nomem(err);
+    }
     if (dlk_settings_int(key->settings, DLK_KEY_ZOOKEEPER_LAYOUT) == DLK_ZK_PATTERN)
         return dlk_zk_pattern_open(zk, key, home, err);
     for (int i = 0; i < home->plans[0]->steps; i++) {
@@ -302,7 +306,8 @@ const dlk_backend_type dlk_zk_backend = {
                       [DLOCK_ELECTION] = true,
                       [DLOCK_SEMAPHORE] = true,
                       [DLOCK_READ] = true,
-                      [DLOCK_WRITE] = true},
+                      [DLOCK_WRITE] = true,
+                      [DLK_KIND_CONDITION] = true},
         },
     .open = zk_open,
     .start = zk_start,

@@ -105,9 +105,20 @@ struct dlk_zk_place {
     dlk_zk *zk;
     dlk_zk_key *home;
     const dlk_zk_plan *plan;
-    size_t take;   /* a semaphore's permits: so many leases */
-    int step;      /* the node that we work on */
-    bool sided;    /* its side node was made, or may have been */
+    size_t take; /* a semaphore's permits: so many leases */
+    int step;    /* the node that we work on */
+    bool sided;  /* its side node was made, or may have been */
+    /* At a condition: what a look has found so far (condition.c). */
+    struct {
+        int64_t *line; /* owned */
+        size_t count;
+        bool gone; /* its own node isn't there */
+        /* It is the next to be signalled: then it watches the whole line. */
+        bool next, watches, watched; /* … as it is known, asked for, done */
+        bool changed;    /* … or its own node, and told since it was asked for */
+        char *text;      /* the signals, to be changed; owned */
+        int32_t version; /* of the signals, with what was read first */
+    } wait;
     bool looks;    /* for both of them: the answer is under way */
     bool both;     /* … they were there at once: nobody came in between */
     int64_t since; /* the proof by which it was granted */
@@ -211,6 +222,15 @@ void dlk_zk_node_drop_candidates(dlk_zk_node *node);
 void dlk_zk_node_scatter(dlk_zk_node *node, int64_t now);
 void dlk_zk_node_hear(dlk_zk_node *node, dlk_zk_heard heard, int64_t now);
 void dlk_zk_node_refuse(dlk_zk_node *node, dlock_error *why, int64_t now);
+/* It was there and isn't any more, or what is above it: once more, at the tail. */
+void dlk_zk_node_start_over(dlk_zk_node *node, bool parents, int64_t now);
+void dlk_zk_node_stop_watching(dlk_zk_node *node, int64_t now);
+/* The answer to a sync, of which what is right behind it says all, or to an unwatch: a watch too many
+ * only wakes somebody for nothing. */
+void dlk_zk_on_nothing(dlk_zk_call *call, int64_t now);
+/* The answer to a delete. */
+void dlk_zk_node_deleted(dlk_zk_call *call, int64_t now);
+void dlk_zk_node_delete(dlk_zk_node *node, int64_t now);
 char *dlk_zk_node_data(const dlk_zk_node *node);
 bool dlk_zk_node_make_parents(dlk_zk_node *node, int64_t now);
 /* What the names of such a node begin with, whatever number the server gives it. */
@@ -262,6 +282,19 @@ static inline dlk_zk_node *dlk_zk_place_prize(dlk_zk_place *place)
 {
     return &place->nodes[place->plan->steps - 1];
 }
+
+/* ---- condition.c ---- */
+/* Where the waiters lie of the condition that has a lock's path; NULL without memory. */
+char *dlk_zk_condition_path(const dlk_zk *zk, const char *path);
+/* The numbers of the places among the children, in order; no others are left among these. NULL without
+ * memory; yours to free(). */
+int64_t *dlk_zk_condition_line(dlk_zk_call *call);
+/* Is it signalled by now? */
+void dlk_zk_condition_look(dlk_zk_node *node, int64_t now);
+/* True when it watches the whole line, and that is what has changed. */
+bool dlk_zk_condition_changed(dlk_zk_node *node, const char *path);
+/* Away with it, and with its signal. */
+void dlk_zk_condition_use(dlk_zk_node *node, int64_t now);
 
 /* ---- keep.c ---- */
 void dlk_zk_place_keep(dlk_place *base, int64_t now);

@@ -12,6 +12,7 @@
  */
 #include "backends/zookeeper/library.h"
 
+#include "backends/zookeeper/multi.h"
 #include "backends/zookeeper/socket.h"
 #include "util/error.h"
 #include "util/secret.h"
@@ -19,9 +20,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define THREADED
-#include <zookeeper/zookeeper.h>
 
 /* Unasked the library resolves its servers' names before each request and each answer. That takes
  * as long as the rest; and the C library, in which the name is looked up, has locks of its own: a
@@ -64,6 +62,8 @@ static dlk_zk_end end_of(int rc)
         return DLK_ZK_NO_CHILDREN;
     case ZUNIMPLEMENTED:
         return DLK_ZK_NOT_KNOWN;
+    case ZBADVERSION:
+        return DLK_ZK_OTHER_VERSION;
     case ZTHROTTLEDOP:
         return DLK_ZK_BUSY;
     case ZSESSIONEXPIRED:
@@ -71,7 +71,6 @@ static dlk_zk_end end_of(int rc)
     case ZBADARGUMENTS:
     case ZINVALIDACL:
     case ZAUTHFAILED:
-    case ZBADVERSION:
     case ZNOTREADONLY:
     case ZNOWATCHER:
     case ZEPHEMERALONLOCALSESSION:
@@ -170,11 +169,14 @@ static void take_children(dlk_zk_call *call, const struct String_vector *names)
     call->child_count = count;
 }
 
-static void on_children(int rc, const struct String_vector *names, const void *data)
+static void on_children(int rc, const struct String_vector *names,
+                        const struct Stat *stat, const void *data)
 {
     dlk_zk_call *call = (dlk_zk_call *)(uintptr_t)data;
     if (rc == ZOK && names)
         take_children(call, names);
+    if (rc == ZOK && stat)
+        take_stat(call, stat);
     came_back(call, rc);
 }
 
@@ -314,100 +316,31 @@ static dlk_zk_wire *library_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
 
 /* ---- sending ---- */
 
-static int create_mode(dlk_zk_mode mode)
-{
-    switch (mode) {
-    case DLK_ZK_PERSISTENT:
-        return ZOO_PERSISTENT;
-    case DLK_ZK_CONTAINER:
-        return ZOO_CONTAINER;
-    case DLK_ZK_EPHEMERAL:
-        return ZOO_EPHEMERAL;
-    case DLK_ZK_SEQUENTIAL:
-        break;
-    }
-    return ZOO_EPHEMERAL_SEQUENTIAL;
-}
-
 static const struct ACL_vector *acl_of(const dlk_zk_wire *wire)
 {
     return wire->creator_acl ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
 }
 
-/* One block: the paths that are answered, the library's results, and the room for these paths. */
-typedef struct block {
-    char **paths;
-    zoo_op_result_t *results;
-    char *room;
-    size_t each; /* of the room; 0: nothing is made */
-} block;
-
-static bool make_block(const dlk_zk_request *ask, block *ret)
-{
-    size_t each =
-        ask->verb == DLK_ZK_CREATE ? strlen(ask->path) + sizeof("-2147483648") : 0;
-    ret->paths = calloc(ask->count, sizeof(*ret->paths) + sizeof(*ret->results) + each);
-    ret->results = (zoo_op_result_t *)(ret->paths + ask->count);
-    ret->room = (char *)(ret->results + ask->count);
-    ret->each = each;
-    return ret->paths != NULL;
-}
-
-static void fill_op(const dlk_zk_wire *wire, const dlk_zk_request *ask, size_t i,
-                    const block *to, zoo_op_t *ret)
-{
-    if (ask->verb == DLK_ZK_DELETE) {
-        zoo_delete_op_init(ret, ask->paths[i], -1);
-    } else if (ask->verb == DLK_ZK_CHECK) {
-        zoo_check_op_init(ret, ask->paths[i], -1);
-    } else {
-        to->paths[i] = to->room + i * to->each;
-        zoo_create_op_init(ret, ask->path, ask->data, (int)ask->size, acl_of(wire),
-                           create_mode(ask->mode), to->paths[i], (int)to->each);
-    }
-}
-
-/* The library has read `ops` when it returns; what it answers it writes into the block before it calls
- * on_all, perhaps before it returns. */
-static int put_all(const dlk_zk_wire *wire, zhandle_t *handle, const dlk_zk_request *ask,
-                   dlk_zk_call *call)
-{
-    block to;
-    zoo_op_t *ops = calloc(ask->count, sizeof(*ops));
-    if (!ops || !make_block(ask, &to)) {
-        free(ops);
-        return ZSYSTEMERROR;
-    }
-    for (size_t i = 0; i < ask->count; i++)
-        fill_op(wire, ask, i, &to, &ops[i]);
-    call->children = to.paths;
-    call->child_count = to.each ? ask->count : 0;
-    int rc = zoo_amulti(handle, (int)ask->count, ops, to.results, on_all, call);
-    free(ops);
-    if (rc != ZOK)
-        free(to.paths);
-    return rc;
-}
-
 static int put(const dlk_zk_wire *wire, zhandle_t *handle, const dlk_zk_request *ask,
                dlk_zk_call *call)
 {
-    if (ask->count > 0)
-        return put_all(wire, handle, ask, call);
+    if (ask->count > 0 || ask->also)
+        return dlk_zk_multi_put(handle, ask, acl_of(wire), on_all, call);
     /* The library takes what it declares as a pointer to the function for the function itself. */
     void_completion_t *nothing = (void_completion_t *)(uintptr_t)on_nothing;
     switch (ask->verb) {
     case DLK_ZK_CREATE:
         return zoo_acreate2(handle, ask->path, ask->data, (int)ask->size, acl_of(wire),
-                            create_mode(ask->mode), on_created, call);
+                            dlk_zk_create_mode(ask->mode), on_created, call);
     case DLK_ZK_DELETE:
         return zoo_adelete(handle, ask->path, -1, on_nothing, call);
     case DLK_ZK_SET:
-        return zoo_aset(handle, ask->path, ask->data, (int)ask->size, -1, on_stat, call);
+        return zoo_aset(handle, ask->path, ask->data, (int)ask->size,
+                        dlk_zk_version_of(ask), on_stat, call);
     case DLK_ZK_GET:
         return zoo_aget(handle, ask->path, ask->watch, on_data, call);
     case DLK_ZK_CHILDREN:
-        return zoo_aget_children(handle, ask->path, ask->watch, on_children, call);
+        return zoo_aget_children2(handle, ask->path, ask->watch, on_children, call);
     case DLK_ZK_EXISTS:
         return zoo_aexists(handle, ask->path, 0, on_stat, call);
     case DLK_ZK_CHECK: /* always of several */

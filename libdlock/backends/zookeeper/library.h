@@ -27,9 +27,9 @@ typedef enum dlk_zk_verb {
     DLK_ZK_CREATE =
         1, /* path, data, mode; answers text (the name the server made) and stat; … */
     DLK_ZK_DELETE,   /* path, any version */
-    DLK_ZK_SET,      /* path, data, any version */
+    DLK_ZK_SET,      /* path, data, any version unless it is `versioned`; answers stat */
     DLK_ZK_GET,      /* path, watch; answers text and size (the data) and stat */
-    DLK_ZK_CHILDREN, /* path, watch; answers children */
+    DLK_ZK_CHILDREN, /* path, watch; answers children, and the stat of the path */
     DLK_ZK_EXISTS,   /* path; answers stat */
     DLK_ZK_CHECK,    /* paths: whether all of them are there, by way of the leader */
     DLK_ZK_SYNC,     /* path: answered by way of the leader */
@@ -55,6 +55,10 @@ typedef struct dlk_zk_request {
     size_t count;
     char *const
         *paths; /* in the place of `path`, which is the first of them, but for CREATE */
+    const struct dlk_zk_request
+        *also;      /* a SET, behind it or them: likewise all or none */
+    bool versioned; /* SET: only what has this version */
+    int32_t version;
     /* tell once when the node (CHILDREN: its children) changes or goes, if it is there */
     bool watch;
 } dlk_zk_request;
@@ -65,14 +69,15 @@ typedef enum dlk_zk_end {
     DLK_ZK_NO_NODE,
     DLK_ZK_NODE_EXISTS,
     DLK_ZK_NOT_EMPTY,
-    DLK_ZK_NO_AUTH,     /* the ACL forbids it */
-    DLK_ZK_NO_CHILDREN, /* the parent is ephemeral */
-    DLK_ZK_NOT_KNOWN,   /* the server has no such request: an old one */
-    DLK_ZK_BAD,         /* refused as malformed, or otherwise not done: see code */
-    DLK_ZK_BUSY,        /* throttled: not done */
-    DLK_ZK_GONE,        /* the session is over, and what it made */
-    DLK_ZK_CUT,         /* no answer will come: done or not */
-    DLK_ZK_NO_MEMORY,   /* as CUT: the answer didn't fit into memory */
+    DLK_ZK_NO_AUTH,       /* the ACL forbids it */
+    DLK_ZK_NO_CHILDREN,   /* the parent is ephemeral */
+    DLK_ZK_NOT_KNOWN,     /* the server has no such request: an old one */
+    DLK_ZK_OTHER_VERSION, /* not set, somebody has been before */
+    DLK_ZK_BAD,           /* refused as malformed, or otherwise not done: see code */
+    DLK_ZK_BUSY,          /* throttled: not done */
+    DLK_ZK_GONE,          /* the session is over, and what it made */
+    DLK_ZK_CUT,           /* no answer will come: done or not */
+    DLK_ZK_NO_MEMORY,     /* as CUT: the answer didn't fit into memory */
 } dlk_zk_end;
 
 /* Whether only the leader can have answered a write so. The rest any server says by itself, also one
@@ -87,6 +92,7 @@ static inline bool dlk_zk_is_leaders(dlk_zk_end end)
     case DLK_ZK_NOT_EMPTY:
     case DLK_ZK_NO_AUTH:
     case DLK_ZK_NO_CHILDREN:
+    case DLK_ZK_OTHER_VERSION:
         return true;
     case DLK_ZK_NOT_KNOWN:
     case DLK_ZK_BAD:

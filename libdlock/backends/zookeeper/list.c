@@ -47,8 +47,11 @@ static void push(dlk_zk_report *report, const char *parent, const char *child)
     if (!path)
         dlk_zk_report_no_memory(report);
     bool fits = path && fit_of(report, path) != NEITHER;
-    bool left_out = fits && report->folder_count >= DLK_ZK_FOLDERS_MAX;
-    if (!fits || strcmp(path, "/zookeeper") == 0 || left_out) {
+    bool other =
+        path && (strcmp(path, "/zookeeper") == 0 ||
+                 strcmp(path + strlen(report->zk->chroot), DLK_ZK_CONDITIONS) == 0);
+    bool left_out = fits && !other && report->folder_count >= DLK_ZK_FOLDERS_MAX;
+    if (!fits || other || left_out) {
         report->left_out += left_out;
         free(path);
         return;
@@ -70,7 +73,7 @@ static void push(dlk_zk_report *report, const char *parent, const char *child)
 static bool is_lock_node(const char *child)
 {
     dlk_zk_sort sort = dlk_zk_sort_of(child);
-    return sort != DLK_SORT_OTHER && sort != DLK_SORT_PART;
+    return sort != DLK_SORT_OTHER && sort != DLK_SORT_PART && sort != DLK_SORT_WAIT;
 }
 
 /* The lock whose nodes lie in this folder: a semaphore's lie one further down. */

@@ -134,6 +134,7 @@ static void on_created(dlk_zk_call *call, int64_t now)
     case DLK_ZK_NO_AUTH:
     case DLK_ZK_NO_CHILDREN:
     case DLK_ZK_NOT_KNOWN:
+    case DLK_ZK_OTHER_VERSION:
     case DLK_ZK_BAD:
     case DLK_ZK_BUSY:
         dlk_error_clear(&node->refused);

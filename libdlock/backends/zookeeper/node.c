@@ -74,13 +74,12 @@ static bool watched_by_others(const dlk_zk_node *node)
     return false;
 }
 
-static void on_unwatched(dlk_zk_call *call, int64_t now)
+void dlk_zk_on_nothing(dlk_zk_call *call, int64_t now)
 {
-    (void)call; /* a watch too many only wakes somebody for nothing */
-    (void)now;
+    (void)call, (void)now;
 }
 
-static void stop_watching(dlk_zk_node *node, int64_t now)
+void dlk_zk_node_stop_watching(dlk_zk_node *node, int64_t now)
 {
     if (!node->ahead)
         return;
@@ -88,7 +87,7 @@ static void stop_watching(dlk_zk_node *node, int64_t now)
     /* That of a list goes with the next change there, as our own going is, and may be another
      * place's by now. */
     if (node->armed && !node->rule->counts && !watched_by_others(node))
-        (void)dlk_zk_send(node->place->zk, &request, on_unwatched, NULL, NULL,
+        (void)dlk_zk_send(node->place->zk, &request, dlk_zk_on_nothing, NULL, NULL,
                           DLK_ZK_QUIET, now);
     free(node->ahead);
     node->ahead = NULL;
@@ -97,6 +96,8 @@ static void stop_watching(dlk_zk_node *node, int64_t now)
 
 bool dlk_zk_node_changed(dlk_zk_node *node, const char *path)
 {
+    if (node->rule && node->rule->signals && dlk_zk_condition_changed(node, path))
+        return true;
     if (!node->ahead || strcmp(node->ahead, path) != 0)
         return false;
     free(node->ahead);
@@ -135,6 +136,7 @@ static void on_watched(dlk_zk_call *call, int64_t now)
     case DLK_ZK_NOT_EMPTY:
     case DLK_ZK_NO_CHILDREN:
     case DLK_ZK_NOT_KNOWN:
+    case DLK_ZK_OTHER_VERSION:
     case DLK_ZK_BAD:
     case DLK_ZK_BUSY:
     case DLK_ZK_GONE:
@@ -155,7 +157,7 @@ static void watch(dlk_zk_node *node, const char *child, int64_t now)
         dlk_zk_node_hear(node, DLK_HEARD_BEHIND, now);
         return;
     }
-    stop_watching(node, now);
+    dlk_zk_node_stop_watching(node, now);
     node->ahead = path;
     const dlk_zk_request request = {.verb = DLK_ZK_GET, .path = path, .watch = true};
     if (path && dlk_zk_node_send(node, &request, on_watched, 0, now)) {
@@ -231,12 +233,11 @@ void dlk_zk_node_scatter(dlk_zk_node *node, int64_t now)
         dlk_zk_litter_add(node->place->zk, node->all[i], now);
 }
 
-/* It was there and isn't any more, or what is above it: once more, at the tail. */
-static void start_over(dlk_zk_node *node, bool parents, int64_t now)
+void dlk_zk_node_start_over(dlk_zk_node *node, bool parents, int64_t now)
 {
     dlk_zk_node_scatter(node, now);
     drop_name(node);
-    stop_watching(node, now);
+    dlk_zk_node_stop_watching(node, now);
     node->parents = parents;
     node->place->base.new_place = true;
     if (++node->tries > TRIES_MAX) {
@@ -255,6 +256,10 @@ static void start_over(dlk_zk_node *node, bool parents, int64_t now)
 static void act_on(dlk_zk_node *node, dlk_zk_call *call, int64_t now)
 {
     dlk_zk_look at;
+    if (node->rule->signals) {
+        dlk_zk_condition_look(node, now);
+        return;
+    }
     dlk_zk_verdict verdict = judge(node, &at, call);
     const char *beside = node->place->home->beside;
     if (beside && at.strict) {
@@ -267,11 +272,11 @@ static void act_on(dlk_zk_node *node, dlk_zk_call *call, int64_t now)
     case DLK_ZK_FIRST:
         if (!node->rule
                  ->counts) /* a watch on the leases fires, or goes with the session */
-            stop_watching(node, now);
+            dlk_zk_node_stop_watching(node, now);
         dlk_zk_node_hear(node, DLK_HEARD_FIRST, now);
         return;
     case DLK_ZK_MISSING:
-        start_over(node, false, now);
+        dlk_zk_node_start_over(node, false, now);
         return;
     case DLK_ZK_FOREIGN:
         dlk_zk_node_refuse(node, foreign_error(node, at.ahead), now);
@@ -315,7 +320,7 @@ static void on_listed(dlk_zk_call *call, int64_t now)
                (unheard && node->state != DLK_NODE_NONE)) {
         dlk_zk_node_hear(node, DLK_HEARD_UNKNOWN, now);
     } else if (node->state == DLK_NODE_NONE || call->end == DLK_ZK_NO_NODE) {
-        start_over(node, node->parents || call->end == DLK_ZK_NO_NODE, now);
+        dlk_zk_node_start_over(node, node->parents || call->end == DLK_ZK_NO_NODE, now);
     } else if (call->end == DLK_ZK_OK) {
         act_on(node, call, now);
     } else {
@@ -326,6 +331,10 @@ static void on_listed(dlk_zk_call *call, int64_t now)
 
 void dlk_zk_node_look(dlk_zk_node *node, int64_t now)
 {
+    if (node->rule->signals && node->state == DLK_NODE_THERE) {
+        dlk_zk_condition_look(node, now);
+        return;
+    }
     const dlk_zk_request request = {
         .verb = DLK_ZK_CHILDREN, .path = node->parent, .watch = node->rule->counts};
     /* Whoever is first by this list relies on the session. */
@@ -372,7 +381,7 @@ void dlk_zk_node_go(dlk_zk_node *node, int64_t now)
 
 /* ---- away with it ---- */
 
-static void on_deleted(dlk_zk_call *call, int64_t now)
+void dlk_zk_node_deleted(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_node *node = call->extra;
     bool unanswered = call->end == DLK_ZK_CUT || call->end == DLK_ZK_NO_MEMORY;
@@ -388,14 +397,14 @@ static void on_deleted(dlk_zk_call *call, int64_t now)
     dlk_zk_place_left(node->place, node, call, now);
 }
 
-static void delete (dlk_zk_node *node, int64_t now)
+void dlk_zk_node_delete(dlk_zk_node *node, int64_t now)
 {
     const dlk_zk_request request = {.verb = DLK_ZK_DELETE,
                                     .path = node->path,
                                     .paths = node->all,
                                     .count = dlk_zk_node_several(node)};
-    stop_watching(node, now);
-    if (dlk_zk_node_send(node, &request, on_deleted, 0, now))
+    dlk_zk_node_stop_watching(node, now);
+    if (dlk_zk_node_send(node, &request, dlk_zk_node_deleted, 0, now))
         node->state = DLK_NODE_DELETING;
     else
         dlk_zk_node_hear(node, DLK_HEARD_UNSENT, now);
@@ -408,13 +417,13 @@ static void on_looked_at(dlk_zk_call *call, int64_t now)
     dlk_zk_node *node = call->extra;
     node->state = DLK_NODE_THERE;
     if (call->end == DLK_ZK_OK && call->stat.czxid == node->czxid) {
-        delete (node, now);
+        dlk_zk_node_delete(node, now);
         return;
     }
     if (call->end == DLK_ZK_OK)
         call->end = DLK_ZK_NO_NODE;
     if (call->end == DLK_ZK_NO_NODE || call->end == DLK_ZK_GONE)
-        on_deleted(call, now);
+        dlk_zk_node_deleted(call, now);
     else
         dlk_zk_place_left(node->place, node, call, now);
 }
@@ -423,7 +432,7 @@ static void delete_plain(dlk_zk_node *node, int64_t now)
 {
     const dlk_zk_request sync = {.verb = DLK_ZK_SYNC, .path = node->path};
     const dlk_zk_request look = {.verb = DLK_ZK_EXISTS, .path = node->path};
-    if (dlk_zk_node_send(node, &sync, on_unwatched, DLK_ZK_QUIET, now) &&
+    if (dlk_zk_node_send(node, &sync, dlk_zk_on_nothing, DLK_ZK_QUIET, now) &&
         dlk_zk_node_send(node, &look, on_looked_at, 0, now))
         node->state = DLK_NODE_DELETING;
     else
@@ -434,7 +443,7 @@ void dlk_zk_node_leave(dlk_zk_node *node, int64_t now)
 {
     switch (node->state) {
     case DLK_NODE_NONE:
-        stop_watching(node, now);
+        dlk_zk_node_stop_watching(node, now);
         dlk_zk_place_left(node->place, node, NULL, now);
         return;
     case DLK_NODE_UNSURE:
@@ -446,8 +455,10 @@ void dlk_zk_node_leave(dlk_zk_node *node, int64_t now)
     case DLK_NODE_THERE:
         if (node->rule && node->rule->plain)
             delete_plain(node, now);
+        else if (node->place->base.used)
+            dlk_zk_condition_use(node, now);
         else
-            delete (node, now);
+            dlk_zk_node_delete(node, now);
         return;
     case DLK_NODE_CREATING: /* their answers go on */
     case DLK_NODE_SEARCHING:

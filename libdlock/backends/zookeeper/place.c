@@ -4,6 +4,7 @@
  */
 #include "backends/zookeeper/inner.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* What couldn't be deleted for other reasons than the connection is tried again after so long. */
@@ -34,6 +35,8 @@ static void forget_nodes(dlk_zk_place *place)
 void dlk_zk_place_close(dlk_place *base)
 {
     forget_nodes(dlk_zk_place_of(base));
+    free(dlk_zk_place_of(base)->wait.line);
+    free(dlk_zk_place_of(base)->wait.text);
 }
 
 static bool has_nodes(const dlk_zk_place *place)

@@ -106,6 +106,7 @@ static void on_seen(dlk_zk_call *call, int64_t now)
     case DLK_ZK_NO_AUTH:
     case DLK_ZK_NO_CHILDREN:
     case DLK_ZK_NOT_KNOWN:
+    case DLK_ZK_OTHER_VERSION:
     case DLK_ZK_BAD:
     case DLK_ZK_BUSY:
     case DLK_ZK_GONE:
@@ -168,6 +169,7 @@ static void on_made(dlk_zk_call *call, int64_t now)
     case DLK_ZK_NO_AUTH:
     case DLK_ZK_NO_CHILDREN:
     case DLK_ZK_NOT_KNOWN:
+    case DLK_ZK_OTHER_VERSION:
     case DLK_ZK_BAD:
     case DLK_ZK_BUSY:
     case DLK_ZK_GONE:

@@ -148,6 +148,12 @@ static const dlk_zk_plan pattern[] = {
     {.steps = 0},
 };
 
+/* Ours alone, whatever the layout. */
+static const dlk_zk_rule waiter = {
+    .mark = "wait-", .sort = DLK_SORT_WAIT, .signals = true};
+static const dlk_zk_plan condition = {
+    .kind = DLK_KIND_CONDITION, .tokens = true, .steps = 1, .step = {{.rule = &waiter}}};
+
 static const struct {
     const char *name;
     const dlk_zk_plan *plans;
@@ -163,6 +169,8 @@ const dlk_zk_plan *dlk_zk_plan_of(const dlk_settings *settings, dlock_kind kind,
                                   bool shared, dlock_error **err)
 {
     int64_t layout = dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_LAYOUT);
+    if (kind == DLK_KIND_CONDITION)
+        return &condition;
     bool selector = kind == DLOCK_ELECTION && layout == DLK_ZK_CURATOR &&
                     dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_ELECTION) == 1;
     for (const dlk_zk_plan *plan = layouts[layout].plans; plan && plan->steps; plan++)

@@ -6,6 +6,8 @@
 #include "backends/zookeeper/rules.h"
 
 #define DLK_ZK_STEPS 2
+/* Below it lie conditions, apart from the locks, and by the same names. */
+#define DLK_ZK_CONDITIONS "/dlock-conditions"
 
 enum {
     DLK_ZK_CURATOR,

@@ -17,9 +17,8 @@
 
 /* ---- the life of a report ---- */
 
-void dlk_zk_report_close(dlk_report *base)
+void dlk_zk_report_forget(dlk_zk_report *report)
 {
-    dlk_zk_report *report = (dlk_zk_report *)(void *)base;
     for (size_t i = 0; i < report->count; i++) {
         free(report->found[i].path);
         free(report->found[i].owner);
@@ -28,6 +27,16 @@ void dlk_zk_report_close(dlk_report *base)
             free(report->found[i].more[--report->found[i].more_count]);
         free(report->found[i].more);
     }
+    report->count = 0;
+}
+
+void dlk_zk_report_close(dlk_report *base)
+{
+    dlk_zk_report *report = (dlk_zk_report *)(void *)base;
+    dlk_zk_report_forget(report);
+    free(report->text);
+    free(report->tally);
+    free(report->beside);
     for (size_t i = 0; i < report->folder_count; i++)
         free(report->folders[i]);
     free(report->folders);
@@ -216,8 +225,10 @@ static void tell(dlk_zk_report *report)
                  is_reader(report, dlk_zk_base_name(report->found[0].path));
     dlock_info *info = report->base.info = dlk_info_new();
     dlk_info_add_int(info, report->count > 0, "held");
-    dlk_info_add_text(info, dlk_kind_of(reads ? DLOCK_READ : (int)home->base.kind)->name,
-                      "kind");
+    int kind = report->condition ? (int)DLK_KIND_CONDITION
+               : reads           ? DLOCK_READ
+                                 : (int)home->base.kind;
+    dlk_info_add_text(info, dlk_kind_of(kind)->name, "kind");
     for (size_t i = 0; i < report->count; i++) {
         const dlk_zk_finding *item = &report->found[i];
         dlk_info_add_text(info, item->owner, "holders.%zu.owner", i);
@@ -285,6 +296,8 @@ static void act(dlk_zk_report *report, int64_t now)
 
 static void finish(dlk_zk_report *report, int64_t now)
 {
+    if (dlk_zk_condition_inspect(report, now))
+        return;
     for (size_t i = 0; i < report->count; i++) {
         report->found[i].owner = owner_of(report, &report->found[i]);
         if (!report->found[i].owner)
@@ -330,7 +343,7 @@ static void on_read(dlk_zk_call *call, int64_t now)
         finish(report, now);
 }
 
-static void read_holders(dlk_zk_report *report, int64_t now)
+void dlk_zk_report_read_holders(dlk_zk_report *report, int64_t now)
 {
     bool sent = false;
     for (size_t i = 0; i < report->count; i++) {
@@ -347,7 +360,7 @@ static void on_queue(dlk_zk_call *call, int64_t now)
     dlk_zk_report *report = call->owner;
     for (size_t i = 0; i < call->child_count; i++)
         report->waiters += !is_own(report, report->home->parents[0], call->children[i]);
-    read_holders(report, now);
+    dlk_zk_report_read_holders(report, now);
 }
 
 static void add_holder(dlk_zk_report *report, const char *child)
@@ -416,20 +429,20 @@ static void on_children(dlk_zk_call *call, int64_t now)
         for (size_t i = 0; i < call->child_count; i++)
             report->waiters += !is_own(report, folder_of(report), call->children[i]);
         (void)dlk_zk_report_find(report, strdup(report->home->path));
-        read_holders(report, now);
+        dlk_zk_report_read_holders(report, now);
         return;
     }
     if (!rule_of(report)->counts) {
         find_first(report, call->children, call->child_count);
         find_bridges(report, call->children, call->child_count);
-        read_holders(report, now);
+        dlk_zk_report_read_holders(report, now);
         return;
     }
     dlk_zk_report_leases(report, call->children, call->child_count);
     const dlk_zk_request queue = {.verb = DLK_ZK_CHILDREN,
                                   .path = report->home->parents[0]};
     if (plan->steps < 2 || !dlk_zk_report_send(report, &queue, on_queue, NULL, now))
-        read_holders(report, now);
+        dlk_zk_report_read_holders(report, now);
 }
 
 static void look(dlk_zk_report *report, int64_t now)
@@ -444,8 +457,11 @@ void dlk_zk_report_open(dlk_report *base, int64_t now)
 {
     dlk_zk_report *report = (dlk_zk_report *)(void *)base;
     report->zk = (dlk_zk *)(void *)base->session;
-    if (base->line) {
+    if (base->line)
         report->home = dlk_zk_key_of(base->line);
+    if (base->ask->verb == DLK_SIGNAL) {
+        dlk_zk_signal_begin(report, now);
+    } else if (base->line) {
         look(report, now);
     } else if (base->ask->verb == DLK_LIST) {
         dlk_zk_list_begin(report, now);

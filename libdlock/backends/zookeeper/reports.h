@@ -1,4 +1,4 @@
-/* Looking at locks: inspect, break, revoke, list, doctor. */
+/* Looking at locks: inspect, break, revoke, list, doctor; and signals. */
 #ifndef DLK_BACKENDS_ZOOKEEPER_REPORTS_H
 #define DLK_BACKENDS_ZOOKEEPER_REPORTS_H
 
@@ -32,6 +32,13 @@ struct dlk_zk_report {
     char **folders; /* list: still to be looked into */
     size_t folder_count, folder_capacity, looked;
     size_t left_out; /* folders that aren't looked into, or couldn't be */
+
+    /* signal: what lies at the condition, and what is to lie there with these signals */
+    char *text, *tally; /* owned */
+    int32_t version;
+    size_t signalled;
+    char *beside;   /* inspect: where the condition of the lock's name lies; owned */
+    bool condition; /* … and somebody waits there: that is told */
 };
 
 void dlk_zk_report_open(dlk_report *base, int64_t now);
@@ -42,7 +49,15 @@ void dlk_zk_line_watch(dlk_line *base, bool on);
 /* The list of children of a path has changed. */
 void dlk_zk_idle_changed(dlk_zk *zk, const char *path);
 
-/* Among themselves: reports.c, leases.c, list.c, doctor.c. */
+/* Among themselves: reports.c, leases.c, list.c, signal.c, doctor.c. */
+void dlk_zk_signal_begin(dlk_zk_report *report, int64_t now);
+/* A mutex that nobody has or wants may have the name of a condition: who waits there comes next, and
+ * dlk_zk_report_read_holders behind it. False: there is nothing to ask. */
+bool dlk_zk_condition_inspect(dlk_zk_report *report, int64_t now);
+/* Reads what was found, and tells it. */
+void dlk_zk_report_read_holders(dlk_zk_report *report, int64_t now);
+/* Nothing was found. */
+void dlk_zk_report_forget(dlk_zk_report *report);
 bool dlk_zk_report_send(dlk_zk_report *report, const dlk_zk_request *request,
                         dlk_zk_done *then, void *extra, int64_t now);
 /* One more finding, or NULL without memory; @p path is taken over. */

@@ -58,7 +58,7 @@ dlk_zk_sort dlk_zk_sort_of(const char *name)
         {"lock-", DLK_SORT_LOCK},      {"__WRIT__", DLK_SORT_WRITE},
         {"__READ__", DLK_SORT_READ},   {"latch-", DLK_SORT_LATCH},
         {"lease-", DLK_SORT_LEASE},    {"__lock__", DLK_SORT_KLOCK},
-        {"__rlock__", DLK_SORT_KREAD},
+        {"__rlock__", DLK_SORT_KREAD}, {"wait-", DLK_SORT_WAIT},
     };
     const char *digits = dlk_zk_digits(name);
     if (strcmp(name, "locks") == 0 || strcmp(name, "leases") == 0)
@@ -96,6 +96,7 @@ static const char *key_of(const dlk_zk_rule *rule, const char *name)
     case DLK_SORT_READ:
     case DLK_SORT_LATCH:
     case DLK_SORT_LEASE:
+    case DLK_SORT_WAIT:
     case DLK_SORT_PART:
     case DLK_SORT_OTHER:
     case DLK_SORT_COUNT:
@@ -115,6 +116,7 @@ static const char *key_of(const dlk_zk_rule *rule, const char *name)
     case DLK_SORT_KLOCK:
     case DLK_SORT_KREAD:
     case DLK_SORT_BRIDGE:
+    case DLK_SORT_WAIT:
     case DLK_SORT_PART:
     case DLK_SORT_COUNT:
         break;

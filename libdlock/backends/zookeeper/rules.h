@@ -21,6 +21,7 @@ typedef enum dlk_zk_sort {
     DLK_SORT_KLOCK, /* …__lock__<digits>: kazoo's */
     DLK_SORT_KREAD, /* …__rlock__<digits> */
     DLK_SORT_BRIDGE, /* a KLOCK or KREAD of somebody who has, or will have, one of Curator's too */
+    DLK_SORT_WAIT, /* …wait-<digits>: at a condition */
     DLK_SORT_PART, /* "locks", "leases": below them are a semaphore's */
     DLK_SORT_OTHER,
     DLK_SORT_COUNT,
@@ -53,6 +54,7 @@ typedef struct dlk_zk_rule {
     bool persistent;  /* the parents aren't containers */
     bool counts;      /* a lease: so many children in all, whatever their order */
     bool plain;       /* the path itself is the node, without digits */
+    bool signals;     /* who is first is who is signalled: condition.c */
     uint32_t behind;  /* bits of the sorts that we wait for when they come first */
     uint32_t beside;  /* bits of those that may be there without meaning anything to us */
 } dlk_zk_rule;

@@ -115,6 +115,7 @@ dlock_error *dlk_zk_error(const dlk_zk *zk, const dlk_zk_call *call, const char 
     case DLK_ZK_NODE_EXISTS:
     case DLK_ZK_NOT_EMPTY:
     case DLK_ZK_NOT_KNOWN:
+    case DLK_ZK_OTHER_VERSION:
     case DLK_ZK_BAD:
     case DLK_ZK_GONE:
     case DLK_ZK_CUT:

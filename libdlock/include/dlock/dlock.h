@@ -1150,8 +1150,8 @@ DLOCK_API void dlock_hold_free(dlock_hold *hold);
  * Always in a loop: a wait may end without a signal (`spurious_wakes` of dlock_client_stats()), and
  * another holder may have been there before.
  *
- * @param name      one among the names of locks: where it is a lock's, in use, DLOCK_ECONFLICT; on etcd
- *                  conditions have names of their own, and no lock is in the way
+ * @param name      one among the names of locks: where it is a lock's, in use, DLOCK_ECONFLICT; on
+ *                  ZooKeeper and etcd conditions have names of their own, and no lock is in the way
  * @param conf      may be NULL; copied. `lock.ttl_ms` is how long a signal stays with a waiter that
  *                  can't be heard of any more; `cond.owner`
  * @param ret_cond  yours: dlock_cond_free()
