@@ -69,6 +69,7 @@ const kind_info kinds[KIND_COUNT] = {
                                DLOCK_ELECTION,
                                {ZK, "pattern", NODE, "{name}/n-{uuid}-{seq}"},
                                0},
+    [KIND_ZK_CONDITION] = {"zk-condition", DLK_KIND_CONDITION, {NULL}, 0},
     [KIND_MC_MUTEX] = {"mc-mutex", DLOCK_MUTEX, {NULL}, 0},
     [KIND_MC_RW] = {"mc-rw", DLOCK_WRITE, {NULL}, 0},
     [KIND_MC_PERMITS] = {"mc-permits", DLOCK_SEMAPHORE, {NULL}, 0},
@@ -346,6 +347,7 @@ static int holders_in(model *m, int name, holder ret[MAX_HELD])
     case KIND_PATTERN:
     case KIND_PATTERN_RW:
     case KIND_PATTERN_ELECTION:
+    case KIND_ZK_CONDITION:
     case KIND_MC_MUTEX:
     case KIND_MC_RW:
     case KIND_MC_PERMITS:

@@ -104,6 +104,7 @@ typedef enum kind {
     KIND_PATTERN, /* many names below one parent, and nothing in a node's name says whose it is */
     KIND_PATTERN_RW,
     KIND_PATTERN_ELECTION,
+    KIND_ZK_CONDITION,
     /* from here on memcached's */
     KIND_MC_MUTEX,
     KIND_MC_RW,

@@ -115,6 +115,9 @@ static void hand_to(zk_server *peer, const zk_txn *txn)
 
 /* ---- deciding ---- */
 
+/* Whose request is carried out: a client, or NOBODY. */
+static int by_client = NOBODY;
+
 static int64_t commit(zk_txn *txn)
 {
     zk_tree *tree = zk_leader_tree();
@@ -126,7 +129,7 @@ static int64_t commit(zk_txn *txn)
     if (txn->what == ZK_TXN_CREATE)
         zk_rules_made(DLK_LIST_ITEM(tree->nodes.prev, zk_node, link), txn->numbered);
     if (!txn->goes_on)
-        zk_rules_look();
+        zk_rules_look(by_client);
     return txn->zxid;
 }
 
@@ -198,14 +201,6 @@ static void delete_one(const char *path, int64_t by, bool goes_on)
         .what = ZK_TXN_DELETE, .path = (char *)(uintptr_t)path, .goes_on = goes_on});
 }
 
-static dlk_zk_end delete_at(const char *path, int64_t by)
-{
-    dlk_zk_end end = may_delete(path);
-    if (end == DLK_ZK_OK)
-        delete_one(path, by, false);
-    return end;
-}
-
 static dlk_zk_end check_all(const dlk_zk_request *ask)
 {
     for (size_t i = 0; i < ask->count; i++)
@@ -214,19 +209,21 @@ static dlk_zk_end check_all(const dlk_zk_request *ask)
     return DLK_ZK_OK;
 }
 
-static dlk_zk_end delete_all(const dlk_zk_request *ask, int64_t by)
+static dlk_zk_end may_set(const dlk_zk_request *ask)
 {
-    dlk_zk_end end = check_all(ask);
-    for (size_t i = 0; end == DLK_ZK_OK && i < ask->count; i++)
-        delete_one(ask->paths[i], by, i + 1 < ask->count);
-    return end;
+    const zk_node *node = zk_tree_find(zk_leader_tree(), ask->path);
+    if (!node)
+        return DLK_ZK_NO_NODE;
+    return ask->versioned && node->version != ask->version ? DLK_ZK_OTHER_VERSION
+                                                           : DLK_ZK_OK;
 }
 
 static dlk_zk_end set(const dlk_zk_request *ask, zk_effect *ret)
 {
     const zk_tree *tree = zk_leader_tree();
-    if (!zk_tree_find(tree, ask->path))
-        return DLK_ZK_NO_NODE;
+    dlk_zk_end end = may_set(ask);
+    if (end != DLK_ZK_OK)
+        return end;
     (void)commit(&(zk_txn){.what = ZK_TXN_SET,
                            .path = (char *)(uintptr_t)ask->path,
                            .data = (char *)(uintptr_t)ask->data,
@@ -235,10 +232,26 @@ static dlk_zk_end set(const dlk_zk_request *ask, zk_effect *ret)
     return DLK_ZK_OK;
 }
 
+/* One or several, and what is set behind that: all or nothing. */
+static dlk_zk_end delete_all(const dlk_zk_request *ask, int64_t by, zk_effect *ret)
+{
+    const dlk_zk_request *also = ask->also;
+    dlk_zk_end end = ask->count ? check_all(ask) : may_delete(ask->path);
+    if (end == DLK_ZK_OK && also)
+        end = may_set(also);
+    if (end != DLK_ZK_OK)
+        return end;
+    size_t count = ask->count ? ask->count : 1;
+    for (size_t i = 0; i < count; i++)
+        delete_one(ask->count ? ask->paths[i] : ask->path, by, i + 1 < count || also);
+    return also ? set(also, ret) : DLK_ZK_OK;
+}
+
 int64_t zk_decide(const dlk_zk_request *ask, int64_t session, zk_effect *ret)
 {
     zk_session *from = zk_session_find(session);
     *ret = (zk_effect){.end = DLK_ZK_OK};
+    by_client = from->client;
     /* Here the model is kinder than ZooKeeper, where the server tells with its next ping that it
      * has heard of the session: promises.md says what may happen when it is cut off before that. */
     if (!from->over)
@@ -249,17 +262,21 @@ int64_t zk_decide(const dlk_zk_request *ask, int64_t session, zk_effect *ret)
         ret->end =
             ask->count ? create_all(ask, session, ret) : create(ask, session, false, ret);
     else if (ask->verb == DLK_ZK_DELETE)
-        ret->end = ask->count ? delete_all(ask, session) : delete_at(ask->path, session);
+        ret->end = delete_all(ask, session, ret);
     else if (ask->verb == DLK_ZK_CHECK)
         ret->end = check_all(ask);
     else if (ask->verb == DLK_ZK_SET)
         ret->end = set(ask, ret);
+    by_client = NOBODY;
     return zk_leader_tree()->zxid;
 }
 
 bool zk_delete(const char *path)
 {
-    return delete_at(path, 0) == DLK_ZK_OK;
+    if (may_delete(path) != DLK_ZK_OK)
+        return false;
+    delete_one(path, 0, false);
+    return true;
 }
 
 /* ---- sessions ---- */

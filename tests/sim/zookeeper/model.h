@@ -189,7 +189,7 @@ void zk_rules_begin(void);
 /* The leader's tree has changed: @p node was made, or is about to be deleted by its own session. */
 void zk_rules_made(zk_node *node, bool numbered);
 void zk_rules_deleted(const zk_node *node, int64_t by);
-void zk_rules_look(void);
+void zk_rules_look(int by); /* whose request it was, or NOBODY */
 /* Whose nodes lie there, or ALL_NAMES. */
 int zk_rules_name_of(const char *path);
 int zk_holders(int name, holder ret[MAX_HELD]);

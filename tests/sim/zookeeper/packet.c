@@ -45,6 +45,8 @@ void zk_packet_drop(zk_packet *p)
     free(p->paths);
     free(p->path);
     free(p->data);
+    free(p->also_path);
+    free(p->also_data);
     free(p);
 }
 

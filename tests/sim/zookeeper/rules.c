@@ -36,6 +36,7 @@ static const recipe recipes[KIND_COUNT] = {
     [KIND_PATTERN] = {NULL, "?-", NULL, true, false},
     [KIND_PATTERN_RW] = {"", "W-", "R-", true, false},
     [KIND_PATTERN_ELECTION] = {"", "n-", NULL, true, false},
+    [KIND_ZK_CONDITION] = {"", "wait-", NULL, false, false},
 };
 
 /* One who stands there. */
@@ -53,12 +54,24 @@ static int last_count[MAX_NAMES];
 void zk_rules_begin(void)
 {
     memset(last_count, 0, sizeof(last_count));
+    tallies_begin();
 }
 
 /* ---- names ---- */
 
-int zk_rules_name_of(const char *path)
+/* A path from its lock's name on: those of conditions lie apart. */
+static const char *named(const char *path)
 {
+    static const char before[] = "/dlock-conditions";
+    size_t size = sizeof(before) - 1;
+    return kind_signals() && strncmp(path, before, size) == 0 ? path + size : path;
+}
+
+int zk_rules_name_of(const char *all)
+{
+    const char *path = named(all);
+    if (path[0] == '\0')
+        return ALL_NAMES;
     bool shared = strncmp(path, "/line/", 6) == 0;
     int name = (shared ? path[6] : path[1]) - 'a';
     bool whole =
@@ -88,6 +101,14 @@ static bool has_mark(const recipe *r, const char *base, const char *mark)
     return memcmp(r->begins ? base : digits - size, mark, size) == 0;
 }
 
+static bool is_child(const zk_node *node, const char *parent)
+{
+    const char *path = named(node->path);
+    size_t size = strlen(parent);
+    return strncmp(path, parent, size) == 0 && path[size] == '/' &&
+           !strchr(path + size + 1, '/');
+}
+
 static bool stands_in_line(const zk_node *node, int name, contender *ret)
 {
     const recipe *r = &recipes[s.config.kind];
@@ -102,7 +123,7 @@ static bool stands_in_line(const zk_node *node, int name, contender *ret)
         return strcmp(node->path, parent) == 0;
     const char *base = base_of(node->path);
     ret->reads = has_mark(r, base, r->read);
-    if (!zk_tree_is_child(node, parent) || !(ret->reads || has_mark(r, base, r->write)))
+    if (!is_child(node, parent) || !(ret->reads || has_mark(r, base, r->write)))
         return false;
     ret->place = strtoll(digits_of(base), NULL, 10);
     return true;
@@ -150,10 +171,32 @@ static int count_permits(contender *line, int count)
     return holders;
 }
 
+static int standers_of(const contender *line, int count, stander ret[MAX_HELD])
+{
+    for (int i = 0; i < count; i++) {
+        const zk_session *session = zk_session_find(line[i].node->owner);
+        ret[i] = (stander){line[i].place, session->client, session->generation,
+                           line[i].node->number};
+    }
+    return count;
+}
+
+/* The signals of a condition, as text. */
+static const char *tally_of(int name)
+{
+    char path[40];
+    (void)snprintf(path, sizeof(path), "/dlock-conditions/%c", 'a' + name); /* fits */
+    const zk_node *folder = zk_tree_find(zk_leader_tree(), path);
+    return folder ? folder->data : "";
+}
+
 /* The first of them are the holders then. */
-static int count_holders(contender *line, int count)
+static int count_holders(int name, contender *line, int count)
 {
     int holders = 0;
+    stander who[MAX_HELD];
+    if (kind_signals())
+        return tally_signalled(tally_of(name), who, standers_of(line, count, who));
     if (kind_counts())
         return count_permits(line, count);
     if (count == 0 || !line[0].reads)
@@ -171,7 +214,7 @@ static holder holder_of(const zk_node *node)
 int zk_holders(int name, holder ret[MAX_HELD])
 {
     contender line[MAX_HELD];
-    int count = count_holders(line, line_of(name, line));
+    int count = count_holders(name, line, line_of(name, line));
     for (int i = 0; i < count; i++)
         ret[i] = holder_of(line[i].node);
     return count;
@@ -213,7 +256,7 @@ static void tell_given(int name, const contender *to)
 static void look_at(int name)
 {
     contender line[MAX_HELD];
-    int count = count_holders(line, line_of(name, line));
+    int count = count_holders(name, line, line_of(name, line));
     for (int i = 0; i < count; i++)
         if (!held_before(name, mark_of(&line[i])))
             tell_given(name, &line[i]);
@@ -222,10 +265,21 @@ static void look_at(int name)
         last[name][i] = mark_of(&line[i]);
 }
 
-void zk_rules_look(void)
+static void look_at_signals(int name, int by)
 {
-    for (int n = 0; n < s.config.names; n++)
+    contender line[MAX_HELD];
+    stander who[MAX_HELD];
+    int count = standers_of(line, line_of(name, line), who);
+    tally_seen(name, by, who, count, tally_of(name));
+}
+
+void zk_rules_look(int by)
+{
+    for (int n = 0; n < s.config.names; n++) {
+        if (kind_signals())
+            look_at_signals(n, by);
         look_at(n);
+    }
 }
 
 /* ---- one node for each ---- */
@@ -361,6 +415,13 @@ static void check_orphans(int name)
                  orphan->path, zk_wires_client(orphan->owner));
 }
 
+/* Who inherits a signal together with others, or from one that died with whom it was to tell, hears of it when it
+ * looks by itself: a watch is believed for five seconds. */
+static int64_t time_to_hear(void)
+{
+    return kind_signals() ? SIM_POLL_MS * MS * 5 / 4 + 7 * SEC : 2 * SEC;
+}
+
 static void check_heard(int name)
 {
     holder all[MAX_HELD];
@@ -374,7 +435,7 @@ static void check_heard(int name)
         s.unheard_since[name] = 0;
     else if (!s.unheard_since[name])
         s.unheard_since[name] = s.now;
-    else if (s.now - s.unheard_since[name] > 2 * SEC)
+    else if (s.now - s.unheard_since[name] > time_to_hear())
         violated(name, "%c is client %d's, which waits and hasn't heard of it",
                  'a' + name, unheard->client);
 }

@@ -97,6 +97,7 @@ static const char *end_of(const zk_packet *p)
         [DLK_ZK_NODE_EXISTS] = "it exists",
         [DLK_ZK_NOT_EMPTY] = "not empty",
         [DLK_ZK_NO_CHILDREN] = "may have no children",
+        [DLK_ZK_OTHER_VERSION] = "another version",
         [DLK_ZK_BAD] = "no",
         [DLK_ZK_BUSY] = "busy",
         [DLK_ZK_GONE] = "the session is over",

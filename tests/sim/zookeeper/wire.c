@@ -210,17 +210,27 @@ static void transmit(zk_packet *p)
     }
 }
 
+static void copy_ask(const dlk_zk_request *ask, dlk_zk_request *ret, char **path,
+                     char **data)
+{
+    *ret = *ask;
+    ret->path = *path = zk_need(strdup(ask->path));
+    ret->data = *data = zk_need(calloc(1, ask->size + 1));
+    if (ask->size)
+        memcpy(*data, ask->data, ask->size);
+}
+
 static bool model_send(dlk_zk_wire *w, const dlk_zk_request *ask, dlk_zk_call *call)
 {
     if (!zk_wire_lives(w) || w->expired ||
         (ask->verb == DLK_ZK_UNWATCH && !zk_watch_find(&w->watches, ask->path, false)))
         return false;
     zk_packet *p = zk_packet_new(w, PACKET_ASK);
-    p->ask = *ask;
-    p->ask.path = p->path = zk_need(strdup(ask->path));
-    p->ask.data = p->data = zk_need(calloc(1, ask->size + 1));
-    if (ask->size)
-        memcpy(p->data, ask->data, ask->size);
+    copy_ask(ask, &p->ask, &p->path, &p->data);
+    if (ask->also)
+        copy_ask(ask->also, &p->also, &p->also_path, &p->also_data);
+    if (ask->also)
+        p->ask.also = &p->also;
     if (ask->paths)
         p->ask.paths = p->paths = zk_need(calloc(ask->count, sizeof(*p->paths)));
     for (size_t i = 0; ask->paths && i < ask->count; i++)
