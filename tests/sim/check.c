@@ -411,7 +411,7 @@ static void run_watchdog(event *e)
             check_orphan(n);
         if (is_local())
             check_heard(n);
-        if (s.config.kind == KIND_CONDITION)
+        if (s.config.kind == KIND_CONDITION || s.config.kind == KIND_MOVED_CONDITION)
             conditions_watch(n);
         else if (!kind_signals())
             check_progress(n);

@@ -40,6 +40,7 @@ const kind_info kinds[KIND_COUNT] = {
                          {"lock.fair", "true", "redis.fair_wait_ms", "20000"},
                          0},
     [KIND_MOVED_RW] = {"moved-rw", DLOCK_WRITE, {NULL}, 0},
+    [KIND_MOVED_CONDITION] = {"moved-condition", DLK_KIND_CONDITION, {NULL}, 0},
     [KIND_CONDITION] = {"condition", DLK_KIND_CONDITION, {NULL}, 0},
     [KIND_CURATOR] = {"curator", DLOCK_MUTEX, {NULL}, 0},
     [KIND_CURATOR_RW] = {"curator-rw", DLOCK_WRITE, {NULL}, 0},
@@ -169,7 +170,7 @@ bool kind_is_fair(void)
 
 bool kind_moves(void)
 {
-    return s.config.kind >= KIND_MOVED && s.config.kind <= KIND_MOVED_RW;
+    return s.config.kind >= KIND_MOVED && s.config.kind <= KIND_MOVED_CONDITION;
 }
 
 bool kind_forgets(void)
@@ -325,6 +326,7 @@ static int holders_in(model *m, int name, holder ret[MAX_HELD])
     case KIND_FAIR:
     case KIND_ELECTION:
         return hash_holders(m, &lock, ret);
+    case KIND_MOVED_CONDITION:
     case KIND_CONDITION:
         return signalled_holders(m, &lock, ret);
     case KIND_TIMESTAMP:

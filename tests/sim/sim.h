@@ -86,6 +86,7 @@ typedef enum kind {
     KIND_MOVED, /* … in a cluster whose slots move: some requests are sent on; the same */
     KIND_MOVED_FAIR,
     KIND_MOVED_RW,
+    KIND_MOVED_CONDITION,
     KIND_CONDITION, /* the same */
     /* from here on ZooKeeper's */
     KIND_CURATOR,

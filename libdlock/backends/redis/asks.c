@@ -297,9 +297,11 @@ static void note_asking(dlk_redis *redis, const dlk_ask *ask, int64_t now)
     dlk_redis_key *key = ask->key ? ask->key->data : NULL;
     if (!key)
         return;
+    /* In a cluster a request may be sent once more after it was given up, and a newer one has asked. */
+    bool given_up = ask->verb == DLK_ACQUIRE && ask->number < key->turns.contender;
     if (key->forms[0]->queues)
         dlk_redis_fair_asks(redis, ask, now);
-    if (ask->verb == DLK_ACQUIRE || ask->next)
+    if ((ask->verb == DLK_ACQUIRE && !given_up) || ask->next)
         key->asked_at = redis->subscriber.messages;
     else if (ask->verb == DLK_INSPECT)
         key->looked = true;

@@ -155,9 +155,10 @@ bool dlk_redis_handover_revokes(const dlk_resp *message, uint64_t *ret_number)
     return true;
 }
 
+/* A newer one may have been overtaken by one that was given up, and has asked for last. */
 bool dlk_redis_handover_told(dlk_redis_turns *turns, uint64_t number, int64_t turn)
 {
-    if (turns->contender != number)
+    if (number < turns->contender)
         return false;
     turns->appointed = number;
     turns->appointed_turn = turn;
