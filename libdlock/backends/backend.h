@@ -87,6 +87,7 @@ struct dlk_host {
 
     const char *uuid; /* this client's identity, 36 characters */
     const char *name; /* client.name: host:pid unless set */
+    const char *who;  /* it with host and pid, for others to read: util/who.h */
     dlk_rand *rand;   /* for jitter; under the mutex */
     /* The mutex that guards everything here, for `flush`. */
     pthread_mutex_t *mutex;

@@ -24,6 +24,7 @@ dlk_host dlk_node_host(dlk_host *whole)
         .kicks = whole->kicks,
         .uuid = whole->uuid,
         .name = whole->name,
+        .who = whole->who,
         .rand = whole->rand,
     };
 }

@@ -3,12 +3,12 @@
 
 #include "backends/limits.h"
 #include "util/clock.h"
+#include "util/who.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- forks ---- */
 
@@ -70,6 +70,7 @@ static void destroy(dlk_engine *engine)
     dlk_settings_free(engine->settings);
     free(engine->uri);
     free(engine->name);
+    free(engine->who);
     (void)pthread_mutex_destroy(&engine->mutex);
     free(engine);
 }
@@ -100,10 +101,10 @@ static void init_lists(dlk_engine *engine)
 
 static char *default_name(void)
 {
-    char host[256] = "?", *name = NULL;
-    if (gethostname(host, sizeof(host) - 1) != 0)
-        host[0] = '?';
-    if (asprintf(&name, "%.100s:%ld", host, (long)getpid()) < 0)
+    const dlk_who who = dlk_who_here("");
+    char *name = NULL;
+    if (asprintf(&name, "%.100s:%lld", who.host[0] ? who.host : "?", (long long)who.pid) <
+        0)
         return NULL;
     return name;
 }
@@ -113,6 +114,16 @@ static char *name_of(const dlk_settings *settings)
     if (dlk_settings_is_set(settings, DLK_KEY_CLIENT_NAME))
         return strdup(dlk_settings_text(settings, DLK_KEY_CLIENT_NAME));
     return default_name();
+}
+
+static bool take_names(dlk_engine *engine, const dlk_settings *settings)
+{
+    engine->name = name_of(settings);
+    if (!engine->name)
+        return false;
+    const dlk_who who = dlk_who_here(engine->name);
+    engine->who = dlk_who_text(&who);
+    return engine->who != NULL;
 }
 
 static dlk_limits limits_of(const dlk_backend_type *type, const dlk_settings *s)
@@ -132,8 +143,7 @@ static dlock_err init(dlk_engine *engine, const dlk_backend_type *type,
     uint64_t seed;
     dlk_port port;
     engine->uri = strdup(dlk_uri_masked(uri));
-    engine->name = name_of(settings);
-    if (!engine->uri || !engine->name)
+    if (!engine->uri || !take_names(engine, settings))
         return dlk_error_nomem(err);
     if (!dlk_rand_uuid(engine->uuid) || !dlk_rand_bytes(&seed, sizeof(seed)))
         return dlk_error_set(err, DLOCK_EUNAVAIL,

@@ -229,6 +229,7 @@ struct dlk_engine {
     dlk_settings *last_settings; /* of the last name that had others, or NULL */
     char uuid[DLK_UUID_SIZE];    /* fixed */
     char *uri, *name;            /* fixed: masked URI, client.name */
+    char *who;                   /* fixed: as dlk_host.who */
     size_t prefix_size;          /* fixed: of client.prefix */
     dlk_list registered;         /* under the registry's mutex */
 

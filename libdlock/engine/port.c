@@ -435,6 +435,7 @@ void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port)
         .kicks = &engine->kicks,
         .uuid = engine->uuid,
         .name = engine->name,
+        .who = engine->who,
         .rand = &engine->core.rand,
     };
 }

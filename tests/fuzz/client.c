@@ -130,6 +130,7 @@ void client_open(const char *uri, const client_key keys[CLIENT_KEYS], fuzz_bytes
                             .kicks = &world.kicks,
                             .uuid = CLIENT_UUID,
                             .name = "fuzz",
+                            .who = "fuzz\there\t1",
                             .rand = &world.rand};
     world.rand.state = 1;
     world.asked = 0;

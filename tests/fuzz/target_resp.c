@@ -282,6 +282,7 @@ static void make_world(void)
                             .kicks = &world.kicks,
                             .uuid = "11111111-2222-4333-8444-555555555555",
                             .name = "fuzz",
+                            .who = "fuzz\there\t1",
                             .rand = &world.rand};
     /* One answer for each request. */
     if (dlk_uri_parse("redis://u:" PASSWORD

@@ -76,6 +76,7 @@ bool driven_open(const dlk_backend_type *type, const char *text, dlock_kind kind
                         .kicks = &w.kicks,
                         .uuid = "00000000-0000-4000-8000-000000000000",
                         .name = "test",
+                        .who = "test\there\t1",
                         .rand = &w.rand};
     dlock_err code = dlk_uri_parse(text, &uri, &err);
     if (code == DLOCK_OK && kind == DLOCK_SEMAPHORE)

@@ -114,6 +114,7 @@ void host_begin(client *c)
                          .kicks = &c->kicks,
                          .uuid = c->uuid,
                          .name = "sim",
+                         .who = "sim\there\t1",
                          .rand = &c->rand};
     dlk_list_init(&c->answers);
 }

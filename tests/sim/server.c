@@ -68,6 +68,7 @@ static void begin_operator(void)
                               .kicks = &operator.kicks,
                               .uuid = "ffffffff-0000-4000-8000-000000000000",
                               .name = "operator",
+                              .who = "operator\there\t1",
                               .rand = &operator.rand };
     operator.settings = settings_of(s.config.kind);
     if (dlk_uri_parse("redis://127.0.0.1:1", &uri, NULL) != DLOCK_OK ||

@@ -12,11 +12,9 @@
 
 #include "backends/redis/errors.h"
 #include "backends/redis/layout.h"
-#include "util/info.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- its name ---- */
 
@@ -67,19 +65,14 @@ static size_t put_name(const dlk_redis *redis,
 
 bool dlk_redis_client_key_write(dlk_redis *redis, const dlk_ask *ask)
 {
-    char name[DLK_REDIS_CLIENT_PREFIX + DLK_UUID_SIZE], host[256] = "", about[512],
-                                                        ms[DLK_DIGITS_MAX];
+    char name[DLK_REDIS_CLIENT_PREFIX + DLK_UUID_SIZE], ms[DLK_DIGITS_MAX];
     size_t size = put_name(redis, name);
     if (size == 0)
         return false;
     redis->said_ms = dlk_redis_client_key_life_ms(redis, ask);
-    if (gethostname(host, sizeof(host) - 1) != 0)
-        host[0] = '\0';
-    (void)snprintf(about, sizeof(about), "%.200s\n%s\n%ld", redis->base.host->name, host,
-                   (long)getpid());
     const dlk_arg args[] = {dlk_arg_text("SET"),
                             {name, size},
-                            dlk_arg_text(about),
+                            dlk_arg_text(redis->base.host->who),
                             dlk_arg_text("PX"),
                             dlk_arg_number(redis->said_ms, ms)};
     if (!dlk_resp_command(&redis->commands.link.stream.out, args, 5))
@@ -123,30 +116,4 @@ void dlk_redis_client_key_remove(dlk_redis *redis)
     if (args[1].size > 0 &&
         dlk_resp_command(&redis->commands.link.stream.out, args, 2)) /* else it ends */
         redis->base.host->commands++;
-}
-
-/* ---- reading one ---- */
-
-/* The line that begins at *at, which goes on behind it; at most what fits. */
-static void take_line(const char **at, char *to, size_t size)
-{
-    size_t length = strcspn(*at, "\n");
-    (void)snprintf(to, size, "%.*s", (int)(length < size ? length : size - 1), *at);
-    *at += length + ((*at)[length] == '\n');
-}
-
-void dlk_redis_client_key_tell(dlock_info *info, const char *said, const char *list,
-                               size_t number)
-{
-    char name[256], host[256], pid[DLK_DIGITS_MAX];
-    take_line(&said, name, sizeof(name));
-    take_line(&said, host, sizeof(host));
-    take_line(&said, pid, sizeof(pid));
-    int64_t is = dlk_number_or(pid, 1, INT64_MAX, 0);
-    if (name[0])
-        dlk_info_add_text(info, name, "%s.%zu.client", list, number);
-    if (host[0])
-        dlk_info_add_text(info, host, "%s.%zu.host", list, number);
-    if (is > 0)
-        dlk_info_add_int(info, is, "%s.%zu.pid", list, number);
 }

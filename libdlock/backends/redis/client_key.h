@@ -1,5 +1,5 @@
-/* One key a client, by which an owner id can be led back to a process: what the client says of itself, its
- * name, host and pid. Inspecting and listing read it in the server (scripts/client_of.lua), so they cost no
+/* One key a client, by which an owner id can be led back to a process: what the client says of itself
+ * (util/who.h). Inspecting and listing read it in the server (scripts/client_of.lua), so they cost no
  * request more. */
 #ifndef DLK_BACKENDS_REDIS_CLIENT_KEY_H
 #define DLK_BACKENDS_REDIS_CLIENT_KEY_H
@@ -61,9 +61,5 @@ void dlk_redis_client_key_answered(dlk_redis *redis, const dlk_resp *reply);
 void dlk_redis_client_key_forget(dlk_redis *redis);
 /* Before the end: removes it, without waiting for an answer. */
 void dlk_redis_client_key_remove(dlk_redis *redis);
-
-/* Adds what such a key says, "" nothing: client, host and pid of number @p of a list. */
-void dlk_redis_client_key_tell(dlock_info *info, const char *said, const char *list,
-                               size_t number);
 
 #endif

@@ -14,6 +14,7 @@
 #include "util/error.h"
 #include "util/info.h"
 #include "util/number.h"
+#include "util/who.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,12 @@ static bool give_info(dlk_redis *redis, dlk_ask *ask, dlock_info *info)
     ask->info = info;
     dlk_redis_ask_answer(redis, ask, DLK_YES);
     return true;
+}
+
+static void tell_client(dlock_info *info, const char *said, const char *list,
+                        size_t number)
+{
+    (void)dlk_who_tell_text(info, said, strlen(said), list, number); /* nothing behind */
 }
 
 bool dlk_redis_signalled(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
@@ -97,7 +104,7 @@ static void add_holder(dlock_info *info, const dlk_resp *item, size_t holder)
         dlk_info_add_int(info, item[LEFT].integer, "holders.%zu.remaining_ms", holder);
     if (number_of(&item[HOLD_COUNT], &number))
         dlk_info_add_int(info, number, "holders.%zu.count", holder);
-    dlk_redis_client_key_tell(info, item[CLIENT].text, "holders", holder);
+    tell_client(info, item[CLIENT].text, "holders", holder);
 }
 
 static void add_waiting(dlock_info *info, const dlk_resp *line)
@@ -105,7 +112,7 @@ static void add_waiting(dlock_info *info, const dlk_resp *line)
     for (size_t i = 0; i < line->count / WAITER_SIZE; i++) {
         const dlk_resp *item = &line->items[i * WAITER_SIZE];
         dlk_info_add_text(info, item[WAITER].text, "waiting.%zu.owner", i);
-        dlk_redis_client_key_tell(info, item[WAITER_CLIENT].text, "waiting", i);
+        tell_client(info, item[WAITER_CLIENT].text, "waiting", i);
     }
 }
 
@@ -348,7 +355,7 @@ static bool finish(dlk_redis *redis, dlk_ask *ask)
         dlk_info_add_text(info, list->items[i].owner, "locks.%zu.owner", i);
         if (list->items[i].left >= 0)
             dlk_info_add_int(info, list->items[i].left, "locks.%zu.remaining_ms", i);
-        dlk_redis_client_key_tell(info, list->items[i].client, "locks", i);
+        tell_client(info, list->items[i].client, "locks", i);
     }
     if (list->dropped)
         dlk_info_add_text(info, "the server told more keys at a time than are looked at",

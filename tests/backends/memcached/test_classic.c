@@ -40,6 +40,7 @@ static bool begin(dlk_ask *ask)
                             .kicks = &kicks,
                             .uuid = "00000000-0000-4000-8000-000000000001",
                             .name = "test",
+                            .who = "test\there\t1",
                             .rand = &dice};
     dlk_backend *backend = NULL;
     dlk_uri *uri = NULL;

@@ -360,12 +360,12 @@ TEST(what_is_no_such_key_says_nothing)
     static const struct {
         const char *verb, *value, *client, *host, *pid;
     } cases[] = {
-        {"SET", "\"a\\nb\\n3\\nmore\"", "a", "b", "3"},
+        {"SET", "\"a\\tb\\t3\\tmore\"", "a", "b", "3"},
         {"SET", "a", "a", "", ""},
         {"SET", "\"\"", "", "", ""},
-        {"SET", "\"\\n\\n-3\"", "", "", ""},
-        {"SET", "\"a\\n\\n9223372036854775808\"", "a", "", ""},
-        {"SET", "\"a\\x00\\nb\\n3\"", "a", "", ""},
+        {"SET", "\"\\t\\t-3\"", "", "", ""},
+        {"SET", "\"a\\t\\t9223372036854775808\"", "a", "", ""},
+        {"SET", "\"a\\x00\\tb\\t3\"", "a", "", ""},
         {"SET", long_one, cut, "", ""},
         {"RPUSH", "a b c", "", "", ""},
     };

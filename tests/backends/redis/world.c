@@ -4,6 +4,7 @@
 #include "backends/redis/redis.h"
 #include "backends/sleep.h"
 #include "util/error.h"
+#include "util/who.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,6 +90,10 @@ static dlock_err open_it(world *w, const char *text, va_list pairs, dlock_error 
     w->rand.state = 42;
     dlk_rand_uuid(w->uuid);
     w->kicks = DLK_KICKS_INIT;
+    const dlk_who who = dlk_who_here("test host:1");
+    w->who = dlk_who_text(&who);
+    if (!w->who)
+        return dlk_error_nomem(err);
     if (!dlk_kicks_open(&w->kicks))
         return dlk_error_set(err, DLOCK_EUNAVAIL, "no descriptor is left");
     w->host = (dlk_host){
@@ -101,6 +106,7 @@ static dlock_err open_it(world *w, const char *text, va_list pairs, dlock_error 
         .kicks = &w->kicks,
         .uuid = w->uuid,
         .name = "test host:1",
+        .who = w->who,
         .rand = &w->rand,
     };
     dlk_uri *uri = NULL;
@@ -165,6 +171,7 @@ dlock_err world_try(const char *uri, dlock_error **err, ...)
     if (w.backend)
         w.backend->type->free(w.backend);
     dlk_settings_free(w.settings);
+    free(w.who);
     pthread_mutex_destroy(&w.mutex);
     return code;
 }
@@ -176,6 +183,7 @@ void world_close(world *w)
     pthread_mutex_unlock(&w->mutex);
     w->backend->type->free(w->backend);
     dlk_settings_free(w->settings);
+    free(w->who);
     dlk_kicks_close(&w->kicks);
     dlk_polls_free(&w->polls);
     pthread_mutex_destroy(&w->mutex);

@@ -17,6 +17,7 @@ typedef struct world {
     pthread_mutex_t mutex;
     dlk_rand rand;
     char uuid[DLK_UUID_SIZE];
+    char *who; /* "test host:1", of this process */
     dlk_backend *backend;
     dlk_settings *settings;
 

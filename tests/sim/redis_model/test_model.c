@@ -497,6 +497,7 @@ static dlk_host host = {.answered = answered,
                         .kicks = &kicks,
                         .uuid = "01234567-89ab-4cde-8f01-23456789abcd",
                         .name = "test",
+                        .who = "test\there\t1",
                         .rand = &dice};
 static dlk_redis *maker; /* never connected: we take its bytes and carry them ourselves */
 
