@@ -16,9 +16,11 @@ static bool has_kind(dlock_client *client, const char *kind)
 
 /* ---- lock.data ---- */
 
-/* Elsewhere only what is elected is published. */
+/* Elsewhere only what is elected is published; the table has room for one text a lock. */
 static bool shows_data(dlock_kind kind)
 {
+    if (world_is("mem") || world_is("file"))
+        return kind == DLOCK_MUTEX || kind == DLOCK_ELECTION;
     return kind == DLOCK_ELECTION || world_is("zookeeper") || world_is("etcd") ||
            world_is("memcached");
 }

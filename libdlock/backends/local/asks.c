@@ -221,9 +221,10 @@ static void disagree(dlk_ask *ask, dlk_outcome outcome, uint32_t permits)
     dlk_ask_refuse(ask, error);
 }
 
-static bool is_election(const dlk_ask *ask)
+/* Of those who share a lock none does: there is room for one text. */
+static bool publishes(const dlk_ask *ask)
 {
-    return ask->key->kind == DLOCK_ELECTION;
+    return dlk_ask_data(ask)[0] != '\0' && !is_pooled(ask);
 }
 
 static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
@@ -242,7 +243,7 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
         outcome = dlk_table_acquire(&section, row, &request, &own, &ask->token, &until);
     else
         dlk_turn_end(&section, &own);
-    if (outcome == DLK_GRANTED && is_election(ask))
+    if (outcome == DLK_GRANTED && publishes(ask))
         dlk_table_publish(&section, row, ask->token, dlk_ask_data(ask));
     if (outcome == DLK_OTHER_SIZE || outcome == DLK_TOO_MANY)
         permits = DLK_GET(dlk_pool_at(local->table, row)->size);
@@ -286,8 +287,7 @@ static void acquire(dlk_local *local, dlk_ask *ask, int64_t now)
     int64_t token, until;
     if (refuse_gone(local, ask))
         return;
-    /* Who is elected has something to publish, and enters for that. */
-    if (turn && !is_election(ask) &&
+    if (turn && !publishes(ask) && /* which is done inside */
         dlk_turn_granted(local->table, &turn->turn, &token, &until) && until > now) {
         int64_t since = until - ask->ttl_ms * DLK_NS_PER_MS;
         ask->since = since < ask->since ? since : ask->since;

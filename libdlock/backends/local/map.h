@@ -122,8 +122,8 @@ typedef struct dlk_row {
     _Atomic uint32_t first, last; /* derived: the line */
 } dlk_row;
 
-/* What the holder of a row publishes: of an election, its id; of a lock that was exported, whose it
- * was. It counts while the token is that of the record; the token is written last, so a half-written
+/* What the holder of a row publishes: of an election its id, of a mutex its lock.data, of one that was
+ * exported whose it was. It counts while the token is that of the record; the token is written last, so a half-written
  * text never counts. And whom a revoke means: all whose token isn't larger. */
 typedef struct dlk_notice {
     _Atomic int64_t token;

@@ -3,6 +3,7 @@
 
 #include "util/clock.h"
 #include "util/kind.h"
+#include "util/who.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,13 +66,44 @@ static void forget_late(dlk_section *section, uint32_t row, int64_t now)
         (void)dlk_pool_settle(section, row, now); /* nobody asks until when */
 }
 
+/* ---- whose process that is ---- */
+
+typedef struct party {
+    char owner[DLK_OWNER_SIZE];
+    uint32_t pid; /* 0: nobody's, it was exported */
+    char client[DLK_MEMBER_NAME];
+} party;
+
+/* Copies what is to be told, so that no memory is asked for inside the mutex. */
+static void see_party(const dlk_section *section, uint32_t row, const dlk_record *record,
+                      party *ret)
+{
+    const dlk_member *member = dlk_member_of(section->table, record->owner);
+    dlk_table_owner_text(section, row, record, ret->owner);
+    ret->pid = member ? (uint32_t)DLK_GET(member->word) : 0;
+    ret->client[0] = '\0';
+    if (member)
+        dlk_member_name(member, ret->client);
+}
+
+/* A table is this machine's alone. */
+static void tell_party(dlock_info *info, const party *one, const char *list,
+                       size_t number)
+{
+    dlk_info_add_text(info, one->owner, "%s.%zu.owner", list, number);
+    if (one->pid == 0)
+        return;
+    dlk_who who = dlk_who_here(one->client);
+    who.pid = one->pid;
+    dlk_who_tell(info, &who, list, number);
+}
+
 /* ---- inspect ---- */
 
 typedef struct holder {
     dlk_record record;
-    char owner[DLK_OWNER_SIZE];
-    uint32_t pid, take;
-    char client[DLK_MEMBER_NAME];
+    party who;
+    uint32_t take;
 } holder;
 
 typedef struct view {
@@ -83,9 +115,10 @@ typedef struct view {
     bool reads, publishes;
     char data[DLK_TABLE_NAME + 1];
     holder shown[HOLDERS_MAX];
+    size_t waiting_count;
+    party waiting[DLK_WAITING_MAX];
 } view;
 
-/* Copies what is to be told, so that no memory is asked for inside the mutex. */
 static void see_holder(const dlk_section *section, uint32_t row, const dlk_record *record,
                        uint32_t take, view *seen)
 {
@@ -94,12 +127,20 @@ static void see_holder(const dlk_section *section, uint32_t row, const dlk_recor
     if (seen->holders++ >= HOLDERS_MAX)
         return;
     holder *one = &seen->shown[seen->holders - 1];
-    const dlk_member *member = dlk_member_of(section->table, record->owner);
-    *one = (holder){.record = *record, .take = take};
-    dlk_table_owner_text(section, row, record, one->owner);
-    one->pid = member ? (uint32_t)DLK_GET(member->word) : 0;
-    if (member)
-        dlk_member_name(member, one->client);
+    one->record = *record;
+    one->take = take;
+    see_party(section, row, record, &one->who);
+}
+
+static void see_waiter(const dlk_local *local, const dlk_section *section, uint32_t row,
+                       const dlk_record *record, view *seen)
+{
+    if (!dlk_member_of(section->table, record->owner))
+        return;
+    /* Our own of this kind the core counts, and those of another it doesn't look for. */
+    seen->waiters += record->owner != local->owner || record->kind != seen->asked;
+    if (seen->waiting_count < DLK_WAITING_MAX)
+        see_party(section, row, record, &seen->waiting[seen->waiting_count++]);
 }
 
 static void inspect_line(const dlk_local *local, dlk_section *section, uint32_t ref,
@@ -112,9 +153,7 @@ static void inspect_line(const dlk_local *local, dlk_section *section, uint32_t 
             seen->reads |= record.kind == DLOCK_WRITE && take != DLK_POOL_ALL;
             see_holder(section, ref, &record, take, seen);
         } else if (record.token == 0) {
-            /* Our own of this kind the core knows, and those of another it doesn't look for. */
-            bool own = record.owner == local->owner && record.kind == seen->asked;
-            seen->waiters += !own && dlk_member_of(section->table, record.owner) != NULL;
+            see_waiter(local, section, ref, &record, seen);
         }
     }
 }
@@ -126,7 +165,7 @@ static void inspect_row(const dlk_local *local, dlk_section *section, uint32_t r
     forget_late(section, ref, now);
     if (dlk_table_holder(section, ref, now, &record)) {
         see_holder(section, ref, &record, 0, seen);
-        seen->publishes = record.kind == DLOCK_ELECTION &&
+        seen->publishes = record.owner != DLK_OWNER_EXPORTED &&
                           dlk_table_published(section, ref, record.token, seen->data);
     }
     inspect_line(local, section, ref, now, seen);
@@ -143,17 +182,13 @@ static void notice_deaths(const dlk_local *local)
 
 static void tell_holder(dlock_info *info, const holder *one, int64_t index, int64_t now)
 {
-    dlk_info_add_text(info, one->owner, "holders.%" PRId64 ".owner", index);
     bool permits = one->record.kind == DLOCK_SEMAPHORE;
+    tell_party(info, &one->who, "holders", (size_t)index);
     dlk_info_add_int(info, permits ? 0 : one->record.token, "holders.%" PRId64 ".token",
                      index);
     dlk_info_add_int(info, dlk_clock_ms_until(one->record.until, now, INT64_MAX),
                      "holders.%" PRId64 ".remaining_ms", index);
     dlk_info_add_int(info, permits ? one->take : 1, "holders.%" PRId64 ".count", index);
-    if (one->pid == 0) /* it was exported */
-        return;
-    dlk_info_add_int(info, one->pid, "holders.%" PRId64 ".pid", index);
-    dlk_info_add_text(info, one->client, "holders.%" PRId64 ".client", index);
 }
 
 /* How many permits there are, where anybody says it. */
@@ -185,6 +220,8 @@ static void tell(const dlk_local *local, dlk_ask *ask, const view *seen, int64_t
         tell_holder(info, &seen->shown[i], i, now);
     if (seen->publishes)
         dlk_info_add_text(info, seen->data, "holders.0.data");
+    for (size_t i = 0; i < seen->waiting_count; i++)
+        tell_party(info, &seen->waiting[i], "waiting", i);
     tell_permits(info, ask, seen);
     dlk_info_add_int(info, seen->waiters, "waiters");
     dlk_info_add_text(info, local->base.type->traits.layout, "layout");
@@ -342,7 +379,7 @@ void dlk_local_revoke(dlk_local *local, dlk_ask *ask, int64_t now)
 typedef struct entry {
     size_t size; /* 0: not in use */
     char name[DLK_TABLE_NAME + 1];
-    char owner[DLK_OWNER_SIZE];
+    party who;
     int64_t until; /* 0: nobody holds it just now */
 } entry;
 
@@ -365,7 +402,7 @@ static void look_at_entry(dlk_section *section, uint32_t ref, int64_t now, entry
     found->name[size] = '\0';
     found->until = held ? record.until : 0;
     if (held)
-        dlk_table_owner_text(section, ref, &record, found->owner);
+        see_party(section, ref, &record, &found->who);
 }
 
 static void add_entry(dlock_info *info, const entry *found, int64_t number, int64_t now)
@@ -373,7 +410,7 @@ static void add_entry(dlock_info *info, const entry *found, int64_t number, int6
     dlk_info_add_text(info, found->name, "locks.%" PRId64 ".name", number);
     if (found->until == 0)
         return;
-    dlk_info_add_text(info, found->owner, "locks.%" PRId64 ".owner", number);
+    tell_party(info, &found->who, "locks", (size_t)number);
     dlk_info_add_int(info, dlk_clock_ms_until(found->until, now, INT64_MAX),
                      "locks.%" PRId64 ".remaining_ms", number);
 }
