@@ -1,5 +1,6 @@
 /* The one clock of libdlock: nanoseconds of CLOCK_BOOTTIME, which goes on counting while the
- * machine is suspended and never follows the wall clock. */
+ * machine is suspended and never follows the wall clock. And the date, which is told to people, and which
+ * nothing goes by. */
 #ifndef DLK_UTIL_CLOCK_H
 #define DLK_UTIL_CLOCK_H
 
@@ -11,6 +12,8 @@
 #define DLK_NEVER (INT64_MAX / 2)
 
 int64_t dlk_clock_now(void);
+/* Milliseconds since 1970. */
+int64_t dlk_clock_date_ms(void);
 
 /* The point in time @p wait_ms from @p now, which may be DLK_NEVER; negative waits and those of
  * more than a human life mean DLK_NEVER. */

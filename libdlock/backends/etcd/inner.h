@@ -132,6 +132,7 @@ struct dlk_etcd_place {
     bool turned;                  /* a write place that reads now */
     int32_t weight;               /* of a semaphore's permits */
     dlk_etcd_state state, before; /* before: LEAVING's, of one that puts up the fence */
+    int64_t since_ms;             /* the date when it was asked for */
     char *key, *value;            /* base64, of the present lease */
     int64_t rev;                  /* THERE: its create revision */
     char *found; /* its value where we found it, by whichever number of ours; else NULL */

@@ -184,8 +184,8 @@ char *dlk_etcd_layout_value(const dlk_etcd_place *place, bool reads)
         (void)snprintf(first, sizeof(first), "%c\n", reads ? 'R' : 'W');
     if (home->line == DLK_ETCD_SEMAPHORE)
         (void)snprintf(first, sizeof(first), "%" PRId32 "\n", place->weight);
-    if (asprintf(&text, "%s%s:%" PRIu64 "\n%s\n%s", first, host->uuid, place->base.number,
-                 host->name ? host->name : "", data) < 0)
+    if (asprintf(&text, "%s%s:%" PRIu64 "\n%s\t%" PRId64 "\n%s", first, host->uuid,
+                 place->base.number, host->who, place->since_ms, data) < 0)
         return NULL;
     char *value = dlk_base64_text(text);
     free(text);

@@ -1,13 +1,16 @@
-/* Listing locks: the keys that begin as asked for, page by page, and whose lock each of them is. */
+/* Listing locks: the keys that begin as asked for, page by page, without their values, which may be anything;
+ * then those of the first in each lock's line, which say whose it is. */
 #include "backends/etcd/reports.h"
 
+#include "util/error.h"
 #include "util/info.h"
+#include "util/who.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE 1000
+#define PAGE     1000
+#define TOGETHER 64 /* a server takes 128 requests in a transaction */
 
 /* The size of the lock's name in a key; 0: it is no lock's. */
 static size_t name_size(const dlk_bytes *key)
@@ -30,18 +33,146 @@ static size_t name_size(const dlk_bytes *key)
     return (size_t)(slash - key->data);
 }
 
-/* Other names' keys may lie among a lock's. */
-static bool is_listed(const dlk_etcd_report *report, const char *name)
+/* ---- whose they are ---- */
+
+/* A lock, and the first key in its line. */
+typedef struct dlk_etcd_listed {
+    char *name, *key; /* key: base64 */
+    int64_t rev;
+} listed;
+
+void dlk_etcd_listed_free(dlk_etcd_report *report)
 {
-    for (size_t i = dlock_info_count(report->base.info); i-- > 0;)
-        if (strcmp(dlock_info_text(report->base.info, i), name) == 0)
-            return true;
-    return false;
+    for (size_t i = 0; i < report->listed_count; i++) {
+        free(report->listed[i].name);
+        free(report->listed[i].key);
+    }
+    free(report->listed);
+}
+
+/* What its key says of what it is; an election's looks as a mutex'. */
+static dlk_etcd_key line_of(const char *key64, dlk_bytes *ret)
+{
+    *ret = dlk_base64_decode(key64);
+    const char *end = ret->data ? memchr(ret->data, '\0', ret->size) : NULL;
+    if (!end)
+        return (dlk_etcd_key){.line = DLK_ETCD_MUTEX, .base.kind = DLOCK_MUTEX};
+    if (strncmp(end + 1, "sem/", 4) == 0)
+        return (dlk_etcd_key){.line = DLK_ETCD_SEMAPHORE, .base.kind = DLOCK_SEMAPHORE};
+    return (dlk_etcd_key){.line = DLK_ETCD_RW, .base.kind = DLOCK_WRITE};
+}
+
+/* "<uuid>:<number>": what others publish there says nothing. */
+static bool is_owner(const char *text)
+{
+    size_t size = strlen(text), begin = DLK_UUID_SIZE - 1;
+    return size > begin + 1 && text[begin] == ':' &&
+           strspn(text + begin + 1, "0123456789") == size - begin - 1;
+}
+
+static void tell_whose(dlk_etcd_report *report, const json_t *kv, size_t number)
+{
+    dlk_etcd_entry item;
+    dlk_bytes key;
+    const dlk_etcd_key line = line_of(report->listed[number].key, &key);
+    if (kv && dlk_json_int(kv, "create_revision") == report->listed[number].rev &&
+        dlk_etcd_entry_read(&line, kv, &item)) {
+        if (is_owner(item.owner)) {
+            dlk_info_add_text(report->base.info, item.owner, "locks.%zu.owner", number);
+            (void)dlk_who_tell_text(report->base.info, item.who, strlen(item.who),
+                                    "locks", number); /* since when isn't listed */
+        }
+        free(item.text);
+    }
+    free(key.data);
+}
+
+static void ask_whose(dlk_etcd_report *report, int64_t now);
+
+static void on_whose(dlk_etcd_call *call, int64_t now)
+{
+    dlk_etcd_report *report = call->owner;
+    if (call->end != DLK_ETCD_OK) {
+        dlk_etcd_report_failed(report, call, "read the keys of locks");
+        return;
+    }
+    for (size_t i = 0; i < TOGETHER && report->told < report->listed_count; i++) {
+        const size_t number = report->told++;
+        dlk_info_add_text(report->base.info, report->listed[number].name,
+                          "locks.%zu.name", number);
+        tell_whose(report,
+                   dlk_json_kv(dlk_json_response(call->json, i, "response_range"), 0),
+                   number);
+    }
+    ask_whose(report, now);
+}
+
+static void ask_whose(dlk_etcd_report *report, int64_t now)
+{
+    dlk_say say = {0};
+    if (report->told == report->listed_count) {
+        dlk_report_tell(&report->base);
+        return;
+    }
+    dlk_say_text(&say, "{\"success\":[");
+    for (size_t i = 0; i < TOGETHER && report->told + i < report->listed_count; i++)
+        dlk_say_text(&say, "%s{\"requestRange\":{\"key\":\"%s\"}}", i > 0 ? "," : "",
+                     report->listed[report->told + i].key);
+    dlk_say_text(&say, "]}");
+    (void)dlk_etcd_report_send(report, "/v3/kv/txn", dlk_say_end(&say), on_whose, now);
+}
+
+/* ---- which there are ---- */
+
+/* Other names' keys may lie among a lock's. */
+static listed *find(const dlk_etcd_report *report, const char *name)
+{
+    for (size_t i = report->listed_count; i-- > 0;)
+        if (strcmp(report->listed[i].name, name) == 0)
+            return &report->listed[i];
+    return NULL;
+}
+
+/* NULL without memory. */
+static listed *add(dlk_etcd_report *report, const char *name)
+{
+    if (report->listed_count == report->listed_capacity) {
+        size_t capacity = report->listed_capacity ? report->listed_capacity * 2 : 64;
+        listed *items = realloc(report->listed, capacity * sizeof(*items));
+        if (!items)
+            return NULL;
+        report->listed = items;
+        report->listed_capacity = capacity;
+    }
+    listed *item = &report->listed[report->listed_count];
+    *item = (listed){.name = strdup(name), .rev = INT64_MAX};
+    report->listed_count += item->name != NULL;
+    return item->name ? item : NULL;
 }
 
 static bool by_lease(const json_t *kv)
 {
     return dlk_json_int(kv, "lease") != 0;
+}
+
+/* False: it is of another lock than all that were asked for. */
+static bool see(dlk_etcd_report *report, const char *name, const json_t *kv)
+{
+    listed *item = find(report, name);
+    if (!item && (int64_t)report->listed_count >= report->base.ask->limit)
+        return false;
+    if (!item)
+        item = add(report, name);
+    int64_t rev = dlk_json_int(kv, "create_revision");
+    if (item && rev < item->rev) {
+        free(item->key);
+        item->key = strdup(dlk_json_text(kv, "key"));
+        item->rev = rev;
+    }
+    if (!item || !item->key)
+        dlk_report_refuse(&report->base,
+                          dlk_error_make(DLOCK_ENOMEM, "etcd: out of memory"));
+    return item && item->key;
 }
 
 static void ask_page(dlk_etcd_report *report, const char *from, int64_t now);
@@ -54,27 +185,24 @@ static void on_page(dlk_etcd_call *call, int64_t now)
         return;
     }
     dlk_bytes last = {0};
-    bool full = false;
-    for (size_t i = 0; i < dlk_json_kv_count(call->json) && !full; i++) {
+    bool goes_on = true;
+    for (size_t i = 0; i < dlk_json_kv_count(call->json) && goes_on; i++) {
         const json_t *kv = dlk_json_kv(call->json, i);
         free(last.data);
         last = dlk_base64_decode(dlk_json_text(kv, "key"));
         size_t size = last.data && by_lease(kv) ? name_size(&last) : 0;
         char *name = size ? strndup(last.data, size) : NULL;
-        full = (int64_t)dlock_info_count(report->base.info) >= report->base.ask->limit;
-        if (name && !full && !is_listed(report, name))
-            dlk_info_add_text(report->base.info, name, "locks.%zu.name",
-                              dlock_info_count(report->base.info));
+        goes_on = !name || see(report, name, kv);
         free(name);
     }
     char *next = NULL;
-    if (last.data && dlk_json_true(call->json, "more") && !full)
+    if (last.data && dlk_json_true(call->json, "more") && goes_on)
         next = dlk_base64(last.data, last.size + 1); /* its '\0' makes it the one after */
     free(last.data);
     if (next)
         ask_page(report, next, now);
-    else
-        dlk_report_tell(&report->base);
+    else if (report->base.ask)
+        ask_whose(report, now);
     free(next);
 }
 

@@ -6,6 +6,8 @@
  */
 #include "backends/etcd/inner.h"
 
+#include "util/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +20,7 @@ void dlk_etcd_place_open(dlk_place *base, const dlk_ask *ask)
     place->home = dlk_etcd_key_of(base->line);
     place->weight = ask->take;
     place->imports = ask->verb == DLK_IMPORT;
+    place->since_ms = dlk_clock_date_ms();
 }
 
 void dlk_etcd_place_unwatch(dlk_etcd_place *place)

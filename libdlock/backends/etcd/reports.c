@@ -6,6 +6,7 @@
 #include "util/info.h"
 #include "util/kind.h"
 #include "util/number.h"
+#include "util/who.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ void dlk_etcd_report_close(dlk_report *base)
 {
     dlk_etcd_report *report = (dlk_etcd_report *)(void *)base;
     dlk_etcd_report_forget(report);
+    dlk_etcd_listed_free(report);
     dlk_etcd_layout_free(&report->condition);
     free(report->condition.name);
     free(report->probe);
@@ -52,16 +54,6 @@ void dlk_etcd_report_failed(dlk_etcd_report *report, const dlk_etcd_call *call,
 
 /* ---- who holds it ---- */
 
-/* What a key's value says: "[R|W or weight]\n<owner>\n<client>\n<data>". */
-typedef struct entry {
-    char *text; /* owned; the others point into it */
-    const char *owner, *client, *data;
-    char name[64]; /* the key behind the lock's name: of those who say no more */
-    bool reads;
-    int64_t weight, rev;
-    int64_t token; /* 0: not known */
-} entry;
-
 static char *cut_line(char **rest)
 {
     char *line = *rest;
@@ -71,12 +63,12 @@ static char *cut_line(char **rest)
     return line;
 }
 
-static bool read_entry(const dlk_etcd_key *home, const json_t *kv, entry *ret)
+bool dlk_etcd_entry_read(const dlk_etcd_key *home, const json_t *kv, dlk_etcd_entry *ret)
 {
     dlk_bytes key = dlk_base64_decode(dlk_json_text(kv, "key"));
     dlk_bytes value = dlk_base64_decode(dlk_json_text(kv, "value"));
     char *rest = value.data;
-    *ret = (entry){.text = value.data, .weight = 1};
+    *ret = (dlk_etcd_entry){.text = value.data, .weight = 1};
     ret->rev = dlk_json_int(kv, "create_revision");
     /* A mutex' is its holder's alone, and permits have none. */
     if (home->base.kind != DLOCK_MUTEX && home->base.kind != DLOCK_SEMAPHORE)
@@ -99,7 +91,7 @@ static bool read_entry(const dlk_etcd_key *home, const json_t *kv, entry *ret)
         ret->weight = dlk_etcd_weight(cut_line(&rest));
     if (rest[0])
         ret->owner = cut_line(&rest);
-    ret->client = cut_line(&rest);
+    ret->who = cut_line(&rest);
     ret->data = rest;
     return true;
 }
@@ -112,8 +104,8 @@ static bool is_own(const dlk_etcd_report *report, const json_t *kv)
 
 /* An election's key says what is published and no owner, and none says a mutex' token: of ours we know
  * both. */
-static void know_own(const dlk_etcd_report *report, const json_t *kv, entry *item,
-                     char *room, size_t size)
+static void know_own(const dlk_etcd_report *report, const json_t *kv,
+                     dlk_etcd_entry *item, char *room, size_t size)
 {
     DLK_LIST_FOR (it, &report->home->base.places) {
         const dlk_etcd_place *place = DLK_ETCD_PLACE_IN_LINE(it);
@@ -128,8 +120,8 @@ static void know_own(const dlk_etcd_report *report, const json_t *kv, entry *ite
 }
 
 /* Whether the next in line holds it as well; @p taken by those before. */
-static bool holds(const dlk_etcd_report *report, const entry *item, int64_t before,
-                  int64_t taken, bool all_read)
+static bool holds(const dlk_etcd_report *report, const dlk_etcd_entry *item,
+                  int64_t before, int64_t taken, bool all_read)
 {
     const dlk_etcd_key *home = report->home;
     switch (home->line) {
@@ -145,17 +137,30 @@ static bool holds(const dlk_etcd_report *report, const entry *item, int64_t befo
     return false;
 }
 
-static void add_holder(dlock_info *info, const entry *item, int64_t number)
+/* What is told of whoever holds it, and of whoever waits. */
+static void add_entry(dlock_info *info, const dlk_etcd_entry *item, const char *list,
+                      size_t number)
 {
-    dlk_info_add_text(info, item->owner, "holders.%" PRId64 ".owner", number);
-    if (item->token)
-        dlk_info_add_int(info, item->token, "holders.%" PRId64 ".token", number);
-    dlk_info_add_int(info, item->weight, "holders.%" PRId64 ".count", number);
-    dlk_info_add_text(info, item->name, "holders.%" PRId64 ".key", number);
-    if (item->client && item->client[0])
-        dlk_info_add_text(info, item->client, "holders.%" PRId64 ".client", number);
+    dlk_info_add_text(info, item->owner, "%s.%zu.owner", list, number);
+    dlk_info_add_text(info, item->name, "%s.%zu.key", list, number);
+    if (item->who) {
+        const char *since =
+            item->who +
+            dlk_who_tell_text(info, item->who, strlen(item->who), list, number);
+        int64_t since_ms = dlk_number_or(since, 1, INT64_MAX, 0);
+        if (since_ms)
+            dlk_info_add_int(info, since_ms, "%s.%zu.since", list, number);
+    }
     if (item->data && item->data[0])
-        dlk_info_add_text(info, item->data, "holders.%" PRId64 ".data", number);
+        dlk_info_add_text(info, item->data, "%s.%zu.data", list, number);
+}
+
+static void add_holder(dlock_info *info, const dlk_etcd_entry *item, size_t number)
+{
+    add_entry(info, item, "holders", number);
+    if (item->token)
+        dlk_info_add_int(info, item->token, "holders.%zu.token", number);
+    dlk_info_add_int(info, item->weight, "holders.%zu.count", number);
 }
 
 /* Somebody was broken, or asked. */
@@ -175,8 +180,8 @@ static void on_acted(dlk_etcd_call *call, int64_t now)
         dlk_report_answer(&report->base, report->base.acted ? DLK_YES : DLK_NOT_OURS);
 }
 
-static void break_one(dlk_etcd_report *report, const json_t *kv, const entry *item,
-                      int64_t now)
+static void break_one(dlk_etcd_report *report, const json_t *kv,
+                      const dlk_etcd_entry *item, int64_t now)
 {
     const char *key = dlk_json_text(kv, "key"), *wanted = report->base.ask->text;
     if (wanted && strcmp(wanted, item->owner) != 0 && strcmp(wanted, item->name) != 0)
@@ -190,7 +195,7 @@ static void break_one(dlk_etcd_report *report, const json_t *kv, const entry *it
 }
 
 /* Others' mutexes, and elections, say no owner: nobody there would hear of it. */
-static void ask_one(dlk_etcd_report *report, const json_t *kv, const entry *item,
+static void ask_one(dlk_etcd_report *report, const json_t *kv, const dlk_etcd_entry *item,
                     int64_t now)
 {
     const char *key = dlk_json_text(kv, "key");
@@ -203,6 +208,7 @@ static void ask_one(dlk_etcd_report *report, const json_t *kv, const entry *item
 typedef struct line {
     int64_t before, taken;          /* of what was gone through, whoever has it */
     int64_t holders, held, waiters; /* held: the permits of the holders */
+    size_t waiting;                 /* those that were told */
     bool all_read, still, reads;    /* still: the next one may hold it as well */
 } line;
 
@@ -256,9 +262,9 @@ static int64_t go_through(dlk_etcd_report *report, const json_t *kvs, int64_t no
     for (size_t i = 0; i < json_array_size(kvs); i++) {
         const json_t *kv = json_array_get(kvs, i);
         char own[DLK_UUID_SIZE + 24];
-        entry item;
+        dlk_etcd_entry item;
         if (!dlk_etcd_layout_direct(home, dlk_json_text(kv, "key")) ||
-            !read_entry(home, kv, &item)) /* no memory: it may not be seen */
+            !dlk_etcd_entry_read(home, kv, &item)) /* no memory: it may not be seen */
             continue;
         know_own(report, kv, &item, own, sizeof(own));
         seen.still =
@@ -268,7 +274,9 @@ static int64_t go_through(dlk_etcd_report *report, const json_t *kvs, int64_t no
         else if (seen.still && verb == DLK_REVOKE)
             ask_one(report, kv, &item, now);
         else if (seen.still && seen.holders < HOLDERS_MAX)
-            add_holder(report->base.info, &item, seen.holders);
+            add_holder(report->base.info, &item, (size_t)seen.holders);
+        else if (!seen.still && verb == DLK_INSPECT && seen.waiting < DLK_WAITING_MAX)
+            add_entry(report->base.info, &item, "waiting", seen.waiting++);
         seen.reads |= seen.still && item.reads;
         seen.all_read &= item.reads;
         seen.before++;

@@ -4,6 +4,16 @@
 
 #include "backends/etcd/inner.h"
 
+/* What a key's value says: "[R|W or weight]\n<owner>\n<who><tab><since>\n<data>". */
+typedef struct dlk_etcd_entry {
+    char *text; /* owned; the others point into it */
+    const char *owner, *who, *data;
+    char name[64]; /* the key behind the lock's name: of those who say no more */
+    bool reads;
+    int64_t weight, rev;
+    int64_t token; /* 0: not known */
+} dlk_etcd_entry;
+
 typedef struct dlk_etcd_report {
     dlk_report base; /* first */
     dlk_etcd *et;
@@ -15,6 +25,9 @@ typedef struct dlk_etcd_report {
     size_t first, signalled; /* who are signalled, as it is, or by this signal */
     char *tally;             /* the signals with those of this signal, base64 */
     int64_t rev;             /* of the signals without them */
+    /* list: those that were found, and how many of them are told */
+    struct dlk_etcd_listed *listed;
+    size_t listed_count, listed_capacity, told;
 } dlk_etcd_report;
 
 void dlk_etcd_report_open(dlk_report *base, int64_t now);
@@ -30,6 +43,9 @@ void dlk_etcd_report_failed(dlk_etcd_report *report, const dlk_etcd_call *call,
 void dlk_etcd_signal_begin(dlk_etcd_report *report, int64_t now);
 /* What it knows of a condition. */
 void dlk_etcd_report_forget(dlk_etcd_report *report);
+/* Of a key of a line such as @p home's; false without memory. */
+bool dlk_etcd_entry_read(const dlk_etcd_key *home, const json_t *kv, dlk_etcd_entry *ret);
+void dlk_etcd_listed_free(dlk_etcd_report *report);
 void dlk_etcd_list_begin(dlk_etcd_report *report, int64_t now);
 void dlk_etcd_doctor_begin(dlk_etcd_report *report, int64_t now);
 

@@ -277,11 +277,49 @@ TEST(names_that_go_on_behind_a_slash_are_other_locks)
     CHECK(over);
     DLOCK_AUTO(dlock_info) list = NULL;
     CHECK_EQ_INT(dlock_client_list(client, "nested", 10, &list, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_info_count(list), 3);
+    CHECK(!dlock_info_get(list, "locks.3.name"));
     for (int i = 0; i < 3; i++) {
         static const char *const names[] = {"\"nested\"", "\"nested/a\"",
                                             "\"nested/a/b\""};
+        const dlock_hold *const holds[] = {over, out, in};
         CHECK_CONTAINS(dlock_info_json(list), names[i]);
+        CHECK_CONTAINS(dlock_info_json(list), dlock_hold_owner(holds[i]));
+    }
+}
+
+/* In the order of their keys, which isn't that of their coming; and more than are asked for at once. */
+TEST(a_list_says_of_each_lock_who_holds_it_and_not_who_waits)
+{
+    enum { LOCKS = 70 };
+    BEGIN();
+    CLIENT(one, "&client.name=holder");
+    CLIENT(two, "&client.name=waiter");
+    dlock_hold *holds[LOCKS] = {NULL};
+    dlock_op *waits[LOCKS] = {NULL};
+    for (int i = 0; i < LOCKS; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "many/%03d", i);
+        /* Of half of them the holder's client has the larger lease, and so the later key. */
+        dlock_client *holder = i % 2 ? one : two, *waiter = i % 2 ? two : one;
+        LOCK(theirs, holder, DLOCK_MUTEX, name, NULL);
+        LOCK(other, waiter, DLOCK_MUTEX, name, NULL);
+        CHECK_OK(dlock_lock_acquire(theirs, patience_ms(), &holds[i], NULL), NULL);
+        waits[i] = dlock_lock_acquire_start(other, DLOCK_FOREVER);
+        AWAIT(api_seen(theirs, "waiting.0.owner")[0]);
+    }
+    DLOCK_AUTO(dlock_info) list = NULL;
+    CHECK_EQ_INT(dlock_client_list(one, "many/", LOCKS + 1, &list, NULL), DLOCK_OK);
+    for (int i = 0; i < LOCKS; i++) {
+        char key[40];
+        snprintf(key, sizeof(key), "locks.%d.owner", i);
+        CHECK_STR(dlock_info_get(list, key), dlock_hold_owner(holds[i]));
+        snprintf(key, sizeof(key), "locks.%d.client", i);
+        CHECK_STR(dlock_info_get(list, key), i % 2 ? "holder" : "waiter");
+    }
+    CHECK(!dlock_info_get(list, "locks.70.name"));
+    for (int i = 0; i < LOCKS; i++) {
+        dlock_op_free(waits[i]);
+        dlock_hold_free(holds[i]);
     }
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 int64_t sim_clock_now(void);
-#define dlk_clock_now() sim_clock_now()
+#define dlk_clock_now()     sim_clock_now()
+#define dlk_clock_date_ms() (sim_clock_now() / DLK_NS_PER_MS)
 
 #endif
