@@ -129,11 +129,9 @@ dlk_mc_text dlk_mc_owner(const dlk_mc *mc, uint64_t number, char to[DLK_MC_OWNER
 dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask,
                          char room[DLK_MC_ABOUT_MAX])
 {
-    const char *data = dlk_ask_data(ask), *about = mc->base.host->name;
-    if (ask->key->kind == DLOCK_ELECTION) {
-        about = data;
-    } else if (data[0]) {
-        (void)snprintf(room, DLK_MC_ABOUT_MAX, "%.128s\t%s", about, data);
+    const char *data = dlk_ask_data(ask), *about = mc->base.host->who;
+    if (data[0]) {
+        (void)snprintf(room, DLK_MC_ABOUT_MAX, "%s\t%s", about, data); /* fits */
         about = room;
     }
     return (dlk_mc_text){about, strlen(about)};

@@ -73,8 +73,8 @@ typedef struct dlk_mc_key {
 
 /* Room for an owner: the uuid, a colon and a number. */
 #define DLK_MC_OWNER_MAX 64
-/* The longest client.name, a tab, the longest lock.data. */
-#define DLK_MC_ABOUT_MAX 1280
+/* The longest text of util/who.h, a tab, the longest lock.data. */
+#define DLK_MC_ABOUT_MAX 1600
 
 /* ---- link.c ---- */
 void dlk_mc_link_init(dlk_mc *mc);

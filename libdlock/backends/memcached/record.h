@@ -2,7 +2,7 @@
  * What stands in an item that is a lock, and what a request makes of it: pure sums on text.
  *
  *     <owner> mutex <token> <about>             a mutex; the item's own time is the lease
- *     <owner> election <token> <about>          likewise; <about> is the published id
+ *     <owner> election <token> <about>          likewise
  *     read/write                                a read/write lock: a line for each holder,
  *     <owner> w 1 <until> <token> <about>       w or r, permits, and when its lease is over by
  *     semaphore <permits>                       the server's clock (seconds since 1970)
@@ -11,7 +11,7 @@
  * A token is made of the number (cas) of the store that granted the lock, which the server chooses.
  * So it stands there as 0 until the next store: until then the item's number is that one.
  *
- * <about> of the others is who holds it (client.name), and behind a tab what it shows (lock.data).
+ * <about> is who holds it (util/who.h), and behind a tab what it shows (lock.data).
  *
  * Anything else was put there by somebody else, and holds the name as long as it is there.
  *

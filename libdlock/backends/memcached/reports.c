@@ -3,6 +3,7 @@
 
 #include "util/info.h"
 #include "util/number.h"
+#include "util/who.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -33,18 +34,16 @@ static void add_text(dlock_info *info, dlk_mc_text text, const char *what, int64
     dlk_info_add_text(info, copy, "holders.%" PRId64 ".%s", holder, what);
 }
 
-/* "<client>" or "<client><tab><data>". */
+/* "<who>" or "<who><tab><data>". */
 static void add_about(dlock_info *info, dlk_mc_text about, int64_t holder)
 {
-    const char *tab = about.size ? memchr(about.data, '\t', about.size) : NULL;
-    size_t size = tab ? (size_t)(tab - about.data) : about.size;
-    add_text(info, (dlk_mc_text){about.data, size}, "client", holder);
-    if (tab)
-        add_text(info, (dlk_mc_text){tab + 1, about.size - size - 1}, "data", holder);
+    size_t size =
+        dlk_who_tell_text(info, about.data, about.size, "holders", (size_t)holder);
+    add_text(info, (dlk_mc_text){about.data + size, about.size - size}, "data", holder);
 }
 
 static void add_holder(dlock_info *info, const dlk_mc_holder *holder, int64_t left_ms,
-                       bool election, int64_t number)
+                       int64_t number)
 {
     add_text(info, holder->owner, "owner", number);
     if (holder->token > 0)
@@ -52,10 +51,7 @@ static void add_holder(dlock_info *info, const dlk_mc_holder *holder, int64_t le
     if (left_ms >= 0)
         dlk_info_add_int(info, left_ms, "holders.%" PRId64 ".remaining_ms", number);
     dlk_info_add_int(info, holder->take, "holders.%" PRId64 ".count", number);
-    if (election)
-        add_text(info, holder->about, "data", number);
-    else
-        add_about(info, holder->about, number);
+    add_about(info, holder->about, number);
 }
 
 /* What @p reply, the item, says of its holders by @p clock, the server's. Answers how long the
@@ -66,7 +62,6 @@ static int64_t add_holders(dlock_info *info, const dlk_mc_reply *reply, int64_t 
 {
     dlk_mc_holder holder;
     int64_t first = -1;
-    bool election = record.form == DLK_MC_ELECTION;
     while (dlk_mc_next_holder(&record, &holder)) {
         int64_t left = holder.until ? holder.until - clock : reply->left;
         if (holder.until && left <= 0)
@@ -77,7 +72,7 @@ static int64_t add_holders(dlock_info *info, const dlk_mc_reply *reply, int64_t 
             record.form != DLK_MC_FOREIGN)
             holder.token = token;
         int64_t sure = left < DLK_MC_CLOCK_LAG ? 0 : left - DLK_MC_CLOCK_LAG;
-        add_holder(info, &holder, left < 0 ? -1 : dlk_span_of_seconds(sure), election,
+        add_holder(info, &holder, left < 0 ? -1 : dlk_span_of_seconds(sure),
                    (*ret_count)++);
         if (left >= 0 && (first < 0 || left < first))
             first = left;

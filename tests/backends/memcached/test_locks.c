@@ -550,19 +550,19 @@ TEST(a_server_that_is_no_memcached_is_refused)
 
 /* ---- memory ---- */
 
-/* Until nothing fits any more into the class of items of that size. */
+/* Until nothing fits any more into the class of items of that size, with a name of four characters. */
 static void fill(memcached_server *server, size_t size)
 {
     char text[512];
     memset(text, 'x', sizeof(text));
     const char *said = "STORED";
-    for (int i = 0; i < 200000 && strcmp(said, "STORED") == 0; i++)
-        said = memcached_server_say(server, "set fill%d 0 0 %zu\r\n%.*s", i, size,
+    for (unsigned i = 0; i <= 0xffff && strcmp(said, "STORED") == 0; i++)
+        said = memcached_server_say(server, "set %04x 0 0 %zu\r\n%.*s", i, size,
                                     (int)size, text);
     CHECK_CONTAINS(said, "out of memory");
 }
 
-/* What the classes of the server have free is found by the lock's own size. */
+/* What the classes of the server have free is found by the lock's own size; its name has four, too. */
 static void fill_around(memcached_server *server, const char *name)
 {
     size_t size = strlen(memcached_server_get(server, name));
