@@ -5,9 +5,7 @@
  * It outlives the lease of whoever dies, so that one can see who that was, and then ends by itself.
  *
  * Nothing depends on it. A user who has no right to it (`~dlock_client:*`) is told so by the doctor only,
- * and on this connection it isn't tried again.
- *
- * In a Redlock there is none: its nodes' users have a right to the locks' keys alone. */
+ * and on this connection it isn't tried again. */
 #include "backends/redis/client_key.h"
 
 #include "backends/redis/errors.h"
@@ -23,8 +21,7 @@ const char *dlk_redis_client_prefix(const dlk_redis *redis,
 {
     char tag[DLK_REDIS_TAG_MAX];
     room[0] = '\0';
-    if (redis->layout->node ||
-        !dlk_settings_int(redis->settings, DLK_KEY_REDIS_CLIENT_KEY))
+    if (!dlk_settings_int(redis->settings, DLK_KEY_REDIS_CLIENT_KEY))
         return room;
     if (!redis->cluster)
         return strcpy(room, DLK_REDIS_CLIENT_KEY);

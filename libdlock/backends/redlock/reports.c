@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
 static bool give(dlk_redlock_round *round, dlock_info *info)
 {
     if (dlk_info_failed(info)) {
@@ -104,6 +106,28 @@ static void add_owner(const dlk_redlock *redlock, dlock_info *info, const char *
     dlk_info_add_text(info, number ? text : owner, "holders.0.owner");
 }
 
+/* What the first of the nodes says that has it from him and says so: the others have the same, or nothing. */
+static void add_whose(const dlk_redlock_round *round, dlock_info *info, const char *owner)
+{
+    static const char *const keys[] = {"holders.0.client", "holders.0.host",
+                                       "holders.0.data"};
+    const char *said[COUNT(keys)] = {NULL};
+    int64_t pid = 0;
+    for (int i = 0; i < round->redlock->count; i++) {
+        const dlock_info *report = report_of(round, i);
+        const char *other = owner_at(round, i);
+        if (!other || strcmp(other, owner) != 0)
+            continue;
+        for (size_t key = 0; key < COUNT(keys); key++)
+            said[key] = said[key] ? said[key] : dlock_info_get(report, keys[key]);
+        pid = pid ? pid : number_of(report, "holders.0.pid", 0);
+    }
+    for (size_t key = 0; key < COUNT(keys); key++)
+        dlk_info_add_text(info, said[key], "%s", keys[key]);
+    if (pid)
+        dlk_info_add_int(info, pid, "holders.0.pid");
+}
+
 static void add_nodes(const dlk_redlock_round *round, dlock_info *info)
 {
     for (int i = 0; i < round->redlock->count; i++) {
@@ -130,6 +154,7 @@ bool dlk_report_inspect(dlk_redlock_round *round)
     if (owner) {
         int64_t left = left_of(round, owner);
         add_owner(redlock, info, owner);
+        add_whose(round, info, owner);
         if (redlock->fencing)
             dlk_info_add_int(info, token_of(round, owner), "holders.0.token");
         if (left < INT64_MAX)
@@ -146,8 +171,8 @@ bool dlk_report_inspect(dlk_redlock_round *round)
 /* ---- list ---- */
 
 typedef struct listed {
-    const char *name, *owner;
-    int64_t left;
+    const char *name, *owner, *client, *host; /* NULL: not known */
+    int64_t pid, left;                        /* 0: likewise; INT64_MAX */
 } listed;
 
 /* One owner's lock side by side, the longest lease first. */
@@ -160,7 +185,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x->left < y->left) - (x->left > y->left);
 }
 
-/* The entries of a report come as name, owner and perhaps the time left of each lock. */
+/* The entries of a report come as name, owner and perhaps more of each lock. */
 static size_t collect(const dlock_info *info, listed *ret)
 {
     size_t count = 0;
@@ -170,11 +195,17 @@ static size_t collect(const dlock_info *info, listed *ret)
         if (!last)
             continue; /* says something of the list itself */
         if (strcmp(last, ".name") == 0)
-            ret[count++] = (listed){text, "", INT64_MAX};
+            ret[count++] = (listed){.name = text, .owner = "", .left = INT64_MAX};
         else if (count && strcmp(last, ".owner") == 0)
             ret[count - 1].owner = text;
         else if (count && strcmp(last, ".remaining_ms") == 0)
             ret[count - 1].left = dlock_info_int(info, i);
+        else if (count && strcmp(last, ".client") == 0)
+            ret[count - 1].client = text;
+        else if (count && strcmp(last, ".host") == 0)
+            ret[count - 1].host = text;
+        else if (count && strcmp(last, ".pid") == 0)
+            ret[count - 1].pid = dlock_info_int(info, i);
     }
     return count;
 }
@@ -182,6 +213,26 @@ static size_t collect(const dlock_info *info, listed *ret)
 static bool same(const listed *a, const listed *b)
 {
     return strcmp(a->name, b->name) == 0 && strcmp(a->owner, b->owner) == 0;
+}
+
+/* One lock of one owner, of which @p count nodes tell. */
+static void add_listed(dlock_info *info, const listed *all, size_t count, int64_t left,
+                       size_t number)
+{
+    listed whose = all[0];
+    for (size_t i = 1; i < count; i++) {
+        whose.client = whose.client ? whose.client : all[i].client;
+        whose.host = whose.host ? whose.host : all[i].host;
+        whose.pid = whose.pid ? whose.pid : all[i].pid;
+    }
+    dlk_info_add_text(info, whose.name, "locks.%zu.name", number);
+    dlk_info_add_text(info, whose.owner, "locks.%zu.owner", number);
+    if (left < INT64_MAX)
+        dlk_info_add_int(info, left, "locks.%zu.remaining_ms", number);
+    dlk_info_add_text(info, whose.client, "locks.%zu.client", number);
+    dlk_info_add_text(info, whose.host, "locks.%zu.host", number);
+    if (whose.pid)
+        dlk_info_add_int(info, whose.pid, "locks.%zu.pid", number);
 }
 
 /* Those that one owner has on most nodes; how many. */
@@ -193,14 +244,8 @@ static int64_t add_held(const dlk_redlock_round *round, const listed *all, size_
         size_t next = i + 1;
         while (next < count && same(&all[next], &all[i]))
             next++;
-        if (next - i >= quorum) {
-            int64_t left = all[i + quorum - 1].left;
-            dlk_info_add_text(info, all[i].name, "locks.%zu.name", found);
-            dlk_info_add_text(info, all[i].owner, "locks.%zu.owner", found);
-            if (left < INT64_MAX)
-                dlk_info_add_int(info, left, "locks.%zu.remaining_ms", found);
-            found++;
-        }
+        if (next - i >= quorum)
+            add_listed(info, &all[i], next - i, all[i + quorum - 1].left, found++);
         i = next;
     }
     return (int64_t)found;

@@ -98,8 +98,35 @@ TEST(a_lock_lies_on_every_node_and_is_given_back_on_every_node)
     CHECK_OK(dlock_hold_verify(hold, NULL), NULL);
     world_give(hold);
     AWAIT(world_keys(&w, "L") == 0);
+    for (int i = 0; i < 5; i++) /* but for the client's own key */
+        CHECK_STR(redis_server_call(&w.node[i], "KEYS [^d]*"), "");
+    CHECK_OK(dlock_client_close(client, NULL), NULL);
     for (int i = 0; i < 5; i++)
-        CHECK_STR(redis_server_call(&w.node[i], "KEYS *"), "");
+        AWAIT(redis_server_call(&w.node[i], "KEYS *")[0] == '\0');
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
+TEST(a_client_s_own_key_on_a_node_is_no_lock)
+{
+    SET(3, "?client.prefix=dlock_");
+    char name[64];
+    DLOCK_AUTO(dlock_info) list = NULL;
+    DLOCK_AUTO(dlock_lock) none = NULL;
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    dlock_hold *hold = lock ? take_everywhere(lock, "dlock_L") : NULL;
+    CHECK(hold);
+    snprintf(name, sizeof(name), "dlock_client:%.36s", dlock_hold_owner(hold));
+    CHECK_EQ_INT(world_keys(&w, name), 3);
+    CHECK_EQ_INT(dlock_client_list(client, "", 10, &list, NULL), DLOCK_OK);
+    CHECK_STR(dlock_info_get(list, "locks.0.name"), "dlock_L");
+    CHECK(!dlock_info_get(list, "locks.1.name"));
+    CHECK_EQ_INT(
+        dlock_lock_new(client, DLOCK_MUTEX, name + strlen("dlock_"), NULL, &none, NULL),
+        DLOCK_EINVAL);
+    world_give(hold);
     dlock_lock_free(lock);
     dlock_client_free(client);
     world_clear(&w);

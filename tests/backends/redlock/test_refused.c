@@ -44,7 +44,8 @@ static bool set_nodes(void)
     for (int i = 0; i < w.count; i++)
         (void)redis_server_call(&w.node[i], "SET L somebody PX 600000");
     snprintf(w.uri, sizeof(w.uri),
-             "redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d?lock.ttl_ms=600000",
+             "redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d?lock.ttl_ms=600000&"
+             "redis.client_key=false",
              w.node[0].port, w.node[1].port, node.port);
     return true;
 }
