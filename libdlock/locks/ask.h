@@ -100,6 +100,7 @@ struct dlk_ask {
     int64_t deadline;
     bool shared; /* of the read side */
     bool once;   /* acquire: nobody will wait, so a place in a line isn't wanted */
+    bool brief;  /* inspect: only whether anybody holds it is wanted */
     bool undoes; /* release: an acquire of this number is under way, unanswered */
     /* release of a condition's place: the token of the signal that has done its work. Any other goes to
      * whoever is next, as that of one who dies. 0: none has. */

@@ -125,6 +125,7 @@ void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now)
         ask, ask->verb, query->grant, ask->ttl_ms,
         patience < query->deadline || dlk_query_idles(query) ? patience : query->deadline,
         now);
+    ask->brief = dlk_query_idles(query);
     if (query->grant && ask->verb == DLK_RENEW)
         dlk_grant_bound(core, query->grant, ask, now);
     if (dlk_ask_send(core, ask, now))

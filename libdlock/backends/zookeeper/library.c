@@ -103,6 +103,7 @@ static void take_text(dlk_zk_call *call, const char *text, size_t size)
 static void take_stat(dlk_zk_call *call, const struct Stat *stat)
 {
     call->stat = (dlk_zk_stat){.czxid = stat->czxid,
+                               .ctime_ms = stat->ctime,
                                .ephemeral_owner = stat->ephemeralOwner,
                                .version = stat->version,
                                .children = stat->numChildren};

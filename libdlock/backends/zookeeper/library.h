@@ -106,7 +106,7 @@ static inline bool dlk_zk_is_leaders(dlk_zk_end end)
 }
 
 typedef struct dlk_zk_stat {
-    int64_t czxid, ephemeral_owner;
+    int64_t czxid, ephemeral_owner, ctime_ms; /* ctime_ms: the date when it was made */
     int32_t version, children;
 } dlk_zk_stat;
 

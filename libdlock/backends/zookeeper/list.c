@@ -76,23 +76,30 @@ static bool is_lock_node(const char *child)
     return sort != DLK_SORT_OTHER && sort != DLK_SORT_PART && sort != DLK_SORT_WAIT;
 }
 
-/* The lock whose nodes lie in this folder: a semaphore's lie one further down. */
-static void add_lock(dlk_zk_report *report, const char *folder)
+/* The lock whose nodes lie in this folder, and the first of them: a semaphore's lie one further down, and
+ * those that hold it in "leases". */
+static void add_lock(dlk_zk_report *report, const char *folder, const char *first)
 {
     const char *part = dlk_zk_base_name(folder);
+    bool waits = strcmp(part, "locks") == 0;
     char *path = strdup(folder);
-    if (path && (strcmp(part, "leases") == 0 || strcmp(part, "locks") == 0))
+    if (path && (waits || strcmp(part, "leases") == 0))
         path[strlen(path) - strlen(part) - 1] = '\0';
     if (path && fit_of(report, path) != WANTED) {
         free(path);
         return;
     }
-    (void)dlk_zk_report_find(report, path);
+    dlk_zk_finding *item = dlk_zk_report_find(report, path);
+    if (item && !waits)
+        item->node = dlk_zk_join(folder, first); /* NULL: whose it is isn't told */
 }
 
+/* Of one lock the one that says whose it is comes first. */
 static int by_path(const void *a, const void *b)
 {
-    return strcmp(((const dlk_zk_finding *)a)->path, ((const dlk_zk_finding *)b)->path);
+    const dlk_zk_finding *one = a, *other = b;
+    int order = strcmp(one->path, other->path);
+    return order ? order : (other->node != NULL) - (one->node != NULL);
 }
 
 /* A semaphore may be found twice. */
@@ -113,7 +120,8 @@ static void finish(dlk_zk_report *report)
         char *name = dlk_zk_name_of(report->zk->chroot, report->found[i].path);
         if (!name)
             dlk_zk_report_no_memory(report);
-        dlk_info_add_text(info, name, "locks.%lld.name", (long long)told++);
+        dlk_info_add_text(info, name, "locks.%lld.name", (long long)told);
+        dlk_zk_party_list(report, &report->found[i], (size_t)told++);
         free(name);
     }
     if (report->left_out > 0 ||
@@ -124,23 +132,57 @@ static void finish(dlk_zk_report *report)
     dlk_report_tell(&report->base);
 }
 
+/* ---- whose they are ---- */
+
+static void read_on(dlk_zk_report *report, int64_t now);
+
+static void on_node(dlk_zk_call *call, int64_t now)
+{
+    dlk_zk_finding *item = call->extra;
+    if (call->end == DLK_ZK_OK) {
+        item->text = call->item.text;
+        call->item.text = NULL;
+    }
+    read_on(call->owner, now);
+}
+
+static void read_on(dlk_zk_report *report, int64_t now)
+{
+    while (report->read < report->count && report->base.calls < TOGETHER) {
+        dlk_zk_finding *item = &report->found[report->read++];
+        const dlk_zk_request request = {.verb = DLK_ZK_GET, .path = item->node};
+        if (item->node && !dlk_zk_report_send(report, &request, on_node, item, now))
+            report->read = report->count;
+    }
+    if (report->base.calls == 1)
+        finish(report);
+}
+
+/* ---- which there are ---- */
+
 static void go_on(dlk_zk_report *report, int64_t now);
+
+/* Whoever is first has it, or will at once. */
+static bool is_before(const char *child, const char *first)
+{
+    return !first || strcmp(dlk_zk_digits(child), dlk_zk_digits(first)) < 0;
+}
 
 static void on_folder(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_report *report = call->owner;
     char *folder = call->extra;
-    bool lock = false;
+    const char *first = NULL;
     /* One that has gone meanwhile leaves nothing out. */
     report->left_out += call->end != DLK_ZK_OK && call->end != DLK_ZK_NO_NODE;
     for (size_t i = 0; i < call->child_count; i++) {
-        if (is_lock_node(call->children[i]))
-            lock = true;
-        else
+        if (!is_lock_node(call->children[i]))
             push(report, folder, call->children[i]);
+        else if (is_before(call->children[i], first))
+            first = call->children[i];
     }
-    if (lock)
-        add_lock(report, folder);
+    if (first)
+        add_lock(report, folder, first);
     go_on(report, now);
 }
 
@@ -156,7 +198,7 @@ static void go_on(dlk_zk_report *report, int64_t now)
         report->looked++;
     }
     if (report->base.calls == 1)
-        finish(report);
+        read_on(report, now);
 }
 
 void dlk_zk_list_begin(dlk_zk_report *report, int64_t now)

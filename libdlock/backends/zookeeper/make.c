@@ -43,7 +43,7 @@ char *dlk_zk_node_data(const dlk_zk_node *node)
     int size = place->plan->publishes
                    ? asprintf(&text, "%s", data)
                    : asprintf(&text, "%s:%" PRIu64 "%s\n%s\n%s", host->uuid,
-                              place->base.number, token, host->name, data);
+                              place->base.number, token, host->who, data);
     return size < 0 ? NULL : text;
 }
 

@@ -5,11 +5,7 @@
 #include "util/error.h"
 #include "util/info.h"
 #include "util/kind.h"
-#include "util/number.h"
 
-#include <ctype.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,16 +13,21 @@
 
 /* ---- the life of a report ---- */
 
+static void free_finding(dlk_zk_finding *item)
+{
+    free(item->path);
+    free(item->node);
+    free(item->owner);
+    free(item->text);
+    while (item->more_count > 0)
+        free(item->more[--item->more_count]);
+    free(item->more);
+}
+
 void dlk_zk_report_forget(dlk_zk_report *report)
 {
-    for (size_t i = 0; i < report->count; i++) {
-        free(report->found[i].path);
-        free(report->found[i].owner);
-        free(report->found[i].text);
-        while (report->found[i].more_count > 0)
-            free(report->found[i].more[--report->found[i].more_count]);
-        free(report->found[i].more);
-    }
+    for (size_t i = 0; i < report->count; i++)
+        free_finding(&report->found[i]);
     report->count = 0;
 }
 
@@ -34,6 +35,9 @@ void dlk_zk_report_close(dlk_report *base)
 {
     dlk_zk_report *report = (dlk_zk_report *)(void *)base;
     dlk_zk_report_forget(report);
+    for (size_t i = 0; i < report->waiting_count; i++)
+        free_finding(&report->waiting[i]);
+    free(report->waiting);
     free(report->text);
     free(report->tally);
     free(report->beside);
@@ -147,40 +151,6 @@ static bool is_reader(const dlk_zk_report *report, const char *child)
     return sort == DLK_SORT_READ || sort == DLK_SORT_KREAD;
 }
 
-/* How long the owner is in what we write, 0: it isn't ours. Behind it, for who was a writer before,
- * stands that grant's token. */
-static size_t owner_size(const char *data)
-{
-    size_t size = DLK_UUID_SIZE, line = strcspn(data, "\n");
-    if (line <= size || data[size - 1] != ':' || data[line] != '\n')
-        return 0;
-    size += strspn(data + size, "0123456789");
-    bool more = data[size] == ' ';
-    size_t end = size + more + (more ? strspn(data + size + 1, "0123456789") : 0);
-    return size > DLK_UUID_SIZE && end == line ? size : 0;
-}
-
-/* The node's name, unless it says more of its owner. */
-static char *owner_of(const dlk_zk_report *report, const dlk_zk_finding *item)
-{
-    const char *data = item->text ? item->text : "";
-    size_t size = owner_size(data);
-    char *text = NULL;
-    if (size > 0)
-        return strndup(data, size);
-    DLK_LIST_FOR (it, &report->home->base.places) /* elections publish something else */
-    {
-        const dlk_zk_place *place = DLK_ZK_PLACE_IN_LINE(it);
-        const char *path = place->nodes[place->plan->steps - 1].path;
-        if (path && strcmp(path, item->path) == 0)
-            return asprintf(&text, "%s:%" PRIu64, report->zk->base.backend.host->uuid,
-                            place->base.number) < 0
-                       ? NULL
-                       : text;
-    }
-    return strdup(dlk_zk_base_name(item->path));
-}
-
 static bool is_named(const dlk_zk_report *report, const dlk_zk_finding *item)
 {
     const char *wanted = report->base.ask->text, *name = dlk_zk_base_name(item->path);
@@ -195,29 +165,6 @@ static bool is_named(const dlk_zk_report *report, const dlk_zk_finding *item)
 
 /* ---- telling ---- */
 
-/* Of ours: "<owner>[ <token>]\n<client>\n<data>". */
-static void add_data(dlock_info *info, const dlk_zk_report *report,
-                     const dlk_zk_finding *item, size_t number)
-{
-    const char *text = item->text ? item->text : "";
-    char client[160];
-    if (report->home->plans[0]->publishes || !item->owner || !strchr(item->owner, ':')) {
-        if (text[0])
-            dlk_info_add_text(info, text, "holders.%zu.data", number);
-        return;
-    }
-    text += strcspn(text, "\n");
-    text += *text == '\n';
-    size_t size = strcspn(text, "\n");
-    (void)snprintf(client, sizeof(client), "%.*s", (int)(size < 159 ? size : 159), text);
-    if (client[0])
-        dlk_info_add_text(info, client, "holders.%zu.client", number);
-    text += size;
-    text += *text == '\n';
-    if (text[0])
-        dlk_info_add_text(info, text, "holders.%zu.data", number);
-}
-
 static void tell(dlk_zk_report *report)
 {
     const dlk_zk_key *home = report->home;
@@ -231,14 +178,15 @@ static void tell(dlk_zk_report *report)
     dlk_info_add_text(info, dlk_kind_of(kind)->name, "kind");
     for (size_t i = 0; i < report->count; i++) {
         const dlk_zk_finding *item = &report->found[i];
-        dlk_info_add_text(info, item->owner, "holders.%zu.owner", i);
+        dlk_zk_party_tell(report, item, "holders", i);
         if (home->plans[0]->tokens)
             dlk_info_add_int(info, item->token, "holders.%zu.token", i);
         dlk_info_add_int(info, (int64_t)item->more_count + 1, "holders.%zu.count", i);
-        dlk_info_add_text(info, dlk_zk_base_name(item->path), "holders.%zu.node", i);
-        add_data(info, report, item, i);
     }
     dlk_info_add_int(info, report->waiters, "waiters");
+    for (size_t i = 0, told = 0; i < report->waiting_count; i++)
+        if (!report->waiting[i].gone)
+            dlk_zk_party_tell(report, &report->waiting[i], "waiting", told++);
     if (home->base.kind == DLOCK_SEMAPHORE) {
         dlk_info_add_int(info, home->permits, "permits");
         dlk_info_add_int(info, report->left, "permits_free");
@@ -294,15 +242,21 @@ static void act(dlk_zk_report *report, int64_t now)
         dlk_report_answer(&report->base, DLK_NOT_OURS);
 }
 
+static void name_owners(dlk_zk_report *report, dlk_zk_finding *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        items[i].owner = dlk_zk_party_owner(report, &items[i]);
+        if (!items[i].owner)
+            dlk_zk_report_no_memory(report);
+    }
+}
+
 static void finish(dlk_zk_report *report, int64_t now)
 {
     if (dlk_zk_condition_inspect(report, now))
         return;
-    for (size_t i = 0; i < report->count; i++) {
-        report->found[i].owner = owner_of(report, &report->found[i]);
-        if (!report->found[i].owner)
-            dlk_zk_report_no_memory(report);
-    }
+    name_owners(report, report->found, report->count);
+    name_owners(report, report->waiting, report->waiting_count);
     if (report->base.why || report->base.unanswered)
         dlk_report_answer(&report->base, DLK_UNKNOWN);
     else if (report->base.ask->verb == DLK_INSPECT)
@@ -313,53 +267,55 @@ static void finish(dlk_zk_report *report, int64_t now)
 
 /* ---- reading ---- */
 
-static int64_t token_of(const char *data, int64_t czxid)
-{
-    size_t size = data ? owner_size(data) : 0;
-    return size > 0 && data[size] == ' '
-               ? dlk_number_before(data + size + 1, " \n", 0, INT64_MAX, czxid)
-               : czxid;
-}
-
-/* The only one. */
-static void forget_finding(dlk_zk_report *report)
-{
-    free(report->found[0].path);
-    report->count = 0;
-}
-
 static void on_read(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_report *report = call->owner;
-    dlk_zk_finding *item = &report->found[(uintptr_t)call->extra];
+    dlk_zk_finding *item = call->extra;
     if (call->end == DLK_ZK_OK) {
         item->text = call->item.text;
         call->item.text = NULL;
-        item->token = token_of(item->text, call->stat.czxid);
+        item->token = dlk_zk_party_token(item->text, call->stat.czxid);
+        item->since_ms = call->stat.ctime_ms;
     }
-    if (call->end == DLK_ZK_NO_NODE && rule_of(report)->plain)
-        forget_finding(report);
+    item->gone = call->end == DLK_ZK_NO_NODE;
+    if (item->gone && item == report->found && rule_of(report)->plain)
+        dlk_zk_report_forget(report); /* the only one */
     if (report->base.calls == 1)
         finish(report, now);
 }
 
-void dlk_zk_report_read_holders(dlk_zk_report *report, int64_t now)
+static bool read_all(dlk_zk_report *report, dlk_zk_finding *items, size_t count,
+                     int64_t now)
 {
     bool sent = false;
-    for (size_t i = 0; i < report->count; i++) {
-        const dlk_zk_request request = {.verb = DLK_ZK_GET,
-                                        .path = report->found[i].path};
-        sent |= dlk_zk_report_send(report, &request, on_read, (void *)(uintptr_t)i, now);
+    for (size_t i = 0; i < count; i++) {
+        const dlk_zk_request request = {.verb = DLK_ZK_GET, .path = items[i].path};
+        sent |= dlk_zk_report_send(report, &request, on_read, &items[i], now);
     }
+    return sent;
+}
+
+/* … and those who wait. */
+void dlk_zk_report_read_holders(dlk_zk_report *report, int64_t now)
+{
+    bool sent = read_all(report, report->found, report->count, now);
+    sent |= read_all(report, report->waiting, report->waiting_count, now);
     if (!sent)
         finish(report, now);
+}
+
+/* Somebody in the line of this step. */
+static void waits(dlk_zk_report *report, int step, const char *folder, const char *child)
+{
+    report->waiters += !is_own(report, folder, child);
+    dlk_zk_party_waits(report, report->home->plans[0]->step[step].rule, folder, child);
 }
 
 static void on_queue(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_report *report = call->owner;
     for (size_t i = 0; i < call->child_count; i++)
-        report->waiters += !is_own(report, report->home->parents[0], call->children[i]);
+        waits(report, 0, report->home->parents[0], call->children[i]);
     dlk_zk_report_read_holders(report, now);
 }
 
@@ -394,7 +350,8 @@ static void find_first(dlk_zk_report *report, char **children, size_t count)
              (!writer || dlk_zk_before(rule, children[i], writer))))
             add_holder(report, children[i]);
         else
-            report->waiters += !is_own(report, folder_of(report), children[i]);
+            waits(report, report->home->plans[0]->steps - 1, folder_of(report),
+                  children[i]);
     }
 }
 
@@ -411,8 +368,8 @@ static void find_bridges(dlk_zk_report *report, char **children, size_t count)
             (!first || dlk_zk_before(rule, children[i], first)))
             first = children[i];
     for (size_t i = 0; i < count; i++)
-        report->waiters += dlk_zk_contends(rule, children[i]) && children[i] != first &&
-                           !is_own(report, folder_of(report), children[i]);
+        if (dlk_zk_contends(rule, children[i]) && children[i] != first)
+            waits(report, 0, folder_of(report), children[i]);
 }
 
 static void on_children(dlk_zk_call *call, int64_t now)
@@ -427,7 +384,7 @@ static void on_children(dlk_zk_call *call, int64_t now)
     }
     if (rule_of(report)->plain) { /* the line beside it, of ours */
         for (size_t i = 0; i < call->child_count; i++)
-            report->waiters += !is_own(report, folder_of(report), call->children[i]);
+            waits(report, 0, folder_of(report), call->children[i]);
         (void)dlk_zk_report_find(report, strdup(report->home->path));
         dlk_zk_report_read_holders(report, now);
         return;
