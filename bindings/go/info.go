@@ -34,6 +34,13 @@ func (i Info) milliseconds(key string) time.Duration {
 	return time.Duration(i.Int(key)) * time.Millisecond
 }
 
+func (i Info) date(key string) time.Time {
+	if _, ok := i[key]; !ok {
+		return time.Time{}
+	}
+	return time.UnixMilli(i.Int(key))
+}
+
 func (i Info) nanoseconds(key string) time.Duration { return time.Duration(i.Int(key)) }
 
 // Reads C's list, and frees it.
@@ -70,8 +77,10 @@ type Holder struct {
 	Token     int64
 	Remaining time.Duration
 	Count     int
-	// Data is what an election's leader publishes.
+	// Data is its lock.data, as an election's leader publishes it, where the service knows it.
 	Data string
+	// Since is when it asked; zero where the service doesn't know that.
+	Since time.Time
 	// Process is who that is, where the service knows it.
 	Process
 }
@@ -86,6 +95,10 @@ type Process struct {
 // Waiting is one that stands in a service's line.
 type Waiting struct {
 	Owner string
+	// Data is its lock.data, where the service knows it.
+	Data string
+	// Since is when it asked; zero where the service doesn't know that.
+	Since time.Time
 	Process
 }
 
@@ -105,7 +118,7 @@ func inspection(info Info) Inspection {
 		}
 		found.Holders = append(found.Holders, Holder{Owner: owner, Token: info.Int(at + "token"),
 			Remaining: info.milliseconds(at + "remaining_ms"), Count: int(info.Int(at + "count")),
-			Data: info[at+"data"], Process: process(info, at)})
+			Data: info[at+"data"], Since: info.date(at + "since"), Process: process(info, at)})
 	}
 	for n := 0; ; n++ {
 		at := "waiting." + strconv.Itoa(n) + "."
@@ -113,7 +126,8 @@ func inspection(info Info) Inspection {
 		if !ok {
 			return found
 		}
-		found.Waiting = append(found.Waiting, Waiting{Owner: owner, Process: process(info, at)})
+		found.Waiting = append(found.Waiting, Waiting{Owner: owner, Data: info[at+"data"],
+			Since: info.date(at + "since"), Process: process(info, at)})
 	}
 }
 

@@ -1,11 +1,9 @@
 /* What inspect says, the same whatever the service: each hold's own data, the permits of a semaphore,
- * who waits. */
-#include "harness/redis_server.h"
+ * how many wait. */
 #include "world.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static bool has_kind(dlock_client *client, const char *kind)
 {
@@ -55,43 +53,6 @@ TEST(a_hold_shows_the_data_of_the_handle_that_acquired_it)
             CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
         }
     }
-}
-
-/* ---- whose process it is ---- */
-
-TEST(a_holder_is_led_back_to_its_client)
-{
-    BEGIN();
-    LEAVE_OUT_ON("redlock", "its nodes' users may write nothing but the locks");
-    char pid[24];
-    snprintf(pid, sizeof(pid), "%ld", (long)getpid());
-    DLOCK_AUTO(dlock_client) client = world_client("client.name=who");
-    DLOCK_AUTO(dlock_client) other = world_client("client.name=looker");
-    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
-    DLOCK_AUTO(dlock_lock) theirs = api_lock(other, DLOCK_MUTEX, __func__, NULL);
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
-    CHECK_STR(api_seen(theirs, "holders.0.client"), "who");
-    if (world_is("redis") || world_is("file") || world_is("mem"))
-        CHECK_STR(api_seen(theirs, "holders.0.pid"), pid);
-    CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
-    CHECK_STR(api_seen(theirs, "holders.0.client"), "");
-}
-
-/* Not by looking, and not after the end. */
-TEST(a_client_that_is_closed_leaves_no_trace)
-{
-    BEGIN();
-    if (!world_is("redis"))
-        return;
-    char one[100];
-    DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
-    CHECK_STR(api_seen(lock, "held"), "0");
-    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
-    snprintf(one, sizeof(one), "dlock_client:%.36s", dlock_hold_owner(hold));
-    CHECK_STR(redis_server_call(world_redis(), "EXISTS %s", one), "1");
-    CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_OK);
-    AWAIT(strcmp(redis_server_call(world_redis(), "EXISTS %s", one), "0") == 0);
 }
 
 TEST(who_comes_after_one_that_gave_up_shows_his_own_data)
@@ -256,15 +217,6 @@ TEST(a_lock_that_is_no_semaphore_has_no_permits)
 
 /* ---- waiters ---- */
 
-/* Where those who wait stand in a line at the service, which says how long it is. */
-static bool tells_the_line(dlock_kind kind)
-{
-    if (world_is_one_redis())
-        return kind == DLOCK_MUTEX && !strstr(world_uri(), "layout=string");
-    return world_is("mem") || world_is("file") || world_is("zookeeper") ||
-           world_is("etcd");
-}
-
 static const struct {
     dlock_kind kind;
     const char *name, *settings;
@@ -300,7 +252,7 @@ static void count_waiters(const char *name, size_t kind, bool mine)
         ops[i] = dlock_lock_acquire_start(own, DLOCK_FOREVER);
         AWAIT(world_seen(own, "waiters") == i + 1);
     }
-    int line = tells_the_line(wants);
+    int line = world_tells_the_line(wants);
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
     AWAIT(world_seen(own, "waiters") == OWN + line);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_EPENDING);
@@ -348,7 +300,7 @@ TEST(waiters_counts_the_candidates_of_one_client_that_publish_different_things)
     AWAIT(api_stat(client, "waits") == 2);
     CHECK_EQ_INT(world_seen(a, "waiters"), 2);
     CHECK_EQ_INT(world_seen(b, "waiters"), 2);
-    bool tells = tells_the_line(DLOCK_ELECTION);
+    bool tells = world_tells_the_line(DLOCK_ELECTION);
     if (tells)
         AWAIT(world_seen(held, "waiters") == 2);
     else

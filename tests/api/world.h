@@ -50,6 +50,8 @@ bool world_is_available(void);
 bool world_is(const char *backend);
 /* A Redis by itself, or behind a Sentinel, or a cluster of one node. */
 bool world_is_one_redis(void);
+/* Do those who want a lock of this kind stand in a line at the service, which inspect tells of? */
+bool world_tells_the_line(dlock_kind kind);
 /* Are clients served in the order in which they came? */
 bool world_is_fair(void);
 const char *world_uri(void);

@@ -53,6 +53,14 @@ bool world_is_one_redis(void)
     return strncmp(backend(), "redis", strlen("redis")) == 0;
 }
 
+bool world_tells_the_line(dlock_kind kind)
+{
+    if (world_is_one_redis())
+        return kind == DLOCK_MUTEX && !strstr(world_uri(), "layout=string");
+    return world_is("mem") || world_is("file") || world_is("zookeeper") ||
+           world_is("etcd");
+}
+
 int world_node_count(void)
 {
     return world_is("redlock") || world_is("memlock") ? WORLD_NODES : 1;

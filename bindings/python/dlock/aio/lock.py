@@ -108,10 +108,11 @@ class Lock:
     async def inspect(self) -> dict[str, Any]:
         """Who holds the lock and who waits, as the service knows it: ``held``, ``kind``,
         ``holders`` (``owner``, ``token``, ``remaining_ms``, ``count``, ``data``, ``client``,
-        ``host``, ``pid``), ``waiters`` (those of this client, and of others those in the
-        service's line), ``waiting`` (``owner``, ``client``, ``host``, ``pid`` of those in the
-        line); of a semaphore ``permits``, how many there are, and ``permits_free``, how many of
-        them nobody has. What is absent is unknown."""
+        ``host``, ``pid``, ``since``: when it asked, in ms since 1970), ``waiters`` (those of this
+        client, and of others those in the service's line), ``waiting`` (``owner``, ``client``,
+        ``host``, ``pid``, ``since``, ``data`` of those in the line); of a semaphore
+        ``permits``, how many there are, and ``permits_free``, how many of them nobody has. What
+        is absent is unknown."""
         op = await self._ask(native.lock_inspect_start(self._native))
         return info_of(native.op_take_info(op))
 

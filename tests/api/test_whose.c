@@ -1,0 +1,219 @@
+/* Whose process a holder is, and each who waits in a line: what inspect and list say of it, and since when. */
+#include "harness/redis_server.h"
+#include "world.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool has_kind(dlock_client *client, const char *kind)
+{
+    char key[32];
+    snprintf(key, sizeof(key), "kinds.%s", kind);
+    return api_has(client, key);
+}
+
+/* ---- whose process it is ---- */
+
+static const struct {
+    dlock_kind kind;
+    const char *name, *settings;
+} waited[] = {{DLOCK_MUTEX, "mutex", NULL},
+              {DLOCK_WRITE, "write", NULL},
+              {DLOCK_READ, "read", NULL}, /* for a writer */
+              {DLOCK_ELECTION, "election", NULL},
+              {DLOCK_SEMAPHORE, "semaphore", "lock.permits=1"}};
+#define WAITED (sizeof(waited) / sizeof(*waited))
+
+/* What stands for a candidate there is what he publishes, and no more; a permit of Redis is a bare id. */
+static bool tells_whose(dlock_kind kind)
+{
+    if (kind == DLOCK_ELECTION)
+        return !world_is("zookeeper") && !world_is("etcd");
+    return kind != DLOCK_SEMAPHORE || !world_is("redis");
+}
+
+static void check_text(int line, const dlock_info *info, const char *list,
+                       const char *what, const char *wanted)
+{
+    char key[64];
+    snprintf(key, sizeof(key), "%s.0.%s", list, what);
+    const char *said = dlock_info_get(info, key);
+    (void)harness_str(__FILE__, line, key, said ? said : "", wanted);
+}
+
+/* The first of a list is this process, by that name. */
+static void check_whose(int line, const dlock_info *info, const char *list,
+                        const char *client)
+{
+    char host[256] = "", pid[24];
+    (void)gethostname(host, sizeof(host) - 1); /* else it is compared with "" */
+    snprintf(pid, sizeof(pid), "%ld", (long)getpid());
+    check_text(line, info, list, "client", client);
+    check_text(line, info, list, "host", host);
+    check_text(line, info, list, "pid", pid);
+}
+
+#define CHECK_WHOSE(info, list, client)                                                  \
+    do {                                                                                 \
+        check_whose(__LINE__, (info), (list), (client));                                 \
+        if (harness_failed())                                                            \
+            return;                                                                      \
+    } while (0)
+
+static void leads_back(const char *name, size_t kind)
+{
+    const char *settings = waited[kind].settings;
+    DLOCK_AUTO(dlock_client) client = world_client("client.name=who");
+    DLOCK_AUTO(dlock_client) other = world_client("client.name=looker");
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, waited[kind].kind, name, settings);
+    DLOCK_AUTO(dlock_lock) theirs = api_lock(other, waited[kind].kind, name, settings);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    DLOCK_AUTO(dlock_info) info = NULL;
+    CHECK_EQ_INT(dlock_lock_inspect(theirs, &info, NULL), DLOCK_OK);
+    CHECK_WHOSE(info, "holders", "who");
+    CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
+    CHECK_STR(api_seen(theirs, "holders.0.client"), "");
+}
+
+TEST(a_holder_is_led_back_to_its_client)
+{
+    BEGIN();
+    for (size_t i = 0; i < WAITED; i++) {
+        char name[100];
+        DLOCK_AUTO(dlock_client) client = world_client(NULL);
+        if (!has_kind(client, waited[i].name) || !tells_whose(waited[i].kind))
+            continue;
+        snprintf(name, sizeof(name), "%s/%s", __func__, waited[i].name);
+        leads_back(name, i);
+        if (harness_failed())
+            return;
+    }
+}
+
+TEST(a_listed_lock_is_led_back_to_its_client)
+{
+    BEGIN();
+    LEAVE_OUT_ON("memcached", "it lists nothing");
+    LEAVE_OUT_ON("memlock", "it lists nothing");
+    if (strstr(world_uri(), "layout=exclusive"))
+        LEAVE_OUT("what is listed there are the nodes in lines");
+    DLOCK_AUTO(dlock_client) client = world_client("client.name=who");
+    DLOCK_AUTO(dlock_client) other = world_client("client.name=looker");
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) theirs = api_lock(other, DLOCK_MUTEX, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
+    if (world_tells_the_line(DLOCK_MUTEX)) /* who waits isn't listed */
+        AWAIT(api_seen(lock, "waiting.0.owner")[0]);
+    DLOCK_AUTO(dlock_info) info = NULL;
+    CHECK_EQ_INT(dlock_client_list(other, __func__, 10, &info, NULL), DLOCK_OK);
+    CHECK_STR(dlock_info_get(info, "locks.0.name"), __func__);
+    CHECK_STR(dlock_info_get(info, "locks.0.owner"), dlock_hold_owner(hold));
+    CHECK_WHOSE(info, "locks", "who");
+}
+
+/* ---- who waits ---- */
+
+/* Where there is a line each who waits in it has a record of his own, if not in the table. */
+static bool waiters_show_data(void)
+{
+    return world_is("zookeeper") || world_is("etcd");
+}
+
+static void line_is_told(const char *name, size_t kind)
+{
+    dlock_kind wants = waited[kind].kind;
+    char settings[100];
+    snprintf(settings, sizeof(settings), "lock.data=mine %s",
+             waited[kind].settings ? waited[kind].settings : "");
+    DLOCK_AUTO(dlock_client) client = world_client("client.name=holder");
+    DLOCK_AUTO(dlock_client) other = world_client("client.name=waiter");
+    DLOCK_AUTO(dlock_client) third = world_client("client.name=last");
+    DLOCK_AUTO(dlock_lock)
+    held = api_lock(client, wants == DLOCK_READ ? DLOCK_WRITE : wants, name,
+                    waited[kind].settings);
+    DLOCK_AUTO(dlock_lock) theirs = api_lock(other, wants, name, settings);
+    DLOCK_AUTO(dlock_lock) later = api_lock(third, wants, name, waited[kind].settings);
+    DLOCK_AUTO(dlock_hold) hold = world_take(held);
+    CHECK_STR(api_seen(held, "waiting.0.owner"), "");
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
+    AWAIT(api_seen(held, "waiting.0.owner")[0]);
+    DLOCK_AUTO(dlock_op) behind = dlock_lock_acquire_start(later, DLOCK_FOREVER);
+    AWAIT(api_seen(held, "waiting.1.owner")[0]);
+    DLOCK_AUTO(dlock_info) info = NULL;
+    CHECK_EQ_INT(dlock_lock_inspect(theirs, &info, NULL), DLOCK_OK); /* own ones, too */
+    if (tells_whose(wants)) {
+        CHECK_WHOSE(info, "waiting", "waiter");
+        CHECK_STR(dlock_info_get(info, "waiting.1.client"), "last");
+        CHECK_WHOSE(info, "holders", "holder");
+    }
+    CHECK_STR(api_seen(held, "waiting.0.data"), waiters_show_data() ? "mine" : "");
+    CHECK_STR(api_seen(held, "waiting.1.data"), "");
+    CHECK_STR(api_seen(held, "waiting.2.owner"), "");
+    CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
+    ENDS(op, DLOCK_OK);
+    if (wants == DLOCK_READ) /* both are in */
+        ENDS(behind, DLOCK_OK);
+    dlock_op_cancel(behind);
+    AWAIT(!api_seen(held, "waiting.0.owner")[0]);
+}
+
+TEST(who_waits_in_the_line_is_told_in_its_order)
+{
+    BEGIN();
+    for (size_t i = 0; i < WAITED; i++) {
+        char name[100];
+        DLOCK_AUTO(dlock_client) client = world_client(NULL);
+        if (!has_kind(client, waited[i].name) || !world_tells_the_line(waited[i].kind))
+            continue;
+        snprintf(name, sizeof(name), "%s/%s", __func__, waited[i].name);
+        line_is_told(name, i);
+        if (harness_failed())
+            return;
+    }
+}
+
+/* ---- since when ---- */
+
+TEST(since_when_is_told_where_the_service_knows_it)
+{
+    BEGIN();
+    bool knows = world_is("zookeeper") || world_is("etcd");
+    TWO_CLIENTS(client, other);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) theirs = api_lock(other, DLOCK_MUTEX, __func__, NULL);
+    time_t before = time(NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    int64_t since = world_seen(theirs, "holders.0.since");
+    time_t after = time(NULL);
+    if (!knows) {
+        CHECK_EQ_INT(since, -1);
+        return;
+    }
+    /* The date may be set meanwhile, but hardly by more than so much. */
+    CHECK(since / 1000 >= before - 60 && since / 1000 <= after + 60);
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
+    AWAIT(api_seen(lock, "waiting.0.owner")[0]);
+    int64_t waits = world_seen(lock, "waiting.0.since");
+    CHECK(waits / 1000 >= before - 60 && waits / 1000 <= time(NULL) + 60);
+    CHECK_EQ_INT(world_seen(lock, "holders.0.since"), since); /* as it was */
+}
+
+/* Not by looking, and not after the end. */
+TEST(a_client_that_is_closed_leaves_no_trace)
+{
+    BEGIN();
+    if (!world_is("redis"))
+        return;
+    char one[100];
+    DLOCK_AUTO(dlock_client) client = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
+    CHECK_STR(api_seen(lock, "held"), "0");
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    snprintf(one, sizeof(one), "dlock_client:%.36s", dlock_hold_owner(hold));
+    CHECK_STR(redis_server_call(world_redis(), "EXISTS %s", one), "1");
+    CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_OK);
+    AWAIT(strcmp(redis_server_call(world_redis(), "EXISTS %s", one), "0") == 0);
+}
