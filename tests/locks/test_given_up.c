@@ -2,7 +2,10 @@
  * confirmed before, what the request got goes back. Requests of one grant may go different ways, as
  * when a node of a cluster sends the acquire on and the release has gone to where it is sent. */
 #include "harness/harness.h"
+#include "util/error.h"
 #include "world.h"
+
+#include <string.h>
 
 static dlk_wait a, b;
 
@@ -132,6 +135,27 @@ TEST(a_place_in_line_that_comes_after_its_release_was_confirmed_is_given_back)
             world_answer(DLK_RELEASE, DLK_NOT_OURS);
         CHECK(world_asked(DLK_RELEASE) != NULL);
         world_answer(DLK_RELEASE, DLK_YES);
+        CHECK(is_over());
+        end();
+    }
+}
+
+/* Each request has its own reason: what refused the one before says nothing of the one without an answer,
+ * which may have got the lock. */
+TEST(an_earlier_refusal_is_not_why_a_wait_ends_without_an_answer)
+{
+    static const dlock_err earlier[] = {DLOCK_EUNAVAIL, DLOCK_EQUORUM};
+    for (int i = 0; i < 2; i++) {
+        world_open();
+        world_acquire(&a, 0, 3000);
+        world_refuse(DLK_ACQUIRE, earlier[i]);
+        world_move(1000);
+        CHECK(world_asked(DLK_ACQUIRE) != NULL);
+        world_move(2000);
+        CHECK_EQ_INT(a.code, DLOCK_EUNKNOWN);
+        CHECK(a.error && !strstr(a.error->text, "refused"));
+        world_answer(DLK_ACQUIRE, DLK_NOT_SENT);
+        world_answer(DLK_RELEASE, DLK_NOT_OURS);
         CHECK(is_over());
         end();
     }

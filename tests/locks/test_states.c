@@ -154,6 +154,7 @@ TEST(a_query_that_fails_before_it_is_begun_is_never_asked)
     CHECK_EQ_INT(query.stage, DLK_QUERY_OVER);
     CHECK_EQ_INT(w.name->idlers, 0);
     CHECK(dlk_list_empty(&w.core.queries));
+    CHECK_EQ_INT(w.queries_freed, 1);
     world_close();
 }
 
@@ -171,6 +172,11 @@ TEST(what_a_grant_cannot_be_is_seen)
     a.grant->retry_at = w.now; /* would send a release */
     CHECK(!dlk_core_is_sound(&w.core));
     a.grant->retry_at = DLK_NEVER;
+    a.grant->waiter = &a; /* for its release, though it is held */
+    a.releasing = true;
+    CHECK(!dlk_core_is_sound(&w.core));
+    a.grant->waiter = NULL;
+    a.releasing = false;
     a.grant->turning = true; /* of the write side */
     CHECK(!dlk_core_is_sound(&w.core));
     a.grant->turning = false;

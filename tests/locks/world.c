@@ -23,6 +23,8 @@ static void ask(void *world_, dlk_ask *one, int64_t now)
     w.acquires += one->verb == DLK_ACQUIRE;
     w.releases += one->verb == DLK_RELEASE;
     w.renewals += one->verb == DLK_RENEW;
+    if (one->verb != DLK_RELEASE && (one->undoes || one->exported))
+        fail("a request says what only a release can say");
     if (w.at_once && (one->verb == DLK_ACQUIRE || one->verb == DLK_RELEASE ||
                       one->verb == DLK_RENEW)) {
         one->token = one->verb == DLK_ACQUIRE ? ++w.last_token : 0;
