@@ -250,6 +250,20 @@ TEST(a_renewed_lease_keeps_its_signal)
     tear_down();
 }
 
+TEST(asking_again_never_shortens_the_lease_of_a_signal)
+{
+    if (!set_up(NULL, NULL))
+        return;
+    CHECK(join(0) && join(1));
+    CHECK_EQ_INT(signals(2, 1), 1);
+    CHECK_EQ_INT(waits(0), DLK_YES); /* 10 s */
+    CHECK_EQ_INT(asked(0, 1, SHORT_MS).reply, DLK_YES);
+    world_spin(&w[0], 2 * SHORT_MS);
+    CHECK_EQ_INT(waits(1), DLK_HELD);
+    CHECK_EQ_INT(world_do(&w[0], DLK_VERIFY, key[0], 1, NULL), DLK_YES);
+    tear_down();
+}
+
 /* ---- the dead ---- */
 
 TEST(the_dead_are_not_signalled)

@@ -134,6 +134,7 @@ TEST(a_holder_of_theirs_is_shown_in_hex_and_can_be_broken)
     world_ask(&w, &ask);
     CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
     CHECK_STR(dlock_info_get(ask.info, "holders.0.owner"), "00ff6162");
+    CHECK_STR(dlock_info_get(ask.info, "holders.0.count"), "1");
     dlk_info_free(ask.info);
     ask = world_make(&w, DLK_BREAK, key, 0);
     ask.text = "00ff6163";
