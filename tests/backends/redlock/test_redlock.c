@@ -1,4 +1,5 @@
 /* Locks on three and five real servers, some of which are killed, wiped or frozen. */
+#include "harness/api.h"
 #include "harness/certificates.h"
 #include "world.h"
 
@@ -50,7 +51,8 @@ static void is_refused(const char *uri, dlock_err code, const char *why)
 
 TEST(addresses_that_make_no_majority_are_refused_with_the_reason)
 {
-    is_refused("redlock://a,b,c,d", DLOCK_EINVAL, "odd number");
+    is_refused("redlock://a,b,c,d", DLOCK_EINVAL,
+               "4 nodes bear the loss of no more than 3 do: name an odd number");
     is_refused("redlock://a,b", DLOCK_EINVAL, "3 to 15 nodes");
     is_refused("redlock://a", DLOCK_EINVAL, "3 to 15 nodes");
     is_refused("redlock://a,b,A:6379", DLOCK_EINVAL, "named twice");
@@ -96,6 +98,8 @@ TEST(a_lock_lies_on_every_node_and_is_given_back_on_every_node)
     for (int i = 0; i < 5; i++)
         CHECK_STR(owner_at(i), dlock_hold_owner(hold));
     CHECK_OK(dlock_hold_verify(hold, NULL), NULL);
+    CHECK(api_stat(client, "commands") >= 5 && api_stat(client, "bytes_sent") > 0 &&
+          api_stat(client, "bytes_received") > 0);
     world_give(hold);
     AWAIT(world_keys(&w, "L") == 0);
     for (int i = 0; i < 5; i++) /* but for the client's own key */
@@ -534,6 +538,9 @@ TEST(inspect_list_and_break_go_by_the_majority)
     CHECK_STR(dlock_info_get(info, "held"), "1");
     CHECK_STR(dlock_info_get(info, "holders.0.owner"), dlock_hold_owner(hold));
     CHECK(atoll(dlock_info_get(info, "holders.0.remaining_ms")) > 0);
+    char peer[64];
+    snprintf(peer, sizeof(peer), "127.0.0.1:%d", w.node[1].port);
+    CHECK_STR(dlock_info_get(info, "nodes.1.peer"), peer);
     CHECK_STR(dlock_info_get(info, "nodes.1.state"), "held");
     CHECK_STR(dlock_info_get(info, "nodes.2.state"), "no answer");
     dlock_info_free(info);
