@@ -4,9 +4,8 @@
 The tree is copied into the build folder, and built there. For each area of areas.toml its changes
 (changes.py) are taken in an order that the seed alone decides, until so many lie in lines that the
 area's tests reach; each is put in, what depends on it is built anew, and the tests run, the
-quickest first, up to the first that fails or takes too long. Before that the program is made to end
-at that line, which says where to begin: those that don't see even that don't reach it, and if none
-does, the line is unreached, and doesn't count.
+quickest first, up to the first that fails or takes too long. Where none does, the program is made to
+end at that line: if no test sees even that, the line is unreached, and doesn't count.
 
 Left out, too: what the compiler refuses, with its warnings, or makes the same code of; and what
 equivalent.txt says changes nothing, with the reason. Each entry there has to be a change that may
@@ -238,16 +237,12 @@ def asked(tests, change, text, names):
             return 'refused', ''
         if new_code and new_code == code:
             return 'same', ''
+        by, late = tests.seen_by(names)
+        if by is not None:
+            return ('caught', by + ', which took too long' * late) if by else ('refused', '')
         place.write_text(trapped(text, change), encoding='utf-8')
         reached, _ = tests.seen_by(names, twice=False)
-        if reached is None:
-            return 'unreached', ''
-        place.write_text(changed(text, change), encoding='utf-8')
-        # Those before it didn't get there.
-        by, late = tests.seen_by(names[names.index(reached):] if reached else names)
-        if by is None:
-            return 'survived', reached
-        return ('caught', by + ', which took too long' * late) if by else ('refused', '')
+        return ('unreached', '') if reached is None else ('survived', reached)
     finally:
         place.write_text(text, encoding='utf-8')
 
