@@ -209,7 +209,7 @@ class Tests:
             limit = PATIENCE * self.times[name] + PATIENCE_S
             ended, _ = self.run(name, limit)
             # What has its own clocks and servers may fail for other reasons, but hardly twice.
-            if ended == 'failed' and twice and 'unit' not in suites(self.all[name]):
+            if ended != 'passed' and twice and 'unit' not in suites(self.all[name]):
                 ended, _ = self.run(name, limit)
             if ended != 'passed':
                 return name, ended == 'too long'
@@ -218,12 +218,13 @@ class Tests:
 
 def likely(file, names, first, before):
     """The tests in their order, those before all others that have seen a bug of the same file, that
-    areas.toml says or that are called like the file or its folder."""
+    areas.toml says or whose names have the most words in common with those of the file and its folder."""
     parts = {Path(file).stem, Path(file).parent.name}
     said = {name for part, name in first.items() if part in parts}
+    words = set('-'.join(parts).replace('_', '-').split('-'))
     return sorted(names, key=lambda name: (
         name not in before, name not in said,
-        not parts & set(name.replace('_', '-').split('-'))))
+        -len(words & set(name.replace('_', '-').split('-')))))
 
 
 def asked(tests, change, text, names):

@@ -175,6 +175,10 @@ TEST(what_a_late_join_makes_anew_is_deleted_with_the_release)
     CHECK(remake());
     CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_ELOST);
     CHECK_EQ_INT(world_keys("locks/remade/"), 0);
+    DLOCK_AUTO(dlock_info) list = NULL;
+    CHECK_EQ_INT(world_keys("locks/remade"), 1); /* a fence, which is no lock */
+    CHECK_EQ_INT(dlock_client_list(client, "locks/remade", 10, &list, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_info_count(list), 0);
     dlock_hold_free(hold);
     dlock_lock_free(lock);
     dlock_client_free(client);
