@@ -4,8 +4,8 @@
 The tree is copied into the build folder, and built there. For each area of areas.toml its changes
 (changes.py) are taken in an order that the seed alone decides, until so many lie in lines that the
 area's tests reach; each is put in, what depends on it is built anew, and the tests run, the
-quickest first, up to the first that fails or takes too long. Where none does, the program is made to
-end at that line: if no test sees even that, the line is unreached, and doesn't count.
+quickest first, up to the first that fails or takes too long. Where none does, the program is made
+to end at that line: if no test sees even that, the line is unreached, and doesn't count.
 
 Left out, too: what the compiler refuses, with its warnings, or makes the same code of; and what
 equivalent.txt says changes nothing, with the reason. Each entry there has to be a change that may
@@ -218,7 +218,7 @@ class Tests:
 
 def likely(file, names, first, before):
     """The tests in their order, those before all others that have seen a bug of the same file, that
-    areas.toml says or whose names have the most words in common with those of the file and its folder."""
+    areas.toml says or whose names have the most words in common with the file's and its folder's."""
     parts = {Path(file).stem, Path(file).parent.name}
     said = {name for part, name in first.items() if part in parts}
     words = set('-'.join(parts).replace('_', '-').split('-'))
