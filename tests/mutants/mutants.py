@@ -218,7 +218,7 @@ class Tests:
 
 def likely(file, names, first, before):
     """The tests in their order, those before all others that have seen a bug of the same file, that
-    areas.toml says or whose names have the most words in common with the file's and its folder's."""
+    areas.toml says or whose names have most words in common with those of the file and folder."""
     parts = {Path(file).stem, Path(file).parent.name}
     said = {name for part, name in first.items() if part in parts}
     words = set('-'.join(parts).replace('_', '-').split('-'))

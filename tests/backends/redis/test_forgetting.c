@@ -2,6 +2,7 @@
  * On a real server, whose clock the test sets. */
 #include "forms.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,7 +231,7 @@ TEST(nothing_is_left_of_a_line_in_which_all_have_died)
     CHECK(take(1) > 0);
     wait_in_line(2);
     for (int i = 0; i < 2; i++)
-        redis_server_call(&server, "PEXPIRE %s 100000", line[i]);
+        redis_server_call(&server, "PEXPIRE %s %" PRId64, line[i], DAY_MS * 7 / 10);
     dlk_ask renew = ask_of(DLK_RENEW, 1);
     renew.ttl_ms = 60000;
     CHECK_EQ_INT(carry_out(&renew), DLK_YES);
