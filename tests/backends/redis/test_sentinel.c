@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* A wait that is to be served, and nothing but a dead machine keeps it from that. */
 #define PATIENCE_MS 120000
@@ -178,7 +179,8 @@ TEST(tokens_that_must_not_go_back_are_not_promised_by_sentinels)
 
 typedef struct liar {
     scripted server;
-    char answer[128];
+    char answer[128], other[128];
+    _Atomic bool says_other;
 } liar;
 
 static const char *lie(const void *user, int connection, int number, char **words,
@@ -186,20 +188,69 @@ static const char *lie(const void *user, int connection, int number, char **word
 {
     (void)connection;
     (void)number;
+    const liar *one = user;
     if (count > 1 && strcmp(words[0], "SENTINEL") == 0)
-        return ((const liar *)user)->answer;
+        return one->says_other ? one->other : one->answer;
     if (strcmp(words[0], "UNSUBSCRIBE") == 0)
         return "*3\r\n$11\r\nunsubscribe\r\n$14\r\n+switch-master\r\n:0\r\n";
     return "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n";
 }
 
-static bool start_liar(liar *one, int port)
+static void name_port(char answer[128], int port)
 {
     char digits[16];
     int size = snprintf(digits, sizeof(digits), "%d", port);
-    snprintf(one->answer, sizeof(one->answer), "*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%s\r\n",
-             size, digits);
+    snprintf(answer, 128, "*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%s\r\n", size, digits);
+}
+
+static bool start_liar(liar *one, int port)
+{
+    name_port(one->answer, port);
     return scripted_start(&one->server, lie, one);
+}
+
+/* To whoever is connected. */
+static bool announce(const liar *one, int from, int port)
+{
+    char text[160], message[256];
+    int size =
+        snprintf(text, sizeof(text), "service 127.0.0.1 %d 127.0.0.1 %d", from, port);
+    snprintf(message, sizeof(message),
+             "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$%d\r\n%s\r\n", size, text);
+    return send(one->server.fds[0], message, strlen(message), MSG_NOSIGNAL) > 0;
+}
+
+#define ASKED_AFTER_MS 10000 /* whatever is announced */
+
+/* Who waits for the master's answers alone reads nothing else, but for once in a second. */
+TEST(a_switch_is_heard_of_beside_a_lone_caller)
+{
+    if (!redis_server_available())
+        return;
+    static liar one;
+    static redis_server old, new;
+    char uri[200];
+    CHECK(redis_server_start(&old, NULL) && redis_server_start(&new, NULL));
+    CHECK(start_liar(&one, old.port));
+    name_port(one.other, new.port);
+    snprintf(uri, sizeof(uri), "redis+sentinel://127.0.0.1:%d/service", one.server.port);
+    int64_t end = awake_now_ms() + ASKED_AFTER_MS;
+    dlock_client *client = open_at(uri, NULL);
+    CHECK(client);
+    one.says_other = true;
+    CHECK(announce(&one, old.port, new.port));
+    bool moved = false;
+    for (int calls = 1; !moved && awake_now_ms() < end; calls++) {
+        DLOCK_AUTO(dlock_hold) hold = NULL;
+        if (dlock_acquire(client, "lone", 0, &hold, NULL) == DLOCK_OK)
+            (void)dlock_hold_release(hold, NULL);
+        moved = calls % 100 == 0 && strcmp(redis_server_call(&new, "DBSIZE"), "0") != 0;
+    }
+    CHECK(moved);
+    dlock_client_free(client);
+    scripted_stop(&one.server);
+    redis_server_stop(&old);
+    redis_server_stop(&new);
 }
 
 TEST(one_sentinel_that_lies_is_outvoted)
