@@ -291,12 +291,11 @@ dlk_terms world_terms(void)
 void world_acquire_terms(dlk_wait *wait, uint64_t thread, int64_t wait_ms,
                          dlk_terms terms)
 {
-    *wait = (dlk_wait){
-        .name = w.name,
-        .owner = thread ? thread : dlk_core_new_owner(&w.core),
-        .once = wait_ms == 0,
-        .terms = terms,
-    };
+    memset(wait, 0x55, sizeof(*wait)); /* whatever lay there */
+    wait->name = w.name;
+    wait->owner = thread ? thread : dlk_core_new_owner(&w.core);
+    wait->once = wait_ms == 0;
+    wait->terms = terms;
     dlk_acquire_start(&w.core, wait,
                       wait_ms ? dlk_clock_after(w.now, wait_ms) : DLK_NEVER, w.now);
     check();
