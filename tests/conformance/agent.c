@@ -58,6 +58,36 @@ static void take(agent *a, const char *words)
     dlock_lock_free(lock);
 }
 
+/* The hold stays until that is over. */
+static void wait_for_signal(agent *a, const char *words)
+{
+    char *name;
+    int64_t wait_ms = strtoll(words, &name, 10);
+    dlock_cond *cond = NULL;
+    dlock_err code = !a->hold || a->asking || *name != ' '
+                         ? DLOCK_EINVAL
+                         : dlock_cond_new(a->client, name + 1, NULL, &cond, NULL);
+    if (code != DLOCK_OK) {
+        say(a, code, 0);
+        return;
+    }
+    a->asking = dlock_cond_wait_start(cond, a->hold, wait_ms);
+    dlock_cond_free(cond);
+}
+
+static void send_signal(agent *a, const char *words)
+{
+    char *name;
+    int64_t count = strtoll(words, &name, 10), signalled = 0;
+    DLOCK_AUTO(dlock_cond) cond = NULL;
+    dlock_err code = *name != ' '
+                         ? DLOCK_EINVAL
+                         : dlock_cond_new(a->client, name + 1, NULL, &cond, NULL);
+    if (code == DLOCK_OK)
+        code = dlock_cond_signal(cond, count, NULL, &signalled, NULL);
+    say(a, code, signalled);
+}
+
 static void give_back(agent *a)
 {
     say(a, a->hold ? dlock_hold_release(a->hold, NULL) : DLOCK_ENOTHELD, 0);
@@ -76,6 +106,10 @@ static void obey(agent *a, const char *line)
             a->hold ? dlock_hold_remaining_ms(a->hold) : 0);
     else if (strcmp(line, "give-back") == 0)
         give_back(a);
+    else if (strncmp(line, "wait ", 5) == 0)
+        wait_for_signal(a, line + 5);
+    else if (strncmp(line, "signal ", 7) == 0)
+        send_signal(a, line + 7);
     else
         say(a, DLOCK_EINVAL, 0);
 }
@@ -101,6 +135,8 @@ static void look_at_op(agent *a)
     dlock_err code = dlock_op_result(a->asking);
     if (code == DLOCK_EPENDING)
         return;
+    dlock_hold_free(
+        a->hold); /* that of before a wait, which the lock was given back for */
     a->hold = dlock_op_take_hold(a->asking);
     dlock_op_free(a->asking);
     a->asking = NULL;

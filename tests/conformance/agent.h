@@ -5,6 +5,9 @@
  *     take WAIT_MS NAME     CODE TOKEN      (after a wait; meanwhile "give-up" ends it)
  *     still                 CODE REMAINING_MS
  *     give-back             CODE
+ *     wait WAIT_MS NAME     CODE TOKEN      gives the lock back, waits for a signal of that condition
+ *                                           and has the lock again; as take
+ *     signal COUNT NAME     CODE HOW_MANY   those who wait for the condition's
  */
 #ifndef CONFORMANCE_AGENT_H
 #define CONFORMANCE_AGENT_H

@@ -30,7 +30,8 @@ struct party {
     size_t used;
     int64_t wait_ms, token;
     bool asking, holding;
-    int status; /* of the command that has ended, -1 = it runs */
+    bool in_line; /* what it asks for is a signal; it has the lock afterwards */
+    int status;   /* of the command that has ended, -1 = it runs */
 };
 
 /* ---- Lines ---- */
@@ -347,8 +348,25 @@ dlock_err party_answer(party *p)
 {
     dlock_err code = p->by_command ? hear_command(p) : hear(p, &p->token);
     p->asking = false;
-    p->holding = code == DLOCK_OK;
+    p->holding = code == DLOCK_OK || (p->in_line && code == DLOCK_ETIMEDOUT);
+    p->in_line = false;
     return code;
+}
+
+void party_wait(party *p, const char *condition, int64_t wait_ms)
+{
+    p->asking = p->in_line = true;
+    tell(p, "wait %" PRId64 " %s\n", wait_ms, condition);
+}
+
+int64_t party_signal(party *p, const char *condition, int64_t count)
+{
+    int64_t signalled = -1;
+    tell(p, "signal %" PRId64 " %s\n", count, condition);
+    dlock_err code = hear(p, &signalled);
+    if (!harness_check(__FILE__, __LINE__, code == DLOCK_OK, "a signal"))
+        return -1;
+    return signalled;
 }
 
 dlock_err party_take(party *p, const char *name, int64_t wait_ms)

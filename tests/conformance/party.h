@@ -32,6 +32,11 @@ dlock_err party_give_up(party *p);
 dlock_err party_still(party *p);
 int64_t party_token(party *p);
 dlock_err party_give_back(party *p);
+/* It gives its hold back, waits for a signal of that condition, and has the lock again: party_answer,
+ * OK or ETIMEDOUT; party_give_up. An agent's, not the command's. */
+void party_wait(party *p, const char *condition, int64_t wait_ms);
+/* How many it has signalled; -1 after a failed check. */
+int64_t party_signal(party *p, const char *condition, int64_t count);
 
 /* Its process; CAN_PROCESSES. */
 void party_pause(party *p);
