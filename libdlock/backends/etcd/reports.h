@@ -31,7 +31,7 @@ typedef struct dlk_etcd_report {
 } dlk_etcd_report;
 
 void dlk_etcd_report_open(dlk_report *base, int64_t now);
-void dlk_etcd_report_close(dlk_report *report);
+void dlk_etcd_report_close(dlk_report *base);
 void dlk_etcd_line_watch(dlk_line *base, bool on);
 
 /* ---- among reports.c, list.c, condition.c and doctor.c ---- */

@@ -24,7 +24,7 @@ const char *dlk_redis_client_prefix(const dlk_redis *redis,
     if (!dlk_settings_int(redis->settings, DLK_KEY_REDIS_CLIENT_KEY))
         return room;
     if (!redis->cluster)
-        return strcpy(room, DLK_REDIS_CLIENT_KEY);
+        return memcpy(room, DLK_REDIS_CLIENT_KEY, sizeof(DLK_REDIS_CLIENT_KEY));
     if (redis->cluster->tag(redis, tag))
         (void)snprintf(room, DLK_REDIS_CLIENT_PREFIX, DLK_REDIS_CLIENT_KEY "{%s}:", tag);
     return room;
