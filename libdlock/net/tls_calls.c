@@ -12,7 +12,7 @@ static dlock_err set_up(dlock_error **err)
     return DLOCK_OK;
 }
 
-#ifdef DLK_LAZY
+#ifdef DLK_LAZY_OPENSSL
 #define TEXT_OF(number) #number
 #define SONAME(number)  "libssl.so." TEXT_OF(number)
 

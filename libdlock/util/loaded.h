@@ -3,7 +3,7 @@
  * them neither has to have them nor pays for them (docs/design/0026-loaded.md).
  *
  * What is called of one is a list of names in a meson.build. The build makes a header of it: where
- * libdlock.so loads the library (DLK_LAZY), each name stands for a pointer in a table, of the type that
+ * libdlock.so loads the library (DLK_LAZY_…), each name stands for a pointer in a table, of the type that
  * the library's own header gives it; everywhere else it is the function itself, and nothing is left of
  * this but setting the library up.
  */

@@ -97,12 +97,12 @@ class Library:
         if not self.lazy:
             raise tap.Skip('built with -Dlazy=false')
         needed = re.findall(r'NEEDED.*\[(.*)\]', self.readelf('--dynamic'))
-        early = [name for name in needed if re.match(r'lib(ssl|crypto|curl)', name)]
+        early = [name for name in needed if re.match(r'lib(ssl|crypto|curl|jansson)', name)]
         tap.equal('needed from the start', early, [])
         # A build that lets names be undefined would fail only when it is used.
         shown = tap.run(['nm', '--dynamic', '--undefined-only', self.shared])
         tap.equal('undefined names of theirs',
-                  re.findall(r' U ((?:SSL|X509|BIO|ERR|EVP|curl)_\w+)', shown), [])
+                  re.findall(r' U ((?:SSL|X509|BIO|ERR|EVP|curl|json)_\w+)', shown), [])
 
     def the_static_library_loads_nothing(self):
         shown = tap.run(['nm', '--undefined-only', '--portability', self.static])

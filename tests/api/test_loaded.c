@@ -15,6 +15,7 @@
 
 /* Of what is asked for, this comes instead; NULL: that itself. */
 static const char *instead;
+static const char *instead_of; /* … of this alone; NULL: of all */
 static void (*while_loading)(void);
 
 void *dlopen(const char *file, int flags)
@@ -24,7 +25,8 @@ void *dlopen(const char *file, int flags)
     memcpy(&of_libc, &found, sizeof(found));
     if (while_loading)
         while_loading();
-    return of_libc(instead ? instead : file, flags);
+    bool itself = !instead || (instead_of && strcmp(file, instead_of) != 0);
+    return of_libc(itself ? file : instead, flags);
 }
 
 static bool is_here(const char *library)
@@ -83,6 +85,7 @@ TEST(nothing_is_loaded_by_who_needs_nothing)
     CHECK(!is_here("libssl.so.3"));
     CHECK(!is_here("libcrypto.so.3"));
     CHECK(!is_here("libcurl.so.4"));
+    CHECK(!is_here("libjansson.so.4"));
 }
 
 /* ---- forks beside the first client: a child must find nothing half set up ---- */
@@ -154,6 +157,10 @@ TEST(what_is_not_there_is_named_with_how_to_get_it)
     check_open("etcd://127.0.0.1:1", DLOCK_ENOTSUP,
                "libcurl.so.4 can't be loaded: install libcurl");
     check_open("etcds://127.0.0.1:1", DLOCK_ENOTSUP, "libcurl.so.4");
+    instead_of = "libjansson.so.4";
+    check_open("etcd://127.0.0.1:1", DLOCK_ENOTSUP,
+               "libjansson.so.4 can't be loaded: install jansson");
+    instead_of = NULL;
 #endif
     instead = NULL;
 }

@@ -50,7 +50,7 @@ def main():
 
         def who_does_without_says_so():
             expect(configured(work, *wheel, '-Dredis=disabled', '-Dtls=disabled',
-                              '-Dzookeeper=disabled'), 0,
+                              '-Dzookeeper=disabled', '-Detcd=disabled'), 0,
                    'redis: no, disabled', 'tls: no, disabled', 'memcached: yes')
 
         def by_meson_alone_what_is_left_out_is_listed():

@@ -42,9 +42,6 @@ NO_COMMAND = {
     'several as one': 'a command takes one name: `dlock run a dlock run b …`, in one order '
                       'everywhere',
 }
-NOT_IN_THE_WHEEL = ('the wheel carries its libraries, and libcurl isn\'t among them; '
-                    '[a package that uses the system\'s libdlock](../how-to/python.md#build-it) '
-                    'has it')
 ONE_PROCESS = '`mem:` is the memory of one process, and a command is one'
 
 
@@ -309,8 +306,6 @@ class Cast:
                 raise Absent(ONE_PROCESS)
             return self.join(Shell(self.dlock, self.uri)), self.ours
         program = self.programs[language]
-        if language == 'Python' and self.uri.startswith('etcd:'):
-            raise Absent(NOT_IN_THE_WHEEL)
         one = self.join(Member(program, next(self.clients), self.uri))
         if self.uri.startswith('mem:'):
             return one, self.join(Member(program, next(self.clients), self.uri))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import dlock
 import dlock._settings
-from world import new_file, shared_redis
+from world import new_file, shared_etcd, shared_redis
 
 TOP = Path(os.environ['DLK_TOP'])
 FOLDER = Path(os.environ['DLK_FOLDER'])
@@ -31,10 +31,10 @@ def run(argv, **options):
     return done.stdout
 
 
-def in_fresh_environment(program, *args):
+def in_fresh_environment(program, *args, **env):
     """Runs a program where there is the wheel and nothing else: no compiler, no library path."""
     return run([FOLDER / 'fresh' / 'bin' / 'python', '-W', 'error', program, *args],
-               env={'PATH': '/nonexistent', 'HOME': '/nonexistent'})
+               env={'PATH': '/nonexistent', 'HOME': '/nonexistent', **env})
 
 
 class Wheel(unittest.TestCase):
@@ -48,6 +48,19 @@ class Wheel(unittest.TestCase):
     def test_ten_lines_run_in_a_fresh_environment_on_redis(self):
         said = in_fresh_environment(EXAMPLES / 'ten_lines.py', shared_redis().url)
         self.assertIn('order 42 shipped', said)
+
+    def test_ten_lines_run_in_a_fresh_environment_on_etcd(self):
+        said = in_fresh_environment(EXAMPLES / 'ten_lines.py', shared_etcd().url)
+        self.assertIn('order 42 shipped', said)
+
+    def test_without_libcurl_a_client_of_etcd_says_how_to_get_it_and_others_work(self):
+        (FOLDER / 'none').mkdir(exist_ok=True)
+        (FOLDER / 'none' / 'libcurl.so.4').write_bytes(b'')
+        without = {'LD_LIBRARY_PATH': str(FOLDER / 'none')}
+        ten_lines = EXAMPLES / 'ten_lines.py'
+        with self.assertRaisesRegex(AssertionError, r'NotSupportedError.*install libcurl 7\.85'):
+            in_fresh_environment(ten_lines, 'etcd://127.0.0.1', **without)
+        self.assertIn('order 42 shipped', in_fresh_environment(ten_lines, 'mem:', **without))
 
     def test_module_needs_nothing_but_the_c_library_and_is_of_the_stable_abi(self):
         self.assertRegex(WHEEL.name, r'^libdlock-[\d.]+-cp3\d+-abi3-linux_')

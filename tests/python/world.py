@@ -1,5 +1,6 @@
 """What the tests run on: a real Redis server, a file, memory; and how they wait for something."""
 import atexit
+import functools
 import itertools
 import shutil
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'harness'))
 import waiting  # noqa: E402
+from etcd_server import Cluster  # noqa: E402
 from servers import Redis  # noqa: E402
 
 LIMIT_S = 60
@@ -26,15 +28,20 @@ def new_name(stem='test'):
     return f'{stem}/{next(_numbers)}'
 
 
-_shared = []
+@functools.cache
+def shared(kind):
+    """One server for all tests of a program that don't stop it."""
+    server = kind()
+    atexit.register(server.stop)
+    return server
 
 
 def shared_redis():
-    """One server for all tests of a program that don't stop it."""
-    if not _shared:
-        _shared.append(Redis())
-        atexit.register(_shared[0].stop)
-    return _shared[0]
+    return shared(Redis)
+
+
+def shared_etcd():
+    return shared(Cluster)
 
 
 def new_file():

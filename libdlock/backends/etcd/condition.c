@@ -397,7 +397,7 @@ static void put_signals(dlk_etcd_report *report, int64_t now)
 
 void dlk_etcd_report_forget(dlk_etcd_report *report)
 {
-    json_decref(report->found);
+    dlk_json_unref(report->found);
     free(report->tally);
     report->found = NULL;
     report->tally = NULL;

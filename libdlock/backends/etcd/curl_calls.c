@@ -17,7 +17,7 @@ static dlock_err set_up(dlock_error **err)
     return DLOCK_OK;
 }
 
-#ifdef DLK_LAZY
+#ifdef DLK_LAZY_CURL
 struct dlk_curl_calls dlk_curl_calls;
 static const char *const names[] = {DLK_CURL_NAMES};
 

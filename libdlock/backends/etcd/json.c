@@ -94,6 +94,14 @@ char *dlk_say_end(dlk_say *say)
     return text;
 }
 
+void dlk_json_unref(json_t *json)
+{
+    const size_t for_ever = (size_t)-1; /* of its constants */
+    if (json && json->refcount != for_ever &&
+        __atomic_sub_fetch(&json->refcount, 1, __ATOMIC_ACQ_REL) == 0)
+        json_delete(json);
+}
+
 int64_t dlk_json_int(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);

@@ -3,9 +3,9 @@
 #ifndef DLK_BACKENDS_ETCD_JSON_H
 #define DLK_BACKENDS_ETCD_JSON_H
 
+#include "jansson_calls.h"
 #include "util/buf.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +31,9 @@ void dlk_say_text(dlk_say *say, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* As text, yours to free(); NULL when anything failed. */
 char *dlk_say_end(dlk_say *say);
+
+/* Its own json_decref() is inline and would call json_delete() past what is loaded (util/loaded.h). */
+void dlk_json_unref(json_t *json);
 
 /* 0, "" and NULL stand for what isn't there. */
 int64_t dlk_json_int(const json_t *object, const char *key);

@@ -145,7 +145,7 @@ static void say_json(dlk_say *say, const char *text)
     else
         say->failed = true; /* no memory, or no UTF-8 */
     dlk_wipe_free(quoted);
-    json_decref(string);
+    dlk_json_unref(string);
 }
 
 static void sign_on(dlk_etcd *et, int64_t now)
@@ -381,7 +381,7 @@ static bool park(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
     if (call->end != DLK_ETCD_NO_TOKEN || call->again || call->done == on_signed_on)
         return false;
     call->again = true;
-    json_decref(call->json);
+    dlk_json_unref(call->json);
     call->json = NULL;
     dlk_buf_clear(&call->answer);
     curl_slist_free_all(call->headers);

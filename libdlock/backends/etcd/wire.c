@@ -1,6 +1,7 @@
 /* HTTP by libcurl; see the header for who may do what when. */
 #include "backends/etcd/wire.h"
 
+#include "backends/etcd/json.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/secret.h"
@@ -18,8 +19,7 @@
 
 void dlk_etcd_call_free(dlk_etcd_call *call)
 {
-    if (call->json)
-        json_decref(call->json);
+    dlk_json_unref(call->json);
     curl_slist_free_all(call->headers);
     dlk_buf_free(&call->answer);
     dlk_wipe_free(call->token);
@@ -388,7 +388,8 @@ dlock_err dlk_etcd_wire_init(dlk_etcd_wire *wire, const dlk_settings *settings, 
     if (pthread_mutex_init(&wire->mail, NULL) != 0 ||
         pthread_mutex_init(&wire->io, NULL) != 0)
         return dlk_error_nomem(err);
-    return dlk_loaded_need(&dlk_curl, err);
+    dlock_err code = dlk_loaded_need(&dlk_curl, err);
+    return code == DLOCK_OK ? dlk_loaded_need(&dlk_jansson, err) : code;
 }
 
 static void *say_farewell(void *arg)

@@ -10,6 +10,7 @@
 #define DLK_BACKENDS_ETCD_WIRE_H
 
 #include "curl_calls.h"
+#include "jansson_calls.h"
 #include "net/kicks.h"
 #include "net/socket.h"
 #include "util/buf.h"
@@ -17,7 +18,6 @@
 #include "util/settings.h"
 #include "util/thread.h"
 
-#include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
