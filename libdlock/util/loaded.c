@@ -4,7 +4,8 @@
  * One mutex for all of them, which a fork takes, too: what a library sets up only once is then done, or
  * not begun, in the child. It waits for it a second at most. Whoever loads waits for locks of others: the
  * dynamic linker's, and that of pthread_atfork, which libcrypto calls and older C libraries hold during a
- * fork. To wait for ever could be for ever.
+ * fork. To wait for ever could be for ever. A child that was forked all the same, as on a machine that is
+ * so loaded that a second isn't enough, has half of a library and uses none.
  */
 #include "util/loaded.h"
 
@@ -22,6 +23,7 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards: */
 static int cancel_state; /* of the thread that has it, which reads files */
 static _Thread_local bool fork_has_it;
+static bool torn; /* in a child: what was being set up nobody sets up any more */
 
 static void before_fork(void)
 {
@@ -40,8 +42,10 @@ static void after_fork(void)
 
 static void after_fork_in_child(void)
 {
-    if (!fork_has_it) /* whoever has it isn't here */
+    if (!fork_has_it) { /* whoever has it isn't here */
         mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+        torn = true;
+    }
     after_fork();
 }
 
@@ -110,6 +114,10 @@ static dlock_err make_ready(dlk_loaded *library, dlock_error **err)
 
 dlock_err dlk_loaded_need(dlk_loaded *library, dlock_error **err)
 {
+    if (torn)
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "this process was forked while another thread was setting "
+                             "up what is needed here: open a client before, or exec");
     if (atomic_load_explicit(&library->ready, memory_order_acquire))
         return DLOCK_OK;
     (void)pthread_once(&forks_once, watch_forks); /* can't fail */

@@ -28,7 +28,8 @@ typedef struct dlk_loaded {
 } dlk_loaded;
 
 /* Has it loaded and set up: before anything of it is called. It stays for good. Any thread. ENOTSUP: it
- * isn't there, or too old; tried again with the next call. */
+ * isn't there, or too old; tried again with the next call. EFORKED: this is a child that was forked while
+ * one was being set up. */
 dlock_err dlk_loaded_need(dlk_loaded *library, dlock_error **err);
 
 /* Around what may set up more the first time it is done, and is soon over: no fork comes in between. */
