@@ -35,8 +35,10 @@ static dlock_err put(dlock_lock *lock, dlock_cond *filled, const char *path,
 
     if (code == DLOCK_OK) {
         FILE *file = fopen(path, "w");
-        if (file != NULL && fclose(file) == 0)
+        if (file != NULL) {
+            (void)fclose(file); /* it is empty */
             code = dlock_cond_signal(filled, 1, hold, NULL, err);
+        }
     }
     /* end: put */
     return code;
