@@ -1,5 +1,5 @@
 /*
- * A bounded buffer: eight producers and eight consumers in four processes, a lock and two conditions. Every
+ * A bounded buffer: eight producers and as many consumers in four processes, a lock and two conditions. Every
  * few ms a process of consumers is killed and another one started. Each item comes out once, and in the
  * order of its producer; and it all comes to an end though nobody waits with a limit: one signal that is
  * lost, and somebody waits for ever.
@@ -7,7 +7,8 @@
  * Who is killed with the lock held may have taken an item and not said so, or been woken for one and not
  * taken it. That is for whoever sees the death: it broadcasts.
  *
- * DLK_STORM_ITEMS (400) of each producer, DLK_STORM_KILLS (20).
+ * DLK_STORM_ITEMS (400) of each producer, DLK_STORM_KILLS (20). DLK_STORM_THREADS (4) of each process, and
+ * DLK_STORM_ROOM (8) for so many items: with less of both a larger part of them is waited for.
  */
 #include "api/world.h"
 
@@ -16,12 +17,16 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
-enum { PROCESSES = 4, THREADS = 4, PRODUCERS = 8, ROOM = 8, MOST = 4000 };
+enum { PROCESSES = 4, THREADS = 4, PRODUCERS = PROCESSES / 2 * THREADS, MOST = 4000 };
 
 typedef struct buffer {
     together all;
     int64_t items; /* of each producer */
+    int64_t room;
+    int threads; /* at most THREADS */
+    int producers;
     _Atomic int64_t put, taken, waits;
     _Atomic int64_t limit; /* nobody takes more than so many before the next is killed */
     /* Guarded by the lock: what was put, one behind the other. */
@@ -77,7 +82,7 @@ static void close_ends(ends *of)
 
 static bool is_full(void)
 {
-    return shared->put - shared->taken == ROOM;
+    return shared->put - shared->taken == shared->room;
 }
 
 static bool is_empty(void)
@@ -87,7 +92,7 @@ static bool is_empty(void)
 
 static bool is_done(void)
 {
-    return shared->taken == shared->items * PRODUCERS;
+    return shared->taken == shared->items * shared->producers;
 }
 
 static void fail(const char *what, dlock_err code, dlock_error *err)
@@ -174,13 +179,15 @@ static void run(const int *first, void *(*work)(void *))
 {
     ends of;
     worker workers[THREADS];
+    (void)prctl(PR_SET_PDEATHSIG,
+                SIGKILL); /* nobody waits for ever behind a test that fails */
     open_ends(&of);
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < shared->threads; i++) {
         workers[i] = (worker){.of = &of, .number = *first + i};
         if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
             abort();
     }
-    for (int i = 0; i < THREADS; i++)
+    for (int i = 0; i < shared->threads; i++)
         (void)pthread_join(workers[i].thread, NULL);
     close_ends(&of);
 }
@@ -211,9 +218,9 @@ static void check_log(void)
     int32_t next[PRODUCERS];
     for (int i = 0; i < PRODUCERS; i++)
         next[i] = i * MOST;
-    for (int64_t at = 0; at < shared->items * PRODUCERS; at++) {
+    for (int64_t at = 0; at < shared->items * shared->producers; at++) {
         int32_t item = shared->log[at];
-        CHECK_ALWAYS(item >= 0 && item / MOST < PRODUCERS);
+        CHECK_ALWAYS(item >= 0 && item / MOST < shared->producers);
         CHECK_ALWAYS(item == next[item / MOST]++);
     }
 }
@@ -221,14 +228,19 @@ static void check_log(void)
 TEST(nothing_is_lost_or_doubled_and_nobody_waits_for_ever)
 {
     BEGIN();
-    static int firsts[PROCESSES] = {0, THREADS, 0, 0};
+    static int firsts[PROCESSES] = {0};
     pid_t pids[PROCESSES];
     shared = together_map(sizeof(*shared));
     CHECK(shared != NULL);
     shared->items = from_env("DLK_STORM_ITEMS", 400);
     CHECK(shared->items <= MOST);
+    shared->room = from_env("DLK_STORM_ROOM", 8);
+    shared->threads = from_env("DLK_STORM_THREADS", THREADS);
+    CHECK(shared->threads <= THREADS);
+    shared->producers = PROCESSES / 2 * shared->threads;
+    firsts[1] = shared->threads;
     const int kills = from_env("DLK_STORM_KILLS", 20);
-    const int64_t step = shared->items * PRODUCERS / (kills + 1);
+    const int64_t step = shared->items * shared->producers / (kills + 1);
     shared->limit = step + step / 2;
     for (int i = 0; i < PROCESSES; i++)
         pids[i] = world_child_start(i < 2 ? run_producers : run_consumers, &firsts[i]);
