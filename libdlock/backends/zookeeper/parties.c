@@ -99,12 +99,13 @@ void dlk_zk_party_list(dlk_zk_report *report, dlk_zk_finding *item, size_t numbe
 
 /* ---- who waits ---- */
 
-/* Where it belongs among those of its line; lines stand one behind the other. */
+/* Where it belongs among those of its line; lines stand one behind the other. Those without a rule come in
+ * their order. */
 static size_t place_of(const dlk_zk_report *report, const dlk_zk_rule *rule,
                        const char *child)
 {
     size_t at = report->waiting_count;
-    while (at > 0 && report->waiting[at - 1].rule == rule &&
+    while (rule && at > 0 && report->waiting[at - 1].rule == rule &&
            dlk_zk_before(rule, child, dlk_zk_base_name(report->waiting[at - 1].path)))
         at--;
     return at;

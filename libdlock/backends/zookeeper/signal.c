@@ -195,13 +195,6 @@ void dlk_zk_signal_begin(dlk_zk_report *report, int64_t now)
 
 /* ---- an inspection, by the name of a lock that isn't in use ---- */
 
-static const dlk_zk_rule *rule_of(const dlk_zk_report *report)
-{
-    const dlk_zk_plan *plan =
-        dlk_zk_plan_of(report->zk->settings, DLK_KIND_CONDITION, false, NULL);
-    return plan->step[0].rule;
-}
-
 static void on_inspected(dlk_zk_call *call, int64_t now)
 {
     dlk_zk_report *report = call->owner;
@@ -218,7 +211,7 @@ static void on_inspected(dlk_zk_call *call, int64_t now)
     for (size_t i = 0; i < signalled; i++)
         (void)dlk_zk_report_find(report, dlk_zk_join(report->beside, call->children[i]));
     for (size_t i = signalled; i < queue.count; i++)
-        dlk_zk_party_waits(report, rule_of(report), report->beside, call->children[i]);
+        dlk_zk_party_waits(report, NULL, report->beside, call->children[i]);
     dlk_error_clear(&why);
     dlk_tally_free(&tally);
     free(line);
