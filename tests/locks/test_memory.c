@@ -3,6 +3,8 @@
 #include "harness/harness.h"
 #include "world.h"
 
+#include <stdlib.h>
+
 static bool none_left;
 static size_t none_of; /* nor for what has this size */
 
@@ -48,6 +50,17 @@ TEST(what_is_held_is_renewed_and_given_back_without_memory)
     world_forget(&done);
     world_forget(&a);
     world_close();
+}
+
+TEST(the_first_name_is_refused_where_its_table_has_no_memory)
+{
+    dlk_core core = {0};
+    dlk_name name = {.key = {.name = "N", .size = 1}};
+    none_of = sizeof(dlk_name *);
+    CHECK(!dlk_name_add(&core, &name));
+    none_of = 0;
+    CHECK(dlk_name_add(&core, &name));
+    free(core.names);
 }
 
 enum { MANY = 3 * DLK_SAVED_ASKS };
