@@ -2,6 +2,7 @@
  * Usage: condition URL PATH [put] */
 #include <dlock/dlock.h>
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,11 +35,9 @@ static dlock_err put(dlock_lock *lock, dlock_cond *filled, const char *path,
     dlock_err code = dlock_lock_acquire(lock, DLOCK_FOREVER, &hold, err);
 
     if (code == DLOCK_OK) {
-        FILE *file = fopen(path, "w");
-        if (file != NULL) {
-            (void)fclose(file); /* it is empty */
+        int file = creat(path, 0600);
+        if (file >= 0 && close(file) == 0)
             code = dlock_cond_signal(filled, 1, hold, NULL, err);
-        }
     }
     /* end: put */
     return code;

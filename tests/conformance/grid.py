@@ -50,8 +50,8 @@ GROUPS = [
     ('C', 'Process and C library', 'Forks, signals, threads, memory, descriptors, names, hostile '
      'peers.'),
     ('F', 'Fencing', 'Tokens that are equal or go back.'),
-    ('S', 'Conditions', 'What a wait for a signal promises and has to survive, beside the column\'s '
-     'lock.'),
+    ('S', 'Conditions', 'What a wait for a signal promises and has to survive, beside the '
+     'column\'s lock.'),
 ]
 
 # What stands below every other kind, layout and topology.
