@@ -29,8 +29,11 @@ static const char *listed(const char *prefix)
                      dlock_client_list(client, prefix, 100, &info, &err), DLOCK_OK, err))
         return "";
     for (size_t i = 0; i < dlock_info_count(info); i++) {
-        (void)strcat(text, dlock_info_text(info, i));
-        (void)strcat(text, "|");
+        const char *part = strrchr(dlock_info_key(info, i), '.');
+        if (part && strcmp(part, ".name") == 0) {
+            (void)strcat(text, dlock_info_text(info, i));
+            (void)strcat(text, "|");
+        }
     }
     return text;
 }
