@@ -72,7 +72,7 @@ static void wait_on(dlk_zk_node *node, int64_t now)
 {
     dlk_zk_place *place = node->place;
     node->ahead = strdup(node->path); /* which the look has begun to watch */
-    node->armed = node->ahead != NULL;
+    node->armed = node->ahead && !place->wait.unheard; /* else each ask looks */
     place->wait.watched = place->wait.watches;
     dlk_zk_node_hear(node, DLK_HEARD_BEHIND, now);
 }
@@ -152,6 +152,7 @@ static void on_own(dlk_zk_call *call, int64_t now)
     dlk_zk_place *place = call->owner;
     (void)now;
     place->wait.gone = call->end == DLK_ZK_NO_NODE;
+    place->wait.unheard = call->end != DLK_ZK_OK;
 }
 
 /* Its own node first: from then on it is told. */

@@ -112,7 +112,8 @@ struct dlk_zk_place {
     struct {
         int64_t *line; /* owned */
         size_t count;
-        bool gone; /* its own node isn't there */
+        bool gone;    /* its own node isn't there */
+        bool unheard; /* … or isn't watched */
         /* It is the next to be signalled: then it watches the whole line. */
         bool next, watches, watched; /* … as it is known, asked for, done */
         bool changed;    /* … or its own node, and told since it was asked for */

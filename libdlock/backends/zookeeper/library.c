@@ -331,7 +331,8 @@ static int put(const dlk_zk_wire *wire, zhandle_t *handle, const dlk_zk_request 
     void_completion_t *nothing = (void_completion_t *)(uintptr_t)on_nothing;
     switch (ask->verb) {
     case DLK_ZK_CREATE:
-        return zoo_acreate2(handle, ask->path, ask->data, (int)ask->size, acl_of(wire),
+        return zoo_acreate2(handle, ask->path, ask->data, (int)ask->size,
+                            ask->open ? &ZOO_OPEN_ACL_UNSAFE : acl_of(wire),
                             dlk_zk_create_mode(ask->mode), on_created, call);
     case DLK_ZK_DELETE:
         return zoo_adelete(handle, ask->path, -1, on_nothing, call);

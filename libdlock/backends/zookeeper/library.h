@@ -50,6 +50,7 @@ typedef struct dlk_zk_request {
     const char *data; /* never NULL where data is sent: others choke on null data */
     size_t size;
     dlk_zk_mode mode;
+    bool open; /* CREATE: for everybody, whatever zookeeper.acl says */
     /* CREATE, DELETE and CHECK of several at once, all of them or none: so many; 0: of one. What is
      * made has this path but for its digits, and `children` answers the paths. */
     size_t count;

@@ -76,6 +76,13 @@ static bool is_lock_node(const char *child)
     return sort != DLK_SORT_OTHER && sort != DLK_SORT_PART && sort != DLK_SORT_WAIT;
 }
 
+/* In the line beside a plain node nobody has anything. */
+static bool is_line_beside(const char *folder)
+{
+    size_t size = strlen(folder), end = strlen(DLK_ZK_BESIDE);
+    return size > end && strcmp(folder + size - end, DLK_ZK_BESIDE) == 0;
+}
+
 /* The lock whose nodes lie in this folder, and the first of them: a semaphore's lie one further down, and
  * those that hold it in "leases". */
 static void add_lock(dlk_zk_report *report, const char *folder, const char *first)
@@ -90,7 +97,7 @@ static void add_lock(dlk_zk_report *report, const char *folder, const char *firs
         return;
     }
     dlk_zk_finding *item = dlk_zk_report_find(report, path);
-    if (item && !waits)
+    if (item && !waits && !is_line_beside(folder))
         item->node = dlk_zk_join(folder, first); /* NULL: whose it is isn't told */
 }
 
@@ -162,9 +169,12 @@ static void read_on(dlk_zk_report *report, int64_t now)
 
 static void go_on(dlk_zk_report *report, int64_t now);
 
-/* Whoever is first has it, or will at once. */
+/* Whoever is first has it, or will at once; a bridge by its node that is like the others'. */
 static bool is_before(const char *child, const char *first)
 {
+    bool bridge = dlk_zk_sort_of(child) == DLK_SORT_BRIDGE;
+    if (first && bridge != (dlk_zk_sort_of(first) == DLK_SORT_BRIDGE))
+        return !bridge;
     return !first || strcmp(dlk_zk_digits(child), dlk_zk_digits(first)) < 0;
 }
 

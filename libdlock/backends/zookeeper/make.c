@@ -73,9 +73,12 @@ bool dlk_zk_node_make_parents(dlk_zk_node *node, int64_t now)
             break; /* that is the node itself */
         if (end)
             *end = '\0';
+        bool shared = node->rule->signals &&
+                      strcmp(path + strlen(zk->chroot), DLK_ZK_CONDITIONS) == 0;
         const dlk_zk_request request = {.verb = DLK_ZK_CREATE,
                                         .path = path,
                                         .data = "",
+                                        .open = shared, /* by all who have conditions */
                                         .mode = persistent ? DLK_ZK_PERSISTENT
                                                            : DLK_ZK_CONTAINER};
         fine = dlk_zk_node_send(node, &request, on_parent, DLK_ZK_QUIET, now);

@@ -124,12 +124,14 @@ static const dlk_zk_plan exclusive[] = {
     {.kind = DLOCK_MUTEX,
      .tokens = true,
      .steps = 2,
-     .step = {{.rule = &queue, .below = "-dlock", .passing = true}, {.rule = &plain}}},
+     .step = {{.rule = &queue, .below = DLK_ZK_BESIDE, .passing = true},
+              {.rule = &plain}}},
     {.kind = DLOCK_ELECTION,
      .publishes = true,
      .tokens = true,
      .steps = 2,
-     .step = {{.rule = &queue, .below = "-dlock", .passing = true}, {.rule = &plain}}},
+     .step = {{.rule = &queue, .below = DLK_ZK_BESIDE, .passing = true},
+              {.rule = &plain}}},
     {.steps = 0},
 };
 

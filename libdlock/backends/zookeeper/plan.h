@@ -8,6 +8,8 @@
 #define DLK_ZK_STEPS 2
 /* Below it lie conditions, apart from the locks, and by the same names. */
 #define DLK_ZK_CONDITIONS "/dlock-conditions"
+/* Behind the path of a plain node: where those lie who wait for it. */
+#define DLK_ZK_BESIDE "-dlock"
 
 enum {
     DLK_ZK_CURATOR,

@@ -278,8 +278,9 @@ static void on_read(dlk_zk_call *call, int64_t now)
         item->since_ms = call->stat.ctime_ms;
     }
     item->gone = call->end == DLK_ZK_NO_NODE;
-    if (item->gone && item == report->found && rule_of(report)->plain)
-        dlk_zk_report_forget(report); /* the only one */
+    bool only = rule_of(report)->plain && !report->condition && item == report->found;
+    if (item->gone && only)
+        dlk_zk_report_forget(report);
     if (report->base.calls == 1)
         finish(report, now);
 }

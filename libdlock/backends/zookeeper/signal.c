@@ -67,8 +67,10 @@ static void put_signals(dlk_zk_report *report, int64_t now)
                                 .size = strlen(report->tally),
                                 .versioned = true,
                                 .version = report->version};
-    if (!dlk_zk_report_send(report, &set, on_set, NULL, now))
+    if (!dlk_zk_report_send(report, &set, on_set, NULL, now)) {
+        dlk_report_answer(&report->base, DLK_NOT_SENT);
         return;
+    }
     for (size_t i = 0; i < report->count; i++) {
         const dlk_zk_finding *item = &report->found[i];
         const dlk_zk_request touch = {.verb = DLK_ZK_SET,
@@ -177,15 +179,24 @@ static void on_signal_text(dlk_zk_call *call, int64_t now)
         not_signalled(call->owner, call, "read");
 }
 
+/* Without it the server may not know yet who waits. */
+static void on_synced(dlk_zk_call *call, int64_t now)
+{
+    (void)now;
+    if (call->end != DLK_ZK_OK)
+        not_signalled(call->owner, call, "sync");
+}
+
 static void look_at_line(dlk_zk_report *report, int64_t now)
 {
     report->signalled = 0;
     const dlk_zk_request sync = {.verb = DLK_ZK_SYNC, .path = folder_of(report)};
     const dlk_zk_request text = {.verb = DLK_ZK_GET, .path = folder_of(report)};
     const dlk_zk_request line = {.verb = DLK_ZK_CHILDREN, .path = folder_of(report)};
-    (void)(dlk_zk_report_send(report, &sync, dlk_zk_on_nothing, NULL, now) &&
-           dlk_zk_report_send(report, &text, on_signal_text, NULL, now) &&
-           dlk_zk_report_send(report, &line, on_signal_line, NULL, now));
+    if (!dlk_zk_report_send(report, &sync, on_synced, NULL, now) ||
+        !dlk_zk_report_send(report, &text, on_signal_text, NULL, now) ||
+        !dlk_zk_report_send(report, &line, on_signal_line, NULL, now))
+        dlk_report_answer(&report->base, DLK_NOT_SENT);
 }
 
 void dlk_zk_signal_begin(dlk_zk_report *report, int64_t now)
@@ -208,7 +219,7 @@ static void on_inspected(dlk_zk_call *call, int64_t now)
         signalled = dlk_tally_signalled(&tally, queue);
     report->condition = queue.count > 0;
     report->waiters = (int64_t)(queue.count - signalled);
-    for (size_t i = 0; i < signalled; i++)
+    for (size_t i = 0; i < signalled && i < DLK_ZK_HOLDERS_MAX; i++)
         (void)dlk_zk_report_find(report, dlk_zk_join(report->beside, call->children[i]));
     for (size_t i = signalled; i < queue.count; i++)
         dlk_zk_party_waits(report, NULL, report->beside, call->children[i]);
@@ -220,7 +231,7 @@ static void on_inspected(dlk_zk_call *call, int64_t now)
 
 static bool is_free_mutex(const dlk_zk_report *report)
 {
-    return report->base.ask->verb == DLK_INSPECT &&
+    return report->base.ask->verb == DLK_INSPECT && !report->base.ask->brief &&
            report->home->base.kind == DLOCK_MUTEX && report->count == 0 &&
            report->waiters == 0 && report->waiting_count == 0 && !report->base.why &&
            !report->base.unanswered;

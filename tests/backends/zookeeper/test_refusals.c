@@ -165,6 +165,36 @@ TEST(with_creators_acls_nobody_else_may_touch_the_lock)
     dlock_client_free(client);
 }
 
+static int64_t signalled(dlock_cond *cond)
+{
+    int64_t count = -1;
+    return dlock_cond_signal(cond, 1, NULL, &count, NULL) == DLOCK_OK ? count : -1;
+}
+
+/* The folder that all conditions lie in is nobody's. */
+TEST(with_creators_acls_each_user_has_his_conditions)
+{
+    SETUP("zookeeper.acl=creator&auth.username=joe&auth.password=secret");
+    dlock_client *other =
+        world_client("zookeeper.acl=creator&auth.username=jane&auth.password=secret");
+    CHECK(other);
+    dlock_cond *joes = NULL, *janes = NULL;
+    CHECK_EQ_INT(dlock_cond_new(client, "joes/cond", NULL, &joes, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_cond_new(other, "janes/cond", NULL, &janes, NULL), DLOCK_OK);
+    dlock_op *joe = dlock_cond_wait_start(joes, NULL, DLOCK_FOREVER);
+    AWAIT(world_children_with("/dlock-conditions", "joes") == 1);
+    dlock_op *jane = dlock_cond_wait_start(janes, NULL, DLOCK_FOREVER);
+    AWAIT(signalled(janes) == 1);
+    CHECK_EQ_INT(dlock_op_wait(jane, 30000), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_result(jane), DLOCK_OK);
+    dlock_op_free(jane);
+    dlock_op_free(joe);
+    dlock_cond_free(janes);
+    dlock_cond_free(joes);
+    dlock_client_free(other);
+    dlock_client_free(client);
+}
+
 /* ---- what lies beside ---- */
 
 static void make(const char *path)
