@@ -310,7 +310,7 @@ static void on_condition(dlk_etcd_call *call, int64_t now)
 static bool look_beside(dlk_etcd_report *report, int64_t now)
 {
     dlk_etcd_key *home = &report->condition;
-    if (report->home->base.kind != DLOCK_MUTEX ||
+    if (report->base.ask->brief || report->home->base.kind != DLOCK_MUTEX ||
         asprintf(&home->name, "%s%s", DLK_ETCD_CONDITIONS, report->home->name) < 0) {
         home->name = NULL;
         return false;

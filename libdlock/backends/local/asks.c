@@ -396,6 +396,8 @@ static void import(dlk_local *local, dlk_ask *ask, int64_t now)
     uint32_t row = dlk_local_row(&section, ask->key);
     dlk_request request = request_of(local, ask, now);
     bool ours = dlk_table_import(&section, row, &request, ask->text, &ask->token);
+    if (ours && ask->token != 0 && publishes(ask))
+        dlk_table_publish(&section, row, ask->token, dlk_ask_data(ask));
     if (!dlk_local_leave(local, &section, ask))
         return;
     ask->reply = ours ? DLK_YES : DLK_NOT_OURS;

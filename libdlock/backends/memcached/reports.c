@@ -37,6 +37,8 @@ static void add_text(dlock_info *info, dlk_mc_text text, const char *what, int64
 /* "<who>" or "<who><tab><data>". */
 static void add_about(dlock_info *info, dlk_mc_text about, int64_t holder)
 {
+    if (about.size == 0)
+        return;
     size_t size =
         dlk_who_tell_text(info, about.data, about.size, "holders", (size_t)holder);
     add_text(info, (dlk_mc_text){about.data + size, about.size - size}, "data", holder);
