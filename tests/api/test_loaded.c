@@ -287,7 +287,7 @@ static void fork_meanwhile(void)
     while_loading = NULL;
     child = fork();
     if (child == 0)
-        _exit(open_at("etcd://127.0.0.1:1", NULL));
+        _exit((int)open_at("etcd://127.0.0.1:1", NULL));
 }
 
 TEST(a_library_that_forks_while_it_is_loaded_is_not_waited_for_for_ever)
