@@ -299,7 +299,7 @@ static void note_asking(dlk_redis *redis, const dlk_ask *ask, int64_t now)
         return;
     /* In a cluster a request may be sent once more after it was given up, and a newer one has asked. */
     bool given_up = ask->verb == DLK_ACQUIRE && ask->number < key->turns.contender;
-    if (key->forms[0]->queues)
+    if (key->forms[0]->queues && !given_up)
         dlk_redis_fair_asks(redis, ask, now);
     if ((ask->verb == DLK_ACQUIRE && !given_up) || ask->next)
         key->asked_at = redis->subscriber.messages;

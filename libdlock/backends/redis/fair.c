@@ -35,8 +35,7 @@ void dlk_redis_fair_asks(dlk_redis *redis, const dlk_ask *ask, int64_t now)
     dlk_redis_key *key = ask->key->data;
     if (ask->verb == DLK_RELEASE && ask->number == key->turns.contender)
         key->turns.contender = 0; /* what is watched from now on is the lock itself */
-    /* An older one was given up, and is sent once more by a cluster. */
-    if (ask->verb != DLK_ACQUIRE || ask->once || ask->number <= key->turns.contender)
+    if (ask->verb != DLK_ACQUIRE || ask->once || ask->number == key->turns.contender)
         return;
     bool watched = key->watcher != NULL;
     if (watched)
