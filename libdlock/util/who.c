@@ -3,11 +3,21 @@
 
 #include "util/info.h"
 #include "util/number.h"
+#include "util/rand.h"
 #include "util/text.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+size_t dlk_who_owner_size(const char *text)
+{
+    const size_t uuid = DLK_UUID_SIZE - 1;
+    if (strcspn(text, "\n") <= uuid || text[uuid] != ':')
+        return 0;
+    size_t digits = strspn(text + uuid + 1, "0123456789");
+    return digits > 0 ? uuid + 1 + digits : 0;
+}
 
 static void copy(char *to, size_t room, const char *from, size_t size)
 {

@@ -1,4 +1,4 @@
-/* Whose process it is that holds a lock or waits for one, as its client says of itself: one text, which lies
+/* Owners, "<uuid>:<number>", and whose process it is that holds a lock or waits for one, as its client says of itself: one text, which lies
  * where the service keeps it (in a key of the client's, or with what says that it holds or waits) and is read
  * back by inspect and list. Nobody vouches for it. */
 #ifndef DLK_UTIL_WHO_H
@@ -11,6 +11,9 @@
 
 /* So many of those who wait in a lock's line are told. */
 #define DLK_WAITING_MAX 64
+
+/* How much of a text, from its beginning, is an owner; 0: nothing. */
+size_t dlk_who_owner_size(const char *text);
 
 typedef struct dlk_who {
     char client[256], host[256]; /* "": not known */

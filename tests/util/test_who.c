@@ -14,6 +14,20 @@ static const char *told(const dlock_info *info, const char *key)
     return text ? text : "";
 }
 
+TEST(an_owner_is_a_uuid_and_a_number)
+{
+    const char *owner = "0123abcd-0123-0123-0123-0123456789ab:17";
+    char text[64];
+    CHECK_EQ_INT(dlk_who_owner_size(owner), strlen(owner));
+    snprintf(text, sizeof(text), "%s 5\nmore", owner);
+    CHECK_EQ_INT(dlk_who_owner_size(text), strlen(owner));
+    CHECK_EQ_INT(dlk_who_owner_size(""), 0);
+    CHECK_EQ_INT(dlk_who_owner_size("somebody else"), 0);
+    CHECK_EQ_INT(dlk_who_owner_size("0123abcd-0123-0123-0123-0123456789ab:"), 0);
+    CHECK_EQ_INT(dlk_who_owner_size("0123abcd-0123-0123-0123-0123456789ab:x"), 0);
+    CHECK_EQ_INT(dlk_who_owner_size("0123abcd-0123-0123\n0123-0123456789ab:17"), 0);
+}
+
 TEST(what_is_written_is_told)
 {
     char host[256] = "", pid[24];

@@ -3,6 +3,7 @@
 #include "backends/etcd/reports.h"
 
 #include "util/error.h"
+#include "util/grow.h"
 #include "util/info.h"
 #include "util/who.h"
 
@@ -62,12 +63,11 @@ static dlk_etcd_key line_of(const char *key64, dlk_bytes *ret)
     return (dlk_etcd_key){.line = DLK_ETCD_RW, .base.kind = DLOCK_WRITE};
 }
 
-/* "<uuid>:<number>": what others publish there says nothing. */
+/* What others publish there says nothing. */
 static bool is_owner(const char *text)
 {
-    size_t size = strlen(text), begin = DLK_UUID_SIZE - 1;
-    return size > begin + 1 && text[begin] == ':' &&
-           strspn(text + begin + 1, "0123456789") == size - begin - 1;
+    size_t size = dlk_who_owner_size(text);
+    return size > 0 && text[size] == '\0';
 }
 
 static void tell_whose(dlk_etcd_report *report, const json_t *kv, size_t number)
@@ -137,14 +137,11 @@ static listed *find(const dlk_etcd_report *report, const char *name)
 /* NULL without memory. */
 static listed *add(dlk_etcd_report *report, const char *name)
 {
-    if (report->listed_count == report->listed_capacity) {
-        size_t capacity = report->listed_capacity ? report->listed_capacity * 2 : 64;
-        listed *items = realloc(report->listed, capacity * sizeof(*items));
-        if (!items)
-            return NULL;
-        report->listed = items;
-        report->listed_capacity = capacity;
-    }
+    listed *items = dlk_grow(report->listed, report->listed_count,
+                             &report->listed_capacity, sizeof(*items));
+    if (!items)
+        return NULL;
+    report->listed = items;
     listed *item = &report->listed[report->listed_count];
     *item = (listed){.name = strdup(name), .rev = INT64_MAX};
     report->listed_count += item->name != NULL;

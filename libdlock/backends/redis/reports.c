@@ -12,6 +12,7 @@
 #include "backends/redis/layout.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/grow.h"
 #include "util/info.h"
 #include "util/number.h"
 #include "util/who.h"
@@ -366,14 +367,10 @@ static bool finish(dlk_redis *redis, dlk_ask *ask)
 
 static bool keep(listing *list, const dlk_resp *item)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? list->capacity * 2 : 64;
-        found *items = realloc(list->items, capacity * sizeof(*items));
-        if (!items)
-            return false;
-        list->items = items;
-        list->capacity = capacity;
-    }
+    found *items = dlk_grow(list->items, list->count, &list->capacity, sizeof(*items));
+    if (!items)
+        return false;
+    list->items = items;
     found *into = &list->items[list->count];
     *into = (found){strdup(item[0].text), strdup(item[1].text), strdup(item[3].text),
                     item[2].integer};

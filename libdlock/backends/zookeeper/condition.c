@@ -97,8 +97,7 @@ static void judge(dlk_zk_node *node, const dlk_tally *tally, int64_t now)
                            "name, or delete that node when it is empty",
                            node->parent),
             now);
-    } else if (index < signalled) {
-        dlk_zk_node_stop_watching(node, now);
+    } else if (index < signalled) { /* its own watch goes with the node */
         dlk_zk_node_hear(node, DLK_HEARD_FIRST, now);
     } else if (place->wait.changed || (next && !place->wait.watches)) {
         place->wait.next = next; /* who goes before it is to be heard of */

@@ -3,6 +3,7 @@
 #include "backends/zookeeper/paths.h"
 #include "backends/zookeeper/reports.h"
 
+#include "util/grow.h"
 #include "util/info.h"
 
 #include <stdlib.h>
@@ -56,17 +57,14 @@ static void push(dlk_zk_report *report, const char *parent, const char *child)
         free(path);
         return;
     }
-    if (report->folder_count == report->folder_capacity) {
-        size_t capacity = report->folder_capacity ? report->folder_capacity * 2 : 64;
-        char **folders = realloc(report->folders, capacity * sizeof(*folders));
-        if (!folders) {
-            dlk_zk_report_no_memory(report);
-            free(path);
-            return;
-        }
-        report->folders = folders;
-        report->folder_capacity = capacity;
+    char **folders = dlk_grow(report->folders, report->folder_count,
+                              &report->folder_capacity, sizeof(*folders));
+    if (!folders) {
+        dlk_zk_report_no_memory(report);
+        free(path);
+        return;
     }
+    report->folders = folders;
     report->folders[report->folder_count++] = path;
 }
 

@@ -15,13 +15,10 @@
  * is that of the grant of who was a writer before. */
 static size_t owner_size(const char *data)
 {
-    size_t size = DLK_UUID_SIZE, line = strcspn(data, "\n");
-    if (line <= size || data[size - 1] != ':' || data[line] != '\n')
-        return 0;
-    size += strspn(data + size, "0123456789");
-    bool more = data[size] == ' ';
-    size_t end = size + more + (more ? strspn(data + size + 1, "0123456789") : 0);
-    return size > DLK_UUID_SIZE && end == line ? size : 0;
+    size_t size = dlk_who_owner_size(data), end = size;
+    if (size > 0 && data[size] == ' ')
+        end += 1 + strspn(data + size + 1, "0123456789");
+    return data[end] == '\n' ? size : 0;
 }
 
 char *dlk_zk_party_owner(const dlk_zk_report *report, const dlk_zk_finding *item)

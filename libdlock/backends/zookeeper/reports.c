@@ -3,6 +3,7 @@
 #include "backends/zookeeper/reports.h"
 
 #include "util/error.h"
+#include "util/grow.h"
 #include "util/info.h"
 #include "util/kind.h"
 
@@ -78,19 +79,15 @@ void dlk_zk_report_no_memory(dlk_zk_report *report)
 
 dlk_zk_finding *dlk_zk_report_find(dlk_zk_report *report, char *path)
 {
-    if (path && report->count == report->capacity) {
-        size_t capacity = report->capacity ? report->capacity * 2 : 16;
-        dlk_zk_finding *found = realloc(report->found, capacity * sizeof(*found));
-        if (found) {
-            report->found = found;
-            report->capacity = capacity;
-        }
-    }
-    if (!path || report->count == report->capacity) {
+    dlk_zk_finding *found =
+        path ? dlk_grow(report->found, report->count, &report->capacity, sizeof(*found))
+             : NULL;
+    if (!found) {
         dlk_zk_report_no_memory(report);
         free(path);
         return NULL;
     }
+    report->found = found;
     dlk_zk_finding *item = &report->found[report->count++];
     *item = (dlk_zk_finding){.report = report, .path = path};
     return item;

@@ -4,6 +4,7 @@
 
 #include "backends/redis/redis.h"
 #include "util/error.h"
+#include "util/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,15 +52,11 @@ static bool is_spare(const dlk_cluster_node *node)
 
 static bool grow(dlk_cluster *cluster)
 {
-    if (cluster->count < cluster->capacity)
-        return true;
-    size_t capacity = cluster->capacity ? cluster->capacity * 2 : 8;
-    void *nodes = realloc(cluster->nodes, capacity * sizeof(dlk_cluster_node *));
-    if (!nodes)
-        return false;
-    cluster->nodes = nodes;
-    cluster->capacity = capacity;
-    return true;
+    void *nodes = dlk_grow(cluster->nodes, cluster->count, &cluster->capacity,
+                           sizeof(*cluster->nodes));
+    if (nodes)
+        cluster->nodes = nodes;
+    return nodes != NULL;
 }
 
 static dlk_cluster_node *make(dlk_cluster *cluster, const char *host, uint16_t port,
