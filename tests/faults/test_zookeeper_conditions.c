@@ -53,10 +53,11 @@ static void go(waiter *one)
     dlock_client_free(one->client);
 }
 
-static bool all_is_answered(void)
+/* Requests without an answer; what earlier tests have cut off never has one. */
+static int64_t unanswered(void)
 {
     proxy_stats now = proxy_get_stats(keeper_way());
-    return now.answers == now.requests;
+    return now.requests - now.answers;
 }
 
 /* The next such request for the path stays on its way; those before it are answered. */
@@ -121,9 +122,9 @@ TEST(who_looks_while_others_use_their_signals_finds_his_own)
     line_up(&first, path, 1);
     second.hold = stage_take(second.lock);
     line_up(&second, path, 2);
-    int64_t reads = proxy_requests(keeper_way(), "getData");
+    int64_t reads = proxy_requests(keeper_way(), "getData"), cut = unanswered();
     line_up(&looks, path, 3);
-    AWAIT(proxy_requests(keeper_way(), "getData") == reads + 2 && all_is_answered());
+    AWAIT(proxy_requests(keeper_way(), "getData") == reads + 2 && unanswered() <= cut);
     DLOCK_AUTO(dlock_hold) held = stage_take(gives.lock);
     proxy_stats was = proxy_get_stats(keeper_way());
     keep_back("getData", path);
