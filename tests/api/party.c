@@ -71,13 +71,7 @@ void go(party *one)
 
 int64_t signal_by(party *one, int64_t count)
 {
-    int64_t signalled = -1;
-    dlock_error *err = NULL;
-    (void)harness_err(__FILE__, __LINE__, "dlock_cond_signal",
-                      dlock_cond_signal(one->cond, count, NULL, &signalled, &err),
-                      DLOCK_OK, err);
-    dlock_error_free(err);
-    return signalled;
+    return api_signal(one->cond, count);
 }
 
 bool ends_held(party *one, dlock_err code)

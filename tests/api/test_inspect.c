@@ -5,13 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool has_kind(dlock_client *client, const char *kind)
-{
-    char key[32];
-    snprintf(key, sizeof(key), "kinds.%s", kind);
-    return api_has(client, key);
-}
-
 /* ---- lock.data ---- */
 
 /* Elsewhere only what is elected is published; the table has room for one text a lock. */
@@ -36,7 +29,7 @@ TEST(a_hold_shows_the_data_of_the_handle_that_acquired_it)
         char name[100];
         snprintf(name, sizeof(name), "%s/%s", __func__, sole[i].name);
         TWO_CLIENTS(client, other);
-        if (!has_kind(client, sole[i].name))
+        if (!world_has_kind(client, sole[i].name))
             continue;
         dlock_kind kind = sole[i].kind;
         bool shows = shows_data(kind);
@@ -62,7 +55,7 @@ TEST(who_comes_after_one_that_gave_up_shows_his_own_data)
         char name[100];
         snprintf(name, sizeof(name), "%s/%s", __func__, sole[i].name);
         TWO_CLIENTS(client, other);
-        if (!has_kind(client, sole[i].name))
+        if (!world_has_kind(client, sole[i].name))
             continue;
         dlock_kind kind = sole[i].kind;
         DLOCK_AUTO(dlock_lock) theirs = api_lock(other, kind, name, NULL);
@@ -89,7 +82,7 @@ TEST(a_writer_that_turns_reader_shows_its_data_still)
 {
     BEGIN();
     TWO_CLIENTS(client, other);
-    if (!has_kind(client, "write"))
+    if (!world_has_kind(client, "write"))
         LEAVE_OUT("no read/write locks");
     DLOCK_AUTO(dlock_lock) looker = api_lock(other, DLOCK_READ, __func__, NULL);
     DLOCK_AUTO(dlock_lock)
@@ -107,7 +100,7 @@ TEST(holders_of_a_semaphore_show_each_its_own_data)
 {
     BEGIN();
     TWO_CLIENTS(client, other);
-    if (!has_kind(client, "semaphore"))
+    if (!world_has_kind(client, "semaphore"))
         LEAVE_OUT("no semaphores");
     DLOCK_AUTO(dlock_lock)
     looker = api_lock(other, DLOCK_SEMAPHORE, __func__, "lock.permits=2");
@@ -198,7 +191,7 @@ TEST(permits_are_how_many_there_are_and_permits_free_how_many_nobody_has)
 {
     BEGIN();
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
-    if (!has_kind(client, "semaphore"))
+    if (!world_has_kind(client, "semaphore"))
         LEAVE_OUT("no semaphores");
     permits_of(__func__, "");
     if (world_is("redis") && !harness_failed())
@@ -217,16 +210,7 @@ TEST(a_lock_that_is_no_semaphore_has_no_permits)
 
 /* ---- waiters ---- */
 
-static const struct {
-    dlock_kind kind;
-    const char *name, *settings;
-} waited[] = {{DLOCK_MUTEX, "mutex", NULL},
-              {DLOCK_WRITE, "write", NULL},
-              {DLOCK_READ, "read", NULL}, /* for a writer */
-              {DLOCK_ELECTION, "election", NULL},
-              {DLOCK_SEMAPHORE, "semaphore", "lock.permits=1"}};
-#define WAITED (sizeof(waited) / sizeof(*waited))
-#define OWN    3
+#define OWN 3
 
 static void cancel_all(dlock_op *(*ops)[OWN])
 {
@@ -237,8 +221,8 @@ static void cancel_all(dlock_op *(*ops)[OWN])
 /* @p mine: the one who holds it asks; else a third. */
 static void count_waiters(const char *name, size_t kind, bool mine)
 {
-    const char *settings = waited[kind].settings;
-    dlock_kind wants = waited[kind].kind;
+    const char *settings = world_waited[kind].settings;
+    dlock_kind wants = world_waited[kind].kind;
     TWO_CLIENTS(client, other);
     DLOCK_AUTO(dlock_client) third = world_client(NULL);
     DLOCK_AUTO(dlock_lock)
@@ -270,12 +254,12 @@ static void count_waiters(const char *name, size_t kind, bool mine)
 TEST(waiters_counts_those_of_the_client_that_asks)
 {
     BEGIN();
-    for (size_t i = 0; i < 2 * WAITED; i++) {
+    for (size_t i = 0; i < 2 * WORLD_WAITED; i++) {
         char name[100];
         DLOCK_AUTO(dlock_client) client = world_client(NULL);
-        if (!has_kind(client, waited[i / 2].name))
+        if (!world_has_kind(client, world_waited[i / 2].name))
             continue;
-        snprintf(name, sizeof(name), "%s/%s/%d", __func__, waited[i / 2].name,
+        snprintf(name, sizeof(name), "%s/%s/%d", __func__, world_waited[i / 2].name,
                  (int)(i % 2));
         count_waiters(name, i / 2, i % 2);
         if (harness_failed())
@@ -287,7 +271,7 @@ TEST(waiters_counts_the_candidates_of_one_client_that_publish_different_things)
 {
     BEGIN();
     TWO_CLIENTS(client, other);
-    if (!has_kind(client, "election"))
+    if (!world_has_kind(client, "election"))
         LEAVE_OUT("no elections");
     DLOCK_AUTO(dlock_lock) held = api_lock(other, DLOCK_ELECTION, __func__, NULL);
     DLOCK_AUTO(dlock_lock)

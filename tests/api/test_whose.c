@@ -7,24 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static bool has_kind(dlock_client *client, const char *kind)
-{
-    char key[32];
-    snprintf(key, sizeof(key), "kinds.%s", kind);
-    return api_has(client, key);
-}
-
 /* ---- whose process it is ---- */
-
-static const struct {
-    dlock_kind kind;
-    const char *name, *settings;
-} waited[] = {{DLOCK_MUTEX, "mutex", NULL},
-              {DLOCK_WRITE, "write", NULL},
-              {DLOCK_READ, "read", NULL}, /* for a writer */
-              {DLOCK_ELECTION, "election", NULL},
-              {DLOCK_SEMAPHORE, "semaphore", "lock.permits=1"}};
-#define WAITED (sizeof(waited) / sizeof(*waited))
 
 /* What stands for a candidate there is what he publishes, and no more; a permit of Redis is a bare id. */
 static bool tells_whose(dlock_kind kind)
@@ -64,11 +47,13 @@ static void check_whose(int line, const dlock_info *info, const char *list,
 
 static void leads_back(const char *name, size_t kind)
 {
-    const char *settings = waited[kind].settings;
+    const char *settings = world_waited[kind].settings;
     DLOCK_AUTO(dlock_client) client = world_client("client.name=who");
     DLOCK_AUTO(dlock_client) other = world_client("client.name=looker");
-    DLOCK_AUTO(dlock_lock) lock = api_lock(client, waited[kind].kind, name, settings);
-    DLOCK_AUTO(dlock_lock) theirs = api_lock(other, waited[kind].kind, name, settings);
+    DLOCK_AUTO(dlock_lock)
+    lock = api_lock(client, world_waited[kind].kind, name, settings);
+    DLOCK_AUTO(dlock_lock)
+    theirs = api_lock(other, world_waited[kind].kind, name, settings);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     DLOCK_AUTO(dlock_info) info = NULL;
     CHECK_EQ_INT(dlock_lock_inspect(theirs, &info, NULL), DLOCK_OK);
@@ -80,12 +65,13 @@ static void leads_back(const char *name, size_t kind)
 TEST(a_holder_is_led_back_to_its_client)
 {
     BEGIN();
-    for (size_t i = 0; i < WAITED; i++) {
+    for (size_t i = 0; i < WORLD_WAITED; i++) {
         char name[100];
         DLOCK_AUTO(dlock_client) client = world_client(NULL);
-        if (!has_kind(client, waited[i].name) || !tells_whose(waited[i].kind))
+        if (!world_has_kind(client, world_waited[i].name) ||
+            !tells_whose(world_waited[i].kind))
             continue;
-        snprintf(name, sizeof(name), "%s/%s", __func__, waited[i].name);
+        snprintf(name, sizeof(name), "%s/%s", __func__, world_waited[i].name);
         leads_back(name, i);
         if (harness_failed())
             return;
@@ -124,18 +110,19 @@ static bool waiters_show_data(void)
 
 static void line_is_told(const char *name, size_t kind)
 {
-    dlock_kind wants = waited[kind].kind;
+    dlock_kind wants = world_waited[kind].kind;
     char settings[100];
     snprintf(settings, sizeof(settings), "lock.data=mine %s",
-             waited[kind].settings ? waited[kind].settings : "");
+             world_waited[kind].settings ? world_waited[kind].settings : "");
     DLOCK_AUTO(dlock_client) client = world_client("client.name=holder");
     DLOCK_AUTO(dlock_client) other = world_client("client.name=waiter");
     DLOCK_AUTO(dlock_client) third = world_client("client.name=last");
     DLOCK_AUTO(dlock_lock)
     held = api_lock(client, wants == DLOCK_READ ? DLOCK_WRITE : wants, name,
-                    waited[kind].settings);
+                    world_waited[kind].settings);
     DLOCK_AUTO(dlock_lock) theirs = api_lock(other, wants, name, settings);
-    DLOCK_AUTO(dlock_lock) later = api_lock(third, wants, name, waited[kind].settings);
+    DLOCK_AUTO(dlock_lock)
+    later = api_lock(third, wants, name, world_waited[kind].settings);
     DLOCK_AUTO(dlock_hold) hold = world_take(held);
     CHECK_STR(api_seen(held, "waiting.0.owner"), "");
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(theirs, DLOCK_FOREVER);
@@ -163,12 +150,13 @@ static void line_is_told(const char *name, size_t kind)
 TEST(who_waits_in_the_line_is_told_in_its_order)
 {
     BEGIN();
-    for (size_t i = 0; i < WAITED; i++) {
+    for (size_t i = 0; i < WORLD_WAITED; i++) {
         char name[100];
         DLOCK_AUTO(dlock_client) client = world_client(NULL);
-        if (!has_kind(client, waited[i].name) || !world_tells_the_line(waited[i].kind))
+        if (!world_has_kind(client, world_waited[i].name) ||
+            !world_tells_the_line(world_waited[i].kind))
             continue;
-        snprintf(name, sizeof(name), "%s/%s", __func__, waited[i].name);
+        snprintf(name, sizeof(name), "%s/%s", __func__, world_waited[i].name);
         line_is_told(name, i);
         if (harness_failed())
             return;

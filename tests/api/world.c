@@ -110,6 +110,20 @@ static int64_t number_of(dlock_info *info, const char *key)
     return text ? strtoll(text, NULL, 10) : -1;
 }
 
+bool world_has_kind(dlock_client *client, const char *kind)
+{
+    char key[32];
+    (void)snprintf(key, sizeof(key), "kinds.%s", kind);
+    return api_has(client, key);
+}
+
+const struct world_kind world_waited[WORLD_WAITED] = {
+    {DLOCK_MUTEX, "mutex", NULL},
+    {DLOCK_WRITE, "write", NULL},
+    {DLOCK_READ, "read", NULL},
+    {DLOCK_ELECTION, "election", NULL},
+    {DLOCK_SEMAPHORE, "semaphore", "lock.permits=1"}};
+
 int64_t world_seen(dlock_lock *lock, const char *key)
 {
     DLOCK_AUTO(dlock_info) info = NULL;

@@ -109,6 +109,14 @@ int64_t world_seen(dlock_lock *lock, const char *key);
 dlock_event *world_event(dlock_client *client, dlock_what what);
 bool world_readable(int fd);
 
+bool world_has_kind(dlock_client *client, const char *kind);
+/* The kinds that one waits for while another has it, a reader for a writer. */
+enum { WORLD_WAITED = 5 };
+extern const struct world_kind {
+    dlock_kind kind;
+    const char *name, *settings;
+} world_waited[WORLD_WAITED];
+
 /* A thread that waits in dlock_lock_acquire. Closes the client if the test ends too early. */
 typedef struct world_waiter {
     pthread_t thread;

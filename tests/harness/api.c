@@ -51,6 +51,20 @@ dlock_lock *api_lock(dlock_client *client, dlock_kind kind, const char *name,
     return lock;
 }
 
+int64_t api_signal(dlock_cond *cond, int64_t count)
+{
+    int64_t signalled = -1;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    dlock_err code = dlock_cond_signal(cond, count, NULL, &signalled, &err);
+    (void)harness_err(__FILE__, __LINE__, "dlock_cond_signal", code, DLOCK_OK, err);
+    return signalled;
+}
+
+bool api_ends(dlock_op *op, int64_t within_ms, dlock_err code)
+{
+    return dlock_op_wait(op, within_ms) == DLOCK_OK && dlock_op_result(op) == code;
+}
+
 const char *api_seen(dlock_lock *lock, const char *key)
 {
     static _Thread_local char text[1100];

@@ -13,6 +13,11 @@ dlock_conf *api_conf(const char *settings);
 dlock_lock *api_lock(dlock_client *client, dlock_kind kind, const char *name,
                      const char *settings);
 
+/* How many were signalled; -1 after a failed check. */
+int64_t api_signal(dlock_cond *cond, int64_t count);
+/* Whether the op ends within so long, and so. */
+bool api_ends(dlock_op *op, int64_t within_ms, dlock_err code);
+
 /* What an inspection says of a key, valid until the next call on this thread; "" is nothing. */
 const char *api_seen(dlock_lock *lock, const char *key);
 /* A number of its statistics; -1 when they don't say. */

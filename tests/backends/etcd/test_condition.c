@@ -21,20 +21,9 @@ static dlock_op *stand(dlock_cond *cond, dlock_lock *line, int64_t waiters)
     return harness_check(__FILE__, __LINE__, stands, "it stands in the line") ? op : NULL;
 }
 
-static int64_t signals(dlock_cond *cond, int64_t count)
-{
-    int64_t signalled = -1;
-    dlock_error *err = NULL;
-    (void)harness_err(__FILE__, __LINE__, "dlock_cond_signal",
-                      dlock_cond_signal(cond, count, NULL, &signalled, &err), DLOCK_OK,
-                      err);
-    dlock_error_free(err);
-    return signalled;
-}
-
 static bool is_over(dlock_op *op, dlock_err code)
 {
-    return dlock_op_wait(op, TOLD_MS) == DLOCK_OK && dlock_op_result(op) == code;
+    return api_ends(op, TOLD_MS, code);
 }
 
 /* The prefix of a condition's keys; until the next call. */
@@ -66,16 +55,16 @@ TEST(nothing_is_left_of_who_has_waited_and_of_signals)
     COND(waits, one, "cond/left");
     COND(wakes, two, "cond/left");
     LOCK(line, two, DLOCK_MUTEX, "cond/left", NULL);
-    CHECK_EQ_INT(signals(wakes, 1), 0);
+    CHECK_EQ_INT(api_signal(wakes, 1), 0);
     CHECK_EQ_INT(keys_of("cond/left"), 0); /* a signal that nobody waits for */
     DLOCK_AUTO(dlock_op) first = stand(waits, line, 1);
     DLOCK_AUTO(dlock_op) second = stand(waits, line, 2);
     CHECK_EQ_INT(keys_of("cond/left"), 2);
-    CHECK_EQ_INT(signals(wakes, 1), 1);
+    CHECK_EQ_INT(api_signal(wakes, 1), 1);
     CHECK(is_over(first, DLOCK_OK));
     AWAIT(keys_of("cond/left") == 1);
     CHECK_EQ_INT(dlock_op_result(second), DLOCK_EPENDING);
-    CHECK_EQ_INT(signals(wakes, 5), 1);
+    CHECK_EQ_INT(api_signal(wakes, 5), 1);
     CHECK(is_over(second, DLOCK_OK));
     AWAIT(keys_of("cond/left") == 0);
 }
@@ -124,7 +113,7 @@ TEST(a_signal_outlives_who_gave_it_and_whom_it_was_for)
     {
         CLIENT(three, "");
         COND(wakes, three, "cond/outlives");
-        CHECK_EQ_INT(signals(wakes, 1), 1);
+        CHECK_EQ_INT(api_signal(wakes, 1), 1);
     }
     AWAIT(world_seen(other, "waiters") == 1);
     CHECK_EQ_INT(dlock_op_result(second), DLOCK_EPENDING);
@@ -168,7 +157,7 @@ TEST(a_broadcast_goes_to_as_many_as_there_are)
             ops[i * EACH + k] = dlock_cond_wait_start(conds[i], NULL, DLOCK_FOREVER);
     }
     AWAIT(world_seen(line, "waiters") == (int64_t)CLIENTS * EACH);
-    CHECK_EQ_INT(signals(wakes, INT64_MAX), (int64_t)CLIENTS * EACH);
+    CHECK_EQ_INT(api_signal(wakes, INT64_MAX), (int64_t)CLIENTS * EACH);
     for (int i = 0; i < CLIENTS * EACH; i++) {
         CHECK(is_over(ops[i], DLOCK_OK));
         dlock_op_free(ops[i]);

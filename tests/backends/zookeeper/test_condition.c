@@ -33,18 +33,7 @@ static int places(const char *name)
 
 static bool is_over(dlock_op *op, dlock_err code)
 {
-    return dlock_op_wait(op, TOLD_MS) == DLOCK_OK && dlock_op_result(op) == code;
-}
-
-static int64_t signals(dlock_cond *cond, int64_t count)
-{
-    int64_t signalled = -1;
-    dlock_error *err = NULL;
-    (void)harness_err(__FILE__, __LINE__, "dlock_cond_signal",
-                      dlock_cond_signal(cond, count, NULL, &signalled, &err), DLOCK_OK,
-                      err);
-    dlock_error_free(err);
-    return signalled;
+    return api_ends(op, TOLD_MS, code);
 }
 
 TEST(nothing_is_left_of_who_has_waited_and_of_signals)
@@ -54,18 +43,18 @@ TEST(nothing_is_left_of_who_has_waited_and_of_signals)
     CLIENT(two);
     COND(waits, one, "cond-left");
     COND(wakes, two, "cond-left");
-    CHECK_EQ_INT(signals(wakes, 1), 0);
+    CHECK_EQ_INT(api_signal(wakes, 1), 0);
     CHECK(zookeeper_wire_count(&world_wire, folder("cond-left")) <
           0); /* nothing is made */
     DLOCK_AUTO(dlock_op) first = dlock_cond_wait_start(waits, NULL, DLOCK_FOREVER);
     AWAIT(places("cond-left") == 1);
     DLOCK_AUTO(dlock_op) second = dlock_cond_wait_start(waits, NULL, DLOCK_FOREVER);
     AWAIT(places("cond-left") == 2);
-    CHECK_EQ_INT(signals(wakes, 1), 1);
+    CHECK_EQ_INT(api_signal(wakes, 1), 1);
     CHECK(is_over(first, DLOCK_OK));
     AWAIT(places("cond-left") == 1);
     CHECK_EQ_INT(dlock_op_result(second), DLOCK_EPENDING);
-    CHECK_EQ_INT(signals(wakes, 5), 1);
+    CHECK_EQ_INT(api_signal(wakes, 5), 1);
     CHECK(is_over(second, DLOCK_OK));
     /* An empty container goes by itself, and what lies in it with it. */
     AWAIT(zookeeper_wire_count(&world_wire, folder("cond-left")) < 0);
@@ -116,7 +105,7 @@ TEST(a_signal_goes_on_when_the_session_of_who_has_it_ends)
     CHECK_EQ_INT(code, DLOCK_OK);
     DLOCK_AUTO(dlock_op) second = dlock_cond_wait_start(next, NULL, DLOCK_FOREVER);
     AWAIT(places("cond-ends") == 2);
-    CHECK_EQ_INT(signals(next, 1), 1);
+    CHECK_EQ_INT(api_signal(next, 1), 1);
     AWAIT(strcmp(world_inspect(other, "waiters"), "1") == 0);
     CHECK_STR(world_inspect(line, "held"), "1");
     CHECK(strchr(world_inspect(line, "holders.0.owner"), ':')); /* it says who it is */
@@ -140,7 +129,7 @@ TEST(each_layout_has_the_same_conditions)
         COND(cond, client, "cond-layouts");
         DLOCK_AUTO(dlock_op) op = dlock_cond_wait_start(cond, NULL, DLOCK_FOREVER);
         AWAIT(places("cond-layouts") == 1);
-        CHECK_EQ_INT(signals(wakes, 1), 1);
+        CHECK_EQ_INT(api_signal(wakes, 1), 1);
         CHECK(is_over(op, DLOCK_OK));
         AWAIT(places("cond-layouts") == 0);
     }

@@ -1,6 +1,8 @@
 /* What can't be: names, chroots, rights, settings, and what lies beside the locks. */
 #include "world.h"
 
+#include "harness/api.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,12 +167,6 @@ TEST(with_creators_acls_nobody_else_may_touch_the_lock)
     dlock_client_free(client);
 }
 
-static int64_t signalled(dlock_cond *cond)
-{
-    int64_t count = -1;
-    return dlock_cond_signal(cond, 1, NULL, &count, NULL) == DLOCK_OK ? count : -1;
-}
-
 /* The folder that all conditions lie in is nobody's. */
 TEST(with_creators_acls_each_user_has_his_conditions)
 {
@@ -184,9 +180,8 @@ TEST(with_creators_acls_each_user_has_his_conditions)
     dlock_op *joe = dlock_cond_wait_start(joes, NULL, DLOCK_FOREVER);
     AWAIT(world_children_with("/dlock-conditions", "joes") == 1);
     dlock_op *jane = dlock_cond_wait_start(janes, NULL, DLOCK_FOREVER);
-    AWAIT(signalled(janes) == 1);
-    CHECK_EQ_INT(dlock_op_wait(jane, 30000), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_result(jane), DLOCK_OK);
+    AWAIT(api_signal(janes, 1) == 1);
+    CHECK(api_ends(jane, 30000, DLOCK_OK));
     dlock_op_free(jane);
     dlock_op_free(joe);
     dlock_cond_free(janes);
