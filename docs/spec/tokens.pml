@@ -1,7 +1,8 @@
 /*
  * The fencing tokens of one name on a Redis whose clients keep it: each grant of the server brings a
- * block of them, from the one after the last to what the clock says, and the server may forget
- * everything at any moment. README.md says which mistakes (-DWRONG_…) this has to find.
+ * block of them, from the one after the last, and after what the clock said when the client connected, to what
+ * the clock says. The server may forget everything at any moment, or go back to what it once was, which ends
+ * all connections. README.md says which mistakes (-DWRONG_…) this has to find.
  *
  * Every script takes a microsecond at least. Each grant of the server has a number here, so that what a
  * resource can be shown by whom can be compared: of two grants the later one's tokens are the larger.
@@ -18,6 +19,9 @@
 #ifndef WIPES
 #define WIPES 2
 #endif
+#ifndef ROLLBACKS
+#define ROLLBACKS 0 /* to an older counter */
+#endif
 #ifndef STEPS_BACK
 #define STEPS_BACK 1 /* of the clock, by one, without a wipe after it */
 #endif
@@ -28,22 +32,28 @@ byte clock = 1;   /* the server's */
 byte counter;     /* the last token; 0: there is none */
 byte holder;      /* a client, from 1 on */
 byte grants;      /* so many were given */
-byte wipes = WIPES, steps_back = STEPS_BACK;
+byte saved;       /* what it would go back to */
+byte wipes = WIPES, rollbacks = ROLLBACKS, steps_back = STEPS_BACK;
 
 byte mine[CLIENTS];             /* the number of the client's grant; 0: it believes in none */
+byte greeted[CLIENTS];          /* the server's clock when it connected last */
 byte used[CLIENTS], last[CLIENTS]; /* the token handed out, and the end of the block */
 
 byte low[GRANTS + 1], high[GRANTS + 1]; /* handed out under each grant; 0: none */
 
 /* A block for whoever has the lock now. */
-inline reserve()
+inline reserve(c)
 {
     clock++;
+    to = MAX(counter + 1, clock);
+#ifdef WRONG_FROM_LAST
     from = counter + 1;
-#ifdef WRONG_AHEAD
-    to = MAX(from, clock) + 1;
 #else
-    to = MAX(from, clock);
+    from = MAX(counter, greeted[c]) + 1;
+#endif
+    from = (from > to -> to : from);
+#ifdef WRONG_AHEAD
+    to++;
 #endif
 #ifndef WRONG_MISSING_IS_ZERO
     if
@@ -96,7 +106,7 @@ end:
         holder = c + 1;
         grants++;
         mine[c] = grants;
-        reserve();
+        reserve(c);
         used[c] = from - 1;
         last[c] = to;
         from = 0;
@@ -105,8 +115,8 @@ end:
         holder = c + 1;
         grants++;
         mine[c] = grants;
-        reserve();
-        reserve();
+        reserve(c);
+        reserve(c);
         used[c] = from - 1;
         last[c] = to;
         from = 0;
@@ -119,14 +129,14 @@ end:
 #endif
     /* asks for more: a renewal */
     :: d_step { mine[c] && holder == c + 1 && clock < END ->
-        reserve();
+        reserve(c);
         used[c] = from - 1;
         last[c] = to;
         from = 0;
         to = 0 }
     :: d_step { mine[c] && holder != c + 1 -> forget(c) } /* and is told that it has nothing */
     :: d_step { mine[c] && holder == c + 1 && clock < END -> /* and the answer is lost */
-        reserve();
+        reserve(c);
         from = 0;
         to = 0 }
     :: d_step { mine[c] && holder == c + 1 -> /* releases */
@@ -142,13 +152,26 @@ active proctype world()
         do
         :: c < CLIENTS -> run client(c); c++
         :: else -> break
-        od
+        od;
+        c = 0
     }
 end:
     do
     :: clock < END -> clock++
     :: d_step { wipes > 0 && counter -> wipes--; counter = 0; holder = 0; clock++ }
     :: d_step { steps_back > 0 && clock > 1 && wipes == 0 -> steps_back--; clock-- }
+    :: d_step { rollbacks > 0 && counter && saved == 0 -> saved = counter }
+    :: d_step { rollbacks > 0 && saved && counter > saved && clock < END ->
+        rollbacks--;
+        counter = saved;
+        holder = 0;
+        clock++;
+        c = 0;
+        do
+        :: c < CLIENTS -> greeted[c] = clock; c++
+        :: else -> break
+        od;
+        c = 0 }
     :: d_step { holder -> holder = 0 } /* its lease is over, or somebody breaks it */
     od
 }

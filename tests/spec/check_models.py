@@ -66,6 +66,8 @@ ROWS = [
     # Tokens.
     sound('two clients', 'tokens', f'{TWO} -DEND=7'),
     wrong('WRONG_AHEAD', 'tokens', f'{TWO} -DEND=7'),
+    sound('two clients, ROLLBACKS=1', 'tokens', f'{TWO} -DEND=7 -DWIPES=1 -DROLLBACKS=1'),
+    wrong('WRONG_FROM_LAST', 'tokens', f'{TWO} -DEND=7 -DROLLBACKS=1'),
     wrong('WRONG_NOT_RESERVED', 'tokens', f'{TWO} -DEND=7'),
     wrong('WRONG_MISSING_IS_ZERO', 'tokens', f'{TWO} -DEND=7'),
     wrong('WRONG_SHARED', 'tokens', f'{TWO} -DEND=7'),
