@@ -86,7 +86,7 @@ int64_t dlock_hold_token(const dlock_hold *hold)
 {
     if (!hold || dlk_hold_is_multi(hold) || dlk_engine_forked(hold->engine))
         return 0;
-    return grant_of(hold)->token;
+    return hold->hold.token;
 }
 
 int64_t dlock_hold_member_token(const dlock_hold *hold, size_t index)

@@ -79,7 +79,8 @@ struct dlk_engine {
     int volley; /* how many times that was left to the engine's thread, since it last wrote */
     bool volleys;  /* fixed: whether it is written when there are DLK_VOLLEY of them */
     int in_flight; /* asks PENDING */
-    int attended; /* unfinished ops with notify, holds that listen: the engine drives for them */
+    /* unfinished ops with notify, holds that listen, what the core adds: the engine drives for them */
+    int attended;
     int pending_ops;
     dlk_polls polls;        /* the driver's: what it sleeps on */
     dlk_sleeper *appointed; /* woken to become the driver */

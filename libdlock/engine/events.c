@@ -151,7 +151,7 @@ static void from_note(dlk_engine *engine, dlk_slot *slot, dlock_event *event)
 /* That of a multi-lock has none of its own. */
 static int64_t token_of(const dlock_hold *hold)
 {
-    return dlk_hold_is_multi(hold) ? 0 : hold->hold.grant->token;
+    return dlk_hold_is_multi(hold) ? 0 : hold->hold.token;
 }
 
 static void from_op(dlk_slot *slot, dlock_event *event)

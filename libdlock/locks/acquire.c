@@ -26,13 +26,6 @@ dlk_grant *dlk_name_blocker(const dlk_name *name, const dlk_terms *terms)
     return NULL;
 }
 
-/* Can an attempt that was made for one go on for the other? */
-static bool same_wish(const dlk_terms *a, const dlk_terms *b)
-{
-    return a->ttl_ms == b->ttl_ms && a->shared == b->shared && a->take == b->take &&
-           dlk_label_same(a->label, b->label);
-}
-
 /* The grant, held or lost, of which this owner has not released every hold. */
 static dlk_grant *owned(const dlk_name *name, uint64_t owner)
 {
@@ -142,9 +135,14 @@ void dlk_contend_queued(dlk_core *core, dlk_name *name, int64_t now)
 {
     while (!name->trying) {
         dlk_wait *head = dlk_name_head(name);
-        if (!head)
-            settle_watch(core, name, now); /* the last one ended here, without memory */
-        if (!head || dlk_name_blocker(name, &head->terms))
+        if (!head) { /* the last one ended here */
+            settle_watch(core, name, now);
+            return;
+        }
+        dlk_grant *blocker = dlk_name_blocker(name, &head->terms);
+        if (blocker && dlk_keep_next(core, blocker, head, now))
+            continue;
+        if (blocker)
             return;
         const dlk_grant *before = core->up ? unsent_release(name) : NULL;
         if (before) {
@@ -195,7 +193,7 @@ void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
     (void)dlk_ask_go(core, ask, now); /* the answer finds its way by itself */
 }
 
-static void grant_others_of(dlk_core *core, dlk_grant *grant)
+void dlk_grant_enter_waits(dlk_core *core, dlk_grant *grant)
 {
     DLK_LIST_FOR (it, &grant->name->queue) {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
@@ -238,8 +236,7 @@ static void granted(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_
     }
     name->trying = NULL;
     dlk_grant_hand_over(core, grant, ask, head, now);
-    if (dlk_owner_is_thread(grant->owner))
-        grant_others_of(core, grant);
+    dlk_grant_owners_waits(core, grant);
     settle_watch(core, name, now);
 }
 
@@ -282,7 +279,7 @@ static void behind(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, dlk_wai
     end_tries(core, grant->name, grant->terms.take);
     if (head->over) {
         dlk_wait *next = dlk_name_head(grant->name);
-        if (!next || !same_wish(&next->terms, &grant->terms)) {
+        if (!next || !dlk_same_wish(&next->terms, &grant->terms)) {
             abandon(core, grant, now);
             return;
         }
@@ -441,7 +438,7 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
     if (!wait->once)
         return false;
     dlk_grant *other = dlk_name_blocker(name, &wait->terms);
-    if (other && dlk_grant_settle(core, other, now)) {
+    if (other && !dlk_grant_is_kept(other) && dlk_grant_settle(core, other, now)) {
         dlk_wait_fail(core, wait, DLOCK_EBUSY, "another owner of this client holds it");
         return true;
     }
@@ -492,7 +489,7 @@ void dlk_acquire_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t 
     dlk_wait *next = dlk_name_head(name);
     dlk_grant *trying = name->trying;
     /* The attempt goes on for the next one, unless that wants something else. */
-    if (first && trying && (!next || !same_wish(&next->terms, &trying->terms)))
+    if (first && trying && (!next || !dlk_same_wish(&next->terms, &trying->terms)))
         abandon(core, trying, now);
     settle_watch(core, name, now);
     dlk_contend(core, name, now);

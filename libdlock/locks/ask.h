@@ -87,14 +87,24 @@ typedef enum dlk_reply {
                       * (EACCES, ECONFLICT, EPROTO, EINVAL, ENOTSUP) is final. */
 } dlk_reply;
 
+/* The numbers of grants that may outlive their holds, from here on. They have 19 digits, so whoever sees such
+ * an owner at the server knows; the others count from 1. */
+#define DLK_KEEPS (UINT64_C(1) << 62)
+static inline bool dlk_number_keeps(uint64_t number)
+{
+    return number / DLK_KEEPS == 1;
+}
+
 /* One request. The engine owns it and keeps it until it is answered. */
 struct dlk_ask {
     /* ---- the question: set by locks/ and the engine, read by the backend ---- */
 
     dlk_verb verb;
-    int32_t take;    /* a semaphore's permits; else 1 */
-    dlk_key *key;    /* NULL for list and doctor */
-    uint64_t number; /* the grant's; the owner on the wire is <uuid>:<number> */
+    int32_t take; /* a semaphore's permits; else 1 */
+    dlk_key *key; /* NULL for list and doctor */
+    /* the grant's; the owner on the wire is <uuid>:<number>. One of DLK_KEEPS: it may outlive its
+     * holds, so a block of tokens is wanted, and who finds it held is to tell (host->asked) */
+    uint64_t number;
     int64_t ttl_ms;
     /* boot clock, ns: unanswered by then, the backend answers UNKNOWN */
     int64_t deadline;
@@ -137,7 +147,11 @@ struct dlk_ask {
      * the lease lasts for ttl_ms from `since` on, where it set or lengthened it, or found
      * it so long. A YES without says no more than whose it is. */
     bool lasts;
-    int64_t token;   /* YES to acquire or import */
+    int64_t
+        token; /* YES to acquire (or `next`) or import; to renew where it keeps: as below, or 0 */
+    /* YES where it keeps: the last token of a block that begins with `token`; 0: there is no block */
+    int64_t last_token;
+    bool asked;      /* YES where it keeps: others wait in the line */
     int64_t wait_ms; /* HELD */
     /* REFUSED always; NOT_SENT and UNKNOWN where more is known. Engine frees. */
     dlock_error *error;

@@ -153,7 +153,7 @@ void dlk_ask_prepare(dlk_ask *ask, dlk_verb verb, const dlk_grant *grant, int64_
     ask->lasts = false;
     ask->take = 1;
     ask->next = 0;
-    ask->undoes = ask->exported = false;
+    ask->undoes = ask->exported = ask->asked = false;
     ask->used = 0;
     ask->data = NULL;
     if (grant) {
@@ -167,7 +167,7 @@ void dlk_ask_prepare(dlk_ask *ask, dlk_verb verb, const dlk_grant *grant, int64_
     ask->ttl_ms = ttl_ms;
     ask->deadline = deadline;
     ask->since = now;
-    ask->token = 0;
+    ask->token = ask->last_token = 0;
     ask->most_ms = ask->overlong = 0;
     ask->wait_ms = -1;
     ask->next_reply = DLK_PENDING;
@@ -292,13 +292,17 @@ void dlk_core_mark_gone(dlk_key *key, uint64_t number)
     }
 }
 
-static void lose_gone(dlk_core *core, dlk_name *name, int64_t now)
+/* What the service has said of grants of this name. */
+static void heed(dlk_core *core, dlk_name *name, int64_t now)
 {
     DLK_LIST_FOR (it, &name->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
-        if (grant->gone && dlk_grant_lives(grant))
-            dlk_grant_lose(core, grant, true, now);
+        bool lost = grant->gone && dlk_grant_lives(grant);
         grant->gone = false;
+        if (lost)
+            dlk_grant_lose(core, grant, true, now);
+        else
+            dlk_keep_asked(core, grant, now);
     }
 }
 
@@ -319,7 +323,7 @@ void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now)
 {
     dlk_name *name = DLK_LIST_ITEM(key, dlk_name, key);
     dlk_name_ref(name);
-    lose_gone(core, name, now);
+    heed(core, name, now);
     dlk_grant *trying = name->trying;
     if (trying && dlk_grant_takes(trying))
         dlk_grant_step(trying, DLK_GRANT_NOTIFIED);

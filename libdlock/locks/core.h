@@ -44,9 +44,11 @@ typedef struct dlk_query dlk_query;
 typedef struct dlk_terms {
     int64_t ttl_ms;
     int64_t max_hold_ms; /* 0: no limit */
-    int32_t take;        /* permits of a semaphore; else 1 */
-    uint8_t renewal;     /* DLK_RENEW_AUTO, _FED, _OFF */
-    bool shared;         /* the read side */
+    int32_t keep_ms;     /* 0: a grant goes back with its last hold */
+    uint16_t keep_runs, keep_run_ms;
+    int32_t take;    /* permits of a semaphore; else 1 */
+    uint8_t renewal; /* DLK_RENEW_AUTO, _FED, _OFF */
+    bool shared;     /* the read side */
     bool reentrant;
     bool release_async;
     dlk_label *label; /* shown by its holds; the handle's, or referenced by the grant */
@@ -110,6 +112,18 @@ typedef enum dlk_late {
     DLK_LATE_GOT_MORE, /* the lock; its place may be all that the release has found */
 } dlk_late;
 
+/* What a grant that may outlive its holds knows beside what all know. */
+typedef struct dlk_keep {
+    int64_t until;      /* so long; DLK_NEVER: its holds haven't been released yet */
+    int64_t whole;      /* the end of its validity, if it weren't for max_hold_ms */
+    int64_t next_token; /* what is left of the block that is reserved, … */
+    int64_t last_token; /* … up to here; 0: there is none */
+    int64_t
+        run_began; /* the server's grant; the local ones after it are counted in `run` */
+    int32_t run;
+    bool asked; /* somebody else waits for it, as far as we know */
+} dlk_keep;
+
 /* What the server gave us, may have given us, or is asked for. Made by the port, which may have
  * more around it. There may be ten thousand of them: what is only needed while a request is under
  * way lies in the request. */
@@ -127,8 +141,9 @@ struct dlk_grant {
     _Atomic int state; /* a dlock_state; 0 before it is granted */
     int refs;          /* hold objects, plus one while it is in name->grants */
     dlk_lease lease;
-    int64_t token;
-    int64_t since; /* when it was asked for last; once granted, when that was */
+    int64_t token;  /* of those who hold it now */
+    dlk_keep *keep; /* it may outlive its holds; NULL: it may not */
+    int64_t since;  /* when it was asked for last; once granted, when that was */
     /* those not released yet, the last one first; until it is granted: the one that was
      * made with it */
     dlk_hold *holds;
@@ -169,7 +184,8 @@ struct dlk_grant {
 struct dlk_hold {
     dlk_grant *grant;
     dlk_hold *next; /* in grant->holds */
-    bool shared;    /* of the read side; may lie in a grant of the write side */
+    int64_t token;
+    bool shared; /* of the read side; may lie in a grant of the write side */
     _Atomic bool released;
 };
 
@@ -194,6 +210,9 @@ struct dlk_query {
 
 typedef struct dlk_port {
     void *world;
+    /* Grants, and attempts, that may be asked for (dlk_core_mark_asked) are added to it: whoever drives has to
+     * listen though nobody waits. Or NULL. */
+    int *attended;
     /* Sends it, or answers at once by setting ask->reply. */
     void (*ask)(void *world, dlk_ask *ask, int64_t now);
     void (*watch)(void *world, dlk_key *key, bool on, int64_t now);
@@ -231,6 +250,8 @@ typedef struct dlk_stats {
     int64_t grants, reentries, contended, timeouts, cancels, refusals;
     int64_t renewals, renewals_failed, suspects, losses, releases, releases_failed,
         late_grants, places_lost, spurious_wakes;
+    /* Grants that outlived their holds, holds that such a one was given to, and why it went back. */
+    int64_t kept, local_grants, kept_asked, kept_run_over, kept_idle, kept_lost;
     dlk_hist wait, hold;
 } dlk_stats;
 
@@ -266,6 +287,9 @@ void dlk_core_answered(dlk_core *core, dlk_ask *ask, int64_t now);
 void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now);
 /* The service has taken this grant away. It is lost with the next dlk_core_notified. */
 void dlk_core_mark_gone(dlk_key *key, uint64_t number);
+/* Somebody else waits for what this number of ours has, or is about to get. If it is only kept, it goes back
+ * with the next dlk_core_notified. False: that is old news. */
+bool dlk_core_mark_asked(dlk_key *key, uint64_t number);
 /* An owner that is no thread: an acquire of its own. */
 uint64_t dlk_core_new_owner(dlk_core *core);
 /* A thread's next acquire re-enters. */
@@ -332,6 +356,11 @@ static inline bool dlk_grant_lives(const dlk_grant *grant)
 {
     int state = atomic_load_explicit(&grant->state, memory_order_relaxed);
     return state == DLOCK_HELD || state == DLOCK_SUSPECT;
+}
+/* … and none of ours has it: it has outlived its holds. */
+static inline bool dlk_grant_is_kept(const dlk_grant *grant)
+{
+    return grant->hold_count == 0 && dlk_grant_lives(grant);
 }
 
 /* ---- release.c ---- */

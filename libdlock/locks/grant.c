@@ -14,7 +14,7 @@ static void set_state(dlk_grant *grant, dlock_state state)
 
 /* ---- sums about a lease; docs/design/0017-leases.md says from when it counts ---- */
 
-static int64_t end_of(int64_t since, int64_t ttl_ms, dlk_margin margin)
+int64_t dlk_lease_reach(int64_t since, int64_t ttl_ms, dlk_margin margin)
 {
     int64_t usable_ms = ttl_ms - ttl_ms / 100 * margin.percent - margin.ms;
     return usable_ms > 0 ? dlk_clock_after(since, usable_ms) : since;
@@ -35,17 +35,22 @@ static void set_end(dlk_lease *lease, int64_t at)
     atomic_store_explicit(&lease->ends_at, at, memory_order_release);
 }
 
+void dlk_lease_limit(dlk_lease *lease, int64_t whole, int64_t limit)
+{
+    lease->limit = limit;
+    set_end(lease, earlier(whole, limit));
+}
+
 void dlk_lease_start(dlk_lease *lease, int64_t since, int64_t ttl_ms, dlk_margin margin,
                      int64_t limit)
 {
-    lease->limit = limit;
-    set_end(lease, earlier(end_of(since, ttl_ms, margin), limit));
+    dlk_lease_limit(lease, dlk_lease_reach(since, ttl_ms, margin), limit);
     lease->suspect_at = dlk_clock_after(since, ttl_ms / 2);
 }
 
 void dlk_lease_renew(dlk_lease *lease, int64_t since, int64_t ttl_ms, dlk_margin margin)
 {
-    int64_t end = earlier(end_of(since, ttl_ms, margin), lease->limit);
+    int64_t end = earlier(dlk_lease_reach(since, ttl_ms, margin), lease->limit);
     set_end(lease, later(dlk_lease_end(lease), end));
     lease->suspect_at = later(lease->suspect_at, dlk_clock_after(since, ttl_ms / 2));
 }
@@ -69,11 +74,16 @@ dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms,
         core->alarm_users--;
         return NULL;
     }
+    grant->number = ++core->last_number;
+    if (terms->keep_ms > 0 && !dlk_keep_add(core, grant)) {
+        core->port.free_grant(core->port.world, grant);
+        core->alarm_users--;
+        return NULL;
+    }
     grant->holds = first;
     grant->alarm.kind = DLK_ALARM_GRANT;
     grant->name = name;
     dlk_name_ref(name);
-    grant->number = ++core->last_number;
     grant->stage = (uint8_t)stage;
     grant->terms = *terms;
     (void)dlk_label_ref(grant->terms.label);
@@ -90,6 +100,8 @@ void dlk_grant_destroy(dlk_core *core, dlk_grant *grant)
     if (grant->why)
         dlk_error_clear(&grant->why);
     free(grant->giver);
+    if (grant->keep)
+        free(grant->keep);
     dlk_label_unref(grant->terms.label);
     dlk_name *name = grant->name;
     core->port.free_grant(core->port.world, grant);
@@ -98,13 +110,14 @@ void dlk_grant_destroy(dlk_core *core, dlk_grant *grant)
 
 void dlk_grant_drop(dlk_core *core, dlk_grant *grant)
 {
-    assert(!dlk_list_empty(&grant->link) && grant->name->trying != grant);
-    assert(!dlk_grant_lives(grant));
+    assert(grant->name->trying != grant && !dlk_grant_lives(grant));
     if (grant->hold_count > 0 || grant->asks != DLK_ASKS_NOTHING ||
-        grant->stage != DLK_STAGE_OVER)
+        grant->stage != DLK_STAGE_OVER || dlk_list_empty(&grant->link))
         return;
     dlk_list_remove(&grant->link);
     dlk_list_remove(&grant->all);
+    if (grant->keep)
+        dlk_keep_attend(core, -1);
     dlk_alarm_unreserve(core, &grant->alarm);
     dlk_grant_unref(core, grant);
 }
@@ -112,6 +125,7 @@ void dlk_grant_drop(dlk_core *core, dlk_grant *grant)
 void dlk_grant_add_hold(dlk_grant *grant, dlk_hold *hold)
 {
     hold->grant = grant;
+    hold->token = grant->token;
     grant->refs++;
     grant->hold_count++;
     grant->write_holds += !hold->shared;
@@ -151,8 +165,10 @@ void dlk_grant_schedule(dlk_core *core, dlk_grant *grant)
     int64_t at = DLK_NEVER;
     if (dlk_grant_lives(grant)) {
         at = dlk_lease_end(&grant->lease);
-        if (dlk_grant_state(grant) == DLOCK_HELD &&
-            grant->terms.renewal != DLK_RENEW_OFF && grant->lease.suspect_at < at)
+        if (grant->hold_count == 0) /* it is kept */
+            at = earlier(at, dlk_keep_ends(grant));
+        else if (dlk_grant_state(grant) == DLOCK_HELD &&
+                 grant->terms.renewal != DLK_RENEW_OFF && grant->lease.suspect_at < at)
             at = grant->lease.suspect_at;
         if (may_renew(core, grant) && grant->renew_at < at)
             at = grant->renew_at;
@@ -211,7 +227,7 @@ void dlk_grant_bound(const dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64
     ask->overlong = lease->overlong;
 }
 
-static void renew(dlk_core *core, dlk_grant *grant, int64_t now)
+void dlk_grant_renew(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     dlk_ask *ask =
         dlk_ask_new(core, DLK_RENEW, grant, patience_ms(core, grant, now), now);
@@ -234,6 +250,8 @@ void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
     grant->lease.overlong = ask->overlong;
     if (ask->lasts)
         dlk_lease_renew(&grant->lease, ask->since, ask->ttl_ms, core->limits.margin);
+    if (grant->keep)
+        dlk_keep_reserved(core, grant, ask);
     plan_renewal(core, grant, ask->since);
     if (grant->turning)
         grant->renew_at = now;
@@ -256,21 +274,11 @@ static void not_renewed(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
     renew_later(core, grant, now);
 }
 
-void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
+/* It is ours still, as far as this says. */
+static void take_renewal(dlk_core *core, dlk_grant *grant, dlk_ask *ask, bool was_fed,
+                         int64_t now)
 {
-    bool was_fed = grant->asks == DLK_ASKS_FED_RENEWAL;
-    dlk_grant_step(grant, DLK_GRANT_RENEWAL_ANSWERED);
-    DLK_POINT("renew.answer");
-    if (!dlk_grant_settle(core, grant, now)) {
-        dlk_grant_drop(core, grant);
-        return;
-    }
-    bool overtaken = dlk_ask_is_overtaken(ask, grant);
-    if (ask->reply == DLK_NOT_OURS && !overtaken) {
-        dlk_grant_lose(core, grant, true, now);
-        return;
-    }
-    if (overtaken) {
+    if (dlk_ask_is_overtaken(ask, grant)) {
         grant->fed |= was_fed;
         grant->renew_at = now;
     } else if (ask->reply == DLK_YES) {
@@ -279,7 +287,24 @@ void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int
     } else {
         not_renewed(core, grant, ask, was_fed, now);
     }
+    if (dlk_grant_is_kept(grant))
+        dlk_keep_answered(core, grant, now);
     dlk_grant_schedule(core, grant);
+}
+
+void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
+{
+    bool was_fed = grant->asks == DLK_ASKS_FED_RENEWAL;
+    dlk_grant_step(grant, DLK_GRANT_RENEWAL_ANSWERED);
+    DLK_POINT("renew.answer");
+    grant->refs++; /* one that nobody holds may go with this */
+    if (!dlk_grant_settle(core, grant, now))
+        dlk_grant_drop(core, grant);
+    else if (ask->reply == DLK_NOT_OURS && !dlk_ask_is_overtaken(ask, grant))
+        dlk_grant_lose(core, grant, true, now);
+    else
+        take_renewal(core, grant, ask, was_fed, now);
+    dlk_grant_unref(core, grant);
 }
 
 void dlk_grant_feed(dlk_core *core, dlk_grant *grant, int64_t now)
@@ -287,7 +312,7 @@ void dlk_grant_feed(dlk_core *core, dlk_grant *grant, int64_t now)
     grant->fed = true;
     if (dlk_grant_settle(core, grant, now) && may_renew(core, grant) &&
         now >= grant->renew_at)
-        renew(core, grant, now);
+        dlk_grant_renew(core, grant, now);
     dlk_grant_schedule(core, grant);
 }
 
@@ -297,7 +322,7 @@ void dlk_grant_turn(dlk_core *core, dlk_grant *grant, int64_t now)
     grant->turning = true;
     grant->renew_at = now;
     if (may_renew(core, grant))
-        renew(core, grant, now);
+        dlk_grant_renew(core, grant, now);
     dlk_grant_schedule(core, grant);
     dlk_contend(core, grant->name, now); /* those who want to read may */
 }
@@ -348,6 +373,8 @@ void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
     grant->holds = NULL;
     hold->shared = grant->terms.shared;
     dlk_grant_add_hold(grant, hold);
+    if (grant->keep)
+        dlk_keep_begin(core, grant, ask, now);
     dlk_hist_add(&core->stats.wait, now - wait->began);
     begin(core, grant, ask->since, now);
     wait->grant = grant;
@@ -359,26 +386,36 @@ void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t no
 {
     dlk_name *name = grant->name;
     dlk_name_ref(name);
+    grant->refs++;
+    bool kept = dlk_grant_is_kept(grant); /* nobody's loss */
     set_state(grant, DLOCK_LOST);
-    core->stats.losses++;
-    dlk_hist_add(&core->stats.hold, now - grant->since);
-    core->port.log(core->port.world, DLOCK_LOG_WARN, "%s: lost: %s", name->key.name,
-                   by_server ? "the server says somebody else has it, or nobody"
-                             : "its validity is over");
-    core->port.changed(core->port.world, grant);
+    if (kept) {
+        core->stats.kept_lost++;
+    } else {
+        core->stats.losses++;
+        dlk_hist_add(&core->stats.hold, now - grant->since);
+        core->port.log(core->port.world, DLOCK_LOG_WARN, "%s: lost: %s", name->key.name,
+                       by_server ? "the server says somebody else has it, or nobody"
+                                 : "its validity is over");
+        core->port.changed(core->port.world, grant);
+    }
     /* By time alone it may still be ours at the server, where it would keep others waiting. */
     if (by_server && !grant->ambiguous)
         dlk_grant_step(grant, DLK_GRANT_TAKEN_AWAY);
     else
         dlk_give_back(core, grant, DLK_GRANT_EXPIRED, now);
+    if (kept)
+        dlk_grant_drop(core, grant);
     dlk_contend(core, name, now);
     dlk_grant_schedule(core, grant);
+    dlk_grant_unref(core, grant);
     dlk_name_unref(core, name);
 }
 
 void dlk_grant_doubt(dlk_core *core, dlk_grant *grant)
 {
-    if (dlk_grant_state(grant) != DLOCK_HELD || grant->terms.renewal == DLK_RENEW_OFF)
+    if (dlk_grant_state(grant) != DLOCK_HELD || grant->terms.renewal == DLK_RENEW_OFF ||
+        dlk_grant_is_kept(grant))
         return;
     set_state(grant, DLOCK_SUSPECT);
     core->stats.suspects++;
@@ -404,7 +441,9 @@ void dlk_grant_alarm(dlk_core *core, dlk_grant *grant, int64_t now)
         if (now >= grant->lease.suspect_at)
             dlk_grant_doubt(core, grant);
         if (now >= grant->renew_at && may_renew(core, grant))
-            renew(core, grant, now);
+            dlk_grant_renew(core, grant, now);
+        if (dlk_grant_is_kept(grant) && now >= dlk_keep_ends(grant))
+            dlk_keep_end(core, grant, &core->stats.kept_idle, now);
     }
     if (now >= grant->retry_at) {
         if (grant->stage == DLK_STAGE_TRIED)

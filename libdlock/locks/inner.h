@@ -146,6 +146,48 @@ void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *w
 /* acquire.c: a living grant of this client that excludes the wish. */
 dlk_grant *dlk_name_blocker(const dlk_name *name, const dlk_terms *terms);
 
+/* Can an attempt, or a grant, of the one go on for the other? */
+static inline bool dlk_same_wish(const dlk_terms *a, const dlk_terms *b)
+{
+    return a->ttl_ms == b->ttl_ms && a->shared == b->shared && a->take == b->take &&
+           (a->keep_ms > 0) == (b->keep_ms > 0) && dlk_label_same(a->label, b->label);
+}
+/* acquire.c: what else its owner waits for here are further holds of it. */
+void dlk_grant_enter_waits(dlk_core *core, dlk_grant *grant);
+static inline void dlk_grant_owners_waits(dlk_core *core, dlk_grant *grant)
+{
+    if (dlk_owner_is_thread(grant->owner) && !dlk_list_empty(&grant->name->queue))
+        dlk_grant_enter_waits(core, grant);
+}
+
+/* keep.c: grants that outlive their holds, of those that have grant->keep */
+/* Makes it one, a new one; false: no memory. */
+bool dlk_keep_add(const dlk_core *core, dlk_grant *grant);
+/* There is one more of them, or one less. */
+void dlk_keep_attend(const dlk_core *core, int by);
+/* The server has given it, with this answer. */
+void dlk_keep_begin(const dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
+                    int64_t now);
+/* What an answer of the server's says to who keeps. */
+void dlk_keep_reserved(const dlk_core *core, dlk_grant *grant, const dlk_ask *ask);
+/* Its last hold is released: does it stay? Then it is kept. */
+bool dlk_keep_stays(dlk_core *core, dlk_grant *grant, int64_t now);
+/* It is in the way of the first one in the queue: if it is kept it is this one's now, or goes back. False
+ * where it stays as it is for the moment. */
+bool dlk_keep_next(dlk_core *core, dlk_grant *grant, dlk_wait *head, int64_t now);
+/* When one that is kept goes back by itself. */
+static inline int64_t dlk_keep_ends(const dlk_grant *grant)
+{
+    int64_t doubtful = grant->lease.suspect_at;
+    return grant->keep->until < doubtful ? grant->keep->until : doubtful;
+}
+/* It goes back, if it is kept, and is counted there. */
+void dlk_keep_end(dlk_core *core, dlk_grant *grant, int64_t *count, int64_t now);
+/* If it is kept, and another has asked for it, it goes back. */
+void dlk_keep_asked(dlk_core *core, dlk_grant *grant, int64_t now);
+/* The renewal of one that is kept is answered, in whichever way. */
+void dlk_keep_answered(dlk_core *core, dlk_grant *grant, int64_t now);
+
 /* failure.c */
 /* "<name>: <text>" */
 void dlk_wait_fail(dlk_core *core, dlk_wait *wait, dlock_err code, const char *text);
@@ -184,6 +226,8 @@ void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
 void dlk_grant_add_hold(dlk_grant *grant, dlk_hold *hold);
 /* The last one first is cheapest. */
 void dlk_grant_remove_hold(dlk_grant *grant, dlk_hold *hold);
+/* Asks for a renewal now, if none is under way. */
+void dlk_grant_renew(dlk_core *core, dlk_grant *grant, int64_t now);
 /* SUSPECT from now on, if it is held and renewed. */
 void dlk_grant_doubt(dlk_core *core, dlk_grant *grant);
 void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t now);

@@ -30,11 +30,17 @@ void dlk_lease_start(dlk_lease *lease, int64_t since, int64_t ttl_ms, dlk_margin
 /* Renewed by a request of @p since: never shortens. */
 void dlk_lease_renew(dlk_lease *lease, int64_t since, int64_t ttl_ms, dlk_margin margin);
 
+/* The end of one that a request of @p since has made last. */
+int64_t dlk_lease_reach(int64_t since, int64_t ttl_ms, dlk_margin margin);
+/* Another may be the one who holds it, with a limit of its own: nobody does just now. @p whole is the
+ * end without any limit. */
+void dlk_lease_limit(dlk_lease *lease, int64_t whole, int64_t limit);
+
 /* A request that may set the lease was sent at @p now: the server may keep the lock for
  * @p ttl_ms from when it gets it, which is no later than @p timeout_ms from now. */
 void dlk_lease_asked(dlk_lease *lease, int64_t now, int64_t ttl_ms, int64_t timeout_ms);
 
-/* Only ever moves away. */
+/* Only ever moves away while somebody holds it. */
 static inline int64_t dlk_lease_end(const dlk_lease *lease)
 {
     return atomic_load_explicit(&lease->ends_at, memory_order_acquire);

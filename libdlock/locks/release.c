@@ -257,6 +257,10 @@ static void end_wait(dlk_core *core, dlk_wait *wait, dlock_err code, const char 
 static void release_last(dlk_core *core, dlk_grant *grant, dlk_wait *wait,
                          int64_t deadline, int64_t now)
 {
+    if (grant->keep && dlk_keep_stays(core, grant, now)) {
+        end_wait(core, wait, DLOCK_OK, NULL);
+        return;
+    }
     atomic_store(&grant->state, DLOCK_RELEASED);
     core->stats.releases++;
     dlk_hist_add(&core->stats.hold, now - grant->since);

@@ -9,6 +9,9 @@ static bool users_are_sound(const dlk_grant *grant)
     int state = atomic_load(&grant->state);
     if (dlk_grant_lives(grant) != held || (attempt && state != 0))
         return false;
+    if (held && grant->hold_count == 0 &&
+        (!grant->keep || grant->keep->until == DLK_NEVER))
+        return false;
     if (grant->hold_count > 0 && !held && state != DLOCK_LOST)
         return false;
     if (grant->stage == DLK_STAGE_IMPORTED)

@@ -16,6 +16,19 @@ static void fail(const char *what)
     exit(1);
 }
 
+/* What a YES says of tokens. */
+static void reserve(dlk_ask *one)
+{
+    bool takes = one->verb == DLK_ACQUIRE || one->verb == DLK_IMPORT;
+    bool keeps = dlk_number_keeps(one->number) && w.block > 0;
+    if (takes || (keeps && one->verb == DLK_RENEW))
+        one->token = ++w.last_token;
+    if (!keeps || one->verb == DLK_RELEASE)
+        return;
+    one->asked = w.line;
+    one->last_token = w.last_token += w.block - 1;
+}
+
 static void ask(void *world_, dlk_ask *one, int64_t now)
 {
     (void)world_;
@@ -27,7 +40,7 @@ static void ask(void *world_, dlk_ask *one, int64_t now)
         fail("a request says what only a release can say");
     if (w.at_once && (one->verb == DLK_ACQUIRE || one->verb == DLK_RELEASE ||
                       one->verb == DLK_RENEW)) {
-        one->token = one->verb == DLK_ACQUIRE ? ++w.last_token : 0;
+        reserve(one);
         one->lasts = true;
         one->reply = DLK_YES;
         return;
@@ -240,8 +253,8 @@ void world_answer(dlk_verb verb, dlk_reply reply)
     dlk_ask *one = take(verb);
     one->reply = reply;
     one->lasts = reply == DLK_YES && !w.found;
-    if ((verb == DLK_ACQUIRE || verb == DLK_IMPORT) && reply == DLK_YES)
-        one->token = ++w.last_token;
+    if (reply == DLK_YES)
+        reserve(one);
     dlk_core_answered(&w.core, one, w.now);
     check();
 }

@@ -22,6 +22,8 @@ typedef struct world {
     bool at_once; /* answer every acquire, release and renewal in the call that asks */
     dlock_err refused; /* the next request is answered so in the call that asks */
     int64_t last_token;
+    int64_t block; /* tokens to who keeps */
+    bool line;     /* … who hears that others wait in it */
     dlk_name *name;
 } world;
 
