@@ -43,6 +43,10 @@ func WithTTL(ttl time.Duration) Option { return milliseconds("lock.ttl_ms", ttl)
 // WithMaxHold is the longest time a hold is renewed; then it ends with [ErrLost].
 func WithMaxHold(most time.Duration) Option { return milliseconds("lock.max_hold_ms", most) }
 
+// WithKeep lets the client keep a mutex for so long after its release, for its next owner here, until
+// another client asks for it.
+func WithKeep(keep time.Duration) Option { return milliseconds("lock.keep_ms", keep) }
+
 // WithFair asks for turns in the order of asking, where the service doesn't give them anyway.
 func WithFair() Option { return With("lock.fair", "true") }
 

@@ -50,6 +50,27 @@ static dlock_err full_name(const dlk_engine *engine, const char *name, char **re
     return DLOCK_OK;
 }
 
+/* A condition is none, though the client's settings may say it of all its locks. */
+static dlock_err check_keep(const dlk_engine *engine, dlock_kind kind,
+                            const dlk_settings *settings, dlock_error **err)
+{
+    const dlk_backend_type *type = engine->backend->type;
+    if (dlk_settings_int(settings, DLK_KEY_LOCK_KEEP_MS) == 0 ||
+        kind == DLK_KIND_CONDITION)
+        return DLOCK_OK;
+    if (kind != DLOCK_MUTEX)
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "lock.keep_ms: only mutexes are kept, and this is %s lock",
+                             kind == DLOCK_ELECTION ? "an election's"
+                                                    : "another kind of");
+    const dlk_traits traits = dlk_backend_traits(type, settings);
+    if (traits.keeps)
+        return DLOCK_OK;
+    return dlk_error_set(err, DLOCK_ENOTSUP, "lock.keep_ms: %s keeps no locks: %s",
+                         type->schemes[0],
+                         traits.no_keep ? traits.no_keep : "not in this version");
+}
+
 static dlock_err check_settings(const dlk_engine *engine, dlock_kind kind,
                                 const dlk_settings *settings, dlock_error **err)
 {
@@ -59,6 +80,9 @@ static dlock_err check_settings(const dlk_engine *engine, dlock_kind kind,
         return dlk_error_set(err, DLOCK_ENOTSUP,
                              "lock.fair isn't supported by %s: in this version",
                              engine->backend->type->schemes[0]);
+    dlock_err code = check_keep(engine, kind, settings, err);
+    if (code != DLOCK_OK)
+        return code;
     const dlk_kind_traits *known = dlk_kind_of((int)kind);
     if (known->apart && dlk_settings_is_set(settings, DLK_KEY_LOCK_OWNER) &&
         dlk_settings_int(settings, DLK_KEY_LOCK_OWNER) != DLK_OWNER_NONE)
@@ -88,12 +112,15 @@ static dlock_err check_settings(const dlk_engine *engine, dlock_kind kind,
 
 static dlk_terms terms_of(dlock_kind kind, const dlk_settings *settings)
 {
-    bool permits = kind == DLOCK_SEMAPHORE;
+    bool permits = kind == DLOCK_SEMAPHORE, kept = kind == DLOCK_MUTEX;
     return (dlk_terms){
         .shared = dlk_kind_of((int)kind)->shared,
         .take = permits ? (int32_t)dlk_settings_int(settings, DLK_KEY_LOCK_TAKE) : 1,
         .ttl_ms = dlk_settings_int(settings, DLK_KEY_LOCK_TTL_MS),
         .max_hold_ms = dlk_settings_int(settings, DLK_KEY_LOCK_MAX_HOLD_MS),
+        .keep_ms = kept ? (int32_t)dlk_settings_int(settings, DLK_KEY_LOCK_KEEP_MS) : 0,
+        .keep_runs = (uint16_t)dlk_settings_int(settings, DLK_KEY_LOCK_KEEP_RUNS),
+        .keep_run_ms = (uint16_t)dlk_settings_int(settings, DLK_KEY_LOCK_KEEP_RUN_MS),
         .renewal = (uint8_t)dlk_settings_int(settings, DLK_KEY_LOCK_RENEW),
         .reentrant = dlk_settings_int(settings, DLK_KEY_LOCK_REENTRANT) != 0,
         .release_async =
@@ -133,6 +160,9 @@ dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
     }
     if (dlk_engine_enter(engine, &stay)) {
         code = dlk_engine_name_get(engine, kind, full, settings, &lock->name, err);
+        if (code == DLOCK_OK &&
+            lock->terms.keep_ms > 0) /* and be told when it is wanted */
+            engine->backend->type->listen(engine->backend, dlk_clock_now());
         dlk_engine_leave(engine, &stay);
     } else {
         code =
@@ -200,6 +230,7 @@ static dlock_err add_member(dlk_multi *multi, size_t index, const dlock_lock *lo
                          .name = lock->name,
                          .terms = lock->terms,
                          .owner = lock->owner};
+    member.terms.keep_ms = 0; /* several are given back together */
     if (!dlk_multi_add(multi, index, &member))
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the client belongs to the parent process");

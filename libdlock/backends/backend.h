@@ -75,6 +75,9 @@ struct dlk_host {
     /* The grant of this number is asked for by somebody: an event for its holds. Told
      * only after `listen`; nothing is asked from inside. */
     void (*revoked)(dlk_host *host, uint64_t number);
+    /* Somebody else wants the lock @p name (of @p size), which the grant of this number keeps, or may
+     * (dlk_number_keeps). */
+    void (*asked)(dlk_host *host, uint64_t number, const char *name, size_t size);
     /* The service has taken the grant of this number away, however much of its lease was
      * left: it is lost at once. Nothing of it is left there that would have to be given
      * back. */
@@ -124,6 +127,8 @@ typedef struct dlk_traits {
     bool kinds[DLK_KIND_COUNT];
     /* Why it has no conditions; NULL: it has, or could have. */
     const char *no_conditions;
+    bool keeps;          /* mutexes can be kept (lock.keep_ms) … */
+    const char *no_keep; /* … or why they can't; NULL: they could */
 } dlk_traits;
 
 /* What is given back, and nobody waits for. */

@@ -62,10 +62,24 @@ static void placed(void *world, dlk_wait *wait)
         dlk_op_run_then(world, op);
 }
 
+/* What nobody but this client knows of a lock: that it is only kept, and since when. */
+static void add_kept(const dlk_query *query)
+{
+    if (!query->info || !query->name || query->ask.verb != DLK_INSPECT)
+        return;
+    DLK_LIST_FOR (it, &query->name->grants) {
+        const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
+        if (dlk_grant_is_kept(grant))
+            dlk_info_add_int(query->info,
+                             (dlk_clock_now() - grant->since) / DLK_NS_PER_MS, "kept_ms");
+    }
+}
+
 static void query_over(void *world, dlk_query *query)
 {
     dlock_op *op = DLK_LIST_ITEM(query, dlock_op, u.query);
     dlock_error *error = query->error;
+    add_kept(query);
     query->error = NULL;
     op->info = query->info;
     query->info = NULL;
@@ -335,6 +349,16 @@ static void host_lost(dlk_host *host, dlk_key *key, uint64_t number)
     host_notified(host, key);
 }
 
+static void host_asked(dlk_host *host, uint64_t number, const char *name, size_t size)
+{
+    dlk_name *found = NULL;
+    while (
+        (found = dlk_name_find(&of_host(host)->core, DLOCK_MUTEX, name, size, found))) {
+        if (dlk_core_mark_asked(&found->key, number))
+            host_notified(host, &found->key);
+    }
+}
+
 static void host_news(dlk_host *host)
 {
     dlk_engine *engine = of_host(host);
@@ -344,7 +368,14 @@ static void host_news(dlk_host *host)
 
 static void host_revoked(dlk_host *host, uint64_t number)
 {
-    dlk_event_revoked(of_host(host), number);
+    dlk_engine *engine = of_host(host);
+    dlk_event_revoked(engine, number);
+    DLK_LIST_FOR (it, &engine->core.grants) {
+        const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
+        dlk_key *key = &grant->name->key;
+        if (grant->number == number && dlk_core_mark_asked(key, number))
+            host_notified(host, key); /* it isn't kept any longer */
+    }
 }
 
 static void host_link(dlk_host *host, bool up, const dlock_error *error)
@@ -416,6 +447,7 @@ void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port)
         .query_over = query_over,
         .placed = placed,
         .changed = changed,
+        .attended = &engine->attended,
         .new_grant = new_grant,
         .new_hold = new_hold,
         .free_grant = free_grant,
@@ -428,6 +460,7 @@ void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port)
         .notified = host_notified,
         .revoked = host_revoked,
         .lost = host_lost,
+        .asked = host_asked,
         .news = host_news,
         .link = host_link,
         .log = host_log,

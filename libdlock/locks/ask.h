@@ -94,6 +94,11 @@ static inline bool dlk_number_keeps(uint64_t number)
 {
     return number / DLK_KEEPS == 1;
 }
+/* Was the grant of the one number made before that of the other, by one client? */
+static inline bool dlk_number_older(uint64_t number, uint64_t other)
+{
+    return (number & ~DLK_KEEPS) < (other & ~DLK_KEEPS);
+}
 
 /* One request. The engine owns it and keeps it until it is answered. */
 struct dlk_ask {

@@ -11,8 +11,15 @@ static void think(event *event);
 static dlk_terms random_terms(const client *c, dlk_rand *dice)
 {
     static const int64_t ttls[] = {100, 300, 1000, 5000, 30000};
+    int64_t ttl_ms = ttls[between(dice, 0, 4)];
+    bool keeps = s.config.kind == KIND_KEPT && c->index % 2 == 0;
+    if (keeps && chance(dice, 800)) /* another wish isn't served by what is kept */
+        ttl_ms = ttls[c->index / 2 % 5];
     return (dlk_terms){
-        .ttl_ms = ttls[between(dice, 0, 4)],
+        .ttl_ms = ttl_ms,
+        .keep_ms = keeps ? (int32_t)between(dice, 1, 4000) : 0,
+        .keep_runs = keeps ? (uint16_t)between(dice, 1, 4) : 0,
+        .keep_run_ms = keeps ? (uint16_t)between(dice, 0, 50) : 0,
         .max_hold_ms = chance(dice, 50) ? 40000 : 0,
         .renewal = chance(dice, 100)   ? DLK_RENEW_OFF
                    : chance(dice, 100) ? DLK_RENEW_FED
@@ -67,9 +74,9 @@ static void write_now(event *e)
 
 static void begin_write(actor *a)
 {
-    if (a->write_token || a->hold->shared || !a->hold->grant->token)
+    if (a->write_token || a->hold->shared || !a->hold->token)
         return;
-    a->write_token = a->hold->grant->token;
+    a->write_token = a->hold->token;
     a->write_name = a->name;
     event_at(&a->write, s.now + between(&a->rand, 1000, 3 * MS), write_now, a);
 }
@@ -296,7 +303,7 @@ void actor_over(client *c, dlk_wait *wait)
         s.totals.grants++;
         tell(c->index, a->name, "caller %d holds %c, #%llu, token …%06lld", a->index,
              'a' + a->name, (unsigned long long)a->hold->grant->number,
-             (long long)(a->hold->grant->token % 1000000));
+             (long long)(a->hold->token % 1000000));
         check_told(a);
     }
     if (a->mood == MOOD_WAITING && a->deadline < DLK_NEVER && !may_be_late(c, a) &&

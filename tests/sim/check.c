@@ -103,7 +103,7 @@ static void check_alone(int name, const wish *it, int64_t token, const char *wha
 
 /* Where the server's clock was set back and its counter was lost, tokens may repeat: promises.md
  * says so. */
-static bool tokens_may_repeat(void)
+bool tokens_may_repeat(void)
 {
     uint64_t losing =
         FAULT_BIT(FAULT_WIPE) | FAULT_BIT(FAULT_EVICT) | FAULT_BIT(FAULT_FAILOVER);
@@ -161,6 +161,8 @@ void check_told(const actor *me)
                        .shared = grant->terms.shared,
                        .take = grant->terms.take};
     check_alone(me->name, &mine, 0, "was told that it holds");
+    if (s.config.kind == KIND_KEPT)
+        kept_told(me);
     check_backed(me);
 }
 
@@ -185,14 +187,17 @@ void check_backed(const actor *me)
 }
 
 /* Before its time it is lost by the service's word alone, and then the service knows nothing of it. But
- * where somebody takes a writer's node from it while it becomes a reader, the reader's is there yet. */
+ * where somebody takes a writer's node from it while it becomes a reader, the reader's is there yet; and what
+ * a failover has brought back may be told to be lost by an answer from before it. */
 void check_lost(const client *c, const dlk_grant *grant)
 {
     holder all[MAX_HELD];
     int name = grant->name->key.name[0] - 'a';
     bool two_nodes = has_sessions() && kind_has_sides() &&
                      (s.config.faults & FAULT_BIT(FAULT_BREAK)) != 0;
-    if (is_local() || two_nodes || dlk_lease_over(&grant->lease, client_time(c)))
+    bool brought_back = s.failed_over_at > 0 && s.failed_over_at > s.now - SEC;
+    if (is_local() || two_nodes || brought_back ||
+        dlk_lease_over(&grant->lease, client_time(c)))
         return;
     int count = service_holders(name, all);
     for (int i = 0; i < count; i++)
@@ -243,7 +248,7 @@ bool client_is_well(const client *c)
     return client_is_reachable(c) && is_calm(c->up_since) && is_calm(c->upset_at);
 }
 
-static bool waits_long(const client *c, int name)
+bool waits_long(const client *c, int name)
 {
     for (int k = 0; k < s.config.actors; k++)
         if (c->actors[k].mood == MOOD_WAITING && c->actors[k].name == name &&
@@ -411,6 +416,8 @@ static void run_watchdog(event *e)
             check_orphan(n);
         if (is_local())
             check_heard(n);
+        if (s.config.kind == KIND_KEPT)
+            kept_watch(n);
         if (s.config.kind == KIND_CONDITION || s.config.kind == KIND_MOVED_CONDITION)
             conditions_watch(n);
         else if (!kind_signals())

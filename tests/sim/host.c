@@ -88,6 +88,16 @@ static void told_lost(dlk_host *host, dlk_key *key, uint64_t number)
     told_free(host, key);
 }
 
+static void told_asked(dlk_host *host, uint64_t number, const char *name, size_t size)
+{
+    dlk_name *found = client_of(host)->names[name[0] - 'a'];
+    (void)size;
+    tell(client_of(host)->index, name[0] - 'a', "is asked for #%llu",
+         (unsigned long long)number);
+    if (dlk_core_mark_asked(&found->key, number))
+        told_free(host, &found->key);
+}
+
 static void told_revoked(dlk_host *host, uint64_t number)
 {
     (void)host; /* nobody asks for it here */
@@ -109,6 +119,7 @@ void host_begin(client *c)
                          .notified = told_free,
                          .revoked = told_revoked,
                          .lost = told_lost,
+                         .asked = told_asked,
                          .link = told_link,
                          .log = told_log,
                          .kicks = &c->kicks,

@@ -42,6 +42,7 @@ const kind_info kinds[KIND_COUNT] = {
     [KIND_MOVED_RW] = {"moved-rw", DLOCK_WRITE, {NULL}, 0},
     [KIND_MOVED_CONDITION] = {"moved-condition", DLK_KIND_CONDITION, {NULL}, 0},
     [KIND_CONDITION] = {"condition", DLK_KIND_CONDITION, {NULL}, 0},
+    [KIND_KEPT] = {"kept", DLOCK_MUTEX, {NULL}, 0},
     [KIND_CURATOR] = {"curator", DLOCK_MUTEX, {NULL}, 0},
     [KIND_CURATOR_RW] = {"curator-rw", DLOCK_WRITE, {NULL}, 0},
     [KIND_CURATOR_PERMITS] = {"curator-permits", DLOCK_SEMAPHORE, {NULL}, 0},
@@ -319,6 +320,7 @@ static int holders_in(model *m, int name, holder ret[MAX_HELD])
     case KIND_HANDOVER:
     case KIND_MUTEX:
     case KIND_REPLICATED:
+    case KIND_KEPT:
     case KIND_MOVED:
     case KIND_MOVED_FAIR:
     case KIND_MOVED_RW:

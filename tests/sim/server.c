@@ -135,7 +135,22 @@ static bool token_of(const dlk_buf *answer, int64_t *ret)
     return true;
 }
 
-static void note_given(const message *m, uint64_t number, int64_t token)
+/* The end of the block in it, where this number keeps what it has. */
+static int64_t last_token_of(const dlk_buf *answer, uint64_t number)
+{
+    if (!dlk_number_keeps(number))
+        return 0;
+    char text[100];
+    long long size, first, last;
+    int others;
+    (void)snprintf(text, sizeof(text), "%.*s", (int)dlk_buf_size(answer),
+                   dlk_buf_head(answer));
+    bool block =
+        sscanf(text, "$%lld\r\n%lld %lld %d", &size, &first, &last, &others) == 4;
+    return block ? last : 0;
+}
+
+static void note_given(const message *m, uint64_t number, int64_t token, int64_t last)
 {
     const client *c = &s.clients[m->client];
     const wish it = {.client =
@@ -145,6 +160,8 @@ static void note_given(const message *m, uint64_t number, int64_t token)
                      .shared = m->shared,
                      .take = m->take};
     check_given(m->name, &it, token);
+    if (last > s.granted_token[m->name])
+        s.granted_token[m->name] = last;
 }
 
 /* What the answer means; the batch of a renewal says it of many at once. */
@@ -153,8 +170,13 @@ static dlk_reply judge(const message *m, const dlk_buf *answer)
     int64_t number, token;
     if (dlk_buf_head(answer)[0] == '-')
         return DLK_REFUSED;
+    if (m->verb == DLK_RENEW && dlk_buf_head(answer)[0] == '$')
+        return DLK_YES; /* more tokens: what becomes of them is seen where they are handed out */
     if (token_of(answer, &token)) {
-        note_given(m, m->verb == DLK_RELEASE ? m->next : m->number, token);
+        uint64_t whose = m->verb == DLK_RELEASE ? m->next : m->number;
+        /* A block counts from the greeting of its connection, and is nobody's when that is gone. */
+        bool heard = !dlk_number_keeps(whose) || m->wire->state == WIRE_UP;
+        note_given(m, whose, heard ? token : 0, last_token_of(answer, whose));
         return DLK_YES;
     }
     if (!number_of(answer, &number))

@@ -88,6 +88,7 @@ typedef enum kind {
     KIND_MOVED_RW,
     KIND_MOVED_CONDITION,
     KIND_CONDITION, /* the same */
+    KIND_KEPT,      /* a mutex that half of the clients keep; the same */
     /* from here on ZooKeeper's */
     KIND_CURATOR,
     KIND_CURATOR_RW,
@@ -490,11 +491,14 @@ typedef struct sim {
     int64_t grants_of[MAX_NAMES];
     int64_t free_since[MAX_NAMES], free_grants[MAX_NAMES];
     bool given_back[MAX_NAMES]; /* redis: free, and not because a lease only ran out */
-    int64_t orphan_since[MAX_NAMES];   /* held for nobody; 0: not so */
-    int64_t unheard_since[MAX_NAMES];  /* given to who doesn't know; 0: not so */
-    ticket tickets[MAX_NAMES];         /* of who was handed on last */
-    int64_t resource[MAX_NAMES];       /* the highest token that wrote */
-    int64_t granted_token[MAX_NAMES];  /* the highest ever given */
+    int64_t orphan_since[MAX_NAMES];  /* held for nobody; 0: not so */
+    int64_t unheard_since[MAX_NAMES]; /* given to who doesn't know; 0: not so */
+    ticket tickets[MAX_NAMES];        /* of who was handed on last */
+    int64_t resource[MAX_NAMES];      /* the highest token that wrote */
+    int64_t granted_token[MAX_NAMES]; /* the highest ever given */
+    int64_t told_token[MAX_NAMES];    /* kept: the highest with which a caller had it */
+    int64_t kept_from_others
+        [MAX_NAMES]; /* kept: since when one keeps it that others want; 0: not so */
     given given[MAX_NAMES][MAX_GIVEN]; /* the last grants that had one */
     uint64_t given_count[MAX_NAMES];
     bool ending;
@@ -726,6 +730,10 @@ bool service_is_calm(void);
 bool client_is_well(const client *client);
 bool client_is_reachable(const client *client);
 /* The caller is told that it holds it. */
+bool tokens_may_repeat(void);
+bool waits_long(const client *client, int name);
+void kept_told(const actor *me); /* kept.c */
+void kept_watch(int name);
 void check_told(const actor *me);
 /* It is about to rely on it: the service says so, too. */
 void check_backed(const actor *me);

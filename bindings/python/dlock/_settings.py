@@ -33,6 +33,11 @@ class LockSettings(TypedDict, total=False):
     renew: Literal['auto', 'fed', 'off']
     max_hold: Seconds
     max_hold_ms: int
+    keep: Seconds
+    keep_ms: int
+    keep_runs: int
+    keep_run: Seconds
+    keep_run_ms: int
     reentrant: bool
     release: Literal['sync', 'async']
     fair: bool

@@ -200,6 +200,7 @@ const dlk_backend_type dlk_memcached_backend = {
             .margin_percent = 1,
             .margin_ms = 2,
             .no_conditions = "nobody can wait in a line there",
+            .no_keep = "nobody could ask for them there",
             .kinds = {[DLOCK_MUTEX] = true,
                       [DLOCK_ELECTION] = true,
                       [DLOCK_SEMAPHORE] = true,

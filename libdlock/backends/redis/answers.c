@@ -164,15 +164,18 @@ static bool take_imported(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 bool dlk_redis_take_flag(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
     bool renews = ask->verb == DLK_RENEW;
-    bool names = renews && reply->integer > DLK_REDIS_ENDS_MIN;
-    if (reply->type != DLK_RESP_INTEGER || reply->integer < 0 ||
-        (reply->integer > 2 && !names))
+    int64_t answer = reply->integer;
+    if (reply->type != DLK_RESP_INTEGER &&
+        (!renews || !dlk_redis_handover_renewed(ask, reply, &answer)))
+        return false;
+    bool names = renews && answer > DLK_REDIS_ENDS_MIN;
+    if (answer < 0 || (answer > 2 && !names))
         return false;
     if (renews)
-        ask->overlong = names ? reply->integer : 0;
-    if (reply->integer == 2)
+        ask->overlong = names ? answer : 0;
+    if (answer == 2)
         warn_publish(redis, ask);
-    if (reply->integer > 0)
+    if (answer > 0)
         done(redis, ask);
     else
         dlk_redis_ask_answer(redis, ask, DLK_NOT_OURS);
@@ -214,7 +217,8 @@ static bool take_acquired(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
         return true;
     }
     bool tokens = form->tokens || form->signals;
-    if (!dlk_resp_decimal(reply, &ask->token) || (ask->token != 0) != tokens)
+    if (!dlk_redis_handover_tokens(ask, ask->number, reply) ||
+        (ask->token != 0) != tokens)
         return false;
     key->held = false;
     if (key->hands_over)

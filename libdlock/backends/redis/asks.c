@@ -92,13 +92,16 @@ static bool keeps(const dlk_redis *redis, const dlk_ask *ask)
     const dlk_redis_key *key = ask->key->data;
     return dlk_redis_form_asked(ask)->tokens &&
            dlk_settings_int(redis->settings, DLK_KEY_REDIS_TOKEN_KEEP_MS) > 0 &&
-           (ask->verb != DLK_RENEW || ask->since == key->kept_at);
+           (ask->verb != DLK_RENEW || ask->since == key->kept_at ||
+            dlk_number_keeps(ask->number)); /* it brings more of them */
 }
 
 size_t dlk_redis_own_keys(const dlk_redis *redis, const dlk_ask *ask,
                           dlk_redis_script_id script)
 {
     size_t own = dlk_redis_form_asked(ask)->keys[script];
+    if (script == DLK_SCRIPT_RENEW && dlk_number_keeps(ask->number))
+        return 3; /* handover/renew.lua */
     if (script == DLK_SCRIPT_RENEW && own < 2 && keeps(redis, ask))
         return 2;
     return own;
@@ -298,7 +301,8 @@ static void note_asking(dlk_redis *redis, const dlk_ask *ask, int64_t now)
     if (!key)
         return;
     /* In a cluster a request may be sent once more after it was given up, and a newer one has asked. */
-    bool given_up = ask->verb == DLK_ACQUIRE && ask->number < key->turns.contender;
+    bool given_up =
+        ask->verb == DLK_ACQUIRE && dlk_number_older(ask->number, key->turns.contender);
     if (key->forms[0]->queues && !given_up)
         dlk_redis_fair_asks(redis, ask, now);
     if ((ask->verb == DLK_ACQUIRE && !given_up) || ask->next)
@@ -306,7 +310,7 @@ static void note_asking(dlk_redis *redis, const dlk_ask *ask, int64_t now)
     else if (ask->verb == DLK_INSPECT)
         key->looked = true;
     if (key->hands_over || key->forms[0]->signals)
-        dlk_redis_handover_asks(ask);
+        dlk_redis_handover_asks(redis, ask);
     note_keeping(redis, ask);
 }
 

@@ -363,6 +363,19 @@ bool dlk_redis_has_kind(const dlk_settings *settings, dlock_kind kind)
                              shared ? DLOCK_WRITE : kind, shared, NULL) != NULL;
 }
 
+/* Whoever keeps a lock has to be asked for it, by those who stand in a line. */
+void dlk_redis_adapt(const dlk_settings *settings, dlk_traits *traits)
+{
+    const dlk_redis_form *mutex = dlk_redis_form_of(dlk_redis_layout_of(settings),
+                                                    settings, DLOCK_MUTEX, false, NULL);
+    traits->keeps = mutex && mutex->hands_over;
+    if (!traits->keeps)
+        traits->no_keep =
+            "only locks that the server hands over are: redis.layout=redisson, "
+            "redis.handover=true and redis.wait=pubsub, without lock.fair and "
+            "redis.wait_replicas";
+}
+
 static const char *const schemes[] = {"redis", "rediss", "redis+unix", NULL};
 
 const dlk_backend_type dlk_redis_backend = {
@@ -379,6 +392,7 @@ const dlk_backend_type dlk_redis_backend = {
     .process = redis_process,
     .key_open = dlk_redis_key_open,
     .key_close = dlk_redis_key_close,
+    .adapt = dlk_redis_adapt,
     .has_kind = dlk_redis_has_kind,
     .watch = dlk_redis_watch,
     .listen = dlk_redis_listen,

@@ -78,10 +78,16 @@ typedef struct part {
         room[DLK_REDIS_MORE][64];
 } part;
 
-static size_t argument_count(const dlk_redis_form *form)
+/* What the form adds to them. */
+static size_t more_count(const dlk_ask *ask)
 {
-    return 2 + form->tokens + (form->renews_alone ? 0 : form->more_count) +
-           DLK_REDIS_BOUNDS;
+    const dlk_redis_form *form = dlk_redis_form_asked(ask);
+    return form->renews_alone && !dlk_number_keeps(ask->number) ? 0 : form->more_count;
+}
+
+static size_t argument_count(const dlk_ask *ask)
+{
+    return 2 + dlk_redis_form_asked(ask)->tokens + more_count(ask) + DLK_REDIS_BOUNDS;
 }
 
 static void fill(part *ret, const dlk_redis *redis, const dlk_ask *ask)
@@ -91,18 +97,17 @@ static void fill(part *ret, const dlk_redis *redis, const dlk_ask *ask)
         (dlk_arg){ret->owner, dlk_redis_put_owner(redis, ask->number, ret->owner)};
     ret->args[1] = dlk_arg_number(ask->ttl_ms, ret->ttl);
     size_t count = 2 + dlk_redis_put_keep(redis, ask, &ret->args[2], ret->keep);
-    if (!form->renews_alone)
+    if (more_count(ask) > 0)
         dlk_redis_put_more(redis, ask, form, &ret->args[count], ret->room);
-    size_t behind = argument_count(form) - DLK_REDIS_BOUNDS;
+    size_t behind = argument_count(ask) - DLK_REDIS_BOUNDS;
     (void)dlk_redis_put_bounds(ask, &ret->args[behind], ret->bounds);
 }
 
 /* Room enough for its keys and arguments. */
 static size_t room_of(const part *of, const dlk_ask *ask, size_t keys)
 {
-    const dlk_redis_form *form = dlk_redis_form_asked(ask);
     size_t size = dlk_redis_keys_room(ask->key, keys) + dlk_redis_channel_room(ask->key);
-    for (size_t i = 0; i < argument_count(form); i++)
+    for (size_t i = 0; i < argument_count(ask); i++)
         size += of->args[i].size + DLK_RESP_OVERHEAD;
     return size;
 }
@@ -113,7 +118,7 @@ static char *put_arguments(char *to, const dlk_redis *redis, const part *of,
     /* Only the turn to the read side is told of. */
     to = ask->shared ? dlk_redis_put_channel(to, redis, ask->key->data)
                      : dlk_resp_bulk(to, "", 0);
-    for (size_t i = 0; i < argument_count(dlk_redis_form_asked(ask)); i++)
+    for (size_t i = 0; i < argument_count(ask); i++)
         to = dlk_resp_bulk(to, of->args[i].data, of->args[i].size);
     return to;
 }
@@ -129,7 +134,7 @@ static bool put_many(dlk_redis *redis, const dlk_list *asks, size_t count, bool 
     const dlk_redis_form *form = dlk_redis_form_asked(ask_of(asks->next));
     const dlk_redis_script *script = dlk_redis_batch_script(form);
     size_t keys = dlk_redis_own_keys(redis, ask_of(asks->next), DLK_SCRIPT_RENEW);
-    size_t args = 1 + argument_count(form);
+    size_t args = 1 + argument_count(ask_of(asks->next));
     size_t size = dlk_redis_script_room(script, with_text) + 2 * DLK_RESP_OVERHEAD;
     part one;
     DLK_LIST_FOR (it, asks) {

@@ -258,9 +258,11 @@ static dlock_error *judge_probe(dlk_redis_connection *connection, const dlk_resp
     if (missing[0] && !but_fair)
         return dlk_redis_lack_error(redis, "locks", missing);
     note_line(redis, missing);
+    int64_t offset = dlk_redis_clock_offset(reply, now);
+    redis->greeted_us = offset + now / 1000;
     if (!redis->knows_clock) {
         redis->knows_clock = true;
-        redis->clock_offset = dlk_redis_clock_offset(reply, now);
+        redis->clock_offset = offset;
     }
     return NULL;
 }

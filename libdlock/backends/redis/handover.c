@@ -46,25 +46,31 @@ void dlk_redis_handover_more(const dlk_redis *redis, const dlk_ask *ask, dlk_arg
         lines_up ? (uint64_t)life_of_line(redis, ask->ttl_ms) : 0,
         (uint64_t)claim_ms(redis),
         due ? 0 : (uint64_t)turns->turn + 1, /* up to INT64_MAX there */
-        turns->run < DLK_REDIS_RUN,
-        flag,
+        /* Who keeps locks has had a run of his own (lock.keep_runs). */
+        turns->run < DLK_REDIS_RUN && !dlk_number_keeps(ask->number), flag,
+        (uint64_t)redis->greeted_us, /* last: for one that keeps alone */
     };
+    bool keeps = dlk_number_keeps(ask->number) || dlk_number_keeps(ask->next);
+    size_t count = sizeof(terms) / sizeof(terms[0]) - !keeps;
     args[0] = (dlk_arg){room[0], 0};
     if (ask->next)
         args[0].size = dlk_redis_put_owner(redis, ask->next, room[0]);
     char *to = room[1];
-    for (size_t i = 0; i < sizeof(terms) / sizeof(terms[0]); i++) {
+    for (size_t i = 0; i < count; i++) {
         to = dlk_digits_put(to, terms[i]);
         *to++ = ' ';
     }
     args[1] = (dlk_arg){room[1], (size_t)(to - 1 - room[1])};
 }
 
-void dlk_redis_handover_asks(const dlk_ask *ask)
+void dlk_redis_handover_asks(const dlk_redis *redis, const dlk_ask *ask)
 {
     dlk_redis_turns *turns = turns_of(ask);
     uint64_t number = ask->verb == DLK_ACQUIRE ? ask->number : ask->next;
-    if (number == 0 || number == turns->contender)
+    if (number == 0)
+        return;
+    turns->deaf = !dlk_redis_channel_is_on(redis->subscriber.own);
+    if (number == turns->contender)
         return;
     turns->contender = number;
     turns->held_back = turns->had_by_others = false;
@@ -78,9 +84,10 @@ int64_t dlk_redis_handover_wait(const dlk_ask *ask, int64_t answer)
     return turns->held_back ? -1 - answer : answer;
 }
 
-void dlk_redis_handover_acquired(const dlk_ask *ask)
+void dlk_redis_handover_acquired(dlk_ask *ask)
 {
     dlk_redis_turns *turns = turns_of(ask);
+    ask->asked |= turns->deaf; /* somebody may have */
     turns->run = 1;
     turns->held_back = turns->had_by_others = false;
     turns->turn = turns->appointed == ask->number ? turns->appointed_turn : 0;
@@ -104,8 +111,10 @@ bool dlk_redis_handover_released(const dlk_redis *redis, dlk_ask *ask,
         }
         return true;
     }
-    if (!ask->next || !dlk_resp_decimal(reply, &ask->token) || ask->token <= 0)
+    if (!ask->next || !dlk_redis_handover_tokens(ask, ask->next, reply) ||
+        ask->token <= 0)
         return false;
+    ask->asked |= turns->deaf;
     ask->reply = ask->next_reply = DLK_YES;
     ask->lasts = true;
     if (turns->run < DLK_REDIS_RUN) /* more make no difference */
@@ -139,6 +148,69 @@ bool dlk_redis_handover_parse(const dlk_redis *redis, const dlk_resp *message,
     return true;
 }
 
+/* Numbers with a space between, and nothing else: so many of them. */
+static bool take_numbers(const dlk_resp *reply, int64_t *to, size_t count)
+{
+    const char *at = reply->text, *end = at + reply->size;
+    if (reply->type != DLK_RESP_TEXT)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const char *space = memchr(at, ' ', (size_t)(end - at));
+        const char *stop = space && i + 1 < count ? space : end;
+        uint64_t number;
+        if ((i + 1 < count && !space) ||
+            !dlk_number_digits(at, (size_t)(stop - at), INT64_MAX, &number))
+            return false;
+        to[i] = (int64_t)number;
+        at = stop + 1;
+    }
+    return true;
+}
+
+static bool take_block(dlk_ask *ask, const int64_t numbers[3])
+{
+    if (numbers[0] <= 0 || numbers[1] < numbers[0] || numbers[2] > 1)
+        return false;
+    ask->token = numbers[0];
+    ask->last_token = numbers[1];
+    ask->asked = numbers[2] != 0;
+    return true;
+}
+
+bool dlk_redis_handover_tokens(dlk_ask *ask, uint64_t number, const dlk_resp *reply)
+{
+    int64_t numbers[3];
+    if (!dlk_number_keeps(number))
+        return dlk_resp_decimal(reply, &ask->token);
+    return take_numbers(reply, numbers, 3) && take_block(ask, numbers);
+}
+
+bool dlk_redis_handover_renewed(dlk_ask *ask, const dlk_resp *reply, int64_t *ret_answer)
+{
+    int64_t numbers[4];
+    if (!dlk_number_keeps(ask->number) || !take_numbers(reply, numbers, 4) ||
+        !take_block(ask, &numbers[1]))
+        return false;
+    *ret_answer = numbers[0];
+    return true;
+}
+
+bool dlk_redis_handover_asked(const dlk_resp *message, uint64_t *ret_number,
+                              const char **ret_lock, size_t *ret_size)
+{
+    static const char verb[] = "asked ";
+    const size_t size = sizeof(verb) - 1;
+    if (message->size <= size || memcmp(message->text, verb, size) != 0)
+        return false;
+    const char *at = message->text + size, *end = message->text + message->size;
+    const char *space = memchr(at, ' ', (size_t)(end - at));
+    if (!space || !dlk_number_digits(at, (size_t)(space - at), INT64_MAX, ret_number))
+        return false;
+    *ret_lock = space + 1;
+    *ret_size = (size_t)(end - *ret_lock);
+    return true;
+}
+
 bool dlk_redis_handover_revokes(const dlk_resp *message, uint64_t *ret_number)
 {
     static const char verb[] = "revoke ";
@@ -158,7 +230,7 @@ bool dlk_redis_handover_revokes(const dlk_resp *message, uint64_t *ret_number)
 /* A newer one may have been overtaken by one that was given up, and has asked for last. */
 bool dlk_redis_handover_told(dlk_redis_turns *turns, uint64_t number, int64_t turn)
 {
-    if (number < turns->contender)
+    if (dlk_number_older(number, turns->contender))
         return false;
     turns->appointed = number;
     turns->appointed_turn = turn;

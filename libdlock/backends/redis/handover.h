@@ -21,7 +21,7 @@
 dlk_redis_more dlk_redis_handover_more;
 
 /* To be called with every ask before it is sent. */
-void dlk_redis_handover_asks(const dlk_ask *ask);
+void dlk_redis_handover_asks(const struct dlk_redis *redis, const dlk_ask *ask);
 /* How long to wait, from the answer to an acquire that says when to ask again. */
 int64_t dlk_redis_handover_wait(const dlk_ask *ask, int64_t answer);
 /* A release was told on the lock's channel. */
@@ -30,7 +30,7 @@ static inline void dlk_redis_handover_heard(dlk_redis_turns *turns)
     turns->had_by_others = turns->held_back;
 }
 /* The lock was acquired by this ask. */
-void dlk_redis_handover_acquired(const dlk_ask *ask);
+void dlk_redis_handover_acquired(dlk_ask *ask);
 /* Fills in the answer to a release, and whether nobody could be told. False for nonsense. */
 bool dlk_redis_handover_released(const struct dlk_redis *redis, dlk_ask *ask,
                                  const dlk_resp *reply, bool *ret_untold);
@@ -40,6 +40,15 @@ bool dlk_redis_handover_released(const struct dlk_redis *redis, dlk_ask *ask,
 bool dlk_redis_handover_parse(const struct dlk_redis *redis, const dlk_resp *message,
                               uint64_t *ret_number, int64_t *ret_turn,
                               const char **ret_channel, size_t *ret_size);
+/* Takes "<first token> <last token> <0 or 1>" (scripts/keeps.lua), for a number that keeps its lock, else
+ * the token alone. False for nonsense. */
+bool dlk_redis_handover_tokens(dlk_ask *ask, uint64_t number, const dlk_resp *reply);
+/* The answer to the renewal of one that keeps it: "<answer> " ahead of that. */
+bool dlk_redis_handover_renewed(dlk_ask *ask, const dlk_resp *reply, int64_t *ret_answer);
+
+/* Another message there, "asked <number> <lock>": somebody wants what that number keeps. */
+bool dlk_redis_handover_asked(const dlk_resp *message, uint64_t *ret_number,
+                              const char **ret_lock, size_t *ret_size);
 /* Another message there, "revoke <number>". */
 bool dlk_redis_handover_revokes(const dlk_resp *message, uint64_t *ret_number);
 /* Does that number of this key wait for it? */

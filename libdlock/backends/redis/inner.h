@@ -102,6 +102,7 @@ struct dlk_redis {
     bool knows_clock;
     /* server's wall clock less our boot clock, us, at the first greeting */
     int64_t clock_offset;
+    int64_t greeted_us; /* its wall clock when it was greeted last */
 
     /* The driver's sleep, frozen by arm. */
     bool expects; /* an answer is sure to come soon, and nothing else */
@@ -117,12 +118,13 @@ static inline void dlk_redis_wake(const dlk_redis *redis)
 
 #define DLK_REDIS_TRAITS                                                                 \
     .layout_key = DLK_KEY_REDIS_LAYOUT, .fair_asked = true, .tokens = true,              \
-    .hands_on = true, .margin_percent = 1, .margin_ms = 2,                               \
+    .hands_on = true, .keeps = true, .margin_percent = 1, .margin_ms = 2,                \
     .kinds = {                                                                           \
         [DLOCK_MUTEX] = true, [DLOCK_ELECTION] = true, [DLOCK_SEMAPHORE] = true,         \
         [DLOCK_READ] = true,  [DLOCK_WRITE] = true,    [DLK_KIND_CONDITION] = true}
 
 bool dlk_redis_has_kind(const dlk_settings *settings, dlock_kind kind);
+void dlk_redis_adapt(const dlk_settings *settings, dlk_traits *traits);
 /* Makes it, in zeroed memory; where it leads to is still to be said (dlk_redis_aim). Its end, also when
  * that has failed, is dlk_redis_end. */
 dlock_err dlk_redis_begin(dlk_redis *redis, const dlk_backend_type *type, dlk_host *host,

@@ -17,6 +17,8 @@ typedef struct dlk_redis_turns {
     int32_t run;
     /* An open turn holds us back; and since then the lock was released by somebody else. */
     bool held_back, had_by_others;
+    bool
+        deaf; /* when it was asked for, nobody could have told us that another wants it */
 } dlk_redis_turns;
 
 typedef struct dlk_redis_key {

@@ -284,7 +284,7 @@ static bool is(word command, const char *name)
 static bool is_wish(word command)
 {
     return is(command, "publish") || is(command, "spublish") || is(command, "pubsub") ||
-           is(command, "llen");
+           is(command, "llen") || is(command, "hkeys");
 }
 
 static bool calls(const dlk_redis_script *in, word command)

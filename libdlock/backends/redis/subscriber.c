@@ -95,9 +95,9 @@ static void notify(dlk_redis *redis, dlk_redis_channel *channel)
     tell(redis);
 }
 
-/* On the client's own channel: one of ours is asked to give up what it has, or the server has
- * appointed it. Then it may not wait any more, or
- * not yet: this came by another way than the answer that it stands in the line. */
+/* On the client's own channel: one of ours is asked to give up what it has, or keeps, or the server has
+ * appointed it. Then it may not wait any more, or not yet: this came by another way than the answer that it
+ * stands in the line. */
 static void take_own(dlk_redis *redis, const dlk_resp *message)
 {
     uint64_t number;
@@ -107,6 +107,9 @@ static void take_own(dlk_redis *redis, const dlk_resp *message)
     DLK_POINT("message");
     if (redis->subscriber.listening && dlk_redis_handover_revokes(message, &number))
         redis->base.host->revoked(redis->base.host, number);
+    if (redis->base.host->asked &&
+        dlk_redis_handover_asked(message, &number, &name, &size))
+        redis->base.host->asked(redis->base.host, number, name, size);
     if (!dlk_redis_handover_parse(redis, message, &number, &turn, &name, &size))
         return;
     dlk_redis_channel *channel = dlk_redis_channel_find_lock(redis, name, size);

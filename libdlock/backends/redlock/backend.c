@@ -338,7 +338,8 @@ static const char *const memlock_schemes[] = {"memlock", "memlocks", NULL};
 
 #define TRAITS                                                                           \
     .class = DLK_REQUIRE_EFFICIENCY, .margin_percent = 1, .margin_ms = 2,                \
-    .kinds = {[DLOCK_MUTEX] = true}, .no_conditions = "its nodes have no common line"
+    .kinds = {[DLOCK_MUTEX] = true}, .no_conditions = "its nodes have no common line",   \
+    .no_keep = "nobody could ask for them there"
 
 /* Nobody tells of a release: who waits asks again. */
 #define FUNCTIONS                                                                        \

@@ -519,7 +519,9 @@ DLOCK_API const char *dlock_client_uri(const dlock_client *client);
 
 /**
  * What the client has counted since it was opened: grants, waits, renewals, losses, commands,
- * bytes, and histograms of waits and holds.
+ * bytes, and histograms of waits and holds. Of kept locks (`lock.keep_ms`): `kept`, releases that sent
+ * nothing; `local_grants`, acquires that asked nobody; and why they went back: `kept_asked` by others,
+ * `kept_run_over` while others waited, `kept_idle` after their time, `kept_lost` at the service.
  *
  * @param ret_info  yours to free
  * @return DLOCK_OK
@@ -531,7 +533,7 @@ DLOCK_API dlock_err dlock_client_stats(const dlock_client *client, dlock_info **
 
 /**
  * What this backend, as configured, can do: kinds (`kinds.condition`, too), tokens, fairness, hand-off,
- * extending, class.
+ * extending, keeping (`keep`: mutexes can have `lock.keep_ms`), class.
  *
  * @param ret_info  yours to free
  * @return DLOCK_OK
@@ -818,6 +820,7 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_lock_wait_idle_start(dlock_lock *lock,
  *                  and there is no line.
  *                  Of a semaphore permits, how many there are (where the service doesn't keep
  *                  that: as lock.permits says), and permits_free, how many of them nobody has.
+ *                  kept_ms: this client keeps it (`lock.keep_ms`), idle for so long.
  *                  clock_back_ms: the server's clock was set back by so much, and a lease from
  *                  before lasts as much longer; yours to free
  * @return DLOCK_OK, DLOCK_ECONFLICT, DLOCK_EUNAVAIL, DLOCK_EUNKNOWN, DLOCK_EQUORUM, DLOCK_EACCES,

@@ -68,8 +68,8 @@ static bool give(const rights *all, const char *but)
 static bool is_wish(const char *right)
 {
     static const char *const wishes[] = {
-        "+script|load", "+info",    "+client|setname", "+subscribe",
-        "+unsubscribe", "+publish", "+pubsub|numsub",  "+llen"};
+        "+script|load", "+info",          "+client|setname", "+subscribe", "+unsubscribe",
+        "+publish",     "+pubsub|numsub", "+llen",           "+hkeys"};
     for (size_t i = 0; i < sizeof(wishes) / sizeof(*wishes); i++)
         if (strcmp(right, wishes[i]) == 0)
             return true;

@@ -35,6 +35,12 @@ static void notified(dlk_host *host, dlk_key *key)
     of(host)->noticed = key;
 }
 
+static void asked(dlk_host *host, uint64_t number, const char *name, size_t size)
+{
+    of(host)->wanted = number;
+    (void)snprintf(of(host)->lock, sizeof(of(host)->lock), "%.*s", (int)size, name);
+}
+
 static void revoked(dlk_host *host, uint64_t number)
 {
     of(host)->revoked = number;
@@ -100,6 +106,7 @@ static dlock_err open_it(world *w, const char *text, va_list pairs, dlock_error 
         .answered = answered,
         .notified = notified,
         .revoked = revoked,
+        .asked = asked,
         .link = told_link,
         .log = told_log,
         .mutex = &w->mutex,

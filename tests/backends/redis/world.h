@@ -26,7 +26,9 @@ typedef struct world {
     dlock_err code;  /* of the last time the link went down */
     char text[1024]; /* and all that was said about it */
     int answers, notices;
-    uint64_t revoked; /* the last number that was asked for */
+    uint64_t revoked; /* the last number that was to be given up */
+    uint64_t wanted;  /* the last number whose lock somebody wanted … */
+    char lock[64];    /* … and its name */
     dlk_key *noticed; /* the last key told about */
     char log[8192];
 } world;

@@ -4,9 +4,9 @@
 --@include same_token.lua
 --@include lease.lua
 
--- `hold` makes it last; without one the lock is the key.
-local function already_mine(hold)
-    local token, problem = same_token()
+-- `hold` makes it last; without one the lock is the key. `since`: see token.lua.
+local function already_mine(hold, since)
+    local token, problem = same_token(since)
     if problem then
         return redis.error_reply(problem)
     end

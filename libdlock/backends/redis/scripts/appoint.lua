@@ -1,13 +1,14 @@
 --   KEYS: 1 the lock, 2 the counter of its tokens
 --@include token.lua
 
--- The lock, which is nobody's, is the owner's. Answers the token, or nothing and the problem.
-local function appoint(owner, lease)
+-- The lock, which is nobody's, is the owner's. Answers the token, or nothing and the problem. `since`: see
+-- token.lua.
+local function appoint(owner, lease, since)
     local last = redis.pcall('get', KEYS[2])
     if type(last) == 'table' then
         return nil, last.err
     end
-    local token, problem = next_token(last)
+    local token, problem = next_token(last, since)
     if not token then
         return nil, problem
     end

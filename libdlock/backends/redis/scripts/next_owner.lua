@@ -6,14 +6,14 @@
 --   for who was told, in ms; the how-manieth time since the lock was put up for all it is handed on
 --   (0: that is due now); whether our next owner goes before the line; and of an acquire whether
 --   somebody else had the lock in the open turn, of a release whether our client listens to the
---   channel
+--   channel; and for one that keeps it `since`, see token.lua
 --@include appoint.lua
 --@include call_owner.lua
 
 local life, claim_ms, turn, goes_first, flag
 local function read_terms()
     life, claim_ms, turn, goes_first, flag =
-        string.match(ARGV[6], '^(%d+) (%d+) (%d+) (%d) (%d)$')
+        string.match(ARGV[6], '^(%d+) (%d+) (%d+) (%d) (%d)')
 end
 
 -- Reserves the lock, which is nobody's, for the first in the line whose client still listens.

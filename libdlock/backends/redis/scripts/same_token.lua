@@ -6,11 +6,12 @@ local function is_token(text)
 end
 
 -- The one of a grant that is asked for again, because the first answer was lost. No grant of ours
--- came between, so the counter still says it, unless somebody removed or overwrote it.
-local function same_token()
+-- came between, so the counter still says it, unless somebody removed or overwrote it. A block (`since`) is a new
+-- one: nothing of the first was handed out.
+local function same_token(since)
     local token = redis.call('get', KEYS[2])
-    if is_token(token) then
+    if is_token(token) and not since then
         return token
     end
-    return next_token(token)
+    return next_token(token, since)
 end

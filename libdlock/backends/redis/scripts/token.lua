@@ -4,10 +4,14 @@ local no_counter = 'DLOCKTOKEN the counter of fencing tokens holds something els
 
 -- The next one: max(last + 1, server's clock in us): later than all before it, and also after the counter was
 -- lost. Numbers are doubles here, exact below 2^53.
-local function next_token(last)
+--
+-- For one that keeps its lock it is a block, "first last": all up to that one which the counter has gone past
+-- unused, after `since`, the server's clock in us when the client greeted it. What was handed out before that is
+-- smaller, also where the server has gone back to an older counter: that ends every connection.
+local function next_token(last, since)
     local time = redis.call('time')
     local token = time[1] .. string.sub('00000' .. time[2], -6)
-    local number
+    local number, first
     if last then
         if not string.find(last, '^%d+$') then
             return nil, no_counter
@@ -19,7 +23,10 @@ local function next_token(last)
         if number >= tonumber(token) then
             token = string.format('%.0f', number + 1)
         end
+        if since and math.max(number, since) < tonumber(token) then
+            first = string.format('%.0f', math.max(number, since) + 1)
+        end
     end
     write_token(token, number)
-    return token
+    return since and (first or token) .. ' ' .. token or token
 end

@@ -124,12 +124,20 @@ static void node_revoked(dlk_host *host, uint64_t number)
     cluster->base.host->revoked(cluster->base.host, number);
 }
 
+static void node_asked(dlk_host *host, uint64_t number, const char *name, size_t size)
+{
+    dlk_host *whole = dlk_cluster_node_by(host)->cluster->base.host;
+    if (whole->asked)
+        whole->asked(whole, number, name, size);
+}
+
 static dlk_host host_of_nodes(dlk_host *whole)
 {
     dlk_host host = dlk_node_host(whole);
     host.answered = dlk_cluster_answered;
     host.notified = node_notified;
     host.revoked = node_revoked;
+    host.asked = node_asked;
     host.link = node_link;
     return host;
 }
@@ -423,6 +431,7 @@ const dlk_backend_type dlk_cluster_backend = {
     .process = cluster_process,
     .key_open = cluster_key_open,
     .key_close = dlk_redis_key_close,
+    .adapt = dlk_redis_adapt,
     .has_kind = dlk_redis_has_kind,
     .watch = cluster_watch,
     .listen = cluster_listen,

@@ -486,6 +486,7 @@ const dlk_backend_type dlk_sentinel_backend = {
     .process = sentinels_process,
     .key_open = dlk_redis_key_open,
     .key_close = dlk_redis_key_close,
+    .adapt = dlk_redis_adapt,
     .has_kind = dlk_redis_has_kind,
     .watch = dlk_redis_watch,
     .listen = dlk_redis_listen,

@@ -1,0 +1,260 @@
+/* Kept locks (lock.keep_ms) through the public API, against a real server. */
+#include "harness/api.h"
+#include "harness/harness.h"
+#include "harness/redis_server.h"
+#include "harness/time.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static redis_server server;
+static dlock_client *keeper, *other;
+
+/* Whoever isn't told within a minute finds out by himself. */
+#define QUIET "client.poll_ms=60000&redis.client_key=false"
+
+#define SETUP(query)                                                                     \
+    do {                                                                                 \
+        if (!redis_server_available())                                                   \
+            return;                                                                      \
+        CHECK(redis_server_start(&server, NULL));                                        \
+        keeper = api_open("redis://127.0.0.1:%d?" QUIET "&%s", server.port, query);      \
+        other = api_open("redis://127.0.0.1:%d?" QUIET, server.port);                    \
+        CHECK(keeper &&other);                                                           \
+    } while (0)
+
+static void teardown(void)
+{
+    dlock_client_free(keeper);
+    dlock_client_free(other);
+    redis_server_stop(&server);
+}
+
+/* Takes it, within @p wait_ms, and lets go of it; answers its token, 0 after a failed check. */
+static int64_t pair(dlock_lock *lock, int64_t wait_ms)
+{
+    dlock_hold *hold = NULL;
+    dlock_error *err = NULL;
+    if (!harness_err(__FILE__, __LINE__, "acquire",
+                     dlock_lock_acquire(lock, wait_ms, &hold, &err), DLOCK_OK, err))
+        return 0;
+    int64_t token = dlock_hold_token(hold);
+    (void)harness_err(__FILE__, __LINE__, "release", dlock_hold_release(hold, &err),
+                      DLOCK_OK, err);
+    dlock_hold_free(hold);
+    return token;
+}
+
+/* Once its client can be told that it is wanted. */
+static bool is_kept(dlock_client *client, dlock_lock *lock)
+{
+    int64_t kept;
+    return AWAITED((kept = api_stat(client, "kept"),
+                    pair(lock, 5000) > 0 && api_stat(client, "kept") > kept));
+}
+
+TEST(a_kept_lock_is_taken_without_a_request_and_each_time_with_a_larger_token)
+{
+    SETUP("lock.keep_ms=60000");
+    dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL);
+    CHECK(api_has(keeper, "keep") && is_kept(keeper, lock));
+    int64_t commands = api_stat(keeper, "commands"), last = 0;
+    int64_t local = api_stat(keeper, "local_grants");
+    for (int i = 0; i < 20; i++) {
+        int64_t token = pair(lock, 0);
+        CHECK(token > last);
+        last = token;
+    }
+    CHECK_EQ_INT(api_stat(keeper, "local_grants") - local, 20);
+    CHECK(api_stat(keeper, "commands") - commands <= 2); /* for more tokens */
+    CHECK_STR(redis_server_call(&server, "EXISTS L"), "1");
+    dlock_lock_free(lock);
+    CHECK_OK(dlock_client_close(keeper, NULL), NULL);
+    CHECK_STR(redis_server_call(&server, "EXISTS L"),
+              "0"); /* nothing is kept after that */
+    teardown();
+}
+
+TEST(who_wants_an_idle_one_gets_it_though_it_would_be_kept_for_long)
+{
+    SETUP("lock.keep_ms=600000&lock.ttl_ms=600000");
+    dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL),
+               *same = api_lock(other, DLOCK_MUTEX, "L", NULL);
+    CHECK(is_kept(keeper, lock));
+    int64_t asked = api_stat(keeper, "kept_asked");
+    int64_t token = pair(lock, 0), theirs = pair(same, 20000);
+    CHECK(theirs > token);
+    CHECK_EQ_INT(api_stat(keeper, "kept_asked") - asked, 1);
+    CHECK(pair(lock, 20000) > theirs);
+    dlock_lock_free(lock);
+    dlock_lock_free(same);
+    teardown();
+}
+
+TEST(who_keeps_it_is_seen_by_its_own_client_and_gives_it_up_when_that_is_asked)
+{
+    SETUP("lock.keep_ms=600000&lock.ttl_ms=600000");
+    dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL),
+               *same = api_lock(other, DLOCK_MUTEX, "L", NULL);
+    CHECK(is_kept(keeper, lock));
+    CHECK(api_seen(lock, "kept_ms")[0]);
+    CHECK_STR(api_seen(same, "kept_ms"), "");
+    CHECK_STR(api_seen(same, "held"), "1");
+    CHECK_OK(dlock_lock_revoke(same, NULL), NULL);
+    CHECK(AWAITED(strcmp(api_seen(same, "held"), "0") == 0));
+    CHECK_STR(api_seen(lock, "kept_ms"), "");
+    dlock_lock_free(lock);
+    dlock_lock_free(same);
+    teardown();
+}
+
+TEST(who_only_tries_an_idle_one_gets_it_soon)
+{
+    SETUP("lock.keep_ms=600000&lock.ttl_ms=600000");
+    dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL),
+               *same = api_lock(other, DLOCK_MUTEX, "L", NULL);
+    dlock_hold *hold = NULL;
+    CHECK(is_kept(keeper, lock));
+    CHECK(AWAITED(dlock_lock_acquire(same, 0, &hold, NULL) == DLOCK_OK));
+    CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+    dlock_hold_free(hold);
+    dlock_lock_free(lock);
+    dlock_lock_free(same);
+    teardown();
+}
+
+TEST(one_that_is_gone_at_the_server_is_nobodys_loss)
+{
+    SETUP("lock.keep_ms=600000&lock.ttl_ms=600");
+    dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL);
+    CHECK(is_kept(keeper, lock));
+    int64_t token = pair(lock, 0);
+    redis_server_call(&server, "DEL L redisson_lock_token:{L}");
+    CHECK(AWAITED(api_stat(keeper, "kept_lost") == 1));
+    CHECK_EQ_INT(api_stat(keeper, "losses"), 0);
+    CHECK(pair(lock, 5000) > token);
+    dlock_lock_free(lock);
+    teardown();
+}
+
+TEST(after_keep_ms_it_goes_back_by_itself)
+{
+    SETUP("lock.keep_ms=300");
+    dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL);
+    CHECK(is_kept(keeper, lock));
+    CHECK(AWAITED(strcmp(redis_server_call(&server, "EXISTS L"), "0") == 0));
+    CHECK(api_stat(keeper, "kept_idle") >= 1);
+    dlock_lock_free(lock);
+    teardown();
+}
+
+TEST(a_child_has_nothing_of_what_its_parent_keeps)
+{
+    SETUP("lock.keep_ms=600000");
+    dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL);
+    CHECK(is_kept(keeper, lock));
+    pid_t child = fork();
+    if (child == 0) {
+        dlock_hold *hold = NULL;
+        _exit(dlock_lock_acquire(lock, 0, &hold, NULL) == DLOCK_EFORKED && !hold ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK_EQ_INT(status, 0);
+    CHECK(pair(lock, 0) > 0);
+    dlock_lock_free(lock);
+    teardown();
+}
+
+/* ---- several threads of two clients ---- */
+
+#define THREADS 4
+#define ROUNDS  150
+
+static atomic_int inside, overlaps;
+static _Atomic int64_t last_token;
+static atomic_int not_rising;
+
+static void *work(void *lock)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        dlock_hold *hold = NULL;
+        if (dlock_lock_acquire(lock, DLOCK_FOREVER, &hold, NULL) != DLOCK_OK)
+            return (void *)"no lock";
+        overlaps += atomic_fetch_add(&inside, 1) != 0;
+        not_rising += dlock_hold_token(hold) <= atomic_load(&last_token);
+        atomic_store(&last_token, dlock_hold_token(hold));
+        atomic_fetch_sub(&inside, 1);
+        if (dlock_hold_release(hold, NULL) != DLOCK_OK)
+            return (void *)"not released";
+        dlock_hold_free(hold);
+    }
+    return NULL;
+}
+
+TEST(threads_of_two_clients_that_keep_it_have_it_in_turn_and_none_is_passed_over)
+{
+    SETUP("lock.keep_ms=600000");
+    dlock_client *second =
+        api_open("redis://127.0.0.1:%d?" QUIET "&lock.keep_ms=600000", server.port);
+    dlock_lock *locks[3] = {api_lock(keeper, DLOCK_MUTEX, "L", NULL),
+                            api_lock(second, DLOCK_MUTEX, "L", NULL),
+                            api_lock(other, DLOCK_MUTEX, "L", NULL)};
+    pthread_t threads[3 * THREADS];
+    atomic_store(&last_token, 0);
+    for (int i = 0; i < 3 * THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, work, locks[i % 3]) == 0);
+    for (int i = 0; i < 3 * THREADS; i++) {
+        void *wrong;
+        CHECK(pthread_join(threads[i], &wrong) == 0);
+        CHECK_STR(wrong ? (char *)wrong : "", "");
+    }
+    CHECK_EQ_INT(overlaps, 0);
+    CHECK_EQ_INT(not_rising, 0);
+    harness_note("local grants: %d and %d of %d", (int)api_stat(keeper, "local_grants"),
+                 (int)api_stat(second, "local_grants"), THREADS * ROUNDS);
+    CHECK(api_stat(keeper, "local_grants") > 0 && api_stat(second, "local_grants") > 0);
+    for (int i = 0; i < 3; i++)
+        dlock_lock_free(locks[i]);
+    dlock_client_free(second);
+    teardown();
+}
+
+/* ---- where there are none ---- */
+
+TEST(what_cant_be_kept_says_why)
+{
+    static const struct {
+        const char *uri, *settings, *why;
+        dlock_kind kind;
+    } cases[] = {
+        {"mem:?", "", "mem keeps no locks", DLOCK_MUTEX},
+        {"memcached://127.0.0.1:1?", "", "nobody could ask", DLOCK_MUTEX},
+        {"redis://127.0.0.1:1?", "lock.fair=true", "redis.layout=redisson", DLOCK_MUTEX},
+        {"redis://127.0.0.1:1?", "lock.permits=2", "only mutexes", DLOCK_SEMAPHORE},
+        {"redis://127.0.0.1:1?", "", "only mutexes", DLOCK_WRITE},
+        {"redis://127.0.0.1:1?redis.layout=string&", "", "redis.layout=redisson",
+         DLOCK_MUTEX},
+        {"redis://127.0.0.1:1?redis.wait=poll&", "", "redis.wait=pubsub", DLOCK_MUTEX},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char settings[100];
+        (void)snprintf(settings, sizeof(settings), "lock.keep_ms=1000 %s",
+                       cases[i].settings);
+        dlock_client *client = api_open("%sclient.lazy=true", cases[i].uri);
+        dlock_conf *conf = api_conf(settings);
+        dlock_lock *lock = NULL;
+        dlock_error *err = NULL;
+        CHECK(client);
+        CHECK_EQ_INT(dlock_lock_new(client, cases[i].kind, "L", conf, &lock, &err),
+                     DLOCK_ENOTSUP);
+        CHECK_CONTAINS(dlock_error_text(err), cases[i].why);
+        dlock_error_free(err);
+        dlock_conf_free(conf);
+        dlock_client_free(client);
+    }
+}
