@@ -68,7 +68,7 @@ static void send_again(dlk_redis *redis, dlk_ask *ask, int64_t how)
         ask->next = 0;
     dlk_list_remove(&ask->link);
     ask->scratch = how;
-    if (dlk_redis_ask_put(redis, ask, how == DLK_REDIS_WITH_TEXT))
+    if (dlk_redis_ask_put(redis, ask, (how & DLK_REDIS_WITH_TEXT) != 0))
         dlk_redis_ask_sent(redis, ask);
     else
         dlk_redis_ask_refuse(redis, ask,
@@ -106,6 +106,17 @@ void dlk_redis_take_rights(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply
     }
 }
 
+/* What a renewal brings along, more time for the counter and more tokens, is elsewhere than the lock, as the
+ * slot moves: it was no part of the promise. */
+static bool renews_alone(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
+{
+    if (ask->verb != DLK_RENEW || (ask->scratch & DLK_REDIS_ALONE) != 0 ||
+        !dlk_resp_begins(reply, "TRYAGAIN"))
+        return false;
+    send_again(redis, ask, DLK_REDIS_WITH_TEXT | DLK_REDIS_ALONE);
+    return true;
+}
+
 static bool is_script(const dlk_ask *ask)
 {
     return ask->verb != DLK_LIST && ask->verb != DLK_DOCTOR && ask->verb != DLK_REDIS_MAP;
@@ -115,6 +126,8 @@ static bool is_script(const dlk_ask *ask)
 void dlk_redis_take_error(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
     if (redis->cluster && redis->cluster->redirects(redis, ask, reply))
+        return;
+    if (renews_alone(redis, ask, reply))
         return;
     if (is_script(ask) && dlk_resp_begins(reply, "NOSCRIPT") &&
         ask->scratch != DLK_REDIS_WITH_TEXT) {

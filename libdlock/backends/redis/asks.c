@@ -100,11 +100,11 @@ size_t dlk_redis_own_keys(const dlk_redis *redis, const dlk_ask *ask,
                           dlk_redis_script_id script)
 {
     size_t own = dlk_redis_form_asked(ask)->keys[script];
-    if (script == DLK_SCRIPT_RENEW && dlk_number_keeps(ask->number))
+    if (script != DLK_SCRIPT_RENEW || (ask->scratch & DLK_REDIS_ALONE) != 0)
+        return own;
+    if (dlk_number_keeps(ask->number))
         return 3; /* handover/renew.lua */
-    if (script == DLK_SCRIPT_RENEW && own < 2 && keeps(redis, ask))
-        return 2;
-    return own;
+    return own < 2 && keeps(redis, ask) ? 2 : own;
 }
 
 size_t dlk_redis_put_keep(const dlk_redis *redis, const dlk_ask *ask, dlk_arg *arg,

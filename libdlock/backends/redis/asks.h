@@ -23,6 +23,9 @@ int64_t dlk_redis_asks_tick(dlk_redis *redis, int64_t now);
 #define DLK_REDIS_WITH_TEXT 1
 #define DLK_REDIS_BY_SET    2
 #define DLK_REDIS_ASKING    0x40
+/* A renewal that does nothing but that: in a cluster whose slot moves only the lock is sure to be where it is
+ * asked for. */
+#define DLK_REDIS_ALONE 4
 /* Not yet, or not any more: which of the rights that it needs are missing? */
 #define DLK_REDIS_RIGHTS 0x100
 

@@ -494,28 +494,29 @@ TEST(a_hold_and_its_waiter_move_with_the_slot)
 }
 
 /* ASK for what has moved, TRYAGAIN for what is apart: what is held stays held, and who waits gets
- * it when the slot has arrived. */
-TEST(while_a_slot_moves_holds_live_and_waits_go_on)
+ * it when the slot has arrived. One that may be kept asks for more tokens with each renewal, and their counter
+ * may be elsewhere. */
+static void move_under_a_hold(const char *tag, const char *settings)
 {
-    if (!have_cluster())
-        return;
-    DLOCK_AUTO(dlock_client) client = open_with(NULL);
+    char moving[32], waits[32];
+    (void)snprintf(moving, sizeof(moving), "moving%s", tag);
+    (void)snprintf(waits, sizeof(waits), "waits%s", tag);
+    DLOCK_AUTO(dlock_client) client = open_with(settings);
     CHECK(client);
-    DLOCK_AUTO(dlock_lock) lock = lock_of(client, DLOCK_MUTEX, "moving{7}");
-    DLOCK_AUTO(dlock_lock) free = lock_of(client, DLOCK_MUTEX, "waits{7}");
+    DLOCK_AUTO(dlock_lock) lock = lock_of(client, DLOCK_MUTEX, moving);
+    DLOCK_AUTO(dlock_lock) free = lock_of(client, DLOCK_MUTEX, waits);
     DLOCK_AUTO(dlock_hold) hold = NULL;
     DLOCK_AUTO(dlock_error) err = NULL;
     CHECK_OK(dlock_lock_acquire(lock, PATIENCE_MS, &hold, NULL), NULL);
-    int slot = redis_cluster_slot(&cluster, "{7}"), to = elsewhere("{7}");
-    int from = owner_of("{7}");
+    int slot = redis_cluster_slot(&cluster, tag), to = elsewhere(tag);
+    int from = owner_of(tag);
     CHECK(redis_cluster_begin_move(&cluster, slot, to));
     CHECK_OK(dlock_hold_extend(hold, 61000, &err), err); /* where it was */
-    CHECK_STR(redis_server_call(&cluster.node[from],
-                                "MIGRATE 127.0.0.1 %d moving{7} 0 20000",
-                                cluster.node[to].port),
+    CHECK_STR(redis_server_call(&cluster.node[from], "MIGRATE 127.0.0.1 %d %s 0 20000",
+                                cluster.node[to].port, moving),
               "OK");
     CHECK_OK(dlock_hold_extend(hold, 90000, &err), err); /* and where it is: ASK */
-    CHECK(atoll(redis_server_call(&cluster.node[from], "EXISTS moving{7}")) <= 0);
+    CHECK(atoll(redis_server_call(&cluster.node[from], "EXISTS %s", moving)) <= 0);
     DLOCK_AUTO(dlock_op) wait = dlock_lock_acquire_start(free, PATIENCE_MS);
     CHECK_EQ_INT(dlock_op_wait(wait, 300), DLOCK_EPENDING);
     CHECK(redis_cluster_end_move(&cluster, slot, to));
@@ -523,6 +524,18 @@ TEST(while_a_slot_moves_holds_live_and_waits_go_on)
     CHECK_OK(dlock_op_result(wait), dlock_op_error(wait));
     CHECK_OK(dlock_hold_verify(hold, &err), err);
     CHECK_OK(dlock_hold_release(hold, &err), err);
+}
+
+TEST(while_a_slot_moves_holds_live_and_waits_go_on)
+{
+    if (have_cluster())
+        move_under_a_hold("{7}", NULL);
+}
+
+TEST(while_a_slot_moves_holds_live_that_may_be_kept)
+{
+    if (have_cluster())
+        move_under_a_hold("{8}", "lock.keep_ms=60000");
 }
 
 /* A move that took the lock's key with it and lost it: the new node decides, not the redirection. */

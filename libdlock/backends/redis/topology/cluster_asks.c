@@ -172,10 +172,12 @@ static bool send_asking(dlk_cluster_node *node, dlk_ask *ask)
     const dlk_arg asking = dlk_arg_text("ASKING");
     dlk_redis *redis = node->redis;
     if (redis->commands.link.phase != DLK_LINK_READY ||
-        !dlk_resp_command(&redis->commands.link.stream.out, &asking, 1) ||
-        !dlk_redis_ask_put(redis, ask, true))
+        !dlk_resp_command(&redis->commands.link.stream.out, &asking, 1))
         return false;
-    ask->scratch = DLK_REDIS_WITH_TEXT | DLK_REDIS_ASKING;
+    ask->scratch = ask->verb == DLK_RENEW ? DLK_REDIS_ALONE : 0;
+    if (!dlk_redis_ask_put(redis, ask, true))
+        return false;
+    ask->scratch |= DLK_REDIS_WITH_TEXT | DLK_REDIS_ASKING;
     dlk_redis_ask_sent(redis, ask);
     return true;
 }
