@@ -253,7 +253,7 @@ func (c *Client) Stats() (Stats, error) {
 }
 
 // Features is what this service, as configured, can do: backend, layout, class, tokens, fair,
-// handoff, revoke, extend, and kinds.mutex and so on.
+// handoff, revoke, extend, keep, and kinds.mutex and so on.
 func (c *Client) Features() (Info, error) {
 	return c.local("features", func(handle cdlock.Client, ret *cdlock.Info, why *cdlock.Error) cdlock.Dlock_err {
 		return cdlock.Dlock_client_features(handle, ret, why)

@@ -38,6 +38,42 @@ func TestALockIsHeldReleasedAndTakenAgainUnderALargerToken(t *testing.T) {
 	})
 }
 
+func TestAKeptLockIsTakenAgainWithoutARequestUntilAnotherClientWantsIt(t *testing.T) {
+	url := testredis.Start(t).URL()
+	client, other := open(t, url, dlock.WithTTL(10*time.Minute)), open(t, url)
+	mutex := client.Mutex("kept", dlock.WithKeep(10*time.Minute))
+	count := func(key string) int64 {
+		t.Helper()
+		stats, err := client.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stats.Info.Int(key)
+	}
+	until(t, "it is kept", func() bool { // once its client can be told that it is wanted
+		release(t, lock(t, mutex))
+		return count("kept") > 0
+	})
+	local, asked := count("local_grants"), count("kept_asked")
+	var last int64
+	for range 20 {
+		hold := lock(t, mutex)
+		if hold.Token() <= last {
+			t.Fatalf("token %d after %d", hold.Token(), last)
+		}
+		last = hold.Token()
+		release(t, hold)
+	}
+	if now := count("local_grants"); now-local != 20 {
+		t.Fatalf("%d local grants", now-local)
+	}
+	theirs := lock(t, other.Mutex("kept"))
+	if theirs.Token() <= last || count("kept_asked")-asked != 1 {
+		t.Fatalf("token %d after %d", theirs.Token(), last)
+	}
+	release(t, theirs)
+}
+
 func TestGoroutinesThatShareAHandleExcludeEachOther(t *testing.T) {
 	everywhere(t, func(t *testing.T, open func(...dlock.Option) *dlock.Client) {
 		handles := []*dlock.Mutex{open().Mutex("shared"), open().Mutex("shared")}

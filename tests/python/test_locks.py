@@ -245,6 +245,27 @@ class Kinds(OnRedis):
             said = shared_redis().command('TYPE', 'laid-out')
             self.assertTrue(said.startswith(b'+string'), said)
 
+    def test_a_kept_lock_is_taken_again_without_a_request_until_another_wants_it(self):
+        lock, last = self.client.lock('kept', keep=600, ttl=600), 0
+
+        def is_kept():
+            with lock:
+                pass
+            return self.client.stats()['kept'] > 0
+
+        wait_until('it is kept', is_kept)  # once its client can be told that it is wanted
+        before = self.client.stats()
+        for _ in range(20):
+            with lock as held:
+                self.assertGreater(held.token, last)
+                last = held.token
+        now = self.client.stats()
+        self.assertEqual(now['local_grants'] - before['local_grants'], 20)
+        self.assertLessEqual(now['commands'] - before['commands'], 2)  # for more tokens
+        with self.other.lock('kept').hold(timeout=20) as theirs:
+            self.assertGreater(theirs.token, last)
+        self.assertEqual(self.client.stats()['kept_asked'] - before['kept_asked'], 1)
+
     def test_an_operator_breaks_a_lock(self):
         lock = self.client.lock('broken')
         hold = lock.hold()
