@@ -105,6 +105,15 @@ def contended(what):
 
 
 @on_stage
+def who_keeps_a_lock_and_those_who_dont_know_of_that_are_never_too_many_inside(stage):
+    """Redisson can't ask for it, and has it all the same while ours always want it, too."""
+    owners = [(side.slot(number), 'kept' if name == 'ours' else 'fenced')
+              for number in range(4) for name, side in stage.sides.items()]
+    log = contend(stage.world, owners, 'kept', SECONDS, ttl=HELD_MS)
+    assert log.longest_gap_ms < TOLD_MS, 'nobody woke'
+
+
+@on_stage
 def readers_of_both_sides_are_in_together(stage):
     for first, second in stage.both_ways():
         for slot in (first, second):
@@ -378,6 +387,7 @@ def nothing_is_left_but_counters_of_tokens(stage):
 if __name__ == '__main__':
     main([
         *[keeps_out_and_wakes(held, wanted) for held, wanted in EXCLUSIVE],
+        who_keeps_a_lock_and_those_who_dont_know_of_that_are_never_too_many_inside,
         readers_of_both_sides_are_in_together,
         tokens_rise_over_both,
         turns_at_a_fair_lock_come_in_the_order_of_asking,
