@@ -8,7 +8,7 @@
 typedef struct scene {
     dlock_client *client; /* each process has a scene of its own, copied by fork */
     bench_spot *page;     /* NULL: the pairs are too short for it */
-    double grants;        /* by the client's own count */
+    double grants;        /* by the client's own count, those of kept locks among them */
     double traffic[3];    /* likewise, of all of them */
 } scene;
 
@@ -44,18 +44,21 @@ static void pairs(bench_stage *stage, bench_worker *me, void *shared)
     dlock_lock_free(lock);
 }
 
+static double number_of(const dlock_info *stats, const char *key)
+{
+    const char *value = dlock_info_get(stats, key);
+    return value ? strtod(value, NULL) : 0;
+}
+
 static void free_client(void *shared)
 {
     scene *at = shared;
     dlock_info *stats = NULL;
     if (dlock_client_stats(at->client, &stats, NULL) != DLOCK_OK)
         bench_die("stats", "dlock_client_stats failed");
-    const char *grants = dlock_info_get(stats, "grants");
-    at->grants = grants ? strtod(grants, NULL) : 0;
-    for (size_t i = 0; i < sizeof(traffic_keys) / sizeof(*traffic_keys); i++) {
-        const char *value = dlock_info_get(stats, traffic_keys[i]);
-        at->traffic[i] = value ? strtod(value, NULL) : 0;
-    }
+    at->grants = number_of(stats, "grants") + number_of(stats, "local_grants");
+    for (size_t i = 0; i < sizeof(traffic_keys) / sizeof(*traffic_keys); i++)
+        at->traffic[i] = number_of(stats, traffic_keys[i]);
     dlock_info_free(stats);
     dlock_client_free(at->client);
 }

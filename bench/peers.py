@@ -153,6 +153,7 @@ LIBRARIES = {
     'redis-py': (make_python, 'redis-py'),
     'go-string': (make_binding, 'libdlock'),
     'go-redisson': (make_binding, 'libdlock'),
+    'go-redisson kept': (make_binding, 'libdlock'),
     'redis-py 8': (make_own_python, 'redis'),
     'redis-py asyncio': (make_own_python, 'redis'),
     'filelock': (make_own_python, 'filelock'),

@@ -20,6 +20,8 @@ CLAIM_MS, POLL_MS = 500, 1.25 * 1000
 READERS, LEAST_TOGETHER = 64, 0.8
 # A pair takes at most 1.1 times as long in a Cluster.
 LEAST_IN_CLUSTER = round(1 / 1.1, 2)
+# Longer than any run.
+KEPT_MS = 600_000
 
 
 @dataclasses.dataclass
@@ -101,6 +103,29 @@ def go_rows():
     yield Row(f'Go one name, {WAITERS} goroutines / redislock', 'pinned', None,
               ['go-redisson', 'one-name', WAITERS, 0], ['redislock', 'one-name', WAITERS, 0],
               (Limit('most/least', 'spread'),))
+
+
+def kept_rows(programs):
+    """Locks that their client keeps (lock.keep_ms), beside those that go back each time, and beside
+    one that no other process could have."""
+    kept = f'?lock.keep_ms={KEPT_MS}'
+    for place, bar in both(30, 30):
+        yield Row('redis, kept / redislock', place, bar,
+                  ours(programs, place, 'bench-pairs', kept), ['redislock', 'pairs', 1])
+    for place, bar in both(20, 20):
+        yield Row('Go, kept / redislock', place, bar,
+                  ['go-redisson kept', 'pairs', 1], ['redislock', 'pairs', 1])
+    yield Row('redis, kept / mem', 'pinned', 0.7, ours(programs, 'pinned', 'bench-pairs', kept),
+              ['bench-pairs', '--uri', 'mem:'])
+    for (crowd, processes), bar in zip(crowds(), (10, 2)):
+        for place, its_bar in both(bar, bar):
+            many = ['--workers', WAITERS, '--processes', processes]
+            at = programs.servers[place]
+            yield Row(f'one name, kept, {crowd}', place, its_bar,
+                      ours(programs, place, 'bench-contention', kept, *many),
+                      ['bench-floor-queue', '--page', at.page.path, *many, at.port],
+                      (Limit('most/least', 'spread', 1.3 if processes == 1 else None),
+                       Limit('commands', 'commands_each')))
 
 
 def crowds():
@@ -280,6 +305,7 @@ def compared(programs):
         yield from redis_rows(programs)
         yield from peer_rows(programs)
         yield from one_name_rows(programs)
+        yield from kept_rows(programs)
         yield from go_rows()
     if 'mem' in programs.backends:
         yield from mem_rows()

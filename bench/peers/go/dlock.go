@@ -32,10 +32,12 @@ func (l *dlockLocker) Release(ctx context.Context) error { return l.hold.Release
 func (l *dlockLocker) Lost() bool { return l.hold.Check() != nil }
 
 func init() {
-	for _, layout := range []string{"string", "redisson", "rueidis"} {
-		newer["go-"+layout] = func(s settings) (func() locker, error) {
-			client, err := dlock.Open(context.Background(), fmt.Sprintf("redis://%s?redis.layout=%s",
-				s.address, layout), dlock.WithTTL(s.ttl), dlock.With("redis.rueidis_majority", "1"))
+	for name, query := range map[string]string{"string": "redis.layout=string",
+		"redisson": "redis.layout=redisson", "redisson kept": "redis.layout=redisson&lock.keep_ms=600000",
+		"rueidis": "redis.layout=rueidis&redis.rueidis_majority=1"} {
+		newer["go-"+name] = func(s settings) (func() locker, error) {
+			client, err := dlock.Open(context.Background(), fmt.Sprintf("redis://%s?%s", s.address, query),
+				dlock.WithTTL(s.ttl))
 			return func() locker { return &dlockLocker{client: client} }, err
 		}
 	}
