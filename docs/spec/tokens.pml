@@ -1,8 +1,9 @@
 /*
  * The fencing tokens of one name on a Redis whose clients keep it: each grant of the server brings a
  * block of them, from the one after the last, and after what the clock said when the client connected, to what
- * the clock says. The server may forget everything at any moment, or go back to what it once was, which ends
- * all connections. README.md says which mistakes (-DWRONG_…) this has to find.
+ * the clock says. The server may forget everything at any moment, or the counter alone, which others may begin
+ * anew at a small number (Redisson's RFencedLock), or go back to what it once was, which ends all
+ * connections. README.md says which mistakes (-DWRONG_…) this has to find.
  *
  * Every script takes a microsecond at least. Each grant of the server has a number here, so that what a
  * resource can be shown by whom can be compared: of two grants the later one's tokens are the larger.
@@ -33,6 +34,7 @@ byte counter;     /* the last token; 0: there is none */
 byte holder;      /* a client, from 1 on */
 byte grants;      /* so many were given */
 byte saved;       /* what it would go back to */
+bool small;       /* the counter was begun anew by others */
 byte wipes = WIPES, rollbacks = ROLLBACKS, steps_back = STEPS_BACK;
 
 byte mine[CLIENTS];             /* the number of the client's grant; 0: it believes in none */
@@ -61,6 +63,13 @@ inline reserve(c)
     :: else
     fi;
 #endif
+#ifndef WRONG_SMALL_IS_OURS
+    if
+    :: small -> from = to /* nor where others have begun anew */
+    :: else
+    fi;
+#endif
+    small = false;
 #ifdef WRONG_NOT_RESERVED
     counter = from
 #else
@@ -158,12 +167,14 @@ active proctype world()
 end:
     do
     :: clock < END -> clock++
-    :: d_step { wipes > 0 && counter -> wipes--; counter = 0; holder = 0; clock++ }
+    :: d_step { wipes > 0 && counter -> wipes--; counter = 0; small = false; holder = 0; clock++ }
+    :: d_step { wipes > 0 && counter -> wipes--; counter = 1; small = true; clock++ } /* the counter alone */
     :: d_step { steps_back > 0 && clock > 1 && wipes == 0 -> steps_back--; clock-- }
-    :: d_step { rollbacks > 0 && counter && saved == 0 -> saved = counter }
+    :: d_step { rollbacks > 0 && counter && !small && saved == 0 -> saved = counter }
     :: d_step { rollbacks > 0 && saved && counter > saved && clock < END ->
         rollbacks--;
         counter = saved;
+        small = false;
         holder = 0;
         clock++;
         c = 0;

@@ -70,6 +70,7 @@ ROWS = [
     wrong('WRONG_FROM_LAST', 'tokens', f'{TWO} -DEND=7 -DROLLBACKS=1'),
     wrong('WRONG_NOT_RESERVED', 'tokens', f'{TWO} -DEND=7'),
     wrong('WRONG_MISSING_IS_ZERO', 'tokens', f'{TWO} -DEND=7'),
+    wrong('WRONG_SMALL_IS_OURS', 'tokens', f'{TWO} -DEND=7'),
     wrong('WRONG_SHARED', 'tokens', f'{TWO} -DEND=7'),
     # At length: three clients of two threads, and one thing that goes wrong, wherever it can.
     sound('three clients', 'tokens', '', full=True),

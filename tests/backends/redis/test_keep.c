@@ -224,6 +224,26 @@ TEST(threads_of_two_clients_that_keep_it_have_it_in_turn_and_none_is_passed_over
     teardown();
 }
 
+/* ---- what others do ---- */
+
+/* As RFencedLock does, where the counter was lost. */
+TEST(behind_a_counter_that_was_begun_anew_no_token_is_smaller_than_one_before)
+{
+    SETUP("lock.keep_ms=600000&lock.ttl_ms=600000");
+    dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL),
+               *same = api_lock(other, DLOCK_MUTEX, "L", NULL),
+               *warm = api_lock(keeper, DLOCK_MUTEX, "W", NULL);
+    CHECK(is_kept(keeper, warm)); /* so it was greeted before the other's token */
+    int64_t theirs = pair(same, 5000);
+    redis_server_call(&server, "DEL redisson_lock_token:{L}");
+    redis_server_call(&server, "INCR redisson_lock_token:{L}");
+    CHECK(pair(lock, 5000) > theirs);
+    dlock_lock_free(lock);
+    dlock_lock_free(same);
+    dlock_lock_free(warm);
+    teardown();
+}
+
 /* ---- where there are none ---- */
 
 TEST(what_cant_be_kept_says_why)

@@ -7,7 +7,9 @@ local no_counter = 'DLOCKTOKEN the counter of fencing tokens holds something els
 --
 -- For one that keeps its lock it is a block, "first last": all up to that one which the counter has gone past
 -- unused, after `since`, the server's clock in us when the client greeted it. What was handed out before that is
--- smaller, also where the server has gone back to an older counter: that ends every connection.
+-- smaller, also where the server has gone back to an older counter: that ends every connection. A small number is of
+-- a counter that was lost, and begun anew by others: as without one there is no block, since larger tokens may
+-- have been handed out meanwhile.
 local function next_token(last, since)
     local time = redis.call('time')
     local token = time[1] .. string.sub('00000' .. time[2], -6)
@@ -23,7 +25,7 @@ local function next_token(last, since)
         if number >= tonumber(token) then
             token = string.format('%.0f', number + 1)
         end
-        if since and math.max(number, since) < tonumber(token) then
+        if since and number >= small and math.max(number, since) < tonumber(token) then
             first = string.format('%.0f', math.max(number, since) + 1)
         end
     end
