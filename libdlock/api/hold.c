@@ -23,7 +23,8 @@ static dlock_err settle(const dlock_hold *hold)
     dlk_engine_digest(engine, now);
     dlk_engine_send(engine);
     dlock_err code = held ? DLOCK_OK : DLOCK_ELOST;
-    if (!held && dlk_grant_state(grant_of(hold)) == DLOCK_RELEASED)
+    if (atomic_load(&hold->hold.released) ||
+        (!held && dlk_grant_state(grant_of(hold)) == DLOCK_RELEASED))
         code = DLOCK_ENOTHELD;
     dlk_engine_leave(engine, &stay);
     return code;
@@ -143,11 +144,14 @@ dlock_err dlock_hold_feed(dlock_hold *hold)
     if (!dlk_engine_enter(hold->engine, &stay))
         return DLOCK_EFORKED;
     int64_t now = dlk_clock_now();
-    dlk_grant_feed(&hold->engine->core, hold->hold.grant, now);
+    if (atomic_load(&hold->hold.released)) /* meanwhile: another may have the grant */
+        code = DLOCK_ENOTHELD;
+    else
+        dlk_grant_feed(&hold->engine->core, hold->hold.grant, now);
     dlk_engine_digest(hold->engine, now);
     dlk_engine_send(hold->engine);
     dlk_engine_leave(hold->engine, &stay);
-    return DLOCK_OK;
+    return code;
 }
 
 dlock_err dlock_hold_notify(dlock_hold *hold, uint64_t tag)
@@ -165,7 +169,9 @@ dlock_err dlock_hold_notify(dlock_hold *hold, uint64_t tag)
     if (!dlk_engine_enter(engine, &stay))
         return DLOCK_EFORKED;
     dlk_hold_more *more = dlk_hold_need(hold);
-    if (!dlk_grant_lives(grant_of(hold))) {
+    if (atomic_load(&hold->hold.released)) {
+        code = DLOCK_ENOTHELD;
+    } else if (!dlk_grant_lives(grant_of(hold))) {
         code = DLOCK_ELOST;
     } else if (!more) {
         code = DLOCK_ENOMEM;
@@ -218,6 +224,7 @@ static dlock_op *hold_query(dlock_hold *hold, dlk_verb verb, int64_t ttl_ms)
     dlock_op *op = dlk_query_op(hold->engine, verb, &stay, &refused);
     if (!op)
         return refused;
+    op->u.query.hold = &hold->hold;
     op->u.query.grant = hold->hold.grant;
     op->u.query.name = hold->hold.grant->name;
     op->u.query.ask.ttl_ms = ttl_ms;

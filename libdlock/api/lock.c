@@ -63,6 +63,11 @@ static dlock_err check_keep(const dlk_engine *engine, dlock_kind kind,
                              "lock.keep_ms: only mutexes are kept, and this is %s lock",
                              kind == DLOCK_ELECTION ? "an election's"
                                                     : "another kind of");
+    if (dlk_settings_int(settings, DLK_KEY_LOCK_RENEW) != DLK_RENEW_AUTO)
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "lock.keep_ms: with lock.renew=%s nobody would renew what "
+                             "is kept: it needs lock.renew=auto",
+                             dlk_settings_word(settings, DLK_KEY_LOCK_RENEW));
     const dlk_traits traits = dlk_backend_traits(type, settings);
     if (traits.keeps)
         return DLOCK_OK;
@@ -139,6 +144,17 @@ static dlock_err add_label(dlock_lock *lock, const dlk_settings *settings,
     return lock->terms.label ? DLOCK_OK : dlk_error_nomem(err);
 }
 
+/* Whoever keeps a lock has to be told when it is wanted; after the end nobody would end the listening.
+ * Mutex held. */
+static void hear_who_wants(dlk_engine *engine)
+{
+    if (engine->core.closed)
+        return;
+    engine->backend->type->listen(engine->backend, dlk_clock_now());
+    engine->unsent = true;
+    dlk_engine_send(engine);
+}
+
 /* Fills *lock but for its references to the engine. */
 dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
                         const dlk_settings *settings, dlock_lock *lock, dlock_error **err)
@@ -160,9 +176,8 @@ dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
     }
     if (dlk_engine_enter(engine, &stay)) {
         code = dlk_engine_name_get(engine, kind, full, settings, &lock->name, err);
-        if (code == DLOCK_OK &&
-            lock->terms.keep_ms > 0) /* and be told when it is wanted */
-            engine->backend->type->listen(engine->backend, dlk_clock_now());
+        if (code == DLOCK_OK && lock->terms.keep_ms > 0)
+            hear_who_wants(engine);
         dlk_engine_leave(engine, &stay);
     } else {
         code =

@@ -27,6 +27,8 @@ struct dlk_cond_wait {
     dlk_grant *grant;
     dlk_terms terms; /* … and as it is taken again; the label is referenced */
     uint64_t owner;
+    int64_t
+        run; /* which of those who have had this grant, one after the other, the caller is */
     dlock_op *lined;       /* in the line, or NULL; changed under the mutex */
     dlock_op *asked;       /* the release, then the acquire, or NULL; the same */
     dlk_op_outcome answer; /* where `asked` was over at once */
@@ -207,9 +209,12 @@ static bool given_back(dlk_cond_wait *it)
 }
 
 /* Whether the lock can be given back: held once. Mutex held. */
-static dlock_err check_grant(dlk_engine *engine, dlk_grant *grant, dlock_error **err)
+static dlock_err check_grant(dlk_engine *engine, dlk_grant *grant, int64_t run,
+                             dlock_error **err)
 {
     bool held = dlk_grant_settle(&engine->core, grant, dlk_clock_now());
+    if (held && dlk_grant_moved_on(grant, run))
+        return dlk_error_set(err, DLOCK_ENOTHELD, "it was released");
     if (held && grant->hold_count == 1)
         return DLOCK_OK;
     if (held)
@@ -233,7 +238,7 @@ static bool give_back(dlk_cond_wait *it)
     if (!dlk_engine_enter(engine, &stay))
         return false; /* a fork's child leaks it on purpose */
     if (!it->whole.op->over)
-        failed.code = check_grant(engine, it->grant, &failed.error);
+        failed.code = check_grant(engine, it->grant, it->run, &failed.error);
     if (failed.code == DLOCK_OK) /* NULL without memory: then in the background */
         it->asked = dlk_engine_release_start(engine, it->grant->holds);
     dlk_engine_leave(engine, &stay);
@@ -298,7 +303,7 @@ static dlock_err check_hold(dlk_engine *engine, const dlock_hold *hold, dlock_er
                              "given back for a condition");
     if (atomic_load(&hold->hold.released))
         return dlk_error_set(err, DLOCK_ENOTHELD, "this hold was released");
-    return check_grant(engine, grant, err);
+    return check_grant(engine, grant, dlk_grant_run(grant), err);
 }
 
 /* Mutex held. */
@@ -313,6 +318,7 @@ static dlock_err fill(dlk_cond_wait *it, dlk_engine *engine, const dlk_name *nam
         return code;
     dlk_grant *grant = it->grant = hold->hold.grant;
     grant->refs++;
+    it->run = dlk_grant_run(grant);
     it->terms = grant->terms;
     (void)dlk_label_ref(it->terms.label);
     it->owner = dlk_owner_is_thread(grant->owner) ? grant->owner : 0;

@@ -412,6 +412,16 @@ static bool turn_comes(const dlk_core *core, const dlk_name *name, const dlk_wai
     return true;
 }
 
+/* Is another name of this text in use? One that is only kept goes back. */
+static bool has_rival(dlk_core *core, const dlk_name *name, int64_t now)
+{
+    dlk_name *rival;
+    while ((rival = dlk_name_rival(core, name)))
+        if (!dlk_keep_give_up(core, rival, now))
+            return true;
+    return false;
+}
+
 static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
 {
     dlk_name *name = wait->name;
@@ -419,7 +429,7 @@ static bool answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
         dlk_wait_fail(core, wait, DLOCK_ECLOSED, "the client is closed");
         return true;
     }
-    if (name->twin && dlk_name_rival(core, name)) {
+    if (name->twin && has_rival(core, name, now)) {
         dlk_wait_fail(core, wait, DLOCK_ECONFLICT,
                       "another handle of this client uses this name with another layout, "
                       "fairness or "

@@ -118,10 +118,10 @@ typedef struct dlk_keep {
     int64_t whole;      /* the end of its validity, if it weren't for max_hold_ms */
     int64_t next_token; /* what is left of the block that is reserved, … */
     int64_t last_token; /* … up to here; 0: there is none */
-    int64_t
-        run_began; /* the server's grant; the local ones after it are counted in `run` */
-    int32_t run;
-    bool asked; /* somebody else waits for it, as far as we know */
+    int64_t run_began;  /* the server's grant; … */
+    int64_t run; /* … the local ones after it: so many, and which one it is just now */
+    bool asked;  /* somebody else waits for it, as far as we know */
+    bool extended; /* its lease may be longer than whoever takes it up has wished for */
 } dlk_keep;
 
 /* What the server gave us, may have given us, or is asked for. Made by the port, which may have
@@ -195,8 +195,11 @@ struct dlk_query {
     dlk_ask ask;
     dlk_list all; /* in core->queries */
     dlk_alarm alarm;
-    dlk_grant *grant; /* verify, extend: referenced */
-    dlk_name *name;   /* referenced, or NULL */
+    dlk_grant *grant; /* verify, extend: referenced; … */
+    const dlk_hold
+        *hold;      /* … of this hold, which may be gone once it is started; or NULL */
+    int64_t run;    /* … and which local grant that is of */
+    dlk_name *name; /* referenced, or NULL */
     dlk_query_kind kind;
     dlk_query_stage stage; /* set by dlk_query_step alone, as states.h has it */
     dlk_query_left left;
@@ -361,6 +364,16 @@ static inline bool dlk_grant_lives(const dlk_grant *grant)
 static inline bool dlk_grant_is_kept(const dlk_grant *grant)
 {
     return grant->hold_count == 0 && dlk_grant_lives(grant);
+}
+/* Which of those who have had it, one after the other, has it now, or had it last. */
+static inline int64_t dlk_grant_run(const dlk_grant *grant)
+{
+    return grant->keep ? grant->keep->run : 0;
+}
+/* It has gone on from the one that had it as this @p run. */
+static inline bool dlk_grant_moved_on(const dlk_grant *grant, int64_t run)
+{
+    return grant->keep && (grant->keep->run != run || dlk_grant_is_kept(grant));
 }
 
 /* ---- release.c ---- */

@@ -185,6 +185,8 @@ static inline int64_t dlk_keep_ends(const dlk_grant *grant)
 void dlk_keep_end(dlk_core *core, dlk_grant *grant, int64_t *count, int64_t now);
 /* If it is kept, and another has asked for it, it goes back. */
 void dlk_keep_asked(dlk_core *core, dlk_grant *grant, int64_t now);
+/* Whatever is kept of this name goes back. False: nothing was. */
+bool dlk_keep_give_up(dlk_core *core, dlk_name *name, int64_t now);
 /* The renewal of one that is kept is answered, in whichever way. */
 void dlk_keep_answered(dlk_core *core, dlk_grant *grant, int64_t now);
 

@@ -68,6 +68,8 @@ static int64_t *why_back(dlk_core *core, const dlk_grant *grant, const dlk_wait 
     dlk_stats *stats = &core->stats;
     if (grant->keep->asked && (!head || run_is_over(grant, now)))
         return head ? &stats->kept_run_over : &stats->kept_asked;
+    if (grant->name->idlers > 0 && !head) /* nor one of ours who waits until it is free */
+        return &stats->kept_asked;
     if (core->closed || dlk_grant_state(grant) != DLOCK_HELD ||
         now >= dlk_keep_ends(grant) ||
         (head && !dlk_same_wish(&head->terms, &grant->terms)))
@@ -79,10 +81,12 @@ bool dlk_keep_stays(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     dlk_keep *keep = grant->keep;
     /* An attempt beside an imported one stands in the line. */
-    if (grant->terms.shared || grant->name->trying)
+    if (grant->terms.shared || grant->name->trying || keep->extended)
         return false;
-    if (keep->until == DLK_NEVER)
-        keep->until = dlk_clock_after(now, grant->terms.keep_ms);
+    /* From the first release on, but no longer than any of those who had it would keep it. */
+    int64_t until = dlk_clock_after(now, grant->terms.keep_ms);
+    if (until < keep->until)
+        keep->until = until;
     int64_t *back = why_back(core, grant, dlk_name_head(grant->name), now);
     if (back) {
         ++*back;
@@ -143,6 +147,9 @@ static bool ask_for_more(dlk_core *core, dlk_grant *grant, int64_t now)
         return false;
     grant->refs++;
     dlk_grant_renew(core, grant, now);
+    /* Who only tries waits for no second request. */
+    if (grant->asks == DLK_ASKS_NOTHING && dlk_grant_is_kept(grant) && !has_token(grant))
+        dlk_keep_end(core, grant, &core->stats.kept_idle, now);
     bool over = !dlk_grant_is_kept(grant) || has_token(grant);
     dlk_grant_schedule(core, grant);
     dlk_grant_unref(core, grant);
@@ -163,10 +170,12 @@ bool dlk_keep_next(dlk_core *core, dlk_grant *grant, dlk_wait *head, int64_t now
     if (!has_token(grant))
         return ask_for_more(core, grant, now);
     dlk_hold *hold = core->port.new_hold(core->port.world);
-    if (hold)
+    if (hold) {
         take_up(core, grant, hold, head, now);
-    else
+    } else {
         dlk_wait_fail(core, head, DLOCK_ENOMEM, "no memory for a hold");
+        dlk_keep_asked(core, grant, now); /* it may have been the last of ours to wait */
+    }
     return true;
 }
 
@@ -198,4 +207,20 @@ void dlk_keep_asked(dlk_core *core, dlk_grant *grant, int64_t now)
     if (grant->keep && grant->keep->asked && dlk_grant_is_kept(grant) &&
         dlk_list_empty(&grant->name->queue))
         dlk_keep_end(core, grant, &core->stats.kept_asked, now);
+}
+
+bool dlk_keep_give_up(dlk_core *core, dlk_name *name, int64_t now)
+{
+    bool any = false;
+    dlk_name_ref(name);
+    DLK_LIST_FOR (it, &name->grants) {
+        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
+        if (!dlk_grant_is_kept(grant))
+            continue;
+        dlk_keep_end(core, grant, &core->stats.kept_asked, now);
+        any = true;
+        break; /* there is one at most */
+    }
+    dlk_name_unref(core, name);
+    return any;
 }

@@ -76,12 +76,16 @@ void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t
     query->deadline = deadline;
     query->retry_at = DLK_NEVER;
     dlk_list_append(&core->queries, &query->all);
-    if (query->grant)
+    if (query->grant) {
         query->grant->refs++;
+        query->run = dlk_grant_run(query->grant);
+    }
     if (query->name) {
         dlk_name_ref(query->name);
         query->ask.key = &query->name->key;
         query->name->idlers += dlk_query_idles(query);
+        if (dlk_query_idles(query)) /* what nobody has is free to us */
+            (void)dlk_keep_give_up(core, query->name, now);
     }
     bool room = dlk_alarm_reserve(core);
     if (!room)
@@ -90,6 +94,8 @@ void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t
         end_with(core, query, DLOCK_ENOMEM, "no memory for a request");
     else if (core->closed)
         end_with(core, query, DLOCK_ECLOSED, "the client is closed");
+    else if (query->hold && atomic_load(&query->hold->released))
+        end_with(core, query, DLOCK_ENOTHELD, "this hold was released");
     if (dlk_query_is_over(query))
         retire(core, query);
     else
@@ -104,6 +110,13 @@ static void send_connect(dlk_core *core, dlk_query *query)
     retire(core, query);
 }
 
+/* Is the grant still that of the hold that is asked about? */
+static bool is_its_own(dlk_core *core, const dlk_query *query, int64_t now)
+{
+    return dlk_grant_settle(core, query->grant, now) &&
+           !dlk_grant_moved_on(query->grant, query->run);
+}
+
 void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now)
 {
     if (query->stage != DLK_QUERY_RESTS)
@@ -113,7 +126,7 @@ void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now)
         return;
     }
     dlk_ask *ask = &query->ask;
-    if (query->grant && !dlk_grant_settle(core, query->grant, now)) {
+    if (query->grant && !is_its_own(core, query, now)) {
         end_with(core, query, DLOCK_ELOST, "lost");
         retire(core, query);
         return;
@@ -126,8 +139,11 @@ void dlk_query_send(dlk_core *core, dlk_query *query, int64_t now)
         patience < query->deadline || dlk_query_idles(query) ? patience : query->deadline,
         now);
     ask->brief = dlk_query_idles(query);
-    if (query->grant && ask->verb == DLK_RENEW)
+    if (query->grant && ask->verb == DLK_RENEW) {
         dlk_grant_bound(core, query->grant, ask, now);
+        if (query->grant->keep)
+            query->grant->keep->extended = true;
+    }
     if (dlk_ask_send(core, ask, now))
         dlk_query_answered(core, query, now);
     else
@@ -252,7 +268,7 @@ void dlk_query_answered(dlk_core *core, dlk_query *query, int64_t now)
     if (dlk_query_is_over(query)) {
         dlk_info_free(query->ask.info);
         query->ask.info = NULL;
-    } else if (query->grant && !dlk_grant_settle(core, query->grant, now)) {
+    } else if (query->grant && !is_its_own(core, query, now)) {
         end_with(core, query, DLOCK_ELOST, "lost while the answer was on its way");
     } else if (reply == DLK_YES && dlk_query_idles(query)) {
         if (still_held(core, query, now) && stale) {

@@ -59,6 +59,12 @@ static int64_t pair(uint64_t thread)
     return token;
 }
 
+static void ask_for_it(const dlk_wait *holder)
+{
+    (void)dlk_core_mark_asked(&w.name->key, holder->grant->number);
+    dlk_core_notified(&w.core, &w.name->key, w.now);
+}
+
 /* ---- Kept, and taken up ---- */
 
 TEST(a_kept_grant_is_taken_up_by_any_owner_without_a_request)
@@ -105,6 +111,17 @@ TEST(who_only_tries_takes_it_up_too)
     CHECK(has_it(&b));
     world_acquire_terms(&c, 3, 0, keeping());
     CHECK(c.over && c.code == DLOCK_EBUSY);
+    end();
+}
+
+/* A million of them a second, where nobody else wants it. */
+TEST(local_grants_are_counted_for_as_long_as_one_lives)
+{
+    open_kept(100);
+    a.grant->keep->run = INT32_MAX;
+    CHECK(pair(2) > 0 && pair(3) > 0);
+    ask_for_it(&a);
+    CHECK_EQ_INT(w.releases, 1);
     end();
 }
 
@@ -162,12 +179,6 @@ TEST(an_answer_with_older_tokens_brings_none)
 }
 
 /* ---- Asked for ---- */
-
-static void ask_for_it(const dlk_wait *holder)
-{
-    (void)dlk_core_mark_asked(&w.name->key, holder->grant->number);
-    dlk_core_notified(&w.core, &w.name->key, w.now);
-}
 
 TEST(an_idle_one_goes_back_as_soon_as_somebody_asks)
 {
@@ -317,6 +328,21 @@ TEST(in_use_it_goes_back_at_the_first_release_after_that)
     CHECK(has_it(&b));
     world_forget(&release);
     world_release(&release, b.hold);
+    CHECK_EQ_INT(w.releases, 1);
+    end();
+}
+
+TEST(who_had_it_last_may_have_wished_for_less)
+{
+    open_kept(100);
+    dlk_terms terms = keeping();
+    terms.keep_ms = 100;
+    world_acquire_terms(&b, 2, 60000, terms);
+    CHECK(has_it(&b));
+    world_forget(&release);
+    world_release(&release, b.hold);
+    CHECK_EQ_INT(w.releases, 0);
+    world_move(100);
     CHECK_EQ_INT(w.releases, 1);
     end();
 }

@@ -204,3 +204,68 @@ TEST(a_lost_grant_that_was_never_given_back_is_over_when_the_server_has_forgotte
     w.name->key.kind = DLOCK_MUTEX;
     world_close();
 }
+
+/* ---- What is kept ---- */
+
+static dlk_terms keeping(void)
+{
+    dlk_terms terms = world_terms();
+    terms.keep_ms = 60000;
+    terms.keep_runs = 2;
+    terms.keep_run_ms = 1000;
+    return terms;
+}
+
+/* Thread 1 has had it, with so many tokens more, and it is kept. */
+static void open_kept(dlk_wait *first, int64_t block)
+{
+    begin();
+    dlk_wait done = {0};
+    w.block = block;
+    world_acquire_terms(first, 1, 60000, keeping());
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    world_release(&done, first->hold);
+    CHECK(done.over && done.code == DLOCK_OK);
+    world_forget(&done);
+}
+
+TEST(what_is_kept_and_asked_for_goes_back_where_nobody_can_take_it_up)
+{
+    dlk_wait a, b;
+    open_kept(&a, 1);
+    world_acquire_terms(&b, 2, 60000, keeping()); /* waits for more tokens */
+    (void)dlk_core_mark_asked(&w.name->key, a.grant->number);
+    none_of = sizeof(dlk_hold);
+    world_answer(DLK_RENEW, DLK_YES);
+    none_of = 0;
+    CHECK(b.over && b.code == DLOCK_ENOMEM);
+    CHECK_EQ_INT(w.releases, 1);
+    world_answer(DLK_RELEASE, DLK_YES);
+    w.live_holds--; /* the one that there was no memory for */
+    world_forget(&b);
+    world_forget(&a);
+    world_close();
+}
+
+TEST(a_try_waits_for_no_tokens_that_there_is_no_memory_to_ask_for)
+{
+    dlk_wait a, b;
+    open_kept(&a, 1);
+    while (w.core.spare_ask_count > 0) { /* nor any from before */
+        dlk_ask *spare =
+            DLK_LIST_ITEM(dlk_list_take_first(&w.core.spare_asks), dlk_ask, link);
+        w.core.spare_ask_count--;
+        w.core.ask_count--;
+        free(spare);
+    }
+    none_left = true;
+    world_acquire_terms(&b, 2, 0, keeping());
+    CHECK(b.over && b.code != DLOCK_OK);
+    none_left = false;
+    world_move(5000);
+    CHECK_EQ_INT(w.releases, 1);
+    world_answer(DLK_RELEASE, DLK_YES);
+    world_forget(&b);
+    world_forget(&a);
+    world_close();
+}

@@ -224,6 +224,89 @@ TEST(threads_of_two_clients_that_keep_it_have_it_in_turn_and_none_is_passed_over
     teardown();
 }
 
+/* ---- whose it is: asked while the server stands still, and answered behind the release ---- */
+
+TEST(a_wait_for_a_signal_never_gives_back_what_the_next_owner_has)
+{
+    SETUP("lock.keep_ms=600000&lock.ttl_ms=600000&lock.owner=none");
+    dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL);
+    dlock_cond *cond = NULL;
+    CHECK(is_kept(keeper, lock));
+    CHECK_OK(dlock_cond_new(keeper, "C", NULL, &cond, NULL), NULL);
+    for (int taken_up = 0; taken_up < 2; taken_up++) {
+        dlock_hold *one = NULL, *two = NULL;
+        CHECK_OK(dlock_lock_acquire(lock, 5000, &one, NULL), NULL);
+        server_freeze(server.pid);
+        dlock_op *op = dlock_cond_wait_start(cond, one, 60000);
+        CHECK_OK(dlock_hold_release(one, NULL), NULL);
+        if (taken_up)
+            CHECK_OK(dlock_lock_acquire(lock, 0, &two, NULL), NULL);
+        server_thaw(server.pid);
+        CHECK_EQ_INT(dlock_op_wait(op, 20000), DLOCK_OK);
+        CHECK_EQ_INT(dlock_op_result(op), DLOCK_ENOTHELD);
+        CHECK(!two || dlock_hold_verify(two, NULL) == DLOCK_OK);
+        dlock_op_free(op);
+        dlock_hold_free(one);
+        dlock_hold_free(two);
+    }
+    dlock_cond_free(cond);
+    dlock_lock_free(lock);
+    teardown();
+}
+
+TEST(what_is_asked_about_a_hold_says_nothing_of_the_next_ones)
+{
+    SETUP("lock.keep_ms=600000&lock.ttl_ms=600000&lock.owner=none");
+    dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL);
+    CHECK(is_kept(keeper, lock));
+    dlock_hold *one = NULL, *two = NULL;
+    CHECK_OK(dlock_lock_acquire(lock, 5000, &one, NULL), NULL);
+    server_freeze(server.pid);
+    dlock_op *asked = dlock_hold_verify_start(one);
+    CHECK_OK(dlock_hold_release(one, NULL), NULL);
+    CHECK_OK(dlock_lock_acquire(lock, 0, &two, NULL), NULL);
+    server_thaw(server.pid);
+    CHECK_EQ_INT(dlock_op_wait(asked, 20000), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_result(asked), DLOCK_ELOST);
+    CHECK_OK(dlock_hold_verify(two, NULL), NULL);
+    dlock_op_free(asked);
+    dlock_hold_free(one);
+    dlock_hold_free(two);
+    dlock_lock_free(lock);
+    teardown();
+}
+
+TEST(one_that_was_extended_goes_back)
+{
+    SETUP("lock.keep_ms=600000&lock.ttl_ms=5000&lock.owner=none");
+    dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL);
+    CHECK(is_kept(keeper, lock));
+    dlock_hold *one = NULL, *two = NULL;
+    CHECK_OK(dlock_lock_acquire(lock, 5000, &one, NULL), NULL);
+    CHECK_OK(dlock_hold_extend(one, 3600000, NULL), NULL);
+    CHECK_OK(dlock_hold_release(one, NULL), NULL);
+    CHECK_STR(redis_server_call(&server, "EXISTS L"), "0");
+    dlock_hold_free(one);
+    /* Also while the extension is under way. */
+    CHECK_OK(dlock_lock_acquire(lock, 5000, &one, NULL), NULL);
+    server_freeze(server.pid);
+    dlock_op *longer = dlock_hold_extend_start(one, 3600000),
+             *back = dlock_hold_release_start(one);
+    server_thaw(server.pid);
+    CHECK_EQ_INT(dlock_op_wait(back, 20000), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_result(back), DLOCK_OK);
+    CHECK_OK(dlock_lock_acquire(lock, 5000, &two, NULL), NULL);
+    CHECK_EQ_INT(dlock_hold_ttl_ms(two), 5000);
+    CHECK_EQ_INT(dlock_op_wait(longer, 20000), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_result(longer), DLOCK_ELOST);
+    dlock_op_free(longer);
+    dlock_op_free(back);
+    dlock_hold_free(one);
+    dlock_hold_free(two);
+    dlock_lock_free(lock);
+    teardown();
+}
+
 /* ---- what others do ---- */
 
 /* As RFencedLock does, where the counter was lost. */
@@ -244,6 +327,41 @@ TEST(behind_a_counter_that_was_begun_anew_no_token_is_smaller_than_one_before)
     teardown();
 }
 
+TEST(what_only_its_own_client_keeps_bars_nothing_there)
+{
+    SETUP("lock.keep_ms=600000&lock.ttl_ms=600000");
+    dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL),
+               *fair =
+                   api_lock(keeper, DLOCK_MUTEX, "L", "lock.keep_ms=0 lock.fair=true");
+    dlock_hold *hold = NULL;
+    CHECK(is_kept(keeper, lock));
+    CHECK(pair(fair, 5000) > 0); /* another layout of its name */
+    CHECK(pair(lock, 5000) > 0);
+    CHECK_OK(dlock_lock_wait_idle(lock, 0, NULL), NULL);
+    CHECK_OK(dlock_lock_acquire(lock, 5000, &hold, NULL), NULL);
+    dlock_op *idle = dlock_lock_wait_idle_start(lock, 20000);
+    CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+    CHECK_EQ_INT(dlock_op_wait(idle, 20000), DLOCK_OK);
+    CHECK_EQ_INT(dlock_op_result(idle), DLOCK_OK);
+    dlock_op_free(idle);
+    dlock_hold_free(hold);
+    dlock_lock_free(lock);
+    dlock_lock_free(fair);
+    teardown();
+}
+
+TEST(a_lock_made_of_a_closed_client_leaves_nothing_behind)
+{
+    SETUP("");
+    dlock_conf *conf = api_conf("lock.keep_ms=1000");
+    dlock_lock *lock = NULL;
+    CHECK_OK(dlock_client_close(keeper, NULL), NULL);
+    CHECK_OK(dlock_lock_new(keeper, DLOCK_MUTEX, "L", conf, &lock, NULL), NULL);
+    dlock_lock_free(lock);
+    dlock_conf_free(conf);
+    teardown();
+}
+
 /* ---- where there are none ---- */
 
 TEST(what_cant_be_kept_says_why)
@@ -260,6 +378,8 @@ TEST(what_cant_be_kept_says_why)
         {"redis://127.0.0.1:1?redis.layout=string&", "", "redis.layout=redisson",
          DLOCK_MUTEX},
         {"redis://127.0.0.1:1?redis.wait=poll&", "", "redis.wait=pubsub", DLOCK_MUTEX},
+        {"redis://127.0.0.1:1?", "lock.renew=off", "lock.renew=auto", DLOCK_MUTEX},
+        {"redis://127.0.0.1:1?", "lock.renew=fed", "lock.renew=auto", DLOCK_MUTEX},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char settings[100];
