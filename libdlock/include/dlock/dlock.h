@@ -644,7 +644,7 @@ DLOCK_API int dlock_client_event_fd(dlock_client *client);
  * Level-triggered; a poller that is told of changes only is fine as well. Never read it.
  *
  * Redis on one server, without TLS, has it, as long as no message has to be heard; at other times
- * it is the descriptor of events.
+ * it is the descriptor of events. A client that keeps locks (`lock.keep_ms`) always has to hear.
  *
  * @return the descriptor, owned by the client; -1 when closed, forked, out of descriptors, or when
  *         the service has nothing of the kind: use dlock_client_event_fd()
@@ -844,7 +844,8 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_lock_inspect_start(dlock_lock *lock);
  * Take the lock away from its holder. For operators.
  *
  * The victim notices at its next renewal, so the next holder may overlap with what the victim
- * believes: only the fencing token, which is larger for the next, keeps a resource safe.
+ * believes: only the fencing token, which is larger for the next, keeps a resource safe. Of a kept lock
+ * (`lock.keep_ms`) all who have it one after the other are one owner: a later one may be hit.
  *
  * @param owner  as dlock_lock_inspect() showed it; NULL for whoever holds it
  * @return DLOCK_OK, DLOCK_ENOTHELD (nobody holds it, or another than @p owner), DLOCK_EUNAVAIL,
@@ -872,7 +873,8 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_lock_break_start(dlock_lock *lock,
  * REVOKE event. Takes nothing away, and promises nothing: OK means that a holder's client has
  * heard of it, or will: on etcd with its next renewal, if it listens. ENOTSUP: none did, because it
  * isn't libdlock or has armed no hold; or this service can't, or doesn't say whose a semaphore's
- * permits are. A client is heard a moment after it has armed its first hold.
+ * permits are. A client is heard a moment after it has armed its first hold; one that listens for another
+ * reason, as for locks it keeps (`lock.keep_ms`), has heard though no hold is armed.
  *
  * @return DLOCK_OK, DLOCK_ENOTHELD, DLOCK_EUNAVAIL, DLOCK_EUNKNOWN, DLOCK_EACCES,
  *         DLOCK_ECONFLICT, DLOCK_EPROTO, DLOCK_ENOTSUP
