@@ -77,6 +77,20 @@ func ExampleOption() {
 	// Output: 1m0s true
 }
 
+// A worker that has nearly always the same lock to itself: only the first Lock and the last Unlock ask the service.
+func ExampleWithKeep() {
+	ctx := context.Background()
+	client, err := dlock.Open(ctx, "redis://localhost")
+	must(err)
+	defer client.Close() // gives back what is kept
+	queue := client.Mutex("queue", dlock.WithKeep(10*time.Second))
+	for range 1000 {
+		hold, err := queue.Lock(ctx)
+		must(err)
+		must(hold.Release(ctx))
+	}
+}
+
 func ExampleMutex() {
 	ctx, client := memory("mutex")
 	defer client.Close()

@@ -88,7 +88,13 @@ static int64_t count_of(const struct wish *wish)
     return next != NULL ? atoll(next + 1) : wish->count;
 }
 
-/* A lease that is named isn't renewed, as Redisson's. Where there are sessions it is theirs. */
+static bool is_kept(const struct kind *kind)
+{
+    return kind->key != NULL && strcmp(kind->key, "lock.keep_ms") == 0;
+}
+
+/* A lease that is named isn't renewed, as Redisson's, but for what is kept. Where there are sessions it
+ * is theirs. */
 static dlock_err settings(const contender *me, const struct kind *kind,
                           const struct wish *wish, dlock_conf *conf, dlock_error **err)
 {
@@ -98,7 +104,7 @@ static dlock_err settings(const contender *me, const struct kind *kind,
         code = dlock_conf_set_int(conf, "lock.ttl_ms",
                                   wish->ttl_ms > 0 ? wish->ttl_ms : me->clients->ttl_ms,
                                   err);
-    if (code == DLOCK_OK && leased && wish->ttl_ms > 0)
+    if (code == DLOCK_OK && leased && wish->ttl_ms > 0 && !is_kept(kind))
         code = dlock_conf_set(conf, "lock.renew", "off", err);
     if (code == DLOCK_OK && kind->key != NULL)
         code = dlock_conf_set(conf, kind->key, kind->value, err);

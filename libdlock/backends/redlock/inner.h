@@ -100,8 +100,9 @@ typedef struct dlk_redlock_round {
     dlk_ask asks[];             /* by node */
 } dlk_redlock_round;
 
-/* Numbers of our own, which the engine, that counts from 1, will never give. */
-#define DLK_REDLOCK_ALIASES (UINT64_C(1) << 62)
+/* Numbers of our own, which the engine, that counts from 1, will never give; they have fewer digits than
+ * those that keep (DLK_KEEPS), of which the nodes would give a block of tokens. */
+#define DLK_REDLOCK_ALIASES (UINT64_C(1) << 59)
 
 #define DLK_REDLOCK_BUCKETS 1024
 #define DLK_REDLOCK_SPARE   32

@@ -40,6 +40,7 @@ TEST(a_repetition_behind_the_end_of_the_leases_is_out_of_the_reach_of_a_late_rel
     (void)dlk_claims_tick(&redlock, 60 * DLK_NS_PER_SEC);
     CHECK(redlock.claim_count == 0);
     CHECK(wire_of(NUMBER) > DLK_REDLOCK_ALIASES);
+    CHECK(!dlk_number_keeps(wire_of(NUMBER)));
     CHECK(wire_of(NUMBER + 1) == NUMBER + 1);
     dlk_claims_free(&redlock);
 }
