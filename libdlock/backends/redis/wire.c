@@ -3,6 +3,7 @@
  * take up to 2^31 elements), and make no difference between hiredis' versions. */
 #include "backends/redis/wire.h"
 
+#include "util/arena.h"
 #include "util/number.h"
 
 #include <hiredis/hiredis.h>
@@ -14,53 +15,20 @@
 #define ARRAY_ITEMS (1u << 16)
 #define ARRAY_DEPTH 7
 #define ARENA_BYTES (16u << 20)
-#define BLOCK       8192
-
-typedef struct block {
-    struct block *next;
-    size_t size;
-    char data[];
-} block;
 
 struct dlk_resp_reader {
     redisReader *reader;
     size_t pending; /* bytes fed since the last reply: an upper limit of the next one */
     const char *problem;
-    size_t used, total; /* of the first block; of all */
-    block *blocks;      /* the first is filled; the last, of size BLOCK, is kept */
+    dlk_arena arena;
 };
 
-static void *arena_take(dlk_resp_reader *reader, size_t size)
+static void *take(dlk_resp_reader *reader, size_t size)
 {
-    size = (size + 15) & ~(size_t)15;
-    if (size <= reader->blocks->size - reader->used) {
-        void *at = reader->blocks->data + reader->used;
-        reader->used += size;
-        return at;
-    }
-    size_t room = size > BLOCK ? size : BLOCK;
-    if (room > ARENA_BYTES - reader->total) {
+    void *room = dlk_arena_take(&reader->arena, size);
+    if (reader->arena.full)
         reader->problem = "the reply is too large";
-        return NULL;
-    }
-    block *more = malloc(sizeof(*more) + room);
-    if (!more)
-        return NULL;
-    *more = (block){.next = reader->blocks, .size = room};
-    reader->blocks = more;
-    reader->used = size;
-    reader->total += room;
-    return more->data;
-}
-
-static void arena_reset(dlk_resp_reader *reader)
-{
-    while (reader->blocks->next) {
-        block *first = reader->blocks;
-        reader->blocks = first->next;
-        free(first);
-    }
-    reader->used = reader->total = 0;
+    return room;
 }
 
 /* ---- What hiredis' reader calls ---- */
@@ -72,7 +40,7 @@ static dlk_resp *new_node(const redisReadTask *task, dlk_resp_type type)
         dlk_resp *array = task->parent->obj;
         node = &array->items[task->idx];
     } else {
-        node = arena_take(task->privdata, sizeof(*node));
+        node = take(task->privdata, sizeof(*node));
     }
     if (node)
         *node = (dlk_resp){.type = type};
@@ -91,7 +59,7 @@ static void *make_text(const redisReadTask *task, char *text, size_t size)
         return NULL;
     }
     dlk_resp *node = new_node(task, type);
-    char *copy = node ? arena_take(task->privdata, size + 1) : NULL;
+    char *copy = node ? take(task->privdata, size + 1) : NULL;
     if (!copy)
         return NULL;
     memcpy(copy, text, size);
@@ -119,7 +87,7 @@ static void *make_array(const redisReadTask *task, int count)
     if (!node)
         return NULL;
     node->count = (size_t)count;
-    node->items = arena_take(reader, (node->count + 1) * sizeof(*node->items));
+    node->items = take(reader, (node->count + 1) * sizeof(*node->items));
     if (!node->items)
         return NULL;
     memset(node->items, 0, node->count * sizeof(*node->items)); /* all NIL until read */
@@ -179,12 +147,7 @@ dlk_resp_reader *dlk_resp_new(void)
     dlk_resp_reader *reader = calloc(1, sizeof(*reader));
     if (!reader)
         return NULL;
-    reader->blocks = malloc(sizeof(block) + BLOCK);
-    if (!reader->blocks) {
-        free(reader);
-        return NULL;
-    }
-    *reader->blocks = (block){.size = BLOCK};
+    reader->arena.most = ARENA_BYTES;
     if (!dlk_resp_reset(reader)) {
         dlk_resp_free(reader);
         return NULL;
@@ -196,8 +159,7 @@ void dlk_resp_free(dlk_resp_reader *reader)
 {
     if (!reader)
         return;
-    arena_reset(reader);
-    free(reader->blocks);
+    dlk_arena_free(&reader->arena);
     if (reader->reader)
         redisReaderFree(reader->reader);
     free(reader);
@@ -205,7 +167,7 @@ void dlk_resp_free(dlk_resp_reader *reader)
 
 bool dlk_resp_reset(dlk_resp_reader *reader)
 {
-    arena_reset(reader);
+    dlk_arena_reset(&reader->arena);
     reader->pending = 0;
     reader->problem = NULL;
     if (reader->reader)
@@ -243,7 +205,7 @@ dlk_resp_got dlk_resp_next(dlk_resp_reader *reader, const dlk_resp **ret)
 {
     /* A reply that began in an earlier burst has its nodes in the arena already. */
     if (!redisReaderGetObject(reader->reader))
-        arena_reset(reader);
+        dlk_arena_reset(&reader->arena);
     void *reply = NULL;
     if (redisReaderGetReply(reader->reader, &reply) != REDIS_OK)
         return DLK_RESP_BAD;
