@@ -12,6 +12,7 @@
 #include "util/error.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -275,6 +276,20 @@ static void offer_session(dlk_tls_coat *coat)
     SSL_SESSION_free(session);
 }
 
+/* Who doesn't know it goes on as ever; who speaks others only ends the handshake. */
+static bool ask_for_protocol(const dlk_tls_coat *coat)
+{
+    unsigned char list[32];
+    const char *protocol = coat->tls->protocol;
+    size_t size = protocol ? strlen(protocol) : 0;
+    if (size == 0)
+        return true;
+    assert(size < sizeof(list));
+    list[0] = (unsigned char)size;
+    memcpy(list + 1, protocol, size);
+    return SSL_set_alpn_protos(coat->ssl, list, (unsigned)size + 1) == 0;
+}
+
 static bool set_up(dlk_tls_coat *coat, SSL_CTX *context)
 {
     coat->ssl = SSL_new(context);
@@ -284,7 +299,7 @@ static bool set_up(dlk_tls_coat *coat, SSL_CTX *context)
     SSL_set_bio(coat->ssl, bio, bio);
     SSL_set_app_data(coat->ssl, coat);
     SSL_set_connect_state(coat->ssl);
-    if (!expect_host(coat))
+    if (!expect_host(coat) || !ask_for_protocol(coat))
         return false;
     offer_session(coat);
     return true;

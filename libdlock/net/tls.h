@@ -19,6 +19,9 @@ typedef struct dlk_tls dlk_tls;
 dlock_err dlk_tls_new(const dlk_settings *settings, dlk_tls **ret, dlock_error **err);
 /* After the last of its streams has been reaped. NULL is fine. */
 void dlk_tls_free(dlk_tls *tls);
+/* From now on servers that speak several protocols on one port are asked for this one (ALPN): "h2".
+ * Static. */
+void dlk_tls_speak(dlk_tls *tls, const char *protocol);
 
 /* From now on the stream speaks TLS: between its opening and its first byte. @p host, a name or an
  * address, is who must be there. Calls for the same dlk_tls must not overlap. NULL, or why not. */

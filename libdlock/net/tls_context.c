@@ -352,6 +352,11 @@ dlock_err dlk_tls_new(const dlk_settings *settings, dlk_tls **ret, dlock_error *
     return DLOCK_OK;
 }
 
+void dlk_tls_speak(dlk_tls *tls, const char *protocol)
+{
+    tls->protocol = protocol;
+}
+
 void dlk_tls_free(dlk_tls *tls)
 {
     if (!tls)

@@ -14,6 +14,7 @@
 
 struct dlk_tls {
     dlk_settings *settings;
+    const char *protocol;             /* dlk_tls_speak; or NULL */
     SSL_CTX *context;                 /* written with the mutex as well */
     struct stat files[DLK_TLS_FILES]; /* as they were when the context was made */
 

@@ -14,6 +14,11 @@ dlock_err dlk_tls_new(const dlk_settings *settings, dlk_tls **ret, dlock_error *
                          "which needs OpenSSL 3)");
 }
 
+void dlk_tls_speak(dlk_tls *tls, const char *protocol)
+{
+    (void)tls, (void)protocol;
+}
+
 void dlk_tls_free(dlk_tls *tls)
 {
     (void)tls; /* NULL */

@@ -29,6 +29,8 @@ typedef struct server {
     bool breaks;  /* answers with what is no TLS */
     size_t heard; /* bytes */
     char asked_for[64];
+    const char *speaks; /* this protocol, and no other */
+    char protocol[16];  /* that was agreed upon */
 } server;
 
 static SSL_CTX *server_context(const char *shows)
@@ -43,16 +45,42 @@ static SSL_CTX *server_context(const char *shows)
     return context;
 }
 
+static int choose(SSL *ssl, const unsigned char **ret, unsigned char *ret_size,
+                  const unsigned char *offered, unsigned size, void *arg)
+{
+    const server *s = arg;
+    unsigned char *chosen = NULL;
+    unsigned char wanted[16] = {(unsigned char)strlen(s->speaks)};
+    (void)ssl;
+    memcpy(wanted + 1, s->speaks, wanted[0]);
+    int found =
+        SSL_select_next_proto(&chosen, ret_size, wanted, wanted[0] + 1u, offered, size);
+    *ret = chosen;
+    return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK
+                                           : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+static void note_protocol(server *s, const SSL *ssl)
+{
+    const unsigned char *agreed;
+    unsigned size;
+    SSL_get0_alpn_selected(ssl, &agreed, &size);
+    snprintf(s->protocol, sizeof(s->protocol), "%.*s", (int)size, (const char *)agreed);
+}
+
 static void *serve(void *arg)
 {
     server *s = arg;
     static _Thread_local char data[40000];
     SSL_CTX *context = server_context(s->shows);
+    if (s->speaks)
+        SSL_CTX_set_alpn_select_cb(context, choose, s);
     SSL *ssl = SSL_new(context);
     SSL_set_fd(ssl, s->fd);
     s->accepted = SSL_accept(ssl) == 1;
     const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     snprintf(s->asked_for, sizeof(s->asked_for), "%s", name ? name : "");
+    note_protocol(s, ssl);
     int got;
     while (s->accepted && (got = SSL_read(ssl, data, sizeof(data))) > 0) {
         s->heard += (size_t)got;
@@ -102,6 +130,8 @@ static bool start_as(server *s, server is, const char *host, const char *verify)
     s->fd = ends[1];
     dlk_stream_init(&stream);
     dlk_stream_open(&stream, ends[0]);
+    if (s->speaks)
+        dlk_tls_speak(tls, "h2");
     dlock_error *error = dlk_tls_begin(tls, &stream, host, 1);
     fine = fine && !error && pthread_create(&s->thread, NULL, serve, s) == 0;
     dlk_error_clear(&error);
@@ -169,6 +199,30 @@ TEST(a_million_bytes_come_back_as_they_went)
     stop(&s);
     CHECK_EQ_INT(s.heard, MUCH);
     CHECK_STR(s.asked_for, "localhost"); /* SNI */
+}
+
+/* What the server has agreed to speak, after a line there and back or the end of the connection. */
+static const char *agreed(const char *speaks)
+{
+    static server s;
+    if (!start_as(&s, (server){.shows = "server", .speaks = speaks}, "localhost",
+                  "full") ||
+        !dlk_buf_append(&stream.out, "hello", 5))
+        return "";
+    int64_t end = limit();
+    do
+        round_trip();
+    while (stream.in_size == 0 && !atomic_load(&stream.failure) && dlk_clock_now() < end);
+    bool refused = atomic_load(&stream.failure) == EPROTO;
+    stop(&s);
+    return refused ? "refused" : s.protocol;
+}
+
+TEST(a_server_of_several_protocols_is_asked_for_the_one_that_is_spoken)
+{
+    CHECK_STR(agreed("h2"), "h2");
+    CHECK_STR(agreed(NULL), ""); /* who isn't asked, or knows nothing of it */
+    CHECK_STR(agreed("http/1.1"), "refused");
 }
 
 enum { WRITERS = 3, LINES = 1000 };
