@@ -1,0 +1,239 @@
+/* Messages; see the header. What protoc-c has made of rpc.proto is a part of this file, so that the functions
+ * that it calls are those of a library which may be loaded (protobuf_c_calls.h). */
+#include "backends/etcd/messages.h"
+
+#include "backends/etcd/rpc.pb-c.c"
+
+#include <string.h>
+
+/* What a message may take when it is taken apart: the smallest one that says something has 12 bytes, and
+ * takes ten times as many. */
+#define TIMES     16
+#define FOR_ANY   ((size_t)16 << 10)
+#define ARENA_MAX ((size_t)32 << 20)
+/* So many keys are named in a transaction, and more. */
+#define TXN_MAX ((size_t)1 << 20)
+#define FEW     8
+
+/* ---- calls ---- */
+
+const dlk_etcd_rpc dlk_etcd_rpcs[DLK_ETCD_METHODS] = {
+    [DLK_ETCD_AUTHENTICATE] = {"/etcdserverpb.Auth/Authenticate",
+                               &etcd__authenticate_response__descriptor, "sign on"},
+    [DLK_ETCD_GRANT] = {"/etcdserverpb.Lease/LeaseGrant",
+                        &etcd__lease_grant_response__descriptor, "get a lease"},
+    [DLK_ETCD_REVOKE] = {"/etcdserverpb.Lease/LeaseRevoke",
+                         &etcd__lease_revoke_response__descriptor, "revoke the lease"},
+    [DLK_ETCD_KEEP_ALIVE] = {"/etcdserverpb.Lease/LeaseKeepAlive",
+                             &etcd__lease_keep_alive_response__descriptor,
+                             "renew the lease"},
+    [DLK_ETCD_RANGE] = {"/etcdserverpb.KV/Range", &etcd__range_response__descriptor,
+                        "read keys"},
+    [DLK_ETCD_TXN] = {"/etcdserverpb.KV/Txn", &etcd__txn_response__descriptor,
+                      "use keys"},
+    [DLK_ETCD_WATCH] = {"/etcdserverpb.Watch/Watch", &etcd__watch_response__descriptor,
+                        "watch keys"},
+    [DLK_ETCD_MEMBERS] = {"/etcdserverpb.Cluster/MemberList",
+                          &etcd__member_list_response__descriptor, "list members"},
+    [DLK_ETCD_STATUS] = {"/etcdserverpb.Maintenance/Status",
+                         &etcd__status_response__descriptor, "ask for its state"},
+};
+
+/* ---- to say ---- */
+
+bool dlk_etcd_pack(const ProtobufCMessage *message, dlk_buf *to)
+{
+    size_t size = protobuf_c_message_get_packed_size(message);
+    char *room = size > 0 ? dlk_buf_room(to, size) : NULL;
+    if (size == 0)
+        return true;
+    if (!room)
+        return false;
+    dlk_buf_added(to, protobuf_c_message_pack(message, (uint8_t *)room));
+    return true;
+}
+
+void dlk_etcd_txn_begin(dlk_etcd_txn *txn)
+{
+    *txn = (dlk_etcd_txn){.arena = {.most = TXN_MAX}, .request = ETCD__TXN_REQUEST__INIT};
+}
+
+/* A pointer more behind those that there are; NULL without memory. */
+static void **add(dlk_etcd_txn *txn, void ***all, size_t *count, size_t *room)
+{
+    if (*count == *room) {
+        size_t more = *room ? 2 * *room : FEW;
+        void **moved = dlk_arena_take(&txn->arena, more * sizeof(*moved));
+        if (!moved)
+            return NULL;
+        if (*count > 0)
+            memcpy(moved, *all, *count * sizeof(*moved));
+        *all = moved;
+        *room = more;
+    }
+    return &(*all)[(*count)++];
+}
+
+Etcd__Compare *dlk_etcd_txn_if(dlk_etcd_txn *txn, dlk_etcd_bytes key)
+{
+    Etcd__TxnRequest *to = &txn->request;
+    Etcd__Compare *made = dlk_arena_take(&txn->arena, sizeof(*made));
+    void **at =
+        made ? add(txn, (void ***)(void *)&to->compare, &to->n_compare, &txn->compares)
+             : NULL;
+    if (at)
+        *at = made;
+    else
+        made = &txn->nowhere.compare;
+    txn->failed |= !at;
+    *made = (Etcd__Compare)ETCD__COMPARE__INIT;
+    made->key = key;
+    made->to_case = ETCD__COMPARE__TO_VERSION; /* 0 */
+    return made;
+}
+
+/* With room of @p size for what it asks; NULL without memory. */
+static Etcd__RequestOp *add_op(dlk_etcd_txn *txn, dlk_etcd_branch branch, size_t size,
+                               void **ret_ask)
+{
+    Etcd__TxnRequest *to = &txn->request;
+    Etcd__RequestOp *op = dlk_arena_take(&txn->arena, sizeof(*op));
+    void *ask = dlk_arena_take(&txn->arena, size), **at = NULL;
+    if (op && ask && branch == DLK_ETCD_THEN)
+        at = add(txn, (void ***)(void *)&to->success, &to->n_success, &txn->successes);
+    else if (op && ask)
+        at = add(txn, (void ***)(void *)&to->failure, &to->n_failure, &txn->failures);
+    *ret_ask = at ? ask : &txn->nowhere;
+    txn->failed |= !at;
+    if (!at)
+        return NULL;
+    *at = op;
+    *op = (Etcd__RequestOp)ETCD__REQUEST_OP__INIT;
+    return op;
+}
+
+Etcd__RangeRequest *dlk_etcd_txn_range(dlk_etcd_txn *txn, dlk_etcd_branch branch,
+                                       dlk_etcd_bytes key)
+{
+    void *ask;
+    Etcd__RequestOp *op = add_op(txn, branch, sizeof(Etcd__RangeRequest), &ask);
+    Etcd__RangeRequest *range = ask;
+    *range = (Etcd__RangeRequest)ETCD__RANGE_REQUEST__INIT;
+    range->key = key;
+    if (op) {
+        op->request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
+        op->request_range = range;
+    }
+    return range;
+}
+
+Etcd__PutRequest *dlk_etcd_txn_put(dlk_etcd_txn *txn, dlk_etcd_branch branch,
+                                   dlk_etcd_bytes key)
+{
+    void *ask;
+    Etcd__RequestOp *op = add_op(txn, branch, sizeof(Etcd__PutRequest), &ask);
+    Etcd__PutRequest *put = ask;
+    *put = (Etcd__PutRequest)ETCD__PUT_REQUEST__INIT;
+    put->key = key;
+    if (op) {
+        op->request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_PUT;
+        op->request_put = put;
+    }
+    return put;
+}
+
+Etcd__DeleteRangeRequest *dlk_etcd_txn_delete(dlk_etcd_txn *txn, dlk_etcd_branch branch,
+                                              dlk_etcd_bytes key)
+{
+    void *ask;
+    Etcd__RequestOp *op = add_op(txn, branch, sizeof(Etcd__DeleteRangeRequest), &ask);
+    Etcd__DeleteRangeRequest *deletion = ask;
+    *deletion = (Etcd__DeleteRangeRequest)ETCD__DELETE_RANGE_REQUEST__INIT;
+    deletion->key = key;
+    if (op) {
+        op->request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
+        op->request_delete_range = deletion;
+    }
+    return deletion;
+}
+
+bool dlk_etcd_txn_pack(dlk_etcd_txn *txn, dlk_buf *to)
+{
+    bool fine = !txn->failed && dlk_etcd_pack(&txn->request.base, to);
+    dlk_arena_free(&txn->arena);
+    return fine;
+}
+
+/* ---- to hear ---- */
+
+typedef struct unpacking {
+    dlk_arena *arena;
+    bool no_memory;
+} unpacking;
+
+static void *take(void *user, size_t size)
+{
+    unpacking *it = user;
+    void *room = dlk_arena_take(it->arena, size);
+    it->no_memory |= !room && !it->arena->full;
+    return room;
+}
+
+static void give_back(void *user, void *room)
+{
+    (void)user, (void)room; /* the arena has it */
+}
+
+ProtobufCMessage *dlk_etcd_unpack(const ProtobufCMessageDescriptor *type,
+                                  const void *data, size_t size, dlk_arena *arena,
+                                  bool *ret_no_memory)
+{
+    unpacking it = {.arena = arena};
+    ProtobufCAllocator by = {.alloc = take, .free = give_back, .allocator_data = &it};
+    size_t most = size < ARENA_MAX / TIMES ? TIMES * size + FOR_ANY : ARENA_MAX;
+    *arena = (dlk_arena){.most = most < ARENA_MAX ? most : ARENA_MAX};
+    ProtobufCMessage *message = protobuf_c_message_unpack(type, &by, size, data);
+    *ret_no_memory = it.no_memory;
+    return message;
+}
+
+/* Each answer begins with its header. */
+typedef struct answer {
+    ProtobufCMessage base;
+    Etcd__ResponseHeader *header;
+} answer;
+
+#define BEGINS_WITH_HEADER(type)                                                         \
+    _Static_assert(offsetof(type, header) == offsetof(answer, header), #type)
+BEGINS_WITH_HEADER(Etcd__AuthenticateResponse);
+BEGINS_WITH_HEADER(Etcd__LeaseGrantResponse);
+BEGINS_WITH_HEADER(Etcd__LeaseRevokeResponse);
+BEGINS_WITH_HEADER(Etcd__LeaseKeepAliveResponse);
+BEGINS_WITH_HEADER(Etcd__RangeResponse);
+BEGINS_WITH_HEADER(Etcd__TxnResponse);
+BEGINS_WITH_HEADER(Etcd__WatchResponse);
+BEGINS_WITH_HEADER(Etcd__MemberListResponse);
+BEGINS_WITH_HEADER(Etcd__StatusResponse);
+
+const Etcd__ResponseHeader *dlk_etcd_header(const ProtobufCMessage *message)
+{
+    return message ? ((const answer *)(const void *)message)->header : NULL;
+}
+
+const Etcd__RangeResponse *dlk_etcd_response(const Etcd__TxnResponse *txn, size_t index)
+{
+    const Etcd__ResponseOp *op = index < txn->n_responses ? txn->responses[index] : NULL;
+    return op && op->response_case == ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE
+               ? op->response_range
+               : NULL;
+}
+
+const Etcd__KeyValue *dlk_etcd_kv(const Etcd__RangeResponse *range, size_t index)
+{
+    return index < dlk_etcd_kv_count(range) ? range->kvs[index] : NULL;
+}
+
+bool dlk_etcd_bytes_same(dlk_etcd_bytes a, dlk_etcd_bytes b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
