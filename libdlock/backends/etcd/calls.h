@@ -1,0 +1,90 @@
+/*
+ * etcd's calls and watches, on a connection to one member at a time: they are put in, and come out when they
+ * are over. Everything happens under the client's mutex but for what the link does without it (net/link.h).
+ *
+ * A watch is over as soon as anything happens to what it watches. All of them are on one stream, which is
+ * opened with the first.
+ */
+#ifndef DLK_BACKENDS_ETCD_CALLS_H
+#define DLK_BACKENDS_ETCD_CALLS_H
+
+#include "backends/etcd/messages.h"
+#include "net/grpc.h"
+#include "net/link.h"
+
+typedef struct dlk_etcd_call dlk_etcd_call;
+typedef struct dlk_etcd_calls dlk_etcd_calls;
+
+/* How a call can end. */
+typedef enum dlk_etcd_end {
+    DLK_ETCD_OK,
+    DLK_ETCD_CUT,      /* no answer, or none that says whether it was done */
+    DLK_ETCD_NO_LEASE, /* there is no such lease (any more) */
+    DLK_ETCD_NO_TOKEN, /* who we are has to be said anew; nothing was done */
+    DLK_ETCD_DENIED,
+    DLK_ETCD_BUSY, /* not now: no space, too much to do */
+    DLK_ETCD_BAD,  /* this is no etcd, or it doesn't know what we say */
+} dlk_etcd_end;
+
+struct dlk_etcd_call {
+    dlk_grpc_call grpc; /* first */
+    dlk_list link;      /* among those under way, or over */
+
+    /* what is asked */
+    dlk_etcd_method method;
+    dlk_buf request;    /* packed */
+    int64_t timeout_ms; /* 0: none, for one that watches */
+    int64_t until;
+    int64_t watch;  /* its number */
+    bool compacted; /* what it was to watch from on is forgotten: that is news, too */
+
+    /* what came of it */
+    dlk_arena arena;
+    const ProtobufCMessage *answer; /* of one that is OK, and no watch */
+    dlk_etcd_end end;
+    bool no_memory;
+    char why[200]; /* in words, where it isn't OK */
+};
+
+typedef struct dlk_etcd_calls_ops {
+    void (*up)(dlk_etcd_calls *calls, int64_t now);
+    /* All calls are over, and wait to be taken. */
+    void (*down)(dlk_etcd_calls *calls, const dlock_error *error, int64_t now);
+    void (*warn)(dlk_etcd_calls *calls, const char *text);
+} dlk_etcd_calls_ops;
+
+struct dlk_etcd_calls {
+    dlk_link link; /* first */
+    const dlk_etcd_calls_ops *ops;
+    dlk_grpc grpc;
+    const char *token;    /* lent: of authentication, or NULL */
+    dlk_list going, over; /* dlk_etcd_call.link */
+    dlk_list watching;    /* … of those that watch */
+    dlk_grpc_call stream; /* theirs */
+    int64_t last_watch;
+};
+
+/* Loads what it needs. */
+dlock_err dlk_etcd_calls_need(dlock_error **err);
+/* dlk_link_aim, start, arm, push, pull and the rest are called on its link. */
+void dlk_etcd_calls_init(dlk_etcd_calls *calls, dlk_link_common *common,
+                         const dlk_etcd_calls_ops *ops);
+/* Of one whose link is stopped: frees what is left in it. */
+void dlk_etcd_calls_free(dlk_etcd_calls *calls);
+
+/* Takes the call over, with method, request and timeout_ms, until it comes out of `take`. */
+void dlk_etcd_calls_send(dlk_etcd_calls *calls, dlk_etcd_call *call, int64_t now);
+/* Nobody wants to know any more: it comes out, too, as CUT. */
+void dlk_etcd_calls_drop(dlk_etcd_calls *calls, dlk_etcd_call *call);
+/* One that is over; NULL: no other is. */
+dlk_etcd_call *dlk_etcd_calls_take(dlk_etcd_calls *calls);
+/* Its request wasn't answered, or was refused: it can be sent once more. */
+void dlk_etcd_call_reset(dlk_etcd_call *call);
+void dlk_etcd_call_free(dlk_etcd_call *call);
+
+/* Ends what has taken too long. Returns when to call it again; the link's tick is apart. */
+int64_t dlk_etcd_calls_tick(dlk_etcd_calls *calls, int64_t now);
+/* The present token isn't good any more: all watches are over, as CUT, and the next ones begin anew. */
+void dlk_etcd_calls_end_watches(dlk_etcd_calls *calls, const char *why);
+
+#endif

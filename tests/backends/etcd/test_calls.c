@@ -1,0 +1,478 @@
+/* Calls and watches by gRPC, with an etcd whose JSON gateway is switched off. */
+#define AWAIT_LIMIT_MS INT64_C(120000) /* it takes its time to be there again */
+
+#include "backends/etcd/calls.h"
+#include "harness/certificates.h"
+#include "harness/etcd_server.h"
+#include "harness/harness.h"
+#include "harness/time.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES(text) ((dlk_etcd_bytes){sizeof(text) - 1, (uint8_t *)(uintptr_t)(text)})
+
+static struct {
+    dlk_etcd_calls calls;
+    dlk_link_common common;
+    dlk_kicks kicks;
+    dlk_rand rand;
+    int64_t sent, received, now;
+    uint64_t wiring;
+    char peer[32];
+    int ups, downs;
+    char text[256]; /* of the last time it went down */
+    etcd_server server;
+    certificates made;
+    dlk_tls *tls; /* or NULL */
+} w;
+
+/* ---- set-up ---- */
+
+static void up(dlk_etcd_calls *calls, int64_t now)
+{
+    (void)calls, (void)now;
+    w.ups++;
+}
+
+static void down(dlk_etcd_calls *calls, const dlock_error *error, int64_t now)
+{
+    (void)calls, (void)now;
+    w.downs++;
+    snprintf(w.text, sizeof(w.text), "%s", error->text);
+}
+
+static void warn(dlk_etcd_calls *calls, const char *text)
+{
+    (void)calls, (void)text; /* only with TLS */
+}
+
+static const dlk_etcd_calls_ops ops = {.up = up, .down = down, .warn = warn};
+
+/* One round of a driver, which sleeps no longer than until something has come. */
+static void turn(void)
+{
+    dlk_polls polls = {0};
+    dlk_polls_begin(&polls, dlk_clock_now() + 50 * DLK_NS_PER_MS);
+    dlk_link_arm(&w.calls.link, &polls);
+    dlk_link_push(&w.calls.link, &polls);
+    (void)dlk_kicks_poll(&w.kicks, &polls, dlk_kicks_seen(&w.kicks));
+    dlk_link_pull(&w.calls.link, &polls);
+    w.now = dlk_clock_now();
+    dlk_link_process(&w.calls.link, w.now);
+    (void)dlk_link_tick(&w.calls.link, w.now);
+    (void)dlk_etcd_calls_tick(&w.calls, w.now);
+    dlk_polls_free(&polls);
+}
+
+static bool connect_to_it(void)
+{
+    snprintf(w.peer, sizeof(w.peer), "127.0.0.1:%d", w.server.port);
+    w.kicks = DLK_KICKS_INIT;
+    w.now = dlk_clock_now();
+    w.common = (dlk_link_common){.service = "etcd",
+                                 .plain = "etcd://",
+                                 .hint = "",
+                                 .tls = w.tls,
+                                 .connect_ns = 60 * DLK_NS_PER_SEC,
+                                 .backoff = {.min_ms = 10, .max_ms = 100},
+                                 .kicks = &w.kicks,
+                                 .rand = &w.rand,
+                                 .bytes_sent = &w.sent,
+                                 .bytes_received = &w.received,
+                                 .wiring = &w.wiring};
+    dlk_etcd_calls_init(&w.calls, &w.common, &ops);
+    dlk_link_aim(&w.calls.link, "127.0.0.1", (uint16_t)w.server.port, w.peer);
+    if (!dlk_kicks_open(&w.kicks) || dlk_etcd_calls_need(NULL) != DLOCK_OK ||
+        !dlk_address_numeric("127.0.0.1", w.calls.link.port, &w.calls.link.to))
+        return false;
+    dlk_link_start(&w.calls.link, w.now);
+    return AWAITED_BY(turn(), w.ups > 0, AWAIT_LIMIT_MS);
+}
+
+static bool begin(void)
+{
+    memset(&w, 0, sizeof(w));
+    return etcd_server_available() &&
+           etcd_server_start_silent(&w.server, "--enable-grpc-gateway=false") &&
+           harness_check(__FILE__, __LINE__, connect_to_it() && w.ups == 1,
+                         "a connection");
+}
+
+static void end(void)
+{
+    dlk_link_stop(&w.calls.link);
+    (void)dlk_stream_reap(&w.calls.link.stream);
+    dlk_etcd_calls_free(&w.calls);
+    dlk_kicks_close(&w.kicks);
+    etcd_server_stop(&w.server);
+    if (w.tls)
+        certificates_remove(&w.made);
+    dlk_tls_free(w.tls);
+}
+
+static dlk_etcd_call *send_it(dlk_etcd_method method, const ProtobufCMessage *message)
+{
+    dlk_etcd_call *call = calloc(1, sizeof(*call));
+    if (!call || !dlk_etcd_pack(message, &call->request))
+        abort();
+    call->method = method;
+    call->timeout_ms = 60000;
+    dlk_list_init(&call->link);
+    dlk_etcd_calls_send(&w.calls, call, w.now);
+    return call;
+}
+
+static dlk_etcd_call *next_over(void)
+{
+    dlk_etcd_call *over = NULL;
+    (void)AWAITED_BY(turn(), (over = dlk_etcd_calls_take(&w.calls)) != NULL,
+                     AWAIT_LIMIT_MS);
+    return over;
+}
+
+/* Asks, and waits for it. Nothing else is over meanwhile. */
+static dlk_etcd_call *ask(dlk_etcd_method method, const ProtobufCMessage *message)
+{
+    dlk_etcd_call *call = send_it(method, message);
+    dlk_etcd_call *over = next_over();
+    if (!harness_check(__FILE__, __LINE__, over == call, "the call is over"))
+        exit(1);
+    return call;
+}
+
+static int64_t grant(int64_t seconds)
+{
+    Etcd__LeaseGrantRequest request = ETCD__LEASE_GRANT_REQUEST__INIT;
+    request.ttl = seconds;
+    dlk_etcd_call *call = ask(DLK_ETCD_GRANT, &request.base);
+    const Etcd__LeaseGrantResponse *granted = (const void *)call->answer;
+    int64_t lease = granted ? granted->id : 0;
+    dlk_etcd_call_free(call);
+    return lease;
+}
+
+static int64_t renewed(int64_t lease)
+{
+    Etcd__LeaseKeepAliveRequest request = ETCD__LEASE_KEEP_ALIVE_REQUEST__INIT;
+    request.id = lease;
+    dlk_etcd_call *call = ask(DLK_ETCD_KEEP_ALIVE, &request.base);
+    const Etcd__LeaseKeepAliveResponse *kept = (const void *)call->answer;
+    int64_t ttl = kept ? kept->ttl : -1;
+    dlk_etcd_call_free(call);
+    return ttl;
+}
+
+static dlk_etcd_end revoke(int64_t lease)
+{
+    Etcd__LeaseRevokeRequest request = ETCD__LEASE_REVOKE_REQUEST__INIT;
+    request.id = lease;
+    dlk_etcd_call *call = ask(DLK_ETCD_REVOKE, &request.base);
+    dlk_etcd_end how = call->end;
+    dlk_etcd_call_free(call);
+    return how;
+}
+
+static dlk_etcd_call *send_txn(dlk_etcd_txn *txn)
+{
+    dlk_etcd_call *call = calloc(1, sizeof(*call));
+    if (!call || !dlk_etcd_txn_pack(txn, &call->request))
+        abort();
+    call->method = DLK_ETCD_TXN;
+    call->timeout_ms = 60000;
+    dlk_list_init(&call->link);
+    dlk_etcd_calls_send(&w.calls, call, w.now);
+    return call;
+}
+
+/* Puts or deletes; the revision of that. */
+static int64_t change(dlk_etcd_bytes key, bool put)
+{
+    dlk_etcd_txn txn;
+    dlk_etcd_txn_begin(&txn);
+    if (put)
+        dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, key)->value = BYTES("value");
+    else
+        (void)dlk_etcd_txn_delete(&txn, DLK_ETCD_THEN, key);
+    dlk_etcd_call *sent = send_txn(&txn), *call = next_over();
+    if (call != sent)
+        return -1;
+    int64_t revision = call->answer ? dlk_etcd_header(call->answer)->revision : 0;
+    dlk_etcd_call_free(call);
+    return revision;
+}
+
+static dlk_etcd_call *watch(int64_t number, dlk_etcd_bytes key, int64_t from, bool puts)
+{
+    Etcd__WatchCreateRequest create = ETCD__WATCH_CREATE_REQUEST__INIT;
+    Etcd__WatchRequest request = ETCD__WATCH_REQUEST__INIT;
+    Etcd__WatchCreateRequest__Filter no_puts = ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT;
+    create.key = key;
+    create.start_revision = from;
+    create.watch_id = number;
+    create.n_filters = !puts;
+    create.filters = &no_puts;
+    request.request_case = ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST;
+    request.create_request = &create;
+    dlk_etcd_call *call = calloc(1, sizeof(*call));
+    if (!call || !dlk_etcd_pack(&request.base, &call->request))
+        abort();
+    call->method = DLK_ETCD_WATCH;
+    call->watch = number;
+    dlk_list_init(&call->link);
+    dlk_etcd_calls_send(&w.calls, call, w.now);
+    return call;
+}
+
+/* ---- calls ---- */
+
+TEST(a_key_is_put_by_a_transaction_with_a_lease_and_goes_with_it)
+{
+    dlk_etcd_txn txn;
+    if (!begin())
+        return;
+    int64_t lease = grant(60);
+    CHECK(lease != 0);
+    dlk_etcd_txn_begin(&txn);
+    (void)dlk_etcd_txn_if(&txn, BYTES("a\0b"));
+    Etcd__PutRequest *put = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, BYTES("a\0b"));
+    put->value = BYTES("v\0w");
+    put->lease = lease;
+    (void)dlk_etcd_txn_range(&txn, DLK_ETCD_THEN, BYTES("a\0b"));
+    dlk_etcd_call *call = send_txn(&txn);
+    CHECK(next_over() == call);
+    CHECK_EQ_INT(call->end, DLK_ETCD_OK);
+    const Etcd__TxnResponse *done = (const void *)call->answer;
+    CHECK(done->succeeded && done->header->raft_term >= 2);
+    const Etcd__KeyValue *kv = dlk_etcd_kv(dlk_etcd_response(done, 1), 0);
+    CHECK(kv && dlk_etcd_bytes_same(kv->key, BYTES("a\0b")));
+    CHECK(dlk_etcd_bytes_same(kv->value, BYTES("v\0w")));
+    CHECK_EQ_INT(kv->lease, lease);
+    CHECK_EQ_INT(kv->create_revision, done->header->revision);
+    dlk_etcd_call_free(call);
+    CHECK(renewed(lease) >= 60);
+    CHECK_EQ_INT(revoke(lease), DLK_ETCD_OK);
+    CHECK_EQ_INT(renewed(lease), 0);
+    CHECK_EQ_INT(revoke(lease), DLK_ETCD_NO_LEASE);
+    Etcd__RangeRequest read = ETCD__RANGE_REQUEST__INIT;
+    read.key = BYTES("a\0b");
+    call = ask(DLK_ETCD_RANGE, &read.base);
+    CHECK_EQ_INT(call->end, DLK_ETCD_OK);
+    CHECK_EQ_INT(dlk_etcd_kv_count((const void *)call->answer), 0);
+    dlk_etcd_call_free(call);
+    end();
+}
+
+TEST(hundreds_are_under_way_at_once)
+{
+    enum { MANY = 500 };
+    if (!begin())
+        return;
+    for (int i = 0; i < MANY; i++) {
+        char key[16];
+        dlk_etcd_txn txn;
+        dlk_etcd_txn_begin(&txn);
+        int size = snprintf(key, sizeof(key), "key/%d", i);
+        (void)dlk_etcd_txn_put(&txn, DLK_ETCD_THEN,
+                               (dlk_etcd_bytes){(size_t)size, (uint8_t *)key});
+        (void)send_txn(&txn);
+    }
+    for (int i = 0; i < MANY; i++) {
+        dlk_etcd_call *call = next_over();
+        CHECK(call);
+        CHECK_EQ_INT(call->end, DLK_ETCD_OK);
+        dlk_etcd_call_free(call);
+    }
+    Etcd__RangeRequest read = ETCD__RANGE_REQUEST__INIT;
+    read.key = BYTES("key/");
+    read.range_end = BYTES("key0");
+    dlk_etcd_call *call = ask(DLK_ETCD_RANGE, &read.base);
+    CHECK_EQ_INT(dlk_etcd_kv_count((const void *)call->answer), MANY);
+    dlk_etcd_call_free(call);
+    end();
+}
+
+TEST(it_tells_its_state_its_members_and_that_it_knows_no_users)
+{
+    Etcd__StatusRequest status = ETCD__STATUS_REQUEST__INIT;
+    Etcd__MemberListRequest list = ETCD__MEMBER_LIST_REQUEST__INIT;
+    Etcd__AuthenticateRequest who = ETCD__AUTHENTICATE_REQUEST__INIT;
+    if (!begin())
+        return;
+    dlk_etcd_call *call = ask(DLK_ETCD_STATUS, &status.base);
+    const Etcd__StatusResponse *state = (const void *)call->answer;
+    CHECK(state && state->version.len > 2 && state->version.data[0] == '3');
+    CHECK(state->leader != 0 && state->raftterm >= 2);
+    dlk_etcd_call_free(call);
+    call = ask(DLK_ETCD_MEMBERS, &list.base);
+    const Etcd__MemberListResponse *members = (const void *)call->answer;
+    CHECK(members && members->n_members == 1);
+    dlk_etcd_call_free(call);
+    who.name = BYTES("nobody");
+    who.password = BYTES("nothing");
+    call = ask(DLK_ETCD_AUTHENTICATE, &who.base);
+    CHECK_EQ_INT(call->end, DLK_ETCD_BAD);
+    CHECK_CONTAINS(call->why, "authentication is not enabled");
+    dlk_etcd_call_free(call);
+    end();
+}
+
+/* There it speaks HTTP/1 to who doesn't ask for HTTP/2 in the handshake. */
+TEST(by_tls_it_is_the_same)
+{
+    dlk_settings *settings = dlk_settings_new();
+    memset(&w, 0, sizeof(w));
+    if (!etcd_server_available()) {
+        dlk_settings_free(settings);
+        return;
+    }
+    CHECK(certificates_make(&w.made));
+    CHECK_OK(dlk_settings_set(settings, "tls.ca_file",
+                              certificates_path(&w.made, "ca.pem"), NULL),
+             NULL);
+    CHECK_OK(dlk_tls_new(settings, &w.tls, NULL), NULL);
+    dlk_settings_free(settings);
+    dlk_tls_speak(w.tls, "h2");
+    CHECK(etcd_server_start_tls(&w.server, w.made.dir, "--enable-grpc-gateway=false"));
+    CHECK(connect_to_it());
+    CHECK(change(BYTES("a"), true) > 0);
+    dlk_etcd_call *late = watch(1, BYTES("a"), 1, true);
+    CHECK(next_over() == late);
+    CHECK_EQ_INT(late->end, DLK_ETCD_OK);
+    dlk_etcd_call_free(late);
+    CHECK(grant(60) != 0);
+    end();
+}
+
+/* ---- watches ---- */
+
+TEST(a_watch_is_over_when_its_key_goes_and_the_others_go_on)
+{
+    if (!begin())
+        return;
+    int64_t from = change(BYTES("one"), true) + 1;
+    CHECK(change(BYTES("two"), true) > 0);
+    dlk_etcd_call *one = watch(1, BYTES("one"), from, false);
+    dlk_etcd_call *two = watch(2, BYTES("two"), from + 1, true);
+    CHECK(change(BYTES("one"), true) > 0); /* a put, which it doesn't want to hear of */
+    CHECK(dlk_etcd_calls_take(&w.calls) == NULL);
+    dlk_etcd_txn txn;
+    dlk_etcd_txn_begin(&txn);
+    (void)dlk_etcd_txn_delete(&txn, DLK_ETCD_THEN, BYTES("one"));
+    dlk_etcd_call *deletion = send_txn(&txn);
+    bool fired = false, deleted = false;
+    for (int i = 0; i < 2; i++) {
+        dlk_etcd_call *over = next_over();
+        CHECK(over == one || over == deletion);
+        CHECK_EQ_INT(over->end, DLK_ETCD_OK);
+        fired |= over == one;
+        deleted |= over == deletion;
+        dlk_etcd_call_free(over);
+    }
+    CHECK(fired && deleted);
+    /* From a revision that has been: it is told at once. On the same stream. */
+    dlk_etcd_call *late = watch(3, BYTES("one"), from, false);
+    CHECK(next_over() == late);
+    CHECK_EQ_INT(late->end, DLK_ETCD_OK);
+    dlk_etcd_call_free(late);
+    CHECK(w.calls.stream.grpc && !w.calls.stream.over);
+    dlk_etcd_calls_drop(&w.calls, two);
+    CHECK(dlk_etcd_calls_take(&w.calls) == two);
+    dlk_etcd_call_free(two);
+    CHECK(change(BYTES("two"), false) > 0); /* nobody is told */
+    dlk_etcd_call *again = watch(4, BYTES("two"), 0, true);
+    dlk_etcd_calls_end_watches(&w.calls, "for the test");
+    CHECK(dlk_etcd_calls_take(&w.calls) == again);
+    CHECK_EQ_INT(again->end, DLK_ETCD_CUT);
+    dlk_etcd_call_free(again);
+    late = watch(5, BYTES("two"), from, false); /* on another stream */
+    CHECK(next_over() == late);
+    CHECK_EQ_INT(late->end, DLK_ETCD_OK);
+    dlk_etcd_call_free(late);
+    end();
+}
+
+TEST(hundreds_of_watches_need_one_stream)
+{
+    enum { MANY = 300 };
+    if (!begin())
+        return;
+    int64_t seen = 0, from = change(BYTES("a"), true) + 1;
+    for (int i = 1; i <= MANY; i++) {
+        char key[16];
+        int size = snprintf(key, sizeof(key), "w/%d", i);
+        (void)watch(i, (dlk_etcd_bytes){(size_t)size, (uint8_t *)key}, from, true);
+    }
+    dlk_etcd_txn txn;
+    dlk_etcd_txn_begin(&txn);
+    static char keys[100][16];
+    for (int i = 0; i < 100; i++) {
+        int size = snprintf(keys[i], sizeof(keys[i]), "w/%d", i + 101);
+        (void)dlk_etcd_txn_put(&txn, DLK_ETCD_THEN,
+                               (dlk_etcd_bytes){(size_t)size, (uint8_t *)keys[i]});
+    }
+    dlk_etcd_call *puts = send_txn(&txn);
+    for (int i = 0; i < 101; i++) {
+        dlk_etcd_call *over = next_over();
+        CHECK(over && over->end == DLK_ETCD_OK);
+        CHECK(over == puts || (over->watch > 100 && over->watch <= 200));
+        seen += over == puts ? 0 : over->watch;
+        dlk_etcd_call_free(over);
+    }
+    CHECK_EQ_INT(seen, (101 + 200) * 50);
+    end();
+}
+
+/* ---- when it isn't there ---- */
+
+TEST(a_member_that_dies_takes_its_calls_along_and_is_found_again)
+{
+    Etcd__RangeRequest read = ETCD__RANGE_REQUEST__INIT;
+    if (!begin())
+        return;
+    read.key = BYTES("a");
+    dlk_etcd_call *standing = watch(1, BYTES("a"), 0, true);
+    server_freeze(w.server.pid);
+    dlk_etcd_call *call = send_it(DLK_ETCD_RANGE, &read.base);
+    turn();
+    etcd_server_kill(&w.server);
+    AWAIT_BY(turn(), w.downs > 0);
+    for (int i = 0; i < 2; i++) {
+        dlk_etcd_call *over = dlk_etcd_calls_take(&w.calls);
+        CHECK(over == call || over == standing);
+        CHECK_EQ_INT(over->end, DLK_ETCD_CUT);
+        CHECK_CONTAINS(over->why, w.peer);
+        dlk_etcd_call_free(over);
+    }
+    call = send_it(DLK_ETCD_RANGE, &read.base);
+    CHECK(dlk_etcd_calls_take(&w.calls) == call);
+    CHECK_EQ_INT(call->end, DLK_ETCD_CUT);
+    dlk_etcd_call_free(call);
+    CHECK(etcd_server_restart_silent(&w.server));
+    AWAIT_BY(turn(), w.ups > 1);
+    CHECK(change(BYTES("a"), true) > 0);
+    end();
+}
+
+TEST(a_member_that_stands_still_is_waited_for_until_the_deadline)
+{
+    Etcd__RangeRequest read = ETCD__RANGE_REQUEST__INIT;
+    if (!begin())
+        return;
+    read.key = BYTES("a");
+    server_freeze(w.server.pid);
+    dlk_etcd_call *call = send_it(DLK_ETCD_RANGE, &read.base);
+    CHECK_EQ_INT(dlk_etcd_calls_tick(&w.calls, w.now), call->until);
+    CHECK(dlk_etcd_calls_take(&w.calls) == NULL);
+    CHECK_EQ_INT(dlk_etcd_calls_tick(&w.calls, call->until), DLK_NEVER);
+    CHECK(dlk_etcd_calls_take(&w.calls) == call);
+    CHECK_EQ_INT(call->end, DLK_ETCD_CUT);
+    CHECK_STR(call->why, "no answer within 60000 ms");
+    dlk_etcd_call_free(call);
+    server_thaw(w.server.pid);
+    CHECK(change(BYTES("a"), true) > 0); /* what is answered late is nobody's */
+    end();
+}
