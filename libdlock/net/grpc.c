@@ -63,10 +63,10 @@ static void on_header(dlk_http2_request *request, const char *name, const char *
 static bool on_data(dlk_http2_request *request, const char *data, size_t size)
 {
     dlk_grpc_call *call = call_of(request);
-    if (dlk_buf_size(&call->in) + size > PREFIX + MESSAGE_MAX ||
-        call->grpc->held + size > HELD_MAX)
+    if (dlk_buf_size(&call->in) + size > PREFIX + MESSAGE_MAX)
         return false;
-    call->no_memory = !dlk_buf_append(&call->in, data, size);
+    call->no_memory =
+        call->grpc->held + size > HELD_MAX || !dlk_buf_append(&call->in, data, size);
     if (call->no_memory)
         return false;
     call->grpc->held += size;
@@ -103,10 +103,12 @@ static void on_over(dlk_http2_request *request, dlk_http2_outcome outcome, uint3
     (void)code;
     call->over = true;
     call->undone = outcome == DLK_HTTP2_UNDONE;
-    if (outcome != DLK_HTTP2_ANSWERED)
-        call->status = DLK_GRPC_NONE;
-    else if (call->status == DLK_GRPC_NONE)
+    if (outcome == DLK_HTTP2_ANSWERED && call->status == DLK_GRPC_NONE) {
         call->status = status_of(call->http);
+        note_words(call, "its answer has no status");
+    } else if (outcome != DLK_HTTP2_ANSWERED) {
+        call->status = DLK_GRPC_NONE;
+    }
     add_news(call);
 }
 
@@ -137,9 +139,11 @@ dlk_grpc_call *dlk_grpc_next(dlk_grpc *grpc)
 
 static bool append(dlk_grpc_call *call, const void *message, size_t size)
 {
-    unsigned char *prefix = size <= MESSAGE_MAX
-                                ? (void *)dlk_buf_room(&call->request.body, PREFIX + size)
-                                : NULL;
+    dlk_buf *body = &call->request.body;
+    if (size > MESSAGE_MAX || dlk_buf_size(body) > MESSAGE_MAX ||
+        (call->secret && !dlk_buf_hide(body, PREFIX + size)))
+        return false;
+    unsigned char *prefix = (void *)dlk_buf_room(body, PREFIX + size);
     if (!prefix)
         return false;
     prefix[0] = 0;
@@ -147,7 +151,7 @@ static bool append(dlk_grpc_call *call, const void *message, size_t size)
         prefix[i] = (unsigned char)(size >> 8 * (PREFIX - 1 - i));
     if (size > 0)
         memcpy(prefix + PREFIX, message, size);
-    dlk_buf_added(&call->request.body, PREFIX + size);
+    dlk_buf_added(body, PREFIX + size);
     return true;
 }
 
@@ -155,13 +159,13 @@ bool dlk_grpc_ask(dlk_grpc *grpc, dlk_grpc_call *call, const char *path,
                   const char *token, const void *message, size_t size)
 {
     const dlk_http2_header headers[] = {
-        {":method", "POST"},
-        {":scheme", grpc->scheme},
-        {":path", path},
-        {":authority", grpc->authority},
-        {"content-type", "application/grpc"},
-        {"te", "trailers"},
-        {"token", token ? token : ""},
+        {":method", "POST", .lasts = true},
+        {":scheme", grpc->scheme, .lasts = true},
+        {":path", path, .lasts = true},
+        {":authority", grpc->authority, .lasts = true},
+        {"content-type", "application/grpc", .lasts = true},
+        {"te", "trailers", .lasts = true},
+        {"token", token ? token : "", .lasts = false},
     };
     size_t count = sizeof(headers) / sizeof(*headers) - !token;
     call->grpc = grpc;
@@ -171,7 +175,7 @@ bool dlk_grpc_ask(dlk_grpc *grpc, dlk_grpc_call *call, const char *path,
     bool sent = append(call, message, size) &&
                 dlk_http2_ask(&grpc->http2, &call->request, headers, count);
     if (!sent)
-        dlk_buf_free(&call->request.body);
+        dlk_grpc_drop(call);
     return sent;
 }
 

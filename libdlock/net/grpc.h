@@ -10,10 +10,11 @@
 
 typedef struct dlk_grpc dlk_grpc;
 
-/* gRPC's codes, by their numbers, as far as anybody asks for them; and of a call that has none. */
+/* gRPC's codes, by their numbers; and of a call that has none. */
 enum {
     DLK_GRPC_NONE = -1,
     DLK_GRPC_OK = 0,
+    DLK_GRPC_CANCELLED = 1,
     DLK_GRPC_UNKNOWN = 2,
     DLK_GRPC_INVALID_ARGUMENT = 3,
     DLK_GRPC_DEADLINE_EXCEEDED = 4,
@@ -27,6 +28,7 @@ enum {
     DLK_GRPC_UNIMPLEMENTED = 12,
     DLK_GRPC_INTERNAL = 13,
     DLK_GRPC_UNAVAILABLE = 14,
+    DLK_GRPC_DATA_LOSS = 15,
     DLK_GRPC_UNAUTHENTICATED = 16,
 };
 
@@ -34,6 +36,7 @@ typedef struct dlk_grpc_call {
     dlk_http2_request request; /* first */
     dlk_grpc *grpc;
     bool streams; /* it is told of each message, not at its end only */
+    bool secret;  /* what it says is kept out of core dumps, and wiped */
 
     dlk_list news;   /* in dlk_grpc.news: something has come */
     dlk_buf in;      /* what has come and wasn't taken … */
@@ -48,7 +51,7 @@ typedef struct dlk_grpc_call {
 
 struct dlk_grpc {
     dlk_http2 http2;
-    const char *scheme, *authority; /* lent: "http", "host:port" */
+    const char *scheme, *authority; /* lent until its end: "http", "host:port" */
     dlk_list news;
     size_t held; /* bytes in all `in` */
 };
@@ -73,12 +76,14 @@ static inline bool dlk_grpc_feed(dlk_grpc *grpc, const char *data, size_t size)
 /* A call of which something has come, each once; NULL: there is no other. */
 dlk_grpc_call *dlk_grpc_next(dlk_grpc *grpc);
 
-/* Begins it, with its first message: "/package.Service/Method", and who we are (NULL: nobody). One that streams
- * may say more. False: not sent, see dlk_http2_ask. The call is the caller's, who must drop it before its memory
- * goes; it must be all zero, or have been dropped. */
+/* Begins it, with its first message: "/package.Service/Method", which is lent until the connection's end, and who
+ * we are (NULL: nobody). One that streams may say more. False: not sent, see dlk_http2_ask, and it is as one that
+ * was dropped. The call is the caller's, who must drop it before its memory goes; it must be all zero but for what
+ * it is, or have been dropped. */
 bool dlk_grpc_ask(dlk_grpc *grpc, dlk_grpc_call *call, const char *path,
                   const char *token, const void *message, size_t size);
-/* One message more, of one that streams. False without memory. */
+/* One message more, of one that streams. False without memory, or as long as the server doesn't take what was
+ * said before. */
 bool dlk_grpc_say(dlk_grpc_call *call, const void *message, size_t size);
 /* The next message of the answer, lent until the next call for it. */
 dlk_grpc_got dlk_grpc_take(dlk_grpc_call *call, const char **ret_message,

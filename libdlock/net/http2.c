@@ -23,7 +23,7 @@
 #define WINDOW_ALL (4 << 20)
 /* Of one block, decoded. */
 #define HEADERS_MAX 16384
-/* Bytes that say nothing: so many in a row, and so many a request. */
+/* Bytes that say nothing: so many in a row, and so many a request, which are taken off when it has ended. */
 #define IDLE_MAX ((size_t)64 << 10)
 #define IDLE_ASK ((size_t)2 << 10)
 /* What it hasn't read of ours by then it doesn't want to. */
@@ -51,10 +51,15 @@ static void fail_by(dlk_http2 *http2, int number)
         fail(http2, DLOCK_EPROTO, "it breaks the rules of HTTP/2");
 }
 
-/* We have ended it, by a GOAWAY that is under way: something was against the rules. */
+/* We have ended it, by a GOAWAY that is under way: something was against the rules, or there was no memory for it. */
 static void fail_rules(dlk_http2 *http2, uint32_t code)
 {
     char why[sizeof(http2->why)];
+    if (code ==
+        NGHTTP2_INTERNAL_ERROR) { /* which is all that can fail in libnghttp2 itself */
+        fail_by(http2, NGHTTP2_ERR_NOMEM);
+        return;
+    }
     snprintf(why, sizeof(why), "it breaks the rules of HTTP/2 (%s)",
              nghttp2_http2_strerror(code));
     fail(http2, DLOCK_EPROTO,
@@ -68,14 +73,36 @@ static dlk_http2_request *request_of(dlk_http2 *http2, int32_t stream)
     return nghttp2_session_get_stream_user_data(http2->session, stream);
 }
 
-static void end_request(const dlk_http2 *http2, dlk_http2_request *request,
+static void end_request(dlk_http2 *http2, dlk_http2_request *request,
                         dlk_http2_outcome outcome, uint32_t code)
 {
+    http2->idle -= IDLE_ASK < http2->idle ? IDLE_ASK : http2->idle;
     dlk_list_remove(&request->link);
     request->stream = 0;
     request->waits = false;
     dlk_buf_free(&request->body);
     http2->ops->over(request, outcome, code);
+}
+
+/* What is on its way there goes on to come, and nobody is to blame. */
+static int break_off(dlk_http2 *http2, int32_t stream)
+{
+    http2->late += WINDOW;
+    if (http2->late > WINDOW_ALL)
+        http2->late = WINDOW_ALL;
+    return nghttp2_submit_rst_stream(http2->session, NGHTTP2_FLAG_NONE, stream,
+                                     NGHTTP2_CANCEL);
+}
+
+/* Whether more has come for nothing than has to be borne. */
+static bool is_flood(dlk_http2 *http2)
+{
+    if (http2->idle > IDLE_MAX) {
+        size_t late = http2->late < http2->idle ? http2->late : http2->idle;
+        http2->late -= late;
+        http2->idle -= late;
+    }
+    return http2->idle > IDLE_MAX;
 }
 
 /* ---- what libnghttp2 calls ---- */
@@ -109,17 +136,14 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream,
                    const uint8_t *data, size_t size, void *user)
 {
     dlk_http2 *http2 = user;
-    (void)flags;
+    (void)session, (void)flags;
     http2->idle -= size < http2->idle ? size : http2->idle;
     dlk_http2_request *request = request_of(http2, stream);
     if (!request || request->too_much ||
         http2->ops->data(request, (const char *)data, size))
         return 0;
     request->too_much = true;
-    return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream,
-                                     NGHTTP2_CANCEL) == 0
-               ? 0
-               : NGHTTP2_ERR_CALLBACK_FAILURE;
+    return break_off(http2, stream) == 0 ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 /* The server says no more. Is there more for us to say, nobody wants to hear it. */
@@ -214,8 +238,10 @@ static int put_body(nghttp2_session *session, nghttp2_frame *frame, const uint8_
     dlk_http2 *http2 = user;
     dlk_http2_request *request = request_of(http2, frame->hd.stream_id);
     (void)session, (void)source;
-    char *room = request ? dlk_buf_room(http2->out, FRAME_BYTES + size)
-                         : NULL; /* it has no padding */
+    bool hides = request && request->body.hidden;
+    bool there = request && (!hides || dlk_buf_hide(http2->out, FRAME_BYTES + size));
+    /* It has no padding. */
+    char *room = there ? dlk_buf_room(http2->out, FRAME_BYTES + size) : NULL;
     if (!room) {
         fail_by(http2, NGHTTP2_ERR_NOMEM);
         return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -309,7 +335,7 @@ bool dlk_http2_feed(dlk_http2 *http2, const char *data, size_t size)
     ssize_t used = nghttp2_session_mem_recv(http2->session, (const uint8_t *)data, size);
     if (used < 0)
         fail_by(http2, (int)used);
-    if (http2->idle > IDLE_MAX)
+    if (is_flood(http2))
         fail(http2, DLOCK_EPROTO, "it sends what says nothing, and no end of it");
     if (pump(http2) && dlk_buf_size(http2->out) > OUT_MAX)
         fail(http2, DLOCK_EPROTO, "it asks, and doesn't read what it is answered");
@@ -329,9 +355,12 @@ bool dlk_http2_ask(dlk_http2 *http2, dlk_http2_request *request,
     if (!http2->session || http2->failed || http2->leaves)
         return false;
     for (size_t i = 0; i < count; i++)
-        fields[i] = (nghttp2_nv){
-            (uint8_t *)(uintptr_t)headers[i].name, (uint8_t *)(uintptr_t)headers[i].value,
-            strlen(headers[i].name), strlen(headers[i].value), NGHTTP2_NV_FLAG_NONE};
+        fields[i] = (nghttp2_nv){(uint8_t *)(uintptr_t)headers[i].name,
+                                 (uint8_t *)(uintptr_t)headers[i].value,
+                                 strlen(headers[i].name), strlen(headers[i].value),
+                                 headers[i].lasts ? NGHTTP2_NV_FLAG_NO_COPY_NAME |
+                                                        NGHTTP2_NV_FLAG_NO_COPY_VALUE
+                                                  : NGHTTP2_NV_FLAG_NONE};
     int32_t stream =
         nghttp2_submit_request(http2->session, NULL, fields, count, &body, request);
     if (stream < 0) {
@@ -339,7 +368,6 @@ bool dlk_http2_ask(dlk_http2 *http2, dlk_http2_request *request,
         return false;
     }
     request->stream = stream;
-    http2->idle -= IDLE_ASK < http2->idle ? IDLE_ASK : http2->idle;
     dlk_list_append(&http2->requests, &request->link);
     (void)pump(http2);
     return true;
@@ -368,8 +396,7 @@ void dlk_http2_drop(dlk_http2 *http2, dlk_http2_request *request)
     if (http2->failed) /* that is over as it is */
         return;
     (void)nghttp2_session_set_stream_user_data(http2->session, stream, NULL);
-    int number = nghttp2_submit_rst_stream(http2->session, NGHTTP2_FLAG_NONE, stream,
-                                           NGHTTP2_CANCEL);
+    int number = break_off(http2, stream);
     if (number != 0)
         fail_by(http2, number);
     (void)pump(http2);

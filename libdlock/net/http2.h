@@ -57,6 +57,7 @@ typedef struct dlk_http2 {
     bool leaves;  /* … and takes no more requests */
     bool failed;
     size_t idle;    /* bytes that said nothing, less those that did */
+    size_t late;    /* … that may come on streams which were broken off */
     size_t headers; /* bytes of the present block */
     dlock_err code; /* why it has failed … */
     char why[128];  /* … in words that go behind "host:port: " */
@@ -64,6 +65,7 @@ typedef struct dlk_http2 {
 
 typedef struct dlk_http2_header {
     const char *name, *value;
+    bool lasts; /* both are there as long as the connection is: they aren't copied */
 } dlk_http2_header;
 
 /* Loads the library. */

@@ -1,11 +1,11 @@
-/* Numbers in decimal, without the cost of printf: what every request on a wire has. */
+/* Numbers in decimal, and in hexadecimal, without the cost of printf: what every request on a wire has. */
 #ifndef DLK_UTIL_DIGITS_H
 #define DLK_UTIL_DIGITS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define DLK_DIGITS_MAX 20 /* of any uint64_t */
+#define DLK_DIGITS_MAX 20 /* of any uint64_t, by either */
 
 /* Returns where they end; no NUL is put there. */
 static inline char *dlk_digits_put(char *to, uint64_t number)
@@ -18,6 +18,17 @@ static inline char *dlk_digits_put(char *to, uint64_t number)
     } while (number > 0);
     while (count > 0)
         *to++ = digits[--count];
+    return to;
+}
+
+/* The same with small letters, as %x has it. */
+static inline char *dlk_digits_put_hex(char *to, uint64_t number)
+{
+    int shift = 60;
+    while (shift > 0 && number >> shift == 0)
+        shift -= 4;
+    for (; shift >= 0; shift -= 4)
+        *to++ = "0123456789abcdef"[number >> shift & 15];
     return to;
 }
 

@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD 9
-
-static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
 static void need(bool fine)
 {
     if (!fine)
@@ -17,14 +13,6 @@ static void need(bool fine)
 }
 
 /* ---- what it says ---- */
-
-static uint32_t number_at(const unsigned char *at, size_t size)
-{
-    uint32_t number = 0;
-    for (size_t i = 0; i < size; i++)
-        number = number << 8 | at[i];
-    return number;
-}
 
 static void put_number(unsigned char *to, uint32_t number, size_t size)
 {
@@ -34,12 +22,13 @@ static void put_number(unsigned char *to, uint32_t number, size_t size)
 
 void peer_frame(peer *p, int type, int flags, int stream, const void *data, size_t size)
 {
-    unsigned char head[HEAD];
+    unsigned char head[HTTP2_HEAD];
     put_number(head, (uint32_t)size, 3);
     head[3] = (unsigned char)type;
     head[4] = (unsigned char)flags;
     put_number(head + 5, (uint32_t)stream, 4);
-    need(dlk_buf_append(&p->out, head, HEAD) && dlk_buf_append(&p->out, data, size));
+    need(dlk_buf_append(&p->out, head, HTTP2_HEAD) &&
+         dlk_buf_append(&p->out, data, size));
 }
 
 /* RFC 7541, 5.1: with seven bits in the first byte. */
@@ -118,35 +107,26 @@ peer_request *peer_find(peer *p, int stream)
     return NULL;
 }
 
+void peer_forget(peer *p, peer_request *request)
+{
+    dlk_buf_free(&request->body);
+    *request = p->requests[--p->count];
+}
+
 static void hear_headers(peer *p, int stream, const unsigned char *block, size_t size)
 {
     need(p->count < PEER_REQUESTS);
     peer_request *request = &p->requests[p->count++];
     *request = (peer_request){.stream = stream};
-    int flags = 0;
-    size_t used = 0;
-    while (size > 0) {
-        nghttp2_nv field;
-        ssize_t got = nghttp2_hd_inflate_hd2(p->inflater, &field, &flags, block, size, 1);
-        if (got < 0) {
-            p->broken = true;
-            return;
-        }
-        block += got;
-        size -= (size_t)got;
-        if (flags & NGHTTP2_HD_INFLATE_EMIT)
-            used += (size_t)snprintf(
-                request->fields + used, sizeof(request->fields) - used, "%.*s=%.*s ",
-                (int)field.namelen, field.name, (int)field.valuelen, field.value);
-        need(used < sizeof(request->fields));
-    }
-    (void)nghttp2_hd_inflate_end_headers(p->inflater);
+    p->broken =
+        !http2_fields(p->inflater, block, size, request->fields, sizeof(request->fields));
 }
 
-static void hear_frame(peer *p, const unsigned char *frame, size_t size)
+static void hear_frame(peer *p, const http2_frame *frame)
 {
-    int type = frame[3], flags = frame[4], stream = (int)number_at(frame + 5, 4);
-    const unsigned char *data = frame + HEAD;
+    int type = frame->type, flags = frame->flags, stream = frame->stream;
+    const unsigned char *data = frame->data;
+    size_t size = frame->size;
     if (type == NGHTTP2_HEADERS)
         hear_headers(p, stream, data, size);
     peer_request *request = peer_find(p, stream);
@@ -160,7 +140,7 @@ static void hear_frame(peer *p, const unsigned char *frame, size_t size)
         need(dlk_buf_append(&request->body, data, size));
     if (type == NGHTTP2_RST_STREAM) {
         request->reset = true;
-        request->code = number_at(data, 4);
+        request->code = http2_number(data, 4);
     }
     if ((type == NGHTTP2_DATA || type == NGHTTP2_HEADERS) &&
         flags & NGHTTP2_FLAG_END_STREAM)
@@ -172,7 +152,7 @@ static void hear_frame(peer *p, const unsigned char *frame, size_t size)
         peer_frame(p, NGHTTP2_SETTINGS, NGHTTP2_FLAG_ACK, 0, "", 0);
     if (type == NGHTTP2_GOAWAY) {
         p->says_bye = true;
-        p->bye = number_at(data + 4, 4);
+        p->bye = http2_number(data + 4, 4);
     }
 }
 
@@ -182,21 +162,18 @@ void peer_hear(peer *p, dlk_buf *from)
         return;
     need(dlk_buf_append(&p->heard, dlk_buf_head(from), dlk_buf_size(from)));
     dlk_buf_eat(from, dlk_buf_size(from));
-    size_t before = sizeof(preface) - 1;
     if (!p->greeted) {
-        if (dlk_buf_size(&p->heard) < before)
+        if (dlk_buf_size(&p->heard) < HTTP2_PREFACE)
             return;
         p->greeted = true;
-        p->broken = memcmp(dlk_buf_head(&p->heard), preface, before) != 0;
-        dlk_buf_eat(&p->heard, before);
+        p->broken = memcmp(dlk_buf_head(&p->heard), http2_preface, HTTP2_PREFACE) != 0;
+        dlk_buf_eat(&p->heard, HTTP2_PREFACE);
     }
-    while (dlk_buf_size(&p->heard) >= HEAD && !p->broken) {
-        const unsigned char *frame = (const void *)dlk_buf_head(&p->heard);
-        size_t size = number_at(frame, 3);
-        if (dlk_buf_size(&p->heard) < HEAD + size)
-            return;
-        hear_frame(p, frame, size);
-        dlk_buf_eat(&p->heard, HEAD + size);
+    http2_frame frame;
+    while (!p->broken &&
+           http2_frame_read(dlk_buf_head(&p->heard), dlk_buf_size(&p->heard), &frame)) {
+        hear_frame(p, &frame);
+        dlk_buf_eat(&p->heard, HTTP2_HEAD + frame.size);
     }
 }
 

@@ -3,12 +3,8 @@
 #ifndef TESTS_NET_HTTP2_PEER_H
 #define TESTS_NET_HTTP2_PEER_H
 
+#include "http2_frames.h"
 #include "util/buf.h"
-
-#include <nghttp2/nghttp2.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define PEER_REQUESTS 512
 
@@ -41,6 +37,8 @@ void peer_end(peer *peer);
 void peer_hear(peer *peer, dlk_buf *from);
 /* NULL: it was never asked. */
 peer_request *peer_find(peer *peer, int stream);
+/* It has been answered: there is room for another, which takes its place. */
+void peer_forget(peer *peer, peer_request *request);
 
 /* One frame, as it is. */
 void peer_frame(peer *peer, int type, int flags, int stream, const void *data,

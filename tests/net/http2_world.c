@@ -90,8 +90,10 @@ void end(void)
     dlk_buf_free(&w.out);
 }
 
-const dlk_http2_header headers[4] = {
-    {":method", "POST"}, {":scheme", "http"}, {":path", "/a"}, {":authority", "there"}};
+const dlk_http2_header headers[4] = {{":method", "POST", .lasts = true},
+                                     {":scheme", "http", .lasts = false},
+                                     {":path", "/a", .lasts = true},
+                                     {":authority", "there", .lasts = false}};
 
 bool send_with(ask *of, const char *body, size_t size, bool last)
 {

@@ -222,6 +222,8 @@ TEST(what_has_no_status_has_the_one_of_http)
         CHECK(talk());
         CHECK(dlk_grpc_next(&w.grpc) == &w.calls[0]);
         CHECK_EQ_INT(w.calls[0].status, all[i].status);
+        bool none = !strstr(all[i].fields, "grpc-status");
+        CHECK_STR(w.calls[0].words, none ? "its answer has no status" : "");
         end();
     }
 }
@@ -366,5 +368,31 @@ TEST(a_call_is_not_sent_when_nobody_is_there)
     CHECK(talk());
     CHECK(!dlk_grpc_ask(&w.grpc, &w.calls[0], "/a", NULL, "abc", 3));
     CHECK(dlk_grpc_next(&w.grpc) == NULL);
+    CHECK(w.calls[0].grpc == NULL); /* as one that was dropped */
+    end();
+}
+
+TEST(what_the_server_does_not_take_is_not_piled_up_for_ever)
+{
+    static char message[1 << 20];
+    int said = 0;
+    if (!begin())
+        return;
+    w.calls[0].streams = true;
+    CHECK(asks(&w.calls[0], "abc")); /* the window has 64 KiB */
+    while (said < 100 && dlk_grpc_say(&w.calls[0], message, sizeof(message)))
+        said++;
+    CHECK(said >= 8 && said < 10);
+    end();
+}
+
+TEST(a_secret_is_hidden_as_long_as_it_is_here)
+{
+    if (!begin())
+        return;
+    w.calls[0].secret = true;
+    CHECK(dlk_grpc_ask(&w.grpc, &w.calls[0], "/a", NULL, "abc", 3));
+    CHECK(w.calls[0].request.body.hidden);
+    CHECK(talk());
     end();
 }

@@ -149,6 +149,23 @@ TEST(pings_are_answered_as_long_as_there_is_something_to_ask)
     end();
 }
 
+/* Whatever was asked before, and however long ago. */
+TEST(hundreds_of_answers_in_a_row_are_no_flood)
+{
+    char fields[400];
+    snprintf(fields, sizeof(fields), ":status=200 grpc-status=5 grpc-message=%0300d", 7);
+    if (!greeted())
+        return;
+    for (int i = 0; i < STREAMS; i++)
+        CHECK(send_with(&w.asks[i], "abc", 3, true));
+    CHECK(talk());
+    for (int i = 0; i < STREAMS; i++)
+        peer_headers(&w.peer, NGHTTP2_FLAG_END_STREAM, 2 * i + 1, fields);
+    CHECK(talk());
+    CHECK_EQ_INT(w.asks[STREAMS - 1].overs, 1);
+    end();
+}
+
 TEST(headers_that_are_too_long_end_it)
 {
     static char fields[32768];

@@ -1,8 +1,11 @@
 /* Numbers from outside: read whole and within limits, added without overflow. */
 #include "harness/harness.h"
 
+#include "util/digits.h"
 #include "util/number.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static int64_t read_it(const char *text)
@@ -57,6 +60,20 @@ TEST(a_number_before_something_else_ends_there)
     CHECK_EQ_INT(dlk_number_before("5 owner", "\n", 0, 9, -1), -1);
     CHECK_EQ_INT(dlk_number_before("5", "\n", 0, 9, -1), 5);
     CHECK_EQ_INT(dlk_number_before("", "\n", 0, 9, -1), -1);
+}
+
+TEST(numbers_are_put_as_printf_has_them)
+{
+    const uint64_t numbers[] = {0, 9, 10, 15, 16, 0xabc, INT64_MAX, UINT64_MAX};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+        char put[DLK_DIGITS_MAX + 1], printed[DLK_DIGITS_MAX + 1];
+        snprintf(printed, sizeof(printed), "%" PRIu64, numbers[i]);
+        *dlk_digits_put(put, numbers[i]) = '\0';
+        CHECK_STR(put, printed);
+        snprintf(printed, sizeof(printed), "%" PRIx64, numbers[i]);
+        *dlk_digits_put_hex(put, numbers[i]) = '\0';
+        CHECK_STR(put, printed);
+    }
 }
 
 TEST(sums_and_differences_stop_at_the_ends)
