@@ -89,7 +89,8 @@ class Library:
 
     def needs_only_libc_and_the_libraries_of_its_services(self):
         needed = re.findall(r'NEEDED.*\[(.*)\]', self.readelf('--dynamic'))
-        ours = r'lib(c|pthread|gcc_s|hiredis|zookeeper_mt|ssl|crypto|curl|jansson)\.so|ld-linux'
+        ours = (r'lib(c|pthread|gcc_s|hiredis|zookeeper_mt|ssl|crypto|nghttp2|protobuf-c)\.so'
+                r'|ld-linux')
         foreign = [name for name in needed if not re.match(ours, name)]
         tap.equal('foreign libraries', foreign, [])
 
@@ -97,12 +98,12 @@ class Library:
         if not self.lazy:
             raise tap.Skip('built with -Dlazy=false')
         needed = re.findall(r'NEEDED.*\[(.*)\]', self.readelf('--dynamic'))
-        early = [name for name in needed if re.match(r'lib(ssl|crypto|curl|jansson)', name)]
+        early = [name for name in needed if re.match(r'lib(ssl|crypto|nghttp2|protobuf-c)', name)]
         tap.equal('needed from the start', early, [])
         # A build that lets names be undefined would fail only when it is used.
         shown = tap.run(['nm', '--dynamic', '--undefined-only', self.shared])
         tap.equal('undefined names of theirs',
-                  re.findall(r' U ((?:SSL|X509|BIO|ERR|EVP|curl|json)_\w+)', shown), [])
+                  re.findall(r' U ((?:SSL|X509|BIO|ERR|EVP|nghttp2|protobuf_c)_\w+)', shown), [])
 
     def the_static_library_loads_nothing(self):
         shown = tap.run(['nm', '--undefined-only', '--portability', self.static])

@@ -85,8 +85,8 @@ TEST(nothing_is_loaded_by_who_needs_nothing)
     check_open_all(without, COUNT(without), DLOCK_EUNAVAIL, NULL);
     CHECK(!is_here("libssl.so.3"));
     CHECK(!is_here("libcrypto.so.3"));
-    CHECK(!is_here("libcurl.so.4"));
-    CHECK(!is_here("libjansson.so.4"));
+    CHECK(!is_here("libnghttp2.so.14"));
+    CHECK(!is_here("libprotobuf-c.so.1"));
 }
 
 /* ---- forks beside the first client: a child must find nothing half set up ---- */
@@ -165,8 +165,8 @@ TEST(what_is_not_there_is_named_with_how_to_get_it)
                    "libssl.so.3 can't be loaded: install OpenSSL 3");
 #ifdef WITH_ETCD
     check_open("etcd://127.0.0.1:1", DLOCK_ENOTSUP,
-               "libcurl.so.4 can't be loaded: install libcurl");
-    check_open("etcds://127.0.0.1:1", DLOCK_ENOTSUP, "libcurl.so.4");
+               "libnghttp2.so.14 can't be loaded: install libnghttp2");
+    check_open("etcds://127.0.0.1:1", DLOCK_ENOTSUP, "libnghttp2.so.14");
 #endif
     instead = NULL;
 }
@@ -221,19 +221,19 @@ TEST(a_library_that_lacks_something_is_too_old)
     instead = "libm.so.6";
     check_open("memcacheds://127.0.0.1:1", DLOCK_ENOTSUP, "libssl.so.3 is too old (no ");
 #ifdef WITH_ETCD
-    check_open("etcd://127.0.0.1:1", DLOCK_ENOTSUP, "libcurl.so.4 is too old (no ");
+    check_open("etcd://127.0.0.1:1", DLOCK_ENOTSUP, "libnghttp2.so.14 is too old (no ");
 #endif
     instead = NULL;
 }
 
 #ifdef WITH_ETCD
-/* With libcurl there; and it goes on when both are. */
+/* With libnghttp2 there; and it goes on when both are. */
 TEST(each_library_of_a_backend_is_needed)
 {
     instead = "libdlock-has-no-such.so.0";
-    instead_of = "libjansson.so.4";
+    instead_of = "libprotobuf-c.so.1";
     check_open("etcd://127.0.0.1:1", DLOCK_ENOTSUP,
-               "libjansson.so.4 can't be loaded: install jansson");
+               "libprotobuf-c.so.1 can't be loaded: install libprotobuf-c");
     instead = instead_of = NULL;
 }
 #endif
@@ -312,6 +312,6 @@ TEST(what_comes_later_is_used_then)
     CHECK(is_here("libssl.so.3"));
 #ifdef WITH_ETCD
     check_open("etcd://127.0.0.1:1", DLOCK_EUNAVAIL, NULL);
-    CHECK(is_here("libcurl.so.4"));
+    CHECK(is_here("libnghttp2.so.14"));
 #endif
 }

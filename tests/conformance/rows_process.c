@@ -204,8 +204,8 @@ ROW(C5, no_memory, "memory runs out, at any allocation")
     NEEDS(CAN_CALL);
     DLOCK_AUTO(dlock_conf) conf = api_conf("client.backoff_max_ms=50");
     int failed = 0;
-    /* libzookeeper doesn't look what malloc answers, and libjansson drops letters out of strings. */
-    bool session = world_is("zookeeper") || world_is("etcd");
+    /* libzookeeper doesn't look what malloc answers. */
+    bool session = world_is("zookeeper");
     if (session)
         shim_fail_only_in((void (*)(void))dlock_client_open);
     for (int k = 1; k <= 400; k++) {

@@ -301,9 +301,9 @@ static const char revisions[] = "tokens are the cluster's revisions, which nobod
               [CAN_RIGHTS] = users_and_roles,                                            \
               [CAN_EVICT] = no_eviction,                                                 \
               [CAN_COUNTER] = revisions},                                                \
-    .framing = "http", .port = etcd_port, .take = "put", .give = "delete",               \
-    .keep = "keepalive", .freeze = etcd_freeze, .thaw = etcd_thaw, .kill = etcd_kill,    \
-    .restart = etcd_restart, .leftovers = etcd_leftovers
+    .framing = "grpc", .port = etcd_port, .take = "put", .give = "delete",               \
+    .keep = "LeaseKeepAlive", .freeze = etcd_freeze, .thaw = etcd_thaw,                  \
+    .kill = etcd_kill, .restart = etcd_restart, .leftovers = etcd_leftovers
 
 static const char no_clock_of_day[] =
     "an item ends by the server's monotonic clock, which nobody sets";

@@ -1,27 +1,21 @@
 /* The etcd of the target; see the header. */
 #include "gateway.h"
 
+#include "backends/etcd/fake_end.h"
 #include "etcd/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What the linker gives in the place of the functions without "__wrap_". */
-dlock_err __wrap_dlk_etcd_wire_init(dlk_etcd_wire *w, const dlk_settings *settings,
-                                    bool tls, dlk_kicks *kicks, dlock_error **err);
-void __wrap_dlk_etcd_wire_free(dlk_etcd_wire *w);
-void __wrap_dlk_etcd_wire_go(dlk_etcd_wire *w, dlk_etcd_way *way);
-void __wrap_dlk_etcd_wire_send(dlk_etcd_wire *w, dlk_etcd_call *call);
-void __wrap_dlk_etcd_wire_drop(dlk_etcd_wire *w, dlk_etcd_call *call);
-void __wrap_dlk_etcd_wire_take(dlk_etcd_wire *w, dlk_list *ret);
-bool __wrap_dlk_etcd_wire_flush(dlk_etcd_wire *w);
-void __wrap_dlk_etcd_wire_part(dlk_etcd_wire *w, dlk_etcd_call *call);
+enum { WATCHES = 64 };
 
 static struct {
-    dlk_etcd_wire *wire; /* the one that is open, or NULL */
     etcd_lease lease;
     fuzz_bytes *bytes; /* of the input, what is left */
+    int stream;        /* of watches; 0: none */
+    int64_t watches[WATCHES];
+    size_t watch_count;
 } gateway;
 
 /* ---- what the store asks of the simulator ---- */
@@ -31,7 +25,7 @@ etcd_lease *etcd_lease_find(int64_t id)
     return id == gateway.lease.id ? &gateway.lease : NULL;
 }
 
-void etcd_members_changed(const dlk_bytes *key, bool put, int64_t revision)
+void etcd_members_changed(dlk_etcd_bytes key, bool put, int64_t revision)
 {
     (void)key, (void)put, (void)revision; /* watches fire when the input wants it */
 }
@@ -51,259 +45,308 @@ void etcd_rules_look(int by)
     (void)by;
 }
 
-/* ---- what the client finds in the place of libcurl ---- */
-
-static void come_back(dlk_etcd_call *call, CURLcode code)
-{
-    size_t size = dlk_buf_size(&call->answer);
-    call->code = code;
-    dlk_etcd_explain(gateway.wire, call);
-    if (code == CURLE_OK && size > 0)
-        call->json = json_loadb(dlk_buf_head(&call->answer), size, 0, NULL);
-    dlk_list_remove(&call->link);
-    dlk_list_append(&gateway.wire->inbox, &call->link);
-}
-
-static void give_up(dlk_list *calls)
-{
-    DLK_LIST_FOR (it, calls)
-        come_back(DLK_LIST_ITEM(it, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
-}
-
-dlock_err __wrap_dlk_etcd_wire_init(dlk_etcd_wire *w, const dlk_settings *settings,
-                                    bool tls, dlk_kicks *kicks, dlock_error **err)
-{
-    (void)err;
-    *w = (dlk_etcd_wire){.settings = settings, .tls = tls, .kicks = kicks};
-    dlk_list_init(&w->outbox);
-    dlk_list_init(&w->inbox);
-    dlk_list_init(&w->going);
-    gateway.wire = w;
-    return DLOCK_OK;
-}
-
-static void free_calls(dlk_list *calls)
-{
-    dlk_list *link;
-    while ((link = dlk_list_take_first(calls)))
-        dlk_etcd_call_free(DLK_LIST_ITEM(link, dlk_etcd_call, link));
-}
-
-void __wrap_dlk_etcd_wire_free(dlk_etcd_wire *w)
-{
-    free_calls(&w->outbox);
-    free_calls(&w->inbox);
-    free_calls(&w->going);
-    dlk_etcd_way_free(w->way);
-    gateway.wire = NULL;
-}
-
-void __wrap_dlk_etcd_wire_go(dlk_etcd_wire *w, dlk_etcd_way *way)
-{
-    give_up(&w->going);
-    give_up(&w->outbox);
-    dlk_etcd_way_free(w->way);
-    w->way = way;
-}
-
-void __wrap_dlk_etcd_wire_send(dlk_etcd_wire *w, dlk_etcd_call *call)
-{
-    dlk_list_append(&w->outbox, &call->link);
-}
-
-void __wrap_dlk_etcd_wire_drop(dlk_etcd_wire *w, dlk_etcd_call *call)
-{
-    (void)w;
-    come_back(call, CURLE_ABORTED_BY_CALLBACK);
-}
-
-void __wrap_dlk_etcd_wire_take(dlk_etcd_wire *w, dlk_list *ret)
-{
-    dlk_list_splice(ret, &w->inbox);
-}
-
-bool __wrap_dlk_etcd_wire_flush(dlk_etcd_wire *w)
-{
-    dlk_list_splice(&w->going, &w->outbox);
-    return !dlk_list_empty(&w->inbox);
-}
-
-void __wrap_dlk_etcd_wire_part(dlk_etcd_wire *w, dlk_etcd_call *call)
-{
-    give_up(&w->going);
-    give_up(&w->outbox);
-    if (call)
-        dlk_etcd_call_free(call);
-}
-
 /* ---- what a member says ---- */
 
-static json_t *text_of(int64_t number)
+static void grant(const Etcd__LeaseGrantRequest *ask, etcd_effect *ret)
 {
-    char text[24];
-    (void)snprintf(text, sizeof(text), "%lld", (long long)number); /* fits */
-    return etcd_need(json_string(text));
-}
-
-static void grant(const json_t *ask, etcd_effect *ret)
-{
+    Etcd__LeaseGrantResponse said = ETCD__LEASE_GRANT_RESPONSE__INIT;
     gateway.lease = (etcd_lease){.id = gateway.lease.id + 1};
-    ret->json = etcd_need(json_pack("{s:o, s:o}", "ID", text_of(gateway.lease.id), "TTL",
-                                    text_of(dlk_json_int(ask, "TTL"))));
+    said.id = gateway.lease.id;
+    said.ttl = ask->ttl;
+    etcd_effect_says(ret, &said.base);
 }
 
 static void keep(etcd_effect *ret)
 {
-    json_t *result = etcd_need(json_pack("{s:o}", "ID", text_of(gateway.lease.id)));
-    if (!gateway.lease.over)
-        (void)json_object_set_new(result, "TTL", text_of(30));
-    ret->json = etcd_need(json_pack("{s:o}", "result", result));
+    Etcd__LeaseKeepAliveResponse said = ETCD__LEASE_KEEP_ALIVE_RESPONSE__INIT;
+    said.id = gateway.lease.id;
+    said.ttl = gateway.lease.over ? 0 : 30;
+    etcd_effect_says(ret, &said.base);
 }
 
-static void decide(const dlk_etcd_call *call, etcd_effect *ret)
+static void describe(dlk_etcd_method method, etcd_effect *ret)
 {
-    static const struct {
-        const char *path, *says;
-    } others[] = {
-        {"/v3/auth/authenticate", "{\"token\":\"word.1\"}"},
-        {"/v3/cluster/member/list", "{\"members\":[{\"ID\":\"1\",\"name\":\"m0\","
-                                    "\"clientURLs\":[\"http://h:1\"]}]}"},
-        {"/v3/maintenance/status",
-         "{\"version\":\"3.4.23\",\"dbSize\":\"20480\",\"leader\":\"1\"}"},
-    };
-    json_t *ask = etcd_need(json_loads(call->body, 0, NULL)); /* what we say is JSON */
-    *ret = (etcd_effect){.status = 200};
-    if (strcmp(call->path, "/v3/kv/txn") == 0)
-        etcd_store_txn(ask, 0, ret);
-    else if (strcmp(call->path, "/v3/kv/range") == 0)
-        etcd_store_range(ask, ret);
-    else if (strcmp(call->path, "/v3/lease/grant") == 0)
-        grant(ask, ret);
-    else if (strcmp(call->path, "/v3/lease/keepalive") == 0)
-        keep(ret);
-    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-        if (strcmp(call->path, others[i].path) == 0)
-            ret->json = etcd_need(json_loads(others[i].says, 0, NULL));
-    if (!ret->json)
-        ret->json = etcd_need(json_object());
-    json_decref(ask);
+    static uint8_t token[] = "word.1", version[] = "3.4.23";
+    Etcd__AuthenticateResponse user = ETCD__AUTHENTICATE_RESPONSE__INIT;
+    Etcd__StatusResponse status = ETCD__STATUS_RESPONSE__INIT;
+    Etcd__MemberListResponse list = ETCD__MEMBER_LIST_RESPONSE__INIT;
+    Etcd__Member member = ETCD__MEMBER__INIT, *members[] = {&member};
+    user.token = (dlk_etcd_bytes){sizeof(token) - 1, token};
+    status.version = (dlk_etcd_bytes){sizeof(version) - 1, version};
+    status.dbsize = 20480;
+    status.leader = 1;
+    list.n_members = 1;
+    list.members = members;
+    etcd_effect_says(ret, method == DLK_ETCD_AUTHENTICATE ? &user.base
+                          : method == DLK_ETCD_STATUS     ? &status.base
+                                                          : &list.base);
+}
+
+static const ProtobufCMessageDescriptor *asked_by(dlk_etcd_method method)
+{
+    switch ((int)method) {
+    case DLK_ETCD_TXN:
+        return &etcd__txn_request__descriptor;
+    case DLK_ETCD_RANGE:
+        return &etcd__range_request__descriptor;
+    case DLK_ETCD_WATCH:
+        return &etcd__watch_request__descriptor;
+    case DLK_ETCD_AUTHENTICATE:
+        return &etcd__authenticate_request__descriptor;
+    default: /* one that has a number at most */
+        return &etcd__lease_grant_request__descriptor;
+    }
+}
+
+/* What we say is a message. */
+static const ProtobufCMessage *read_ask(const peer_request *request, dlk_arena *arena)
+{
+    bool no_memory;
+    size_t size = 0;
+    const char *message = fake_end_message(request, &size);
+    const ProtobufCMessage *ask =
+        message ? dlk_etcd_unpack(asked_by(fake_end_method(request)), message, size,
+                                  arena, &no_memory)
+                : NULL;
+    FUZZ_CHECK(ask, "what the client says is no message");
+    return ask;
 }
 
 static void add_header(etcd_effect *it)
 {
-    json_t *result = json_object_get(it->json, "result");
-    json_t *header = etcd_need(
-        json_pack("{s:s, s:s, s:o, s:s}", "cluster_id", "1", "member_id", "1", "revision",
-                  text_of(etcd_store_revision()), "raft_term", "2"));
-    if (json_object_set_new(result ? result : it->json, "header", header) != 0)
-        abort();
+    Etcd__ResponseHeader header = ETCD__RESPONSE_HEADER__INIT;
+    Etcd__LeaseRevokeResponse any = ETCD__LEASE_REVOKE_RESPONSE__INIT;
+    header.revision = etcd_store_revision();
+    header.raft_term = 2;
+    any.header = &header; /* it is the first field of each */
+    etcd_pack(&any.base, &it->body);
 }
 
-static char *honest(dlk_etcd_call *call)
+static void decide(const peer_request *request, etcd_effect *ret)
 {
-    etcd_effect effect;
-    if (call->watch)
-        return etcd_need(strdup("{\"result\":{\"created\":true}}\n"
-                                "{\"result\":{\"events\":[{\"type\":\"DELETE\"}]}}\n"));
-    decide(call, &effect);
-    if (effect.status == 200)
-        add_header(&effect);
-    char *text = etcd_need(json_dumps(effect.json, JSON_COMPACT));
-    call->status = effect.status;
-    json_decref(effect.json);
-    return text;
+    dlk_etcd_method method = fake_end_method(request);
+    dlk_arena arena;
+    const void *ask = read_ask(request, &arena);
+    switch ((int)method) {
+    case DLK_ETCD_TXN:
+        etcd_store_txn(ask, 0, ret);
+        break;
+    case DLK_ETCD_RANGE:
+        etcd_store_range(ask, ret);
+        break;
+    case DLK_ETCD_GRANT:
+        grant(ask, ret);
+        break;
+    case DLK_ETCD_KEEP_ALIVE:
+        keep(ret);
+        break;
+    default:
+        describe(method, ret);
+        break;
+    }
+    if (ret->status == DLK_GRPC_OK)
+        add_header(ret);
+    dlk_arena_free(&arena);
+}
+
+static void say_of_watch(int64_t number, bool created, etcd_effect *ret)
+{
+    Etcd__WatchResponse said = ETCD__WATCH_RESPONSE__INIT;
+    Etcd__Done news = ETCD__DONE__INIT, *events[] = {&news};
+    said.watch_id = number;
+    said.created = created;
+    said.n_events = !created;
+    said.events = events;
+    etcd_effect_says(ret, &said.base);
+    add_header(ret);
 }
 
 /* ---- and what the input makes of it ---- */
 
-enum { LIE_CUT, LIE_BYTE, LIE_INSERT, LIE_NUMBER, LIE_OTHER, LIE_STATUS, LIE_CODE, LIES };
+enum { LIE_CUT, LIE_BYTE, LIE_INSERT, LIE_OTHER, LIE_STATUS, LIE_TWICE, LIE_END, LIES };
 
-static char *spliced(const char *text, size_t at, size_t skipped, fuzz_bytes put)
+static void add(dlk_buf *to, const void *bytes, size_t size)
 {
-    size_t size = strlen(text), end = at + skipped < size ? at + skipped : size;
-    char *made = etcd_need(malloc(at + put.left + size - end + 1));
-    memcpy(made, text, at);
-    if (put.left > 0)
-        memcpy(made + at, put.at, put.left);
-    memcpy(made + at + put.left, text + end, size - end + 1);
-    return made;
+    if (size > 0 && !dlk_buf_append(to, bytes, size))
+        abort();
 }
 
-/* The digits of one of its numbers. */
-static char *other_number(const char *text, uint8_t which, fuzz_bytes put)
+static void splice(dlk_buf *in, size_t at, size_t skipped, fuzz_bytes put)
 {
-    const char *at = text + strcspn(text, "0123456789");
-    for (; which > 0 && *at; which--) {
-        at += strspn(at, "0123456789");
-        at += strcspn(at, "0123456789");
+    size_t size = dlk_buf_size(in), end = at + skipped < size ? at + skipped : size;
+    dlk_buf made = {0};
+    const char *body = dlk_buf_head(in);
+    add(&made, body, at);
+    add(&made, put.at, put.left);
+    add(&made, body + end, size - end);
+    dlk_buf_free(in);
+    *in = made;
+}
+
+/* The stream's end, or the connection's, instead of an answer. */
+static void end_badly(int stream, size_t how)
+{
+    switch (how % 4) {
+    case 0:
+        fake_end_hang_up();
+        break;
+    case 1:
+        peer_goaway(&fake_end.peer, stream - 2 * (int)(how & 4), NGHTTP2_NO_ERROR);
+        break;
+    default:
+        peer_number(&fake_end.peer, NGHTTP2_RST_STREAM, stream,
+                    (uint32_t)(how >> 2) % 16);
+        break;
     }
-    return spliced(text, (size_t)(at - text), strspn(at, "0123456789"), put);
 }
 
-static char *lie(dlk_etcd_call *call, const char *text, uint8_t how, CURLcode *code)
+/* False: that is all that is said. */
+static bool lie(int stream, etcd_effect *it, uint8_t how)
 {
-    static const short statuses[] = {200, 400, 401, 403, 404, 429, 500, 503, 0, -1};
-    static const CURLcode codes[] = {CURLE_COULDNT_CONNECT,
-                                     CURLE_OPERATION_TIMEDOUT,
-                                     CURLE_SEND_ERROR,
-                                     CURLE_RECV_ERROR,
-                                     CURLE_GOT_NOTHING,
-                                     CURLE_SSL_CONNECT_ERROR,
-                                     CURLE_PEER_FAILED_VERIFICATION,
-                                     CURLE_WRITE_ERROR,
-                                     CURLE_OUT_OF_MEMORY};
-    size_t size = strlen(text);
-    size_t at = size > 0 ? fuzz_number(gateway.bytes, 2) % size : 0;
+    size_t size = dlk_buf_size(&it->body), number = fuzz_number(gateway.bytes, 2);
+    size_t at = size > 0 ? number % size : 0;
     switch (how % LIES) {
     case LIE_CUT:
-        return spliced(text, at, size, (fuzz_bytes){0});
+        splice(&it->body, at, size, (fuzz_bytes){0});
+        break;
     case LIE_BYTE:
-        return spliced(text, at, 1, fuzz_take(gateway.bytes, 1));
+        splice(&it->body, at, 1, fuzz_take(gateway.bytes, 1));
+        break;
     case LIE_INSERT:
-        return spliced(text, at, 0, fuzz_take_until(gateway.bytes, '\n'));
-    case LIE_NUMBER:
-        return other_number(text, (uint8_t)at, fuzz_take_until(gateway.bytes, '\n'));
+        splice(&it->body, at, 0, fuzz_take_until(gateway.bytes, '\n'));
+        break;
     case LIE_OTHER:
-        return spliced(text, 0, size, fuzz_take_until(gateway.bytes, '\n'));
+        splice(&it->body, 0, size, fuzz_take_until(gateway.bytes, '\n'));
+        break;
     case LIE_STATUS:
-        call->status = statuses[at % (sizeof(statuses) / sizeof(*statuses))];
-        return spliced(text, 0, at & 0x100 ? size : 0, fuzz_take(gateway.bytes, 0));
+        it->status = (int)(number % 18);
+        it->words = number & 0x100 ? "lease%20not%20found" : "authentication%20failed";
+        break;
+    case LIE_TWICE:
+        fake_end_say_message(stream, dlk_buf_head(&it->body), size);
+        break;
     default:
-        *code = codes[at % (sizeof(codes) / sizeof(*codes))];
-        return etcd_need(strdup(""));
+        end_badly(stream, number);
+        return false;
+    }
+    return true;
+}
+
+static void answer(peer_request *request, uint8_t how)
+{
+    int stream = request->stream;
+    etcd_effect effect = {0};
+    decide(request, &effect);
+    fake_end_say_head(stream);
+    peer_forget(&fake_end.peer, request);
+    if (how < GATEWAY_LIES || lie(stream, &effect, how)) {
+        if (effect.status == DLK_GRPC_OK)
+            fake_end_say_message(stream, dlk_buf_head(&effect.body),
+                                 dlk_buf_size(&effect.body));
+        fake_end_say_status(stream, effect.status,
+                            effect.words ? "lease%20not%20found" : "");
+    }
+    dlk_buf_free(&effect.body);
+}
+
+static void fire(size_t which, uint8_t how)
+{
+    etcd_effect effect = {0};
+    say_of_watch(gateway.watches[which], false, &effect);
+    gateway.watches[which] = gateway.watches[--gateway.watch_count];
+    if (how < GATEWAY_LIES || lie(gateway.stream, &effect, how)) {
+        if (effect.status == DLK_GRPC_OK)
+            fake_end_say_message(gateway.stream, dlk_buf_head(&effect.body),
+                                 dlk_buf_size(&effect.body));
+        else
+            fake_end_say_status(gateway.stream, effect.status, "");
+    }
+    dlk_buf_free(&effect.body);
+}
+
+/* ---- what comes ---- */
+
+static void begin_watch(int64_t number)
+{
+    etcd_effect effect = {0};
+    if (gateway.watch_count == WATCHES)
+        return; /* nobody hears of it */
+    gateway.watches[gateway.watch_count++] = number;
+    say_of_watch(number, true, &effect);
+    fake_end_say_message(gateway.stream, dlk_buf_head(&effect.body),
+                         dlk_buf_size(&effect.body));
+    dlk_buf_free(&effect.body);
+}
+
+static void cancel_watch(int64_t number)
+{
+    for (size_t i = 0; i < gateway.watch_count; i++)
+        if (gateway.watches[i] == number)
+            gateway.watches[i] = gateway.watches[--gateway.watch_count];
+}
+
+static void hear_watches(peer_request *request)
+{
+    size_t size;
+    if (gateway.stream != request->stream) {
+        gateway.watch_count = 0;
+        gateway.stream = request->stream;
+        fake_end_say_head(gateway.stream);
+    }
+    while (fake_end_message(request, &size)) {
+        dlk_arena arena;
+        const Etcd__WatchRequest *ask =
+            (const Etcd__WatchRequest *)(const void *)read_ask(request, &arena);
+        if (ask->request_case == ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST)
+            begin_watch(ask->create_request->watch_id);
+        else
+            cancel_watch(ask->cancel_request->watch_id);
+        dlk_arena_free(&arena);
+        dlk_buf_eat(&request->body, FAKE_PREFIX + size);
     }
 }
 
-/* Nobody serves twice who says it: bytes as they come from the network. */
-static bool hears(dlk_etcd_call *call, char *text, size_t size)
+void fake_end_connected(void)
 {
-    size_t half = size / 2;
-    return (half == 0 || dlk_etcd_call_hears(text, 1, half, call) == half) &&
-           (size == 0 ||
-            dlk_etcd_call_hears(text + half, 1, size - half, call) == size - half);
+    gateway.stream = 0;
+    gateway.watch_count = 0;
+}
+
+void gateway_hear(void)
+{
+    fake_end_exchange();
+    for (int i = 0; fake_end.fd >= 0 && i < fake_end.peer.count; i++) {
+        peer_request *request = &fake_end.peer.requests[i];
+        bool watches = fake_end_method(request) == DLK_ETCD_WATCH;
+        if (request->reset) {
+            gateway.watch_count = watches ? 0 : gateway.watch_count;
+            peer_forget(&fake_end.peer, request);
+            i--;
+        } else if (watches) {
+            hear_watches(request);
+        }
+    }
+    FUZZ_CHECK(fake_end.fd < 0 || !fake_end.peer.broken,
+               "what the client says isn't HTTP/2");
 }
 
 bool gateway_answer(uint8_t which, uint8_t how)
 {
-    dlk_etcd_call *call = NULL;
-    CURLcode code = CURLE_OK;
-    DLK_LIST_FOR (it, &gateway.wire->going) {
-        call = DLK_LIST_ITEM(it, dlk_etcd_call, link);
+    peer_request *call = NULL;
+    for (int i = 0; fake_end.fd >= 0 && i < fake_end.peer.count; i++) {
+        peer_request *request = &fake_end.peer.requests[i];
+        if (!request->ended)
+            continue;
+        call = request;
         if (which-- == 0)
             break;
     }
-    if (!call)
+    if (call && (which == UINT8_MAX || gateway.watch_count == 0))
+        answer(call, how);
+    else if (fake_end.fd >= 0 && gateway.watch_count > 0)
+        fire(which % gateway.watch_count, how);
+    else
         return false;
-    char *text = honest(call);
-    if (how >= GATEWAY_LIES) {
-        char *other = lie(call, text, how, &code);
-        free(text);
-        text = other;
-    }
-    if (!hears(call, text, strlen(text)))
-        code = CURLE_WRITE_ERROR;
-    free(text);
-    come_back(call, code);
     return true;
 }
 
@@ -311,17 +354,18 @@ bool gateway_answer(uint8_t which, uint8_t how)
 
 void gateway_put(const void *key, size_t size, fuzz_bytes value)
 {
-    etcd_effect effect;
-    char *name = etcd_need(dlk_base64(key, size));
-    char *said =
-        etcd_need(dlk_base64(value.left > 0 ? value.at : (const void *)"", value.left));
-    json_t *ask = etcd_need(json_pack("{s:[{s:{s:s, s:s}}]}", "success", "request_put",
-                                      "key", name, "value", said));
-    etcd_store_txn(ask, 0, &effect);
-    json_decref(effect.json);
-    json_decref(ask);
-    free(name);
-    free(said);
+    etcd_effect effect = {0};
+    Etcd__PutRequest put = ETCD__PUT_REQUEST__INIT;
+    Etcd__RequestOp op = ETCD__REQUEST_OP__INIT, *ops[] = {&op};
+    Etcd__TxnRequest ask = ETCD__TXN_REQUEST__INIT;
+    put.key = (dlk_etcd_bytes){size, (uint8_t *)(uintptr_t)key};
+    put.value = (dlk_etcd_bytes){value.left, (uint8_t *)(uintptr_t)value.at};
+    op.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_PUT;
+    op.request_put = &put;
+    ask.n_success = 1;
+    ask.success = ops;
+    etcd_store_txn(&ask, 0, &effect);
+    dlk_buf_free(&effect.body);
 }
 
 void gateway_expire(void)
@@ -334,10 +378,14 @@ void gateway_begin(fuzz_bytes *bytes)
 {
     gateway.bytes = bytes;
     gateway.lease = (etcd_lease){.id = 0x694d};
+    gateway.stream = 0;
+    gateway.watch_count = 0;
+    fake_end_begin();
     etcd_store_begin();
 }
 
 void gateway_end(void)
 {
+    fake_end_hang_up();
     etcd_store_end();
 }

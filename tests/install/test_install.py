@@ -49,11 +49,8 @@ class Install:
         return env
 
     def static_flags(self, env):
-        """All static, or libdlock alone where libcurl is in it: Debian has no static Kerberos."""
         flags = tap.run(['pkg-config', '--static', '--cflags', '--libs', 'dlock'], env=env).split()
-        if '-lcurl' not in flags:
-            return ['-static', *flags]
-        return [str(self.libdir / 'libdlock.a') if flag == '-ldlock' else flag for flag in flags]
+        return ['-static', *flags]
 
     def compile(self, source, linkage):
         env = self.environment(linkage)

@@ -221,7 +221,7 @@ static void take_messages(proxy_pair *pair, int way)
     ssize_t size = 0;
     while (used < flow->begun_size && !pair->dead && !flow->tear && !flow->ended) {
         const char *at = flow->begun + used;
-        size = (way == UP ? framing->request : framing->answer)(&pair->state, at,
+        size = (way == UP ? framing->request : framing->answer)(pair->state, at,
                                                                 flow->begun_size - used);
         if (size <= 0)
             break;

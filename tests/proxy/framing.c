@@ -6,7 +6,11 @@
 bool proxy_framing_find(const char *name, const proxy_framing **ret)
 {
     static const proxy_framing *const all[] = {
-        &proxy_resp, &proxy_zookeeper, &proxy_memcached, &proxy_http, &proxy_line};
+        &proxy_resp, &proxy_zookeeper, &proxy_memcached, &proxy_line,
+#ifdef PROXY_GRPC
+        &proxy_grpc,
+#endif
+    };
     *ret = NULL;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (strcmp(all[i]->name, name) == 0)

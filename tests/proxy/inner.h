@@ -65,7 +65,7 @@ typedef struct proxy_flow {
 /* What a plan wants done with an answer that is to come. */
 typedef struct proxy_mark {
     struct proxy_mark *next;
-    int64_t answer; /* its number on this connection */
+    int64_t answer; /* its number on this connection, or its stream */
     proxy_deed deed;
     int64_t delay_ms;
 } proxy_mark;
@@ -76,7 +76,7 @@ typedef struct proxy_pair {
     int64_t number;
     int fd[2]; /* -1 = closed */
     proxy_flow flow[2];
-    int state;               /* of the framing */
+    void *state;             /* of the framing */
     int64_t asked, answered; /* answers that are expected, that came */
     proxy_mark *marks;
     int polled[2]; /* the ends' places among the polled, -1 = not */

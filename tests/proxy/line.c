@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-static ssize_t measure(const int *state, const char *bytes, size_t size)
+static ssize_t measure(const void *state, const char *bytes, size_t size)
 {
     const char *end = memchr(bytes, '\n', size);
     (void)state;
     return end ? end + 1 - bytes : 0;
 }
 
-static proxy_span find_word(const int *state, const char *request, size_t size,
+static proxy_span find_word(const void *state, const char *request, size_t size,
                             int number)
 {
     (void)state;

@@ -43,7 +43,7 @@ static const char *make(proxy_link *link, const char *name, int port, const char
         return "the target is too long";
     strcpy(link->target, target);
     if (!proxy_framing_find(framing, &link->framing))
-        return "the framing is resp or raw";
+        return "there is no such framing";
     return proxy_link_open(link, port);
 }
 

@@ -167,7 +167,8 @@ static void take_client(proxy_link *link, int client)
     proxy *p = link->proxy;
     int type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
     int server = socket(link->address.ss_family, type, 0);
-    proxy_pair *pair = server >= 0 ? calloc(1, sizeof(*pair)) : NULL;
+    size_t state = link->framing ? link->framing->state_size : 0;
+    proxy_pair *pair = server >= 0 ? calloc(1, sizeof(*pair) + state) : NULL;
     if (!pair) {
         proxy_say(p, link, NULL, "a client is turned away: %s", strerror(errno));
         link->stats.refused++;
@@ -180,6 +181,7 @@ static void take_client(proxy_link *link, int client)
     set_nodelay(server);
     *pair = (proxy_pair){.next = p->pairs,
                          .link = link,
+                         .state = pair + 1,
                          .number = ++link->stats.accepted,
                          .fd = {client, server},
                          .connecting = true,

@@ -63,7 +63,7 @@ static ssize_t whole(size_t line, int64_t data, size_t end, size_t size)
     return size < all ? 0 : (ssize_t)all;
 }
 
-static ssize_t measure_request(const int *state, const char *bytes, size_t size)
+static ssize_t measure_request(const void *state, const char *bytes, size_t size)
 {
     static const char *const classic[] = {"set", "add", "replace", "cas", "append"};
     const char *end;
@@ -88,7 +88,7 @@ static ssize_t measure_lines(const char *bytes, size_t size)
     return found ? found - bytes + 7 : 0;
 }
 
-static ssize_t measure_answer(const int *state, const char *bytes, size_t size)
+static ssize_t measure_answer(const void *state, const char *bytes, size_t size)
 {
     const char *end;
     (void)state;
@@ -106,7 +106,7 @@ static ssize_t measure_answer(const int *state, const char *bytes, size_t size)
     return data < 0 ? -1 : whole(line, data, meta ? 2 : strlen("\r\nEND\r\n"), size);
 }
 
-static proxy_span find_word(const int *state, const char *request, size_t size,
+static proxy_span find_word(const void *state, const char *request, size_t size,
                             int number)
 {
     const char *end;

@@ -70,5 +70,7 @@ void proxy_pair_free(proxy_pair *pair)
         pair->marks = mark->next;
         free(mark);
     }
+    if (pair->link->framing && pair->link->framing->forget)
+        pair->link->framing->forget(pair->state);
     free(pair);
 }

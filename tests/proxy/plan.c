@@ -23,7 +23,7 @@ static bool has_word(const proxy_pair *pair, const char *request, size_t size,
                      const char *word)
 {
     proxy_span one;
-    for (int i = 1; (one = pair->link->framing->word(&pair->state, request, size, i)).at;
+    for (int i = 1; (one = pair->link->framing->word(pair->state, request, size, i)).at;
          i++)
         if (one.size == strlen(word) && memcmp(one.at, word, one.size) == 0)
             return true;
@@ -171,11 +171,16 @@ static void ask_plans(proxy_pair *pair, const char *request, size_t size,
 void proxy_take_request(proxy_pair *pair, const char *request, size_t size)
 {
     const proxy_framing *framing = pair->link->framing;
-    proxy_span command = framing->word(&pair->state, request, size, 0);
+    if (framing->hear && !framing->hear(pair->state, request, size)) {
+        proxy_flow_put(pair, UP, request, size, 0);
+        return;
+    }
+    proxy_span command = framing->word(pair->state, request, size, 0);
     if (!command.at)
         command = (proxy_span){"?", 1};
-    int answers = framing->answers ? framing->answers(&pair->state, request, size) : 1;
-    fate its = {.answer = answers > 0 ? pair->asked : -1};
+    int answers = framing->answers ? framing->answers(pair->state, request, size) : 1;
+    int64_t first = framing->stream ? framing->stream(request, size) : pair->asked;
+    fate its = {.answer = answers > 0 ? first : -1};
     pair->asked += answers;
     count(pair->link, command);
     if (pair->link->proxy->trace)
@@ -191,13 +196,14 @@ void proxy_take_request(proxy_pair *pair, const char *request, size_t size)
 /* ---- Answers ---- */
 
 /* Takes the marks of this answer off; the worst of them counts, the delays add up. */
-static bool take_marks(proxy_pair *pair, proxy_deed *ret_deed, int64_t *ret_delay_ms)
+static bool take_marks(proxy_pair *pair, int64_t number, proxy_deed *ret_deed,
+                       int64_t *ret_delay_ms)
 {
     bool found = false;
     *ret_delay_ms = 0;
     for (proxy_mark **at = &pair->marks; *at;) {
         proxy_mark *mark = *at;
-        if (mark->answer != pair->answered) {
+        if (mark->answer != number) {
             at = &mark->next;
             continue;
         }
@@ -221,8 +227,10 @@ void proxy_take_answer(proxy_pair *pair, const char *answer, size_t size)
     if (link->proxy->trace)
         proxy_say(link->proxy, NULL, pair, "hears %.*s", size < 40 ? (int)size : 40,
                   answer);
-    if (!link->framing->unasked || !link->framing->unasked(&pair->state, answer, size)) {
-        marked = take_marks(pair, &deed, &delay_ms);
+    const proxy_framing *framing = link->framing;
+    if (!framing->unasked || !framing->unasked(pair->state, answer, size)) {
+        int64_t number = framing->stream ? framing->stream(answer, size) : pair->answered;
+        marked = take_marks(pair, number, &deed, &delay_ms);
         pair->answered++;
         link->stats.answers++;
     }

@@ -25,7 +25,7 @@ void proxy_seed(proxy *p, uint64_t seed);
 
 /* @p name: a word, or NULL for the next free number. @p port: on 127.0.0.1, 0 = any. @p target:
  * PORT, ADDRESS:PORT, [ADDRESS6]:PORT or the /path of a Unix socket; nobody needs to listen there
- * yet. @p framing: "resp", or "raw" for bytes without meaning. NULL: *ret_why says why. */
+ * yet. @p framing: of framing.h, or "raw" for bytes without meaning. NULL: *ret_why says why. */
 proxy_link *proxy_listen(proxy *p, const char *name, int port, const char *target,
                          const char *framing, const char **ret_why);
 proxy_link *proxy_find(proxy *p, const char *name);

@@ -81,7 +81,7 @@ static int64_t parts_of(const head *first)
     }
 }
 
-static ssize_t measure_answer(const int *state, const char *bytes, size_t size)
+static ssize_t measure_answer(const void *state, const char *bytes, size_t size)
 {
     (void)state;
     size_t used = 0;
@@ -104,7 +104,7 @@ static ssize_t measure_answer(const int *state, const char *bytes, size_t size)
     return (ssize_t)used;
 }
 
-static ssize_t measure_request(const int *state, const char *bytes, size_t size)
+static ssize_t measure_request(const void *state, const char *bytes, size_t size)
 {
     (void)state;
     head array, bulk;
@@ -129,7 +129,7 @@ static ssize_t measure_request(const int *state, const char *bytes, size_t size)
 }
 
 /* The number-th bulk string of an array that is whole. */
-static proxy_span find_word(const int *state, const char *bytes, size_t size, int number)
+static proxy_span find_word(const void *state, const char *bytes, size_t size, int number)
 {
     (void)state;
     head array = {0}, bulk = {0};
@@ -154,14 +154,14 @@ static bool is_word(proxy_span word, const char *text)
 }
 
 /* Each channel is confirmed by a message of its own. */
-static int count_answers(int *state, const char *request, size_t size)
+static int count_answers(void *state, const char *request, size_t size)
 {
     static const char *const names[] = {"SUBSCRIBE",   "PSUBSCRIBE",   "SSUBSCRIBE",
                                         "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"};
     proxy_span command = find_word(state, request, size, 0);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (is_word(command, names[i])) {
-            *state |= SUBSCRIBED;
+            *(int *)state |= SUBSCRIBED;
             head array = {0};
             (void)read_head(request, size, &array); /* it is whole, so that can be read */
             return array.number > 2 ? (int)array.number - 1 : 1;
@@ -169,11 +169,11 @@ static int count_answers(int *state, const char *request, size_t size)
     return 1;
 }
 
-static bool is_unasked(const int *state, const char *answer, size_t size)
+static bool is_unasked(void *state, const char *answer, size_t size)
 {
     static const char *const names[] = {"message", "pmessage", "smessage", "invalidate"};
     /* An ordinary array may begin with such a word as well. */
-    if (answer[0] != '>' && !(answer[0] == '*' && (*state & SUBSCRIBED)))
+    if (answer[0] != '>' && !(answer[0] == '*' && (*(int *)state & SUBSCRIBED)))
         return false;
     proxy_span what = find_word(state, answer, size, 0);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -184,6 +184,7 @@ static bool is_unasked(const int *state, const char *answer, size_t size)
 
 const proxy_framing proxy_resp = {
     .name = "resp",
+    .state_size = sizeof(int),
     .request = measure_request,
     .answer = measure_answer,
     .word = find_word,

@@ -175,7 +175,8 @@ def bad_lines_say_why_and_change_nothing():
                            ('listen 0 localhost:80', 'target'), ('listen 0 0', 'target'),
                            ('listen 0 127.0.0.1:99999', 'target'), ('listen 99999 80', "'99999'"),
                            ('listen 0 /' + 'x' * 110, 'target'), ('listen 0 80 1', 'of that name'),
-                           ('listen 0 80 b smtp', 'resp or raw'), ('note ' + 'x' * 1000, 'longer'),
+                           ('listen 0 80 b smtp', 'no such framing'),
+                           ('note ' + 'x' * 1000, 'longer'),
                            ('x' * 10000, 'too long'), (b'pass\0now\n', 'NUL'),
                            (b'\xff\xfe\x1b[31m\n', "'???"), ('a ' * 300, "'a'")):
             error(p.say(line), part)

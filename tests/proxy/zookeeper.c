@@ -40,7 +40,7 @@ static int32_t number_at(const char *bytes, size_t at)
                      (uint32_t)from[2] << 8 | from[3]);
 }
 
-static ssize_t measure(const int *state, const char *bytes, size_t size)
+static ssize_t measure(const void *state, const char *bytes, size_t size)
 {
     (void)state;
     if (size < 4)
@@ -51,10 +51,15 @@ static ssize_t measure(const int *state, const char *bytes, size_t size)
     return size < (size_t)body + 4 ? 0 : (ssize_t)body + 4;
 }
 
-static proxy_span name_of(const int *state, const char *request, size_t size)
+static bool has_greeted(const int *state)
+{
+    return *state == HAS_GREETED;
+}
+
+static proxy_span name_of(const void *state, const char *request, size_t size)
 {
     const char *name = "?";
-    if (!(*state & HAS_GREETED)) {
+    if (!has_greeted(state)) {
         name = "connect";
     } else if (size >= PATH_AT) {
         int32_t type = number_at(request, TYPE_AT);
@@ -66,13 +71,13 @@ static proxy_span name_of(const int *state, const char *request, size_t size)
     return (proxy_span){name, strlen(name)};
 }
 
-static proxy_span find_word(const int *state, const char *request, size_t size,
+static proxy_span find_word(const void *state, const char *request, size_t size,
                             int number)
 {
     proxy_span none = {NULL, 0};
     if (number == 0)
         return name_of(state, request, size);
-    if (number > 1 || !(*state & HAS_GREETED) || size < PATH_AT + 4 ||
+    if (number > 1 || !has_greeted(state) || size < PATH_AT + 4 ||
         number_at(request, TYPE_AT) >= NO_PATH)
         return none;
     int32_t length = number_at(request, PATH_AT);
@@ -81,16 +86,16 @@ static proxy_span find_word(const int *state, const char *request, size_t size,
     return (proxy_span){request + PATH_AT + 4, (size_t)length};
 }
 
-static int count_answers(int *state, const char *request, size_t size)
+static int count_answers(void *state, const char *request, size_t size)
 {
     (void)request;
     (void)size;
-    *state |= HAS_GREETED;
+    *(int *)state = HAS_GREETED;
     return 1;
 }
 
 /* The answer to the handshake has the protocol's version there, which is 0. */
-static bool is_unasked(const int *state, const char *answer, size_t size)
+static bool is_unasked(void *state, const char *answer, size_t size)
 {
     (void)state;
     return size >= XID_AT + 4 && number_at(answer, XID_AT) == XID_WATCH;
@@ -98,6 +103,7 @@ static bool is_unasked(const int *state, const char *answer, size_t size)
 
 const proxy_framing proxy_zookeeper = {
     .name = "zookeeper",
+    .state_size = sizeof(int),
     .request = measure,
     .answer = measure,
     .word = find_word,

@@ -166,6 +166,11 @@ void check_told(const actor *me)
     check_backed(me);
 }
 
+bool state_lost_of_late(int name)
+{
+    return s.state_lost_at[name] > 0 && s.state_lost_at[name] > s.now - 20 * SEC;
+}
+
 /* Where the service keeps a lock until its session's end, who believes to have it has it. */
 void check_backed(const actor *me)
 {
@@ -175,8 +180,7 @@ void check_backed(const actor *me)
     if (!grant || !has_sessions())
         return;
     /* Whoever has a signal keeps it, though an operator has taken away what the service knows of signals. */
-    if (kind_signals() && s.state_lost_at[me->name] > s.now - 20 * SEC &&
-        s.state_lost_at[me->name] > 0)
+    if (kind_signals() && state_lost_of_late(me->name))
         return;
     int count = service_holders(me->name, all);
     for (int i = 0; i < count; i++)
@@ -184,6 +188,14 @@ void check_backed(const actor *me)
             return;
     violated(me->name, "client %d relies on %c, #%llu, which isn't its at the service",
              c->index, 'a' + me->name, (unsigned long long)grant->number);
+}
+
+/* A join of its client's that came late has made anew, on etcd, what an operator had deleted: that is another
+ * grant. */
+static bool is_made_anew(const dlk_grant *grant, int name, const holder *it)
+{
+    return s.config.mode == MODE_ETCD &&
+           (grant->token ? it->token > grant->token : state_lost_of_late(name));
 }
 
 /* Before its time it is lost by the service's word alone, and then the service knows nothing of it. But
@@ -201,7 +213,8 @@ void check_lost(const client *c, const dlk_grant *grant)
         return;
     int count = service_holders(name, all);
     for (int i = 0; i < count; i++)
-        if (is_its(c, grant, all[i].client, all[i].number, all[i].token))
+        if (is_its(c, grant, all[i].client, all[i].number, all[i].token) &&
+            !is_made_anew(grant, name, &all[i]))
             violated(name, "client %d is told that its %c, #%llu, is lost, and has it",
                      c->index, 'a' + name, (unsigned long long)grant->number);
 }

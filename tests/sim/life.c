@@ -17,7 +17,8 @@ void life_join(client *c, const char *address)
     dlk_uri *uri = NULL;
     (void)snprintf(c->uuid, sizeof(c->uuid), "%08x-0000-4000-8000-%012x",
                    (unsigned)c->index, (unsigned)c->generation); /* fits */
-    c->settings = settings_of(s.config.kind);
+    if (!c->settings)
+        c->settings = settings_of(s.config.kind);
     host_begin(c);
     if (dlk_uri_parse(address, &uri, NULL) != DLOCK_OK ||
         type()->open(&c->host, uri, c->settings, &c->backend, NULL) != DLOCK_OK)

@@ -317,7 +317,7 @@ static bool all_repeat(uint64_t first, int which)
 
 /* ---- former failures ---- */
 
-/* Without libcurl and jansson there is no client of etcd. */
+/* Without libnghttp2 and libprotobuf-c there is no client of etcd. */
 static bool is_built(int which)
 {
 #ifdef DLK_WITH_ETCD

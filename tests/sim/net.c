@@ -1,4 +1,4 @@
-/* The wires between the clients of Redis or memcached and the server: each request and each answer
+/* The wires between the clients of Redis, memcached or etcd and the server: each request and each answer
  * takes a while, and some never come. Redis' messages have a connection of their own, so they may
  * overtake answers or fall behind them. */
 #include "net.h"
@@ -288,10 +288,10 @@ static void cut_later(event *e)
 }
 
 /* Answers come in order: where one is lost, so is what would come behind it. */
-static void break_connection(client *c, wire *w)
+void net_break_wire(wire *w)
 {
     w->deaf = true;
-    event_at(event_new(), s.now + between(&c->rand, 0, 3 * MS), cut_later, w);
+    event_at(event_new(), s.now + between(&w->owner->rand, 0, 3 * MS), cut_later, w);
 }
 
 /* ---- faults that come by the way ---- */
@@ -601,7 +601,7 @@ static void duplicate(client *c, message *m, int64_t when)
     again->copy = true;
     event_at(&again->event, when + between(&c->rand, 1, 500 * MS), arrive, again);
     m->reply_lost = true;
-    break_connection(c, m->wire);
+    net_break_wire(m->wire);
 }
 
 /* What strikes this one message alone. False: it never arrives. */
@@ -617,7 +617,7 @@ static bool strike_message(client *c, message *m, fault what, int64_t *when)
     switch ((int)what) {
     case FAULT_DROP_REQUEST:
         m->wire->silent = true; /* nor does anything behind it arrive */
-        break_connection(c, m->wire);
+        net_break_wire(m->wire);
         return false;
     case FAULT_SLOW:
         *when += between(&c->rand, 100 * MS, 4 * SEC);
@@ -635,7 +635,7 @@ static bool strike_message(client *c, message *m, fault what, int64_t *when)
         break;
     }
     m->reply_lost = true;
-    break_connection(c, m->wire);
+    net_break_wire(m->wire);
     return true;
 }
 
@@ -720,6 +720,10 @@ void net_send(wire *w, const char *data, size_t size)
     size_t whole;
     if (w->state != WIRE_UP || c->dead)
         return;
+    if (s.service->sent) {
+        s.service->sent(w, size);
+        return;
+    }
     put(&w->outbox, data, size);
     while ((whole = size_of_command(&w->outbox)) > 0) {
         w->position += (int64_t)whole;

@@ -19,7 +19,8 @@
  *                 meta commands and by the classic ones; what is modelled are its connections, as
  *                 with redis, and the server (memcached/)
  *     etcd        the real client of libdlock/backends/etcd, with every kind of lock; what is
- *                 modelled is all below its wire.h: libcurl and a cluster of three (etcd/)
+ *                 modelled is all below net/http2.h: streams on one connection, and a cluster of
+ *                 three (etcd/)
  *     redlock     the real client of libdlock/backends/redlock and in it those of redis, with and
  *                 without fencing; modelled are its connections, as with redis, and three or five
  *                 servers (redlock/)
@@ -275,7 +276,7 @@ enum {
     WIRE_MESSAGES,
 };
 
-/* A connection of a client of Redis, memcached or Redlock. */
+/* A connection of a client of Redis, memcached, Redlock or etcd. */
 typedef struct wire {
     dlk_list all; /* in sim.wires */
     int fd;
@@ -391,7 +392,6 @@ struct client {
     char uuid[DLK_UUID_SIZE];
     struct dlk_zk *zk;
     int64_t session_ms;
-    struct dlk_etcd *et;
     dlk_backend *backend;   /* of those that live by life.c */
     wire *wires[SIM_NODES]; /* the last of each */
     event drive;            /* its driver reads and digests */
@@ -426,6 +426,7 @@ typedef struct given {
 
 /* A service behind a wire: a client's end of it, and the rest. */
 typedef struct holder holder;
+struct dlk_dial;
 typedef struct service {
     const dlk_backend_type *type;
     void (*begin)(void);
@@ -443,6 +444,9 @@ typedef struct service {
     void (*wake)(client *client); /* its driver: something has come over net.c's wires */
     int64_t (*after)(
         client *client); /* sends what waits; the deadline of what is in flight */
+    /* Over net.c's wires: to which node it dials, of several; and NULL, or takes what is sent. */
+    int (*dials)(const client *client, const struct dlk_dial *dial);
+    void (*sent)(wire *wire, size_t size);
     bool (*idle)(const client *client); /* it waits for no answer */
     bool (*hears)(
         const client *client); /* it would be told at once, and has been for long */
@@ -641,7 +645,6 @@ extern const service etcd_service;
 
 /* ---- redlock/client.c ---- */
 extern const service redlock_service;
-int redlock_dials(const client *client, const struct dlk_dial *dial); /* which node */
 
 /* ---- net.c: the wires ---- */
 wire *net_dial(client *client, int slot);
@@ -655,6 +658,7 @@ void net_cut_news(client *client);
 void net_silence(client *client, bool both_ways);
 void net_silence_wire(wire *wire, bool both_ways);
 void net_cut_wire(wire *wire, const char *why); /* this one alone */
+void net_break_wire(wire *wire);                /* … which both notice a while later */
 bool net_is_quiet(const client *client);        /* silent or deaf */
 void net_died(client *client);
 void net_orphan(void); /* the server's process is gone, and what was on its way there */
@@ -739,6 +743,7 @@ void check_told(const actor *me);
 void check_backed(const actor *me);
 void check_lost(const client *c, const dlk_grant *grant);
 void state_lost(int name, int64_t orphans_for);
+bool state_lost_of_late(int name);
 /* What was given back may lie there again for so long. */
 void orphans_may_last(int name, int64_t ns);
 void watchdog_begin(void);

@@ -1,4 +1,4 @@
-/* Sockets of the simulated clients of Redis and memcached: what libdlock/net does with the kernel's, done with
+/* Sockets of the simulated clients of Redis, memcached and etcd: what libdlock/net does with the kernel's, done with
  * the wires of net.c. All writes succeed at once; what is read is what has arrived. */
 #include "redis_seam.h"
 #include "sim.h"
@@ -16,8 +16,8 @@
 
 static int slot_of(const client *c, const dlk_dial *dial)
 {
-    if (s.config.mode == MODE_REDLOCK)
-        return redlock_dials(c, dial);
+    if (s.service->dials)
+        return s.service->dials(c, dial);
     bool messages = s.config.mode == MODE_REDIS && c->backend &&
                     dial == &redis_of(c)->subscriber.connection.link.dial;
     return messages ? WIRE_MESSAGES : WIRE_COMMANDS;

@@ -158,13 +158,14 @@ static void check_used(int name, int by, const line *now, const stander *one, in
                  before->signalled, 'a' + name, now->signalled);
 }
 
-/* Its owner takes its place away, and the signal goes on though it has done its work. */
+/* Its owner takes its place away, and the signal goes on though it has done its work. Not so one that came to it
+ * when it had used its own, which an operator had taken away. */
 static void check_not_used(int name, int by, const line *now, const stander *one)
 {
     const line *before = &last[name];
     if (by != NOBODY && one->client == by && has_used(one, true) &&
         index_in(before, one->place) < before->signalled &&
-        now->signalled == before->signalled)
+        now->signalled == before->signalled && !state_lost_of_late(name))
         violated(name, "a signal of %c that was used goes to another", 'a' + name);
 }
 

@@ -4,11 +4,8 @@ import re
 
 from one_place import conclude, lines_of
 
-READERS = re.compile(r'\b(strto(?:l|ll|ul|ull|d|f|ld|imax|umax)|ato[ilfq]|atoll|v?f?s?scanf|'
-                     r'json_integer_value)\s*\(')
+READERS = re.compile(r'\b(strto(?:l|ll|ul|ull|d|f|ld|imax|umax)|ato[ilfq]|atoll|v?f?s?scanf)\s*\(')
 ALLOWED = {
-    'libdlock/backends/etcd/failure.c',       # OpenSSL's error, hexadecimal, in libcurl's words
-    'libdlock/backends/etcd/json.c',          # whole numbers of 64 bits, by jansson
     'libdlock/backends/zookeeper/uuid.c',     # hexadecimal digits that it has counted
     'libdlock/backends/zookeeper/socket.c',  # the names in /proc/self/fd
 }

@@ -1,8 +1,8 @@
 /*
  * The backend for etcd: what the pieces in this folder make together.
  *
- * Requests are put into the wire and go out when the driver sleeps there, or whoever asked writes
- * for himself; answers come out of it one by one and are digested here.
+ * Calls are put into calls.c, which has the connection; those that are over come out one by one and are
+ * digested here.
  */
 #include "backends/etcd/etcd.h"
 
@@ -76,11 +76,14 @@ static const dlk_session_type etcd_session = {
 static void et_free(dlk_backend *backend)
 {
     dlk_etcd *et = dlk_etcd_of(backend);
-    dlk_etcd_wire_free(&et->wire);
+    dlk_etcd_calls_free(&et->calls);
+    dlk_tls_free(et->links.tls);
     dlk_session_clear(&et->base);
-    dlk_lookup_drop(et->lookup);
-    for (size_t i = 0; et->hosts && i < et->host_count; i++)
+    for (size_t i = 0; i < et->host_count; i++) {
         free(et->hosts[i].host);
+        free(et->peers ? et->peers[i] : NULL);
+    }
+    free(et->peers);
     free(et->hosts);
     free(et->user);
     dlk_settings_free(et->settings);
@@ -93,13 +96,18 @@ static dlock_err check_settings(const dlk_uri *uri, const dlk_settings *settings
     for (dlk_key_id id = DLK_KEY_TLS_CA_FILE; !tls && id <= DLK_KEY_TLS_MIN_VERSION; id++)
         if (dlk_settings_is_set(settings, id))
             return dlk_error_set(err, DLOCK_EINVAL,
-                                 "etcd: %s is set, but etcd:// isn't encrypted: use "
+                                 "etcd: %s is set, but %s:// isn't encrypted: use "
                                  "etcds://",
-                                 dlk_settings_spec(id)->name);
-    if (uri->path[0] && strcmp(uri->path, "/") != 0)
+                                 dlk_settings_spec(id)->name, uri->scheme);
+    if (uri->host_count > 0 && uri->path[0] && strcmp(uri->path, "/") != 0)
         return dlk_error_set(err, DLOCK_EINVAL,
                              "etcd: a URI of etcd has no path; client.prefix goes before "
                              "all names");
+    dlk_addresses socket;
+    if (uri->host_count == 0 && !dlk_address_unix(uri->path, &socket))
+        return dlk_error_set(
+            err, DLOCK_EINVAL,
+            "etcd+unix: the path of the socket must have 1 to 107 bytes");
     bool user = dlk_settings_text(settings, DLK_KEY_AUTH_USERNAME)[0] != '\0';
     bool password = dlk_settings_is_set(settings, DLK_KEY_AUTH_PASSWORD) ||
                     dlk_settings_is_set(settings, DLK_KEY_AUTH_PASSWORD_FILE) ||
@@ -114,17 +122,30 @@ static dlock_err check_settings(const dlk_uri *uri, const dlk_settings *settings
     return DLOCK_OK;
 }
 
+static bool copy_path(dlk_etcd *et, const char *path)
+{
+    et->hosts = calloc(1, sizeof(*et->hosts));
+    et->peers = calloc(1, sizeof(*et->peers));
+    et->host_count = et->hosts ? 1 : 0;
+    if (et->peers)
+        et->peers[0] = strdup(path);
+    return et->hosts && et->peers && et->peers[0];
+}
+
 static bool copy_hosts(dlk_etcd *et, const dlk_uri *uri)
 {
     et->hosts = calloc(uri->host_count, sizeof(*et->hosts));
+    et->peers = calloc(uri->host_count, sizeof(*et->peers));
     et->host_count = et->hosts ? uri->host_count : 0;
-    for (size_t i = 0; i < et->host_count; i++) {
-        et->hosts[i].host = strdup(uri->hosts[i].host);
-        et->hosts[i].port = uri->hosts[i].port ? uri->hosts[i].port : DEFAULT_PORT;
-        if (!et->hosts[i].host)
+    for (size_t i = 0; i < et->host_count && et->peers; i++) {
+        dlk_uri_host *host = &et->hosts[i];
+        host->host = strdup(uri->hosts[i].host);
+        host->port = uri->hosts[i].port ? uri->hosts[i].port : DEFAULT_PORT;
+        et->peers[i] = dlk_address_text(uri->hosts[i].host, host->port);
+        if (!host->host || !et->peers[i])
             return false;
     }
-    return et->hosts != NULL;
+    return et->hosts && et->peers;
 }
 
 static bool set_up(dlk_etcd *et, const dlk_uri *uri, const dlk_settings *settings)
@@ -133,9 +154,30 @@ static bool set_up(dlk_etcd *et, const dlk_uri *uri, const dlk_settings *setting
     et->user = user[0] ? strdup(user) : NULL;
     et->timeout_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_TIMEOUT_MS);
     et->connect_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_CONNECT_MS);
-    et->backoff.min_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MIN_MS);
-    et->backoff.max_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MAX_MS);
-    return copy_hosts(et, uri) && (et->user || !user[0]);
+    bool copied = uri->host_count > 0 ? copy_hosts(et, uri) : copy_path(et, uri->path);
+    return copied && (et->user || !user[0]);
+}
+
+static dlock_err init_links(dlk_etcd *et, const dlk_settings *settings, dlock_error **err)
+{
+    dlk_host *host = et->base.backend.host;
+    et->links = (dlk_link_common){.service = "etcd",
+                                  .plain = "etcd://",
+                                  .hint = ": does it expect TLS (etcds://)?",
+                                  .kicks = host->kicks,
+                                  .rand = host->rand,
+                                  .bytes_sent = &host->bytes_sent,
+                                  .bytes_received = &host->bytes_received,
+                                  .wiring = &host->wiring};
+    dlk_link_settings(&et->links, settings);
+    dlk_etcd_calls_init(&et->calls, &et->links, &dlk_etcd_session_ops);
+    et->calls.silence_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_TIMEOUT_MS);
+    dlock_err code = dlk_etcd_calls_need(err);
+    if (code == DLOCK_OK && et->tls)
+        code = dlk_tls_new(settings, &et->links.tls, err);
+    if (code == DLOCK_OK && et->tls)
+        dlk_tls_speak(et->links.tls, "h2");
+    return code;
 }
 
 static dlock_err et_open(dlk_host *host, const dlk_uri *uri, const dlk_settings *settings,
@@ -153,7 +195,7 @@ static dlock_err et_open(dlk_host *host, const dlk_uri *uri, const dlk_settings 
     et->nudge_at = DLK_NEVER;
     dlk_list_init(&et->parked);
     et->settings = dlk_settings_copy(settings);
-    code = dlk_etcd_wire_init(&et->wire, et->settings, tls, host->kicks, err);
+    code = init_links(et, settings, err);
     if (code == DLOCK_OK && (!et->settings || !set_up(et, uri, settings)))
         code = dlk_error_nomem(err);
     if (code != DLOCK_OK) {
@@ -184,12 +226,12 @@ static int64_t et_tick(dlk_backend *backend, int64_t now)
 {
     dlk_etcd *et = dlk_etcd_of(backend);
     dlk_session_expire(&et->base, now);
-    int64_t next = dlk_etcd_session_tick(et, now);
     (void)dlk_session_sweep(&et->base, now);
     if (now >= et->nudge_at) { /* without a link the one that comes sees to it */
         et->nudge_at = DLK_NEVER;
         dlk_etcd_places_nudge(et, now);
     }
+    int64_t next = dlk_etcd_session_tick(et, now); /* of what these have sent, too */
     return dlk_session_next(&et->base, et->nudge_at < next ? et->nudge_at : next);
 }
 
@@ -197,37 +239,47 @@ static int64_t et_tick(dlk_backend *backend, int64_t now)
 
 static void et_arm(dlk_backend *backend, dlk_polls *polls)
 {
-    const dlk_etcd *et = dlk_etcd_of(backend);
-    if (et->lookup)
-        (void)dlk_polls_add(polls, dlk_lookup_fd(et->lookup), POLLIN);
+    dlk_etcd *et = dlk_etcd_of(backend);
+    if (et->stopped)
+        return;
+    dlk_link_arm(&et->calls.link, polls);
+    et->expects = et->phase == DLK_ETCD_UP && !dlk_flight_is_empty(&et->base.flight);
+    if (!dlk_list_empty(&et->calls.over))
+        polls->doze = false;
 }
 
 static void et_push(dlk_backend *backend, dlk_polls *polls)
 {
-    dlk_etcd_wire_push(&dlk_etcd_of(backend)->wire, polls);
+    if (!dlk_etcd_of(backend)->stopped)
+        dlk_link_push(&dlk_etcd_of(backend)->calls.link, polls);
+}
+
+_Static_assert(DLK_STREAM_WAIT_MS <= DLK_EXPECT_MS, "an expect takes no longer");
+
+/* Most answers come at once: a read that waits costs less than a poll and a read. */
+static bool et_expect(dlk_backend *backend, const dlk_polls *polls)
+{
+    dlk_etcd *et = dlk_etcd_of(backend);
+    dlk_link *link = &et->calls.link;
+    return !et->stopped && et->expects &&
+           dlk_polls_events(polls, link->polled) == POLLIN &&
+           dlk_stream_wait(&link->stream);
 }
 
 static void et_pull(dlk_backend *backend, dlk_polls *polls)
 {
-    dlk_etcd_wire_pull(&dlk_etcd_of(backend)->wire, polls);
-}
-
-static void count_bytes(dlk_etcd *et)
-{
-    et->base.backend.host->bytes_sent = atomic_load(&et->wire.bytes_sent);
-    et->base.backend.host->bytes_received = atomic_load(&et->wire.bytes_received);
+    if (!dlk_etcd_of(backend)->stopped)
+        dlk_link_pull(&dlk_etcd_of(backend)->calls.link, polls);
 }
 
 static void et_process(dlk_backend *backend, int64_t now)
 {
     dlk_etcd *et = dlk_etcd_of(backend);
-    dlk_list over, *link;
-    dlk_list_init(&over);
-    dlk_etcd_wire_take(&et->wire, &over);
-    while ((link = dlk_list_take_first(&over)))
-        dlk_etcd_receive(et, DLK_LIST_ITEM(link, dlk_etcd_call, link), now);
-    count_bytes(et);
-    if (et->calls > 0 && dlk_flight_is_empty(&et->base.flight))
+    if (et->stopped)
+        return;
+    dlk_link_process(&et->calls.link, now);
+    dlk_etcd_receive_all(et, now);
+    if (et->under_way > 0 && dlk_flight_is_empty(&et->base.flight))
         dlk_etcd_background(et); /* nobody else waits for them */
 }
 
@@ -235,13 +287,12 @@ static void et_flush(dlk_backend *backend)
 {
     dlk_etcd *et = dlk_etcd_of(backend);
     dlk_host *host = et->base.backend.host;
-    (void)pthread_mutex_unlock(host->mutex);
-    if (dlk_etcd_wire_flush(&et->wire) && host->news)
-        host->news(host);
-    (void)pthread_mutex_lock(host->mutex);
+    if (!et->stopped && et->calls.link.phase == DLK_LINK_READY &&
+        !dlk_stream_flush(&et->calls.link.stream, host->mutex))
+        dlk_kick(host->kicks); /* what is left has to wait for the socket: poll for it */
 }
 
-static const char *const schemes[] = {"etcd", "etcds", NULL};
+static const char *const schemes[] = {"etcd", "etcds", "etcd+unix", NULL};
 
 const dlk_backend_type dlk_etcd_backend = {
     .name = "etcd",
@@ -278,5 +329,6 @@ const dlk_backend_type dlk_etcd_backend = {
     .listen = dlk_etcd_listen,
     .push = et_push,
     .pull = et_pull,
+    .expect = et_expect,
     .flush = et_flush,
 };

@@ -1,11 +1,13 @@
 /* Calls and watches; see the header. */
 #include "backends/etcd/calls.h"
 
+#include "net/silence.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/secret.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,50 +17,25 @@ static dlk_etcd_calls *calls_of(dlk_link *link)
     return (dlk_etcd_calls *)(void *)link;
 }
 
+#define FAREWELL (500 * DLK_NS_PER_MS)
+
 /* ---- how a call has ended ---- */
-
-static bool says(const char *words, const char *part)
-{
-    return strstr(words, part) != NULL;
-}
-
-/* docs/design/0030-grpc.md has the table. */
-static dlk_etcd_end end_of(int status, const char *words)
-{
-    switch (status) {
-    case DLK_GRPC_OK:
-        return DLK_ETCD_OK;
-    case DLK_GRPC_UNAUTHENTICATED:
-        return DLK_ETCD_NO_TOKEN;
-    case DLK_GRPC_PERMISSION_DENIED:
-        return DLK_ETCD_DENIED;
-    case DLK_GRPC_RESOURCE_EXHAUSTED:
-        return DLK_ETCD_BUSY;
-    case DLK_GRPC_NOT_FOUND:
-        return says(words, "lease not found") ? DLK_ETCD_NO_LEASE : DLK_ETCD_BAD;
-    case DLK_GRPC_INVALID_ARGUMENT:
-        if (says(words, "auth store is old"))
-            return DLK_ETCD_NO_TOKEN;
-        return says(words, "user name is empty") || says(words, "authentication failed")
-                   ? DLK_ETCD_DENIED
-                   : DLK_ETCD_BAD;
-    case DLK_GRPC_ALREADY_EXISTS:
-    case DLK_GRPC_FAILED_PRECONDITION:
-    case DLK_GRPC_OUT_OF_RANGE:
-    case DLK_GRPC_UNIMPLEMENTED:
-        return DLK_ETCD_BAD;
-    default: /* no leader, time-outs, a change of leaders; or none at all: done or not */
-        return DLK_ETCD_CUT;
-    }
-}
 
 static void end(dlk_etcd_calls *calls, dlk_etcd_call *call, dlk_etcd_end how,
                 const char *why)
 {
     call->end = how;
-    snprintf(call->why, sizeof(call->why), "%s", why);
+    if (why[0])
+        snprintf(call->why, sizeof(call->why), "%s", why);
     dlk_list_remove(&call->link);
     dlk_list_append(&calls->over, &call->link);
+}
+
+static void refuse_answer(dlk_etcd_calls *calls, dlk_etcd_call *call, const char *why)
+{
+    call->answer = NULL;
+    call->unread = true;
+    end(calls, call, DLK_ETCD_BAD, why);
 }
 
 /* The one message that there has to be. */
@@ -67,7 +44,7 @@ static void read_answer(dlk_etcd_calls *calls, dlk_etcd_call *call)
     const char *message, *more;
     size_t size, more_size;
     if (dlk_grpc_take(&call->grpc, &message, &size) != DLK_GRPC_MESSAGE) {
-        end(calls, call, DLK_ETCD_BAD, "its answer isn't one");
+        refuse_answer(calls, call, "its answer isn't one");
         return;
     }
     call->answer = dlk_etcd_unpack(dlk_etcd_rpcs[call->method].answer, message, size,
@@ -76,7 +53,7 @@ static void read_answer(dlk_etcd_calls *calls, dlk_etcd_call *call)
     if (call->no_memory)
         end(calls, call, DLK_ETCD_CUT, "there is no memory for its answer");
     else if (!call->answer || !alone)
-        end(calls, call, DLK_ETCD_BAD, "its answer isn't one");
+        refuse_answer(calls, call, "its answer isn't one");
     else
         end(calls, call, DLK_ETCD_OK, "");
 }
@@ -88,7 +65,7 @@ static const char *words_of(const dlk_grpc_call *grpc)
     if (grpc->undone)
         return "it takes no more";
     return grpc->status == DLK_GRPC_NONE ? "the request was broken off"
-                                         : "it doesn't say why";
+                                         : dlk_etcd_status_name(grpc->status);
 }
 
 static void conclude(dlk_etcd_calls *calls, dlk_etcd_call *call)
@@ -96,12 +73,14 @@ static void conclude(dlk_etcd_calls *calls, dlk_etcd_call *call)
     call->no_memory |= call->grpc.no_memory;
     if (call->grpc.status == DLK_GRPC_OK) {
         read_answer(calls, call);
+    } else if (call->grpc.request.too_much && !call->no_memory) {
+        refuse_answer(calls, call, "its answer is longer than any of etcd's");
     } else if (call->grpc.http != 0 && call->grpc.http != 200) {
         char why[64];
         snprintf(why, sizeof(why), "it answers with status %d", call->grpc.http);
-        end(calls, call, end_of(call->grpc.status, ""), why);
+        end(calls, call, dlk_etcd_end_of(call->grpc.status, ""), why);
     } else {
-        end(calls, call, end_of(call->grpc.status, call->grpc.words),
+        end(calls, call, dlk_etcd_end_of(call->grpc.status, call->grpc.words),
             words_of(&call->grpc));
     }
     dlk_grpc_drop(&call->grpc);
@@ -114,6 +93,17 @@ static dlk_etcd_call *find_watch(dlk_etcd_calls *calls, int64_t number)
     DLK_LIST_FOR (it, &calls->watching) {
         dlk_etcd_call *call = DLK_LIST_ITEM(it, dlk_etcd_call, link);
         if (call->watch == number)
+            return call;
+    }
+    return NULL;
+}
+
+/* A server of 3.5 that refuses to watch says a number of its own. It answers in our order. */
+static dlk_etcd_call *find_next(dlk_etcd_calls *calls)
+{
+    DLK_LIST_FOR (it, &calls->watching) {
+        dlk_etcd_call *call = DLK_LIST_ITEM(it, dlk_etcd_call, link);
+        if (!call->stands)
             return call;
     }
     return NULL;
@@ -139,25 +129,32 @@ static void end_refused(dlk_etcd_calls *calls, dlk_etcd_call *call,
     char why[sizeof(call->why)];
     snprintf(why, sizeof(why), "%.*s", (int)(reason.len < 190 ? reason.len : 190),
              reason.data ? (const char *)reason.data : "");
-    dlk_etcd_end how = says(why, "auth token")          ? DLK_ETCD_NO_TOKEN
-                       : says(why, "permission denied") ? DLK_ETCD_DENIED
-                                                        : DLK_ETCD_BAD;
+    dlk_etcd_end how = strstr(why, "auth token")          ? DLK_ETCD_NO_TOKEN
+                       : strstr(why, "permission denied") ? DLK_ETCD_DENIED
+                                                          : DLK_ETCD_BAD;
     end(calls, call, how, why[0] ? why : "it refuses to watch");
 }
 
-static void hear_watch(dlk_etcd_calls *calls, const Etcd__WatchResponse *said)
+/* False: the stream is of no use any more. One of 3.4 that has refused to watch something reads no more there. */
+static bool hear_watch(dlk_etcd_calls *calls, const Etcd__WatchResponse *said)
 {
     dlk_etcd_call *call = find_watch(calls, said->watch_id);
+    if (!call && said->created && said->canceled)
+        call = find_next(calls);
     if (!call)
-        return;
+        return true;
+    call->stands |= said->created;
     if (said->canceled && said->compact_revision == 0) {
         end_refused(calls, call, said->cancel_reason);
-    } else if (said->canceled || said->n_events > 0) {
+        return !said->created;
+    }
+    if (said->canceled || said->n_events > 0) {
         call->compacted = said->canceled;
         end(calls, call, DLK_ETCD_OK, "");
         if (!said->canceled)
             cancel_watch(calls, call->watch);
     }
+    return true;
 }
 
 static void end_all(dlk_etcd_calls *calls, dlk_list *all, dlk_etcd_end how,
@@ -176,27 +173,36 @@ void dlk_etcd_calls_end_watches(dlk_etcd_calls *calls, const char *why)
     end_all(calls, &calls->watching, DLK_ETCD_CUT, why);
 }
 
+/* Why the stream has to end; NULL: it goes on. */
+static const char *hear_message(dlk_etcd_calls *calls, const char *message, size_t size)
+{
+    dlk_arena arena;
+    bool no_memory;
+    const ProtobufCMessage *said = dlk_etcd_unpack(dlk_etcd_rpcs[DLK_ETCD_WATCH].answer,
+                                                   message, size, &arena, &no_memory);
+    const char *why = "what it says of a watch isn't to be read";
+    if (said)
+        why = hear_watch(calls, (const Etcd__WatchResponse *)(const void *)said)
+                  ? NULL
+                  : "it has refused another watch";
+    dlk_arena_free(&arena);
+    return why;
+}
+
 static void hear_stream(dlk_etcd_calls *calls)
 {
-    const char *message;
+    const char *message, *bad = NULL;
     size_t size;
     dlk_grpc_got got;
-    bool sense = true;
-    while (sense &&
-           (got = dlk_grpc_take(&calls->stream, &message, &size)) == DLK_GRPC_MESSAGE) {
-        dlk_arena arena;
-        bool no_memory;
-        const ProtobufCMessage *said = dlk_etcd_unpack(
-            dlk_etcd_rpcs[DLK_ETCD_WATCH].answer, message, size, &arena, &no_memory);
-        if (said)
-            hear_watch(calls, (const Etcd__WatchResponse *)(const void *)said);
-        sense = said != NULL;
-        dlk_arena_free(&arena);
-    }
-    if (!sense || got == DLK_GRPC_BAD) {
-        dlk_etcd_calls_end_watches(calls, "what it says of a watch isn't to be read");
+    while (!bad &&
+           (got = dlk_grpc_take(&calls->stream, &message, &size)) == DLK_GRPC_MESSAGE)
+        bad = hear_message(calls, message, size);
+    if (!bad && got == DLK_GRPC_BAD)
+        bad = "what it says of a watch isn't a message";
+    if (bad) {
+        dlk_etcd_calls_end_watches(calls, bad);
     } else if (calls->stream.over) {
-        dlk_etcd_end how = end_of(calls->stream.status, calls->stream.words);
+        dlk_etcd_end how = dlk_etcd_end_of(calls->stream.status, calls->stream.words);
         char why[sizeof(calls->stream.words)];
         snprintf(why, sizeof(why), "%s", words_of(&calls->stream));
         dlk_grpc_drop(&calls->stream);
@@ -233,32 +239,28 @@ static dlock_error *greet(dlk_link *link, int64_t now)
 {
     dlk_etcd_calls *calls = calls_of(link);
     (void)now;
+    dlk_silence_limit(atomic_load(&link->stream.fd), calls->silence_ms);
+    /* A path is no authority. */
     bool begun = dlk_grpc_begin(&calls->grpc, link->common->tls ? "https" : "http",
-                                link->peer, &link->stream.out);
+                                link->host ? link->peer : "localhost", &link->stream.out);
     return begun
                ? NULL
                : dlk_error_make(DLOCK_ENOMEM, "%s: out of memory", link->common->service);
 }
 
-static void collect(dlk_etcd_calls *calls)
+/* Whether there was something. */
+static bool collect(dlk_etcd_calls *calls)
 {
     dlk_grpc_call *next;
+    bool some = false;
     while ((next = dlk_grpc_next(&calls->grpc))) {
+        some = true;
         if (next == &calls->stream)
             hear_stream(calls);
         else
             conclude(calls, (dlk_etcd_call *)(void *)next);
     }
-}
-
-/* Who leaves answers what is under way; when that is over the connection is. */
-static dlock_error *leave(dlk_etcd_calls *calls)
-{
-    dlk_etcd_calls_end_watches(calls, "the member leaves");
-    if (!dlk_list_empty(&calls->going))
-        return NULL;
-    return dlk_error_make(DLOCK_EUNAVAIL, "%s: %s leaves", calls->link.common->service,
-                          calls->link.peer);
+    return some;
 }
 
 static dlock_error *feed(dlk_link *link, const char *data, size_t size, int64_t now)
@@ -266,14 +268,16 @@ static dlock_error *feed(dlk_link *link, const char *data, size_t size, int64_t 
     dlk_etcd_calls *calls = calls_of(link);
     const char *hint = dlk_link_hint(link, data);
     bool goes_on = dlk_grpc_feed(&calls->grpc, data, size);
-    collect(calls);
+    (void)collect(calls);
     if (!goes_on)
         return broken(calls, hint);
     if (link->phase == DLK_LINK_GREETING && calls->grpc.http2.settled) {
         link->step++;
         dlk_link_greeted(link, now);
     }
-    return calls->grpc.http2.leaves ? leave(calls) : NULL;
+    if (calls->grpc.http2.leaves)
+        dlk_etcd_calls_end_watches(calls, "the member leaves");
+    return NULL;
 }
 
 static void be_ready(dlk_link *link, int64_t now)
@@ -293,7 +297,8 @@ static void be_down(dlk_link *link, const dlock_error *error, int64_t now)
 {
     dlk_etcd_calls *calls = calls_of(link);
     let_go(calls, error->text);
-    calls->ops->down(calls, error, now);
+    if (!calls->parting)
+        calls->ops->down(calls, error, now);
 }
 
 static void warn(dlk_link *link, const char *text)
@@ -304,7 +309,7 @@ static void warn(dlk_link *link, const char *text)
 static bool is_harmless(const dlk_link *link)
 {
     const dlk_etcd_calls *calls = (const dlk_etcd_calls *)(const void *)link;
-    return dlk_list_empty(&calls->going);
+    return calls->parting || dlk_list_empty(&calls->going); /* the last may come late */
 }
 
 static const dlk_link_ops ops = {.greet = greet,
@@ -333,9 +338,53 @@ void dlk_etcd_calls_init(dlk_etcd_calls *calls, dlk_link_common *common,
     dlk_list_init(&calls->grpc.news);
 }
 
+static void *say_farewell(void *arg)
+{
+    dlk_etcd_calls *calls = arg;
+    dlk_link *link = &calls->link;
+    dlk_kicks *kicks = link->common->kicks;
+    dlk_polls polls = {0};
+    int64_t now = dlk_clock_now(), until = now + FAREWELL;
+    (void)pthread_mutex_lock(calls->mutex);
+    while (!dlk_list_empty(&calls->going) && now < until) {
+        uint32_t seen = dlk_kicks_seen(kicks);
+        dlk_polls_begin(&polls, until);
+        dlk_link_arm(link, &polls);
+        (void)pthread_mutex_unlock(calls->mutex);
+        dlk_link_push(link, &polls);
+        (void)dlk_kicks_poll(kicks, &polls, seen);
+        dlk_link_pull(link, &polls);
+        (void)pthread_mutex_lock(calls->mutex);
+        now = dlk_clock_now();
+        dlk_link_process(link, now);
+    }
+    dlk_link_stop(link);
+    (void)dlk_stream_reap(&link->stream);
+    (void)pthread_mutex_unlock(calls->mutex);
+    dlk_polls_free(&polls);
+    return NULL;
+}
+
+void dlk_etcd_calls_part(dlk_etcd_calls *calls, dlk_etcd_call *call,
+                         pthread_mutex_t *mutex, int64_t now)
+{
+    dlk_etcd_calls_end_watches(calls, "the client is closed");
+    end_all(calls, &calls->going, DLK_ETCD_CUT, "the client is closed");
+    if (call)
+        dlk_etcd_calls_send(calls, call, now);
+    calls->mutex = mutex;
+    calls->role = (dlk_thread_role){"dlock-etcd", say_farewell, calls};
+    calls->parting = !dlk_list_empty(&calls->going) &&
+                     dlk_thread_start(&calls->farewell, &calls->role);
+    if (!calls->parting)
+        dlk_link_stop(&calls->link);
+}
+
 void dlk_etcd_calls_free(dlk_etcd_calls *calls)
 {
     dlk_etcd_call *call;
+    if (calls->parting)
+        (void)pthread_join(calls->farewell, NULL);
     let_go(calls, "");
     while ((call = dlk_etcd_calls_take(calls)))
         dlk_etcd_call_free(call);
@@ -344,19 +393,24 @@ void dlk_etcd_calls_free(dlk_etcd_calls *calls)
 
 /* ---- calls ---- */
 
-/* What went wrong in libnghttp2 ends the connection at the driver's next step. */
-static void look_at_failure(dlk_etcd_calls *calls)
+/* While something is said, too, something may come of calls, or go wrong in libnghttp2, which ends the
+ * connection: the driver's next step sees to both. */
+static void settle(dlk_etcd_calls *calls)
 {
-    if (!calls->grpc.http2.failed || calls->link.doom)
-        return;
-    calls->link.doom = broken(calls, "");
-    dlk_kick(calls->link.common->kicks);
+    bool some = collect(calls);
+    bool failed = calls->grpc.http2.failed && dlk_link_is_connected(&calls->link) &&
+                  !calls->link.doom;
+    if (failed)
+        calls->link.doom = broken(calls, "");
+    if (some || failed)
+        dlk_kick(calls->link.common->kicks);
 }
 
 void dlk_etcd_calls_send(dlk_etcd_calls *calls, dlk_etcd_call *call, int64_t now)
 {
     bool watches = call->method == DLK_ETCD_WATCH;
     call->until = call->timeout_ms ? dlk_clock_after(now, call->timeout_ms) : DLK_NEVER;
+    call->grpc.secret = call->request.hidden;
     dlk_list_append(watches ? &calls->watching : &calls->going, &call->link);
     bool sent = calls->link.phase == DLK_LINK_READY;
     if (sent && watches)
@@ -365,10 +419,12 @@ void dlk_etcd_calls_send(dlk_etcd_calls *calls, dlk_etcd_call *call, int64_t now
         sent = dlk_grpc_ask(&calls->grpc, &call->grpc, dlk_etcd_rpcs[call->method].path,
                             calls->token, dlk_buf_head(&call->request),
                             dlk_buf_size(&call->request));
-    if (!sent)
+    if (!sent) {
         end(calls, call, DLK_ETCD_CUT,
             calls->grpc.http2.leaves ? "the member leaves" : "it wasn't sent");
-    look_at_failure(calls);
+        dlk_kick(calls->link.common->kicks); /* somebody has to take it out */
+    }
+    settle(calls);
 }
 
 void dlk_etcd_calls_drop(dlk_etcd_calls *calls, dlk_etcd_call *call)
@@ -377,7 +433,7 @@ void dlk_etcd_calls_drop(dlk_etcd_calls *calls, dlk_etcd_call *call)
         cancel_watch(calls, call->watch);
     dlk_grpc_drop(&call->grpc);
     end(calls, call, DLK_ETCD_CUT, "nobody waits for it");
-    look_at_failure(calls);
+    settle(calls);
 }
 
 dlk_etcd_call *dlk_etcd_calls_take(dlk_etcd_calls *calls)
@@ -391,19 +447,29 @@ void dlk_etcd_call_reset(dlk_etcd_call *call)
     dlk_arena_free(&call->arena);
     call->answer = NULL;
     call->why[0] = '\0';
-    call->no_memory = call->compacted = false;
+    call->no_memory = call->compacted = call->unread = false;
 }
 
 void dlk_etcd_call_free(dlk_etcd_call *call)
 {
     dlk_etcd_call_reset(call);
-    if (call->request.data && !call->request.hidden) /* it may be a password */
-        explicit_bzero(call->request.data, call->request.capacity);
     dlk_buf_free(&call->request);
     free(call);
 }
 
 /* ---- time ---- */
+
+/* Who leaves answers what is under way: the connection is over when all that has been taken out. */
+static void leave(dlk_etcd_calls *calls)
+{
+    if (!calls->grpc.http2.leaves || !dlk_link_is_connected(&calls->link) ||
+        calls->link.doom || !dlk_list_empty(&calls->going) ||
+        !dlk_list_empty(&calls->over))
+        return;
+    calls->link.doom = dlk_error_make(DLOCK_EUNAVAIL, "%s: %s leaves",
+                                      calls->link.common->service, calls->link.peer);
+    dlk_kick(calls->link.common->kicks);
+}
 
 int64_t dlk_etcd_calls_tick(dlk_etcd_calls *calls, int64_t now)
 {
@@ -420,6 +486,7 @@ int64_t dlk_etcd_calls_tick(dlk_etcd_calls *calls, int64_t now)
             next = call->until;
         }
     }
-    look_at_failure(calls);
+    settle(calls);
+    leave(calls);
     return next;
 }

@@ -11,9 +11,11 @@
 #include "backends/etcd/messages.h"
 #include "net/grpc.h"
 #include "net/link.h"
+#include "util/thread.h"
 
 typedef struct dlk_etcd_call dlk_etcd_call;
 typedef struct dlk_etcd_calls dlk_etcd_calls;
+typedef void dlk_etcd_done(dlk_etcd_call *call, int64_t now);
 
 /* How a call can end. */
 typedef enum dlk_etcd_end {
@@ -36,12 +38,25 @@ struct dlk_etcd_call {
     int64_t timeout_ms; /* 0: none, for one that watches */
     int64_t until;
     int64_t watch;  /* its number */
+    bool stands;    /* the server has said that it watches */
     bool compacted; /* what it was to watch from on is forgotten: that is news, too */
 
+    /* for whoever asked */
+    dlk_etcd_done *done, *then;
+    void *owner;
+    int64_t sent_at; /* when it was put in, which is before it goes out */
+    uint32_t epoch;
+    int64_t lease; /* the session's at that time */
+    bool asked;    /* somebody's ask waits for it, and drives */
+    bool again;    /* it has been sent once more with a new token */
+    bool dropped;  /* nobody waits for it */
+
     /* what came of it */
+    int64_t term, revision; /* of the answer's header; 0: it had none */
     dlk_arena arena;
     const ProtobufCMessage *answer; /* of one that is OK, and no watch */
     dlk_etcd_end end;
+    bool unread; /* BAD, but by what it answers: done or not, as one that is CUT */
     bool no_memory;
     char why[200]; /* in words, where it isn't OK */
 };
@@ -57,11 +72,16 @@ struct dlk_etcd_calls {
     dlk_link link; /* first */
     const dlk_etcd_calls_ops *ops;
     dlk_grpc grpc;
-    const char *token;    /* lent: of authentication, or NULL */
+    const char *token;  /* lent: of authentication, or NULL */
+    int64_t silence_ms; /* so long the member may be silent: who watches waits for ever */
     dlk_list going, over; /* dlk_etcd_call.link */
     dlk_list watching;    /* … of those that watch */
     dlk_grpc_call stream; /* theirs */
-    int64_t last_watch;
+    /* Of the end. */
+    bool parting;
+    pthread_mutex_t *mutex;
+    pthread_t farewell;
+    dlk_thread_role role;
 };
 
 /* Loads what it needs. */
@@ -69,7 +89,12 @@ dlock_err dlk_etcd_calls_need(dlock_error **err);
 /* dlk_link_aim, start, arm, push, pull and the rest are called on its link. */
 void dlk_etcd_calls_init(dlk_etcd_calls *calls, dlk_link_common *common,
                          const dlk_etcd_calls_ops *ops);
-/* Of one whose link is stopped: frees what is left in it. */
+/* The end: what is under way is over, as CUT, and the connection ends; behind the answer to this last call, or
+ * half a second, in a thread of its own, which has @p mutex, the client's, as any driver: a server doesn't carry
+ * out what was asked on a connection that is closed. @p call may be NULL. Nobody else may drive, then or later. */
+void dlk_etcd_calls_part(dlk_etcd_calls *calls, dlk_etcd_call *call,
+                         pthread_mutex_t *mutex, int64_t now);
+/* Without the mutex: waits for the farewell, or the link is stopped; frees what is left. */
 void dlk_etcd_calls_free(dlk_etcd_calls *calls);
 
 /* Takes the call over, with method, request and timeout_ms, until it comes out of `take`. */
@@ -86,5 +111,10 @@ void dlk_etcd_call_free(dlk_etcd_call *call);
 int64_t dlk_etcd_calls_tick(dlk_etcd_calls *calls, int64_t now);
 /* The present token isn't good any more: all watches are over, as CUT, and the next ones begin anew. */
 void dlk_etcd_calls_end_watches(dlk_etcd_calls *calls, const char *why);
+
+/* ---- status.c ---- */
+/* What a call comes to that ended with this status, and the server's words for it. */
+dlk_etcd_end dlk_etcd_end_of(int status, const char *words);
+const char *dlk_etcd_status_name(int status);
 
 #endif

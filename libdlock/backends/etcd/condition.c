@@ -21,14 +21,13 @@
 #include "util/error.h"
 #include "util/info.h"
 
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* So many keys are named in a step: a server takes 128, unless it is told otherwise. */
 #define BLOCK 100
 /* So long the signals stay at least that nobody uses and nobody renews. */
 #define LEASE_S INT64_C(600)
-#define KEYS    ",\"keys_only\":true"
 
 /* ---- what a look finds ---- */
 
@@ -45,31 +44,34 @@ static void free_view(view *seen)
     dlk_tally_free(&seen->tally);
 }
 
-static dlock_err read_tally(view *ret, const json_t *kv, dlock_error **err)
+static dlock_err read_tally(view *ret, const Etcd__KeyValue *kv, dlock_error **err)
 {
-    dlk_bytes text = dlk_base64_decode(dlk_json_text(kv, "value"));
-    dlock_err code = text.data ? dlk_tally_read(&ret->tally, text.data, "etcd", err)
-                               : dlk_error_nomem(err);
-    free(text.data);
-    ret->rev = dlk_json_int(kv, "mod_revision");
-    ret->lease = dlk_json_int(kv, "lease");
+    if (!kv)
+        return dlk_tally_read(&ret->tally, "", "etcd", err);
+    dlk_etcd_bytes text = dlk_etcd_bytes_copy(kv->value.data, kv->value.len);
+    dlock_err code = text.data
+                         ? dlk_tally_read(&ret->tally, (char *)text.data, "etcd", err)
+                         : dlk_error_nomem(err);
+    dlk_etcd_bytes_free(&text);
+    ret->rev = kv->mod_revision;
+    ret->lease = kv->lease;
     return code;
 }
 
-/* From the answers to say_line's two requests, of which the first is at @p index. */
-static dlock_err read_view(view *ret, const json_t *answer, size_t index,
+/* From the answers to read_line's two requests, of which the first is at @p index. */
+static dlock_err read_view(view *ret, const dlk_etcd_call *call, size_t index,
                            dlock_error **err)
 {
-    const json_t *line = dlk_json_response(answer, index, "response_range");
-    const json_t *tally = dlk_json_response(answer, index + 1, "response_range");
-    size_t count = dlk_json_kv_count(line);
+    const Etcd__RangeResponse *line = dlk_etcd_found(call, index);
+    const Etcd__RangeResponse *tally = dlk_etcd_found(call, index + 1);
+    size_t count = dlk_etcd_kv_count(line);
     *ret = (view){.places = calloc(count + 1, sizeof(*ret->places))};
     if (!ret->places)
         return dlk_error_nomem(err);
     for (size_t i = 0; i < count; i++)
-        ret->places[i] = dlk_json_int(dlk_json_kv(line, i), "create_revision");
+        ret->places[i] = dlk_etcd_kv(line, i)->create_revision;
     ret->line = (dlk_queue){ret->places, count};
-    dlock_err code = read_tally(ret, dlk_json_kv(tally, 0), err);
+    dlock_err code = read_tally(ret, dlk_etcd_kv(tally, 0), err);
     if (code != DLOCK_OK)
         free_view(ret);
     return code;
@@ -87,53 +89,42 @@ static size_t index_of(const view *seen, int64_t place)
 /* ---- what is asked ---- */
 
 /* The line and the signals. */
-static void say_line(dlk_say *say, const dlk_etcd_key *home, const char *more)
+static Etcd__RangeRequest *read_line(dlk_etcd_txn *txn, const dlk_etcd_key *home,
+                                     bool keys_only)
 {
-    dlk_say_text(say,
-                 "{\"request_range\":{\"key\":\"%s\",\"range_end\":\"%s\","
-                 "\"sort_target\":\"CREATE\",\"sort_order\":\"ASCEND\"%s}},"
-                 "{\"request_range\":{\"key\":\"%s\"}}",
-                 home->all.from, home->all.to, more, home->tally);
+    Etcd__RangeRequest *line = dlk_etcd_txn_range(txn, DLK_ETCD_THEN, home->all.from);
+    line->range_end = home->all.to;
+    line->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    line->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
+    line->keys_only = keys_only;
+    (void)dlk_etcd_txn_range(txn, DLK_ETCD_THEN, home->tally);
+    return line;
 }
 
-char *dlk_etcd_condition_look(const dlk_etcd_place *place)
+dlk_etcd_request dlk_etcd_condition_look(const dlk_etcd_place *place)
 {
-    dlk_say say = {0};
-    char more[80]; /* nobody has to know of those behind it */
-    (void)snprintf(more, sizeof(more),
-                   ",\"keys_only\":true,\"max_create_revision\":\"%" PRId64 "\"",
-                   place->rev);
-    dlk_say_text(&say, "{\"success\":[{\"request_range\":{\"key\":\"%s\"}},", place->key);
-    say_line(&say, place->home, more);
-    dlk_say_text(&say, "]}");
-    return dlk_say_end(&say);
+    dlk_etcd_txn txn;
+    dlk_etcd_txn_begin(&txn);
+    (void)dlk_etcd_txn_range(&txn, DLK_ETCD_THEN, place->key);
+    /* Nobody has to know of those behind it. */
+    read_line(&txn, place->home, true)->max_create_revision = place->rev;
+    return dlk_etcd_txn_end(&txn);
 }
 
-static char *whole_line(const dlk_etcd_key *home, const char *more)
+static dlk_etcd_request whole_line(const dlk_etcd_key *home, bool keys_only)
 {
-    dlk_say say = {0};
-    dlk_say_text(&say, "{\"success\":[");
-    say_line(&say, home, more);
-    dlk_say_text(&say, "]}");
-    return dlk_say_end(&say);
+    dlk_etcd_txn txn;
+    dlk_etcd_txn_begin(&txn);
+    (void)read_line(&txn, home, keys_only);
+    return dlk_etcd_txn_end(&txn);
 }
 
 /* The signals are as they were read. */
-static void say_if_same(dlk_say *say, const dlk_etcd_key *home, int64_t rev)
+static void if_same(dlk_etcd_txn *txn, const dlk_etcd_key *home, int64_t rev)
 {
-    if (rev == 0)
-        dlk_say_text(say, "{\"key\":\"%s\",\"version\":\"0\"}", home->tally);
-    else
-        dlk_say_text(
-            say, "{\"key\":\"%s\",\"target\":\"MOD\",\"mod_revision\":\"%" PRId64 "\"}",
-            home->tally, rev);
-}
-
-static void say_if_made(dlk_say *say, const char *key, int64_t rev)
-{
-    dlk_say_text(
-        say, "{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRId64 "\"}",
-        key, rev);
+    Etcd__Compare *it = dlk_etcd_txn_if(txn, home->tally);
+    if (rev != 0)
+        dlk_etcd_if_changed(it, rev);
 }
 
 /* ---- waiting ---- */
@@ -150,7 +141,7 @@ dlk_etcd_verdict dlk_etcd_condition_judge(const dlk_etcd_place *place,
                                           dlk_etcd_position *position)
 {
     view seen;
-    if (read_view(&seen, call->json, 1, &position->why) != DLOCK_OK)
+    if (read_view(&seen, call, 1, &position->why) != DLOCK_OK)
         return DLK_ETCD_REFUSED;
     size_t signalled = dlk_tally_signalled(&seen.tally, seen.line);
     size_t index = index_of(&seen, place->rev);
@@ -172,35 +163,31 @@ static void on_nothing(dlk_etcd_call *call, int64_t now)
 
 void dlk_etcd_condition_keep(dlk_etcd_place *place, int64_t now)
 {
-    dlk_say say = {0};
-    if (!place->signals)
-        return;
-    dlk_say_text(&say, "{\"ID\":\"%" PRId64 "\"}", place->signals);
-    (void)dlk_etcd_place_send(place, "/v3/lease/keepalive", dlk_say_end(&say), on_nothing,
-                              now);
+    if (place->signals)
+        (void)dlk_etcd_place_send(place, DLK_ETCD_KEEP_ALIVE,
+                                  dlk_etcd_renewal_of(place->signals), on_nothing, now);
 }
 
 /* ---- a signal that has done its work ---- */
 
-static char *say_use(const dlk_etcd_place *place, const view *seen, const char *tally)
+static dlk_etcd_request say_use(const dlk_etcd_place *place, const view *seen,
+                                const char *tally)
 {
-    dlk_say say = {0};
-    const char *key = place->home->tally;
-    dlk_say_text(&say, "{\"compare\":[");
-    say_if_made(&say, place->key, place->rev);
-    dlk_say_text(&say, ",");
-    say_if_same(&say, place->home, seen->rev);
-    dlk_say_text(&say, "],\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}}",
-                 place->key);
-    if (tally[0])
-        dlk_say_text(&say,
-                     ",{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\","
-                     "\"ignore_lease\":true}}",
-                     key, tally);
-    else if (seen->rev)
-        dlk_say_text(&say, ",{\"request_delete_range\":{\"key\":\"%s\"}}", key);
-    dlk_say_text(&say, "]}");
-    return dlk_say_end(&say);
+    const dlk_etcd_key *home = place->home;
+    dlk_etcd_txn txn;
+    dlk_etcd_txn_begin(&txn);
+    dlk_etcd_if_made(dlk_etcd_txn_if(&txn, place->key), place->rev);
+    if_same(&txn, home, seen->rev);
+    (void)dlk_etcd_txn_delete(&txn, DLK_ETCD_THEN, place->key);
+    if (tally[0]) {
+        Etcd__PutRequest *put = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, home->tally);
+        put->value =
+            (dlk_etcd_bytes){strlen(tally), (uint8_t *)(uintptr_t)tally}; /* lent */
+        put->ignore_lease = true;
+    } else if (seen->rev) {
+        (void)dlk_etcd_txn_delete(&txn, DLK_ETCD_THEN, home->tally);
+    }
+    return dlk_etcd_txn_end(&txn);
 }
 
 static void on_used(dlk_etcd_call *call, int64_t now)
@@ -208,9 +195,9 @@ static void on_used(dlk_etcd_call *call, int64_t now)
     dlk_etcd_place *place = call->owner;
     place->state = DLK_PLACE_THERE;
     if (call->end != DLK_ETCD_OK) {
-        place->asked_delete |= call->end == DLK_ETCD_CUT;
+        place->asked_delete |= dlk_etcd_unsure(call);
         dlk_etcd_place_not_left(place, call, now);
-    } else if (dlk_json_true(call->json, "succeeded")) {
+    } else if (dlk_etcd_succeeded(call)) {
         dlk_etcd_place_left(place, DLK_YES, now);
     } else {
         dlk_etcd_place_leave(&place->base, now); /* somebody has changed it meanwhile */
@@ -220,12 +207,10 @@ static void on_used(dlk_etcd_call *call, int64_t now)
 static bool send_use(dlk_etcd_place *place, view *seen, int64_t now)
 {
     dlk_tally_use(&seen->tally, seen->line, place->rev);
-    char *text = dlk_tally_text(&seen->tally);
-    char *tally = text ? dlk_base64_text(text) : NULL;
-    bool sent = tally && dlk_etcd_place_send(place, "/v3/kv/txn",
+    char *tally = dlk_tally_text(&seen->tally);
+    bool sent = tally && dlk_etcd_place_send(place, DLK_ETCD_TXN,
                                              say_use(place, seen, tally), on_used, now);
     free(tally);
-    free(text);
     if (sent)
         place->state = DLK_PLACE_LEAVING;
     return sent;
@@ -241,7 +226,7 @@ static void on_use_looked(dlk_etcd_call *call, int64_t now)
         dlk_etcd_place_not_left(place, call, now);
         return;
     }
-    bool read = read_view(&seen, call->json, 0, &why) == DLOCK_OK;
+    bool read = read_view(&seen, call, 0, &why) == DLOCK_OK;
     dlk_error_clear(&why);
     if (read && index_of(&seen, place->rev) == seen.line.count)
         dlk_etcd_place_left(place, place->asked_delete ? DLK_YES : DLK_NOT_OURS, now);
@@ -253,7 +238,7 @@ static void on_use_looked(dlk_etcd_call *call, int64_t now)
 
 bool dlk_etcd_condition_use(dlk_etcd_place *place, int64_t now)
 {
-    if (!dlk_etcd_place_send(place, "/v3/kv/txn", whole_line(place->home, KEYS),
+    if (!dlk_etcd_place_send(place, DLK_ETCD_TXN, whole_line(place->home, true),
                              on_use_looked, now))
         return false;
     place->state = DLK_PLACE_LEAVING;
@@ -282,27 +267,20 @@ static void not_signalled(dlk_etcd_report *report, const dlk_etcd_call *call)
 static size_t end_of(const dlk_etcd_report *report)
 {
     size_t end = report->first + report->signalled + 1;
-    size_t count =
-        dlk_json_kv_count(dlk_json_response(report->found, 0, "response_range"));
+    size_t count = dlk_etcd_kv_count(dlk_etcd_response(report->found, 0));
     return end < count ? end : count;
 }
 
 /* Those from @p from on who are to hear of it, as many as go into one step; answers where the others begin. */
-static size_t say_places(const dlk_etcd_report *report, size_t from, dlk_say *compares,
-                         dlk_say *puts)
+static size_t touch_places(const dlk_etcd_report *report, size_t from, dlk_etcd_txn *txn)
 {
-    const json_t *line = dlk_json_response(report->found, 0, "response_range");
+    const Etcd__RangeResponse *line = dlk_etcd_response(report->found, 0);
     size_t end = end_of(report);
     end = end < from + BLOCK ? end : from + BLOCK;
     for (size_t i = from; i < end; i++) {
-        const json_t *kv = dlk_json_kv(line, i);
-        const char *key = dlk_json_text(kv, "key"), *comma = i == from ? "" : ",";
-        dlk_say_text(compares, "%s", comma);
-        say_if_made(compares, key, dlk_json_int(kv, "create_revision"));
-        dlk_say_text(puts,
-                     "%s{\"request_put\":{\"key\":\"%s\",\"ignore_value\":true,"
-                     "\"ignore_lease\":true}}",
-                     comma, key);
+        const Etcd__KeyValue *kv = dlk_etcd_kv(line, i);
+        dlk_etcd_if_made(dlk_etcd_txn_if(txn, kv->key), kv->create_revision);
+        dlk_etcd_touch(dlk_etcd_txn_put(txn, DLK_ETCD_THEN, kv->key));
     }
     return end;
 }
@@ -312,26 +290,16 @@ static bool send_block(dlk_etcd_report *report, size_t *from, dlk_etcd_done *don
                        int64_t now)
 {
     const dlk_etcd_key *home = report->home;
-    dlk_say compares = {0}, puts = {0}, say = {0};
-    bool first = *from == report->first;
-    dlk_say_text(&compares, "{\"compare\":[");
-    dlk_say_text(&puts, "],\"success\":[");
-    if (first) {
-        say_if_same(&compares, home, report->rev);
-        dlk_say_text(&compares, ",");
-        dlk_say_text(
-            &puts,
-            "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
-            "\"}},",
-            home->tally, report->tally, report->et->signals.lease);
+    dlk_etcd_txn txn;
+    dlk_etcd_txn_begin(&txn);
+    if (*from == report->first) {
+        if_same(&txn, home, report->rev);
+        Etcd__PutRequest *put = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, home->tally);
+        put->value = (dlk_etcd_bytes){strlen(report->tally), (uint8_t *)report->tally};
+        put->lease = report->et->signals.lease;
     }
-    *from = say_places(report, *from, &compares, &puts);
-    char *before = dlk_say_end(&compares), *behind = dlk_say_end(&puts);
-    dlk_say_text(&say, "%s%s]}", before ? before : "", behind ? behind : "");
-    say.failed |= !before || !behind;
-    free(before);
-    free(behind);
-    return dlk_etcd_report_send(report, "/v3/kv/txn", dlk_say_end(&say), done, now);
+    *from = touch_places(report, *from, &txn);
+    return dlk_etcd_report_send(report, DLK_ETCD_TXN, dlk_etcd_txn_end(&txn), done, now);
 }
 
 /* What it told them has no answer: who hasn't heard of it looks before long. */
@@ -352,7 +320,7 @@ static void on_written(dlk_etcd_call *call, int64_t now)
         put_signals(report, now);
     } else if (call->end != DLK_ETCD_OK) {
         dlk_etcd_report_failed(report, call, "signal a condition");
-    } else if (!dlk_json_true(call->json, "succeeded")) {
+    } else if (!dlk_etcd_succeeded(call)) {
         look(report, now); /* somebody has signalled, or used a signal, or has died */
     } else {
         while (from < end_of(report) && send_block(report, &from, on_block, now))
@@ -368,7 +336,7 @@ static void on_lease(dlk_etcd_call *call, int64_t now)
         not_signalled(report, call);
         return;
     }
-    report->et->signals.lease = dlk_json_int(call->json, "ID");
+    report->et->signals.lease = dlk_etcd_lease_id(call);
     report->et->signals.made_at = call->sent_at;
     if (report->et->signals.lease) {
         put_signals(report, now);
@@ -385,35 +353,34 @@ static void put_signals(dlk_etcd_report *report, int64_t now)
     int64_t own_s = dlk_settings_int(et->settings, DLK_KEY_LOCK_TTL_MS) / 500;
     int64_t seconds = own_s > LEASE_S ? own_s : LEASE_S;
     size_t from = report->first;
-    dlk_say say = {0};
     if (et->signals.lease && now < et->signals.made_at + seconds * DLK_NS_PER_SEC / 2) {
         (void)send_block(report, &from, on_written, now);
         return;
     }
-    dlk_say_text(&say, "{\"TTL\":\"%" PRId64 "\"}", seconds);
-    (void)dlk_etcd_report_send(report, "/v3/lease/grant", dlk_say_end(&say), on_lease,
-                               now);
+    (void)dlk_etcd_report_send(report, DLK_ETCD_GRANT, dlk_etcd_lease_of(seconds),
+                               on_lease, now);
 }
 
 void dlk_etcd_report_forget(dlk_etcd_report *report)
 {
-    dlk_json_unref(report->found);
+    dlk_arena_free(&report->found_in);
     free(report->tally);
     report->found = NULL;
     report->tally = NULL;
 }
 
-/* False without memory. */
-static bool plan(dlk_etcd_report *report, view *seen, json_t *answer)
+/* Keeps the answer, which was the call's. False without memory. */
+static bool plan(dlk_etcd_report *report, view *seen, dlk_etcd_call *call)
 {
     report->first = dlk_tally_signalled(&seen->tally, seen->line);
     if (!dlk_tally_add(&seen->tally, seen->line, report->base.ask->limit,
                        &report->signalled))
         return false;
-    char *text = dlk_tally_text(&seen->tally);
-    report->tally = text ? dlk_base64_text(text) : NULL;
-    free(text);
-    report->found = json_incref(answer);
+    report->tally = dlk_tally_text(&seen->tally);
+    report->found = (const Etcd__TxnResponse *)(const void *)call->answer;
+    report->found_in = call->arena;
+    call->arena = (dlk_arena){0};
+    call->answer = NULL;
     report->rev = seen->rev;
     return report->tally;
 }
@@ -428,11 +395,11 @@ static void on_looked(dlk_etcd_call *call, int64_t now)
         return;
     }
     dlk_etcd_report_forget(report);
-    if (read_view(&seen, call->json, 0, &why) != DLOCK_OK) {
+    if (read_view(&seen, call, 0, &why) != DLOCK_OK) {
         dlk_report_refuse(&report->base, why);
         return;
     }
-    if (!plan(report, &seen, call->json))
+    if (!plan(report, &seen, call))
         dlk_report_refuse(&report->base, dlk_error_make(DLOCK_ENOMEM, "out of memory"));
     else if (report->signalled == 0)
         tell(report);
@@ -443,7 +410,7 @@ static void on_looked(dlk_etcd_call *call, int64_t now)
 
 static void look(dlk_etcd_report *report, int64_t now)
 {
-    (void)dlk_etcd_report_send(report, "/v3/kv/txn", whole_line(report->home, KEYS),
+    (void)dlk_etcd_report_send(report, DLK_ETCD_TXN, whole_line(report->home, true),
                                on_looked, now);
 }
 
@@ -454,17 +421,17 @@ void dlk_etcd_signal_begin(dlk_etcd_report *report, int64_t now)
 
 /* ---- an inspection ---- */
 
-char *dlk_etcd_condition_inspect(const dlk_etcd_key *home)
+dlk_etcd_request dlk_etcd_condition_inspect(const dlk_etcd_key *home)
 {
-    return whole_line(home, "");
+    return whole_line(home, false);
 }
 
-size_t dlk_etcd_condition_signalled(const json_t *answer)
+size_t dlk_etcd_condition_signalled(const dlk_etcd_call *call)
 {
     view seen;
     dlock_error *why = NULL;
     size_t signalled = 0;
-    if (read_view(&seen, answer, 0, &why) == DLOCK_OK) {
+    if (read_view(&seen, call, 0, &why) == DLOCK_OK) {
         signalled = dlk_tally_signalled(&seen.tally, seen.line);
         free_view(&seen);
     }

@@ -32,16 +32,16 @@ static void on_probe(dlk_etcd_call *call, int64_t now)
 static void on_written(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_report *report = call->owner;
-    dlk_say say = {0};
-    dlk_say_text(&say, "{\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}}]}",
-                 report->probe);
-    if (call->end != DLK_ETCD_OK)
+    dlk_etcd_txn txn;
+    if (call->end != DLK_ETCD_OK) {
         on_probe(call, now);
-    else if (!dlk_etcd_report_send(report, "/v3/kv/txn", dlk_say_end(&say), on_probe,
-                                   now))
+        return;
+    }
+    dlk_etcd_txn_begin(&txn);
+    (void)dlk_etcd_txn_delete(&txn, DLK_ETCD_THEN, report->probe);
+    if (!dlk_etcd_report_send(report, DLK_ETCD_TXN, dlk_etcd_txn_end(&txn), on_probe,
+                              now))
         dlk_report_conclude(&report->base);
-    if (call->end != DLK_ETCD_OK)
-        dlk_buf_free(&say.buf);
 }
 
 static void try_rights(dlk_etcd_report *report, int64_t now)
@@ -49,18 +49,16 @@ static void try_rights(dlk_etcd_report *report, int64_t now)
     const dlk_etcd *et = report->et;
     const char *prefix = dlk_settings_text(et->settings, DLK_KEY_CLIENT_PREFIX);
     char *name = NULL;
-    dlk_say say = {0};
+    dlk_etcd_txn txn;
     if (asprintf(&name, "%sdlock-doctor/%" PRIx64, prefix, (uint64_t)et->lease) < 0)
         name = NULL;
-    report->probe = name ? dlk_base64_text(name) : NULL;
-    free(name);
-    dlk_say_text(&say,
-                 "{\"success\":[{\"request_put\":{\"key\":\"%s\",\"lease\":\"%" PRId64
-                 "\"}},{\"request_range\":{\"key\":\"%s\"}}]}",
-                 report->probe ? report->probe : "", et->lease,
-                 report->probe ? report->probe : "");
-    say.failed |= !report->probe;
-    if (!dlk_etcd_report_send(report, "/v3/kv/txn", dlk_say_end(&say), on_written, now))
+    report->probe = (dlk_etcd_bytes){name ? strlen(name) : 0, (uint8_t *)name};
+    dlk_etcd_txn_begin(&txn);
+    dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, report->probe)->lease = et->lease;
+    (void)dlk_etcd_txn_range(&txn, DLK_ETCD_THEN, report->probe);
+    txn.failed |= !name;
+    if (!dlk_etcd_report_send(report, DLK_ETCD_TXN, dlk_etcd_txn_end(&txn), on_written,
+                              now))
         dlk_report_conclude(&report->base);
 }
 
@@ -69,10 +67,10 @@ static void try_rights(dlk_etcd_report *report, int64_t now)
 static void on_members(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_report *report = call->owner;
-    const json_t *members = json_object_get(call->json, "members");
+    const Etcd__MemberListResponse *list = (const void *)call->answer;
     size_t voting = 0;
-    for (size_t i = 0; i < json_array_size(members); i++)
-        voting += !dlk_json_true(json_array_get(members, i), "isLearner");
+    for (size_t i = 0; list && i < list->n_members; i++)
+        voting += !list->members[i]->islearner;
     if (call->end != DLK_ETCD_OK)
         dlk_report_find(&report->base, "members", DLK_WARNING,
                         "the members can't be listed: how many there are is unknown");
@@ -88,26 +86,28 @@ static void on_members(dlk_etcd_call *call, int64_t now)
 static void on_status(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_report *report = call->owner;
-    const char *version = dlk_json_text(call->json, "version");
+    const Etcd__StatusResponse *status = (const void *)call->answer;
     if (call->end != DLK_ETCD_OK) {
         dlk_report_find(&report->base, "status", DLK_WARNING,
                         "the member doesn't tell its state");
     } else {
         dlk_report_find(&report->base, "server", DLK_FINE,
-                        "etcd %s, term %" PRId64 ", %" PRId64 " MiB", version,
-                        dlk_json_int(call->json, "raftTerm"),
-                        dlk_json_int(call->json, "dbSize") >> 20);
-        if (!dlk_json_text(call->json, "leader")[0]) /* unsigned: no int64 */
+                        "etcd %.*s, term %" PRIu64 ", %" PRId64 " MiB",
+                        (int)status->version.len, (const char *)status->version.data,
+                        status->raftterm, status->dbsize >> 20);
+        if (status->leader == 0)
             dlk_report_find(&report->base, "leader", DLK_UNSAFE,
                             "there is no leader: nothing is granted");
-        if (json_array_size(json_object_get(call->json, "errors")) > 0)
+        if (status->n_errors > 0)
             dlk_report_find(&report->base, "alarm", DLK_UNSAFE,
-                            "the cluster has raised an alarm (%s): new locks are refused",
-                            json_string_value(json_array_get(
-                                json_object_get(call->json, "errors"), 0)));
+                            "the cluster has raised an alarm (%.*s): new locks are "
+                            "refused",
+                            (int)status->errors[0].len,
+                            (const char *)status->errors[0].data);
     }
-    if (!dlk_etcd_report_send(report, "/v3/cluster/member/list", strdup("{}"), on_members,
-                              now))
+    Etcd__MemberListRequest list = ETCD__MEMBER_LIST_REQUEST__INIT;
+    if (!dlk_etcd_report_send(report, DLK_ETCD_MEMBERS, dlk_etcd_request_of(&list.base),
+                              on_members, now))
         dlk_report_conclude(&report->base);
 }
 
@@ -126,16 +126,25 @@ static void judge_lease(dlk_etcd_report *report)
             " that lock.ttl_ms asks for: the cluster's election time-out allows no "
             "shorter one",
             et->lease_ms, asked);
-    if (!et->tls && et->user)
-        dlk_report_find(&report->base, "secrets", DLK_WARNING,
-                        "the password goes over the network as it is: use etcds://");
+}
+
+static void judge_transport(dlk_etcd_report *report)
+{
+    char text[320];
+    int severity = dlk_link_judge(&report->et->calls.link,
+                                  "plain: whoever is on the way can read the password "
+                                  "and forge grants (etcds://)",
+                                  text, sizeof(text));
+    dlk_report_find(&report->base, "transport", severity, "%s", text);
 }
 
 void dlk_etcd_doctor_begin(dlk_etcd_report *report, int64_t now)
 {
     report->base.info = dlk_info_new();
     judge_lease(report);
-    if (!dlk_etcd_report_send(report, "/v3/maintenance/status", strdup("{}"), on_status,
-                              now))
+    judge_transport(report);
+    Etcd__StatusRequest status = ETCD__STATUS_REQUEST__INIT;
+    if (!dlk_etcd_report_send(report, DLK_ETCD_STATUS, dlk_etcd_request_of(&status.base),
+                              on_status, now))
         dlk_report_conclude(&report->base);
 }

@@ -1,4 +1,4 @@
-/* The lock service etcd, 3.4 or newer, by its JSON gateway: etcd:// and etcds://. */
+/* The lock service etcd, 3.4 or newer, by gRPC: etcd://, etcds:// and etcd+unix:///path. */
 #ifndef DLK_BACKENDS_ETCD_ETCD_H
 #define DLK_BACKENDS_ETCD_ETCD_H
 

@@ -20,7 +20,7 @@ static void on_ticket(dlk_etcd_call *call, int64_t now)
     dlk_etcd_place *place = call->owner;
     place->state = DLK_PLACE_THERE;
     if (call->end == DLK_ETCD_OK)
-        place->ticket = dlk_json_int(call->json, "ID");
+        place->ticket = dlk_etcd_lease_id(call);
     if (place->ticket)
         dlk_etcd_place_leave(&place->base, now);
     else
@@ -32,9 +32,8 @@ static void on_ticket(dlk_etcd_call *call, int64_t now)
 static void on_exported(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_place *place = call->owner;
-    const json_t *own = dlk_json_response(call->json, 0, "response_range");
-    int64_t made = dlk_json_int(dlk_json_kv(own, 0), "create_revision");
-    bool done = dlk_json_true(call->json, "succeeded") || made == place->rev;
+    const Etcd__KeyValue *own = dlk_etcd_kv(dlk_etcd_found(call, 0), 0);
+    bool done = dlk_etcd_succeeded(call) || (own && own->create_revision == place->rev);
     place->state = DLK_PLACE_THERE;
     if (call->end == DLK_ETCD_OK) {
         dlk_etcd_place_left(place, done ? DLK_YES : DLK_NOT_OURS, now);
@@ -49,9 +48,9 @@ bool dlk_etcd_place_export(dlk_etcd_place *place, int64_t now)
 {
     dlk_etcd_call *call =
         place->ticket
-            ? dlk_etcd_place_send(place, "/v3/kv/txn", dlk_etcd_layout_export(place),
+            ? dlk_etcd_place_send(place, DLK_ETCD_TXN, dlk_etcd_layout_export(place),
                                   on_exported, now)
-            : dlk_etcd_place_send(place, "/v3/lease/grant", dlk_etcd_say_lease(place->et),
+            : dlk_etcd_place_send(place, DLK_ETCD_GRANT, dlk_etcd_lease_wanted(place->et),
                                   on_ticket, now);
     if (call)
         place->state = DLK_PLACE_LEAVING;
@@ -92,18 +91,17 @@ static void is_there(dlk_etcd_place *place, const dlk_etcd_call *call, int64_t c
 static void on_imported(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_place *place = call->owner;
-    const json_t *fence = dlk_json_response(call->json, 0, "response_range");
-    bool cut = call->end == DLK_ETCD_CUT;
-    place->doubtful |= cut;
-    place->home->fence.wanted |= cut;
+    const Etcd__KeyValue *fence = dlk_etcd_kv(dlk_etcd_found(call, 0), 0);
+    place->doubtful |= dlk_etcd_unsure(call);
+    place->home->fence.wanted |= dlk_etcd_unsure(call);
     place->state = place->doubtful ? DLK_PLACE_UNSURE : DLK_PLACE_NONE;
     if (dlk_etcd_place_failed(place, call, now))
         return;
-    if (dlk_json_true(call->json, "succeeded")) {
+    if (dlk_etcd_succeeded(call)) {
         is_there(place, call, call->revision, now);
         return;
     }
-    place->home->fence.rev = dlk_json_int(dlk_json_kv(fence, 0), "mod_revision");
+    place->home->fence.rev = fence ? fence->mod_revision : 0;
     if (place->base.leaving)
         dlk_etcd_place_leave(&place->base, now);
     else if (++place->tries > TRIES_MAX)
@@ -112,9 +110,9 @@ static void on_imported(dlk_etcd_call *call, int64_t now)
         dlk_etcd_place_import(place, now);
 }
 
-static void send_import(dlk_etcd_place *place, const char *value, int64_t now)
+static void send_import(dlk_etcd_place *place, dlk_etcd_bytes value, int64_t now)
 {
-    if (dlk_etcd_place_send(place, "/v3/kv/txn", dlk_etcd_layout_import(place, value),
+    if (dlk_etcd_place_send(place, DLK_ETCD_TXN, dlk_etcd_layout_import(place, value),
                             on_imported, now))
         place->state = DLK_PLACE_JOINING;
     else
@@ -122,21 +120,19 @@ static void send_import(dlk_etcd_place *place, const char *value, int64_t now)
 }
 
 /* A value begins with its holder: "<owner>\n…". */
-static bool says(const json_t *kv, const char *owner)
+static bool says(const Etcd__KeyValue *kv, const char *owner)
 {
-    dlk_bytes value = dlk_base64_decode(dlk_json_text(kv, "value"));
     size_t size = strlen(owner);
-    bool same = value.data && value.size > size && memcmp(value.data, owner, size) == 0 &&
-                value.data[size] == '\n';
-    free(value.data);
-    return same;
+    return kv && kv->value.len > size && memcmp(kv->value.data, owner, size) == 0 &&
+           kv->value.data[size] == '\n';
 }
 
-static const json_t *first_of(const dlk_etcd_key *home, const json_t *range)
+static const Etcd__KeyValue *first_of(const dlk_etcd_key *home,
+                                      const Etcd__RangeResponse *range)
 {
-    for (size_t i = 0; i < dlk_json_kv_count(range); i++)
-        if (dlk_etcd_layout_direct(home, dlk_json_text(dlk_json_kv(range, i), "key")))
-            return dlk_json_kv(range, i);
+    for (size_t i = 0; i < dlk_etcd_kv_count(range); i++)
+        if (dlk_etcd_layout_direct(home, dlk_etcd_kv(range, i)->key))
+            return dlk_etcd_kv(range, i);
     return NULL;
 }
 
@@ -153,38 +149,30 @@ static void on_found(dlk_etcd_call *call, int64_t now)
     }
     if (!take || !take->text) /* nobody waits for it just now */
         return;
-    const json_t *kv = first_of(place->home, call->json);
+    const Etcd__KeyValue *kv = first_of(place->home, dlk_etcd_range(call));
     bool mine = kv && dlk_etcd_layout_is_mine(place, kv);
     if (!mine && !says(kv, take->text)) {
         answer_nowhere(place, now);
         return;
     }
-    free(place->key);
-    place->key = strdup(dlk_json_text(kv, "key"));
-    place->rev = dlk_json_int(kv, "create_revision");
-    if (!place->key)
+    dlk_etcd_bytes_free(&place->key);
+    place->key = dlk_etcd_bytes_copy(kv->key.data, kv->key.len);
+    place->rev = kv->create_revision;
+    if (!place->key.data)
         fail(place);
     else if (mine)
-        is_there(place, call, dlk_json_int(kv, "mod_revision"), now);
+        is_there(place, call, kv->mod_revision, now);
     else
-        send_import(place, dlk_json_text(kv, "value"), now);
+        send_import(place, kv->value, now);
 }
 
 /* Whoever has the lock is the first in its line; nobody gets before him while his key is there. */
 void dlk_etcd_place_import(dlk_etcd_place *place, int64_t now)
 {
-    dlk_say say = {0};
-    const dlk_etcd_key *home = place->home;
-    dlk_say_text(&say,
-                 "{\"key\":\"%s\",\"range_end\":\"%s\",\"sort_target\":\"CREATE\","
-                 "\"sort_order\":\"ASCEND\"}",
-                 home->all.from, home->all.to);
-    char *body = dlk_say_end(&say);
-    if (dlk_etcd_layout_name(place)) {
-        place->looking = dlk_etcd_place_send(place, "/v3/kv/range", body, on_found, now);
-    } else {
-        free(body);
-    }
+    place->looking =
+        dlk_etcd_layout_name(place) &&
+        dlk_etcd_place_send(place, DLK_ETCD_RANGE, dlk_etcd_layout_line(place->home),
+                            on_found, now);
     if (!place->looking)
         fail(place);
 }

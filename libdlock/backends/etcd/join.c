@@ -107,10 +107,10 @@ static void watch(dlk_etcd_place *place, const dlk_etcd_call *call,
     bool puts = (place->home->line == DLK_ETCD_RW && place->base.shared) ||
                 place->home->line == DLK_ETCD_CONDITION;
     place->looked = call->sent_at;
-    if (place->watch && place->ahead && strcmp(place->ahead, position->from) == 0)
+    if (place->watch && dlk_etcd_bytes_same(place->ahead, position->from))
         return;
     dlk_etcd_place_unwatch(place);
-    place->ahead = strdup(position->from);
+    place->ahead = dlk_etcd_bytes_copy(position->from.data, position->from.len);
     place->watch =
         dlk_etcd_watch(place->et, position->from, position->to,
                        dlk_number_sum(call->revision, 1), puts, on_changed, place, now);
@@ -220,8 +220,8 @@ void dlk_etcd_place_conclude(dlk_etcd_place *place, const dlk_etcd_call *call,
         return;
     case DLK_ETCD_UNCLEAR:
         refuse(place,
-               dlk_error_make(DLOCK_EPROTO, "etcd: an answer that isn't one: is this the "
-                                            "gateway of an etcd?"),
+               dlk_error_make(DLOCK_EPROTO, "etcd: an answer that isn't one: is this an "
+                                            "etcd?"),
                now);
         return;
     }
@@ -260,13 +260,13 @@ bool dlk_etcd_place_failed(dlk_etcd_place *place, dlk_etcd_call *call, int64_t n
 /* ---- joining and looking ---- */
 
 /* What an earlier number of ours has left there, by a request that came late: its value, or NULL. */
-static const char *stale_value(const dlk_etcd_place *place, const dlk_etcd_call *call)
+static const dlk_etcd_bytes *stale_value(const dlk_etcd_place *place,
+                                         const dlk_etcd_call *call)
 {
-    const json_t *kv = dlk_json_kv(dlk_json_response(call->json, 0, "response_range"), 0);
-    const char *value = dlk_json_text(kv, "value");
+    const Etcd__KeyValue *kv = dlk_etcd_kv(dlk_etcd_found(call, 0), 0);
     bool stale =
-        !dlk_json_true(call->json, "succeeded") && kv && strcmp(value, place->value) != 0;
-    return stale ? value : NULL;
+        !dlk_etcd_succeeded(call) && kv && !dlk_etcd_bytes_same(kv->value, place->value);
+    return stale ? &kv->value : NULL;
 }
 
 static void on_joined(dlk_etcd_call *call, int64_t now)
@@ -274,10 +274,10 @@ static void on_joined(dlk_etcd_call *call, int64_t now)
     dlk_etcd_place *place = call->owner;
     dlk_etcd_position position;
     place->state = DLK_PLACE_UNSURE;
-    if (call->end != DLK_ETCD_OK && call->end != DLK_ETCD_CUT && !place->doubtful)
+    if (call->end != DLK_ETCD_OK && !dlk_etcd_unsure(call) && !place->doubtful)
         place->state = DLK_PLACE_NONE;
-    place->doubtful |= call->end == DLK_ETCD_CUT;
-    place->home->fence.wanted |= call->end == DLK_ETCD_CUT;
+    place->doubtful |= dlk_etcd_unsure(call);
+    place->home->fence.wanted |= dlk_etcd_unsure(call);
     if (dlk_etcd_place_failed(place, call, now))
         return;
     dlk_etcd_verdict verdict = dlk_etcd_layout_joined(place, call, &position);
@@ -286,8 +286,9 @@ static void on_joined(dlk_etcd_call *call, int64_t now)
         place->state = position.rev ? DLK_PLACE_THERE : DLK_PLACE_NONE;
         place->doubtful = false;
     }
-    const char *stale = verdict == DLK_ETCD_TAKEN ? NULL : stale_value(place, call);
-    bool noted = !stale || dlk_etcd_place_note_found(place, stale);
+    const dlk_etcd_bytes *stale =
+        verdict == DLK_ETCD_TAKEN ? NULL : stale_value(place, call);
+    bool noted = !stale || dlk_etcd_place_note_found(place, *stale);
     if (!noted) /* no memory: it is asked again, or read again */
         place->state = DLK_PLACE_UNSURE;
     if (!noted && !place->base.leaving)
@@ -305,7 +306,7 @@ static void join(dlk_etcd_place *place, int64_t now)
         return;
     }
     bool sent = dlk_etcd_layout_name(place) &&
-                dlk_etcd_place_send(place, "/v3/kv/txn", dlk_etcd_layout_join(place),
+                dlk_etcd_place_send(place, DLK_ETCD_TXN, dlk_etcd_layout_join(place),
                                     on_joined, now);
     if (sent)
         place->state = DLK_PLACE_JOINING;
@@ -327,7 +328,7 @@ static void on_looked(dlk_etcd_call *call, int64_t now)
 
 static void look(dlk_etcd_place *place, int64_t now)
 {
-    place->looking = dlk_etcd_place_send(place, "/v3/kv/txn", dlk_etcd_layout_look(place),
+    place->looking = dlk_etcd_place_send(place, DLK_ETCD_TXN, dlk_etcd_layout_look(place),
                                          on_looked, now) != NULL;
     if (!place->looking)
         dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);

@@ -11,9 +11,8 @@ static void answer(dlk_etcd_place *place, dlk_ask **asked, dlk_reply reply)
 
 static bool is_ours(const dlk_etcd_place *place, const dlk_etcd_call *call)
 {
-    const json_t *kv = dlk_json_kv(call->json, 0);
-    return kv && dlk_json_int(kv, "create_revision") == place->rev &&
-           dlk_json_int(kv, "lease") == place->et->lease;
+    const Etcd__KeyValue *kv = dlk_etcd_kv(dlk_etcd_range(call), 0);
+    return kv && kv->create_revision == place->rev && kv->lease == place->et->lease;
 }
 
 void dlk_etcd_listen(dlk_backend *backend, int64_t now)
@@ -23,11 +22,11 @@ void dlk_etcd_listen(dlk_backend *backend, int64_t now)
 }
 
 /* Somebody but us has changed it: who revokes a lock does that, and leaves it as it was. It is heard of
- * when the key is read anyway, at each renewal: to watch the own keys is a connection for each. */
+ * when the key is read anyway, at each renewal: a watch for each key would be two requests more a lock. */
 static void hear_revoke(dlk_etcd_place *place, const dlk_etcd_call *call)
 {
     dlk_host *host = place->et->base.backend.host;
-    int64_t changed = dlk_json_int(dlk_json_kv(call->json, 0), "mod_revision");
+    int64_t changed = dlk_etcd_kv(dlk_etcd_range(call), 0)->mod_revision;
     bool news = changed > place->changed && place->home->line != DLK_ETCD_CONDITION;
     place->changed = news ? changed : place->changed;
     if (news && place->et->listens)
@@ -37,12 +36,9 @@ static void hear_revoke(dlk_etcd_place *place, const dlk_etcd_call *call)
 /* A majority answers for it. */
 static bool read_own(dlk_etcd_place *place, dlk_etcd_done *done, int64_t now)
 {
-    dlk_say say = {0};
-    if (place->state != DLK_PLACE_THERE)
-        return false;
-    dlk_say_text(&say, "{\"key\":\"%s\"}", place->key);
-    return dlk_etcd_place_send(place, "/v3/kv/range", dlk_say_end(&say), done, now) !=
-           NULL;
+    return place->state == DLK_PLACE_THERE &&
+           dlk_etcd_place_send(place, DLK_ETCD_RANGE, dlk_etcd_layout_read(place->key),
+                               done, now) != NULL;
 }
 
 /* ---- renew ---- */
@@ -97,7 +93,7 @@ static void on_turned(dlk_etcd_call *call, int64_t now)
         answer(place, &place->base.keep, DLK_UNKNOWN); /* it is asked for again */
         return;
     }
-    if (place->base.leaving || !dlk_json_true(call->json, "succeeded")) {
+    if (place->base.leaving || !dlk_etcd_succeeded(call)) {
         if (place->base.keep)
             dlk_etcd_place_gone(place, now);
         return;
@@ -111,7 +107,7 @@ static void on_turned(dlk_etcd_call *call, int64_t now)
 static bool turn(dlk_etcd_place *place, int64_t now)
 {
     return place->state == DLK_PLACE_THERE &&
-           dlk_etcd_place_send(place, "/v3/kv/txn", dlk_etcd_layout_turn(place),
+           dlk_etcd_place_send(place, DLK_ETCD_TXN, dlk_etcd_layout_turn(place),
                                on_turned, now);
 }
 

@@ -14,33 +14,27 @@
  */
 #include "backends/etcd/inner.h"
 
+#include "util/digits.h"
 #include "util/error.h"
 #include "util/number.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* So many neighbours are looked at in one step: locks whose names go on behind this one's '/' have
- * keys among ours. */
-#define NEIGHBOURS 8
-
-static const dlk_etcd_span nothing;
-
 /* ---- names ---- */
 
-/* base64 of the name with something behind it, which may begin with a '\0'. */
-static char *key_with(const dlk_etcd_key *home, const char *tail, size_t size)
+/* The name with something behind it, which may begin with a '\0'. */
+static dlk_etcd_bytes key_with(const dlk_etcd_key *home, const char *tail, size_t size)
 {
-    char *all = malloc(home->size + size);
-    if (!all)
-        return NULL;
-    memcpy(all, home->name, home->size);
-    memcpy(all + home->size, tail, size);
-    char *text = dlk_base64(all, home->size + size);
-    free(all);
-    return text;
+    dlk_etcd_bytes key = {.data = malloc(home->size + size + 1)};
+    if (!key.data)
+        return key;
+    memcpy(key.data, home->name, home->size);
+    memcpy(key.data + home->size, tail, size);
+    key.len = home->size + size;
+    key.data[key.len] = '\0';
+    return key;
 }
 
 #define KEY_WITH(home, tail) key_with((home), (tail), sizeof(tail) - 1)
@@ -89,7 +83,7 @@ static void make_spans(dlk_etcd_key *home)
 
 static bool is_whole(const dlk_etcd_span *span)
 {
-    return span->from && span->to;
+    return span->from.data && span->to.data;
 }
 
 size_t dlk_etcd_layout_others(const dlk_etcd_key *home)
@@ -110,7 +104,7 @@ static bool has_spans(const dlk_etcd_key *home)
 {
     bool whole = is_whole(&home->mutexes) && is_whole(&home->all) &&
                  (home->line != DLK_ETCD_RW || is_whole(&home->writers)) &&
-                 (home->line != DLK_ETCD_CONDITION || home->tally);
+                 (home->line != DLK_ETCD_CONDITION || home->tally.data);
     for (size_t i = 0; i < dlk_etcd_layout_others(home); i++)
         whole = whole && is_whole(&home->others[i]);
     return whole;
@@ -128,9 +122,8 @@ dlock_err dlk_etcd_layout_open(dlk_etcd_key *home, dlock_error **err)
 
 static void free_span(dlk_etcd_span *span)
 {
-    free(span->from);
-    free(span->to);
-    *span = nothing;
+    dlk_etcd_bytes_free(&span->from);
+    dlk_etcd_bytes_free(&span->to);
 }
 
 void dlk_etcd_layout_free(dlk_etcd_key *home)
@@ -140,55 +133,76 @@ void dlk_etcd_layout_free(dlk_etcd_key *home)
     free_span(&home->mutexes);
     for (size_t i = 0; i < 3; i++)
         free_span(&home->others[i]);
-    free(home->tally);
-    free(home->fence.key);
+    dlk_etcd_bytes_free(&home->tally);
+    dlk_etcd_bytes_free(&home->fence.key);
 }
 
-static char *own_key(const dlk_etcd_place *place)
+static char *put(char *to, const char *text, size_t size)
 {
-    char tail[96];
+    memcpy(to, text, size);
+    return to + size;
+}
+
+#define PUT(to, text) put((to), (text), sizeof(text) - 1)
+
+static char *put_lease_and_number(char *to, const dlk_etcd_place *place)
+{
+    to = dlk_digits_put_hex(to, (uint64_t)place->et->lease);
+    to = PUT(to, "-");
+    return dlk_digits_put(to, place->base.number);
+}
+
+static dlk_etcd_bytes own_key(const dlk_etcd_place *place)
+{
+    char tail[96], *to = tail;
     uint64_t lease = (uint64_t)place->et->lease;
     unsigned spare = place->home->spare % 16;
-    int size = 0;
     switch (place->home->line) {
     case DLK_ETCD_MUTEX:
         /* … and while a ticket, or who has used it, has that: one digit more than any lease has. */
-        size = spare ? snprintf(tail, sizeof(tail), "/%016" PRIx64 "%x", lease, spare)
-                     : snprintf(tail, sizeof(tail), "/%" PRIx64, lease);
+        if (spare)
+            to += snprintf(to, sizeof(tail), "/%016" PRIx64 "%x", lease, spare);
+        else
+            to = dlk_digits_put_hex(PUT(to, "/"), lease);
         break;
     case DLK_ETCD_RW:
-        size = snprintf(tail, sizeof(tail), "%crw/%c/%" PRIx64 "-%" PRIu64, '\0',
-                        place->base.shared ? 'r' : 'w', lease, place->base.number);
+        to = place->base.shared ? PUT(to, "\0rw/r/") : PUT(to, "\0rw/w/");
+        to = put_lease_and_number(to, place);
         break;
     case DLK_ETCD_SEMAPHORE:
-        size = snprintf(tail, sizeof(tail), "%csem/%" PRId64 "/%" PRIx64 "-%" PRIu64,
-                        '\0', place->home->permits, lease, place->base.number);
+        to = dlk_digits_put(PUT(to, "\0sem/"), (uint64_t)place->home->permits);
+        to = put_lease_and_number(PUT(to, "/"), place);
         break;
     case DLK_ETCD_CONDITION:
-        size = snprintf(tail, sizeof(tail), "%cw/%" PRIx64 "-%" PRIu64, '\0', lease,
-                        place->base.number);
+        to = put_lease_and_number(PUT(to, "\0w/"), place);
         break;
     }
-    return key_with(place->home, tail, (size_t)size);
+    return key_with(place->home, tail, (size_t)(to - tail));
 }
 
-char *dlk_etcd_layout_value(const dlk_etcd_place *place, bool reads)
+dlk_etcd_bytes dlk_etcd_layout_value(const dlk_etcd_place *place, bool reads)
 {
     const dlk_etcd_key *home = place->home;
     const dlk_host *host = place->et->base.backend.host;
     const char *data = place->base.data ? place->base.data : "";
-    char first[64] = "", *text = NULL;
+    size_t uuid = strlen(host->uuid), who = strlen(host->who), size = strlen(data);
     if (home->base.kind == DLOCK_ELECTION)
-        return dlk_base64_text(data);
+        return dlk_etcd_bytes_copy(data, size);
+    dlk_etcd_bytes value = {.data = malloc(3 * DLK_DIGITS_MAX + 8 + uuid + who + size)};
+    char *to = (char *)value.data;
+    if (!to)
+        return value;
     if (home->line == DLK_ETCD_RW)
-        (void)snprintf(first, sizeof(first), "%c\n", reads ? 'R' : 'W');
+        to = reads ? PUT(to, "R\n") : PUT(to, "W\n");
     if (home->line == DLK_ETCD_SEMAPHORE)
-        (void)snprintf(first, sizeof(first), "%" PRId32 "\n", place->weight);
-    if (asprintf(&text, "%s%s:%" PRIu64 "\n%s\t%" PRId64 "\n%s", first, host->uuid,
-                 place->base.number, host->who, place->since_ms, data) < 0)
-        return NULL;
-    char *value = dlk_base64_text(text);
-    free(text);
+        to = PUT(dlk_digits_put(to, (uint64_t)place->weight), "\n");
+    to = PUT(put(to, host->uuid, uuid), ":");
+    to = PUT(dlk_digits_put(to, place->base.number), "\n");
+    to = PUT(put(to, host->who, who), "\t");
+    to = PUT(dlk_digits_put(to, (uint64_t)place->since_ms), "\n");
+    to = put(to, data, size);
+    *to = '\0';
+    value.len = (size_t)(to - (char *)value.data);
     return value;
 }
 
@@ -196,55 +210,53 @@ char *dlk_etcd_layout_value(const dlk_etcd_place *place, bool reads)
 static bool name_fence(dlk_etcd_key *home, int64_t lease)
 {
     char tail[40];
-    if (home->fence.key && home->fence.lease == lease)
+    if (home->fence.key.data && home->fence.lease == lease)
         return true;
-    free(home->fence.key);
+    dlk_etcd_bytes_free(&home->fence.key);
     int size = snprintf(tail, sizeof(tail), "%clate/%" PRIx64, '\0', (uint64_t)lease);
     home->fence.key = key_with(home, tail, (size_t)size);
     home->fence.lease = lease;
     home->fence.rev = 0;
     home->fence.wanted = false;
-    return home->fence.key != NULL;
+    return home->fence.key.data != NULL;
 }
 
 bool dlk_etcd_layout_name(dlk_etcd_place *place)
 {
     if (place->et->lease == 0)
         return false; /* what goes with no lease would stay for ever */
-    if (!place->key && !place->imports)
+    if (!place->key.data && !place->imports)
         place->key = own_key(place);
-    if (!place->value)
+    if (!place->value.data)
         place->value = dlk_etcd_layout_value(place, place->base.shared);
-    return name_fence(place->home, place->et->lease) && (place->key || place->imports) &&
-           place->value;
+    return name_fence(place->home, place->et->lease) &&
+           (place->key.data || place->imports) && place->value.data;
 }
 
-bool dlk_etcd_layout_direct(const dlk_etcd_key *home, const char *key64)
+bool dlk_etcd_layout_direct(const dlk_etcd_key *home, dlk_etcd_bytes key)
 {
     if (home->line != DLK_ETCD_MUTEX)
         return true;
-    dlk_bytes key = dlk_base64_decode(key64);
     size_t begin = home->size + 1;
-    bool direct = key.size > begin;
-    for (size_t i = begin; direct && i < key.size; i++)
-        direct = strchr("0123456789abcdef", key.data[i]) && key.data[i];
-    free(key.data);
+    bool direct = key.len > begin;
+    for (size_t i = begin; direct && i < key.len; i++)
+        direct = memchr("0123456789abcdef", key.data[i], 16) != NULL;
     return direct;
 }
 
-static bool by_us(const dlk_etcd_place *place, const json_t *kv)
+static bool by_us(const dlk_etcd_place *place, const Etcd__KeyValue *kv)
 {
-    return dlk_json_int(kv, "lease") == place->et->lease;
+    return kv && kv->lease == place->et->lease;
 }
 
-bool dlk_etcd_layout_is_mine(const dlk_etcd_place *place, const json_t *kv)
+bool dlk_etcd_layout_is_mine(const dlk_etcd_place *place, const Etcd__KeyValue *kv)
 {
-    return by_us(place, kv) && strcmp(dlk_json_text(kv, "value"), place->value) == 0;
+    return by_us(place, kv) && dlk_etcd_bytes_same(kv->value, place->value);
 }
 
 /* Our key by name has another holder: it was handed on, and has maybe come back to us by a ticket; or it
  * is of another line that this client has for this name, as an election has beside a mutex. */
-static bool is_anothers(const dlk_etcd_place *place, const json_t *kv)
+static bool is_anothers(const dlk_etcd_place *place, const Etcd__KeyValue *kv)
 {
     if (!by_us(place, kv))
         return place->home->line == DLK_ETCD_MUTEX;
@@ -253,8 +265,8 @@ static bool is_anothers(const dlk_etcd_place *place, const json_t *kv)
     DLK_LIST_FOR (it, &place->et->base.places) {
         const dlk_etcd_place *other =
             dlk_etcd_place_of(DLK_LIST_ITEM(it, dlk_place, all));
-        if (other != place && other->state != DLK_PLACE_NONE && other->key &&
-            strcmp(other->key, dlk_json_text(kv, "key")) == 0)
+        if (other != place && other->state != DLK_PLACE_NONE && other->key.data &&
+            dlk_etcd_bytes_same(other->key, kv->key))
             return true;
     }
     return false;
@@ -262,16 +274,15 @@ static bool is_anothers(const dlk_etcd_place *place, const json_t *kv)
 
 /* ---- what is answered ---- */
 
-static bool is_own(const dlk_etcd_place *place, const json_t *kv)
+static bool is_own(const dlk_etcd_place *place, const Etcd__KeyValue *kv)
 {
-    return strcmp(dlk_json_text(kv, "key"), place->key) == 0;
+    return dlk_etcd_bytes_same(kv->key, place->key);
 }
 
-const json_t *dlk_etcd_layout_fenced(const dlk_etcd_place *place,
-                                     const dlk_etcd_call *call)
+const Etcd__KeyValue *dlk_etcd_layout_fenced(const dlk_etcd_place *place,
+                                             const dlk_etcd_call *call)
 {
-    const json_t *own = dlk_json_response(call->json, 1, "response_range");
-    const json_t *kv = dlk_json_kv(own, 0);
+    const Etcd__KeyValue *kv = dlk_etcd_kv(dlk_etcd_found(call, 1), 0);
     bool ours = place->imports ? dlk_etcd_layout_is_mine(place, kv)
                                : kv && !is_anothers(place, kv) && by_us(place, kv);
     place->home->fence.rev = call->revision;
@@ -280,72 +291,68 @@ const json_t *dlk_etcd_layout_fenced(const dlk_etcd_place *place,
 }
 
 /* The nearest one before us; the range is sorted backwards. */
-static dlk_etcd_verdict nearest(const dlk_etcd_place *place, const json_t *range,
+static dlk_etcd_verdict nearest(const dlk_etcd_place *place,
+                                const Etcd__RangeResponse *range,
                                 dlk_etcd_position *position)
 {
-    size_t count = dlk_json_kv_count(range);
+    size_t count = dlk_etcd_kv_count(range);
     for (size_t i = 0; i < count; i++) {
-        const json_t *kv = dlk_json_kv(range, i);
-        position->below = dlk_json_int(kv, "create_revision");
-        if (is_own(place, kv) ||
-            !dlk_etcd_layout_direct(place->home, dlk_json_text(kv, "key")))
+        const Etcd__KeyValue *kv = dlk_etcd_kv(range, i);
+        position->below = kv->create_revision;
+        if (is_own(place, kv) || !dlk_etcd_layout_direct(place->home, kv->key))
             continue;
-        position->from = dlk_json_text(kv, "key");
+        position->from = kv->key;
         return DLK_ETCD_BEHIND;
     }
-    return count < NEIGHBOURS ? DLK_ETCD_FIRST : DLK_ETCD_FURTHER;
+    return count < DLK_ETCD_NEIGHBOURS ? DLK_ETCD_FIRST : DLK_ETCD_FURTHER;
 }
 
 /* The last writer before us who hasn't turned into a reader. */
-static dlk_etcd_verdict behind_writer(const json_t *range, dlk_etcd_position *position)
+static dlk_etcd_verdict behind_writer(const Etcd__RangeResponse *range,
+                                      dlk_etcd_position *position)
 {
-    for (size_t i = 0; i < dlk_json_kv_count(range); i++) {
-        const json_t *kv = dlk_json_kv(range, i);
-        dlk_bytes value = dlk_base64_decode(dlk_json_text(kv, "value"));
-        bool reads = value.size >= 2 && memcmp(value.data, "R\n", 2) == 0;
-        free(value.data);
-        if (reads)
+    for (size_t i = 0; i < dlk_etcd_kv_count(range); i++) {
+        const Etcd__KeyValue *kv = dlk_etcd_kv(range, i);
+        if (kv->value.len >= 2 && memcmp(kv->value.data, "R\n", 2) == 0)
             continue;
-        position->from = dlk_json_text(kv, "key");
+        position->from = kv->key;
         return DLK_ETCD_BEHIND;
     }
     return DLK_ETCD_FIRST;
 }
 
-int64_t dlk_etcd_weight(const char *value)
+int64_t dlk_etcd_weight(dlk_etcd_bytes value)
 {
-    bool number = *value >= '0' && *value <= '9';
-    return dlk_number_before(value, "\n", 0, INT32_MAX, number ? INT32_MAX : 0);
+    char first[16]; /* longer than any number of permits */
+    size_t size = value.len < sizeof(first) - 1 ? value.len : sizeof(first) - 1;
+    if (size > 0)
+        memcpy(first, value.data, size);
+    first[size] = '\0';
+    bool number = first[0] >= '0' && first[0] <= '9';
+    return dlk_number_before(first, "\n", 0, INT32_MAX, number ? INT32_MAX : 0);
 }
 
-static dlk_etcd_verdict among_permits(const dlk_etcd_place *place, const json_t *range,
+static dlk_etcd_verdict among_permits(const dlk_etcd_place *place,
+                                      const Etcd__RangeResponse *range,
                                       dlk_etcd_position *position)
 {
     const dlk_etcd_key *home = place->home;
     int64_t taken = 0;
-    for (size_t i = 0; i < dlk_json_kv_count(range); i++) {
-        const json_t *kv = dlk_json_kv(range, i);
-        errno = 0;
-        dlk_bytes value = dlk_base64_decode(dlk_json_text(kv, "value"));
-        if (!value.data && errno == ENOMEM) {
-            position->why = dlk_error_make(DLOCK_ENOMEM, "etcd: out of memory");
-            return DLK_ETCD_REFUSED;
-        }
-        if (!value.data)
-            return DLK_ETCD_UNCLEAR;
+    for (size_t i = 0; i < dlk_etcd_kv_count(range); i++) {
+        const Etcd__KeyValue *kv = dlk_etcd_kv(range, i);
         if (!is_own(place, kv))
-            taken += dlk_etcd_weight(value.data);
-        free(value.data);
+            taken += dlk_etcd_weight(kv->value);
     }
     position->from = home->all.from;
     position->to = home->all.to;
     return taken + place->weight <= home->permits ? DLK_ETCD_FIRST : DLK_ETCD_BEHIND;
 }
 
-static dlk_etcd_verdict judge(const dlk_etcd_place *place, const json_t *range,
+static dlk_etcd_verdict judge(const dlk_etcd_place *place,
+                              const Etcd__RangeResponse *range,
                               dlk_etcd_position *position)
 {
-    if (!json_is_object(range))
+    if (!range)
         return DLK_ETCD_UNCLEAR;
     switch (place->home->line) {
     case DLK_ETCD_MUTEX:
@@ -370,12 +377,11 @@ static dlk_etcd_verdict conflict(const dlk_etcd_place *place, dlk_etcd_position 
     return DLK_ETCD_REFUSED;
 }
 
-static bool has_mutex(const dlk_etcd_place *place, const json_t *range)
+static bool has_mutex(const dlk_etcd_place *place, const Etcd__RangeResponse *range)
 {
     const dlk_etcd_key as_mutex = {.size = place->home->size, .line = DLK_ETCD_MUTEX};
-    for (size_t i = 0; i < dlk_json_kv_count(range); i++)
-        if (dlk_etcd_layout_direct(&as_mutex,
-                                   dlk_json_text(dlk_json_kv(range, i), "key")))
+    for (size_t i = 0; i < dlk_etcd_kv_count(range); i++)
+        if (dlk_etcd_layout_direct(&as_mutex, dlk_etcd_kv(range, i)->key))
             return true;
     return false;
 }
@@ -383,25 +389,25 @@ static bool has_mutex(const dlk_etcd_place *place, const json_t *range)
 static dlk_etcd_verdict not_joined(const dlk_etcd_place *place, const dlk_etcd_call *call,
                                    dlk_etcd_position *position)
 {
-    const json_t *own = dlk_json_response(call->json, 0, "response_range");
-    const json_t *fence = dlk_json_response(call->json, 1, "response_range");
-    const json_t *mutexes = dlk_json_response(call->json, 2, "response_range");
-    const json_t *kv = dlk_json_kv(own, 0);
-    int64_t fence_rev = dlk_json_int(dlk_json_kv(fence, 0), "mod_revision");
+    const Etcd__RangeResponse *own = dlk_etcd_found(call, 0);
+    const Etcd__RangeResponse *fence = dlk_etcd_found(call, 1);
+    const Etcd__RangeResponse *mutexes = dlk_etcd_found(call, 2);
+    const Etcd__KeyValue *kv = dlk_etcd_kv(own, 0), *fence_kv = dlk_etcd_kv(fence, 0);
+    int64_t fence_rev = fence_kv ? fence_kv->mod_revision : 0;
     if (!own || !fence)
         return DLK_ETCD_UNCLEAR;
     if (!kv && fence_rev != place->home->fence.rev) {
         place->home->fence.rev = fence_rev;
         return DLK_ETCD_FENCED;
     }
-    if (!kv && !place->loose && dlk_json_kv_count(mutexes) > 0 &&
+    if (!kv && !place->loose && dlk_etcd_kv_count(mutexes) > 0 &&
         !has_mutex(place, mutexes))
         return DLK_ETCD_NESTED;
     if (!kv)
         return conflict(place, position);
     if (is_anothers(place, kv))
         return DLK_ETCD_TAKEN;
-    position->rev = position->below = dlk_json_int(kv, "create_revision");
+    position->rev = position->below = kv->create_revision;
     return position->rev > 0 ? DLK_ETCD_FURTHER : DLK_ETCD_UNCLEAR;
 }
 
@@ -412,30 +418,29 @@ dlk_etcd_verdict dlk_etcd_layout_joined(const dlk_etcd_place *place,
     *position = (dlk_etcd_position){0};
     if (call->revision <= 0) /* that would be our key's, or our token */
         return DLK_ETCD_UNCLEAR;
-    if (!dlk_json_true(call->json, "succeeded"))
+    if (!dlk_etcd_succeeded(call))
         return not_joined(place, call, position);
     position->rev = call->revision;
     if (place->home->line == DLK_ETCD_CONDITION)
         return dlk_etcd_condition_waits(place, position);
-    if (has_mutex(place, dlk_json_response(call->json, 2, "response_range")))
+    if (has_mutex(place, dlk_etcd_found(call, 2)))
         return conflict(place, position);
-    return judge(place, dlk_json_response(call->json, 1, "response_range"), position);
+    return judge(place, dlk_etcd_found(call, 1), position);
 }
 
 dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_place *place,
                                         const dlk_etcd_call *call,
                                         dlk_etcd_position *position)
 {
-    const json_t *own = dlk_json_response(call->json, 0, "response_range");
-    const json_t *kv = dlk_json_kv(own, 0);
+    const Etcd__RangeResponse *own = dlk_etcd_found(call, 0);
+    const Etcd__KeyValue *kv = dlk_etcd_kv(own, 0);
     *position = (dlk_etcd_position){.rev = place->rev};
-    if (!json_is_object(own) || call->revision <= 0)
+    if (!own || call->revision <= 0)
         return DLK_ETCD_UNCLEAR;
-    bool there =
-        kv && dlk_json_int(kv, "create_revision") == place->rev && by_us(place, kv);
+    bool there = kv && kv->create_revision == place->rev && by_us(place, kv);
     if (!there)
         return DLK_ETCD_MISSING;
     if (place->home->line == DLK_ETCD_CONDITION)
         return dlk_etcd_condition_judge(place, call, position);
-    return judge(place, dlk_json_response(call->json, 1, "response_range"), position);
+    return judge(place, dlk_etcd_found(call, 1), position);
 }

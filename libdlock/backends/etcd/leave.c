@@ -42,10 +42,10 @@ void dlk_etcd_place_not_left(dlk_etcd_place *place, const dlk_etcd_call *call,
 static void on_left(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_place *place = call->owner;
-    bool gone = dlk_json_true(call->json, "succeeded");
+    bool gone = dlk_etcd_succeeded(call);
     place->state = DLK_PLACE_THERE;
     if (call->end != DLK_ETCD_OK) {
-        place->asked_delete |= call->end == DLK_ETCD_CUT;
+        place->asked_delete |= dlk_etcd_unsure(call);
         dlk_etcd_place_not_left(place, call, now);
         return;
     }
@@ -61,19 +61,23 @@ static void on_left(dlk_etcd_call *call, int64_t now)
 
 bool dlk_etcd_place_delete(dlk_etcd_place *place, int64_t now)
 {
-    int64_t lease = place->found ? place->et->lease : 0;
-    char *body = dlk_etcd_layout_delete(place->key, place->rev, place->found, lease);
-    if (!dlk_etcd_place_send(place, "/v3/kv/txn", body, on_left, now))
+    const dlk_etcd_bytes *found = place->found.data ? &place->found : NULL;
+    int64_t lease = found ? place->et->lease : 0;
+    dlk_etcd_request request =
+        dlk_etcd_layout_delete(place->key, place->rev, found, lease);
+    if (!dlk_etcd_place_send(place, DLK_ETCD_TXN, request, on_left, now))
         return false;
     place->state = DLK_PLACE_LEAVING;
     return true;
 }
 
-bool dlk_etcd_place_note_found(dlk_etcd_place *place, const char *value)
+bool dlk_etcd_place_note_found(dlk_etcd_place *place, dlk_etcd_bytes value)
 {
-    free(place->found);
-    place->found = place->home->line == DLK_ETCD_MUTEX ? strdup(value) : NULL;
-    return place->found || place->home->line != DLK_ETCD_MUTEX;
+    dlk_etcd_bytes_free(&place->found);
+    if (place->home->line != DLK_ETCD_MUTEX)
+        return true;
+    place->found = dlk_etcd_bytes_copy(value.data, value.len);
+    return place->found.data != NULL;
 }
 
 void dlk_etcd_place_remove_stale(dlk_etcd_place *place, int64_t now)
@@ -102,14 +106,14 @@ static void on_fenced(dlk_etcd_call *call, int64_t now)
         dlk_etcd_place_not_left(place, call, now);
         return;
     }
-    const json_t *own = dlk_etcd_layout_fenced(place, call);
-    int64_t made = dlk_json_int(own, "create_revision");
+    const Etcd__KeyValue *own = dlk_etcd_layout_fenced(place, call);
+    int64_t made = own ? own->create_revision : 0;
     if (place->state == DLK_PLACE_THERE && own && made != place->rev) {
         place->remade = true;
         place->state = DLK_PLACE_UNSURE;
     }
     if (place->state == DLK_PLACE_UNSURE && own &&
-        !dlk_etcd_place_note_found(place, dlk_json_text(own, "value"))) {
+        !dlk_etcd_place_note_found(place, own->value)) {
         dlk_etcd_place_not_left(place, call, now);
         return;
     }
@@ -128,7 +132,7 @@ static void on_fenced(dlk_etcd_call *call, int64_t now)
 static bool send_fence(dlk_etcd_place *place, int64_t now)
 {
     if (!dlk_etcd_layout_name(place) ||
-        !dlk_etcd_place_send(place, "/v3/kv/txn", dlk_etcd_layout_fence(place), on_fenced,
+        !dlk_etcd_place_send(place, DLK_ETCD_TXN, dlk_etcd_layout_fence(place), on_fenced,
                              now))
         return false;
     place->before = place->state;
@@ -156,8 +160,8 @@ void dlk_etcd_place_leave(dlk_place *base, int64_t now)
     place->awaits_proof = place->awaits_slot = false;
     place->exported |= base->granted && base->give && base->give->exported;
     if (place->state == DLK_PLACE_JOINING || place->state == DLK_PLACE_LEAVING)
-        return;                        /* the answer goes on */
-    if (place->imports && !place->key) /* it hasn't come so far */
+        return;                             /* the answer goes on */
+    if (place->imports && !place->key.data) /* it hasn't come so far */
         dlk_etcd_place_left(place, DLK_YES, now);
     else if (place->state == DLK_PLACE_UNSURE || wants_fence(place->et, place->home))
         sent = send_fence(place, now);

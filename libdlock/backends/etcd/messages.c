@@ -4,6 +4,7 @@
 
 #include "backends/etcd/rpc.pb-c.c"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* What a message may take when it is taken apart: the smallest one that says something has 12 bytes, and
@@ -51,6 +52,13 @@ bool dlk_etcd_pack(const ProtobufCMessage *message, dlk_buf *to)
         return false;
     dlk_buf_added(to, protobuf_c_message_pack(message, (uint8_t *)room));
     return true;
+}
+
+dlk_etcd_request dlk_etcd_request_of(const ProtobufCMessage *message)
+{
+    dlk_etcd_request request = {0};
+    request.failed = !dlk_etcd_pack(message, &request.packed);
+    return request;
 }
 
 void dlk_etcd_txn_begin(dlk_etcd_txn *txn)
@@ -157,11 +165,13 @@ Etcd__DeleteRangeRequest *dlk_etcd_txn_delete(dlk_etcd_txn *txn, dlk_etcd_branch
     return deletion;
 }
 
-bool dlk_etcd_txn_pack(dlk_etcd_txn *txn, dlk_buf *to)
+dlk_etcd_request dlk_etcd_txn_end(dlk_etcd_txn *txn)
 {
-    bool fine = !txn->failed && dlk_etcd_pack(&txn->request.base, to);
+    dlk_etcd_request request = {.failed = true};
+    if (!txn->failed)
+        request = dlk_etcd_request_of(&txn->request.base);
     dlk_arena_free(&txn->arena);
-    return fine;
+    return request;
 }
 
 /* ---- to hear ---- */
@@ -231,6 +241,26 @@ const Etcd__RangeResponse *dlk_etcd_response(const Etcd__TxnResponse *txn, size_
 const Etcd__KeyValue *dlk_etcd_kv(const Etcd__RangeResponse *range, size_t index)
 {
     return index < dlk_etcd_kv_count(range) ? range->kvs[index] : NULL;
+}
+
+/* ---- bytes ---- */
+
+dlk_etcd_bytes dlk_etcd_bytes_copy(const void *data, size_t size)
+{
+    dlk_etcd_bytes copy = {.data = malloc(size + 1)};
+    if (!copy.data)
+        return copy;
+    if (size > 0)
+        memcpy(copy.data, data, size);
+    copy.data[size] = '\0';
+    copy.len = size;
+    return copy;
+}
+
+void dlk_etcd_bytes_free(dlk_etcd_bytes *bytes)
+{
+    free(bytes->data);
+    *bytes = (dlk_etcd_bytes){0};
 }
 
 bool dlk_etcd_bytes_same(dlk_etcd_bytes a, dlk_etcd_bytes b)

@@ -53,6 +53,14 @@ static inline dlock_err dlk_etcd_messages_need(dlock_error **err)
 /* Appends; false without memory. */
 bool dlk_etcd_pack(const ProtobufCMessage *message, dlk_buf *to);
 
+/* A message as it goes out; whoever gets it takes it over. */
+typedef struct dlk_etcd_request {
+    dlk_buf packed;
+    bool failed; /* there was no memory for it */
+} dlk_etcd_request;
+
+dlk_etcd_request dlk_etcd_request_of(const ProtobufCMessage *message);
+
 /* A transaction while it is put together. Where there is no memory what is added goes nowhere, and `failed` stays
  * set. */
 typedef struct dlk_etcd_txn {
@@ -79,8 +87,27 @@ Etcd__PutRequest *dlk_etcd_txn_put(dlk_etcd_txn *txn, dlk_etcd_branch branch,
                                    dlk_etcd_bytes key);
 Etcd__DeleteRangeRequest *dlk_etcd_txn_delete(dlk_etcd_txn *txn, dlk_etcd_branch branch,
                                               dlk_etcd_bytes key);
-/* Ends it. False: anything has failed. */
-bool dlk_etcd_txn_pack(dlk_etcd_txn *txn, dlk_buf *to);
+/* Ends it. */
+dlk_etcd_request dlk_etcd_txn_end(dlk_etcd_txn *txn);
+
+/* The key is to have been made, or changed last, at this revision. */
+static inline void dlk_etcd_if_made(Etcd__Compare *compare, int64_t rev)
+{
+    compare->target = ETCD__COMPARE__TARGET__CREATE;
+    compare->to_case = ETCD__COMPARE__TO_CREATE_REVISION;
+    compare->create_revision = rev;
+}
+static inline void dlk_etcd_if_changed(Etcd__Compare *compare, int64_t rev)
+{
+    compare->target = ETCD__COMPARE__TARGET__MOD;
+    compare->to_case = ETCD__COMPARE__TO_MOD_REVISION;
+    compare->mod_revision = rev;
+}
+/* Nothing of the key is to change but its last change. */
+static inline void dlk_etcd_touch(Etcd__PutRequest *put)
+{
+    put->ignore_value = put->ignore_lease = true;
+}
 
 /* ---- to hear ---- */
 
@@ -102,6 +129,11 @@ static inline size_t dlk_etcd_kv_count(const Etcd__RangeResponse *range)
     return range ? range->n_kvs : 0;
 }
 
+/* ---- bytes ---- */
+
 bool dlk_etcd_bytes_same(dlk_etcd_bytes a, dlk_etcd_bytes b);
+/* A copy of one's own, with a '\0' behind it that doesn't count; data NULL without memory. */
+dlk_etcd_bytes dlk_etcd_bytes_copy(const void *data, size_t size);
+void dlk_etcd_bytes_free(dlk_etcd_bytes *bytes);
 
 #endif

@@ -28,16 +28,14 @@ void dlk_etcd_place_unwatch(dlk_etcd_place *place)
     if (place->watch)
         dlk_etcd_drop(place->et, place->watch);
     place->watch = NULL;
-    free(place->ahead);
-    place->ahead = NULL;
+    dlk_etcd_bytes_free(&place->ahead);
 }
 
 void dlk_etcd_place_drop_key(dlk_etcd_place *place)
 {
-    free(place->key);
-    free(place->value);
-    free(place->found);
-    place->key = place->value = place->found = NULL;
+    dlk_etcd_bytes_free(&place->key);
+    dlk_etcd_bytes_free(&place->value);
+    dlk_etcd_bytes_free(&place->found);
     place->rev = place->below = 0;
     place->state = DLK_PLACE_NONE;
     place->looking = false;
@@ -65,11 +63,12 @@ static void on_place_answer(dlk_etcd_call *call, int64_t now)
     dlk_place_settle(&place->base);
 }
 
-dlk_etcd_call *dlk_etcd_place_send(dlk_etcd_place *place, const char *path, char *body,
-                                   dlk_etcd_done *done, int64_t now)
+dlk_etcd_call *dlk_etcd_place_send(dlk_etcd_place *place, dlk_etcd_method method,
+                                   dlk_etcd_request request, dlk_etcd_done *done,
+                                   int64_t now)
 {
     dlk_etcd_call *call =
-        dlk_etcd_send_then(place->et, path, body, on_place_answer, done, place, now);
+        dlk_etcd_send_then(place->et, method, request, on_place_answer, done, place, now);
     if (call)
         place->base.calls++;
     return call;

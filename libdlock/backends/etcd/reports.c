@@ -23,7 +23,7 @@ void dlk_etcd_report_close(dlk_report *base)
     dlk_etcd_listed_free(report);
     dlk_etcd_layout_free(&report->condition);
     free(report->condition.name);
-    free(report->probe);
+    dlk_etcd_bytes_free(&report->probe);
 }
 
 static void on_report_answer(dlk_etcd_call *call, int64_t now)
@@ -34,10 +34,11 @@ static void on_report_answer(dlk_etcd_call *call, int64_t now)
     dlk_report_settle(&report->base);
 }
 
-bool dlk_etcd_report_send(dlk_etcd_report *report, const char *path, char *body,
-                          dlk_etcd_done *then, int64_t now)
+bool dlk_etcd_report_send(dlk_etcd_report *report, dlk_etcd_method method,
+                          dlk_etcd_request request, dlk_etcd_done *then, int64_t now)
 {
-    if (!dlk_etcd_send_then(report->et, path, body, on_report_answer, then, report, now))
+    if (!dlk_etcd_send_then(report->et, method, request, on_report_answer, then, report,
+                            now))
         return false;
     report->base.calls++;
     return true;
@@ -63,32 +64,33 @@ static char *cut_line(char **rest)
     return line;
 }
 
-bool dlk_etcd_entry_read(const dlk_etcd_key *home, const json_t *kv, dlk_etcd_entry *ret)
+bool dlk_etcd_entry_read(const dlk_etcd_key *home, const Etcd__KeyValue *kv,
+                         dlk_etcd_entry *ret)
 {
-    dlk_bytes key = dlk_base64_decode(dlk_json_text(kv, "key"));
-    dlk_bytes value = dlk_base64_decode(dlk_json_text(kv, "value"));
-    char *rest = value.data;
-    *ret = (dlk_etcd_entry){.text = value.data, .weight = 1};
-    ret->rev = dlk_json_int(kv, "create_revision");
+    char *rest = (char *)dlk_etcd_bytes_copy(kv->value.data, kv->value.len).data;
+    const char *name = memrchr(kv->key.data, '/', kv->key.len);
+    *ret = (dlk_etcd_entry){.text = rest, .weight = 1, .rev = kv->create_revision};
     /* A mutex' is its holder's alone, and permits have none. */
     if (home->base.kind != DLOCK_MUTEX && home->base.kind != DLOCK_SEMAPHORE)
         ret->token = ret->rev;
-    if (!key.data || !value.data) {
-        free(key.data);
+    if (!rest)
         return false;
-    }
-    const char *name = memrchr(key.data, '/', key.size);
-    (void)snprintf(ret->name, sizeof(ret->name), "%s", name ? name + 1 : "");
+    size_t size =
+        name ? (size_t)((const char *)kv->key.data + kv->key.len - name - 1) : 0;
+    (void)snprintf(ret->name, sizeof(ret->name), "%.*s",
+                   (int)(size < sizeof(ret->name) ? size : sizeof(ret->name)),
+                   name ? name + 1 : "");
     ret->owner = ret->name;
-    free(key.data);
     if (home->base.kind == DLOCK_ELECTION) {
         ret->data = rest;
         return true;
     }
     if (home->line == DLK_ETCD_RW)
         ret->reads = name && cut_line(&rest)[0] == 'R';
-    if (home->line == DLK_ETCD_SEMAPHORE)
-        ret->weight = dlk_etcd_weight(cut_line(&rest));
+    if (home->line == DLK_ETCD_SEMAPHORE) {
+        ret->weight = dlk_etcd_weight(kv->value);
+        (void)cut_line(&rest);
+    }
     if (rest[0])
         ret->owner = cut_line(&rest);
     ret->who = cut_line(&rest);
@@ -97,19 +99,19 @@ bool dlk_etcd_entry_read(const dlk_etcd_key *home, const json_t *kv, dlk_etcd_en
 }
 
 /* Of this client's waiters the core knows. */
-static bool is_own(const dlk_etcd_report *report, const json_t *kv)
+static bool is_own(const dlk_etcd_report *report, const Etcd__KeyValue *kv)
 {
-    return report->et->lease != 0 && dlk_json_int(kv, "lease") == report->et->lease;
+    return report->et->lease != 0 && kv->lease == report->et->lease;
 }
 
 /* An election's key says what is published and no owner, and none says a mutex' token: of ours we know
  * both. */
-static void know_own(const dlk_etcd_report *report, const json_t *kv,
+static void know_own(const dlk_etcd_report *report, const Etcd__KeyValue *kv,
                      dlk_etcd_entry *item, char *room, size_t size)
 {
     DLK_LIST_FOR (it, &report->home->base.places) {
         const dlk_etcd_place *place = DLK_ETCD_PLACE_IN_LINE(it);
-        if (!place->key || strcmp(place->key, dlk_json_text(kv, "key")) != 0 ||
+        if (!place->key.data || !dlk_etcd_bytes_same(place->key, kv->key) ||
             !is_own(report, kv))
             continue;
         (void)snprintf(room, size, "%s:%" PRIu64, report->et->base.backend.host->uuid,
@@ -175,33 +177,33 @@ static void on_acted(dlk_etcd_call *call, int64_t now)
                                       : "touch the key of a lock");
         return;
     }
-    report->base.acted += dlk_json_true(call->json, "succeeded");
+    report->base.acted += dlk_etcd_succeeded(call);
     if (report->base.calls == 1) /* the last one */
         dlk_report_answer(&report->base, report->base.acted ? DLK_YES : DLK_NOT_OURS);
 }
 
-static void break_one(dlk_etcd_report *report, const json_t *kv,
+static void break_one(dlk_etcd_report *report, const Etcd__KeyValue *kv,
                       const dlk_etcd_entry *item, int64_t now)
 {
-    const char *key = dlk_json_text(kv, "key"), *wanted = report->base.ask->text;
+    const char *wanted = report->base.ask->text;
     if (wanted && strcmp(wanted, item->owner) != 0 && strcmp(wanted, item->name) != 0)
         return;
     /* Who has imported it meanwhile isn't meant. */
-    const char *value =
-        report->home->base.kind == DLOCK_MUTEX ? dlk_json_text(kv, "value") : NULL;
-    (void)dlk_etcd_report_send(report, "/v3/kv/txn",
-                               dlk_etcd_layout_delete(key, item->rev, value, 0), on_acted,
-                               now);
+    const dlk_etcd_bytes *value =
+        report->home->base.kind == DLOCK_MUTEX ? &kv->value : NULL;
+    (void)dlk_etcd_report_send(report, DLK_ETCD_TXN,
+                               dlk_etcd_layout_delete(kv->key, item->rev, value, 0),
+                               on_acted, now);
 }
 
 /* Others' mutexes, and elections, say no owner: nobody there would hear of it. */
-static void ask_one(dlk_etcd_report *report, const json_t *kv, const dlk_etcd_entry *item,
-                    int64_t now)
+static void ask_one(dlk_etcd_report *report, const Etcd__KeyValue *kv,
+                    const dlk_etcd_entry *item, int64_t now)
 {
-    const char *key = dlk_json_text(kv, "key");
     if (item->owner != item->name && report->home->base.kind != DLOCK_ELECTION)
-        (void)dlk_etcd_report_send(report, "/v3/kv/txn",
-                                   dlk_etcd_layout_touch(key, item->rev), on_acted, now);
+        (void)dlk_etcd_report_send(report, DLK_ETCD_TXN,
+                                   dlk_etcd_layout_touch(kv->key, item->rev), on_acted,
+                                   now);
 }
 
 /* What a whole line comes to. */
@@ -233,7 +235,7 @@ static void on_changed(dlk_etcd_call *call, int64_t now)
     (void)now;
     dlk_host *host = home->base.session->backend.host;
     home->idle_watch = NULL;
-    if (home->base.key && call->status < 400)
+    if (home->base.key && (call->end == DLK_ETCD_OK || call->end == DLK_ETCD_CUT))
         host->notified(host, home->base.key);
 }
 
@@ -248,22 +250,23 @@ static void watch_idle(dlk_etcd_report *report, const dlk_etcd_call *call, int64
 }
 
 /* Of this client's waiters the core knows, but not of those at the condition of a lock's name. */
-static bool is_known(const dlk_etcd_report *report, const json_t *kv)
+static bool is_known(const dlk_etcd_report *report, const Etcd__KeyValue *kv)
 {
     return report->home->line != DLK_ETCD_CONDITION && is_own(report, kv);
 }
 
 /* How many hold it. */
-static int64_t go_through(dlk_etcd_report *report, const json_t *kvs, int64_t now)
+static int64_t go_through(dlk_etcd_report *report, const Etcd__RangeResponse *found,
+                          int64_t now)
 {
     const dlk_etcd_key *home = report->home;
     line seen = {.all_read = true, .still = true};
     const dlk_verb verb = report->base.ask->verb;
-    for (size_t i = 0; i < json_array_size(kvs); i++) {
-        const json_t *kv = json_array_get(kvs, i);
+    for (size_t i = 0; i < dlk_etcd_kv_count(found); i++) {
+        const Etcd__KeyValue *kv = dlk_etcd_kv(found, i);
         char own[DLK_UUID_SIZE + 24];
         dlk_etcd_entry item;
-        if (!dlk_etcd_layout_direct(home, dlk_json_text(kv, "key")) ||
+        if (!dlk_etcd_layout_direct(home, kv->key) ||
             !dlk_etcd_entry_read(home, kv, &item)) /* no memory: it may not be seen */
             continue;
         know_own(report, kv, &item, own, sizeof(own));
@@ -295,13 +298,13 @@ static int64_t go_through(dlk_etcd_report *report, const json_t *kvs, int64_t no
 static void on_condition(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_report *report = call->owner;
-    const json_t *found = dlk_json_response(call->json, 0, "response_range");
-    if (call->end == DLK_ETCD_OK && dlk_json_kv_count(found) > 0) {
+    const Etcd__RangeResponse *found = dlk_etcd_found(call, 0);
+    if (call->end == DLK_ETCD_OK && dlk_etcd_kv_count(found) > 0) {
         dlk_info_free(report->base.info);
         report->base.info = dlk_info_new();
         report->home = &report->condition;
-        report->signalled = dlk_etcd_condition_signalled(call->json);
-        (void)go_through(report, json_object_get(found, "kvs"), now);
+        report->signalled = dlk_etcd_condition_signalled(call);
+        (void)go_through(report, found, now);
     }
     dlk_report_tell(&report->base);
 }
@@ -320,7 +323,7 @@ static bool look_beside(dlk_etcd_report *report, int64_t now)
     home->base.kind = DLK_KIND_CONDITION;
     dlk_list_init(&home->base.places);
     return dlk_etcd_layout_open(home, NULL) == DLOCK_OK &&
-           dlk_etcd_report_send(report, "/v3/kv/txn", dlk_etcd_condition_inspect(home),
+           dlk_etcd_report_send(report, DLK_ETCD_TXN, dlk_etcd_condition_inspect(home),
                                 on_condition, now);
 }
 
@@ -331,17 +334,17 @@ static void on_line(dlk_etcd_call *call, int64_t now)
         dlk_etcd_report_failed(report, call, "read the keys of this lock");
         return;
     }
-    const json_t *kvs = json_object_get(call->json, "kvs");
+    const Etcd__RangeResponse *found = dlk_etcd_range(call);
     if (report->base.ask->verb == DLK_INSPECT) {
         report->base.info = dlk_info_new();
         watch_idle(report, call, now);
         report->base.ask->wait_ms = -1;
-        if (go_through(report, kvs, now) > 0 || !look_beside(report, now))
+        if (go_through(report, found, now) > 0 || !look_beside(report, now))
             dlk_report_tell(&report->base);
         return;
     }
     bool asks = report->base.ask->verb == DLK_REVOKE;
-    bool held = go_through(report, kvs, now) > 0;
+    bool held = go_through(report, found, now) > 0;
     if (report->base.calls > 1)
         return;
     if (asks && held) /* by somebody who can't be asked */
@@ -355,12 +358,8 @@ static void on_line(dlk_etcd_call *call, int64_t now)
 
 static void read_line(dlk_etcd_report *report, int64_t now)
 {
-    dlk_say say = {0};
-    dlk_say_text(&say,
-                 "{\"key\":\"%s\",\"range_end\":\"%s\",\"sort_target\":\"CREATE\","
-                 "\"sort_order\":\"ASCEND\"}",
-                 report->home->all.from, report->home->all.to);
-    (void)dlk_etcd_report_send(report, "/v3/kv/range", dlk_say_end(&say), on_line, now);
+    (void)dlk_etcd_report_send(report, DLK_ETCD_RANGE, dlk_etcd_layout_line(report->home),
+                               on_line, now);
 }
 
 void dlk_etcd_report_open(dlk_report *base, int64_t now)

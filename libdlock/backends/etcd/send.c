@@ -1,11 +1,7 @@
-/* Calls on their way: with the session's token and lease, and as long as there is time for them. */
+/* Calls on their way: with the session's lease, and as long as there is time for them. */
 #include "backends/etcd/inner.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-/* More waits are woken by client.poll_ms only: each watch is a connection. */
-#define WATCHES_MAX 64
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -29,17 +25,17 @@ static int64_t patience(const dlk_etcd *et, dlk_etcd_done *done)
     return et->phase == DLK_ETCD_UP ? ms : least(ms, et->connect_ms);
 }
 
-dlk_etcd_call *dlk_etcd_call_new(dlk_etcd *et, const char *path, char *body,
-                                 dlk_etcd_done *done, void *owner, int64_t now)
+dlk_etcd_call *dlk_etcd_call_new(dlk_etcd *et, dlk_etcd_method method,
+                                 dlk_etcd_request request, dlk_etcd_done *done,
+                                 void *owner, int64_t now)
 {
-    dlk_etcd_call *call = body ? calloc(1, sizeof(*call)) : NULL;
-    if (!call || (et->token && !(call->token = strdup(et->token)))) {
-        free(call);
-        free(body);
+    dlk_etcd_call *call = request.failed ? NULL : calloc(1, sizeof(*call));
+    if (!call) {
+        dlk_buf_free(&request.packed);
         return NULL;
     }
-    call->path = path;
-    call->body = body;
+    call->method = method;
+    call->request = request.packed;
     call->done = done;
     call->owner = owner;
     call->timeout_ms = patience(et, done);
@@ -51,64 +47,72 @@ dlk_etcd_call *dlk_etcd_call_new(dlk_etcd *et, const char *path, char *body,
     return call;
 }
 
-void dlk_etcd_put_in(dlk_etcd *et, dlk_etcd_call *call)
+void dlk_etcd_put_in(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
 {
-    et->calls++;
+    et->under_way++;
+    if (et->signing_on && call->method != DLK_ETCD_AUTHENTICATE) {
+        dlk_list_append(&et->parked, &call->link);
+        return;
+    }
     et->base.backend.host->commands++;
-    dlk_etcd_wire_send(&et->wire, call);
+    dlk_etcd_calls_send(&et->calls, call, now);
     if (!call->asked)
         dlk_etcd_background(et);
 }
 
-dlk_etcd_call *dlk_etcd_send_then(dlk_etcd *et, const char *path, char *body,
-                                  dlk_etcd_done *done, dlk_etcd_done *then, void *owner,
-                                  int64_t now)
+dlk_etcd_call *dlk_etcd_send_then(dlk_etcd *et, dlk_etcd_method method,
+                                  dlk_etcd_request request, dlk_etcd_done *done,
+                                  dlk_etcd_done *then, void *owner, int64_t now)
 {
     if (et->phase < DLK_ETCD_GREETING) {
-        free(body);
+        dlk_buf_free(&request.packed);
         return NULL;
     }
-    dlk_etcd_call *call = dlk_etcd_call_new(et, path, body, done, owner, now);
+    dlk_etcd_call *call = dlk_etcd_call_new(et, method, request, done, owner, now);
     if (!call)
         return NULL;
     call->then = then;
-    dlk_etcd_put_in(et, call);
+    dlk_etcd_put_in(et, call, now);
     return call;
 }
 
-dlk_etcd_call *dlk_etcd_send(dlk_etcd *et, const char *path, char *body,
-                             dlk_etcd_done *done, void *owner, int64_t now)
+dlk_etcd_call *dlk_etcd_send(dlk_etcd *et, dlk_etcd_method method,
+                             dlk_etcd_request request, dlk_etcd_done *done, void *owner,
+                             int64_t now)
 {
-    return dlk_etcd_send_then(et, path, body, done, NULL, owner, now);
+    return dlk_etcd_send_then(et, method, request, done, NULL, owner, now);
 }
 
-dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, const char *from, const char *to,
+dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, dlk_etcd_bytes from, dlk_etcd_bytes to,
                               int64_t revision, bool puts, dlk_etcd_done *done,
                               void *owner, int64_t now)
 {
-    dlk_say say = {0};
-    if (et->watches >= WATCHES_MAX || et->phase != DLK_ETCD_UP)
+    Etcd__WatchCreateRequest create = ETCD__WATCH_CREATE_REQUEST__INIT;
+    Etcd__WatchRequest watch = ETCD__WATCH_REQUEST__INIT;
+    Etcd__WatchCreateRequest__Filter no_puts = ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT;
+    if (et->phase != DLK_ETCD_UP || et->signing_on)
         return NULL;
-    dlk_say_text(&say, "{\"create_request\":{\"key\":\"%s\"", from);
-    if (to)
-        dlk_say_text(&say, ",\"range_end\":\"%s\"", to);
-    if (!puts)
-        dlk_say_text(&say, ",\"filters\":[\"NOPUT\"]");
-    dlk_say_text(&say, ",\"start_revision\":\"%" PRId64 "\"}}", revision);
-    dlk_etcd_call *call =
-        dlk_etcd_call_new(et, "/v3/watch", dlk_say_end(&say), done, owner, now);
+    create.key = from;
+    create.range_end = to;
+    create.start_revision = revision;
+    create.watch_id = ++et->watches;
+    create.n_filters = !puts;
+    create.filters = &no_puts;
+    watch.request_case = ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST;
+    watch.create_request = &create;
+    dlk_etcd_call *call = dlk_etcd_call_new(
+        et, DLK_ETCD_WATCH, dlk_etcd_request_of(&watch.base), done, owner, now);
     if (!call)
         return NULL;
-    call->watch = true;
+    call->watch = create.watch_id;
     call->timeout_ms = 0;
     call->asked = true;
-    et->watches++;
-    dlk_etcd_wire_send(&et->wire, call);
+    dlk_etcd_calls_send(&et->calls, call, now);
     return call;
 }
 
 void dlk_etcd_drop(dlk_etcd *et, dlk_etcd_call *call)
 {
     call->dropped = true;
-    dlk_etcd_wire_drop(&et->wire, call);
+    dlk_etcd_calls_drop(&et->calls, call);
 }

@@ -24,6 +24,8 @@
 #define KEEP_PART 3
 /* A watch that was ended sooner than this without news isn't begun anew at once. */
 #define WATCH_AGAIN DLK_NS_PER_SEC
+/* What HTTP/2 and gRPC put around a message. */
+#define SIGN_ON_ROOM 512
 
 /* ---- up and down ---- */
 
@@ -36,36 +38,48 @@ static void drop_parked(dlk_etcd *et, int64_t now)
         dlk_etcd_call *call = DLK_LIST_ITEM(link, dlk_etcd_call, link);
         call->end = DLK_ETCD_CUT;
         call->done(call, now);
-        et->calls--;
+        et->under_way--;
         dlk_etcd_call_free(call);
     }
 }
 
-static void leave_member(dlk_etcd *et)
+/* Where the next try leads. */
+static void aim(dlk_etcd *et)
 {
-    et->epoch++;
-    et->phase = DLK_ETCD_CLOSED;
-    et->keeping = et->signing_on = false;
-    dlk_lookup_drop(et->lookup);
-    et->lookup = NULL;
-    dlk_etcd_wire_go(&et->wire, NULL);
+    const dlk_uri_host *host = &et->hosts[et->host];
+    dlk_link *link = &et->calls.link;
+    dlk_link_aim(link, host->host, host->port, et->peers[et->host]);
+    link->to = (dlk_addresses){0};
+    if (!host->host)
+        (void)dlk_address_unix(et->peers[et->host], &link->to); /* it fits */
+    else
+        (void)dlk_address_numeric(host->host, host->port, &link->to); /* or a name */
 }
 
 /* This member is of no use now: the next one, at once until all have been tried. */
-static void fail(dlk_etcd *et, dlock_error *why, int64_t now)
+static void be_down(dlk_etcd_calls *calls, const dlock_error *error, int64_t now)
 {
+    dlk_etcd *et = dlk_etcd_of_calls(calls);
+    dlk_link *link = &calls->link;
     bool was_up = et->phase == DLK_ETCD_UP;
-    leave_member(et);
+    et->epoch++;
+    et->phase = DLK_ETCD_CLOSED;
+    et->keeping = et->signing_on = false;
     et->host = (et->host + 1) % et->host_count;
     et->tried = was_up ? 0 : et->tried + 1;
-    et->retry_at = now;
-    bool others = et->tried > 0 && et->tried < et->host_count;
-    if (et->tried >= et->host_count) {
+    aim(et);
+    bool all = et->tried >= et->host_count;
+    bool others = et->tried > 0 && !all;
+    if (all) {
         et->tried = 0;
-        et->retry_at = now + dlk_backoff_next(&et->backoff, et->base.backend.host->rand);
+        et->pause_ms = link->backoff.next_ms; /* the link rests */
+    } else {
+        link->retry_at = now;
+        link->backoff.next_ms = et->pause_ms;
     }
+    dlock_error *why = dlk_error_copy(error);
     if (others &&
-        why->code == DLOCK_EUNAVAIL) { /* who waits to be told waits for the last */
+        error->code == DLOCK_EUNAVAIL) { /* who waits to be told waits for the last */
         dlk_error_clear(&et->base.why_down);
         et->base.why_down = why;
     } else {
@@ -73,6 +87,11 @@ static void fail(dlk_etcd *et, dlock_error *why, int64_t now)
     }
     drop_parked(et, now);
     dlk_etcd_places_proved(et, now); /* who waits for that waits in vain */
+}
+
+static void fail(dlk_etcd *et, dlock_error *why, int64_t now)
+{
+    dlk_link_drop(&et->calls.link, why, now);
 }
 
 static void give_up_on(dlk_etcd *et, const dlk_etcd_call *call, const char *what,
@@ -85,25 +104,23 @@ static void give_up_on(dlk_etcd *et, const dlk_etcd_call *call, const char *what
 
 static void greet(dlk_etcd *et, int64_t now);
 
-static void send_parked(dlk_etcd *et)
+static void send_parked(dlk_etcd *et, int64_t now)
 {
     dlk_list parked, *link;
     dlk_list_init(&parked);
     dlk_list_splice(&parked, &et->parked);
     while ((link = dlk_list_take_first(&parked))) {
         dlk_etcd_call *call = DLK_LIST_ITEM(link, dlk_etcd_call, link);
-        char *token = strdup(et->token);
-        if (token) { /* without, the old one is refused again */
-            free(call->token);
-            call->token = token;
-        }
-        et->calls--; /* put_in counts it again */
-        dlk_etcd_put_in(et, call);
+        et->under_way--; /* put_in counts it again */
+        dlk_etcd_put_in(et, call, now);
     }
 }
 
+/* Watches have the token with which their stream was opened; none is begun until there is the next. */
 static void forget_token(dlk_etcd *et)
 {
+    et->calls.token = NULL;
+    dlk_etcd_calls_end_watches(&et->calls, "who we are has to be said anew");
     dlk_wipe_free(et->token);
     et->token = NULL;
 }
@@ -125,34 +142,36 @@ static void on_signed_on(dlk_etcd_call *call, int64_t now)
             give_up_on(et, call, "sign on", now);
         return;
     }
-    forget_token(et);
-    et->token = strdup(dlk_json_text(call->json, "token"));
+    const Etcd__AuthenticateResponse *said = (const void *)call->answer;
+    et->token = (char *)dlk_etcd_bytes_copy(said->token.data, said->token.len).data;
+    et->calls.token = et->token;
     if (!et->token) {
-        fail(et, dlk_error_make(DLOCK_ENOMEM, "out of memory"), now);
+        fail(et, dlk_error_make(DLOCK_ENOMEM, "etcd: out of memory"), now);
         return;
     }
     if (et->phase == DLK_ETCD_GREETING)
         greet(et, now);
-    send_parked(et);
+    send_parked(et, now);
+    et->nudge_at = now; /* who had no watch meanwhile looks, and has one */
 }
 
-static void say_json(dlk_say *say, const char *text)
+/* It is kept out of core dumps, and wiped where it was. */
+static dlk_etcd_request say_who(dlk_etcd *et, const char *password)
 {
-    json_t *string = json_string(text);
-    char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
-    if (quoted)
-        dlk_say_text(say, "%s", quoted);
-    else
-        say->failed = true; /* no memory, or no UTF-8 */
-    dlk_wipe_free(quoted);
-    dlk_json_unref(string);
+    Etcd__AuthenticateRequest who = ETCD__AUTHENTICATE_REQUEST__INIT;
+    size_t user = strlen(et->user), size = password ? strlen(password) : 0;
+    dlk_etcd_request request = {.failed = true};
+    who.name = (dlk_etcd_bytes){user, (uint8_t *)et->user};
+    who.password = (dlk_etcd_bytes){size, (uint8_t *)(uintptr_t)password};
+    if (dlk_buf_hide(&request.packed, user + size + 32))
+        request.failed = !dlk_etcd_pack(&who.base, &request.packed);
+    return request;
 }
 
 static void sign_on(dlk_etcd *et, int64_t now)
 {
     char *password = NULL;
     dlock_error *why = NULL;
-    dlk_say say = {0};
     if (et->signing_on)
         return;
     dlock_err code =
@@ -162,19 +181,16 @@ static void sign_on(dlk_etcd *et, int64_t now)
         return;
     }
     forget_token(et);
-    dlk_say_text(&say, "{\"name\":");
-    say_json(&say, et->user);
-    dlk_say_text(&say, ",\"password\":");
-    say_json(&say, password ? password : "");
-    dlk_say_text(&say, "}");
+    dlk_etcd_request request = say_who(et, password);
     dlk_secret_free(password);
-    et->signing_on = dlk_etcd_send(et, "/v3/auth/authenticate", dlk_say_end(&say),
-                                   on_signed_on, et, now) != NULL;
+    /* … and on its way through the stream. */
+    bool hidden = dlk_stream_hide(&et->calls.link.stream,
+                                  dlk_buf_size(&request.packed) + SIGN_ON_ROOM);
+    request.failed |= !hidden;
+    et->signing_on =
+        dlk_etcd_send(et, DLK_ETCD_AUTHENTICATE, request, on_signed_on, et, now) != NULL;
     if (!et->signing_on)
-        fail(et,
-             dlk_error_make(DLOCK_EINVAL,
-                            "etcd: auth.username and its password must be UTF-8"),
-             now);
+        fail(et, dlk_error_make(DLOCK_ENOMEM, "etcd: no memory to sign on with"), now);
 }
 
 /* ---- the lease ---- */
@@ -206,7 +222,8 @@ static void greeted(dlk_etcd *et, int64_t now)
 {
     et->phase = DLK_ETCD_UP;
     et->tried = 0;
-    dlk_backoff_reset(&et->backoff);
+    dlk_backoff_reset(&et->calls.link.backoff);
+    et->pause_ms = 0;
     dlk_session_up(&et->base, now);
 }
 
@@ -223,7 +240,7 @@ static void on_granted(dlk_etcd_call *call, int64_t now)
     dlk_etcd *et = call->owner;
     if (call->epoch != et->epoch || et->phase != DLK_ETCD_GREETING)
         return;
-    int64_t lease = dlk_json_int(call->json, "ID"), ttl = dlk_json_int(call->json, "TTL");
+    int64_t lease = dlk_etcd_lease_id(call), ttl = dlk_etcd_lease_ttl(call);
     if (call->end != DLK_ETCD_OK) {
         give_up_on(et, call, "get a lease", now);
         return;
@@ -242,17 +259,29 @@ static void on_granted(dlk_etcd_call *call, int64_t now)
     greeted(et, now);
 }
 
-char *dlk_etcd_say_lease(const dlk_etcd *et)
+dlk_etcd_request dlk_etcd_lease_of(int64_t seconds)
 {
-    dlk_say say = {0};
-    int64_t ttl = (dlk_settings_int(et->settings, DLK_KEY_LOCK_TTL_MS) + 999) / 1000;
-    dlk_say_text(&say, "{\"TTL\":\"%" PRId64 "\"}", ttl);
-    return dlk_say_end(&say);
+    Etcd__LeaseGrantRequest grant = ETCD__LEASE_GRANT_REQUEST__INIT;
+    grant.ttl = seconds;
+    return dlk_etcd_request_of(&grant.base);
+}
+
+dlk_etcd_request dlk_etcd_renewal_of(int64_t lease)
+{
+    Etcd__LeaseKeepAliveRequest renewal = ETCD__LEASE_KEEP_ALIVE_REQUEST__INIT;
+    renewal.id = lease;
+    return dlk_etcd_request_of(&renewal.base);
+}
+
+dlk_etcd_request dlk_etcd_lease_wanted(const dlk_etcd *et)
+{
+    return dlk_etcd_lease_of((dlk_settings_int(et->settings, DLK_KEY_LOCK_TTL_MS) + 999) /
+                             1000);
 }
 
 static void ask_for_lease(dlk_etcd *et, int64_t now)
 {
-    if (!dlk_etcd_send(et, "/v3/lease/grant", dlk_etcd_say_lease(et), on_granted, et,
+    if (!dlk_etcd_send(et, DLK_ETCD_GRANT, dlk_etcd_lease_wanted(et), on_granted, et,
                        now))
         fail(et, dlk_error_make(DLOCK_ENOMEM, "etcd: no memory to ask with"), now);
 }
@@ -286,7 +315,7 @@ void dlk_etcd_on_kept(dlk_etcd_call *call, int64_t now)
         give_up_on(et, call, "renew the lease", now);
         return;
     }
-    int64_t ttl = dlk_json_int(json_object_get(call->json, "result"), "TTL");
+    int64_t ttl = dlk_etcd_lease_ttl(call);
     if (call->end == DLK_ETCD_NO_LEASE || ttl <= 0) {
         dlk_etcd_lease_gone(et, now);
         return;
@@ -300,12 +329,11 @@ void dlk_etcd_on_kept(dlk_etcd_call *call, int64_t now)
 
 void dlk_etcd_prove(dlk_etcd *et, int64_t now)
 {
-    dlk_say say = {0};
     if (et->keeping || et->lease == 0) /* it was lost a moment ago */
         return;
-    dlk_say_text(&say, "{\"ID\":\"%" PRId64 "\"}", et->lease);
-    dlk_etcd_call *call = dlk_etcd_send(et, "/v3/lease/keepalive", dlk_say_end(&say),
-                                        dlk_etcd_on_kept, et, now);
+    dlk_etcd_call *call =
+        dlk_etcd_send(et, DLK_ETCD_KEEP_ALIVE, dlk_etcd_renewal_of(et->lease),
+                      dlk_etcd_on_kept, et, now);
     if (!call) {
         fail(et, dlk_error_make(DLOCK_ENOMEM, "etcd: no memory to ask with"), now);
         return;
@@ -326,53 +354,21 @@ static void greet(dlk_etcd *et, int64_t now)
         ask_for_lease(et, now);
 }
 
-static void dial(dlk_etcd *et, const dlk_addresses *found, int64_t now)
+static void be_up(dlk_etcd_calls *calls, int64_t now)
 {
-    dlock_error *why = NULL;
-    dlk_etcd_way *way = dlk_etcd_way_to(et, found, &why);
-    if (!way) {
-        fail(et, why, now);
-        return;
-    }
+    dlk_etcd *et = dlk_etcd_of_calls(calls);
     et->epoch++;
-    dlk_etcd_wire_go(&et->wire, way);
     greet(et, now);
 }
 
-static void look_up(dlk_etcd *et, int64_t now)
+static void warn(dlk_etcd_calls *calls, const char *text)
 {
-    const dlk_uri_host *host = &et->hosts[et->host];
-    dlk_addresses found;
-    if (dlk_address_numeric(host->host, host->port, &found)) {
-        dial(et, &found, now);
-        return;
-    }
-    et->lookup = dlk_lookup_start(host->host, host->port);
-    et->phase = DLK_ETCD_RESOLVING;
-    et->resolve_until = now + et->connect_ms * DLK_NS_PER_MS;
-    dlk_kick(et->base.backend.host->kicks); /* a driver may be polling without it */
-    if (!et->lookup)
-        fail(et,
-             dlk_error_make(DLOCK_EUNAVAIL, "etcd: no thread to look up %s with",
-                            host->host),
-             now);
+    dlk_host *host = dlk_etcd_of_calls(calls)->base.backend.host;
+    host->log(host, DLOCK_LOG_WARN, "%s", text);
 }
 
-static void looked_up(dlk_etcd *et, int64_t now)
-{
-    dlk_addresses found;
-    const char *why = "";
-    bool there = dlk_lookup_result(et->lookup, &found, &why);
-    dlk_lookup_drop(et->lookup);
-    et->lookup = NULL;
-    if (there)
-        dial(et, &found, now);
-    else
-        fail(et,
-             dlk_error_make(DLOCK_EUNAVAIL, "etcd: can't find %s: %s", dlk_etcd_host(et),
-                            why),
-             now);
-}
+const dlk_etcd_calls_ops dlk_etcd_session_ops = {
+    .up = be_up, .down = be_down, .warn = warn};
 
 /* ---- what comes ---- */
 
@@ -381,13 +377,7 @@ static bool park(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
     if (call->end != DLK_ETCD_NO_TOKEN || call->again || call->done == on_signed_on)
         return false;
     call->again = true;
-    dlk_json_unref(call->json);
-    call->json = NULL;
-    dlk_buf_clear(&call->answer);
-    curl_slist_free_all(call->headers);
-    call->headers = NULL;
-    call->why[0] = '\0';
-    call->begun = call->cut = false; /* that one was answered */
+    dlk_etcd_call_reset(call);
     call->sent_at = now;
     dlk_list_append(&et->parked, &call->link);
     sign_on(et, now);
@@ -399,10 +389,9 @@ static bool park(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
  * ever where nobody lets watches live. */
 static void receive_watch(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
 {
-    et->watches--;
     if (call->dropped)
         return;
-    bool refused = call->end != DLK_ETCD_OK && call->status >= 400;
+    bool refused = call->end != DLK_ETCD_OK && call->end != DLK_ETCD_CUT;
     bool early = call->end != DLK_ETCD_OK && now < call->sent_at + WATCH_AGAIN;
     if (early && !refused)
         et->nudge_at = call->sent_at + WATCH_AGAIN;
@@ -414,15 +403,13 @@ static void receive_watch(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
 void dlk_etcd_receive(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
 {
     call->end = dlk_etcd_judge(et, call);
-    if (call->watch) {
+    if (call->method == DLK_ETCD_WATCH) {
         receive_watch(et, call, now);
         dlk_etcd_call_free(call);
         return;
     }
     if (park(et, call, now))
         return;
-    if (call->end == DLK_ETCD_NO_TOKEN)
-        forget_token(et); /* not even with a new one */
     bool cut = call->end == DLK_ETCD_CUT && call->epoch == et->epoch;
     dlock_error *why = cut ? dlk_etcd_error(et, call, NULL) : NULL;
     if (cut && et->phase >= DLK_ETCD_GREETING)
@@ -430,7 +417,7 @@ void dlk_etcd_receive(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
     else
         dlk_error_clear(&why);
     call->done(call, now);
-    et->calls--;
+    et->under_way--;
     dlk_etcd_call_free(call);
 }
 
@@ -439,57 +426,56 @@ void dlk_etcd_receive(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
 void dlk_etcd_session_begin(dlk_etcd *et, int64_t now)
 {
     et->host = dlk_rand_next(et->base.backend.host->rand) % et->host_count;
-    look_up(et, now);
+    aim(et);
+    dlk_link_start(&et->calls.link, now);
 }
 
-static dlk_etcd_call *farewell(dlk_etcd *et)
+static dlk_etcd_call *farewell(dlk_etcd *et, int64_t now)
 {
-    dlk_say say = {0};
+    Etcd__LeaseRevokeRequest revoke = ETCD__LEASE_REVOKE_REQUEST__INIT;
+    revoke.id = et->lease;
     if (!et->lease || et->phase < DLK_ETCD_GREETING)
         return NULL;
-    dlk_say_text(&say, "{\"ID\":\"%" PRId64 "\"}", et->lease);
-    return dlk_etcd_call_new(et, "/v3/lease/revoke", dlk_say_end(&say), NULL, NULL,
-                             dlk_clock_now());
+    return dlk_etcd_call_new(et, DLK_ETCD_REVOKE, dlk_etcd_request_of(&revoke.base), NULL,
+                             NULL, now);
 }
 
 void dlk_etcd_session_end(dlk_etcd *et)
 {
-    dlk_etcd_wire_part(&et->wire, farewell(et));
+    int64_t now = dlk_clock_now();
+    dlk_etcd_calls_part(&et->calls, farewell(et, now), et->base.backend.host->mutex, now);
     et->epoch++;
     et->phase = DLK_ETCD_CLOSED;
-    dlk_lookup_drop(et->lookup);
-    et->lookup = NULL;
     et->lease = 0;
     dlk_session_stop(&et->base,
                      dlk_error_make(DLOCK_EUNAVAIL, "etcd: the client is closed"));
-    drop_parked(et, dlk_clock_now());
-    forget_token(et);
+    drop_parked(et, now);
+    et->calls.token = NULL;
+    dlk_wipe_free(et->token);
+    et->token = NULL;
+}
+
+void dlk_etcd_receive_all(dlk_etcd *et, int64_t now)
+{
+    dlk_etcd_call *call;
+    while ((call = dlk_etcd_calls_take(&et->calls)))
+        dlk_etcd_receive(et, call, now);
 }
 
 int64_t dlk_etcd_session_tick(dlk_etcd *et, int64_t now)
 {
     if (et->stopped)
         return DLK_NEVER;
-    if (et->phase == DLK_ETCD_CLOSED && now >= et->retry_at)
-        look_up(et, now);
-    if (et->phase == DLK_ETCD_RESOLVING && dlk_lookup_ended(et->lookup))
-        looked_up(et, now);
-    if (et->phase == DLK_ETCD_RESOLVING && now >= et->resolve_until)
-        fail(et,
-             dlk_error_make(DLOCK_EUNAVAIL, "etcd: %s: no name server answers",
-                            dlk_etcd_host(et)),
-             now);
+    (void)dlk_link_tick(&et->calls.link, now);
+    (void)dlk_etcd_calls_tick(&et->calls, now);
+    dlk_etcd_receive_all(et, now); /* which may be the end of the link, … */
     if (et->phase == DLK_ETCD_UP && now >= et->keep_next && !et->keeping)
         dlk_etcd_prove(et, now);
-    switch (et->phase) {
-    case DLK_ETCD_CLOSED:
-        return et->retry_at;
-    case DLK_ETCD_RESOLVING:
-        return et->resolve_until;
-    case DLK_ETCD_UP:
-        return et->keeping ? DLK_NEVER : et->keep_next;
-    case DLK_ETCD_GREETING:
-        break;
-    }
-    return DLK_NEVER; /* the calls have time-outs of their own */
+    int64_t link =
+        dlk_link_tick(&et->calls.link, now); /* … and when to begin again is new */
+    int64_t calls = dlk_etcd_calls_tick(&et->calls, now);
+    int64_t next = link < calls ? link : calls;
+    if (et->phase == DLK_ETCD_UP && !et->keeping && et->keep_next < next)
+        next = et->keep_next;
+    return next;
 }

@@ -2,24 +2,26 @@
 #include "fake_wire.h"
 
 #include "backends/etcd/etcd.h"
+#include "backends/sleep.h"
 #include "net/address.h"
+#include "net/grpc.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LEASE = 7, TERM = 2 };
 
 struct fake_wire there;
-static dlk_etcd_wire *wire;
 
-/* ---- names: linked in place of address.c's ---- */
+/* ---- names and connections: linked in place of the library's and the system's ---- */
 
 dlk_lookup *__wrap_dlk_lookup_start(const char *host, uint16_t port);
 bool __wrap_dlk_lookup_ended(const dlk_lookup *lookup);
 bool __wrap_dlk_lookup_result(const dlk_lookup *lookup, dlk_addresses *ret,
                               const char **why);
 void __wrap_dlk_lookup_drop(dlk_lookup *lookup);
+void __real_dlk_etcd_calls_send(dlk_etcd_calls *calls, dlk_etcd_call *call, int64_t now);
+void __wrap_dlk_etcd_calls_send(dlk_etcd_calls *calls, dlk_etcd_call *call, int64_t now);
 
 dlk_lookup *__wrap_dlk_lookup_start(const char *host, uint16_t port)
 {
@@ -47,270 +49,228 @@ void __wrap_dlk_lookup_drop(dlk_lookup *lookup)
     w.doings += lookup != NULL;
 }
 
-/* ---- the wire: in place of wire.c ---- */
-
-static void free_calls(dlk_list *calls)
-{
-    dlk_list *link;
-    while ((link = dlk_list_take_first(calls)))
-        dlk_etcd_call_free(DLK_LIST_ITEM(link, dlk_etcd_call, link));
-}
-
-void dlk_etcd_call_free(dlk_etcd_call *call)
-{
-    json_decref(call->json);
-    free(call->token);
-    free(call->body);
-    free(call);
-}
-
-dlock_err dlk_etcd_wire_init(dlk_etcd_wire *to, const dlk_settings *settings, bool tls,
-                             dlk_kicks *kicks, dlock_error **err)
-{
-    (void)err;
-    wire = to;
-    *wire = (dlk_etcd_wire){.settings = settings, .tls = tls, .kicks = kicks};
-    dlk_list_init(&wire->inbox);
-    return DLOCK_OK;
-}
-
-void dlk_etcd_wire_free(dlk_etcd_wire *of)
-{
-    free_calls(&there.asked);
-    free_calls(&there.watched);
-    free_calls(&of->inbox);
-    dlk_etcd_way_free(of->way);
-}
-
-static void end_call(dlk_etcd_call *call, CURLcode code)
-{
-    call->code = code;
-    dlk_list_remove(&call->link);
-    dlk_list_append(&wire->inbox, &call->link);
-}
-
-void dlk_etcd_wire_go(dlk_etcd_wire *of, dlk_etcd_way *way)
+void fake_end_connected(void)
 {
     w.doings++;
-    DLK_LIST_FOR (it, &there.asked)
-        end_call(DLK_LIST_ITEM(it, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
-    DLK_LIST_FOR (it, &there.watched)
-        end_call(DLK_LIST_ITEM(it, dlk_etcd_call, link), CURLE_ABORTED_BY_CALLBACK);
-    dlk_etcd_way_free(of->way);
-    of->way = way;
 }
 
-void dlk_etcd_wire_send(dlk_etcd_wire *of, dlk_etcd_call *call)
+void __wrap_dlk_etcd_calls_send(dlk_etcd_calls *calls, dlk_etcd_call *call, int64_t now)
 {
-    (void)of;
     w.doings++;
-    there.requests++;
-    dlk_list_append(call->watch ? &there.watched : &there.asked, &call->link);
+    there.requests += call->method != DLK_ETCD_WATCH;
+    __real_dlk_etcd_calls_send(calls, call, now);
 }
 
-void dlk_etcd_wire_drop(dlk_etcd_wire *of, dlk_etcd_call *call)
+void fake_end_drive(void)
 {
-    (void)of;
-    end_call(call, CURLE_ABORTED_BY_CALLBACK);
-}
-
-void dlk_etcd_wire_take(dlk_etcd_wire *of, dlk_list *ret)
-{
-    dlk_list_splice(ret, &of->inbox);
-}
-
-void dlk_etcd_wire_part(dlk_etcd_wire *of, dlk_etcd_call *call)
-{
-    dlk_etcd_wire_go(of, NULL);
-    if (call)
-        dlk_etcd_call_free(call);
-}
-
-/* Nobody sleeps on it, or writes for himself. */
-void dlk_etcd_wire_push(dlk_etcd_wire *of, dlk_polls *polls)
-{
-    (void)of, (void)polls;
-}
-
-void dlk_etcd_wire_pull(dlk_etcd_wire *of, const dlk_polls *polls)
-{
-    (void)of, (void)polls;
-}
-
-bool dlk_etcd_wire_flush(dlk_etcd_wire *of)
-{
-    (void)of;
-    return false;
+    static dlk_polls polls;
+    dlk_polls_begin(&polls, w.now);
+    w.type->arm(w.backend, &polls);
+    dlk_sleep_on(w.backend, &polls, dlk_kicks_seen(&w.kicks), false);
+    process();
 }
 
 /* ---- answers ---- */
 
-static fake_ask kind_of(const dlk_etcd_call *call)
+static fake_ask kind_of(const peer_request *request)
 {
-    static const char *const paths[] = {[ASK_GRANT] = "/v3/lease/grant",
-                                        [ASK_KEEP] = "/v3/lease/keepalive",
-                                        [ASK_READ] = "/v3/kv/range",
-                                        [ASK_TXN] = "/v3/kv/txn"};
-    for (int i = 0; i < ASK_OTHER; i++)
-        if (strcmp(paths[i], call->path) == 0)
-            return (fake_ask)i;
-    return ASK_OTHER;
+    switch ((int)fake_end_method(request)) {
+    case DLK_ETCD_GRANT:
+        return ASK_GRANT;
+    case DLK_ETCD_KEEP_ALIVE:
+        return ASK_KEEP;
+    case DLK_ETCD_RANGE:
+        return ASK_READ;
+    case DLK_ETCD_TXN:
+        return ASK_TXN;
+    default:
+        return ASK_OTHER;
+    }
 }
 
-/* Numbers are as JSON has them here: in quotes. */
-static json_t *number(int64_t value)
+static void say(int stream, const ProtobufCMessage *message)
 {
-    char text[24];
-    (void)snprintf(text, sizeof(text), "%lld", (long long)value); /* fits */
-    return json_string(text);
+    dlk_buf packed = {0};
+    if (!dlk_etcd_pack(message, &packed))
+        abort();
+    fake_end_say_head(stream);
+    fake_end_say_message(stream, dlk_buf_head(&packed), dlk_buf_size(&packed));
+    fake_end_say_status(stream, DLK_GRPC_OK, "");
+    dlk_buf_free(&packed);
 }
 
-static json_t *lease(void)
+/* Our key, or nothing. */
+static Etcd__RangeResponse own_key(void)
 {
-    return json_pack("{so,so}", "ID", number(LEASE), "TTL", number(LEASE_MS / 1000));
+    static Etcd__KeyValue kv, *kvs[] = {&kv};
+    Etcd__RangeResponse found = ETCD__RANGE_RESPONSE__INIT;
+    kv = (Etcd__KeyValue)ETCD__KEY_VALUE__INIT;
+    kv.key = there.key;
+    kv.create_revision = there.made;
+    kv.lease = LEASE;
+    found.kvs = kvs;
+    found.n_kvs = there.made != 0;
+    return found;
 }
 
-static json_t *own_key(void)
+/* The first key that is compared, which is our own but where there is a fence. */
+static void note_key(const Etcd__TxnRequest *ask)
 {
-    if (there.made == 0)
-        return json_object();
-    return json_pack("{s[{ss,so,so}]}", "kvs", "key", there.key, "create_revision",
-                     number(there.made), "lease", number(LEASE));
-}
-
-static json_t *put_done(void)
-{
-    return json_pack("{s{}}", "response_put");
-}
-
-static json_t *range_done(json_t *found)
-{
-    return json_pack("{so}", "response_range", found);
-}
-
-static bool has(const char *body, const char *what)
-{
-    return strstr(body, what) != NULL;
-}
-
-/* The first key that the body names, which is our own but where there is a fence. */
-static void note_key(const char *body)
-{
-    const char *at = strstr(body, "\"key\":\"") + 7;
-    free(there.key);
-    there.key = strndup(at, strcspn(at, "\""));
+    dlk_etcd_bytes_free(&there.key);
+    there.key = dlk_etcd_bytes_copy(ask->compare[0]->key.data, ask->compare[0]->key.len);
     there.made = there.revision;
 }
 
 /* Nobody else is in the line. */
-static json_t *transaction(const char *body)
+static void do_transaction(const Etcd__TxnRequest *ask, Etcd__ResponseHeader *header,
+                           int stream)
 {
-    bool joins = has(body, "\"failure\""), compares = has(body, "\"compare\"");
-    bool was_there = there.made != 0, yes = !compares || joins != was_there;
-    json_t *first = NULL, *second = NULL;
+    bool joins = ask->n_failure > 0, compares = ask->n_compare > 0;
+    bool was_there = there.made != 0, yes = !compares || joins != was_there,
+         looks = false;
     if (joins && yes)
-        note_key(body);
-    if (has(body, "delete_range"))
-        there.made = 0;
-    first = !yes || has(body, "{\"success\":[{\"request_range") ? range_done(own_key())
-                                                                : put_done();
-    second = range_done(compares ? json_object() : own_key());
-    return json_pack("{sb,s[oo]}", "succeeded", yes, "responses", first, second);
+        note_key(ask);
+    for (size_t i = 0; i < ask->n_success; i++)
+        if (ask->success[i]->request_case ==
+            ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE)
+            there.made = 0;
+    looks = !compares &&
+            ask->success[0]->request_case == ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
+    Etcd__RangeResponse own = own_key(), nobody = ETCD__RANGE_RESPONSE__INIT;
+    Etcd__Done done = ETCD__DONE__INIT;
+    Etcd__ResponseOp first = ETCD__RESPONSE_OP__INIT, second = ETCD__RESPONSE_OP__INIT;
+    Etcd__ResponseOp *both[] = {&first, &second};
+    Etcd__TxnResponse answer = ETCD__TXN_RESPONSE__INIT;
+    first.response_case = !yes || looks ? ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE
+                                        : ETCD__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
+    if (!yes || looks)
+        first.response_range = &own;
+    else
+        first.response_put = &done;
+    second.response_case = ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
+    second.response_range = compares ? &nobody : &own;
+    answer.header = header;
+    answer.succeeded = yes;
+    answer.n_responses = 2;
+    answer.responses = both;
+    if (stream > 0)
+        say(stream, &answer.base);
 }
 
-static json_t *done(fake_ask what, const char *body)
+/* @p stream 0: it is done, and nothing said. */
+static void perform(const peer_request *request, int stream)
 {
-    json_t *json = NULL, *header;
+    Etcd__ResponseHeader header = ETCD__RESPONSE_HEADER__INIT;
+    Etcd__LeaseGrantResponse granted = ETCD__LEASE_GRANT_RESPONSE__INIT;
+    Etcd__LeaseKeepAliveResponse kept = ETCD__LEASE_KEEP_ALIVE_RESPONSE__INIT;
+    Etcd__MemberListResponse other = ETCD__MEMBER_LIST_RESPONSE__INIT;
+    Etcd__RangeResponse found = own_key();
+    const ProtobufCMessage *answer = &other.base;
     there.revision++;
-    header = json_pack("{so,so}", "raft_term", number(TERM), "revision",
-                       number(there.revision));
-    switch (what) {
+    header.raft_term = TERM;
+    header.revision = there.revision;
+    granted.header = kept.header = found.header = other.header = &header;
+    granted.id = kept.id = LEASE;
+    granted.ttl = kept.ttl = LEASE_MS / 1000;
+    switch (kind_of(request)) {
+    case ASK_TXN: {
+        dlk_arena arena;
+        bool no_memory;
+        size_t size = 0;
+        const char *message = fake_end_message(request, &size);
+        ProtobufCMessage *ask = dlk_etcd_unpack(&etcd__txn_request__descriptor, message,
+                                                size, &arena, &no_memory);
+        if (!ask)
+            abort();
+        do_transaction((const Etcd__TxnRequest *)(const void *)ask, &header, stream);
+        dlk_arena_free(&arena);
+        return;
+    }
     case ASK_GRANT:
-        json = lease();
+        answer = &granted.base;
         break;
-    case ASK_KEEP: /* as a stream */
-        json = json_pack("{so}", "result", lease());
-        (void)json_object_set_new(json_object_get(json, "result"), "header", header);
-        return json;
+    case ASK_KEEP:
+        answer = &kept.base;
+        break;
     case ASK_READ:
-        json = own_key();
-        break;
-    case ASK_TXN:
-        json = transaction(body);
+        answer = &found.base;
         break;
     case ASK_OTHER:
-        json = json_object();
-        break;
     case FAKE_ASKS:
         break;
     }
-    (void)json_object_set_new(json, "header", header);
-    return json;
+    if (stream > 0)
+        say(stream, answer);
 }
 
-/* gRPC's code, and words. */
-static json_t *refusal(int code, const char *words)
+static void answer(peer_request *request)
 {
-    return json_pack("{si,ss}", "code", code, "message", words);
-}
-
-static void answer(dlk_etcd_call *call)
-{
-    fake_ask what = kind_of(call);
-    call->status = 400;
-    switch (there.ends[what]) {
+    int stream = request->stream;
+    switch (there.ends[kind_of(request)]) {
     case DLK_ETCD_OK:
-        call->status = 200;
-        call->json = done(what, call->body);
+        perform(request, stream);
         break;
     case DLK_ETCD_CUT: /* it is done, and the answer lost */
-        json_decref(done(what, call->body));
-        end_call(call, CURLE_RECV_ERROR);
-        return;
+        perform(request, 0);
+        peer_number(&fake_end.peer, NGHTTP2_RST_STREAM, stream, NGHTTP2_INTERNAL_ERROR);
+        break;
     case DLK_ETCD_NO_LEASE:
         there.made = 0; /* it went with the lease */
-        call->json = refusal(5, "requested lease not found");
+        fake_end_refuse(stream, DLK_GRPC_NOT_FOUND,
+                        "etcdserver:%20requested%20lease%20not%20found");
         break;
     case DLK_ETCD_NO_TOKEN:
-        call->json = refusal(16, "invalid auth token");
+        fake_end_refuse(stream, DLK_GRPC_UNAUTHENTICATED,
+                        "etcdserver:%20invalid%20auth%20token");
         break;
     case DLK_ETCD_DENIED:
-        call->json = refusal(7, "permission denied");
+        fake_end_refuse(stream, DLK_GRPC_PERMISSION_DENIED,
+                        "etcdserver:%20permission%20denied");
         break;
     case DLK_ETCD_BUSY:
-        call->json = refusal(8, "too many requests");
+        fake_end_refuse(stream, DLK_GRPC_RESOURCE_EXHAUSTED,
+                        "etcdserver:%20too%20many%20requests");
         break;
     case DLK_ETCD_BAD:
-        call->json = refusal(12, "unknown");
+        fake_end_refuse(stream, DLK_GRPC_UNIMPLEMENTED, "unknown");
         break;
     }
-    end_call(call, CURLE_OK);
+    peer_forget(&fake_end.peer, request);
+}
+
+/* Which wait for an answer. */
+static bool is_asked(const peer_request *request)
+{
+    return request->ended && !request->reset;
 }
 
 int count_asked(fake_ask what)
 {
     int count = 0;
-    DLK_LIST_FOR (it, &there.asked)
-        count += kind_of(DLK_LIST_ITEM(it, dlk_etcd_call, link)) == what;
+    fake_end_exchange();
+    for (int i = 0; i < fake_end.peer.count; i++)
+        count += is_asked(&fake_end.peer.requests[i]) &&
+                 kind_of(&fake_end.peer.requests[i]) == what;
     return count;
 }
 
-static dlk_etcd_call *next_call(void)
+static peer_request *next_request(void)
 {
-    DLK_LIST_FOR (it, &there.asked) {
-        dlk_etcd_call *call = DLK_LIST_ITEM(it, dlk_etcd_call, link);
-        if (!there.held[kind_of(call)])
-            return call;
+    for (int i = 0; i < fake_end.peer.count; i++) {
+        peer_request *request = &fake_end.peer.requests[i];
+        if (is_asked(request) && !there.held[kind_of(request)])
+            return request;
     }
     return NULL;
 }
 
 void serve(void)
 {
-    dlk_etcd_call *call;
-    while ((call = next_call())) {
-        answer(call);
-        process();
+    peer_request *request;
+    fake_end_exchange();
+    while (fake_end.fd >= 0 && (request = next_request())) {
+        answer(request);
+        fake_end_exchange();
     }
 }
 
@@ -319,8 +279,7 @@ void serve(void)
 bool open_it(dlock_kind kind)
 {
     memset(&there, 0, sizeof(there));
-    dlk_list_init(&there.asked);
-    dlk_list_init(&there.watched);
+    fake_end_begin();
     return driven_open(&dlk_etcd_backend, "etcd://one.example,two.example", kind, serve,
                        LEASE_MS);
 }
@@ -338,6 +297,7 @@ bool begin_with(dlock_kind kind)
 
 void end(void)
 {
+    fake_end_hang_up(); /* so that nobody waits for an answer to the farewell */
     driven_end();
-    free(there.key);
+    dlk_etcd_bytes_free(&there.key);
 }

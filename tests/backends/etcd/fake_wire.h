@@ -1,9 +1,10 @@
-/* A way to an etcd in the place of libcurl's, and to its name in the place of a name server's: it hears what
- * is sent, and answers when the test says. Its server has one lease, and one key of ours. */
+/* A member of etcd's at the other end of the connection (fake_end.h), and a name in the place of a name
+ * server's: it hears what is sent, and answers when the test says. It has one lease, and one key of ours. */
 #ifndef TESTS_BACKENDS_ETCD_FAKE_WIRE_H
 #define TESTS_BACKENDS_ETCD_FAKE_WIRE_H
 
-#include "backends/etcd/wire.h"
+#include "backends/etcd/calls.h"
+#include "fake_end.h"
 #include "session/driven.h"
 
 #define LEASE_MS 10000
@@ -18,14 +19,13 @@ typedef enum fake_ask {
 } fake_ask;
 
 extern struct fake_wire {
-    dlk_list asked, watched; /* dlk_etcd_call.link */
-    int requests, lookups;
-    bool found;           /* the name that is looked up */
-    bool held[FAKE_ASKS]; /* isn't answered for now */
+    int requests, lookups; /* without watches */
+    bool found;            /* the name that is looked up */
+    bool held[FAKE_ASKS];  /* isn't answered for now */
     dlk_etcd_end ends[FAKE_ASKS];
     int64_t revision;
-    char *key;    /* ours, in base64 */
-    int64_t made; /* its revision; 0: it isn't there */
+    dlk_etcd_bytes key; /* ours */
+    int64_t made;       /* its revision; 0: it isn't there */
 } there;
 
 /* Opened, and nothing more: the names of two members. */

@@ -179,8 +179,10 @@ static dlk_etcd_end revoke(int64_t lease)
 static dlk_etcd_call *send_txn(dlk_etcd_txn *txn)
 {
     dlk_etcd_call *call = calloc(1, sizeof(*call));
-    if (!call || !dlk_etcd_txn_pack(txn, &call->request))
+    dlk_etcd_request request = dlk_etcd_txn_end(txn);
+    if (!call || request.failed)
         abort();
+    call->request = request.packed;
     call->method = DLK_ETCD_TXN;
     call->timeout_ms = 60000;
     dlk_list_init(&call->link);

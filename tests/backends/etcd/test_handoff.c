@@ -116,15 +116,17 @@ TEST(an_election_of_the_givers_waits_for_who_has_the_ticket)
     char target[32];
     snprintf(target, sizeof(target), "127.0.0.1:%d", world_server.port);
     proxy *way = proxy_new(1);
-    proxy_link *link = proxy_listen(way, NULL, 0, target, "http", &why);
+    proxy_link *link = proxy_listen(way, NULL, 0, target, "grpc", &why);
     CHECK(link);
     CLIENT(taker, "");
     dlock_client *giver = world_client_at(proxy_port(link), "");
     dlock_lock *lock = api_lock(giver, DLOCK_MUTEX, "handoff/both", NULL);
     dlock_lock *election = api_lock(giver, DLOCK_ELECTION, "handoff/both", NULL);
     dlock_hold *hold = world_take(lock, PATIENCE_MS, NULL);
-    const proxy_plan late = {
-        .deed = PROXY_DELAY_REPLY, .number = 1, .command = "grant", .delay_ms = 1000};
+    const proxy_plan late = {.deed = PROXY_DELAY_REPLY,
+                             .number = 1,
+                             .command = "LeaseGrant",
+                             .delay_ms = 1000};
     CHECK(proxy_add_plan(link, late));
     const char *ticket = export_of(hold);
     dlock_op *op = dlock_lock_acquire_start(election, DLOCK_FOREVER);

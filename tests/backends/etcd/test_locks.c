@@ -164,7 +164,7 @@ TEST(what_a_late_join_makes_anew_is_deleted_with_the_release)
     char target[32];
     snprintf(target, sizeof(target), "127.0.0.1:%d", world_server.port);
     proxy *way = proxy_new(1);
-    proxy_link *link = proxy_listen(way, NULL, 0, target, "http", &why);
+    proxy_link *link = proxy_listen(way, NULL, 0, target, "grpc", &why);
     CHECK(link);
     const proxy_plan cut = {.deed = PROXY_CUT_REPLY, .number = 1, .command = "put"};
     CHECK(proxy_add_plan(link, cut));
@@ -210,10 +210,10 @@ TEST(a_watch_of_what_has_been_compacted_is_made_up_for_by_a_look)
     char target[32];
     snprintf(target, sizeof(target), "127.0.0.1:%d", world_server.port);
     proxy *way = proxy_new(1);
-    proxy_link *link = proxy_listen(way, NULL, 0, target, "http", &why);
+    proxy_link *link = proxy_listen(way, NULL, 0, target, "grpc", &why);
     CHECK(link);
     const proxy_plan late = {
-        .deed = PROXY_DELAY_REQUEST, .number = 1, .command = "watch", .delay_ms = 1000};
+        .deed = PROXY_DELAY_REQUEST, .number = 1, .command = "Watch", .delay_ms = 1000};
     CHECK(proxy_add_plan(link, late));
     CLIENT(holder, "");
     dlock_client *waiter = world_client_at(proxy_port(link), "");
@@ -478,8 +478,9 @@ TEST(the_doctor_tells_lease_server_members_and_rights)
     CLIENT(client, "");
     DLOCK_AUTO(dlock_info) info = NULL;
     CHECK_EQ_INT(dlock_client_doctor(client, &info, NULL), DLOCK_OK);
-    static const char *const ids[] = {"lease", "server", "members", "rights"};
-    for (int i = 0; i < 4; i++) {
+    static const char *const ids[] = {"lease", "transport", "server", "members",
+                                      "rights"};
+    for (int i = 0; i < 5; i++) {
         char key[32];
         snprintf(key, sizeof(key), "findings.%d.id", i);
         CHECK_STR(dlock_info_get(info, key), ids[i]);

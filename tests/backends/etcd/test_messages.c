@@ -44,6 +44,13 @@ static bool same(const dlk_buf *buf, const char *bytes, size_t size)
     return dlk_buf_size(buf) == size && memcmp(dlk_buf_head(buf), bytes, size) == 0;
 }
 
+static bool packed(dlk_etcd_txn *txn, dlk_buf *ret)
+{
+    dlk_etcd_request request = dlk_etcd_txn_end(txn);
+    *ret = request.packed;
+    return !request.failed;
+}
+
 /* ---- to say ---- */
 
 TEST(a_transaction_is_the_bytes_that_etcd_reads)
@@ -71,7 +78,7 @@ TEST(a_transaction_is_the_bytes_that_etcd_reads)
     line->max_create_revision = 41;
     (void)dlk_etcd_txn_range(&txn, DLK_ETCD_ELSE, KEY);
     (void)dlk_etcd_txn_delete(&txn, DLK_ETCD_ELSE, KEY);
-    CHECK(dlk_etcd_txn_pack(&txn, &buf));
+    CHECK(packed(&txn, &buf));
     CHECK(same(&buf, said, sizeof(said) - 1));
     dlk_buf_free(&buf);
 }
@@ -127,7 +134,7 @@ TEST(a_transaction_has_room_for_hundreds_and_refuses_what_is_without_end)
     }
     CHECK_EQ_INT(txn.request.n_compare, 300);
     CHECK_EQ_INT(txn.request.n_success, 300);
-    CHECK(dlk_etcd_txn_pack(&txn, &buf));
+    CHECK(packed(&txn, &buf));
     dlk_buf_free(&buf);
     dlk_etcd_txn_begin(&txn);
     for (int i = 0; i < 10000; i++) {
@@ -137,7 +144,7 @@ TEST(a_transaction_has_room_for_hundreds_and_refuses_what_is_without_end)
         dlk_etcd_txn_delete(&txn, DLK_ETCD_THEN, KEY)->range_end = KEY;
     }
     CHECK(txn.failed);
-    CHECK(!dlk_etcd_txn_pack(&txn, &buf));
+    CHECK(!packed(&txn, &buf));
     CHECK_EQ_INT(dlk_buf_size(&buf), 0);
 }
 

@@ -1,4 +1,4 @@
-/* What a lease is used for, by our own clock, behind a wire of the test's (fake_wire.h). */
+/* What a lease is used for, by our own clock, at a member of the test's (fake_wire.h). */
 #include "fake_wire.h"
 
 /* Through a whole life: who drives sleeps until the moment that is named, and no longer than that. */
@@ -24,9 +24,14 @@ TEST(whatever_a_session_does_by_the_clock_it_names_the_moment_of)
     for (int i = 0; i < 2; i++) {
         CHECK(to_alarm());
         CHECK_EQ_INT(count_asked(ASK_KEEP), 1);
-        CHECK_EQ_INT(tick(), DLK_NEVER); /* its answer is waited for, or its end */
         serve();
+        CHECK(w.up);
     }
+    CHECK(to_alarm());
+    CHECK_EQ_INT(count_asked(ASK_KEEP), 1);
+    CHECK_EQ_INT(w.downs, 1);
+    CHECK(to_alarm()); /* nobody answers: its time is up, and the member given up */
+    CHECK_EQ_INT(w.downs, 2);
     end();
 }
 
@@ -107,6 +112,7 @@ TEST(a_writer_reads_only_when_its_key_says_so)
     CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
     pass(LEASE_MS / 2);
     CHECK_EQ_INT(ask(DLK_RENEW), DLK_YES); /* the lease was renewed for it */
+    pass(LEASE_MS / 5); /* the next time comes before the request's time is up */
     there.held[ASK_TXN] = true;
     dlk_ask turn = make(DLK_RENEW, true, 60000);
     put(&turn);

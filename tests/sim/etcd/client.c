@@ -1,35 +1,14 @@
-/* The client of libdlock/backends/etcd around each simulated client: its driver, which
- * is woken when a call is over, and what it is asked. */
+/* The client of libdlock/backends/etcd around each simulated client. */
 #include "etcd/model.h"
 
 #include "backends/etcd/etcd.h"
-#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- the driver ---- */
-
-static void tick(client *c)
+dlk_etcd *etcd_of(const client *c)
 {
-    AS(c, c->process.next_tick =
-              dlk_etcd_backend.tick(&c->et->base.backend, client_time(c)));
-}
-
-static void run_drive(event *e)
-{
-    client *c = e->of;
-    if (client_put_off(c, e))
-        return;
-    AS(c, dlk_etcd_backend.process(&c->et->base.backend, client_time(c)));
-    tick(c);
-    client_after(c);
-}
-
-void etcd_wake(client *c)
-{
-    if (c && c->et && !c->drive.timer.place)
-        event_at(&c->drive, s.now + between(&c->rand, 500, 50000), run_drive, c);
+    return (dlk_etcd *)c->backend;
 }
 
 /* ---- its life ---- */
@@ -37,59 +16,25 @@ void etcd_wake(client *c)
 static void join(client *c)
 {
     static const int64_t leases_ms[] = {1000, 2000, 4000, 8000};
-    dlk_backend *backend = NULL;
-    dlk_uri *uri = NULL;
-    dlock_err code = DLOCK_EINVAL;
     char ttl[24];
-    (void)snprintf(c->uuid, sizeof(c->uuid), "%08x-0000-4000-8000-%012x",
-                   (unsigned)c->index, (unsigned)c->generation); /* fits */
     c->session_ms = leases_ms[between(&c->rand, 0, 3)];
     (void)snprintf(ttl, sizeof(ttl), "%lld", (long long)c->session_ms); /* fits */
     c->settings = settings_of(s.config.kind);
     if (dlk_settings_set(c->settings, "lock.ttl_ms", ttl, NULL) != DLOCK_OK)
         abort();
-    host_begin(c);
-    if (dlk_uri_parse("etcd://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", &uri, NULL) ==
-        DLOCK_OK)
-        AS(c, code = dlk_etcd_backend.open(&c->host, uri, c->settings, &backend, NULL));
-    if (code != DLOCK_OK)
-        abort();
-    dlk_uri_free(uri);
-    c->et = (dlk_etcd *)backend;
+    life_join(c, "etcd://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3");
 }
 
-static void start(client *c)
+static int dials(const client *c, const struct dlk_dial *dial)
 {
-    AS(c, dlk_etcd_backend.start(&c->et->base.backend, client_time(c)));
-    tick(c);
-}
-
-static void stop(client *c)
-{
-    AS(c, dlk_etcd_backend.stop(&c->et->base.backend));
-    client_digest(c);
-}
-
-static void end(client *c)
-{
-    event_cancel(&c->drive);
-    AS(c, dlk_etcd_backend.free(&c->et->base.backend));
-    dlk_settings_free(c->settings);
-    dlk_error_clear(&c->process.link_error);
-    c->et = NULL;
-    c->settings = NULL;
-}
-
-static void key_open(client *c, dlk_key *key)
-{
-    key->settings = c->settings;
-    if (dlk_etcd_backend.key_open(&c->et->base.backend, key, NULL) != DLOCK_OK)
-        abort();
+    (void)dial;
+    tell(c->index, ALL_NAMES, "turns to member %zu", etcd_of(c)->host);
+    return (int)etcd_of(c)->host;
 }
 
 static void key_close(client *c, dlk_key *key)
 {
-    AS(c, dlk_etcd_backend.key_close(&c->et->base.backend, key));
+    AS(c, dlk_etcd_backend.key_close(c->backend, key));
 }
 
 /* ---- what it is asked ---- */
@@ -112,7 +57,7 @@ static void ask_it(client *c, dlk_ask *ask, int64_t now)
         return;
     step at = step_of(ask);
     plan_strike(c, fault_draw(c, at), at, ask->key->name[0] - 'a');
-    AS(c, dlk_etcd_backend.ask(&c->et->base.backend, ask, now));
+    life_ask(c, ask, now);
     if (ask->reply != DLK_PENDING)
         host_count(c, ask);
     else if (ask->deadline < c->process.next_tick)
@@ -121,21 +66,34 @@ static void ask_it(client *c, dlk_ask *ask, int64_t now)
 
 static void watch(client *c, dlk_key *key, bool on, int64_t now)
 {
-    AS(c, dlk_etcd_backend.watch(&c->et->base.backend, key, on, now));
+    AS(c, dlk_etcd_backend.watch(c->backend, key, on, now));
 }
 
-/* Whoever asks writes it, too. What was told meanwhile is to be digested by who is
- * woken. */
+/* Its driver has something to do: to write a greeting, to take out what is over, or to find out that
+ * there is no connection any more. */
+static bool is_to_be_driven(const client *c)
+{
+    const dlk_etcd_calls *calls = &etcd_of(c)->calls;
+    const wire *w = c->wires[etcd_of(c)->host];
+    bool gone = w && w->state == WIRE_CUT;
+    return (gone && dlk_link_is_connected(&calls->link)) || calls->link.doom ||
+           !dlk_list_empty(&calls->over) || dlk_buf_size(&calls->link.stream.out) > 0;
+}
+
+/* Whoever asks writes it, too. */
 static int64_t after(client *c)
 {
-    if (c->et && !c->dead)
-        AS(c, (void)dlk_etcd_wire_flush(&c->et->wire));
+    if (!c->backend || c->dead)
+        return DLK_NEVER;
+    life_flush(c);
+    if (is_to_be_driven(c))
+        life_wake(c);
     return DLK_NEVER;
 }
 
 static bool idle(const client *c)
 {
-    return dlk_flight_is_empty(&c->et->base.flight);
+    return dlk_flight_is_empty(&etcd_of(c)->base.flight);
 }
 
 const service etcd_service = {
@@ -144,23 +102,25 @@ const service etcd_service = {
     .end = etcd_end,
     .heal = etcd_heal,
     .join = join,
-    .start = start,
-    .stop = stop,
-    .free = end,
-    .key_open = key_open,
+    .start = life_start,
+    .stop = life_stop,
+    .free = life_free,
+    .key_open = life_key_open,
     .key_close = key_close,
     .ask = ask_it,
     .watch = watch,
-    .tick = tick,
-    .wake = etcd_wake,
+    .tick = life_tick,
+    .wake = life_wake,
     .after = after,
+    .dials = dials,
+    .sent = etcd_sent,
     .idle = idle,
     .hears = etcd_hears,
-    .cut = etcd_cut,
+    .cut = net_cut,
     .cut_news = etcd_cut_news,
-    .silence = etcd_silence,
-    .is_quiet = etcd_is_quiet,
-    .died = etcd_died,
+    .silence = net_silence,
+    .is_quiet = net_is_quiet,
+    .died = net_died,
     .spurious = etcd_spurious,
     .fault = etcd_fault,
     .holders = etcd_holders,

@@ -23,12 +23,12 @@ static int64_t latest_of(int64_t a, int64_t b)
 
 bool etcd_is_down(int index)
 {
-    return s.now < etcd_all.members[index].down_until;
+    return s.now < s.nodes[index].down_until;
 }
 
 int64_t etcd_still_until(int index)
 {
-    return latest_of(etcd_all.members[index].frozen_until, s.server.frozen_until);
+    return latest_of(s.nodes[index].frozen_until, s.server.frozen_until);
 }
 
 static bool is_alone(int index)
@@ -71,12 +71,32 @@ void etcd_lead_lost(void)
 void etcd_member_down(int index, int64_t until, const char *why)
 {
     etcd_member *m = &etcd_all.members[index];
-    m->down_until = latest_of(m->down_until, until);
-    m->alone_until = m->lags_until = m->frozen_until = s.now;
-    m->leads = false;
+    s.nodes[index].down_until = latest_of(s.nodes[index].down_until, until);
+    m->alone_until = m->lags_until = s.nodes[index].frozen_until = s.now;
+    m->leads = m->leaves = false;
     if (etcd_all.leader == index)
         etcd_lead_lost();
     etcd_member_cut(index, why);
+}
+
+static void run_stopped(event *e)
+{
+    int index = (int)e->number;
+    if (etcd_all.members[index].leaves)
+        etcd_member_down(index, etcd_all.members[index].returns_at,
+                         "its member has stopped");
+}
+
+void etcd_member_stops(int index, int64_t until)
+{
+    etcd_member *m = &etcd_all.members[index];
+    event *e = event_new();
+    tell(SERVER, ALL_NAMES, "member %d takes no more requests, and stops", index);
+    m->leaves = true;
+    m->returns_at = until;
+    etcd_member_says_goodbye(index);
+    e->number = index;
+    event_at(e, s.now + between(&s.rand, 1 * MS, 300 * MS), run_stopped, NULL);
 }
 
 /* ---- leases ---- */
@@ -245,7 +265,9 @@ void etcd_begin(void)
     dlk_list_init(&etcd_all.leases);
     etcd_store_begin();
     etcd_rules_begin();
-    etcd_wires_begin();
+    etcd_ends_begin();
+    etcd_watches_begin();
+    s.node_count = ETCD_MEMBERS; /* so many connections a client may have */
     etcd_all.term = 2;
     etcd_all.leader = (int)between(&s.rand, 0, ETCD_MEMBERS - 1);
     for (int i = 0; i < ETCD_MEMBERS; i++) {
@@ -259,6 +281,7 @@ void etcd_end(void)
 {
     while (!dlk_list_empty(&etcd_limbo))
         etcd_packet_free(DLK_LIST_ITEM(dlk_list_first(&etcd_limbo), etcd_packet, all));
+    etcd_watches_end();
     etcd_store_end();
     dlk_list *link;
     while ((link = dlk_list_take_first(&etcd_all.leases)))
@@ -269,6 +292,8 @@ void etcd_heal(void)
 {
     for (int i = 0; i < ETCD_MEMBERS; i++) {
         etcd_member *m = &etcd_all.members[i];
-        m->down_until = m->frozen_until = m->lags_until = m->alone_until = s.now;
+        m->lags_until = m->alone_until = s.now;
+        s.nodes[i].down_until = s.nodes[i].frozen_until = s.now;
+        m->leaves = false;
     }
 }

@@ -1,17 +1,17 @@
 /* A member's end of the calls: one that needs a majority waits until there is a leader
- * who hears of it, and is answered when this member has applied what came of it; watches
- * tell of what it applies. */
+ * who hears of it, and is answered when this member has applied what came of it. */
 #include "etcd/model.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { GRPC_NOT_FOUND = 5, GRPC_EXHAUSTED = 8, GRPC_UNAVAILABLE = 14 };
 
 static etcd_member *member_of(const etcd_packet *p)
 {
     return &etcd_all.members[p->member];
+}
+
+static client *client_of(const etcd_packet *p)
+{
+    return &s.clients[p->client];
 }
 
 static void next(etcd_packet *p, int64_t at, void (*then)(event *))
@@ -21,42 +21,45 @@ static void next(etcd_packet *p, int64_t at, void (*then)(event *))
 
 /* ---- answers ---- */
 
-static void set_header(etcd_packet *p)
+/* In front of the rest: each answer begins with it. */
+static void put_header(etcd_packet *p)
 {
-    json_t *to = json_object_get(p->effect.json, "result");
-    char revision[24], term[24];
-    (void)snprintf(revision, sizeof(revision), "%lld",
-                   (long long)p->effect.revision); /* fits, as below */
-    (void)snprintf(term, sizeof(term), "%lld",
-                   (long long)(p->term_said ? p->term_said : member_of(p)->term));
-    json_t *header =
-        etcd_need(json_pack("{s:s, s:s}", "revision", revision, "raft_term", term));
-    if (json_object_set_new(to ? to : p->effect.json, "header", header) != 0)
+    Etcd__ResponseHeader header = ETCD__RESPONSE_HEADER__INIT;
+    Etcd__LeaseRevokeResponse any = ETCD__LEASE_REVOKE_RESPONSE__INIT;
+    dlk_buf whole = {0}, *body = &p->effect.body;
+    header.revision = p->effect.revision;
+    header.raft_term = (uint64_t)(p->term_said ? p->term_said : member_of(p)->term);
+    any.header = &header;
+    etcd_pack(&any.base, &whole);
+    if (!dlk_buf_append(&whole, dlk_buf_head(body), dlk_buf_size(body)))
         abort();
+    dlk_buf_free(body);
+    *body = whole;
 }
 
 static void run_answer(event *e)
 {
     etcd_packet *p = e->of;
-    client *c = &s.clients[p->client];
-    bool at_once = p->term_said || p->effect.status != 200;
+    client *c = client_of(p);
+    bool at_once = p->term_said || p->effect.status != DLK_GRPC_OK;
     int64_t applied = at_once ? etcd_still_until(p->member) : etcd_applies_at(p->member);
-    if (s.now < applied && !p->dead) {
+    bool heard = !p->dead && !p->wire->orphaned && etcd_packet_is_awaited(p);
+    if (heard && s.now < applied) {
         next(p, applied + between(&c->rand, 0, MS), run_answer);
         return;
     }
-    if (p->dead || !p->call) {
-        etcd_packet_strike(p);
-        etcd_packet_settle(p);
-        return;
-    }
-    if (p->strike == FAULT_DROP_REPLY) {
+    if (heard && p->strike == FAULT_DROP_REPLY) {
         p->strike = FAULT_NONE;
-        etcd_packet_fail(p, CURLE_RECV_ERROR);
+        etcd_packet_break(p, DLK_HTTP2_BROKEN);
+        heard = false;
+    }
+    if (!heard) {
+        etcd_packet_strike(p);
+        etcd_packet_free(p);
         return;
     }
-    if (p->effect.status == 200)
-        set_header(p);
+    if (p->effect.status == DLK_GRPC_OK)
+        put_header(p);
     int64_t at = s.now + etcd_delay(c);
     if (p->strike != FAULT_NONE && p->where == ON_WAY_BACK)
         etcd_packet_strike_on_way(p, at);
@@ -66,68 +69,64 @@ static void run_answer(event *e)
 
 static void answer(etcd_packet *p)
 {
-    next(p, s.now + between(&s.clients[p->client].rand, 50 * 1000, 1 * MS), run_answer);
+    next(p, s.now + between(&client_of(p)->rand, 50 * 1000, 1 * MS), run_answer);
 }
 
-static void refuse(etcd_packet *p, long status, int code, const char *words)
+static void refuse(etcd_packet *p, int status, const char *words)
 {
-    etcd_effect_error(&p->effect, status, code, words);
+    etcd_effect_error(&p->effect, status, words);
     answer(p);
 }
 
 static void run_too_late(event *e)
 {
-    refuse(e->of, 503, GRPC_UNAVAILABLE, "etcdserver: request timed out");
+    refuse(e->of, DLK_GRPC_UNAVAILABLE, "etcdserver: request timed out");
 }
 
 /* ---- what a majority stands behind ---- */
 
 static const char *words_of(const etcd_packet *p)
 {
-    if (p->effect.status != 200)
+    if (p->effect.status != DLK_GRPC_OK)
         return "refused";
-    if (strcmp(p->path, "/v3/kv/txn") != 0)
-        return "yes";
-    return dlk_json_true(p->effect.json, "succeeded") ? "yes" : "no";
+    return p->method != DLK_ETCD_TXN || p->effect.succeeded ? "yes" : "no";
 }
 
 static void grant(etcd_packet *p)
 {
-    const etcd_lease *lease =
-        etcd_lease_grant(&s.clients[p->client], dlk_json_int(p->ask, "TTL"));
-    char id[24], ttl[24];
-    (void)snprintf(id, sizeof(id), "%lld", (long long)lease->id); /* fits */
-    (void)snprintf(ttl, sizeof(ttl), "%lld", (long long)lease->seconds);
-    p->effect =
-        (etcd_effect){200, etcd_need(json_pack("{s:s, s:s}", "ID", id, "TTL", ttl)),
-                      etcd_store_revision()};
+    const Etcd__LeaseGrantRequest *ask = (const void *)p->ask;
+    const etcd_lease *lease = etcd_lease_grant(client_of(p), ask->ttl);
+    Etcd__LeaseGrantResponse said = ETCD__LEASE_GRANT_RESPONSE__INIT;
+    said.id = lease->id;
+    said.ttl = lease->seconds;
+    etcd_effect_says(&p->effect, &said.base);
 }
 
 static void revoke(etcd_packet *p)
 {
-    etcd_lease *lease = etcd_lease_find(dlk_json_int(p->ask, "ID"));
+    const Etcd__LeaseRevokeRequest *ask = (const void *)p->ask;
+    const Etcd__LeaseRevokeResponse said = ETCD__LEASE_REVOKE_RESPONSE__INIT;
+    etcd_lease *lease = etcd_lease_find(ask->id);
     if (!lease || lease->over) {
-        etcd_effect_error(&p->effect, 404, GRPC_NOT_FOUND,
+        etcd_effect_error(&p->effect, DLK_GRPC_NOT_FOUND,
                           "etcdserver: requested lease not found");
         return;
     }
     etcd_lease_end(lease, "is given back");
-    p->effect = (etcd_effect){200, etcd_need(json_object()), etcd_store_revision()};
+    etcd_effect_says(&p->effect, &said.base);
 }
 
 static void decide(etcd_packet *p)
 {
     p->decided = s.now;
-    if (strcmp(p->path, "/v3/kv/txn") == 0)
-        etcd_store_txn(p->ask, p->client, &p->effect);
-    else if (strcmp(p->path, "/v3/kv/range") == 0)
-        etcd_store_range(p->ask, &p->effect);
-    else if (strcmp(p->path, "/v3/lease/grant") == 0)
+    if (p->method == DLK_ETCD_TXN)
+        etcd_store_txn((const void *)p->ask, p->client, &p->effect);
+    else if (p->method == DLK_ETCD_RANGE)
+        etcd_store_range((const void *)p->ask, &p->effect);
+    else if (p->method == DLK_ETCD_GRANT)
         grant(p);
-    else if (strcmp(p->path, "/v3/lease/revoke") == 0)
-        revoke(p);
     else
-        abort(); /* nobody asks for anything else */
+        revoke(p);
     tell(SERVER, etcd_packet_name(p), "client %d's %s at member %d: %s, revision %lld",
          p->client, etcd_packet_verb(p), p->member, words_of(p),
          (long long)p->effect.revision);
@@ -139,8 +138,8 @@ static void run_ordered(event *e)
 {
     etcd_packet *p = e->of;
     int leader = etcd_all.leader;
-    if (p->lost) {
-        etcd_packet_settle(p);
+    if (etcd_packet_is_lost(p)) {
+        etcd_packet_free(p);
         return;
     }
     if (leader != NO_LEADER && p->term == etcd_all.term &&
@@ -158,9 +157,8 @@ static void run_ordered(event *e)
 
 static bool is_write(const etcd_packet *p)
 {
-    return strcmp(p->path, "/v3/lease/grant") == 0 ||
-           (strcmp(p->path, "/v3/kv/txn") == 0 &&
-            strcmp(etcd_packet_verb(p), "look") != 0);
+    return p->method == DLK_ETCD_GRANT ||
+           (p->method == DLK_ETCD_TXN && etcd_packet_looks_for(p).len == 0);
 }
 
 static void run_handle(event *e);
@@ -176,27 +174,23 @@ static void wait_more(etcd_packet *p)
 static void propose(etcd_packet *p)
 {
     if (s.now < s.server.refuses_until && is_write(p)) {
-        refuse(p, 429, GRPC_EXHAUSTED, "etcdserver: too many requests");
+        refuse(p, DLK_GRPC_RESOURCE_EXHAUSTED, "etcdserver: too many requests");
     } else if (!etcd_reaches_leader(p->member)) {
         wait_more(p);
     } else {
         p->term = etcd_all.term;
-        next(p, s.now + between(&s.clients[p->client].rand, 20 * 1000, 400 * 1000),
-             run_ordered);
+        next(p, s.now + between(&client_of(p)->rand, 20 * 1000, 400 * 1000), run_ordered);
     }
 }
 
 /* ---- renewing ---- */
 
-static void renewed(etcd_packet *p, int64_t seconds)
+static void renewed(etcd_packet *p, const etcd_lease *lease)
 {
-    char ttl[24];
-    (void)snprintf(ttl, sizeof(ttl), "%lld", (long long)seconds); /* fits */
-    json_t *result = etcd_need(json_object());
-    if (seconds && json_object_set_new(result, "TTL", json_string(ttl)) != 0)
-        abort();
-    p->effect = (etcd_effect){200, etcd_need(json_pack("{s:o}", "result", result)),
-                              etcd_store_revision()};
+    Etcd__LeaseKeepAliveResponse said = ETCD__LEASE_KEEP_ALIVE_RESPONSE__INIT;
+    said.id = ((const Etcd__LeaseKeepAliveRequest *)(const void *)p->ask)->id;
+    said.ttl = lease ? lease->seconds : 0;
+    etcd_effect_says(&p->effect, &said.base);
     answer(p);
 }
 
@@ -205,14 +199,14 @@ static void keep_in_vain(etcd_packet *p, etcd_lease *lease)
 {
     const etcd_member *m = member_of(p);
     if (!lease || lease->made > m->blind_since) {
-        renewed(p, 0);
+        renewed(p, NULL);
     } else if (!etcd_lease_renew_in_vain(lease)) {
         wait_more(p);
     } else {
         tell(SERVER, ALL_NAMES,
              "member %d renews client %d's lease in term %lld, which nobody hears of",
              p->member, p->client, (long long)m->term);
-        renewed(p, lease->seconds);
+        renewed(p, lease);
     }
 }
 
@@ -220,7 +214,8 @@ static void keep_in_vain(etcd_packet *p, etcd_lease *lease)
 static void keep(etcd_packet *p)
 {
     const etcd_member *m = member_of(p);
-    etcd_lease *lease = etcd_lease_find(dlk_json_int(p->ask, "ID"));
+    etcd_lease *lease =
+        etcd_lease_find(((const Etcd__LeaseKeepAliveRequest *)(const void *)p->ask)->id);
     if (!p->term_said)
         p->term_said = m->term;
     if (m->leads && p->member != etcd_all.leader)
@@ -228,84 +223,11 @@ static void keep(etcd_packet *p)
     else if (!m->leads && !etcd_reaches_leader(p->member))
         wait_more(p);
     else if (!lease || lease->over)
-        renewed(p, 0);
+        renewed(p, NULL);
     else if (!etcd_lease_renew(lease)) /* it is told of its end when that is certain */
         wait_more(p);
     else
-        renewed(p, lease->seconds);
-}
-
-/* ---- watches ---- */
-
-static void run_news(event *e)
-{
-    etcd_packet *p = e->of;
-    client *c = &s.clients[p->client];
-    int64_t applied = etcd_applies_at(p->member);
-    if (p->dead || !p->call) {
-        etcd_packet_settle(p);
-        return;
-    }
-    if (s.now < applied) {
-        next(p, applied + between(&c->rand, 0, MS), run_news);
-        return;
-    }
-    if (s.now < c->news_lost_until) {
-        p->deaf = true; /* its connection is gone, and nobody has noticed */
-        tell(c->index, etcd_packet_name(p), "its watch goes deaf");
-        return;
-    }
-    int64_t late = s.now < c->news_odd_until && c->news_late
-                       ? between(&c->rand, 50 * MS, 2 * SEC)
-                       : 0;
-    p->fired = true;
-    p->effect.status = 200;
-    if (late)
-        client_upset(c, s.now + late);
-    next(p, s.now + late + etcd_delay(c), etcd_deliver);
-}
-
-void etcd_watch_fire(etcd_packet *p)
-{
-    p->armed = false;
-    next(p, s.now + between(&s.clients[p->client].rand, 50 * 1000, 1 * MS), run_news);
-}
-
-static void begin_watch(etcd_packet *p)
-{
-    const json_t *ask = json_object_get(p->ask, "create_request");
-    p->puts = json_array_size(json_object_get(ask, "filters")) == 0;
-    p->start = dlk_json_int(ask, "start_revision");
-    (void)etcd_span_read(ask, &p->span);
-    p->armed = true;
-    switch (etcd_store_past(&p->span, p->puts, p->start)) {
-    case PAST_QUIET:
-        return;
-    case PAST_COMPACTED:
-        tell(SERVER, etcd_packet_name(p), "client %d's watch is ended: compacted",
-             p->client);
-        etcd_watch_fire(p);
-        return;
-    case PAST_NEWS:
-        etcd_watch_fire(p);
-        return;
-    case PAST_FORGOTTEN:
-        tell(SERVER, etcd_packet_name(p),
-             "client %d's watch begins at the compacted deletion, and isn't told",
-             p->client);
-        p->deaf = true;
-        return;
-    }
-}
-
-void etcd_members_changed(const dlk_bytes *key, bool put, int64_t revision)
-{
-    DLK_LIST_FOR (it, &etcd_limbo) {
-        etcd_packet *p = DLK_LIST_ITEM(it, etcd_packet, all);
-        if (p->armed && !p->deaf && revision >= p->start && (p->puts || !put) &&
-            etcd_span_has(&p->span, key))
-            etcd_watch_fire(p);
-    }
+        renewed(p, lease);
 }
 
 /* ---- what comes ---- */
@@ -314,18 +236,42 @@ static void run_handle(event *e)
 {
     etcd_packet *p = e->of;
     int64_t still = etcd_still_until(p->member);
-    if (p->lost) {
-        etcd_packet_settle(p);
-        return;
-    }
-    if (s.now < still)
-        next(p, still + between(&s.clients[p->client].rand, 0, MS), run_handle);
-    else if (p->watch)
-        begin_watch(p);
-    else if (strcmp(p->path, "/v3/lease/keepalive") == 0)
+    if (etcd_packet_is_lost(p))
+        etcd_packet_free(p);
+    else if (s.now < still)
+        next(p, still + between(&client_of(p)->rand, 0, MS), run_handle);
+    else if (p->method == DLK_ETCD_KEEP_ALIVE)
         keep(p);
     else
         propose(p);
+}
+
+/* What is on one stream stays in its order. */
+static void hear(etcd_packet *p)
+{
+    int64_t still = etcd_still_until(p->member);
+    wire *w = p->wire;
+    if (s.now < still) {
+        w->request_front = (w->request_front > still ? w->request_front : still) + 1;
+        next(p, w->request_front, etcd_arrive);
+        return;
+    }
+    if (p->says == ETCD_SAYS_DROP)
+        DLK_LIST_FOR (it, &etcd_limbo) {
+            etcd_packet *other = DLK_LIST_ITEM(it, etcd_packet, all);
+            other->dropped |= other->wire == w && other->stream == p->stream;
+        }
+    etcd_watches_hear(p);
+    etcd_packet_free(p);
+}
+
+static void greet(etcd_packet *p)
+{
+    int64_t still = etcd_still_until(p->member);
+    if (s.now < still)
+        next(p, still + between(&client_of(p)->rand, 0, MS), etcd_arrive);
+    else
+        next(p, s.now + etcd_delay(client_of(p)), etcd_deliver);
 }
 
 void etcd_arrive(event *e)
@@ -333,30 +279,44 @@ void etcd_arrive(event *e)
     etcd_packet *p = e->of;
     if (p->strike != FAULT_NONE && p->where == BEFORE)
         etcd_packet_strike(p);
-    if (p->lost) {
-        etcd_packet_settle(p);
-        return;
+    bool leaves = member_of(p)->leaves;
+    bool gone = p->wire->orphaned || etcd_is_down(p->member) ||
+                (p->says != ETCD_SAYS_ASK && p->wire->state != WIRE_UP);
+    if (gone || (leaves && p->says == ETCD_SAYS_HELLO)) {
+        etcd_packet_free(p);
+    } else if (p->says == ETCD_SAYS_HELLO) {
+        greet(p);
+    } else if (p->says != ETCD_SAYS_ASK) {
+        hear(p);
+    } else if (leaves) {
+        p->outcome = DLK_HTTP2_UNDONE;
+        next(p, s.now + etcd_delay(client_of(p)), etcd_deliver);
+    } else {
+        p->arrived = s.now;
+        run_handle(e);
     }
-    if (etcd_is_down(p->member)) {
-        p->lost = true;
-        etcd_packet_fail(p, CURLE_COULDNT_CONNECT);
-        etcd_packet_settle(p);
-        return;
-    }
-    p->arrived = s.now;
-    run_handle(e);
 }
 
 void etcd_member_cut(int index, const char *why)
 {
-    DLK_LIST_FOR (it, &etcd_limbo) {
-        etcd_packet *p = DLK_LIST_ITEM(it, etcd_packet, all);
-        if (p->member != index || !p->arrived)
+    DLK_LIST_FOR (it, &s.wires) {
+        wire *w = DLK_LIST_ITEM(it, wire, all);
+        if (w->slot != index)
             continue;
-        if (p->call && !p->watch)
-            tell(p->client, etcd_packet_name(p), "its %s is cut: %s", etcd_packet_verb(p),
-                 why);
-        p->lost = p->dead = true;
-        etcd_packet_fail(p, CURLE_RECV_ERROR);
+        w->orphaned |= w->state != WIRE_DIALLING;
+        net_cut_wire(w, why);
+    }
+}
+
+/* What it hasn't got yet it refuses from now on. */
+void etcd_member_says_goodbye(int index)
+{
+    for (int i = 0; i < s.config.clients; i++) {
+        client *c = &s.clients[i];
+        wire *w = c->wires[index];
+        if (!w || w->state != WIRE_UP)
+            continue;
+        etcd_packet *p = etcd_packet_back(c, ETCD_SAYS_LEAVE, w, 0);
+        event_at(&p->event, s.now + etcd_delay(c), etcd_deliver, p);
     }
 }

@@ -15,114 +15,157 @@ int64_t etcd_delay(client *c)
 
 /* ---- their life ---- */
 
-etcd_packet *etcd_packet_new(const client *c, const char *path, const char *body)
+etcd_packet *etcd_packet_new(const client *c, etcd_says says)
 {
     etcd_packet *p = etcd_need(calloc(1, sizeof(*p)));
-    *p = (etcd_packet){.client = c->index,
-                       .generation = c->generation,
-                       .path = path,
-                       .strike = FAULT_NONE,
-                       .name = ALL_NAMES};
-    p->ask = etcd_need(json_loads(body, 0, NULL));
+    p->client = c->index;
+    p->generation = c->generation;
+    p->member = NO_LEADER;
+    p->says = says;
+    p->method = DLK_ETCD_METHODS;
+    p->strike = FAULT_NONE;
+    p->name = ALL_NAMES;
+    dlk_list_init(&p->queue);
     dlk_list_append(&etcd_limbo, &p->all);
+    return p;
+}
+
+etcd_packet *etcd_packet_back(const client *c, etcd_says says, wire *w, int32_t stream)
+{
+    etcd_packet *p = etcd_packet_new(c, says);
+    p->wire = w;
+    p->member = w->slot;
+    p->stream = stream;
     return p;
 }
 
 void etcd_packet_free(etcd_packet *p)
 {
     dlk_list_remove(&p->all);
+    dlk_list_remove(&p->queue);
     event_cancel(&p->event);
-    event_cancel(&p->end);
-    json_decref(p->ask);
-    json_decref(p->effect.json);
-    etcd_span_free(&p->span);
+    dlk_arena_free(&p->arena);
+    dlk_buf_free(&p->effect.body);
     free(p);
 }
 
-void etcd_packet_settle(etcd_packet *p)
+void etcd_packet_read(etcd_packet *p, const char *path, const void *message, size_t size)
 {
-    if (!p->call && !p->event.timer.place && !p->busy)
-        etcd_packet_free(p);
+    static const ProtobufCMessageDescriptor *const asks[DLK_ETCD_METHODS] = {
+        [DLK_ETCD_GRANT] = &etcd__lease_grant_request__descriptor,
+        [DLK_ETCD_REVOKE] = &etcd__lease_revoke_request__descriptor,
+        [DLK_ETCD_KEEP_ALIVE] = &etcd__lease_keep_alive_request__descriptor,
+        [DLK_ETCD_RANGE] = &etcd__range_request__descriptor,
+        [DLK_ETCD_TXN] = &etcd__txn_request__descriptor,
+        [DLK_ETCD_WATCH] = &etcd__watch_request__descriptor,
+    };
+    bool no_memory;
+    for (int i = 0; i < DLK_ETCD_METHODS; i++)
+        if (asks[i] && strcmp(dlk_etcd_rpcs[i].path, path) == 0)
+            p->method = (dlk_etcd_method)i;
+    if (p->method == DLK_ETCD_METHODS)
+        abort(); /* nobody asks for anything else */
+    p->ask =
+        etcd_need(dlk_etcd_unpack(asks[p->method], message, size, &p->arena, &no_memory));
 }
 
-static void run_failed(event *e)
+bool etcd_packet_is_awaited(const etcd_packet *p)
 {
-    etcd_packet *p = e->of;
-    if (p->call && client_put_off(&s.clients[p->client], e))
-        return;
-    if (p->call)
-        etcd_give(p, p->code);
-    etcd_packet_settle(p);
+    return !p->dropped && p->wire->state == WIRE_UP;
 }
 
-void etcd_packet_fail(etcd_packet *p, CURLcode code)
+bool etcd_packet_is_lost(etcd_packet *p)
 {
-    if (!p->call)
-        return;
-    client *c = &s.clients[p->client];
-    p->code = code;
-    p->armed = false;
-    event_at(&p->end, s.now + between(&c->rand, 0, 2 * MS), run_failed, p);
-}
-
-void etcd_packet_abandon(etcd_packet *p)
-{
-    p->armed = false;
-    p->dead = true;
-    p->lost |= p->watch || chance(&s.clients[p->client].rand, 500);
+    if (p->wire->orphaned) /* the process that it came to is gone */
+        return true;
+    if (!etcd_packet_is_awaited(p) && !p->kept && !p->cut) {
+        p->cut = true;
+        p->lost |= chance(&s.clients[p->client].rand, 500);
+    }
+    return p->lost;
 }
 
 /* ---- what they are about ---- */
 
-static const json_t *first_op(const etcd_packet *p, const char *what)
+static const Etcd__TxnRequest *txn_of(const etcd_packet *p)
 {
-    const json_t *ops = json_object_get(p->ask, "success");
-    for (size_t i = 0; i < json_array_size(ops); i++) {
-        const json_t *op = json_object_get(json_array_get(ops, i), what);
-        if (op)
-            return op;
-    }
+    return p->method == DLK_ETCD_TXN ? (const void *)p->ask : NULL;
+}
+
+/* The first of that kind that it does where its comparisons are true; NULL: none. */
+static const Etcd__RequestOp *first_op(const etcd_packet *p,
+                                       Etcd__RequestOp__RequestCase what)
+{
+    const Etcd__TxnRequest *txn = txn_of(p);
+    for (size_t i = 0; txn && i < txn->n_success; i++)
+        if (txn->success[i]->request_case == what)
+            return txn->success[i];
     return NULL;
+}
+
+static const Etcd__RangeRequest *range_in(const etcd_packet *p)
+{
+    const Etcd__RequestOp *op = first_op(p, ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE);
+    return op ? op->request_range : NULL;
+}
+
+static const Etcd__PutRequest *put_in(const etcd_packet *p)
+{
+    const Etcd__RequestOp *op = first_op(p, ETCD__REQUEST_OP__REQUEST_REQUEST_PUT);
+    return op ? op->request_put : NULL;
+}
+
+static const Etcd__DeleteRangeRequest *deletion_in(const etcd_packet *p)
+{
+    const Etcd__RequestOp *op =
+        first_op(p, ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE);
+    return op ? op->request_delete_range : NULL;
 }
 
 const char *etcd_packet_verb(const etcd_packet *p)
 {
-    if (p->watch)
-        return "watch";
-    if (strcmp(p->path, "/v3/kv/txn") != 0)
-        return strrchr(p->path, '/') + 1;
-    if (first_op(p, "request_delete_range"))
+    static const char *const verbs[DLK_ETCD_METHODS] = {
+        [DLK_ETCD_GRANT] = "grant",          [DLK_ETCD_REVOKE] = "revoke",
+        [DLK_ETCD_KEEP_ALIVE] = "keepalive", [DLK_ETCD_RANGE] = "range",
+        [DLK_ETCD_WATCH] = "watch",
+    };
+    if (!txn_of(p))
+        return verbs[p->method];
+    if (deletion_in(p))
         return "delete";
-    const json_t *put = first_op(p, "request_put");
-    if (dlk_json_true(put, "ignore_value"))
+    const Etcd__PutRequest *put = put_in(p);
+    if (put && put->ignore_value)
         return "export"; /* nobody is let in by its answer */
     return put ? "put" : "look";
 }
 
-const char *etcd_packet_looks_for(const etcd_packet *p)
+dlk_etcd_bytes etcd_packet_looks_for(const etcd_packet *p)
 {
-    const char *verb = etcd_packet_verb(p);
-    if (strcmp(p->path, "/v3/kv/txn") != 0)
-        return NULL;
+    const char *verb = txn_of(p) ? etcd_packet_verb(p) : "";
     if (strcmp(verb, "put") == 0)
-        return dlk_json_text(first_op(p, "request_put"), "key");
-    return strcmp(verb, "look") == 0 ? dlk_json_text(first_op(p, "request_range"), "key")
-                                     : NULL;
+        return put_in(p)->key;
+    if (strcmp(verb, "look") == 0 && range_in(p))
+        return range_in(p)->key;
+    return (dlk_etcd_bytes){0};
+}
+
+static dlk_etcd_bytes key_of(const etcd_packet *p)
+{
+    const Etcd__WatchRequest *watch = (const void *)p->ask;
+    if (p->method == DLK_ETCD_WATCH)
+        return watch->request_case == ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST
+                   ? watch->create_request->key
+                   : (dlk_etcd_bytes){0};
+    if (put_in(p))
+        return put_in(p)->key;
+    if (deletion_in(p))
+        return deletion_in(p)->key;
+    return range_in(p) ? range_in(p)->key : (dlk_etcd_bytes){0};
 }
 
 int etcd_packet_name(const etcd_packet *p)
 {
-    const json_t *at = p->ask;
-    etcd_span span;
-    if (p->watch)
-        at = json_object_get(p->ask, "create_request");
-    else if (strcmp(p->path, "/v3/kv/txn") == 0 && !(at = first_op(p, "request_put")) &&
-             !(at = first_op(p, "request_delete_range")))
-        at = first_op(p, "request_range");
-    (void)etcd_span_read(at, &span);
-    int name = etcd_rules_name_of(&span.from);
-    etcd_span_free(&span);
-    return name;
+    return etcd_rules_name_of(key_of(p));
 }
 
 /* ---- faults by the way ---- */
@@ -131,7 +174,7 @@ int etcd_packet_name(const etcd_packet *p)
 void etcd_packet_aim(etcd_packet *p)
 {
     client *c = &s.clients[p->client];
-    if (c->strike == FAULT_NONE || p->watch || c->points_left-- > 0)
+    if (c->strike == FAULT_NONE || c->points_left-- > 0)
         return;
     p->strike = c->strike;
     p->at = c->strike_at;
@@ -140,21 +183,14 @@ void etcd_packet_aim(etcd_packet *p)
     c->strike = FAULT_NONE;
 }
 
-static void strike(const etcd_packet *p, fault what)
-{
-    client *c = &s.clients[p->client];
-    if (c->generation == p->generation && !c->dead && fault_apply(what, c, p->name))
-        fault_count(what, p->at);
-}
-
 void etcd_packet_strike(etcd_packet *p)
 {
+    client *c = &s.clients[p->client];
     fault what = p->strike;
     p->strike = FAULT_NONE;
-    p->busy = true; /* it may be its client's end */
-    if (what != FAULT_NONE)
-        strike(p, what);
-    p->busy = false;
+    if (what != FAULT_NONE && c->generation == p->generation && !c->dead &&
+        fault_apply(what, c, p->name))
+        fault_count(what, p->at);
 }
 
 static void strike_later(event *e)
@@ -166,14 +202,25 @@ static void strike_later(event *e)
 
 void etcd_packet_strike_on_way(etcd_packet *of, int64_t until)
 {
-    etcd_packet *p = etcd_packet_new(&s.clients[of->client], of->path, "{}");
+    etcd_packet *p = etcd_packet_new(&s.clients[of->client], ETCD_SAYS_NOTHING);
     p->generation = of->generation;
     p->strike = of->strike;
     p->at = of->at;
     p->name = of->name;
-    p->member = NO_LEADER; /* it is no part of the traffic */
     of->strike = FAULT_NONE;
     dlk_rand dice = {mix(s.config.seed, 3, ++s.sequence)};
     event_at(&p->event, s.now + (until - s.now) * between(&dice, 0, 100) / 100,
              strike_later, p);
+}
+
+void etcd_packet_break(const etcd_packet *of, dlk_http2_outcome outcome)
+{
+    client *c = &s.clients[of->client];
+    if (chance(&c->rand, 500)) {
+        net_break_wire(of->wire);
+        return;
+    }
+    etcd_packet *p = etcd_packet_back(c, ETCD_SAYS_END, of->wire, of->stream);
+    p->outcome = outcome;
+    event_at(&p->event, s.now + between(&c->rand, 0, 2 * MS), etcd_deliver, p);
 }

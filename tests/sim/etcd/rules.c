@@ -49,23 +49,23 @@ void etcd_rules_begin(void)
 /* ---- names ---- */
 
 /* A key from its lock's name on: those of conditions lie apart. */
-static dlk_bytes named(const dlk_bytes *key)
+static dlk_etcd_bytes named(dlk_etcd_bytes key)
 {
     static const char before[] = "dlock-conditions/";
     size_t size = kind_signals() ? sizeof(before) - 1 : 0;
-    if (key->size < size || memcmp(key->data, before, size) != 0)
-        return (dlk_bytes){.data = key->data, .size = 0};
-    return (dlk_bytes){.data = key->data + size, .size = key->size - size};
+    if (key.len < size || (size > 0 && memcmp(key.data, before, size) != 0))
+        return (dlk_etcd_bytes){0};
+    return (dlk_etcd_bytes){key.len - size, key.data + size};
 }
 
-static bool goes_on(const dlk_bytes *key, const char *mark, size_t size)
+static bool goes_on(dlk_etcd_bytes key, const char *mark, size_t size)
 {
-    dlk_bytes from = named(key);
-    return from.size >= 1 + size && memcmp(from.data + 1, mark, size) == 0;
+    dlk_etcd_bytes from = named(key);
+    return from.len >= 1 + size && memcmp(from.data + 1, mark, size) == 0;
 }
 
 /* Whether it is a lock's key, of this kind. */
-static bool is_place(const dlk_bytes *key)
+static bool is_place(dlk_etcd_bytes key)
 {
     static const char sides[] = "\0rw/", permits[] = "\0sem/3/", waits[] = "\0w/";
     if (kind_has_sides())
@@ -77,17 +77,23 @@ static bool is_place(const dlk_bytes *key)
     return goes_on(key, "/", 1);
 }
 
-bool etcd_rules_is_tally(const dlk_bytes *key)
+bool etcd_rules_is_tally(dlk_etcd_bytes key)
 {
     static const char tally[] = "\0signals";
     return kind_signals() && goes_on(key, tally, sizeof(tally) - 1);
 }
 
-int etcd_rules_name_of(const dlk_bytes *key)
+int etcd_rules_name_of(dlk_etcd_bytes key)
 {
-    dlk_bytes from = named(key);
-    int name = from.size > 0 ? from.data[0] - 'a' : -1;
+    dlk_etcd_bytes from = named(key);
+    int name = from.len > 0 ? from.data[0] - 'a' : -1;
     return name >= 0 && name < s.config.names ? name : ALL_NAMES;
+}
+
+/* store.c's copies end with a '\0'. */
+static const char *text_of(const etcd_key *key)
+{
+    return (const char *)key->value.data;
 }
 
 static uint64_t owner_in(const char *text)
@@ -100,16 +106,15 @@ static uint64_t owner_in(const char *text)
 }
 
 /* Against late joins; it stands for nothing. */
-static bool is_fence(const dlk_bytes *key)
+static bool is_fence(dlk_etcd_bytes key)
 {
     return goes_on(key, "\0late/", 6);
 }
 
 void etcd_rules_put(etcd_key *key)
 {
-    bool beside = is_fence(&key->key) || etcd_rules_is_tally(&key->key);
-    key->name =
-        is_place(&key->key) && !beside ? etcd_rules_name_of(&key->key) : ALL_NAMES;
+    bool beside = is_fence(key->key) || etcd_rules_is_tally(key->key);
+    key->name = is_place(key->key) && !beside ? etcd_rules_name_of(key->key) : ALL_NAMES;
     if (key->lease == 0) {
         violated(ALL_NAMES, "a key is made which goes with no lease");
         key->name = ALL_NAMES;
@@ -121,13 +126,11 @@ void etcd_rules_put(etcd_key *key)
         violated(ALL_NAMES, "a key is made which is no lock's");
         return;
     }
-    dlk_bytes value = dlk_base64_decode(key->value);
-    const char *text = etcd_need(value.data), *line = strchr(text, '\n');
+    const char *text = text_of(key), *line = strchr(text, '\n');
     key->weight = kind_counts() ? (int32_t)strtol(text, NULL, 10) : 1;
     key->reads = kind_has_sides() && text[0] == 'R';
     bool more = kind_has_sides() || kind_counts();
     key->number = more ? line ? owner_in(line + 1) : 0 : owner_in(text);
-    free(value.data);
 }
 
 /* ---- who has it ---- */
@@ -160,12 +163,9 @@ static const char *tally_of(int name)
     text[0] = '\0';
     DLK_LIST_FOR (it, etcd_store_keys()) {
         const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
-        if (!etcd_rules_is_tally(&key->key) || etcd_rules_name_of(&key->key) != name)
+        if (!etcd_rules_is_tally(key->key) || etcd_rules_name_of(key->key) != name)
             continue;
-        dlk_bytes value = dlk_base64_decode(key->value);
-        (void)snprintf(text, sizeof(text), "%s",
-                       (char *)etcd_need(value.data)); /* fits */
-        free(value.data);
+        (void)snprintf(text, sizeof(text), "%s", text_of(key)); /* fits */
     }
     return text;
 }
@@ -192,7 +192,7 @@ int etcd_rules_client(int64_t lease)
 {
     for (int i = 0; i < s.config.clients; i++) {
         const client *c = &s.clients[i];
-        if (c->et && !c->dead && c->et->lease == lease && lease)
+        if (etcd_of(c) && !c->dead && etcd_of(c)->lease == lease && lease)
             return i;
     }
     return NOBODY;
@@ -313,7 +313,7 @@ static const dlk_etcd_place *place_of(const actor *me)
     const dlk_place *place =
         dlk_place_find(dlk_line_of(&grant->name->key), grant->number);
     const dlk_etcd_place *ret = (const dlk_etcd_place *)(const void *)place;
-    return ret && ret->key ? ret : NULL;
+    return ret && ret->key.data ? ret : NULL;
 }
 
 /* A number has another turn when somebody has deleted its key. */
@@ -426,7 +426,7 @@ static void check_leases(int name)
 {
     for (int i = 0; i < s.config.clients; i++) {
         const client *c = &s.clients[i];
-        const etcd_lease *lease = c->et ? etcd_lease_find(c->et->lease) : NULL;
+        const etcd_lease *lease = etcd_of(c) ? etcd_lease_find(etcd_of(c)->lease) : NULL;
         if (!lease || lease->revoked || c->dead)
             continue;
         int64_t lasts = (int64_t)((double)lease->ends_at / s.server.rate) + MS;
@@ -457,7 +457,7 @@ void etcd_check_rest(void)
         const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
         bool waits = key->name != ALL_NAMES && s.now < s.orphans_until[key->name];
         /* These go with their leases, as a ticket's does. */
-        if (!is_fence(&key->key) && !etcd_rules_is_tally(&key->key) && !waits)
+        if (!is_fence(key->key) && !etcd_rules_is_tally(key->key) && !waits)
             violated(ALL_NAMES, "the key of revision %lld is left behind",
                      (long long)key->made);
     }

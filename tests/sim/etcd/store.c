@@ -1,16 +1,17 @@
-/* The keys that all members have, and their history as far as it isn't compacted;
- * requests are the gateway's JSON, and so are the answers. */
+/* The keys that all members have, and their history as far as it isn't compacted; requests and
+ * answers are etcd's messages. */
 #include "etcd/model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRPC_NOT_FOUND = 5 };
+/* Of what answers are put together in. */
+#define ANSWER_MAX ((size_t)16 << 20)
 
 typedef struct change {
     dlk_list link;
     int64_t revision;
-    dlk_bytes key;
+    dlk_etcd_bytes key;
     bool put;
 } change;
 
@@ -26,6 +27,12 @@ void *etcd_need(void *memory)
     return memory;
 }
 
+void etcd_pack(const ProtobufCMessage *message, dlk_buf *to)
+{
+    if (!dlk_etcd_pack(message, to))
+        abort();
+}
+
 dlk_list *etcd_store_keys(void)
 {
     return &store.keys;
@@ -36,49 +43,39 @@ int64_t etcd_store_revision(void)
     return store.revision;
 }
 
+int64_t etcd_store_compacted(void)
+{
+    return store.compacted;
+}
+
+static dlk_etcd_bytes copy_of(dlk_etcd_bytes bytes)
+{
+    dlk_etcd_bytes copy = dlk_etcd_bytes_copy(bytes.data, bytes.len);
+    (void)etcd_need(copy.data);
+    return copy;
+}
+
 /* ---- spans of keys ---- */
 
-static dlk_bytes read_bytes(const json_t *from, const char *key)
+static int order_of(dlk_etcd_bytes a, dlk_etcd_bytes b)
 {
-    dlk_bytes bytes = dlk_base64_decode(dlk_json_text(from, key));
-    (void)etcd_need(bytes.data);
-    return bytes;
+    size_t size = a.len < b.len ? a.len : b.len;
+    int order = size ? memcmp(a.data, b.data, size) : 0;
+    return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-bool etcd_span_read(const json_t *from, etcd_span *ret)
+bool etcd_span_has(const etcd_span *span, dlk_etcd_bytes key)
 {
-    *ret = (etcd_span){.from = read_bytes(from, "key"),
-                       .to = read_bytes(from, "range_end"),
-                       .many = dlk_json_text(from, "range_end")[0] != '\0'};
-    return ret->from.size > 0;
+    if (span->to.len == 0)
+        return order_of(key, span->from) == 0;
+    return order_of(key, span->from) >= 0 && order_of(key, span->to) < 0;
 }
 
-void etcd_span_free(etcd_span *span)
-{
-    free(span->from.data);
-    free(span->to.data);
-    *span = (etcd_span){0};
-}
-
-static int order_of(const dlk_bytes *a, const dlk_bytes *b)
-{
-    size_t size = a->size < b->size ? a->size : b->size;
-    int order = memcmp(a->data, b->data, size);
-    return order ? order : (a->size > b->size) - (a->size < b->size);
-}
-
-bool etcd_span_has(const etcd_span *span, const dlk_bytes *key)
-{
-    if (!span->many)
-        return order_of(key, &span->from) == 0;
-    return order_of(key, &span->from) >= 0 && order_of(key, &span->to) < 0;
-}
-
-static etcd_key *find(const etcd_span *span)
+static etcd_key *find(dlk_etcd_bytes wanted)
 {
     DLK_LIST_FOR (it, &store.keys) {
         etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
-        if (etcd_span_has(span, &key->key))
+        if (order_of(key->key, wanted) == 0)
             return key;
     }
     return NULL;
@@ -86,20 +83,19 @@ static etcd_key *find(const etcd_span *span)
 
 /* ---- what changes ---- */
 
-static void remember(const dlk_bytes *key, bool put, int64_t revision)
+static void remember(dlk_etcd_bytes key, bool put, int64_t revision)
 {
     change *one = etcd_need(calloc(1, sizeof(*one)));
     one->revision = revision;
     one->put = put;
-    one->key = (dlk_bytes){etcd_need(malloc(key->size + 1)), key->size};
-    memcpy(one->key.data, key->data, key->size + 1);
+    one->key = copy_of(key);
     dlk_list_append(&store.history, &one->link);
 }
 
 static void forget(change *one)
 {
     dlk_list_remove(&one->link);
-    free(one->key.data);
+    dlk_etcd_bytes_free(&one->key);
     free(one);
 }
 
@@ -112,244 +108,249 @@ static void commit(int64_t revision, int by)
         const change *one = DLK_LIST_ITEM(it, change, link);
         if (one->revision < revision)
             return;
-        etcd_members_changed(&one->key, one->put, revision);
+        etcd_members_changed(one->key, one->put, revision);
     }
 }
 
 static void free_key(etcd_key *key)
 {
     dlk_list_remove(&key->link);
-    free(key->key.data);
-    free(key->value);
+    dlk_etcd_bytes_free(&key->key);
+    dlk_etcd_bytes_free(&key->value);
     free(key);
 }
 
 static void delete_key(etcd_key *key, int by, int64_t revision)
 {
     etcd_rules_deleted(key, by);
-    remember(&key->key, false, revision);
+    remember(key->key, false, revision);
     free_key(key);
 }
 
-static void put(const json_t *ask, int64_t revision)
+static etcd_key *make_key(dlk_etcd_bytes name, int64_t revision)
 {
-    etcd_span span;
-    (void)etcd_span_read(ask, &span);
-    etcd_key *key = find(&span);
-    if (!key) {
-        if (dlk_json_true(ask, "ignore_value") || dlk_json_true(ask, "ignore_lease"))
-            abort(); /* a server refuses that, and nobody asks for it */
-        key = etcd_need(calloc(1, sizeof(*key)));
-        key->key = span.from;
-        key->made = revision;
-        span.from.data = NULL;
-        dlk_list_append(&store.keys, &key->link);
-    }
-    etcd_span_free(&span);
-    if (!dlk_json_true(ask, "ignore_value")) {
-        free(key->value);
-        key->value = etcd_need(strdup(dlk_json_text(ask, "value")));
+    etcd_key *key = etcd_need(calloc(1, sizeof(*key)));
+    key->key = copy_of(name);
+    key->made = revision;
+    dlk_list_append(&store.keys, &key->link);
+    return key;
+}
+
+static void put(const Etcd__PutRequest *ask, int64_t revision)
+{
+    etcd_key *key = find(ask->key);
+    if (!key && (ask->ignore_value || ask->ignore_lease))
+        abort(); /* a server refuses that, and nobody asks for it */
+    if (!key)
+        key = make_key(ask->key, revision);
+    if (!ask->ignore_value) {
+        dlk_etcd_bytes_free(&key->value);
+        key->value = copy_of(ask->value);
     }
     key->changed = revision;
     key->version++;
-    if (!dlk_json_true(ask, "ignore_lease"))
-        key->lease = dlk_json_int(ask, "lease");
-    remember(&key->key, true, revision);
+    if (!ask->ignore_lease)
+        key->lease = ask->lease;
+    remember(key->key, true, revision);
     etcd_rules_put(key);
 }
 
 /* ---- answers ---- */
 
-static json_t *number(int64_t value)
+void etcd_effect_says(etcd_effect *ret, const ProtobufCMessage *answer)
 {
-    char text[24];
-    (void)snprintf(text, sizeof(text), "%lld", (long long)value); /* fits */
-    return etcd_need(json_string(text));
+    *ret = (etcd_effect){.status = DLK_GRPC_OK, .revision = store.revision};
+    etcd_pack(answer, &ret->body);
 }
 
-/* What is 0 or empty is left out. */
-static void set_number(json_t *to, const char *name, int64_t value)
+void etcd_effect_error(etcd_effect *ret, int status, const char *words)
 {
-    if (value && json_object_set_new(to, name, number(value)) != 0)
-        abort();
+    *ret = (etcd_effect){.status = status, .words = words};
 }
 
-static void set(json_t *to, const char *name, json_t *value)
+/* The next request of a transaction may change what is there. */
+static dlk_etcd_bytes kept(dlk_etcd_bytes bytes, dlk_arena *arena)
 {
-    if (json_object_set_new(to, name, etcd_need(value)) != 0)
-        abort();
+    dlk_etcd_bytes copy = {bytes.len, etcd_need(dlk_arena_take(arena, bytes.len + 1))};
+    if (bytes.len > 0)
+        memcpy(copy.data, bytes.data, bytes.len);
+    return copy;
 }
 
-static json_t *kv_of(const etcd_key *key, bool keys_only)
+static Etcd__KeyValue *kv_of(const etcd_key *key, bool keys_only, dlk_arena *arena)
 {
-    json_t *kv = etcd_need(json_object());
-    char *name = etcd_need(dlk_base64(key->key.data, key->key.size));
-    set(kv, "key", json_string(name));
-    free(name);
-    set_number(kv, "create_revision", key->made);
-    set_number(kv, "mod_revision", key->changed);
-    set_number(kv, "version", key->version);
-    if (!keys_only && key->value[0])
-        set(kv, "value", json_string(key->value));
-    set_number(kv, "lease", key->lease);
+    Etcd__KeyValue *kv = etcd_need(dlk_arena_take(arena, sizeof(*kv)));
+    *kv = (Etcd__KeyValue)ETCD__KEY_VALUE__INIT;
+    kv->key = kept(key->key, arena);
+    kv->create_revision = key->made;
+    kv->mod_revision = key->changed;
+    kv->lease = key->lease;
+    if (!keys_only)
+        kv->value = kept(key->value, arena);
     return kv;
 }
 
-static json_t *range(const json_t *ask)
+static size_t count_keys(void)
 {
-    etcd_span span;
-    int64_t limit = dlk_json_int(ask, "limit"), count = 0;
-    int64_t youngest = dlk_json_int(ask, "max_create_revision");
-    bool backwards = strcmp(dlk_json_text(ask, "sort_order"), "DESCEND") == 0;
-    json_t *found = etcd_need(json_object()), *kvs = etcd_need(json_array());
-    (void)etcd_span_read(ask, &span);
+    size_t count = 0;
+    DLK_LIST_FOR (it, &store.keys)
+        count++;
+    return count;
+}
+
+static void range(const Etcd__RangeRequest *ask, dlk_arena *arena,
+                  Etcd__RangeResponse *ret)
+{
+    const etcd_span span = {ask->key, ask->range_end};
+    bool backwards = ask->sort_order == ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
+    *ret = (Etcd__RangeResponse)ETCD__RANGE_RESPONSE__INIT;
+    ret->kvs = etcd_need(dlk_arena_take(arena, (count_keys() + 1) * sizeof(*ret->kvs)));
     for (dlk_list *it = backwards ? store.keys.prev : store.keys.next; it != &store.keys;
          it = backwards ? it->prev : it->next) {
         const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
-        if (!etcd_span_has(&span, &key->key) || (youngest && key->made > youngest))
+        bool young = ask->max_create_revision && key->made > ask->max_create_revision;
+        if (young || !etcd_span_has(&span, key->key))
             continue;
-        if ((!limit || count < limit) &&
-            json_array_append_new(kvs, kv_of(key, dlk_json_true(ask, "keys_only"))) != 0)
-            abort();
-        count++;
+        ret->more = ask->limit && ret->n_kvs >= (size_t)ask->limit;
+        if (!ret->more)
+            ret->kvs[ret->n_kvs++] = kv_of(key, ask->keys_only, arena);
     }
-    etcd_span_free(&span);
-    if (count)
-        set(found, "kvs", kvs);
-    else
-        json_decref(kvs);
-    set_number(found, "count", count);
-    return found;
-}
-
-void etcd_effect_error(etcd_effect *ret, long status, int code, const char *words)
-{
-    *ret = (etcd_effect){.status = status, .json = etcd_need(json_object())};
-    set(ret->json, "error", json_string(words));
-    set(ret->json, "message", json_string(words));
-    set(ret->json, "code", json_integer(code));
 }
 
 /* ---- transactions ---- */
 
-/* What a comparison that says no target is about comes first. */
-static const char *const targets[][2] = {{"", "version"},
-                                         {"CREATE", "create_revision"},
-                                         {"MOD", "mod_revision"},
-                                         {"LEASE", "lease"},
-                                         {"VALUE", "value"}};
-
-static size_t target_of(const json_t *compare)
+/* What isn't there is 0, or empty. */
+static bool is_equal(const etcd_key *key, const Etcd__Compare *compare)
 {
-    const char *target = dlk_json_text(compare, "target");
-    for (size_t i = 0; i < sizeof(targets) / sizeof(*targets); i++)
-        if (strcmp(target, targets[i][0]) == 0 && json_object_get(compare, targets[i][1]))
-            return i;
+    switch ((int)compare->target) {
+    case ETCD__COMPARE__TARGET__VERSION:
+        if (compare->to_case == ETCD__COMPARE__TO_VERSION)
+            return key->version == compare->version;
+        break;
+    case ETCD__COMPARE__TARGET__CREATE:
+        if (compare->to_case == ETCD__COMPARE__TO_CREATE_REVISION)
+            return key->made == compare->create_revision;
+        break;
+    case ETCD__COMPARE__TARGET__MOD:
+        if (compare->to_case == ETCD__COMPARE__TO_MOD_REVISION)
+            return key->changed == compare->mod_revision;
+        break;
+    case ETCD__COMPARE__TARGET__VALUE:
+        if (compare->to_case == ETCD__COMPARE__TO_VALUE)
+            return order_of(key->value, compare->value) == 0;
+        break;
+    case ETCD__COMPARE__TARGET__LEASE:
+        if (compare->to_case == ETCD__COMPARE__TO_LEASE)
+            return key->lease == compare->lease;
+        break;
+    default:
+        break;
+    }
     abort(); /* nobody asks for others */
 }
 
-/* As text, which all of them are in JSON; what isn't there is 0, or empty. */
-static bool is_equal(const etcd_key *key, size_t target, const json_t *compare)
-{
-    const int64_t numbers[] = {key->version, key->made, key->changed, key->lease};
-    const char *wanted = dlk_json_text(compare, targets[target][1]);
-    if (target >= sizeof(numbers) / sizeof(*numbers))
-        return strcmp(key->value ? key->value : "", wanted) == 0;
-    return numbers[target] == dlk_json_int(compare, targets[target][1]);
-}
-
 /* Each key there has to fulfil it; where there is none, one that was never made. */
-static bool holds(const json_t *compare)
+static bool holds(const Etcd__Compare *compare)
 {
     static const etcd_key none;
-    etcd_span span;
-    size_t target = target_of(compare);
+    const etcd_span span = {compare->key, compare->range_end};
     bool fine = true, some = false;
-    (void)etcd_span_read(compare, &span);
     DLK_LIST_FOR (it, &store.keys) {
         const etcd_key *key = DLK_LIST_ITEM(it, etcd_key, link);
-        if (!etcd_span_has(&span, &key->key))
+        if (!etcd_span_has(&span, key->key))
             continue;
         some = true;
-        fine = fine && is_equal(key, target, compare);
+        fine = fine && is_equal(key, compare);
     }
-    etcd_span_free(&span);
-    return some ? fine : is_equal(&none, target, compare);
+    return some ? fine : is_equal(&none, compare);
 }
 
-static bool all_hold(const json_t *compares)
+static bool all_hold(const Etcd__TxnRequest *ask)
 {
-    for (size_t i = 0; i < json_array_size(compares); i++)
-        if (!holds(json_array_get(compares, i)))
+    for (size_t i = 0; i < ask->n_compare; i++)
+        if (!holds(ask->compare[i]))
             return false;
     return true;
 }
 
-static bool leases_live(const json_t *ops)
+static bool leases_live(Etcd__RequestOp *const *ops, size_t count)
 {
-    for (size_t i = 0; i < json_array_size(ops); i++) {
-        const json_t *ask = json_object_get(json_array_get(ops, i), "request_put");
-        int64_t id = dlk_json_int(ask, "lease");
+    for (size_t i = 0; i < count; i++) {
+        if (ops[i]->request_case != ETCD__REQUEST_OP__REQUEST_REQUEST_PUT)
+            continue;
+        int64_t id = ops[i]->request_put->lease;
         const etcd_lease *lease = id ? etcd_lease_find(id) : NULL;
-        if (ask && id && (!lease || lease->over))
+        if (id && (!lease || lease->over))
             return false;
     }
     return true;
 }
 
 /* True when it has changed something. */
-static bool carry_out(const json_t *op, int by, int64_t revision, json_t *ret)
+static bool carry_out(const Etcd__RequestOp *op, int by, int64_t revision,
+                      dlk_arena *arena, Etcd__ResponseOp *ret)
 {
-    const json_t *ask;
-    bool changed = false;
-    if ((ask = json_object_get(op, "request_range"))) {
-        set(ret, "response_range", range(ask));
-    } else if ((ask = json_object_get(op, "request_put"))) {
-        put(ask, revision);
-        set(ret, "response_put", json_object());
-        changed = true;
-    } else if ((ask = json_object_get(op, "request_delete_range"))) {
-        etcd_span span;
-        etcd_key *key = etcd_span_read(ask, &span) ? find(&span) : NULL;
-        changed = key != NULL;
-        if (key)
-            delete_key(key, by, revision);
-        etcd_span_free(&span);
-        set(ret, "response_delete_range", json_object());
-    } else {
-        abort(); /* there are no others */
+    static Etcd__Done done = ETCD__DONE__INIT;
+    *ret = (Etcd__ResponseOp)ETCD__RESPONSE_OP__INIT;
+    if (op->request_case == ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE) {
+        ret->response_case = ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
+        ret->response_range =
+            etcd_need(dlk_arena_take(arena, sizeof(*ret->response_range)));
+        range(op->request_range, arena, ret->response_range);
+        return false;
     }
-    return changed;
+    if (op->request_case == ETCD__REQUEST_OP__REQUEST_REQUEST_PUT) {
+        ret->response_case = ETCD__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
+        ret->response_put = &done;
+        put(op->request_put, revision);
+        return true;
+    }
+    if (op->request_case != ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE ||
+        op->request_delete_range->range_end.len > 0)
+        abort(); /* nobody asks for anything else */
+    ret->response_case = ETCD__RESPONSE_OP__RESPONSE_RESPONSE_DELETE_RANGE;
+    ret->response_delete_range = &done;
+    etcd_key *key = find(op->request_delete_range->key);
+    if (key)
+        delete_key(key, by, revision);
+    return key != NULL;
 }
 
-void etcd_store_txn(const json_t *ask, int by, etcd_effect *ret)
+void etcd_store_txn(const Etcd__TxnRequest *ask, int by, etcd_effect *ret)
 {
-    bool fine = all_hold(json_object_get(ask, "compare")), changed = false;
-    const json_t *ops = json_object_get(ask, fine ? "success" : "failure");
+    bool fine = all_hold(ask), changed = false;
+    Etcd__RequestOp *const *ops = fine ? ask->success : ask->failure;
+    size_t count = fine ? ask->n_success : ask->n_failure;
     int64_t revision = store.revision + 1;
-    if (!leases_live(ops)) {
-        etcd_effect_error(ret, 404, GRPC_NOT_FOUND,
+    dlk_arena arena = {.most = ANSWER_MAX};
+    Etcd__TxnResponse said = ETCD__TXN_RESPONSE__INIT;
+    if (!leases_live(ops, count)) {
+        etcd_effect_error(ret, DLK_GRPC_NOT_FOUND,
                           "etcdserver: requested lease not found");
         return;
     }
-    json_t *responses = etcd_need(json_array());
-    for (size_t i = 0; i < json_array_size(ops); i++) {
-        json_t *one = etcd_need(json_object());
-        changed |= carry_out(json_array_get(ops, i), by, revision, one);
-        if (json_array_append_new(responses, one) != 0)
-            abort();
+    said.succeeded = fine;
+    said.responses =
+        etcd_need(dlk_arena_take(&arena, (count + 1) * sizeof(*said.responses)));
+    for (size_t i = 0; i < count; i++) {
+        said.responses[said.n_responses++] =
+            etcd_need(dlk_arena_take(&arena, sizeof(**said.responses)));
+        changed |= carry_out(ops[i], by, revision, &arena, said.responses[i]);
     }
     if (changed)
         commit(revision, by);
-    *ret = (etcd_effect){200, etcd_need(json_object()), store.revision};
-    if (fine)
-        set(ret->json, "succeeded", json_true());
-    set(ret->json, "responses", responses);
+    etcd_effect_says(ret, &said.base);
+    ret->succeeded = fine;
+    dlk_arena_free(&arena);
 }
 
-void etcd_store_range(const json_t *ask, etcd_effect *ret)
+void etcd_store_range(const Etcd__RangeRequest *ask, etcd_effect *ret)
 {
-    *ret = (etcd_effect){200, range(ask), store.revision};
+    dlk_arena arena = {.most = ANSWER_MAX};
+    Etcd__RangeResponse said;
+    range(ask, &arena, &said);
+    etcd_effect_says(ret, &said.base);
+    dlk_arena_free(&arena);
 }
 
 /* ---- from within ---- */
@@ -397,7 +398,7 @@ etcd_past etcd_store_past(const etcd_span *span, bool puts, int64_t start)
         const change *one = DLK_LIST_ITEM(it, change, link);
         if (one->revision < start)
             break;
-        if ((one->put && !puts) || !etcd_span_has(span, &one->key))
+        if ((one->put && !puts) || !etcd_span_has(span, one->key))
             continue;
         if (one->revision > store.compacted || one->put)
             return PAST_NEWS;

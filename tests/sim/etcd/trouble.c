@@ -31,13 +31,23 @@ static bool leader_dies(dlk_rand *dice)
     int old = etcd_all.leader;
     if (old == NO_LEADER || !etcd_takes_part(old))
         return false;
+    int64_t until = later(dice, 100 * MS, 5 * SEC);
+    if (chance(dice, 200)) {
+        etcd_member_stops(old, until);
+        return true;
+    }
     tell(SERVER, ALL_NAMES, "member %d, the leader, dies", old);
-    etcd_member_down(old, later(dice, 100 * MS, 5 * SEC), "its member has died");
+    etcd_member_down(old, until, "its member has died");
     return true;
 }
 
 static bool restart_all(dlk_rand *dice)
 {
+    if (chance(dice, 300)) {
+        for (int i = 0; i < ETCD_MEMBERS; i++)
+            etcd_member_stops(i, later(dice, 50 * MS, 800 * MS));
+        return true;
+    }
     tell(SERVER, ALL_NAMES, "all members are restarted");
     for (int i = 0; i < ETCD_MEMBERS; i++)
         etcd_member_down(i, later(dice, 50 * MS, 800 * MS), "the members were restarted");
@@ -57,7 +67,7 @@ static bool stand_still(dlk_rand *dice)
         tell(SERVER, ALL_NAMES, "all members stand still until %.0f", in_ms(until));
         return true;
     }
-    etcd_all.members[index].frozen_until = until;
+    s.nodes[index].frozen_until = until;
     tell(SERVER, ALL_NAMES, "member %d stands still until %.0f", index, in_ms(until));
     return true;
 }

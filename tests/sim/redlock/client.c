@@ -22,7 +22,7 @@ const dlk_list *redlock_flight(const client *c, int node)
     return &node_of(c, node)->flight.asks;
 }
 
-int redlock_dials(const client *c, const dlk_dial *dial)
+static int dials(const client *c, const dlk_dial *dial)
 {
     int node = 0;
     while (node + 1 < s.node_count && dial != &node_of(c, node)->commands.link.dial)
@@ -117,6 +117,7 @@ const service redlock_service = {
     .key_close = life_key_close,
     .ask = ask_it,
     .watch = life_watch_nothing,
+    .dials = dials,
     .tick = life_tick,
     .wake = life_wake,
     .after = after,
