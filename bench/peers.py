@@ -149,6 +149,7 @@ LIBRARIES = {
     'redsync of 5': (make_go, 'github.com/go-redsync/redsync/v4'),
     'rueidislock': (make_go, 'github.com/redis/rueidis'),
     'concurrency.Mutex': (make_go, 'go.etcd.io/etcd/client/v3'),
+    'concurrency.Mutex of one session': (make_go, 'go.etcd.io/etcd/client/v3'),
     'go-zookeeper': (make_go, 'github.com/go-zookeeper/zk'),
     'redis-py': (make_python, 'redis-py'),
     'go-string': (make_binding, 'libdlock'),
@@ -166,7 +167,7 @@ LIBRARIES = {
 }
 
 # Those that lock on an etcd, on a ZooKeeper; the others, as far as they need a server, on a Redis.
-ETCDS = ('concurrency.Mutex',)
+ETCDS = 'concurrency.Mutex', 'concurrency.Mutex of one session'
 ZOOKEEPERS = 'Curator', 'go-zookeeper', 'kazoo'
 REDLOCKS = 'redsync of 5',
 

@@ -199,21 +199,30 @@ def memcached_rows():
                       [ON_MEMCACHED, 'bench-floor-memcached', None, '--workers', workers])
 
 
+def on_etcd(program, query='', *more):
+    return [ON_ETCD, f'bench-{program}', f'etcd://@{query}', *more]
+
+
 def etcd_rows():
-    """The floor is two transactions of plain libcurl; Go's own client speaks gRPC."""
+    """The floor is two transactions of plain libnghttp2. Go's goroutines share a client and, where
+    they want different names, a session."""
     for name, query, workers, bar in (
-            ('etcd', '', 1, 0.9),
+            ('etcd', '', 1, 0.95),
             ('etcd, release=async', '?lock.release=async', 1, None),
             ('etcd, 16 threads', '', 16, None)):
         for place, its_bar in both(bar):
-            yield Row(name, place, its_bar,
-                      [ON_ETCD, 'bench-pairs', f'etcd://@{query}', '--workers', workers],
+            yield Row(name, place, its_bar, on_etcd('pairs', query, '--workers', workers),
                       [ON_ETCD, 'bench-floor-etcd', '@', '--workers', workers])
-    for library in peers.ETCDS:
-        for place, its_bar in both(None):
-            yield Row(f'etcd / {library}', place, its_bar,
-                      [ON_ETCD, 'bench-pairs', 'etcd://@', '--workers', 1],
-                      [library, 'pairs', 1])
+    for name, workers, bar in (('etcd', 1, 1.2), ('etcd, 16 threads', 16, 1.5)):
+        for place, its_bar in both(bar):
+            yield Row(f'{name} / concurrency.Mutex', place, its_bar,
+                      on_etcd('pairs', '', '--workers', workers),
+                      ['concurrency.Mutex of one session', 'pairs', workers])
+    for place, its_bar in both(1.2):
+        yield Row(f'etcd one name, {WAITERS} threads / concurrency.Mutex', place, its_bar,
+                  on_etcd('contention', '', '--workers', WAITERS),
+                  ['concurrency.Mutex', 'one-name', WAITERS, 0],
+                  (Limit('most/least', 'spread'), Limit('revisions', 'commands_each')))
 
 
 def redlock_rows():

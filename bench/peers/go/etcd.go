@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// A session of its own for each goroutine: two of one session wouldn't exclude each other.
 type etcdLocker struct {
 	session *concurrency.Session
 	mutex   *concurrency.Mutex
@@ -23,17 +22,29 @@ func (l *etcdLocker) Acquire(ctx context.Context, name string) error {
 
 func (l *etcdLocker) Release(ctx context.Context) error { return l.mutex.Unlock(ctx) }
 
+func etcdClient(s settings) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: []string{s.address}, Logger: zap.NewNop()})
+}
+
+func etcdSession(client *clientv3.Client, s settings) *concurrency.Session {
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(int(s.ttl.Seconds())))
+	check(err)
+	return session
+}
+
 func init() {
+	// A session of its own for each goroutine: two of one session don't exclude each other.
 	newer["concurrency.mutex"] = func(s settings) (func() locker, error) {
-		client, err := clientv3.New(clientv3.Config{
-			Endpoints: []string{s.address}, Logger: zap.NewNop()})
-		return func() locker {
-			session, err := concurrency.NewSession(client,
-				concurrency.WithTTL(int(s.ttl.Seconds())))
-			if err != nil {
-				panic(err)
-			}
-			return &etcdLocker{session: session}
-		}, err
+		client, err := etcdClient(s)
+		return func() locker { return &etcdLocker{session: etcdSession(client, s)} }, err
+	}
+	// For names that nobody else wants.
+	newer["concurrency.mutex of one session"] = func(s settings) (func() locker, error) {
+		client, err := etcdClient(s)
+		if err != nil {
+			return nil, err
+		}
+		session := etcdSession(client, s)
+		return func() locker { return &etcdLocker{session: session} }, nil
 	}
 }

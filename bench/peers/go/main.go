@@ -2,7 +2,8 @@
 //
 //	peer PORT,… LIBRARY PAGE TTL_MS BASE
 //
-// LIBRARY is redislock, redsync, "redsync of 5", rueidislock, concurrency.Mutex or go-zookeeper.
+// LIBRARY is redislock, redsync, "redsync of 5", rueidislock, concurrency.Mutex, "concurrency.Mutex of one
+// session" or go-zookeeper.
 package main
 
 import (
