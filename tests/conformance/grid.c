@@ -262,6 +262,7 @@ static int check_coverage(void)
         {"memlocks", "memcached", "memlocks://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"},
         {"etcd", "etcd", "etcd://127.0.0.1:1"},
         {"etcds", "etcd", "etcds://127.0.0.1:1"},
+        {"etcd+unix", "etcd", "etcd+unix:///nowhere"},
     };
     char all[256], *save = NULL;
     bool fine = true;

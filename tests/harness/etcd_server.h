@@ -19,7 +19,8 @@ typedef struct etcd_server {
     bool borrowed;     /* somebody else's, see etcd_server_borrow */
 } etcd_server;
 
-/* Whether etcd is installed; when not, the running test is marked as skipped. */
+/* Whether there is etcd, the one in the path or that which DLK_TEST_ETCD_PROGRAM names; when not, the running
+ * test is marked as skipped. */
 bool etcd_server_available(void);
 
 /* Serves when it returns. Leases may be as short as 1 s. @p options: further ones, separated by

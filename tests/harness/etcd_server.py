@@ -2,9 +2,11 @@
 etcd_server.h, which says more.
 """
 import base64
+import contextlib
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import tempfile
 import time
@@ -15,55 +17,93 @@ import tap
 from zookeeper_server import free_ports
 
 START_S = 60
+# The tests are run on other versions, too.
+PROGRAM = os.environ.get('DLK_TEST_ETCD_PROGRAM', 'etcd')
 
 
 def text64(text):
     return base64.b64encode(text.encode()).decode()
 
 
+class Certificates:
+    """The members show theirs, and ask for ours, made by certificates.sh in that directory."""
+
+    def __init__(self, directory):
+        at = lambda name: os.path.join(directory, name)  # noqa: E731
+        self.context = ssl.create_default_context(cafile=at('ca.pem'))
+        self.context.load_cert_chain(at('client.pem'), at('client.key'))
+        self.options = ['--cert-file', at('server.pem'), '--key-file', at('server.key'),
+                        '--client-cert-auth', '--trusted-ca-file', at('ca.pem')]
+        self.settings = f'tls.ca_file={at("ca.pem")}'
+        self.known = f'tls.cert_file={at("client.pem")}&tls.key_file={at("client.key")}'
+
+
 class Member:
     """One process; serves when the others do."""
 
-    def __init__(self, name, port, peer, cluster, directory, timing):
-        self.port = port
+    def __init__(self, name, port, peer, cluster, directory, options):
+        self.port, self.certificates, self.options = port, None, options
+        self.directory = directory
         self.command = [
-            'etcd', '--name', name, '--data-dir', os.path.join(directory, name),
-            '--listen-client-urls', f'http://127.0.0.1:{port}',
-            '--advertise-client-urls', f'http://127.0.0.1:{port}',
+            PROGRAM, '--name', name, '--data-dir', os.path.join(directory, name),
             '--listen-peer-urls', f'http://127.0.0.1:{peer}',
             '--initial-advertise-peer-urls', f'http://127.0.0.1:{peer}',
-            '--initial-cluster', cluster, '--unsafe-no-fsync', *timing]
+            '--initial-cluster', cluster, '--unsafe-no-fsync']
         self.process = None
 
+    @property
+    def socket(self):
+        """Plain, also where the port has TLS; 3.4 names one only so."""
+        return os.path.join(self.directory, f'localhost:{self.port}')
+
+    @property
+    def url(self):
+        return f'http{"s" if self.certificates else ""}://127.0.0.1:{self.port}'
+
     def launch(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL,
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.socket)  # who was killed has left it
+        clients = ['--listen-client-urls', f'{self.url},unix://localhost:{self.port}',
+                   '--advertise-client-urls', self.url]
+        tls = self.certificates.options if self.certificates else []
+        self.process = subprocess.Popen([*self.command, *clients, *tls, *self.options],
+                                        cwd=self.directory, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def kill(self):
         self.process.kill()
         self.process.wait()
 
-    def ask(self, path, body):
-        """The gateway's answer; None when there is none."""
-        request = urllib.request.Request(f'http://127.0.0.1:{self.port}/v3/{path}',
-                                         json.dumps(body).encode())
+    def say(self, path, body=None):
+        """What it answers by HTTP; None when it doesn't."""
+        context = self.certificates.context if self.certificates else None
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return json.load(answer)
+            with urllib.request.urlopen(f'{self.url}/{path}', body, timeout=10,
+                                        context=context) as answer:
+                return answer.read().decode()
         except (OSError, ValueError, urllib.error.HTTPError):
             return None
 
+    def ask(self, path, body):
+        """The gateway's answer; None when there is none."""
+        said = self.say(f'v3/{path}', json.dumps(body).encode())
+        return json.loads(said) if said else None
+
     def serves(self):
         """A majority stands behind what it reads."""
-        return self.ask('kv/range', {'key': text64('serves')}) is not None
+        said = self.say('health')
+        return said is not None and json.loads(said).get('health') == 'true'
+
+    def leads(self):
+        return 'etcd_server_is_leader 1' in (self.say('metrics') or '')
 
 
 class Cluster:
     """All members serve when it is there."""
 
     def __init__(self, size=1):
-        if not shutil.which('etcd'):
-            raise tap.Skip('etcd is not installed')
+        if not shutil.which(PROGRAM):
+            raise tap.Skip(f'{PROGRAM} is not installed')
         self.directory = tempfile.mkdtemp(prefix='dlock-etcd-')
         ports = free_ports(2 * size)
         names = [f'm{number}' for number in range(size)]
@@ -73,11 +113,23 @@ class Cluster:
         timing = ['--heartbeat-interval', '50', '--election-timeout', '500'] if size == 1 else []
         self.members = [Member(*member, cluster, self.directory, timing)
                         for member in zip(names, ports, ports[size:])]
-        self.url = 'etcd://' + ','.join(f'127.0.0.1:{port}' for port in ports[:size])
+        self.hosts = ','.join(f'127.0.0.1:{port}' for port in ports[:size])
+        self.url = f'etcd://{self.hosts}'
+        self.launch()
+
+    def launch(self):
         for member in self.members:
             member.launch()
         for member in self.members:
             self.await_member(member)
+
+    def launch_without_gateway(self, certificates=None):
+        """They all end, and come back with what they know."""
+        for member in self.members:
+            member.kill()
+            member.certificates = certificates
+            member.options = [*member.options, '--enable-grpc-gateway=false']
+        self.launch()
 
     def await_member(self, member):
         end = time.monotonic() + START_S
@@ -88,15 +140,8 @@ class Cluster:
             time.sleep(0.05)
 
     def leader(self):
-        """The member that leads, as one of them says."""
-        for member in self.members:
-            said = member.ask('maintenance/status', {})
-            if said and said.get('leader'):
-                for other in self.members:
-                    own = other.ask('maintenance/status', {})
-                    if own and own['header']['member_id'] == said['leader']:
-                        return other
-        return None
+        """The member that says it leads; None: nobody does just now."""
+        return next((member for member in self.members if member.leads()), None)
 
     def keys(self, prefix):
         """The keys that begin so."""
