@@ -304,6 +304,7 @@ def main():
                         help='a grid with a service of its own: all rows of that column alone')
     parser.add_argument('--row', action='append', help='only this row; may be repeated')
     parser.add_argument('--column', type=int, help='only the column of this number')
+    parser.add_argument('--backend', help='only the columns of this backend')
     parser.add_argument('--jobs', type=int, default=12, help='cells at once; they mostly wait')
     args = parser.parse_args()
     tap = Tap()
@@ -325,6 +326,8 @@ def main():
         rows = [row for row in rows if row.id[0] == 'P']
     if args.row:
         rows = [row for row in rows if row.id in args.row]
+    if args.backend:
+        columns = [(n, c) for n, c in columns if c.backend == args.backend]
     if args.column is not None:
         columns = [(n, c) for n, c in columns if n == args.column]
     with shared_server(columns):
