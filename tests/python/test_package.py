@@ -53,12 +53,12 @@ class Wheel(unittest.TestCase):
         said = in_fresh_environment(EXAMPLES / 'ten_lines.py', shared_etcd().url)
         self.assertIn('order 42 shipped', said)
 
-    def test_without_libcurl_a_client_of_etcd_says_how_to_get_it_and_others_work(self):
+    def test_without_libnghttp2_a_client_of_etcd_says_how_to_get_it_and_others_work(self):
         (FOLDER / 'none').mkdir(exist_ok=True)
-        (FOLDER / 'none' / 'libcurl.so.4').write_bytes(b'')
+        (FOLDER / 'none' / 'libnghttp2.so.14').write_bytes(b'')
         without = {'LD_LIBRARY_PATH': str(FOLDER / 'none')}
         ten_lines = EXAMPLES / 'ten_lines.py'
-        with self.assertRaisesRegex(AssertionError, r'NotSupportedError.*install libcurl 7\.85'):
+        with self.assertRaisesRegex(AssertionError, r'NotSupportedError.*install libnghttp2 1\.40'):
             in_fresh_environment(ten_lines, 'etcd://127.0.0.1', **without)
         self.assertIn('order 42 shipped', in_fresh_environment(ten_lines, 'mem:', **without))
 
