@@ -198,12 +198,12 @@ static void *ask(connection *to, const char *method, const ProtobufCMessage *mes
 
 static void get_lease(scene *at)
 {
-    Etcd__LeaseGrantRequest grant = ETCD__LEASE_GRANT_REQUEST__INIT;
+    DlkEtcd__LeaseGrantRequest grant = DLK_ETCD__LEASE_GRANT_REQUEST__INIT;
     connection *own = connect_to(at->host);
     grant.ttl = 600;
-    Etcd__LeaseGrantResponse *granted =
+    DlkEtcd__LeaseGrantResponse *granted =
         ask(own, "/etcdserverpb.Lease/LeaseGrant", &grant.base,
-            &etcd__lease_grant_response__descriptor);
+            &dlk_etcd__lease_grant_response__descriptor);
     at->lease = granted->id;
     protobuf_c_message_free_unpacked(&granted->base, NULL);
     disconnect(own);
@@ -233,19 +233,19 @@ static void name_keys(keys *it, int number, int64_t lease)
 #undef KEY
 }
 
-static Etcd__Compare there_is_none(ProtobufCBinaryData key, ProtobufCBinaryData end)
+static DlkEtcd__Compare there_is_none(ProtobufCBinaryData key, ProtobufCBinaryData end)
 {
-    Etcd__Compare none = ETCD__COMPARE__INIT;
-    none.to_case = ETCD__COMPARE__TO_VERSION;
+    DlkEtcd__Compare none = DLK_ETCD__COMPARE__INIT;
+    none.to_case = DLK_ETCD__COMPARE__TO_VERSION;
     none.key = key;
     none.range_end = end;
     return none;
 }
 
-static int64_t transact(connection *own, const Etcd__TxnRequest *request)
+static int64_t transact(connection *own, const DlkEtcd__TxnRequest *request)
 {
-    Etcd__TxnResponse *said =
-        ask(own, "/etcdserverpb.KV/Txn", &request->base, &etcd__txn_response__descriptor);
+    DlkEtcd__TxnResponse *said = ask(own, "/etcdserverpb.KV/Txn", &request->base,
+                                     &dlk_etcd__txn_response__descriptor);
     if (!said->succeeded || !said->header)
         bench_die("a transaction", "was in vain");
     int64_t revision = said->header->revision;
@@ -258,30 +258,30 @@ static int64_t join(connection *own, const keys *to, int64_t lease)
 {
     const ProtobufCBinaryData none = {0, NULL};
     static char value[] = SIXTEEN SIXTEEN SIXTEEN SIXTEEN "00cf4fc9\n";
-    Etcd__Compare compares[] = {there_is_none(to->own, none),
-                                there_is_none(to->fence, none),
-                                there_is_none(to->others, to->others_end)};
-    Etcd__PutRequest put = ETCD__PUT_REQUEST__INIT;
-    Etcd__RangeRequest line = ETCD__RANGE_REQUEST__INIT, key = line, fence = line;
-    Etcd__RequestOp op = ETCD__REQUEST_OP__INIT, ops[] = {op, op, op, op};
-    Etcd__Compare *compare[] = {&compares[0], &compares[1], &compares[2]};
-    Etcd__RequestOp *success[] = {&ops[0], &ops[1]}, *failure[] = {&ops[2], &ops[3]};
-    Etcd__TxnRequest request = ETCD__TXN_REQUEST__INIT;
+    DlkEtcd__Compare compares[] = {there_is_none(to->own, none),
+                                   there_is_none(to->fence, none),
+                                   there_is_none(to->others, to->others_end)};
+    DlkEtcd__PutRequest put = DLK_ETCD__PUT_REQUEST__INIT;
+    DlkEtcd__RangeRequest line = DLK_ETCD__RANGE_REQUEST__INIT, key = line, fence = line;
+    DlkEtcd__RequestOp op = DLK_ETCD__REQUEST_OP__INIT, ops[] = {op, op, op, op};
+    DlkEtcd__Compare *compare[] = {&compares[0], &compares[1], &compares[2]};
+    DlkEtcd__RequestOp *success[] = {&ops[0], &ops[1]}, *failure[] = {&ops[2], &ops[3]};
+    DlkEtcd__TxnRequest request = DLK_ETCD__TXN_REQUEST__INIT;
     put.key = to->own;
     put.value = text_of(value, (int)strlen(value));
     put.lease = lease;
     line.key = to->line;
     line.range_end = to->line_end;
-    line.sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
-    line.sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
+    line.sort_target = DLK_ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    line.sort_order = DLK_ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
     line.keys_only = true;
     line.limit = 8;
     key.key = to->own;
     fence.key = to->fence;
-    ops[0].request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_PUT;
+    ops[0].request_case = DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_PUT;
     ops[0].request_put = &put;
     for (int i = 1; i < 4; i++)
-        ops[i].request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
+        ops[i].request_case = DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
     ops[1].request_range = &line;
     ops[2].request_range = &key;
     ops[3].request_range = &fence;
@@ -295,15 +295,15 @@ static int64_t join(connection *own, const keys *to, int64_t lease)
 
 static void leave(connection *own, const keys *from, int64_t revision)
 {
-    Etcd__Compare made = ETCD__COMPARE__INIT, *compare = &made;
-    Etcd__DeleteRangeRequest deletion = ETCD__DELETE_RANGE_REQUEST__INIT;
-    Etcd__RequestOp op = ETCD__REQUEST_OP__INIT, *success = &op;
-    Etcd__TxnRequest request = ETCD__TXN_REQUEST__INIT;
-    made.target = ETCD__COMPARE__TARGET__CREATE;
-    made.to_case = ETCD__COMPARE__TO_CREATE_REVISION;
+    DlkEtcd__Compare made = DLK_ETCD__COMPARE__INIT, *compare = &made;
+    DlkEtcd__DeleteRangeRequest deletion = DLK_ETCD__DELETE_RANGE_REQUEST__INIT;
+    DlkEtcd__RequestOp op = DLK_ETCD__REQUEST_OP__INIT, *success = &op;
+    DlkEtcd__TxnRequest request = DLK_ETCD__TXN_REQUEST__INIT;
+    made.target = DLK_ETCD__COMPARE__TARGET__CREATE;
+    made.to_case = DLK_ETCD__COMPARE__TO_CREATE_REVISION;
     made.key = deletion.key = from->own;
     made.create_revision = revision;
-    op.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
+    op.request_case = DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
     op.request_delete_range = &deletion;
     request.compare = &compare;
     request.success = &success;

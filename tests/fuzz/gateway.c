@@ -47,9 +47,9 @@ void etcd_rules_look(int by)
 
 /* ---- what a member says ---- */
 
-static void grant(const Etcd__LeaseGrantRequest *ask, etcd_effect *ret)
+static void grant(const DlkEtcd__LeaseGrantRequest *ask, etcd_effect *ret)
 {
-    Etcd__LeaseGrantResponse said = ETCD__LEASE_GRANT_RESPONSE__INIT;
+    DlkEtcd__LeaseGrantResponse said = DLK_ETCD__LEASE_GRANT_RESPONSE__INIT;
     gateway.lease = (etcd_lease){.id = gateway.lease.id + 1};
     said.id = gateway.lease.id;
     said.ttl = ask->ttl;
@@ -58,7 +58,7 @@ static void grant(const Etcd__LeaseGrantRequest *ask, etcd_effect *ret)
 
 static void keep(etcd_effect *ret)
 {
-    Etcd__LeaseKeepAliveResponse said = ETCD__LEASE_KEEP_ALIVE_RESPONSE__INIT;
+    DlkEtcd__LeaseKeepAliveResponse said = DLK_ETCD__LEASE_KEEP_ALIVE_RESPONSE__INIT;
     said.id = gateway.lease.id;
     said.ttl = gateway.lease.over ? 0 : 30;
     etcd_effect_says(ret, &said.base);
@@ -67,10 +67,10 @@ static void keep(etcd_effect *ret)
 static void describe(dlk_etcd_method method, etcd_effect *ret)
 {
     static uint8_t token[] = "word.1", version[] = "3.4.23";
-    Etcd__AuthenticateResponse user = ETCD__AUTHENTICATE_RESPONSE__INIT;
-    Etcd__StatusResponse status = ETCD__STATUS_RESPONSE__INIT;
-    Etcd__MemberListResponse list = ETCD__MEMBER_LIST_RESPONSE__INIT;
-    Etcd__Member member = ETCD__MEMBER__INIT, *members[] = {&member};
+    DlkEtcd__AuthenticateResponse user = DLK_ETCD__AUTHENTICATE_RESPONSE__INIT;
+    DlkEtcd__StatusResponse status = DLK_ETCD__STATUS_RESPONSE__INIT;
+    DlkEtcd__MemberListResponse list = DLK_ETCD__MEMBER_LIST_RESPONSE__INIT;
+    DlkEtcd__Member member = DLK_ETCD__MEMBER__INIT, *members[] = {&member};
     user.token = (dlk_etcd_bytes){sizeof(token) - 1, token};
     status.version = (dlk_etcd_bytes){sizeof(version) - 1, version};
     status.dbsize = 20480;
@@ -86,15 +86,15 @@ static const ProtobufCMessageDescriptor *asked_by(dlk_etcd_method method)
 {
     switch ((int)method) {
     case DLK_ETCD_TXN:
-        return &etcd__txn_request__descriptor;
+        return &dlk_etcd__txn_request__descriptor;
     case DLK_ETCD_RANGE:
-        return &etcd__range_request__descriptor;
+        return &dlk_etcd__range_request__descriptor;
     case DLK_ETCD_WATCH:
-        return &etcd__watch_request__descriptor;
+        return &dlk_etcd__watch_request__descriptor;
     case DLK_ETCD_AUTHENTICATE:
-        return &etcd__authenticate_request__descriptor;
+        return &dlk_etcd__authenticate_request__descriptor;
     default: /* one that has a number at most */
-        return &etcd__lease_grant_request__descriptor;
+        return &dlk_etcd__lease_grant_request__descriptor;
     }
 }
 
@@ -114,8 +114,8 @@ static const ProtobufCMessage *read_ask(const peer_request *request, dlk_arena *
 
 static void add_header(etcd_effect *it)
 {
-    Etcd__ResponseHeader header = ETCD__RESPONSE_HEADER__INIT;
-    Etcd__LeaseRevokeResponse any = ETCD__LEASE_REVOKE_RESPONSE__INIT;
+    DlkEtcd__ResponseHeader header = DLK_ETCD__RESPONSE_HEADER__INIT;
+    DlkEtcd__LeaseRevokeResponse any = DLK_ETCD__LEASE_REVOKE_RESPONSE__INIT;
     header.revision = etcd_store_revision();
     header.raft_term = 2;
     any.header = &header; /* it is the first field of each */
@@ -151,8 +151,8 @@ static void decide(const peer_request *request, etcd_effect *ret)
 
 static void say_of_watch(int64_t number, bool created, etcd_effect *ret)
 {
-    Etcd__WatchResponse said = ETCD__WATCH_RESPONSE__INIT;
-    Etcd__Done news = ETCD__DONE__INIT, *events[] = {&news};
+    DlkEtcd__WatchResponse said = DLK_ETCD__WATCH_RESPONSE__INIT;
+    DlkEtcd__Done news = DLK_ETCD__DONE__INIT, *events[] = {&news};
     said.watch_id = number;
     said.created = created;
     said.n_events = !created;
@@ -295,9 +295,9 @@ static void hear_watches(peer_request *request)
     }
     while (fake_end_message(request, &size)) {
         dlk_arena arena;
-        const Etcd__WatchRequest *ask =
-            (const Etcd__WatchRequest *)(const void *)read_ask(request, &arena);
-        if (ask->request_case == ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST)
+        const DlkEtcd__WatchRequest *ask =
+            (const DlkEtcd__WatchRequest *)(const void *)read_ask(request, &arena);
+        if (ask->request_case == DLK_ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST)
             begin_watch(ask->create_request->watch_id);
         else
             cancel_watch(ask->cancel_request->watch_id);
@@ -355,12 +355,12 @@ bool gateway_answer(uint8_t which, uint8_t how)
 void gateway_put(const void *key, size_t size, fuzz_bytes value)
 {
     etcd_effect effect = {0};
-    Etcd__PutRequest put = ETCD__PUT_REQUEST__INIT;
-    Etcd__RequestOp op = ETCD__REQUEST_OP__INIT, *ops[] = {&op};
-    Etcd__TxnRequest ask = ETCD__TXN_REQUEST__INIT;
+    DlkEtcd__PutRequest put = DLK_ETCD__PUT_REQUEST__INIT;
+    DlkEtcd__RequestOp op = DLK_ETCD__REQUEST_OP__INIT, *ops[] = {&op};
+    DlkEtcd__TxnRequest ask = DLK_ETCD__TXN_REQUEST__INIT;
     put.key = (dlk_etcd_bytes){size, (uint8_t *)(uintptr_t)key};
     put.value = (dlk_etcd_bytes){value.left, (uint8_t *)(uintptr_t)value.at};
-    op.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_PUT;
+    op.request_case = DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_PUT;
     op.request_put = &put;
     ask.n_success = 1;
     ask.success = ops;

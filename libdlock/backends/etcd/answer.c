@@ -8,29 +8,29 @@
 
 /* ---- what it says ---- */
 
-static const Etcd__TxnResponse *txn_of(const dlk_etcd_call *call)
+static const DlkEtcd__TxnResponse *txn_of(const dlk_etcd_call *call)
 {
     return call->method == DLK_ETCD_TXN
-               ? (const Etcd__TxnResponse *)(const void *)call->answer
+               ? (const DlkEtcd__TxnResponse *)(const void *)call->answer
                : NULL;
 }
 
 bool dlk_etcd_succeeded(const dlk_etcd_call *call)
 {
-    const Etcd__TxnResponse *txn = txn_of(call);
+    const DlkEtcd__TxnResponse *txn = txn_of(call);
     return txn && txn->succeeded;
 }
 
-const Etcd__RangeResponse *dlk_etcd_found(const dlk_etcd_call *call, size_t index)
+const DlkEtcd__RangeResponse *dlk_etcd_found(const dlk_etcd_call *call, size_t index)
 {
-    const Etcd__TxnResponse *txn = txn_of(call);
+    const DlkEtcd__TxnResponse *txn = txn_of(call);
     return txn ? dlk_etcd_response(txn, index) : NULL;
 }
 
-const Etcd__RangeResponse *dlk_etcd_range(const dlk_etcd_call *call)
+const DlkEtcd__RangeResponse *dlk_etcd_range(const dlk_etcd_call *call)
 {
     return call->method == DLK_ETCD_RANGE
-               ? (const Etcd__RangeResponse *)(const void *)call->answer
+               ? (const DlkEtcd__RangeResponse *)(const void *)call->answer
                : NULL;
 }
 
@@ -39,9 +39,9 @@ int64_t dlk_etcd_lease_id(const dlk_etcd_call *call)
 {
     const void *answer = call->answer;
     if (answer && call->method == DLK_ETCD_GRANT)
-        return ((const Etcd__LeaseGrantResponse *)answer)->id;
+        return ((const DlkEtcd__LeaseGrantResponse *)answer)->id;
     if (answer && call->method == DLK_ETCD_KEEP_ALIVE)
-        return ((const Etcd__LeaseKeepAliveResponse *)answer)->id;
+        return ((const DlkEtcd__LeaseKeepAliveResponse *)answer)->id;
     return 0;
 }
 
@@ -49,9 +49,9 @@ int64_t dlk_etcd_lease_ttl(const dlk_etcd_call *call)
 {
     const void *answer = call->answer;
     if (answer && call->method == DLK_ETCD_GRANT)
-        return ((const Etcd__LeaseGrantResponse *)answer)->ttl;
+        return ((const DlkEtcd__LeaseGrantResponse *)answer)->ttl;
     if (answer && call->method == DLK_ETCD_KEEP_ALIVE)
-        return ((const Etcd__LeaseKeepAliveResponse *)answer)->ttl;
+        return ((const DlkEtcd__LeaseKeepAliveResponse *)answer)->ttl;
     return 0;
 }
 
@@ -62,7 +62,7 @@ bool dlk_etcd_says(const dlk_etcd_call *call, const char *words)
 
 dlk_etcd_end dlk_etcd_judge(const dlk_etcd *et, dlk_etcd_call *call)
 {
-    const Etcd__ResponseHeader *header = dlk_etcd_header(call->answer);
+    const DlkEtcd__ResponseHeader *header = dlk_etcd_header(call->answer);
     call->term = header ? (int64_t)header->raft_term : 0;
     call->revision = header ? header->revision : 0;
     if (call->epoch != et->epoch)

@@ -12,10 +12,10 @@ static void read_line(dlk_etcd_txn *txn, const dlk_etcd_place *place, int64_t be
     bool reads = home->line == DLK_ETCD_RW && place->base.shared;
     bool all = reads || home->line == DLK_ETCD_SEMAPHORE;
     const dlk_etcd_span *span = reads ? &home->writers : &home->all;
-    Etcd__RangeRequest *range = dlk_etcd_txn_range(txn, DLK_ETCD_THEN, span->from);
+    DlkEtcd__RangeRequest *range = dlk_etcd_txn_range(txn, DLK_ETCD_THEN, span->from);
     range->range_end = span->to;
-    range->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
-    range->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
+    range->sort_target = DLK_ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    range->sort_order = DLK_ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
     range->max_create_revision = below ? below - 1 : 0;
     range->keys_only = !all;
     range->limit = all ? 0 : DLK_ETCD_NEIGHBOURS;
@@ -23,7 +23,7 @@ static void read_line(dlk_etcd_txn *txn, const dlk_etcd_place *place, int64_t be
 
 static void put(dlk_etcd_txn *txn, const dlk_etcd_place *place, dlk_etcd_bytes value)
 {
-    Etcd__PutRequest *it = dlk_etcd_txn_put(txn, DLK_ETCD_THEN, place->key);
+    DlkEtcd__PutRequest *it = dlk_etcd_txn_put(txn, DLK_ETCD_THEN, place->key);
     it->value = value;
     it->lease = place->et->lease;
 }
@@ -31,7 +31,7 @@ static void put(dlk_etcd_txn *txn, const dlk_etcd_place *place, dlk_etcd_bytes v
 static void read_mutexes(dlk_etcd_txn *txn, const dlk_etcd_key *home,
                          dlk_etcd_branch branch)
 {
-    Etcd__RangeRequest *range = dlk_etcd_txn_range(txn, branch, home->mutexes.from);
+    DlkEtcd__RangeRequest *range = dlk_etcd_txn_range(txn, branch, home->mutexes.from);
     range->range_end = home->mutexes.to;
     range->keys_only = true;
     range->limit = MUTEXES_SEEN;
@@ -46,7 +46,7 @@ static void if_empty(dlk_etcd_txn *txn, dlk_etcd_span span)
 
 static void if_fence(dlk_etcd_txn *txn, const dlk_etcd_key *home)
 {
-    Etcd__Compare *it = dlk_etcd_txn_if(txn, home->fence.key);
+    DlkEtcd__Compare *it = dlk_etcd_txn_if(txn, home->fence.key);
     if (home->fence.rev != 0)
         dlk_etcd_if_changed(it, home->fence.rev);
 }
@@ -60,17 +60,17 @@ static void if_made(dlk_etcd_txn *txn, dlk_etcd_bytes key, int64_t rev)
 /* A mutex' value has its holder's number in it, which no other has had. */
 static void if_value(dlk_etcd_txn *txn, dlk_etcd_bytes key, dlk_etcd_bytes value)
 {
-    Etcd__Compare *it = dlk_etcd_txn_if(txn, key);
-    it->target = ETCD__COMPARE__TARGET__VALUE;
-    it->to_case = ETCD__COMPARE__TO_VALUE;
+    DlkEtcd__Compare *it = dlk_etcd_txn_if(txn, key);
+    it->target = DLK_ETCD__COMPARE__TARGET__VALUE;
+    it->to_case = DLK_ETCD__COMPARE__TO_VALUE;
     it->value = value;
 }
 
 static void if_lease(dlk_etcd_txn *txn, dlk_etcd_bytes key, int64_t lease)
 {
-    Etcd__Compare *it = dlk_etcd_txn_if(txn, key);
-    it->target = ETCD__COMPARE__TARGET__LEASE;
-    it->to_case = ETCD__COMPARE__TO_LEASE;
+    DlkEtcd__Compare *it = dlk_etcd_txn_if(txn, key);
+    it->target = DLK_ETCD__COMPARE__TARGET__LEASE;
+    it->to_case = DLK_ETCD__COMPARE__TO_LEASE;
     it->lease = lease;
 }
 
@@ -115,18 +115,18 @@ dlk_etcd_request dlk_etcd_layout_look(const dlk_etcd_place *place)
 
 dlk_etcd_request dlk_etcd_layout_read(dlk_etcd_bytes key)
 {
-    Etcd__RangeRequest range = ETCD__RANGE_REQUEST__INIT;
+    DlkEtcd__RangeRequest range = DLK_ETCD__RANGE_REQUEST__INIT;
     range.key = key;
     return dlk_etcd_request_of(&range.base);
 }
 
 dlk_etcd_request dlk_etcd_layout_line(const dlk_etcd_key *home)
 {
-    Etcd__RangeRequest range = ETCD__RANGE_REQUEST__INIT;
+    DlkEtcd__RangeRequest range = DLK_ETCD__RANGE_REQUEST__INIT;
     range.key = home->all.from;
     range.range_end = home->all.to;
-    range.sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
-    range.sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
+    range.sort_target = DLK_ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    range.sort_order = DLK_ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
     return dlk_etcd_request_of(&range.base);
 }
 
@@ -187,7 +187,7 @@ dlk_etcd_request dlk_etcd_layout_export(const dlk_etcd_place *place)
     if_made(&txn, place->key, place->rev);
     if_value(&txn, place->key, place->value);
     if_lease(&txn, place->key, place->et->lease);
-    Etcd__PutRequest *it = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, place->key);
+    DlkEtcd__PutRequest *it = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, place->key);
     it->ignore_value = true;
     it->lease = place->ticket;
     (void)dlk_etcd_txn_range(&txn, DLK_ETCD_ELSE, place->key);

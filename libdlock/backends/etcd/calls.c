@@ -112,11 +112,11 @@ static dlk_etcd_call *find_next(dlk_etcd_calls *calls)
 /* Without memory the server goes on to tell us of it, which does no harm. */
 static void cancel_watch(dlk_etcd_calls *calls, int64_t number)
 {
-    Etcd__WatchCancelRequest cancel = ETCD__WATCH_CANCEL_REQUEST__INIT;
-    Etcd__WatchRequest request = ETCD__WATCH_REQUEST__INIT;
+    DlkEtcd__WatchCancelRequest cancel = DLK_ETCD__WATCH_CANCEL_REQUEST__INIT;
+    DlkEtcd__WatchRequest request = DLK_ETCD__WATCH_REQUEST__INIT;
     dlk_buf packed = {0};
     cancel.watch_id = number;
-    request.request_case = ETCD__WATCH_REQUEST__REQUEST_CANCEL_REQUEST;
+    request.request_case = DLK_ETCD__WATCH_REQUEST__REQUEST_CANCEL_REQUEST;
     request.cancel_request = &cancel;
     if (dlk_etcd_pack(&request.base, &packed))
         (void)dlk_grpc_say(&calls->stream, dlk_buf_head(&packed), dlk_buf_size(&packed));
@@ -136,7 +136,7 @@ static void end_refused(dlk_etcd_calls *calls, dlk_etcd_call *call,
 }
 
 /* False: the stream is of no use any more. One of 3.4 that has refused to watch something reads no more there. */
-static bool hear_watch(dlk_etcd_calls *calls, const Etcd__WatchResponse *said)
+static bool hear_watch(dlk_etcd_calls *calls, const DlkEtcd__WatchResponse *said)
 {
     dlk_etcd_call *call = find_watch(calls, said->watch_id);
     if (!call && said->created && said->canceled)
@@ -182,7 +182,7 @@ static const char *hear_message(dlk_etcd_calls *calls, const char *message, size
                                                    message, size, &arena, &no_memory);
     const char *why = "what it says of a watch isn't to be read";
     if (said)
-        why = hear_watch(calls, (const Etcd__WatchResponse *)(const void *)said)
+        why = hear_watch(calls, (const DlkEtcd__WatchResponse *)(const void *)said)
                   ? NULL
                   : "it has refused another watch";
     dlk_arena_free(&arena);

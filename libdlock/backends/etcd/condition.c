@@ -44,7 +44,7 @@ static void free_view(view *seen)
     dlk_tally_free(&seen->tally);
 }
 
-static dlock_err read_tally(view *ret, const Etcd__KeyValue *kv, dlock_error **err)
+static dlock_err read_tally(view *ret, const DlkEtcd__KeyValue *kv, dlock_error **err)
 {
     if (!kv)
         return dlk_tally_read(&ret->tally, "", "etcd", err);
@@ -62,8 +62,8 @@ static dlock_err read_tally(view *ret, const Etcd__KeyValue *kv, dlock_error **e
 static dlock_err read_view(view *ret, const dlk_etcd_call *call, size_t index,
                            dlock_error **err)
 {
-    const Etcd__RangeResponse *line = dlk_etcd_found(call, index);
-    const Etcd__RangeResponse *tally = dlk_etcd_found(call, index + 1);
+    const DlkEtcd__RangeResponse *line = dlk_etcd_found(call, index);
+    const DlkEtcd__RangeResponse *tally = dlk_etcd_found(call, index + 1);
     size_t count = dlk_etcd_kv_count(line);
     *ret = (view){.places = calloc(count + 1, sizeof(*ret->places))};
     if (!ret->places)
@@ -89,13 +89,13 @@ static size_t index_of(const view *seen, int64_t place)
 /* ---- what is asked ---- */
 
 /* The line and the signals. */
-static Etcd__RangeRequest *read_line(dlk_etcd_txn *txn, const dlk_etcd_key *home,
-                                     bool keys_only)
+static DlkEtcd__RangeRequest *read_line(dlk_etcd_txn *txn, const dlk_etcd_key *home,
+                                        bool keys_only)
 {
-    Etcd__RangeRequest *line = dlk_etcd_txn_range(txn, DLK_ETCD_THEN, home->all.from);
+    DlkEtcd__RangeRequest *line = dlk_etcd_txn_range(txn, DLK_ETCD_THEN, home->all.from);
     line->range_end = home->all.to;
-    line->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
-    line->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
+    line->sort_target = DLK_ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    line->sort_order = DLK_ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
     line->keys_only = keys_only;
     (void)dlk_etcd_txn_range(txn, DLK_ETCD_THEN, home->tally);
     return line;
@@ -122,7 +122,7 @@ static dlk_etcd_request whole_line(const dlk_etcd_key *home, bool keys_only)
 /* The signals are as they were read. */
 static void if_same(dlk_etcd_txn *txn, const dlk_etcd_key *home, int64_t rev)
 {
-    Etcd__Compare *it = dlk_etcd_txn_if(txn, home->tally);
+    DlkEtcd__Compare *it = dlk_etcd_txn_if(txn, home->tally);
     if (rev != 0)
         dlk_etcd_if_changed(it, rev);
 }
@@ -180,7 +180,7 @@ static dlk_etcd_request say_use(const dlk_etcd_place *place, const view *seen,
     if_same(&txn, home, seen->rev);
     (void)dlk_etcd_txn_delete(&txn, DLK_ETCD_THEN, place->key);
     if (tally[0]) {
-        Etcd__PutRequest *put = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, home->tally);
+        DlkEtcd__PutRequest *put = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, home->tally);
         put->value =
             (dlk_etcd_bytes){strlen(tally), (uint8_t *)(uintptr_t)tally}; /* lent */
         put->ignore_lease = true;
@@ -274,11 +274,11 @@ static size_t end_of(const dlk_etcd_report *report)
 /* Those from @p from on who are to hear of it, as many as go into one step; answers where the others begin. */
 static size_t touch_places(const dlk_etcd_report *report, size_t from, dlk_etcd_txn *txn)
 {
-    const Etcd__RangeResponse *line = dlk_etcd_response(report->found, 0);
+    const DlkEtcd__RangeResponse *line = dlk_etcd_response(report->found, 0);
     size_t end = end_of(report);
     end = end < from + BLOCK ? end : from + BLOCK;
     for (size_t i = from; i < end; i++) {
-        const Etcd__KeyValue *kv = dlk_etcd_kv(line, i);
+        const DlkEtcd__KeyValue *kv = dlk_etcd_kv(line, i);
         dlk_etcd_if_made(dlk_etcd_txn_if(txn, kv->key), kv->create_revision);
         dlk_etcd_touch(dlk_etcd_txn_put(txn, DLK_ETCD_THEN, kv->key));
     }
@@ -294,7 +294,7 @@ static bool send_block(dlk_etcd_report *report, size_t *from, dlk_etcd_done *don
     dlk_etcd_txn_begin(&txn);
     if (*from == report->first) {
         if_same(&txn, home, report->rev);
-        Etcd__PutRequest *put = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, home->tally);
+        DlkEtcd__PutRequest *put = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, home->tally);
         put->value = (dlk_etcd_bytes){strlen(report->tally), (uint8_t *)report->tally};
         put->lease = report->et->signals.lease;
     }
@@ -377,7 +377,7 @@ static bool plan(dlk_etcd_report *report, view *seen, dlk_etcd_call *call)
                        &report->signalled))
         return false;
     report->tally = dlk_tally_text(&seen->tally);
-    report->found = (const Etcd__TxnResponse *)(const void *)call->answer;
+    report->found = (const DlkEtcd__TxnResponse *)(const void *)call->answer;
     report->found_in = call->arena;
     call->arena = (dlk_arena){0};
     call->answer = NULL;

@@ -67,7 +67,7 @@ static void try_rights(dlk_etcd_report *report, int64_t now)
 static void on_members(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_report *report = call->owner;
-    const Etcd__MemberListResponse *list = (const void *)call->answer;
+    const DlkEtcd__MemberListResponse *list = (const void *)call->answer;
     size_t voting = 0;
     for (size_t i = 0; list && i < list->n_members; i++)
         voting += !list->members[i]->islearner;
@@ -86,7 +86,7 @@ static void on_members(dlk_etcd_call *call, int64_t now)
 static void on_status(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_report *report = call->owner;
-    const Etcd__StatusResponse *status = (const void *)call->answer;
+    const DlkEtcd__StatusResponse *status = (const void *)call->answer;
     if (call->end != DLK_ETCD_OK) {
         dlk_report_find(&report->base, "status", DLK_WARNING,
                         "the member doesn't tell its state");
@@ -105,7 +105,7 @@ static void on_status(dlk_etcd_call *call, int64_t now)
                             (int)status->errors[0].len,
                             (const char *)status->errors[0].data);
     }
-    Etcd__MemberListRequest list = ETCD__MEMBER_LIST_REQUEST__INIT;
+    DlkEtcd__MemberListRequest list = DLK_ETCD__MEMBER_LIST_REQUEST__INIT;
     if (!dlk_etcd_report_send(report, DLK_ETCD_MEMBERS, dlk_etcd_request_of(&list.base),
                               on_members, now))
         dlk_report_conclude(&report->base);
@@ -143,7 +143,7 @@ void dlk_etcd_doctor_begin(dlk_etcd_report *report, int64_t now)
     report->base.info = dlk_info_new();
     judge_lease(report);
     judge_transport(report);
-    Etcd__StatusRequest status = ETCD__STATUS_REQUEST__INIT;
+    DlkEtcd__StatusRequest status = DLK_ETCD__STATUS_REQUEST__INIT;
     if (!dlk_etcd_report_send(report, DLK_ETCD_STATUS, dlk_etcd_request_of(&status.base),
                               on_status, now))
         dlk_report_conclude(&report->base);

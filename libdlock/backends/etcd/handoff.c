@@ -32,7 +32,7 @@ static void on_ticket(dlk_etcd_call *call, int64_t now)
 static void on_exported(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_place *place = call->owner;
-    const Etcd__KeyValue *own = dlk_etcd_kv(dlk_etcd_found(call, 0), 0);
+    const DlkEtcd__KeyValue *own = dlk_etcd_kv(dlk_etcd_found(call, 0), 0);
     bool done = dlk_etcd_succeeded(call) || (own && own->create_revision == place->rev);
     place->state = DLK_PLACE_THERE;
     if (call->end == DLK_ETCD_OK) {
@@ -91,7 +91,7 @@ static void is_there(dlk_etcd_place *place, const dlk_etcd_call *call, int64_t c
 static void on_imported(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_place *place = call->owner;
-    const Etcd__KeyValue *fence = dlk_etcd_kv(dlk_etcd_found(call, 0), 0);
+    const DlkEtcd__KeyValue *fence = dlk_etcd_kv(dlk_etcd_found(call, 0), 0);
     place->doubtful |= dlk_etcd_unsure(call);
     place->home->fence.wanted |= dlk_etcd_unsure(call);
     place->state = place->doubtful ? DLK_PLACE_UNSURE : DLK_PLACE_NONE;
@@ -120,15 +120,15 @@ static void send_import(dlk_etcd_place *place, dlk_etcd_bytes value, int64_t now
 }
 
 /* A value begins with its holder: "<owner>\n…". */
-static bool says(const Etcd__KeyValue *kv, const char *owner)
+static bool says(const DlkEtcd__KeyValue *kv, const char *owner)
 {
     size_t size = strlen(owner);
     return kv && kv->value.len > size && memcmp(kv->value.data, owner, size) == 0 &&
            kv->value.data[size] == '\n';
 }
 
-static const Etcd__KeyValue *first_of(const dlk_etcd_key *home,
-                                      const Etcd__RangeResponse *range)
+static const DlkEtcd__KeyValue *first_of(const dlk_etcd_key *home,
+                                         const DlkEtcd__RangeResponse *range)
 {
     for (size_t i = 0; i < dlk_etcd_kv_count(range); i++)
         if (dlk_etcd_layout_direct(home, dlk_etcd_kv(range, i)->key))
@@ -149,7 +149,7 @@ static void on_found(dlk_etcd_call *call, int64_t now)
     }
     if (!take || !take->text) /* nobody waits for it just now */
         return;
-    const Etcd__KeyValue *kv = first_of(place->home, dlk_etcd_range(call));
+    const DlkEtcd__KeyValue *kv = first_of(place->home, dlk_etcd_range(call));
     bool mine = kv && dlk_etcd_layout_is_mine(place, kv);
     if (!mine && !says(kv, take->text)) {
         answer_nowhere(place, now);

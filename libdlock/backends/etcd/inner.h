@@ -244,9 +244,9 @@ dlk_etcd_end dlk_etcd_judge(const dlk_etcd *et, dlk_etcd_call *call);
 /* What a transaction has answered: whether its comparisons were true, … */
 bool dlk_etcd_succeeded(const dlk_etcd_call *call);
 /* … and what its n-th request has found; NULL: that is no range, or this is no answer. */
-const Etcd__RangeResponse *dlk_etcd_found(const dlk_etcd_call *call, size_t index);
+const DlkEtcd__RangeResponse *dlk_etcd_found(const dlk_etcd_call *call, size_t index);
 /* What a range has found. */
-const Etcd__RangeResponse *dlk_etcd_range(const dlk_etcd_call *call);
+const DlkEtcd__RangeResponse *dlk_etcd_range(const dlk_etcd_call *call);
 /* Of a grant or a renewal; 0: it has none. */
 int64_t dlk_etcd_lease_id(const dlk_etcd_call *call);
 int64_t dlk_etcd_lease_ttl(const dlk_etcd_call *call);
@@ -269,8 +269,8 @@ size_t dlk_etcd_layout_others(const dlk_etcd_key *home);
  * NULL without memory. */
 dlk_etcd_bytes dlk_etcd_layout_value(const dlk_etcd_place *place, bool reads);
 /* The own key in the answer; NULL: it isn't there. */
-const Etcd__KeyValue *dlk_etcd_layout_fenced(const dlk_etcd_place *place,
-                                             const dlk_etcd_call *call);
+const DlkEtcd__KeyValue *dlk_etcd_layout_fenced(const dlk_etcd_place *place,
+                                                const dlk_etcd_call *call);
 /* The permits that a key's value begins with; none are 0. */
 int64_t dlk_etcd_weight(dlk_etcd_bytes value);
 
@@ -301,7 +301,7 @@ dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_place *place,
                                         const dlk_etcd_call *call,
                                         dlk_etcd_position *position);
 /* Whether it is ours, and this number's. */
-bool dlk_etcd_layout_is_mine(const dlk_etcd_place *place, const Etcd__KeyValue *kv);
+bool dlk_etcd_layout_is_mine(const dlk_etcd_place *place, const DlkEtcd__KeyValue *kv);
 /* Is it one of this line's, and not of a lock whose name goes on where this one's ends? */
 bool dlk_etcd_layout_direct(const dlk_etcd_key *home, dlk_etcd_bytes key);
 

@@ -263,7 +263,7 @@ bool dlk_etcd_place_failed(dlk_etcd_place *place, dlk_etcd_call *call, int64_t n
 static const dlk_etcd_bytes *stale_value(const dlk_etcd_place *place,
                                          const dlk_etcd_call *call)
 {
-    const Etcd__KeyValue *kv = dlk_etcd_kv(dlk_etcd_found(call, 0), 0);
+    const DlkEtcd__KeyValue *kv = dlk_etcd_kv(dlk_etcd_found(call, 0), 0);
     bool stale =
         !dlk_etcd_succeeded(call) && kv && !dlk_etcd_bytes_same(kv->value, place->value);
     return stale ? &kv->value : NULL;

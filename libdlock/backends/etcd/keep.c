@@ -11,7 +11,7 @@ static void answer(dlk_etcd_place *place, dlk_ask **asked, dlk_reply reply)
 
 static bool is_ours(const dlk_etcd_place *place, const dlk_etcd_call *call)
 {
-    const Etcd__KeyValue *kv = dlk_etcd_kv(dlk_etcd_range(call), 0);
+    const DlkEtcd__KeyValue *kv = dlk_etcd_kv(dlk_etcd_range(call), 0);
     return kv && kv->create_revision == place->rev && kv->lease == place->et->lease;
 }
 

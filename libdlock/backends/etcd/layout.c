@@ -244,19 +244,19 @@ bool dlk_etcd_layout_direct(const dlk_etcd_key *home, dlk_etcd_bytes key)
     return direct;
 }
 
-static bool by_us(const dlk_etcd_place *place, const Etcd__KeyValue *kv)
+static bool by_us(const dlk_etcd_place *place, const DlkEtcd__KeyValue *kv)
 {
     return kv && kv->lease == place->et->lease;
 }
 
-bool dlk_etcd_layout_is_mine(const dlk_etcd_place *place, const Etcd__KeyValue *kv)
+bool dlk_etcd_layout_is_mine(const dlk_etcd_place *place, const DlkEtcd__KeyValue *kv)
 {
     return by_us(place, kv) && dlk_etcd_bytes_same(kv->value, place->value);
 }
 
 /* Our key by name has another holder: it was handed on, and has maybe come back to us by a ticket; or it
  * is of another line that this client has for this name, as an election has beside a mutex. */
-static bool is_anothers(const dlk_etcd_place *place, const Etcd__KeyValue *kv)
+static bool is_anothers(const dlk_etcd_place *place, const DlkEtcd__KeyValue *kv)
 {
     if (!by_us(place, kv))
         return place->home->line == DLK_ETCD_MUTEX;
@@ -274,15 +274,15 @@ static bool is_anothers(const dlk_etcd_place *place, const Etcd__KeyValue *kv)
 
 /* ---- what is answered ---- */
 
-static bool is_own(const dlk_etcd_place *place, const Etcd__KeyValue *kv)
+static bool is_own(const dlk_etcd_place *place, const DlkEtcd__KeyValue *kv)
 {
     return dlk_etcd_bytes_same(kv->key, place->key);
 }
 
-const Etcd__KeyValue *dlk_etcd_layout_fenced(const dlk_etcd_place *place,
-                                             const dlk_etcd_call *call)
+const DlkEtcd__KeyValue *dlk_etcd_layout_fenced(const dlk_etcd_place *place,
+                                                const dlk_etcd_call *call)
 {
-    const Etcd__KeyValue *kv = dlk_etcd_kv(dlk_etcd_found(call, 1), 0);
+    const DlkEtcd__KeyValue *kv = dlk_etcd_kv(dlk_etcd_found(call, 1), 0);
     bool ours = place->imports ? dlk_etcd_layout_is_mine(place, kv)
                                : kv && !is_anothers(place, kv) && by_us(place, kv);
     place->home->fence.rev = call->revision;
@@ -292,12 +292,12 @@ const Etcd__KeyValue *dlk_etcd_layout_fenced(const dlk_etcd_place *place,
 
 /* The nearest one before us; the range is sorted backwards. */
 static dlk_etcd_verdict nearest(const dlk_etcd_place *place,
-                                const Etcd__RangeResponse *range,
+                                const DlkEtcd__RangeResponse *range,
                                 dlk_etcd_position *position)
 {
     size_t count = dlk_etcd_kv_count(range);
     for (size_t i = 0; i < count; i++) {
-        const Etcd__KeyValue *kv = dlk_etcd_kv(range, i);
+        const DlkEtcd__KeyValue *kv = dlk_etcd_kv(range, i);
         position->below = kv->create_revision;
         if (is_own(place, kv) || !dlk_etcd_layout_direct(place->home, kv->key))
             continue;
@@ -308,11 +308,11 @@ static dlk_etcd_verdict nearest(const dlk_etcd_place *place,
 }
 
 /* The last writer before us who hasn't turned into a reader. */
-static dlk_etcd_verdict behind_writer(const Etcd__RangeResponse *range,
+static dlk_etcd_verdict behind_writer(const DlkEtcd__RangeResponse *range,
                                       dlk_etcd_position *position)
 {
     for (size_t i = 0; i < dlk_etcd_kv_count(range); i++) {
-        const Etcd__KeyValue *kv = dlk_etcd_kv(range, i);
+        const DlkEtcd__KeyValue *kv = dlk_etcd_kv(range, i);
         if (kv->value.len >= 2 && memcmp(kv->value.data, "R\n", 2) == 0)
             continue;
         position->from = kv->key;
@@ -333,13 +333,13 @@ int64_t dlk_etcd_weight(dlk_etcd_bytes value)
 }
 
 static dlk_etcd_verdict among_permits(const dlk_etcd_place *place,
-                                      const Etcd__RangeResponse *range,
+                                      const DlkEtcd__RangeResponse *range,
                                       dlk_etcd_position *position)
 {
     const dlk_etcd_key *home = place->home;
     int64_t taken = 0;
     for (size_t i = 0; i < dlk_etcd_kv_count(range); i++) {
-        const Etcd__KeyValue *kv = dlk_etcd_kv(range, i);
+        const DlkEtcd__KeyValue *kv = dlk_etcd_kv(range, i);
         if (!is_own(place, kv))
             taken += dlk_etcd_weight(kv->value);
     }
@@ -349,7 +349,7 @@ static dlk_etcd_verdict among_permits(const dlk_etcd_place *place,
 }
 
 static dlk_etcd_verdict judge(const dlk_etcd_place *place,
-                              const Etcd__RangeResponse *range,
+                              const DlkEtcd__RangeResponse *range,
                               dlk_etcd_position *position)
 {
     if (!range)
@@ -377,7 +377,7 @@ static dlk_etcd_verdict conflict(const dlk_etcd_place *place, dlk_etcd_position 
     return DLK_ETCD_REFUSED;
 }
 
-static bool has_mutex(const dlk_etcd_place *place, const Etcd__RangeResponse *range)
+static bool has_mutex(const dlk_etcd_place *place, const DlkEtcd__RangeResponse *range)
 {
     const dlk_etcd_key as_mutex = {.size = place->home->size, .line = DLK_ETCD_MUTEX};
     for (size_t i = 0; i < dlk_etcd_kv_count(range); i++)
@@ -389,10 +389,10 @@ static bool has_mutex(const dlk_etcd_place *place, const Etcd__RangeResponse *ra
 static dlk_etcd_verdict not_joined(const dlk_etcd_place *place, const dlk_etcd_call *call,
                                    dlk_etcd_position *position)
 {
-    const Etcd__RangeResponse *own = dlk_etcd_found(call, 0);
-    const Etcd__RangeResponse *fence = dlk_etcd_found(call, 1);
-    const Etcd__RangeResponse *mutexes = dlk_etcd_found(call, 2);
-    const Etcd__KeyValue *kv = dlk_etcd_kv(own, 0), *fence_kv = dlk_etcd_kv(fence, 0);
+    const DlkEtcd__RangeResponse *own = dlk_etcd_found(call, 0);
+    const DlkEtcd__RangeResponse *fence = dlk_etcd_found(call, 1);
+    const DlkEtcd__RangeResponse *mutexes = dlk_etcd_found(call, 2);
+    const DlkEtcd__KeyValue *kv = dlk_etcd_kv(own, 0), *fence_kv = dlk_etcd_kv(fence, 0);
     int64_t fence_rev = fence_kv ? fence_kv->mod_revision : 0;
     if (!own || !fence)
         return DLK_ETCD_UNCLEAR;
@@ -432,8 +432,8 @@ dlk_etcd_verdict dlk_etcd_layout_looked(const dlk_etcd_place *place,
                                         const dlk_etcd_call *call,
                                         dlk_etcd_position *position)
 {
-    const Etcd__RangeResponse *own = dlk_etcd_found(call, 0);
-    const Etcd__KeyValue *kv = dlk_etcd_kv(own, 0);
+    const DlkEtcd__RangeResponse *own = dlk_etcd_found(call, 0);
+    const DlkEtcd__KeyValue *kv = dlk_etcd_kv(own, 0);
     *position = (dlk_etcd_position){.rev = place->rev};
     if (!own || call->revision <= 0)
         return DLK_ETCD_UNCLEAR;

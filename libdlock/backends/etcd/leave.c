@@ -106,7 +106,7 @@ static void on_fenced(dlk_etcd_call *call, int64_t now)
         dlk_etcd_place_not_left(place, call, now);
         return;
     }
-    const Etcd__KeyValue *own = dlk_etcd_layout_fenced(place, call);
+    const DlkEtcd__KeyValue *own = dlk_etcd_layout_fenced(place, call);
     int64_t made = own ? own->create_revision : 0;
     if (place->state == DLK_PLACE_THERE && own && made != place->rev) {
         place->remade = true;

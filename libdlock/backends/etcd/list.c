@@ -70,7 +70,8 @@ static bool is_owner(const char *text)
     return size > 0 && text[size] == '\0';
 }
 
-static void tell_whose(dlk_etcd_report *report, const Etcd__KeyValue *kv, size_t number)
+static void tell_whose(dlk_etcd_report *report, const DlkEtcd__KeyValue *kv,
+                       size_t number)
 {
     dlk_etcd_entry item;
     const dlk_etcd_key line = line_of(report->listed[number].key);
@@ -146,7 +147,7 @@ static listed *add(dlk_etcd_report *report, const char *name)
 }
 
 /* False: it is of another lock than all that were asked for. */
-static bool see(dlk_etcd_report *report, const char *name, const Etcd__KeyValue *kv)
+static bool see(dlk_etcd_report *report, const char *name, const DlkEtcd__KeyValue *kv)
 {
     listed *item = find(report, name);
     if (!item && (int64_t)report->listed_count >= report->base.ask->limit)
@@ -173,11 +174,11 @@ static void on_page(dlk_etcd_call *call, int64_t now)
         dlk_etcd_report_failed(report, call, "list keys");
         return;
     }
-    const Etcd__RangeResponse *range = dlk_etcd_range(call);
+    const DlkEtcd__RangeResponse *range = dlk_etcd_range(call);
     dlk_etcd_bytes last = {0}; /* ours, for there is a '\0' behind it */
     bool goes_on = true;
     for (size_t i = 0; i < dlk_etcd_kv_count(range) && goes_on; i++) {
-        const Etcd__KeyValue *kv = dlk_etcd_kv(range, i);
+        const DlkEtcd__KeyValue *kv = dlk_etcd_kv(range, i);
         dlk_etcd_bytes_free(&last);
         last = dlk_etcd_bytes_copy(kv->key.data, kv->key.len);
         size_t size = last.data && kv->lease != 0 ? name_size(last) : 0;
@@ -210,7 +211,7 @@ static dlk_etcd_bytes end_of(const char *prefix)
 static void ask_page(dlk_etcd_report *report, dlk_etcd_bytes from, int64_t now)
 {
     dlk_etcd_bytes end = end_of(report->base.ask->text ? report->base.ask->text : "");
-    Etcd__RangeRequest range = ETCD__RANGE_REQUEST__INIT;
+    DlkEtcd__RangeRequest range = DLK_ETCD__RANGE_REQUEST__INIT;
     range.key = from;
     range.range_end = end;
     range.keys_only = true;

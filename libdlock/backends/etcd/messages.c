@@ -20,24 +20,25 @@
 
 const dlk_etcd_rpc dlk_etcd_rpcs[DLK_ETCD_METHODS] = {
     [DLK_ETCD_AUTHENTICATE] = {"/etcdserverpb.Auth/Authenticate",
-                               &etcd__authenticate_response__descriptor, "sign on"},
+                               &dlk_etcd__authenticate_response__descriptor, "sign on"},
     [DLK_ETCD_GRANT] = {"/etcdserverpb.Lease/LeaseGrant",
-                        &etcd__lease_grant_response__descriptor, "get a lease"},
+                        &dlk_etcd__lease_grant_response__descriptor, "get a lease"},
     [DLK_ETCD_REVOKE] = {"/etcdserverpb.Lease/LeaseRevoke",
-                         &etcd__lease_revoke_response__descriptor, "revoke the lease"},
+                         &dlk_etcd__lease_revoke_response__descriptor,
+                         "revoke the lease"},
     [DLK_ETCD_KEEP_ALIVE] = {"/etcdserverpb.Lease/LeaseKeepAlive",
-                             &etcd__lease_keep_alive_response__descriptor,
+                             &dlk_etcd__lease_keep_alive_response__descriptor,
                              "renew the lease"},
-    [DLK_ETCD_RANGE] = {"/etcdserverpb.KV/Range", &etcd__range_response__descriptor,
+    [DLK_ETCD_RANGE] = {"/etcdserverpb.KV/Range", &dlk_etcd__range_response__descriptor,
                         "read keys"},
-    [DLK_ETCD_TXN] = {"/etcdserverpb.KV/Txn", &etcd__txn_response__descriptor,
+    [DLK_ETCD_TXN] = {"/etcdserverpb.KV/Txn", &dlk_etcd__txn_response__descriptor,
                       "use keys"},
-    [DLK_ETCD_WATCH] = {"/etcdserverpb.Watch/Watch", &etcd__watch_response__descriptor,
-                        "watch keys"},
+    [DLK_ETCD_WATCH] = {"/etcdserverpb.Watch/Watch",
+                        &dlk_etcd__watch_response__descriptor, "watch keys"},
     [DLK_ETCD_MEMBERS] = {"/etcdserverpb.Cluster/MemberList",
-                          &etcd__member_list_response__descriptor, "list members"},
+                          &dlk_etcd__member_list_response__descriptor, "list members"},
     [DLK_ETCD_STATUS] = {"/etcdserverpb.Maintenance/Status",
-                         &etcd__status_response__descriptor, "ask for its state"},
+                         &dlk_etcd__status_response__descriptor, "ask for its state"},
 };
 
 /* ---- to say ---- */
@@ -63,7 +64,8 @@ dlk_etcd_request dlk_etcd_request_of(const ProtobufCMessage *message)
 
 void dlk_etcd_txn_begin(dlk_etcd_txn *txn)
 {
-    *txn = (dlk_etcd_txn){.arena = {.most = TXN_MAX}, .request = ETCD__TXN_REQUEST__INIT};
+    *txn = (dlk_etcd_txn){.arena = {.most = TXN_MAX},
+                          .request = DLK_ETCD__TXN_REQUEST__INIT};
 }
 
 /* A pointer more behind those that there are; NULL without memory. */
@@ -82,10 +84,10 @@ static void **add(dlk_etcd_txn *txn, void ***all, size_t *count, size_t *room)
     return &(*all)[(*count)++];
 }
 
-Etcd__Compare *dlk_etcd_txn_if(dlk_etcd_txn *txn, dlk_etcd_bytes key)
+DlkEtcd__Compare *dlk_etcd_txn_if(dlk_etcd_txn *txn, dlk_etcd_bytes key)
 {
-    Etcd__TxnRequest *to = &txn->request;
-    Etcd__Compare *made = dlk_arena_take(&txn->arena, sizeof(*made));
+    DlkEtcd__TxnRequest *to = &txn->request;
+    DlkEtcd__Compare *made = dlk_arena_take(&txn->arena, sizeof(*made));
     void **at =
         made ? add(txn, (void ***)(void *)&to->compare, &to->n_compare, &txn->compares)
              : NULL;
@@ -94,18 +96,18 @@ Etcd__Compare *dlk_etcd_txn_if(dlk_etcd_txn *txn, dlk_etcd_bytes key)
     else
         made = &txn->nowhere.compare;
     txn->failed |= !at;
-    *made = (Etcd__Compare)ETCD__COMPARE__INIT;
+    *made = (DlkEtcd__Compare)DLK_ETCD__COMPARE__INIT;
     made->key = key;
-    made->to_case = ETCD__COMPARE__TO_VERSION; /* 0 */
+    made->to_case = DLK_ETCD__COMPARE__TO_VERSION; /* 0 */
     return made;
 }
 
 /* With room of @p size for what it asks; NULL without memory. */
-static Etcd__RequestOp *add_op(dlk_etcd_txn *txn, dlk_etcd_branch branch, size_t size,
-                               void **ret_ask)
+static DlkEtcd__RequestOp *add_op(dlk_etcd_txn *txn, dlk_etcd_branch branch, size_t size,
+                                  void **ret_ask)
 {
-    Etcd__TxnRequest *to = &txn->request;
-    Etcd__RequestOp *op = dlk_arena_take(&txn->arena, sizeof(*op));
+    DlkEtcd__TxnRequest *to = &txn->request;
+    DlkEtcd__RequestOp *op = dlk_arena_take(&txn->arena, sizeof(*op));
     void *ask = dlk_arena_take(&txn->arena, size), **at = NULL;
     if (op && ask && branch == DLK_ETCD_THEN)
         at = add(txn, (void ***)(void *)&to->success, &to->n_success, &txn->successes);
@@ -116,50 +118,51 @@ static Etcd__RequestOp *add_op(dlk_etcd_txn *txn, dlk_etcd_branch branch, size_t
     if (!at)
         return NULL;
     *at = op;
-    *op = (Etcd__RequestOp)ETCD__REQUEST_OP__INIT;
+    *op = (DlkEtcd__RequestOp)DLK_ETCD__REQUEST_OP__INIT;
     return op;
 }
 
-Etcd__RangeRequest *dlk_etcd_txn_range(dlk_etcd_txn *txn, dlk_etcd_branch branch,
-                                       dlk_etcd_bytes key)
+DlkEtcd__RangeRequest *dlk_etcd_txn_range(dlk_etcd_txn *txn, dlk_etcd_branch branch,
+                                          dlk_etcd_bytes key)
 {
     void *ask;
-    Etcd__RequestOp *op = add_op(txn, branch, sizeof(Etcd__RangeRequest), &ask);
-    Etcd__RangeRequest *range = ask;
-    *range = (Etcd__RangeRequest)ETCD__RANGE_REQUEST__INIT;
+    DlkEtcd__RequestOp *op = add_op(txn, branch, sizeof(DlkEtcd__RangeRequest), &ask);
+    DlkEtcd__RangeRequest *range = ask;
+    *range = (DlkEtcd__RangeRequest)DLK_ETCD__RANGE_REQUEST__INIT;
     range->key = key;
     if (op) {
-        op->request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
+        op->request_case = DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
         op->request_range = range;
     }
     return range;
 }
 
-Etcd__PutRequest *dlk_etcd_txn_put(dlk_etcd_txn *txn, dlk_etcd_branch branch,
-                                   dlk_etcd_bytes key)
+DlkEtcd__PutRequest *dlk_etcd_txn_put(dlk_etcd_txn *txn, dlk_etcd_branch branch,
+                                      dlk_etcd_bytes key)
 {
     void *ask;
-    Etcd__RequestOp *op = add_op(txn, branch, sizeof(Etcd__PutRequest), &ask);
-    Etcd__PutRequest *put = ask;
-    *put = (Etcd__PutRequest)ETCD__PUT_REQUEST__INIT;
+    DlkEtcd__RequestOp *op = add_op(txn, branch, sizeof(DlkEtcd__PutRequest), &ask);
+    DlkEtcd__PutRequest *put = ask;
+    *put = (DlkEtcd__PutRequest)DLK_ETCD__PUT_REQUEST__INIT;
     put->key = key;
     if (op) {
-        op->request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_PUT;
+        op->request_case = DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_PUT;
         op->request_put = put;
     }
     return put;
 }
 
-Etcd__DeleteRangeRequest *dlk_etcd_txn_delete(dlk_etcd_txn *txn, dlk_etcd_branch branch,
-                                              dlk_etcd_bytes key)
+DlkEtcd__DeleteRangeRequest *
+dlk_etcd_txn_delete(dlk_etcd_txn *txn, dlk_etcd_branch branch, dlk_etcd_bytes key)
 {
     void *ask;
-    Etcd__RequestOp *op = add_op(txn, branch, sizeof(Etcd__DeleteRangeRequest), &ask);
-    Etcd__DeleteRangeRequest *deletion = ask;
-    *deletion = (Etcd__DeleteRangeRequest)ETCD__DELETE_RANGE_REQUEST__INIT;
+    DlkEtcd__RequestOp *op =
+        add_op(txn, branch, sizeof(DlkEtcd__DeleteRangeRequest), &ask);
+    DlkEtcd__DeleteRangeRequest *deletion = ask;
+    *deletion = (DlkEtcd__DeleteRangeRequest)DLK_ETCD__DELETE_RANGE_REQUEST__INIT;
     deletion->key = key;
     if (op) {
-        op->request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
+        op->request_case = DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
         op->request_delete_range = deletion;
     }
     return deletion;
@@ -210,35 +213,37 @@ ProtobufCMessage *dlk_etcd_unpack(const ProtobufCMessageDescriptor *type,
 /* Each answer begins with its header. */
 typedef struct answer {
     ProtobufCMessage base;
-    Etcd__ResponseHeader *header;
+    DlkEtcd__ResponseHeader *header;
 } answer;
 
 #define BEGINS_WITH_HEADER(type)                                                         \
     _Static_assert(offsetof(type, header) == offsetof(answer, header), #type)
-BEGINS_WITH_HEADER(Etcd__AuthenticateResponse);
-BEGINS_WITH_HEADER(Etcd__LeaseGrantResponse);
-BEGINS_WITH_HEADER(Etcd__LeaseRevokeResponse);
-BEGINS_WITH_HEADER(Etcd__LeaseKeepAliveResponse);
-BEGINS_WITH_HEADER(Etcd__RangeResponse);
-BEGINS_WITH_HEADER(Etcd__TxnResponse);
-BEGINS_WITH_HEADER(Etcd__WatchResponse);
-BEGINS_WITH_HEADER(Etcd__MemberListResponse);
-BEGINS_WITH_HEADER(Etcd__StatusResponse);
+BEGINS_WITH_HEADER(DlkEtcd__AuthenticateResponse);
+BEGINS_WITH_HEADER(DlkEtcd__LeaseGrantResponse);
+BEGINS_WITH_HEADER(DlkEtcd__LeaseRevokeResponse);
+BEGINS_WITH_HEADER(DlkEtcd__LeaseKeepAliveResponse);
+BEGINS_WITH_HEADER(DlkEtcd__RangeResponse);
+BEGINS_WITH_HEADER(DlkEtcd__TxnResponse);
+BEGINS_WITH_HEADER(DlkEtcd__WatchResponse);
+BEGINS_WITH_HEADER(DlkEtcd__MemberListResponse);
+BEGINS_WITH_HEADER(DlkEtcd__StatusResponse);
 
-const Etcd__ResponseHeader *dlk_etcd_header(const ProtobufCMessage *message)
+const DlkEtcd__ResponseHeader *dlk_etcd_header(const ProtobufCMessage *message)
 {
     return message ? ((const answer *)(const void *)message)->header : NULL;
 }
 
-const Etcd__RangeResponse *dlk_etcd_response(const Etcd__TxnResponse *txn, size_t index)
+const DlkEtcd__RangeResponse *dlk_etcd_response(const DlkEtcd__TxnResponse *txn,
+                                                size_t index)
 {
-    const Etcd__ResponseOp *op = index < txn->n_responses ? txn->responses[index] : NULL;
-    return op && op->response_case == ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE
+    const DlkEtcd__ResponseOp *op =
+        index < txn->n_responses ? txn->responses[index] : NULL;
+    return op && op->response_case == DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE
                ? op->response_range
                : NULL;
 }
 
-const Etcd__KeyValue *dlk_etcd_kv(const Etcd__RangeResponse *range, size_t index)
+const DlkEtcd__KeyValue *dlk_etcd_kv(const DlkEtcd__RangeResponse *range, size_t index)
 {
     return index < dlk_etcd_kv_count(range) ? range->kvs[index] : NULL;
 }

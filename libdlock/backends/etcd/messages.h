@@ -65,14 +65,14 @@ dlk_etcd_request dlk_etcd_request_of(const ProtobufCMessage *message);
  * set. */
 typedef struct dlk_etcd_txn {
     dlk_arena arena;
-    Etcd__TxnRequest request;
+    DlkEtcd__TxnRequest request;
     size_t compares, successes, failures; /* there is room for */
     bool failed;
     union {
-        Etcd__Compare compare;
-        Etcd__RangeRequest range;
-        Etcd__PutRequest put;
-        Etcd__DeleteRangeRequest deletion;
+        DlkEtcd__Compare compare;
+        DlkEtcd__RangeRequest range;
+        DlkEtcd__PutRequest put;
+        DlkEtcd__DeleteRangeRequest deletion;
     } nowhere;
 } dlk_etcd_txn;
 
@@ -80,31 +80,31 @@ typedef enum dlk_etcd_branch { DLK_ETCD_THEN, DLK_ETCD_ELSE } dlk_etcd_branch;
 
 void dlk_etcd_txn_begin(dlk_etcd_txn *txn);
 /* If the key isn't there, unless the caller wants something else of it. */
-Etcd__Compare *dlk_etcd_txn_if(dlk_etcd_txn *txn, dlk_etcd_bytes key);
-Etcd__RangeRequest *dlk_etcd_txn_range(dlk_etcd_txn *txn, dlk_etcd_branch branch,
-                                       dlk_etcd_bytes key);
-Etcd__PutRequest *dlk_etcd_txn_put(dlk_etcd_txn *txn, dlk_etcd_branch branch,
-                                   dlk_etcd_bytes key);
-Etcd__DeleteRangeRequest *dlk_etcd_txn_delete(dlk_etcd_txn *txn, dlk_etcd_branch branch,
-                                              dlk_etcd_bytes key);
+DlkEtcd__Compare *dlk_etcd_txn_if(dlk_etcd_txn *txn, dlk_etcd_bytes key);
+DlkEtcd__RangeRequest *dlk_etcd_txn_range(dlk_etcd_txn *txn, dlk_etcd_branch branch,
+                                          dlk_etcd_bytes key);
+DlkEtcd__PutRequest *dlk_etcd_txn_put(dlk_etcd_txn *txn, dlk_etcd_branch branch,
+                                      dlk_etcd_bytes key);
+DlkEtcd__DeleteRangeRequest *
+dlk_etcd_txn_delete(dlk_etcd_txn *txn, dlk_etcd_branch branch, dlk_etcd_bytes key);
 /* Ends it. */
 dlk_etcd_request dlk_etcd_txn_end(dlk_etcd_txn *txn);
 
 /* The key is to have been made, or changed last, at this revision. */
-static inline void dlk_etcd_if_made(Etcd__Compare *compare, int64_t rev)
+static inline void dlk_etcd_if_made(DlkEtcd__Compare *compare, int64_t rev)
 {
-    compare->target = ETCD__COMPARE__TARGET__CREATE;
-    compare->to_case = ETCD__COMPARE__TO_CREATE_REVISION;
+    compare->target = DLK_ETCD__COMPARE__TARGET__CREATE;
+    compare->to_case = DLK_ETCD__COMPARE__TO_CREATE_REVISION;
     compare->create_revision = rev;
 }
-static inline void dlk_etcd_if_changed(Etcd__Compare *compare, int64_t rev)
+static inline void dlk_etcd_if_changed(DlkEtcd__Compare *compare, int64_t rev)
 {
-    compare->target = ETCD__COMPARE__TARGET__MOD;
-    compare->to_case = ETCD__COMPARE__TO_MOD_REVISION;
+    compare->target = DLK_ETCD__COMPARE__TARGET__MOD;
+    compare->to_case = DLK_ETCD__COMPARE__TO_MOD_REVISION;
     compare->mod_revision = rev;
 }
 /* Nothing of the key is to change but its last change. */
-static inline void dlk_etcd_touch(Etcd__PutRequest *put)
+static inline void dlk_etcd_touch(DlkEtcd__PutRequest *put)
 {
     put->ignore_value = put->ignore_lease = true;
 }
@@ -118,13 +118,14 @@ ProtobufCMessage *dlk_etcd_unpack(const ProtobufCMessageDescriptor *type,
                                   bool *ret_no_memory);
 
 /* Of any answer; NULL: it has none. */
-const Etcd__ResponseHeader *dlk_etcd_header(const ProtobufCMessage *answer);
+const DlkEtcd__ResponseHeader *dlk_etcd_header(const ProtobufCMessage *answer);
 
 /* What the n-th request of a transaction has found, if that was a range. */
-const Etcd__RangeResponse *dlk_etcd_response(const Etcd__TxnResponse *txn, size_t index);
+const DlkEtcd__RangeResponse *dlk_etcd_response(const DlkEtcd__TxnResponse *txn,
+                                                size_t index);
 /* NULL: there is no such key, or no range. */
-const Etcd__KeyValue *dlk_etcd_kv(const Etcd__RangeResponse *range, size_t index);
-static inline size_t dlk_etcd_kv_count(const Etcd__RangeResponse *range)
+const DlkEtcd__KeyValue *dlk_etcd_kv(const DlkEtcd__RangeResponse *range, size_t index);
+static inline size_t dlk_etcd_kv_count(const DlkEtcd__RangeResponse *range)
 {
     return range ? range->n_kvs : 0;
 }

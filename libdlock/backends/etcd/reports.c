@@ -64,7 +64,7 @@ static char *cut_line(char **rest)
     return line;
 }
 
-bool dlk_etcd_entry_read(const dlk_etcd_key *home, const Etcd__KeyValue *kv,
+bool dlk_etcd_entry_read(const dlk_etcd_key *home, const DlkEtcd__KeyValue *kv,
                          dlk_etcd_entry *ret)
 {
     char *rest = (char *)dlk_etcd_bytes_copy(kv->value.data, kv->value.len).data;
@@ -99,14 +99,14 @@ bool dlk_etcd_entry_read(const dlk_etcd_key *home, const Etcd__KeyValue *kv,
 }
 
 /* Of this client's waiters the core knows. */
-static bool is_own(const dlk_etcd_report *report, const Etcd__KeyValue *kv)
+static bool is_own(const dlk_etcd_report *report, const DlkEtcd__KeyValue *kv)
 {
     return report->et->lease != 0 && kv->lease == report->et->lease;
 }
 
 /* An election's key says what is published and no owner, and none says a mutex' token: of ours we know
  * both. */
-static void know_own(const dlk_etcd_report *report, const Etcd__KeyValue *kv,
+static void know_own(const dlk_etcd_report *report, const DlkEtcd__KeyValue *kv,
                      dlk_etcd_entry *item, char *room, size_t size)
 {
     DLK_LIST_FOR (it, &report->home->base.places) {
@@ -182,7 +182,7 @@ static void on_acted(dlk_etcd_call *call, int64_t now)
         dlk_report_answer(&report->base, report->base.acted ? DLK_YES : DLK_NOT_OURS);
 }
 
-static void break_one(dlk_etcd_report *report, const Etcd__KeyValue *kv,
+static void break_one(dlk_etcd_report *report, const DlkEtcd__KeyValue *kv,
                       const dlk_etcd_entry *item, int64_t now)
 {
     const char *wanted = report->base.ask->text;
@@ -197,7 +197,7 @@ static void break_one(dlk_etcd_report *report, const Etcd__KeyValue *kv,
 }
 
 /* Others' mutexes, and elections, say no owner: nobody there would hear of it. */
-static void ask_one(dlk_etcd_report *report, const Etcd__KeyValue *kv,
+static void ask_one(dlk_etcd_report *report, const DlkEtcd__KeyValue *kv,
                     const dlk_etcd_entry *item, int64_t now)
 {
     if (item->owner != item->name && report->home->base.kind != DLOCK_ELECTION)
@@ -250,20 +250,20 @@ static void watch_idle(dlk_etcd_report *report, const dlk_etcd_call *call, int64
 }
 
 /* Of this client's waiters the core knows, but not of those at the condition of a lock's name. */
-static bool is_known(const dlk_etcd_report *report, const Etcd__KeyValue *kv)
+static bool is_known(const dlk_etcd_report *report, const DlkEtcd__KeyValue *kv)
 {
     return report->home->line != DLK_ETCD_CONDITION && is_own(report, kv);
 }
 
 /* How many hold it. */
-static int64_t go_through(dlk_etcd_report *report, const Etcd__RangeResponse *found,
+static int64_t go_through(dlk_etcd_report *report, const DlkEtcd__RangeResponse *found,
                           int64_t now)
 {
     const dlk_etcd_key *home = report->home;
     line seen = {.all_read = true, .still = true};
     const dlk_verb verb = report->base.ask->verb;
     for (size_t i = 0; i < dlk_etcd_kv_count(found); i++) {
-        const Etcd__KeyValue *kv = dlk_etcd_kv(found, i);
+        const DlkEtcd__KeyValue *kv = dlk_etcd_kv(found, i);
         char own[DLK_UUID_SIZE + 24];
         dlk_etcd_entry item;
         if (!dlk_etcd_layout_direct(home, kv->key) ||
@@ -298,7 +298,7 @@ static int64_t go_through(dlk_etcd_report *report, const Etcd__RangeResponse *fo
 static void on_condition(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_report *report = call->owner;
-    const Etcd__RangeResponse *found = dlk_etcd_found(call, 0);
+    const DlkEtcd__RangeResponse *found = dlk_etcd_found(call, 0);
     if (call->end == DLK_ETCD_OK && dlk_etcd_kv_count(found) > 0) {
         dlk_info_free(report->base.info);
         report->base.info = dlk_info_new();
@@ -334,7 +334,7 @@ static void on_line(dlk_etcd_call *call, int64_t now)
         dlk_etcd_report_failed(report, call, "read the keys of this lock");
         return;
     }
-    const Etcd__RangeResponse *found = dlk_etcd_range(call);
+    const DlkEtcd__RangeResponse *found = dlk_etcd_range(call);
     if (report->base.ask->verb == DLK_INSPECT) {
         report->base.info = dlk_info_new();
         watch_idle(report, call, now);

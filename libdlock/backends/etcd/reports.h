@@ -21,11 +21,11 @@ typedef struct dlk_etcd_report {
     dlk_etcd_bytes probe;   /* doctor: the key it tries */
     dlk_etcd_key condition; /* inspect: of the lock's name */
     /* What is known of a condition: its line and its signals. */
-    const Etcd__TxnResponse *found; /* the answer to a look, … */
-    dlk_arena found_in;             /* … and where it lies */
-    size_t first, signalled;        /* who are signalled, as it is, or by this signal */
-    char *tally;                    /* the signals with those of this signal */
-    int64_t rev;                    /* of the signals without them */
+    const DlkEtcd__TxnResponse *found; /* the answer to a look, … */
+    dlk_arena found_in;                /* … and where it lies */
+    size_t first, signalled; /* who are signalled, as it is, or by this signal */
+    char *tally;             /* the signals with those of this signal */
+    int64_t rev;             /* of the signals without them */
     /* list: those that were found, and how many of them are told */
     struct dlk_etcd_listed *listed;
     size_t listed_count, listed_capacity, told;
@@ -45,7 +45,7 @@ void dlk_etcd_signal_begin(dlk_etcd_report *report, int64_t now);
 /* What it knows of a condition. */
 void dlk_etcd_report_forget(dlk_etcd_report *report);
 /* Of a key of a line such as @p home's; false without memory. */
-bool dlk_etcd_entry_read(const dlk_etcd_key *home, const Etcd__KeyValue *kv,
+bool dlk_etcd_entry_read(const dlk_etcd_key *home, const DlkEtcd__KeyValue *kv,
                          dlk_etcd_entry *ret);
 void dlk_etcd_listed_free(dlk_etcd_report *report);
 void dlk_etcd_list_begin(dlk_etcd_report *report, int64_t now);

@@ -87,9 +87,10 @@ dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, dlk_etcd_bytes from, dlk_etcd_bytes 
                               int64_t revision, bool puts, dlk_etcd_done *done,
                               void *owner, int64_t now)
 {
-    Etcd__WatchCreateRequest create = ETCD__WATCH_CREATE_REQUEST__INIT;
-    Etcd__WatchRequest watch = ETCD__WATCH_REQUEST__INIT;
-    Etcd__WatchCreateRequest__Filter no_puts = ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT;
+    DlkEtcd__WatchCreateRequest create = DLK_ETCD__WATCH_CREATE_REQUEST__INIT;
+    DlkEtcd__WatchRequest watch = DLK_ETCD__WATCH_REQUEST__INIT;
+    DlkEtcd__WatchCreateRequest__Filter no_puts =
+        DLK_ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT;
     if (et->phase != DLK_ETCD_UP || et->signing_on)
         return NULL;
     create.key = from;
@@ -98,7 +99,7 @@ dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, dlk_etcd_bytes from, dlk_etcd_bytes 
     create.watch_id = ++et->watches;
     create.n_filters = !puts;
     create.filters = &no_puts;
-    watch.request_case = ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST;
+    watch.request_case = DLK_ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST;
     watch.create_request = &create;
     dlk_etcd_call *call = dlk_etcd_call_new(
         et, DLK_ETCD_WATCH, dlk_etcd_request_of(&watch.base), done, owner, now);

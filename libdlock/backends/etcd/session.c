@@ -142,7 +142,7 @@ static void on_signed_on(dlk_etcd_call *call, int64_t now)
             give_up_on(et, call, "sign on", now);
         return;
     }
-    const Etcd__AuthenticateResponse *said = (const void *)call->answer;
+    const DlkEtcd__AuthenticateResponse *said = (const void *)call->answer;
     et->token = (char *)dlk_etcd_bytes_copy(said->token.data, said->token.len).data;
     et->calls.token = et->token;
     if (!et->token) {
@@ -158,7 +158,7 @@ static void on_signed_on(dlk_etcd_call *call, int64_t now)
 /* It is kept out of core dumps, and wiped where it was. */
 static dlk_etcd_request say_who(dlk_etcd *et, const char *password)
 {
-    Etcd__AuthenticateRequest who = ETCD__AUTHENTICATE_REQUEST__INIT;
+    DlkEtcd__AuthenticateRequest who = DLK_ETCD__AUTHENTICATE_REQUEST__INIT;
     size_t user = strlen(et->user), size = password ? strlen(password) : 0;
     dlk_etcd_request request = {.failed = true};
     who.name = (dlk_etcd_bytes){user, (uint8_t *)et->user};
@@ -261,14 +261,14 @@ static void on_granted(dlk_etcd_call *call, int64_t now)
 
 dlk_etcd_request dlk_etcd_lease_of(int64_t seconds)
 {
-    Etcd__LeaseGrantRequest grant = ETCD__LEASE_GRANT_REQUEST__INIT;
+    DlkEtcd__LeaseGrantRequest grant = DLK_ETCD__LEASE_GRANT_REQUEST__INIT;
     grant.ttl = seconds;
     return dlk_etcd_request_of(&grant.base);
 }
 
 dlk_etcd_request dlk_etcd_renewal_of(int64_t lease)
 {
-    Etcd__LeaseKeepAliveRequest renewal = ETCD__LEASE_KEEP_ALIVE_REQUEST__INIT;
+    DlkEtcd__LeaseKeepAliveRequest renewal = DLK_ETCD__LEASE_KEEP_ALIVE_REQUEST__INIT;
     renewal.id = lease;
     return dlk_etcd_request_of(&renewal.base);
 }
@@ -432,7 +432,7 @@ void dlk_etcd_session_begin(dlk_etcd *et, int64_t now)
 
 static dlk_etcd_call *farewell(dlk_etcd *et, int64_t now)
 {
-    Etcd__LeaseRevokeRequest revoke = ETCD__LEASE_REVOKE_REQUEST__INIT;
+    DlkEtcd__LeaseRevokeRequest revoke = DLK_ETCD__LEASE_REVOKE_REQUEST__INIT;
     revoke.id = et->lease;
     if (!et->lease || et->phase < DLK_ETCD_GREETING)
         return NULL;

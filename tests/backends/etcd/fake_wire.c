@@ -100,11 +100,11 @@ static void say(int stream, const ProtobufCMessage *message)
 }
 
 /* Our key, or nothing. */
-static Etcd__RangeResponse own_key(void)
+static DlkEtcd__RangeResponse own_key(void)
 {
-    static Etcd__KeyValue kv, *kvs[] = {&kv};
-    Etcd__RangeResponse found = ETCD__RANGE_RESPONSE__INIT;
-    kv = (Etcd__KeyValue)ETCD__KEY_VALUE__INIT;
+    static DlkEtcd__KeyValue kv, *kvs[] = {&kv};
+    DlkEtcd__RangeResponse found = DLK_ETCD__RANGE_RESPONSE__INIT;
+    kv = (DlkEtcd__KeyValue)DLK_ETCD__KEY_VALUE__INIT;
     kv.key = there.key;
     kv.create_revision = there.made;
     kv.lease = LEASE;
@@ -114,7 +114,7 @@ static Etcd__RangeResponse own_key(void)
 }
 
 /* The first key that is compared, which is our own but where there is a fence. */
-static void note_key(const Etcd__TxnRequest *ask)
+static void note_key(const DlkEtcd__TxnRequest *ask)
 {
     dlk_etcd_bytes_free(&there.key);
     there.key = dlk_etcd_bytes_copy(ask->compare[0]->key.data, ask->compare[0]->key.len);
@@ -122,8 +122,8 @@ static void note_key(const Etcd__TxnRequest *ask)
 }
 
 /* Nobody else is in the line. */
-static void do_transaction(const Etcd__TxnRequest *ask, Etcd__ResponseHeader *header,
-                           int stream)
+static void do_transaction(const DlkEtcd__TxnRequest *ask,
+                           DlkEtcd__ResponseHeader *header, int stream)
 {
     bool joins = ask->n_failure > 0, compares = ask->n_compare > 0;
     bool was_there = there.made != 0, yes = !compares || joins != was_there,
@@ -132,22 +132,23 @@ static void do_transaction(const Etcd__TxnRequest *ask, Etcd__ResponseHeader *he
         note_key(ask);
     for (size_t i = 0; i < ask->n_success; i++)
         if (ask->success[i]->request_case ==
-            ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE)
+            DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE)
             there.made = 0;
     looks = !compares &&
-            ask->success[0]->request_case == ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
-    Etcd__RangeResponse own = own_key(), nobody = ETCD__RANGE_RESPONSE__INIT;
-    Etcd__Done done = ETCD__DONE__INIT;
-    Etcd__ResponseOp first = ETCD__RESPONSE_OP__INIT, second = ETCD__RESPONSE_OP__INIT;
-    Etcd__ResponseOp *both[] = {&first, &second};
-    Etcd__TxnResponse answer = ETCD__TXN_RESPONSE__INIT;
-    first.response_case = !yes || looks ? ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE
-                                        : ETCD__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
+            ask->success[0]->request_case == DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
+    DlkEtcd__RangeResponse own = own_key(), nobody = DLK_ETCD__RANGE_RESPONSE__INIT;
+    DlkEtcd__Done done = DLK_ETCD__DONE__INIT;
+    DlkEtcd__ResponseOp first = DLK_ETCD__RESPONSE_OP__INIT,
+                        second = DLK_ETCD__RESPONSE_OP__INIT;
+    DlkEtcd__ResponseOp *both[] = {&first, &second};
+    DlkEtcd__TxnResponse answer = DLK_ETCD__TXN_RESPONSE__INIT;
+    first.response_case = !yes || looks ? DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE
+                                        : DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
     if (!yes || looks)
         first.response_range = &own;
     else
         first.response_put = &done;
-    second.response_case = ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
+    second.response_case = DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
     second.response_range = compares ? &nobody : &own;
     answer.header = header;
     answer.succeeded = yes;
@@ -160,11 +161,11 @@ static void do_transaction(const Etcd__TxnRequest *ask, Etcd__ResponseHeader *he
 /* @p stream 0: it is done, and nothing said. */
 static void perform(const peer_request *request, int stream)
 {
-    Etcd__ResponseHeader header = ETCD__RESPONSE_HEADER__INIT;
-    Etcd__LeaseGrantResponse granted = ETCD__LEASE_GRANT_RESPONSE__INIT;
-    Etcd__LeaseKeepAliveResponse kept = ETCD__LEASE_KEEP_ALIVE_RESPONSE__INIT;
-    Etcd__MemberListResponse other = ETCD__MEMBER_LIST_RESPONSE__INIT;
-    Etcd__RangeResponse found = own_key();
+    DlkEtcd__ResponseHeader header = DLK_ETCD__RESPONSE_HEADER__INIT;
+    DlkEtcd__LeaseGrantResponse granted = DLK_ETCD__LEASE_GRANT_RESPONSE__INIT;
+    DlkEtcd__LeaseKeepAliveResponse kept = DLK_ETCD__LEASE_KEEP_ALIVE_RESPONSE__INIT;
+    DlkEtcd__MemberListResponse other = DLK_ETCD__MEMBER_LIST_RESPONSE__INIT;
+    DlkEtcd__RangeResponse found = own_key();
     const ProtobufCMessage *answer = &other.base;
     there.revision++;
     header.raft_term = TERM;
@@ -178,11 +179,11 @@ static void perform(const peer_request *request, int stream)
         bool no_memory;
         size_t size = 0;
         const char *message = fake_end_message(request, &size);
-        ProtobufCMessage *ask = dlk_etcd_unpack(&etcd__txn_request__descriptor, message,
-                                                size, &arena, &no_memory);
+        ProtobufCMessage *ask = dlk_etcd_unpack(&dlk_etcd__txn_request__descriptor,
+                                                message, size, &arena, &no_memory);
         if (!ask)
             abort();
-        do_transaction((const Etcd__TxnRequest *)(const void *)ask, &header, stream);
+        do_transaction((const DlkEtcd__TxnRequest *)(const void *)ask, &header, stream);
         dlk_arena_free(&arena);
         return;
     }

@@ -146,10 +146,10 @@ static dlk_etcd_call *ask(dlk_etcd_method method, const ProtobufCMessage *messag
 
 static int64_t grant(int64_t seconds)
 {
-    Etcd__LeaseGrantRequest request = ETCD__LEASE_GRANT_REQUEST__INIT;
+    DlkEtcd__LeaseGrantRequest request = DLK_ETCD__LEASE_GRANT_REQUEST__INIT;
     request.ttl = seconds;
     dlk_etcd_call *call = ask(DLK_ETCD_GRANT, &request.base);
-    const Etcd__LeaseGrantResponse *granted = (const void *)call->answer;
+    const DlkEtcd__LeaseGrantResponse *granted = (const void *)call->answer;
     int64_t lease = granted ? granted->id : 0;
     dlk_etcd_call_free(call);
     return lease;
@@ -157,10 +157,10 @@ static int64_t grant(int64_t seconds)
 
 static int64_t renewed(int64_t lease)
 {
-    Etcd__LeaseKeepAliveRequest request = ETCD__LEASE_KEEP_ALIVE_REQUEST__INIT;
+    DlkEtcd__LeaseKeepAliveRequest request = DLK_ETCD__LEASE_KEEP_ALIVE_REQUEST__INIT;
     request.id = lease;
     dlk_etcd_call *call = ask(DLK_ETCD_KEEP_ALIVE, &request.base);
-    const Etcd__LeaseKeepAliveResponse *kept = (const void *)call->answer;
+    const DlkEtcd__LeaseKeepAliveResponse *kept = (const void *)call->answer;
     int64_t ttl = kept ? kept->ttl : -1;
     dlk_etcd_call_free(call);
     return ttl;
@@ -168,7 +168,7 @@ static int64_t renewed(int64_t lease)
 
 static dlk_etcd_end revoke(int64_t lease)
 {
-    Etcd__LeaseRevokeRequest request = ETCD__LEASE_REVOKE_REQUEST__INIT;
+    DlkEtcd__LeaseRevokeRequest request = DLK_ETCD__LEASE_REVOKE_REQUEST__INIT;
     request.id = lease;
     dlk_etcd_call *call = ask(DLK_ETCD_REVOKE, &request.base);
     dlk_etcd_end how = call->end;
@@ -209,15 +209,16 @@ static int64_t change(dlk_etcd_bytes key, bool put)
 
 static dlk_etcd_call *watch(int64_t number, dlk_etcd_bytes key, int64_t from, bool puts)
 {
-    Etcd__WatchCreateRequest create = ETCD__WATCH_CREATE_REQUEST__INIT;
-    Etcd__WatchRequest request = ETCD__WATCH_REQUEST__INIT;
-    Etcd__WatchCreateRequest__Filter no_puts = ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT;
+    DlkEtcd__WatchCreateRequest create = DLK_ETCD__WATCH_CREATE_REQUEST__INIT;
+    DlkEtcd__WatchRequest request = DLK_ETCD__WATCH_REQUEST__INIT;
+    DlkEtcd__WatchCreateRequest__Filter no_puts =
+        DLK_ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT;
     create.key = key;
     create.start_revision = from;
     create.watch_id = number;
     create.n_filters = !puts;
     create.filters = &no_puts;
-    request.request_case = ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST;
+    request.request_case = DLK_ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST;
     request.create_request = &create;
     dlk_etcd_call *call = calloc(1, sizeof(*call));
     if (!call || !dlk_etcd_pack(&request.base, &call->request))
@@ -240,16 +241,16 @@ TEST(a_key_is_put_by_a_transaction_with_a_lease_and_goes_with_it)
     CHECK(lease != 0);
     dlk_etcd_txn_begin(&txn);
     (void)dlk_etcd_txn_if(&txn, BYTES("a\0b"));
-    Etcd__PutRequest *put = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, BYTES("a\0b"));
+    DlkEtcd__PutRequest *put = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, BYTES("a\0b"));
     put->value = BYTES("v\0w");
     put->lease = lease;
     (void)dlk_etcd_txn_range(&txn, DLK_ETCD_THEN, BYTES("a\0b"));
     dlk_etcd_call *call = send_txn(&txn);
     CHECK(next_over() == call);
     CHECK_EQ_INT(call->end, DLK_ETCD_OK);
-    const Etcd__TxnResponse *done = (const void *)call->answer;
+    const DlkEtcd__TxnResponse *done = (const void *)call->answer;
     CHECK(done->succeeded && done->header->raft_term >= 2);
-    const Etcd__KeyValue *kv = dlk_etcd_kv(dlk_etcd_response(done, 1), 0);
+    const DlkEtcd__KeyValue *kv = dlk_etcd_kv(dlk_etcd_response(done, 1), 0);
     CHECK(kv && dlk_etcd_bytes_same(kv->key, BYTES("a\0b")));
     CHECK(dlk_etcd_bytes_same(kv->value, BYTES("v\0w")));
     CHECK_EQ_INT(kv->lease, lease);
@@ -259,7 +260,7 @@ TEST(a_key_is_put_by_a_transaction_with_a_lease_and_goes_with_it)
     CHECK_EQ_INT(revoke(lease), DLK_ETCD_OK);
     CHECK_EQ_INT(renewed(lease), 0);
     CHECK_EQ_INT(revoke(lease), DLK_ETCD_NO_LEASE);
-    Etcd__RangeRequest read = ETCD__RANGE_REQUEST__INIT;
+    DlkEtcd__RangeRequest read = DLK_ETCD__RANGE_REQUEST__INIT;
     read.key = BYTES("a\0b");
     call = ask(DLK_ETCD_RANGE, &read.base);
     CHECK_EQ_INT(call->end, DLK_ETCD_OK);
@@ -288,7 +289,7 @@ TEST(hundreds_are_under_way_at_once)
         CHECK_EQ_INT(call->end, DLK_ETCD_OK);
         dlk_etcd_call_free(call);
     }
-    Etcd__RangeRequest read = ETCD__RANGE_REQUEST__INIT;
+    DlkEtcd__RangeRequest read = DLK_ETCD__RANGE_REQUEST__INIT;
     read.key = BYTES("key/");
     read.range_end = BYTES("key0");
     dlk_etcd_call *call = ask(DLK_ETCD_RANGE, &read.base);
@@ -299,18 +300,18 @@ TEST(hundreds_are_under_way_at_once)
 
 TEST(it_tells_its_state_its_members_and_that_it_knows_no_users)
 {
-    Etcd__StatusRequest status = ETCD__STATUS_REQUEST__INIT;
-    Etcd__MemberListRequest list = ETCD__MEMBER_LIST_REQUEST__INIT;
-    Etcd__AuthenticateRequest who = ETCD__AUTHENTICATE_REQUEST__INIT;
+    DlkEtcd__StatusRequest status = DLK_ETCD__STATUS_REQUEST__INIT;
+    DlkEtcd__MemberListRequest list = DLK_ETCD__MEMBER_LIST_REQUEST__INIT;
+    DlkEtcd__AuthenticateRequest who = DLK_ETCD__AUTHENTICATE_REQUEST__INIT;
     if (!begin())
         return;
     dlk_etcd_call *call = ask(DLK_ETCD_STATUS, &status.base);
-    const Etcd__StatusResponse *state = (const void *)call->answer;
+    const DlkEtcd__StatusResponse *state = (const void *)call->answer;
     CHECK(state && state->version.len > 2 && state->version.data[0] == '3');
     CHECK(state->leader != 0 && state->raftterm >= 2);
     dlk_etcd_call_free(call);
     call = ask(DLK_ETCD_MEMBERS, &list.base);
-    const Etcd__MemberListResponse *members = (const void *)call->answer;
+    const DlkEtcd__MemberListResponse *members = (const void *)call->answer;
     CHECK(members && members->n_members == 1);
     dlk_etcd_call_free(call);
     who.name = BYTES("nobody");
@@ -432,7 +433,7 @@ TEST(hundreds_of_watches_need_one_stream)
 
 TEST(a_member_that_dies_takes_its_calls_along_and_is_found_again)
 {
-    Etcd__RangeRequest read = ETCD__RANGE_REQUEST__INIT;
+    DlkEtcd__RangeRequest read = DLK_ETCD__RANGE_REQUEST__INIT;
     if (!begin())
         return;
     read.key = BYTES("a");
@@ -461,7 +462,7 @@ TEST(a_member_that_dies_takes_its_calls_along_and_is_found_again)
 
 TEST(a_member_that_stands_still_is_waited_for_until_the_deadline)
 {
-    Etcd__RangeRequest read = ETCD__RANGE_REQUEST__INIT;
+    DlkEtcd__RangeRequest read = DLK_ETCD__RANGE_REQUEST__INIT;
     if (!begin())
         return;
     read.key = BYTES("a");

@@ -61,19 +61,19 @@ TEST(a_transaction_is_the_bytes_that_etcd_reads)
         return;
     dlk_etcd_txn_begin(&txn);
     (void)dlk_etcd_txn_if(&txn, KEY);
-    Etcd__Compare *fence = dlk_etcd_txn_if(&txn, BYTES("a\0late/1"));
-    fence->target = ETCD__COMPARE__TARGET__MOD;
-    fence->to_case = ETCD__COMPARE__TO_MOD_REVISION;
+    DlkEtcd__Compare *fence = dlk_etcd_txn_if(&txn, BYTES("a\0late/1"));
+    fence->target = DLK_ETCD__COMPARE__TARGET__MOD;
+    fence->to_case = DLK_ETCD__COMPARE__TO_MOD_REVISION;
     fence->mod_revision = 9;
     dlk_etcd_txn_if(&txn, BYTES("a\0r"))->range_end = BYTES("a\1");
-    Etcd__PutRequest *put = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, KEY);
+    DlkEtcd__PutRequest *put = dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, KEY);
     put->value = BYTES("v\0w");
     put->lease = LEASE;
-    Etcd__RangeRequest *line = dlk_etcd_txn_range(&txn, DLK_ETCD_THEN, BYTES("a/"));
+    DlkEtcd__RangeRequest *line = dlk_etcd_txn_range(&txn, DLK_ETCD_THEN, BYTES("a/"));
     line->range_end = BYTES("a0");
     line->limit = 8;
-    line->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
-    line->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    line->sort_order = DLK_ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
+    line->sort_target = DLK_ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
     line->keys_only = true;
     line->max_create_revision = 41;
     (void)dlk_etcd_txn_range(&txn, DLK_ETCD_ELSE, KEY);
@@ -86,8 +86,8 @@ TEST(a_transaction_is_the_bytes_that_etcd_reads)
 TEST(a_message_goes_behind_what_is_there_and_an_empty_one_is_nothing)
 {
     dlk_buf buf = {0};
-    Etcd__StatusRequest status = ETCD__STATUS_REQUEST__INIT;
-    Etcd__LeaseGrantRequest grant = ETCD__LEASE_GRANT_REQUEST__INIT;
+    DlkEtcd__StatusRequest status = DLK_ETCD__STATUS_REQUEST__INIT;
+    DlkEtcd__LeaseGrantRequest grant = DLK_ETCD__LEASE_GRANT_REQUEST__INIT;
     if (!ready())
         return;
     CHECK(dlk_etcd_pack(&status.base, &buf));
@@ -103,10 +103,10 @@ TEST(a_message_goes_behind_what_is_there_and_an_empty_one_is_nothing)
 TEST(a_watch_says_what_it_doesn_t_want_to_hear_of)
 {
     dlk_buf buf = {0};
-    Etcd__WatchCreateRequest create = ETCD__WATCH_CREATE_REQUEST__INIT;
-    Etcd__WatchRequest watch = ETCD__WATCH_REQUEST__INIT;
-    Etcd__WatchCreateRequest__Filter filters[] = {
-        ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT};
+    DlkEtcd__WatchCreateRequest create = DLK_ETCD__WATCH_CREATE_REQUEST__INIT;
+    DlkEtcd__WatchRequest watch = DLK_ETCD__WATCH_REQUEST__INIT;
+    DlkEtcd__WatchCreateRequest__Filter filters[] = {
+        DLK_ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT};
     if (!ready())
         return;
     create.key = BYTES("k");
@@ -114,7 +114,7 @@ TEST(a_watch_says_what_it_doesn_t_want_to_hear_of)
     create.n_filters = 1;
     create.filters = filters;
     create.watch_id = 3;
-    watch.request_case = ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST;
+    watch.request_case = DLK_ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST;
     watch.create_request = &create;
     CHECK(dlk_etcd_pack(&watch.base, &buf));
     CHECK(same(&buf, "\x0a\x0a\x0a\x01k\x18\x07\x2a\x01\x00\x38\x03", 12));
@@ -161,15 +161,15 @@ TEST(an_answer_is_read_and_what_nobody_reads_is_skipped)
     CHECK(message && !no_memory);
     CHECK_EQ_INT(dlk_etcd_header(message)->revision, 42);
     CHECK_EQ_INT(dlk_etcd_header(message)->raft_term, 2);
-    const Etcd__TxnResponse *txn = (const Etcd__TxnResponse *)(const void *)message;
+    const DlkEtcd__TxnResponse *txn = (const DlkEtcd__TxnResponse *)(const void *)message;
     CHECK(txn->succeeded);
     CHECK_EQ_INT(txn->n_responses, 2);
     CHECK(dlk_etcd_response(txn, 0) == NULL); /* a put has found nothing */
     CHECK(dlk_etcd_response(txn, 2) == NULL);
-    const Etcd__RangeResponse *range = dlk_etcd_response(txn, 1);
+    const DlkEtcd__RangeResponse *range = dlk_etcd_response(txn, 1);
     CHECK_EQ_INT(dlk_etcd_kv_count(range), 2);
     CHECK(range->more);
-    const Etcd__KeyValue *kv = dlk_etcd_kv(range, 0);
+    const DlkEtcd__KeyValue *kv = dlk_etcd_kv(range, 0);
     CHECK(dlk_etcd_bytes_same(kv->key, KEY));
     CHECK(dlk_etcd_bytes_same(kv->value, BYTES("v\0w")));
     CHECK_EQ_INT(kv->create_revision, 42);
@@ -256,7 +256,7 @@ TEST(two_hundred_short_answers_have_room)
     const ProtobufCMessage *message = dlk_etcd_unpack(
         dlk_etcd_rpcs[DLK_ETCD_TXN].answer, bytes, sizeof(bytes), &arena, &no_memory);
     CHECK(message);
-    CHECK_EQ_INT(((const Etcd__TxnResponse *)(const void *)message)->n_responses, 201);
+    CHECK_EQ_INT(((const DlkEtcd__TxnResponse *)(const void *)message)->n_responses, 201);
     dlk_arena_free(&arena);
 }
 
@@ -278,8 +278,8 @@ TEST(any_bytes_do_no_harm)
         const ProtobufCMessage *message =
             dlk_etcd_unpack(rpc->answer, bytes, sizeof(bytes), &arena, &no_memory);
         if (message && rpc == &dlk_etcd_rpcs[DLK_ETCD_TXN]) {
-            const Etcd__TxnResponse *txn =
-                (const Etcd__TxnResponse *)(const void *)message;
+            const DlkEtcd__TxnResponse *txn =
+                (const DlkEtcd__TxnResponse *)(const void *)message;
             for (size_t i = 0; i < txn->n_responses; i++)
                 for (size_t k = 0; k < dlk_etcd_kv_count(dlk_etcd_response(txn, i)); k++)
                     CHECK(dlk_etcd_bytes_same(

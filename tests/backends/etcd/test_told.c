@@ -149,11 +149,11 @@ static dlk_etcd_call *make(dlk_etcd_method method, const ProtobufCMessage *messa
 
 static dlk_etcd_call *watch(int64_t number)
 {
-    Etcd__WatchCreateRequest create = ETCD__WATCH_CREATE_REQUEST__INIT;
-    Etcd__WatchRequest request = ETCD__WATCH_REQUEST__INIT;
+    DlkEtcd__WatchCreateRequest create = DLK_ETCD__WATCH_CREATE_REQUEST__INIT;
+    DlkEtcd__WatchRequest request = DLK_ETCD__WATCH_REQUEST__INIT;
     create.key = BYTES("key");
     create.watch_id = number;
-    request.request_case = ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST;
+    request.request_case = DLK_ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST;
     request.create_request = &create;
     dlk_etcd_call *call = make(DLK_ETCD_WATCH, &request.base);
     call->watch = number;
@@ -163,13 +163,13 @@ static dlk_etcd_call *watch(int64_t number)
 
 static dlk_etcd_call *revocation(void)
 {
-    Etcd__LeaseRevokeRequest request = ETCD__LEASE_REVOKE_REQUEST__INIT;
+    DlkEtcd__LeaseRevokeRequest request = DLK_ETCD__LEASE_REVOKE_REQUEST__INIT;
     request.id = 7;
     return make(DLK_ETCD_REVOKE, &request.base);
 }
 
 /* On the stream of watches, which is the first. */
-static void say(Etcd__WatchResponse said)
+static void say(DlkEtcd__WatchResponse said)
 {
     dlk_buf packed = {0};
     char prefix[5] = {0};
@@ -182,7 +182,7 @@ static void say(Etcd__WatchResponse said)
 
 static void say_made(int64_t number)
 {
-    Etcd__WatchResponse said = ETCD__WATCH_RESPONSE__INIT;
+    DlkEtcd__WatchResponse said = DLK_ETCD__WATCH_RESPONSE__INIT;
     said.watch_id = number;
     said.created = true;
     say(said);
@@ -190,7 +190,7 @@ static void say_made(int64_t number)
 
 static void say_refused(int64_t number)
 {
-    Etcd__WatchResponse said = ETCD__WATCH_RESPONSE__INIT;
+    DlkEtcd__WatchResponse said = DLK_ETCD__WATCH_RESPONSE__INIT;
     said.watch_id = number;
     said.created = said.canceled = true;
     said.cancel_reason = BYTES("etcdserver: permission denied");

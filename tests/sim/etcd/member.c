@@ -24,8 +24,8 @@ static void next(etcd_packet *p, int64_t at, void (*then)(event *))
 /* In front of the rest: each answer begins with it. */
 static void put_header(etcd_packet *p)
 {
-    Etcd__ResponseHeader header = ETCD__RESPONSE_HEADER__INIT;
-    Etcd__LeaseRevokeResponse any = ETCD__LEASE_REVOKE_RESPONSE__INIT;
+    DlkEtcd__ResponseHeader header = DLK_ETCD__RESPONSE_HEADER__INIT;
+    DlkEtcd__LeaseRevokeResponse any = DLK_ETCD__LEASE_REVOKE_RESPONSE__INIT;
     dlk_buf whole = {0}, *body = &p->effect.body;
     header.revision = p->effect.revision;
     header.raft_term = (uint64_t)(p->term_said ? p->term_said : member_of(p)->term);
@@ -94,9 +94,9 @@ static const char *words_of(const etcd_packet *p)
 
 static void grant(etcd_packet *p)
 {
-    const Etcd__LeaseGrantRequest *ask = (const void *)p->ask;
+    const DlkEtcd__LeaseGrantRequest *ask = (const void *)p->ask;
     const etcd_lease *lease = etcd_lease_grant(client_of(p), ask->ttl);
-    Etcd__LeaseGrantResponse said = ETCD__LEASE_GRANT_RESPONSE__INIT;
+    DlkEtcd__LeaseGrantResponse said = DLK_ETCD__LEASE_GRANT_RESPONSE__INIT;
     said.id = lease->id;
     said.ttl = lease->seconds;
     etcd_effect_says(&p->effect, &said.base);
@@ -104,8 +104,8 @@ static void grant(etcd_packet *p)
 
 static void revoke(etcd_packet *p)
 {
-    const Etcd__LeaseRevokeRequest *ask = (const void *)p->ask;
-    const Etcd__LeaseRevokeResponse said = ETCD__LEASE_REVOKE_RESPONSE__INIT;
+    const DlkEtcd__LeaseRevokeRequest *ask = (const void *)p->ask;
+    const DlkEtcd__LeaseRevokeResponse said = DLK_ETCD__LEASE_REVOKE_RESPONSE__INIT;
     etcd_lease *lease = etcd_lease_find(ask->id);
     if (!lease || lease->over) {
         etcd_effect_error(&p->effect, DLK_GRPC_NOT_FOUND,
@@ -187,8 +187,8 @@ static void propose(etcd_packet *p)
 
 static void renewed(etcd_packet *p, const etcd_lease *lease)
 {
-    Etcd__LeaseKeepAliveResponse said = ETCD__LEASE_KEEP_ALIVE_RESPONSE__INIT;
-    said.id = ((const Etcd__LeaseKeepAliveRequest *)(const void *)p->ask)->id;
+    DlkEtcd__LeaseKeepAliveResponse said = DLK_ETCD__LEASE_KEEP_ALIVE_RESPONSE__INIT;
+    said.id = ((const DlkEtcd__LeaseKeepAliveRequest *)(const void *)p->ask)->id;
     said.ttl = lease ? lease->seconds : 0;
     etcd_effect_says(&p->effect, &said.base);
     answer(p);
@@ -214,8 +214,8 @@ static void keep_in_vain(etcd_packet *p, etcd_lease *lease)
 static void keep(etcd_packet *p)
 {
     const etcd_member *m = member_of(p);
-    etcd_lease *lease =
-        etcd_lease_find(((const Etcd__LeaseKeepAliveRequest *)(const void *)p->ask)->id);
+    etcd_lease *lease = etcd_lease_find(
+        ((const DlkEtcd__LeaseKeepAliveRequest *)(const void *)p->ask)->id);
     if (!p->term_said)
         p->term_said = m->term;
     if (m->leads && p->member != etcd_all.leader)

@@ -74,8 +74,8 @@ void etcd_store_end(void);
 dlk_list *etcd_store_keys(void);
 int64_t etcd_store_revision(void);
 /* @p by: whose request it is, or NOBODY. */
-void etcd_store_txn(const Etcd__TxnRequest *ask, int by, etcd_effect *ret);
-void etcd_store_range(const Etcd__RangeRequest *ask, etcd_effect *ret);
+void etcd_store_txn(const DlkEtcd__TxnRequest *ask, int by, etcd_effect *ret);
+void etcd_store_range(const DlkEtcd__RangeRequest *ask, etcd_effect *ret);
 void etcd_store_delete(const etcd_key *key); /* by an operator */
 void etcd_store_end_lease(int64_t lease);
 void etcd_store_compact(void);

@@ -52,12 +52,12 @@ void etcd_packet_free(etcd_packet *p)
 void etcd_packet_read(etcd_packet *p, const char *path, const void *message, size_t size)
 {
     static const ProtobufCMessageDescriptor *const asks[DLK_ETCD_METHODS] = {
-        [DLK_ETCD_GRANT] = &etcd__lease_grant_request__descriptor,
-        [DLK_ETCD_REVOKE] = &etcd__lease_revoke_request__descriptor,
-        [DLK_ETCD_KEEP_ALIVE] = &etcd__lease_keep_alive_request__descriptor,
-        [DLK_ETCD_RANGE] = &etcd__range_request__descriptor,
-        [DLK_ETCD_TXN] = &etcd__txn_request__descriptor,
-        [DLK_ETCD_WATCH] = &etcd__watch_request__descriptor,
+        [DLK_ETCD_GRANT] = &dlk_etcd__lease_grant_request__descriptor,
+        [DLK_ETCD_REVOKE] = &dlk_etcd__lease_revoke_request__descriptor,
+        [DLK_ETCD_KEEP_ALIVE] = &dlk_etcd__lease_keep_alive_request__descriptor,
+        [DLK_ETCD_RANGE] = &dlk_etcd__range_request__descriptor,
+        [DLK_ETCD_TXN] = &dlk_etcd__txn_request__descriptor,
+        [DLK_ETCD_WATCH] = &dlk_etcd__watch_request__descriptor,
     };
     bool no_memory;
     for (int i = 0; i < DLK_ETCD_METHODS; i++)
@@ -87,38 +87,39 @@ bool etcd_packet_is_lost(etcd_packet *p)
 
 /* ---- what they are about ---- */
 
-static const Etcd__TxnRequest *txn_of(const etcd_packet *p)
+static const DlkEtcd__TxnRequest *txn_of(const etcd_packet *p)
 {
     return p->method == DLK_ETCD_TXN ? (const void *)p->ask : NULL;
 }
 
 /* The first of that kind that it does where its comparisons are true; NULL: none. */
-static const Etcd__RequestOp *first_op(const etcd_packet *p,
-                                       Etcd__RequestOp__RequestCase what)
+static const DlkEtcd__RequestOp *first_op(const etcd_packet *p,
+                                          DlkEtcd__RequestOp__RequestCase what)
 {
-    const Etcd__TxnRequest *txn = txn_of(p);
+    const DlkEtcd__TxnRequest *txn = txn_of(p);
     for (size_t i = 0; txn && i < txn->n_success; i++)
         if (txn->success[i]->request_case == what)
             return txn->success[i];
     return NULL;
 }
 
-static const Etcd__RangeRequest *range_in(const etcd_packet *p)
+static const DlkEtcd__RangeRequest *range_in(const etcd_packet *p)
 {
-    const Etcd__RequestOp *op = first_op(p, ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE);
+    const DlkEtcd__RequestOp *op =
+        first_op(p, DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE);
     return op ? op->request_range : NULL;
 }
 
-static const Etcd__PutRequest *put_in(const etcd_packet *p)
+static const DlkEtcd__PutRequest *put_in(const etcd_packet *p)
 {
-    const Etcd__RequestOp *op = first_op(p, ETCD__REQUEST_OP__REQUEST_REQUEST_PUT);
+    const DlkEtcd__RequestOp *op = first_op(p, DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_PUT);
     return op ? op->request_put : NULL;
 }
 
-static const Etcd__DeleteRangeRequest *deletion_in(const etcd_packet *p)
+static const DlkEtcd__DeleteRangeRequest *deletion_in(const etcd_packet *p)
 {
-    const Etcd__RequestOp *op =
-        first_op(p, ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE);
+    const DlkEtcd__RequestOp *op =
+        first_op(p, DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE);
     return op ? op->request_delete_range : NULL;
 }
 
@@ -133,7 +134,7 @@ const char *etcd_packet_verb(const etcd_packet *p)
         return verbs[p->method];
     if (deletion_in(p))
         return "delete";
-    const Etcd__PutRequest *put = put_in(p);
+    const DlkEtcd__PutRequest *put = put_in(p);
     if (put && put->ignore_value)
         return "export"; /* nobody is let in by its answer */
     return put ? "put" : "look";
@@ -151,9 +152,9 @@ dlk_etcd_bytes etcd_packet_looks_for(const etcd_packet *p)
 
 static dlk_etcd_bytes key_of(const etcd_packet *p)
 {
-    const Etcd__WatchRequest *watch = (const void *)p->ask;
+    const DlkEtcd__WatchRequest *watch = (const void *)p->ask;
     if (p->method == DLK_ETCD_WATCH)
-        return watch->request_case == ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST
+        return watch->request_case == DLK_ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST
                    ? watch->create_request->key
                    : (dlk_etcd_bytes){0};
     if (put_in(p))

@@ -136,7 +136,7 @@ static etcd_key *make_key(dlk_etcd_bytes name, int64_t revision)
     return key;
 }
 
-static void put(const Etcd__PutRequest *ask, int64_t revision)
+static void put(const DlkEtcd__PutRequest *ask, int64_t revision)
 {
     etcd_key *key = find(ask->key);
     if (!key && (ask->ignore_value || ask->ignore_lease))
@@ -177,10 +177,10 @@ static dlk_etcd_bytes kept(dlk_etcd_bytes bytes, dlk_arena *arena)
     return copy;
 }
 
-static Etcd__KeyValue *kv_of(const etcd_key *key, bool keys_only, dlk_arena *arena)
+static DlkEtcd__KeyValue *kv_of(const etcd_key *key, bool keys_only, dlk_arena *arena)
 {
-    Etcd__KeyValue *kv = etcd_need(dlk_arena_take(arena, sizeof(*kv)));
-    *kv = (Etcd__KeyValue)ETCD__KEY_VALUE__INIT;
+    DlkEtcd__KeyValue *kv = etcd_need(dlk_arena_take(arena, sizeof(*kv)));
+    *kv = (DlkEtcd__KeyValue)DLK_ETCD__KEY_VALUE__INIT;
     kv->key = kept(key->key, arena);
     kv->create_revision = key->made;
     kv->mod_revision = key->changed;
@@ -198,12 +198,12 @@ static size_t count_keys(void)
     return count;
 }
 
-static void range(const Etcd__RangeRequest *ask, dlk_arena *arena,
-                  Etcd__RangeResponse *ret)
+static void range(const DlkEtcd__RangeRequest *ask, dlk_arena *arena,
+                  DlkEtcd__RangeResponse *ret)
 {
     const etcd_span span = {ask->key, ask->range_end};
-    bool backwards = ask->sort_order == ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
-    *ret = (Etcd__RangeResponse)ETCD__RANGE_RESPONSE__INIT;
+    bool backwards = ask->sort_order == DLK_ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
+    *ret = (DlkEtcd__RangeResponse)DLK_ETCD__RANGE_RESPONSE__INIT;
     ret->kvs = etcd_need(dlk_arena_take(arena, (count_keys() + 1) * sizeof(*ret->kvs)));
     for (dlk_list *it = backwards ? store.keys.prev : store.keys.next; it != &store.keys;
          it = backwards ? it->prev : it->next) {
@@ -220,27 +220,27 @@ static void range(const Etcd__RangeRequest *ask, dlk_arena *arena,
 /* ---- transactions ---- */
 
 /* What isn't there is 0, or empty. */
-static bool is_equal(const etcd_key *key, const Etcd__Compare *compare)
+static bool is_equal(const etcd_key *key, const DlkEtcd__Compare *compare)
 {
     switch ((int)compare->target) {
-    case ETCD__COMPARE__TARGET__VERSION:
-        if (compare->to_case == ETCD__COMPARE__TO_VERSION)
+    case DLK_ETCD__COMPARE__TARGET__VERSION:
+        if (compare->to_case == DLK_ETCD__COMPARE__TO_VERSION)
             return key->version == compare->version;
         break;
-    case ETCD__COMPARE__TARGET__CREATE:
-        if (compare->to_case == ETCD__COMPARE__TO_CREATE_REVISION)
+    case DLK_ETCD__COMPARE__TARGET__CREATE:
+        if (compare->to_case == DLK_ETCD__COMPARE__TO_CREATE_REVISION)
             return key->made == compare->create_revision;
         break;
-    case ETCD__COMPARE__TARGET__MOD:
-        if (compare->to_case == ETCD__COMPARE__TO_MOD_REVISION)
+    case DLK_ETCD__COMPARE__TARGET__MOD:
+        if (compare->to_case == DLK_ETCD__COMPARE__TO_MOD_REVISION)
             return key->changed == compare->mod_revision;
         break;
-    case ETCD__COMPARE__TARGET__VALUE:
-        if (compare->to_case == ETCD__COMPARE__TO_VALUE)
+    case DLK_ETCD__COMPARE__TARGET__VALUE:
+        if (compare->to_case == DLK_ETCD__COMPARE__TO_VALUE)
             return order_of(key->value, compare->value) == 0;
         break;
-    case ETCD__COMPARE__TARGET__LEASE:
-        if (compare->to_case == ETCD__COMPARE__TO_LEASE)
+    case DLK_ETCD__COMPARE__TARGET__LEASE:
+        if (compare->to_case == DLK_ETCD__COMPARE__TO_LEASE)
             return key->lease == compare->lease;
         break;
     default:
@@ -250,7 +250,7 @@ static bool is_equal(const etcd_key *key, const Etcd__Compare *compare)
 }
 
 /* Each key there has to fulfil it; where there is none, one that was never made. */
-static bool holds(const Etcd__Compare *compare)
+static bool holds(const DlkEtcd__Compare *compare)
 {
     static const etcd_key none;
     const etcd_span span = {compare->key, compare->range_end};
@@ -265,7 +265,7 @@ static bool holds(const Etcd__Compare *compare)
     return some ? fine : is_equal(&none, compare);
 }
 
-static bool all_hold(const Etcd__TxnRequest *ask)
+static bool all_hold(const DlkEtcd__TxnRequest *ask)
 {
     for (size_t i = 0; i < ask->n_compare; i++)
         if (!holds(ask->compare[i]))
@@ -273,10 +273,10 @@ static bool all_hold(const Etcd__TxnRequest *ask)
     return true;
 }
 
-static bool leases_live(Etcd__RequestOp *const *ops, size_t count)
+static bool leases_live(DlkEtcd__RequestOp *const *ops, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (ops[i]->request_case != ETCD__REQUEST_OP__REQUEST_REQUEST_PUT)
+        if (ops[i]->request_case != DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_PUT)
             continue;
         int64_t id = ops[i]->request_put->lease;
         const etcd_lease *lease = id ? etcd_lease_find(id) : NULL;
@@ -287,28 +287,28 @@ static bool leases_live(Etcd__RequestOp *const *ops, size_t count)
 }
 
 /* True when it has changed something. */
-static bool carry_out(const Etcd__RequestOp *op, int by, int64_t revision,
-                      dlk_arena *arena, Etcd__ResponseOp *ret)
+static bool carry_out(const DlkEtcd__RequestOp *op, int by, int64_t revision,
+                      dlk_arena *arena, DlkEtcd__ResponseOp *ret)
 {
-    static Etcd__Done done = ETCD__DONE__INIT;
-    *ret = (Etcd__ResponseOp)ETCD__RESPONSE_OP__INIT;
-    if (op->request_case == ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE) {
-        ret->response_case = ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
+    static DlkEtcd__Done done = DLK_ETCD__DONE__INIT;
+    *ret = (DlkEtcd__ResponseOp)DLK_ETCD__RESPONSE_OP__INIT;
+    if (op->request_case == DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE) {
+        ret->response_case = DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
         ret->response_range =
             etcd_need(dlk_arena_take(arena, sizeof(*ret->response_range)));
         range(op->request_range, arena, ret->response_range);
         return false;
     }
-    if (op->request_case == ETCD__REQUEST_OP__REQUEST_REQUEST_PUT) {
-        ret->response_case = ETCD__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
+    if (op->request_case == DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_PUT) {
+        ret->response_case = DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
         ret->response_put = &done;
         put(op->request_put, revision);
         return true;
     }
-    if (op->request_case != ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE ||
+    if (op->request_case != DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE ||
         op->request_delete_range->range_end.len > 0)
         abort(); /* nobody asks for anything else */
-    ret->response_case = ETCD__RESPONSE_OP__RESPONSE_RESPONSE_DELETE_RANGE;
+    ret->response_case = DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_DELETE_RANGE;
     ret->response_delete_range = &done;
     etcd_key *key = find(op->request_delete_range->key);
     if (key)
@@ -316,14 +316,14 @@ static bool carry_out(const Etcd__RequestOp *op, int by, int64_t revision,
     return key != NULL;
 }
 
-void etcd_store_txn(const Etcd__TxnRequest *ask, int by, etcd_effect *ret)
+void etcd_store_txn(const DlkEtcd__TxnRequest *ask, int by, etcd_effect *ret)
 {
     bool fine = all_hold(ask), changed = false;
-    Etcd__RequestOp *const *ops = fine ? ask->success : ask->failure;
+    DlkEtcd__RequestOp *const *ops = fine ? ask->success : ask->failure;
     size_t count = fine ? ask->n_success : ask->n_failure;
     int64_t revision = store.revision + 1;
     dlk_arena arena = {.most = ANSWER_MAX};
-    Etcd__TxnResponse said = ETCD__TXN_RESPONSE__INIT;
+    DlkEtcd__TxnResponse said = DLK_ETCD__TXN_RESPONSE__INIT;
     if (!leases_live(ops, count)) {
         etcd_effect_error(ret, DLK_GRPC_NOT_FOUND,
                           "etcdserver: requested lease not found");
@@ -344,10 +344,10 @@ void etcd_store_txn(const Etcd__TxnRequest *ask, int by, etcd_effect *ret)
     dlk_arena_free(&arena);
 }
 
-void etcd_store_range(const Etcd__RangeRequest *ask, etcd_effect *ret)
+void etcd_store_range(const DlkEtcd__RangeRequest *ask, etcd_effect *ret)
 {
     dlk_arena arena = {.most = ANSWER_MAX};
-    Etcd__RangeResponse said;
+    DlkEtcd__RangeResponse said;
     range(ask, &arena, &said);
     etcd_effect_says(ret, &said.base);
     dlk_arena_free(&arena);

@@ -63,10 +63,10 @@ static void run_news(event *e)
     event_at(e, s.now + late + etcd_delay(c), etcd_deliver, p);
 }
 
-static void say(const etcd_watch *w, Etcd__WatchResponse *said)
+static void say(const etcd_watch *w, DlkEtcd__WatchResponse *said)
 {
     client *c = &s.clients[w->client];
-    Etcd__ResponseHeader header = ETCD__RESPONSE_HEADER__INIT;
+    DlkEtcd__ResponseHeader header = DLK_ETCD__RESPONSE_HEADER__INIT;
     etcd_packet *p = etcd_packet_back(c, ETCD_SAYS_NEWS, w->wire, w->stream);
     header.revision = etcd_store_revision();
     header.raft_term = (uint64_t)etcd_all.members[p->member].term;
@@ -79,8 +79,8 @@ static void say(const etcd_watch *w, Etcd__WatchResponse *said)
 
 static void fire(const etcd_watch *w)
 {
-    Etcd__Done done = ETCD__DONE__INIT, *events[] = {&done};
-    Etcd__WatchResponse said = ETCD__WATCH_RESPONSE__INIT;
+    DlkEtcd__Done done = DLK_ETCD__DONE__INIT, *events[] = {&done};
+    DlkEtcd__WatchResponse said = DLK_ETCD__WATCH_RESPONSE__INIT;
     said.n_events = 1;
     said.events = events;
     say(w, &said);
@@ -88,14 +88,14 @@ static void fire(const etcd_watch *w)
 
 static void say_created(const etcd_watch *w)
 {
-    Etcd__WatchResponse said = ETCD__WATCH_RESPONSE__INIT;
+    DlkEtcd__WatchResponse said = DLK_ETCD__WATCH_RESPONSE__INIT;
     said.created = true;
     say(w, &said);
 }
 
 static void say_over(const etcd_watch *w, int64_t compacted)
 {
-    Etcd__WatchResponse said = ETCD__WATCH_RESPONSE__INIT;
+    DlkEtcd__WatchResponse said = DLK_ETCD__WATCH_RESPONSE__INIT;
     said.canceled = true;
     said.compact_revision = compacted;
     say(w, &said);
@@ -103,7 +103,7 @@ static void say_over(const etcd_watch *w, int64_t compacted)
 
 /* ---- what is said to them ---- */
 
-static void create(const etcd_packet *p, const Etcd__WatchCreateRequest *ask)
+static void create(const etcd_packet *p, const DlkEtcd__WatchCreateRequest *ask)
 {
     etcd_watch *w = etcd_need(calloc(1, sizeof(*w)));
     w->client = p->client;
@@ -136,7 +136,7 @@ static void create(const etcd_packet *p, const Etcd__WatchCreateRequest *ask)
     }
 }
 
-static void cancel(const etcd_packet *p, const Etcd__WatchCancelRequest *ask)
+static void cancel(const etcd_packet *p, const DlkEtcd__WatchCancelRequest *ask)
 {
     etcd_watch *w = find(p->wire, p->stream, ask->watch_id);
     if (!w)
@@ -147,10 +147,10 @@ static void cancel(const etcd_packet *p, const Etcd__WatchCancelRequest *ask)
 
 void etcd_watches_hear(etcd_packet *p)
 {
-    const Etcd__WatchRequest *ask = (const void *)p->ask;
+    const DlkEtcd__WatchRequest *ask = (const void *)p->ask;
     if (p->says == ETCD_SAYS_DROP)
         forget_stream(p->wire, p->stream);
-    else if (ask->request_case == ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST)
+    else if (ask->request_case == DLK_ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST)
         create(p, ask->create_request);
     else
         cancel(p, ask->cancel_request);
