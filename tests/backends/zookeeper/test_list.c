@@ -32,8 +32,8 @@ static void let_go(void)
     dlock_client_free(client);
 }
 
-/* How many it names; *ret_whole: it is all there is. */
-static int listed(const char *prefix, int64_t max, bool *ret_whole)
+/* Of how many it tells this; *ret_whole: it is all there is. */
+static int told_of(const char *what, const char *prefix, int64_t max, bool *ret_whole)
 {
     dlock_info *info = NULL;
     dlock_error *err = NULL;
@@ -41,11 +41,16 @@ static int listed(const char *prefix, int64_t max, bool *ret_whole)
     dlock_err code = dlock_client_list(client, prefix, max, &info, &err);
     harness_check(__FILE__, __LINE__, code == DLOCK_OK, dlock_error_text(err));
     for (size_t i = 0; i < dlock_info_count(info); i++)
-        count += strstr(dlock_info_key(info, i), ".name") != NULL;
+        count += strstr(dlock_info_key(info, i), what) != NULL;
     *ret_whole = dlock_info_get(info, "incomplete") == NULL;
     dlock_info_free(info);
     dlock_error_free(err);
     return count;
+}
+
+static int listed(const char *prefix, int64_t max, bool *ret_whole)
+{
+    return told_of(".name", prefix, max, ret_whole);
 }
 
 TEST(each_folder_counts_once)
@@ -56,6 +61,9 @@ TEST(each_folder_counts_once)
     bool whole;
     CHECK(hold_some("once", count));
     CHECK_EQ_INT(listed("once/", 1000, &whole), count);
+    CHECK(whole);
+    CHECK_EQ_INT(told_of(".host", "once/", 1000, &whole),
+                 count); /* whose each of them is */
     CHECK(whole);
     let_go();
 }
