@@ -17,8 +17,7 @@ from starved import now
 NAP_S = 0.005
 STALLED_S = 0.1          # what is shorter excuses nothing
 STALLS_MAX = 64          # of each core, the last ones are kept
-SHORT_S = NAP_S          # of the shorter ones, from this on, the last is kept
-SEEN, COUNT, SHORT_AT, STALLS = range(4)
+SEEN, COUNT, STALLS = range(3)
 WORDS = STALLS + 2 * STALLS_MAX
 
 
@@ -66,8 +65,6 @@ class Watch:
                 late, seen = now() - seen - NAP_S, now()
                 if late >= STALLED_S:
                     self.note(row, late)
-                if late >= SHORT_S:
-                    self.words[row + SHORT_AT] = time.time_ns()
                 self.words[row + SEEN] = time.time_ns()
         finally:
             os._exit(0)
@@ -88,11 +85,6 @@ class Watch:
                 if self.words[place] >= began:
                     longest = max(longest, self.words[place + 1] / 1e9)
         return longest
-
-    def was_short_since(self, began):
-        """Whether any core stood still for SHORT_S or longer since @began, which excuses only what
-        was given no more time than that."""
-        return any(self.words[row + SHORT_AT] >= int(began * 1e9) for row in self.rows)
 
     def end(self):
         if os.getpid() != self.parent:
