@@ -29,8 +29,9 @@ typedef struct server {
     bool breaks;  /* answers with what is no TLS */
     size_t heard; /* bytes */
     char asked_for[64];
-    const char *speaks; /* this protocol, and no other */
-    char protocol[16];  /* that was agreed upon */
+    const char *speaks;       /* this protocol, and no other */
+    char protocol[16];        /* that was agreed upon */
+    unsigned char wanted[16]; /* `speaks`, as OpenSSL reads it */
 } server;
 
 static SSL_CTX *server_context(const char *shows)
@@ -48,13 +49,13 @@ static SSL_CTX *server_context(const char *shows)
 static int choose(SSL *ssl, const unsigned char **ret, unsigned char *ret_size,
                   const unsigned char *offered, unsigned size, void *arg)
 {
-    const server *s = arg;
+    server *s = arg; /* where what is chosen lies when this has returned */
     unsigned char *chosen = NULL;
-    unsigned char wanted[16] = {(unsigned char)strlen(s->speaks)};
     (void)ssl;
-    memcpy(wanted + 1, s->speaks, wanted[0]);
-    int found =
-        SSL_select_next_proto(&chosen, ret_size, wanted, wanted[0] + 1u, offered, size);
+    s->wanted[0] = (unsigned char)strlen(s->speaks);
+    memcpy(s->wanted + 1, s->speaks, s->wanted[0]);
+    int found = SSL_select_next_proto(&chosen, ret_size, s->wanted, s->wanted[0] + 1u,
+                                      offered, size);
     *ret = chosen;
     return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK
                                            : SSL_TLSEXT_ERR_ALERT_FATAL;

@@ -374,8 +374,9 @@ void dlk_etcd_calls_part(dlk_etcd_calls *calls, dlk_etcd_call *call,
         dlk_etcd_calls_send(calls, call, now);
     calls->mutex = mutex;
     calls->role = (dlk_thread_role){"dlock-etcd", say_farewell, calls};
-    calls->parting = !dlk_list_empty(&calls->going) &&
-                     dlk_thread_start(&calls->farewell, &calls->role);
+    calls->parting = !dlk_list_empty(&calls->going);
+    if (calls->parting && !dlk_thread_start(&calls->farewell, &calls->role))
+        calls->parting = false; /* not behind the thread's back: it reads it */
     if (!calls->parting)
         dlk_link_stop(&calls->link);
 }
