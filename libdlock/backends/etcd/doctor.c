@@ -135,7 +135,7 @@ static void judge_transport(dlk_etcd_report *report)
                                   "plain: whoever is on the way can read the password "
                                   "and forge grants (etcds://)",
                                   text, sizeof(text));
-    dlk_report_find(&report->base, "transport", severity, "%s", text);
+    dlk_report_find(&report->base, "transport", (dlk_severity)severity, "%s", text);
 }
 
 void dlk_etcd_doctor_begin(dlk_etcd_report *report, int64_t now)
