@@ -124,62 +124,59 @@ bool dlk_redis_handover_released(const dlk_redis *redis, dlk_ask *ask,
     return true;
 }
 
+/* A number with a space behind it; *at is behind both then. */
+static bool take_number(const char **at, const char *end, uint64_t *ret)
+{
+    const char *space = memchr(*at, ' ', (size_t)(end - *at));
+    if (!space || !dlk_number_digits(*at, (size_t)(space - *at), INT64_MAX, ret))
+        return false;
+    *at = space + 1;
+    return true;
+}
+
 bool dlk_redis_handover_parse(const dlk_redis *redis, const dlk_resp *message,
                               uint64_t *ret_number, int64_t *ret_turn,
                               const char **ret_channel, size_t *ret_size)
 {
     const char *at = message->text, *end = at + message->size;
-    uint64_t numbers[2] = {0};
+    uint64_t turn;
     if (message->size < redis->owner_size ||
         memcmp(at, redis->owner, redis->owner_size) != 0)
         return false;
     at += redis->owner_size;
-    for (int i = 0; i < 2; i++) {
-        const char *space = memchr(at, ' ', (size_t)(end - at));
-        if (!space ||
-            !dlk_number_digits(at, (size_t)(space - at), INT64_MAX, &numbers[i]))
-            return false;
-        at = space + 1;
-    }
-    *ret_number = numbers[0];
-    *ret_turn = (int64_t)numbers[1];
+    if (!take_number(&at, end, ret_number) || !take_number(&at, end, &turn))
+        return false;
+    *ret_turn = (int64_t)turn;
     *ret_channel = at;
     *ret_size = (size_t)(end - at);
     return true;
 }
 
-/* Numbers with a space between, and nothing else: so many of them. */
-static bool take_numbers(const dlk_resp *reply, int64_t *to, size_t count)
+/* So many numbers with a space between, and nothing else. */
+static bool take_numbers(const dlk_resp *reply, uint64_t *to, size_t count)
 {
     const char *at = reply->text, *end = at + reply->size;
     if (reply->type != DLK_RESP_TEXT)
         return false;
-    for (size_t i = 0; i < count; i++) {
-        const char *space = memchr(at, ' ', (size_t)(end - at));
-        const char *stop = space && i + 1 < count ? space : end;
-        uint64_t number;
-        if ((i + 1 < count && !space) ||
-            !dlk_number_digits(at, (size_t)(stop - at), INT64_MAX, &number))
+    for (size_t i = 0; i + 1 < count; i++)
+        if (!take_number(&at, end, &to[i]))
             return false;
-        to[i] = (int64_t)number;
-        at = stop + 1;
-    }
-    return true;
+    return dlk_number_digits(at, (size_t)(end - at), INT64_MAX, &to[count - 1]);
 }
 
-static bool take_block(dlk_ask *ask, const int64_t numbers[3])
+static bool take_block(dlk_ask *ask, const uint64_t numbers[3])
 {
-    if (numbers[0] <= 0 || numbers[1] < numbers[0] || numbers[2] > 1)
+    if (numbers[0] == 0 || numbers[1] < numbers[0] || numbers[2] > 1)
         return false;
-    ask->token = numbers[0];
-    ask->last_token = numbers[1];
+    ask->token = (int64_t)numbers[0];
+    ask->last_token = (int64_t)numbers[1];
     ask->asked = numbers[2] != 0;
     return true;
 }
 
 bool dlk_redis_handover_tokens(dlk_ask *ask, uint64_t number, const dlk_resp *reply)
 {
-    int64_t numbers[3];
+    uint64_t numbers[3];
     if (!dlk_number_keeps(number))
         return dlk_resp_decimal(reply, &ask->token);
     return take_numbers(reply, numbers, 3) && take_block(ask, numbers);
@@ -187,40 +184,41 @@ bool dlk_redis_handover_tokens(dlk_ask *ask, uint64_t number, const dlk_resp *re
 
 bool dlk_redis_handover_renewed(dlk_ask *ask, const dlk_resp *reply, int64_t *ret_answer)
 {
-    int64_t numbers[4];
+    uint64_t numbers[4];
     if (!dlk_number_keeps(ask->number) || !take_numbers(reply, numbers, 4) ||
         !take_block(ask, &numbers[1]))
         return false;
-    *ret_answer = numbers[0];
+    *ret_answer = (int64_t)numbers[0];
     return true;
+}
+
+/* Of a message that begins with this what is behind it; NULL: it begins otherwise. */
+static const char *behind(const dlk_resp *message, const char *verb)
+{
+    size_t size = strlen(verb);
+    bool begins = message->size > size && memcmp(message->text, verb, size) == 0;
+    return begins ? message->text + size : NULL;
 }
 
 bool dlk_redis_handover_asked(const dlk_resp *message, uint64_t *ret_number,
                               const char **ret_lock, size_t *ret_size)
 {
-    static const char verb[] = "asked ";
-    const size_t size = sizeof(verb) - 1;
-    if (message->size <= size || memcmp(message->text, verb, size) != 0)
+    const char *at = behind(message, "asked "), *end = message->text + message->size;
+    if (!at || !take_number(&at, end, ret_number))
         return false;
-    const char *at = message->text + size, *end = message->text + message->size;
-    const char *space = memchr(at, ' ', (size_t)(end - at));
-    if (!space || !dlk_number_digits(at, (size_t)(space - at), INT64_MAX, ret_number))
-        return false;
-    *ret_lock = space + 1;
-    *ret_size = (size_t)(end - *ret_lock);
+    *ret_lock = at;
+    *ret_size = (size_t)(end - at);
     return true;
 }
 
 bool dlk_redis_handover_revokes(const dlk_resp *message, uint64_t *ret_number)
 {
-    static const char verb[] = "revoke ";
-    const size_t size = sizeof(verb) - 1;
-    int64_t number;
-    if (message->size <= size || memcmp(message->text, verb, size) != 0)
-        return false;
     dlk_resp rest = *message;
-    rest.text += size;
-    rest.size -= size;
+    int64_t number;
+    rest.text = behind(message, "revoke ");
+    if (!rest.text)
+        return false;
+    rest.size -= (size_t)(rest.text - message->text);
     if (!dlk_resp_decimal(&rest, &number))
         return false;
     *ret_number = (uint64_t)number;
