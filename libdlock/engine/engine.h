@@ -332,7 +332,7 @@ void dlk_event_push(dlk_engine *engine, dlk_slot *slot);
 /* Makes the descriptor readable though there may be no event. */
 void dlk_event_raise(dlk_engine *engine);
 /* The holds of this grant are asked for. */
-void dlk_event_revoked(dlk_engine *engine, uint64_t number);
+void dlk_event_revoked(dlk_engine *engine, const dlk_grant *grant);
 /* The hold's events include REVOKE from now on. */
 void dlk_event_listen(dlk_engine *engine, dlk_hold_more *more);
 void dlk_event_withdraw(dlk_engine *engine, dlk_slot *slot);

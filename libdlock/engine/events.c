@@ -76,24 +76,21 @@ void dlk_event_listen(dlk_engine *engine, dlk_hold_more *more)
     engine->unsent = true;
 }
 
-void dlk_event_revoked(dlk_engine *engine, uint64_t number)
+void dlk_event_revoked(dlk_engine *engine, const dlk_grant *grant)
 {
-    DLK_LIST_FOR (it, &engine->core.grants) {
-        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        if (grant->number != number || !dlk_grant_lives(grant))
+    if (!dlk_grant_lives(grant))
+        return;
+    for (dlk_hold *hold = grant->holds; hold; hold = hold->next) {
+        dlk_hold_more *more = DLK_LIST_ITEM(hold, dlock_hold, hold)->more;
+        if (!more)
             continue;
-        for (dlk_hold *hold = grant->holds; hold; hold = hold->next) {
-            dlk_hold_more *more = DLK_LIST_ITEM(hold, dlock_hold, hold)->more;
-            if (!more)
-                continue;
-            if (more->watch) {
-                more->watch->revoked = true;
-                dlk_hold_watched(engine, more->watch);
-            }
-            more->revoke_news = more->slot.armed;
-            if (more->slot.armed)
-                dlk_event_push(engine, &more->slot);
+        if (more->watch) {
+            more->watch->revoked = true;
+            dlk_hold_watched(engine, more->watch);
         }
+        more->revoke_news = more->slot.armed;
+        if (more->slot.armed)
+            dlk_event_push(engine, &more->slot);
     }
 }
 

@@ -369,12 +369,14 @@ static void host_news(dlk_host *host)
 static void host_revoked(dlk_host *host, uint64_t number)
 {
     dlk_engine *engine = of_host(host);
-    dlk_event_revoked(engine, number);
     DLK_LIST_FOR (it, &engine->core.grants) {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, all);
-        dlk_key *key = &grant->name->key;
-        if (grant->number == number && dlk_core_mark_asked(key, number))
-            host_notified(host, key); /* it isn't kept any longer */
+        if (grant->number != number)
+            continue;
+        dlk_event_revoked(engine, grant);
+        if (dlk_core_mark_asked(&grant->name->key, number))
+            host_notified(host, &grant->name->key); /* it isn't kept any longer */
+        return;
     }
 }
 

@@ -211,16 +211,12 @@ void dlk_keep_asked(dlk_core *core, dlk_grant *grant, int64_t now)
 
 bool dlk_keep_give_up(dlk_core *core, dlk_name *name, int64_t now)
 {
-    bool any = false;
-    dlk_name_ref(name);
     DLK_LIST_FOR (it, &name->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (!dlk_grant_is_kept(grant))
             continue;
         dlk_keep_end(core, grant, &core->stats.kept_asked, now);
-        any = true;
-        break; /* there is one at most */
+        return true; /* there is one at most */
     }
-    dlk_name_unref(core, name);
-    return any;
+    return false;
 }
