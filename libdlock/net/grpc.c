@@ -2,6 +2,7 @@
 #include "net/grpc.h"
 
 #include "util/number.h"
+#include "util/text.h"
 
 #include <string.h>
 
@@ -43,10 +44,10 @@ static void note_words(dlk_grpc_call *call, const char *value)
             letter = (char)(high << 4 | low);
             value += 2;
         }
-        call->words[used++] =
-            (unsigned char)letter < ' ' || letter == 0x7f ? ' ' : letter;
+        call->words[used++] = letter ? letter : ' ';
     }
     call->words[used] = '\0';
+    dlk_text_one_line(call->words);
 }
 
 static void on_header(dlk_http2_request *request, const char *name, const char *value)

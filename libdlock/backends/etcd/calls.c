@@ -127,12 +127,10 @@ static void end_refused(dlk_etcd_calls *calls, dlk_etcd_call *call,
                         ProtobufCBinaryData reason)
 {
     char why[sizeof(call->why)];
-    snprintf(why, sizeof(why), "%.*s", (int)(reason.len < 190 ? reason.len : 190),
+    snprintf(why, sizeof(why), "%.*s",
+             (int)(reason.len < sizeof(why) ? reason.len : sizeof(why)),
              reason.data ? (const char *)reason.data : "");
-    dlk_etcd_end how = strstr(why, "auth token")          ? DLK_ETCD_NO_TOKEN
-                       : strstr(why, "permission denied") ? DLK_ETCD_DENIED
-                                                          : DLK_ETCD_BAD;
-    end(calls, call, how, why[0] ? why : "it refuses to watch");
+    end(calls, call, dlk_etcd_refused_watch(why), why[0] ? why : "it refuses to watch");
 }
 
 /* False: the stream is of no use any more. One of 3.4 that has refused to watch something reads no more there. */

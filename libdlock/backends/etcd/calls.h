@@ -115,6 +115,8 @@ void dlk_etcd_calls_end_watches(dlk_etcd_calls *calls, const char *why);
 /* ---- status.c ---- */
 /* What a call comes to that ended with this status, and the server's words for it. */
 dlk_etcd_end dlk_etcd_end_of(int status, const char *words);
+/* What one comes to that watches and is refused: that has words only. */
+dlk_etcd_end dlk_etcd_refused_watch(const char *words);
 const char *dlk_etcd_status_name(int status);
 
 #endif

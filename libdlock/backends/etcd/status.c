@@ -51,6 +51,13 @@ dlk_etcd_end dlk_etcd_end_of(int status, const char *words)
                                                            : meanings[status].end;
 }
 
+dlk_etcd_end dlk_etcd_refused_watch(const char *words)
+{
+    if (strstr(words, "auth token"))
+        return DLK_ETCD_NO_TOKEN;
+    return strstr(words, "permission denied") ? DLK_ETCD_DENIED : DLK_ETCD_BAD;
+}
+
 const char *dlk_etcd_status_name(int status)
 {
     return status < 0 || (size_t)status >= COUNT(meanings) ? "no status"
