@@ -1,30 +1,18 @@
 /* Calls and watches by gRPC, with an etcd whose JSON gateway is switched off. */
 #define AWAIT_LIMIT_MS INT64_C(120000) /* it takes its time to be there again */
 
-#include "backends/etcd/calls.h"
+#include "caller.h"
 #include "harness/certificates.h"
 #include "harness/etcd_server.h"
 #include "harness/harness.h"
 #include "harness/time.h"
 #include "util/clock.h"
-#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES(text) ((dlk_etcd_bytes){sizeof(text) - 1, (uint8_t *)(uintptr_t)(text)})
-
 static struct {
-    dlk_etcd_calls calls;
-    dlk_link_common common;
-    dlk_kicks kicks;
-    dlk_rand rand;
-    int64_t sent, received, now;
-    uint64_t wiring;
-    char peer[32];
-    int ups, downs;
-    char text[256]; /* of the last time it went down */
     etcd_server server;
     certificates made;
     dlk_tls *tls; /* or NULL */
@@ -32,65 +20,10 @@ static struct {
 
 /* ---- set-up ---- */
 
-static void up(dlk_etcd_calls *calls, int64_t now)
-{
-    (void)calls, (void)now;
-    w.ups++;
-}
-
-static void down(dlk_etcd_calls *calls, const dlock_error *error, int64_t now)
-{
-    (void)calls, (void)now;
-    w.downs++;
-    snprintf(w.text, sizeof(w.text), "%s", error->text);
-}
-
-static void warn(dlk_etcd_calls *calls, const char *text)
-{
-    (void)calls, (void)text; /* only with TLS */
-}
-
-static const dlk_etcd_calls_ops ops = {.up = up, .down = down, .warn = warn};
-
-/* One round of a driver, which sleeps no longer than until something has come. */
-static void turn(void)
-{
-    dlk_polls polls = {0};
-    dlk_polls_begin(&polls, dlk_clock_now() + 50 * DLK_NS_PER_MS);
-    dlk_link_arm(&w.calls.link, &polls);
-    dlk_link_push(&w.calls.link, &polls);
-    (void)dlk_kicks_poll(&w.kicks, &polls, dlk_kicks_seen(&w.kicks));
-    dlk_link_pull(&w.calls.link, &polls);
-    w.now = dlk_clock_now();
-    dlk_link_process(&w.calls.link, w.now);
-    (void)dlk_link_tick(&w.calls.link, w.now);
-    (void)dlk_etcd_calls_tick(&w.calls, w.now);
-    dlk_polls_free(&polls);
-}
-
 static bool connect_to_it(void)
 {
-    snprintf(w.peer, sizeof(w.peer), "127.0.0.1:%d", w.server.port);
-    w.kicks = DLK_KICKS_INIT;
-    w.now = dlk_clock_now();
-    w.common = (dlk_link_common){.service = "etcd",
-                                 .plain = "etcd://",
-                                 .hint = "",
-                                 .tls = w.tls,
-                                 .connect_ns = 60 * DLK_NS_PER_SEC,
-                                 .backoff = {.min_ms = 10, .max_ms = 100},
-                                 .kicks = &w.kicks,
-                                 .rand = &w.rand,
-                                 .bytes_sent = &w.sent,
-                                 .bytes_received = &w.received,
-                                 .wiring = &w.wiring};
-    dlk_etcd_calls_init(&w.calls, &w.common, &ops);
-    dlk_link_aim(&w.calls.link, "127.0.0.1", (uint16_t)w.server.port, w.peer);
-    if (!dlk_kicks_open(&w.kicks) || dlk_etcd_calls_need(NULL) != DLOCK_OK ||
-        !dlk_address_numeric("127.0.0.1", w.calls.link.port, &w.calls.link.to))
-        return false;
-    dlk_link_start(&w.calls.link, w.now);
-    return AWAITED_BY(turn(), w.ups > 0, AWAIT_LIMIT_MS);
+    return caller_begin(w.server.port, w.tls) &&
+           AWAITED_BY(caller_turn(), caller.ups > 0, AWAIT_LIMIT_MS);
 }
 
 static bool begin(void)
@@ -98,16 +31,13 @@ static bool begin(void)
     memset(&w, 0, sizeof(w));
     return etcd_server_available() &&
            etcd_server_start_silent(&w.server, "--enable-grpc-gateway=false") &&
-           harness_check(__FILE__, __LINE__, connect_to_it() && w.ups == 1,
+           harness_check(__FILE__, __LINE__, connect_to_it() && caller.ups == 1,
                          "a connection");
 }
 
 static void end(void)
 {
-    dlk_link_stop(&w.calls.link);
-    (void)dlk_stream_reap(&w.calls.link.stream);
-    dlk_etcd_calls_free(&w.calls);
-    dlk_kicks_close(&w.kicks);
+    caller_end();
     etcd_server_stop(&w.server);
     if (w.tls)
         certificates_remove(&w.made);
@@ -116,20 +46,15 @@ static void end(void)
 
 static dlk_etcd_call *send_it(dlk_etcd_method method, const ProtobufCMessage *message)
 {
-    dlk_etcd_call *call = calloc(1, sizeof(*call));
-    if (!call || !dlk_etcd_pack(message, &call->request))
-        abort();
-    call->method = method;
-    call->timeout_ms = 60000;
-    dlk_list_init(&call->link);
-    dlk_etcd_calls_send(&w.calls, call, w.now);
+    dlk_etcd_call *call = caller_ask(method, message);
+    dlk_etcd_calls_send(&caller.calls, call, caller.now);
     return call;
 }
 
 static dlk_etcd_call *next_over(void)
 {
     dlk_etcd_call *over = NULL;
-    (void)AWAITED_BY(turn(), (over = dlk_etcd_calls_take(&w.calls)) != NULL,
+    (void)AWAITED_BY(caller_turn(), (over = dlk_etcd_calls_take(&caller.calls)) != NULL,
                      AWAIT_LIMIT_MS);
     return over;
 }
@@ -178,15 +103,8 @@ static dlk_etcd_end revoke(int64_t lease)
 
 static dlk_etcd_call *send_txn(dlk_etcd_txn *txn)
 {
-    dlk_etcd_call *call = calloc(1, sizeof(*call));
-    dlk_etcd_request request = dlk_etcd_txn_end(txn);
-    if (!call || request.failed)
-        abort();
-    call->request = request.packed;
-    call->method = DLK_ETCD_TXN;
-    call->timeout_ms = 60000;
-    dlk_list_init(&call->link);
-    dlk_etcd_calls_send(&w.calls, call, w.now);
+    dlk_etcd_call *call = caller_call(DLK_ETCD_TXN, dlk_etcd_txn_end(txn));
+    dlk_etcd_calls_send(&caller.calls, call, caller.now);
     return call;
 }
 
@@ -205,29 +123,6 @@ static int64_t change(dlk_etcd_bytes key, bool put)
     int64_t revision = call->answer ? dlk_etcd_header(call->answer)->revision : 0;
     dlk_etcd_call_free(call);
     return revision;
-}
-
-static dlk_etcd_call *watch(int64_t number, dlk_etcd_bytes key, int64_t from, bool puts)
-{
-    DlkEtcd__WatchCreateRequest create = DLK_ETCD__WATCH_CREATE_REQUEST__INIT;
-    DlkEtcd__WatchRequest request = DLK_ETCD__WATCH_REQUEST__INIT;
-    DlkEtcd__WatchCreateRequest__Filter no_puts =
-        DLK_ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT;
-    create.key = key;
-    create.start_revision = from;
-    create.watch_id = number;
-    create.n_filters = !puts;
-    create.filters = &no_puts;
-    request.request_case = DLK_ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST;
-    request.create_request = &create;
-    dlk_etcd_call *call = calloc(1, sizeof(*call));
-    if (!call || !dlk_etcd_pack(&request.base, &call->request))
-        abort();
-    call->method = DLK_ETCD_WATCH;
-    call->watch = number;
-    dlk_list_init(&call->link);
-    dlk_etcd_calls_send(&w.calls, call, w.now);
-    return call;
 }
 
 /* ---- calls ---- */
@@ -342,7 +237,7 @@ TEST(by_tls_it_is_the_same)
     CHECK(etcd_server_start_tls(&w.server, w.made.dir, "--enable-grpc-gateway=false"));
     CHECK(connect_to_it());
     CHECK(change(BYTES("a"), true) > 0);
-    dlk_etcd_call *late = watch(1, BYTES("a"), 1, true);
+    dlk_etcd_call *late = caller_watch(1, BYTES("a"), 1, true);
     CHECK(next_over() == late);
     CHECK_EQ_INT(late->end, DLK_ETCD_OK);
     dlk_etcd_call_free(late);
@@ -358,10 +253,10 @@ TEST(a_watch_is_over_when_its_key_goes_and_the_others_go_on)
         return;
     int64_t from = change(BYTES("one"), true) + 1;
     CHECK(change(BYTES("two"), true) > 0);
-    dlk_etcd_call *one = watch(1, BYTES("one"), from, false);
-    dlk_etcd_call *two = watch(2, BYTES("two"), from + 1, true);
+    dlk_etcd_call *one = caller_watch(1, BYTES("one"), from, false);
+    dlk_etcd_call *two = caller_watch(2, BYTES("two"), from + 1, true);
     CHECK(change(BYTES("one"), true) > 0); /* a put, which it doesn't want to hear of */
-    CHECK(dlk_etcd_calls_take(&w.calls) == NULL);
+    CHECK(dlk_etcd_calls_take(&caller.calls) == NULL);
     dlk_etcd_txn txn;
     dlk_etcd_txn_begin(&txn);
     (void)dlk_etcd_txn_delete(&txn, DLK_ETCD_THEN, BYTES("one"));
@@ -377,21 +272,21 @@ TEST(a_watch_is_over_when_its_key_goes_and_the_others_go_on)
     }
     CHECK(fired && deleted);
     /* From a revision that has been: it is told at once. On the same stream. */
-    dlk_etcd_call *late = watch(3, BYTES("one"), from, false);
+    dlk_etcd_call *late = caller_watch(3, BYTES("one"), from, false);
     CHECK(next_over() == late);
     CHECK_EQ_INT(late->end, DLK_ETCD_OK);
     dlk_etcd_call_free(late);
-    CHECK(w.calls.stream.grpc && !w.calls.stream.over);
-    dlk_etcd_calls_drop(&w.calls, two);
-    CHECK(dlk_etcd_calls_take(&w.calls) == two);
+    CHECK(caller.calls.stream.grpc && !caller.calls.stream.over);
+    dlk_etcd_calls_drop(&caller.calls, two);
+    CHECK(dlk_etcd_calls_take(&caller.calls) == two);
     dlk_etcd_call_free(two);
     CHECK(change(BYTES("two"), false) > 0); /* nobody is told */
-    dlk_etcd_call *again = watch(4, BYTES("two"), 0, true);
-    dlk_etcd_calls_end_watches(&w.calls, "for the test");
-    CHECK(dlk_etcd_calls_take(&w.calls) == again);
+    dlk_etcd_call *again = caller_watch(4, BYTES("two"), 0, true);
+    dlk_etcd_calls_end_watches(&caller.calls, "for the test");
+    CHECK(dlk_etcd_calls_take(&caller.calls) == again);
     CHECK_EQ_INT(again->end, DLK_ETCD_CUT);
     dlk_etcd_call_free(again);
-    late = watch(5, BYTES("two"), from, false); /* on another stream */
+    late = caller_watch(5, BYTES("two"), from, false); /* on another stream */
     CHECK(next_over() == late);
     CHECK_EQ_INT(late->end, DLK_ETCD_OK);
     dlk_etcd_call_free(late);
@@ -407,7 +302,7 @@ TEST(hundreds_of_watches_need_one_stream)
     for (int i = 1; i <= MANY; i++) {
         char key[16];
         int size = snprintf(key, sizeof(key), "w/%d", i);
-        (void)watch(i, (dlk_etcd_bytes){(size_t)size, (uint8_t *)key}, from, true);
+        (void)caller_watch(i, (dlk_etcd_bytes){(size_t)size, (uint8_t *)key}, from, true);
     }
     dlk_etcd_txn txn;
     dlk_etcd_txn_begin(&txn);
@@ -437,25 +332,25 @@ TEST(a_member_that_dies_takes_its_calls_along_and_is_found_again)
     if (!begin())
         return;
     read.key = BYTES("a");
-    dlk_etcd_call *standing = watch(1, BYTES("a"), 0, true);
+    dlk_etcd_call *standing = caller_watch(1, BYTES("a"), 0, true);
     server_freeze(w.server.pid);
     dlk_etcd_call *call = send_it(DLK_ETCD_RANGE, &read.base);
-    turn();
+    caller_turn();
     etcd_server_kill(&w.server);
-    AWAIT_BY(turn(), w.downs > 0);
+    AWAIT_BY(caller_turn(), caller.downs > 0);
     for (int i = 0; i < 2; i++) {
-        dlk_etcd_call *over = dlk_etcd_calls_take(&w.calls);
+        dlk_etcd_call *over = dlk_etcd_calls_take(&caller.calls);
         CHECK(over == call || over == standing);
         CHECK_EQ_INT(over->end, DLK_ETCD_CUT);
-        CHECK_CONTAINS(over->why, w.peer);
+        CHECK_CONTAINS(over->why, caller.peer);
         dlk_etcd_call_free(over);
     }
     call = send_it(DLK_ETCD_RANGE, &read.base);
-    CHECK(dlk_etcd_calls_take(&w.calls) == call);
+    CHECK(dlk_etcd_calls_take(&caller.calls) == call);
     CHECK_EQ_INT(call->end, DLK_ETCD_CUT);
     dlk_etcd_call_free(call);
     CHECK(etcd_server_restart_silent(&w.server));
-    AWAIT_BY(turn(), w.ups > 1);
+    AWAIT_BY(caller_turn(), caller.ups > 1);
     CHECK(change(BYTES("a"), true) > 0);
     end();
 }
@@ -468,10 +363,10 @@ TEST(a_member_that_stands_still_is_waited_for_until_the_deadline)
     read.key = BYTES("a");
     server_freeze(w.server.pid);
     dlk_etcd_call *call = send_it(DLK_ETCD_RANGE, &read.base);
-    CHECK_EQ_INT(dlk_etcd_calls_tick(&w.calls, w.now), call->until);
-    CHECK(dlk_etcd_calls_take(&w.calls) == NULL);
-    CHECK_EQ_INT(dlk_etcd_calls_tick(&w.calls, call->until), DLK_NEVER);
-    CHECK(dlk_etcd_calls_take(&w.calls) == call);
+    CHECK_EQ_INT(dlk_etcd_calls_tick(&caller.calls, caller.now), call->until);
+    CHECK(dlk_etcd_calls_take(&caller.calls) == NULL);
+    CHECK_EQ_INT(dlk_etcd_calls_tick(&caller.calls, call->until), DLK_NEVER);
+    CHECK(dlk_etcd_calls_take(&caller.calls) == call);
     CHECK_EQ_INT(call->end, DLK_ETCD_CUT);
     CHECK_STR(call->why, "no answer within 60000 ms");
     dlk_etcd_call_free(call);
