@@ -209,10 +209,9 @@ static void redlock_stop(dlk_backend *backend)
 static dlk_unsettled redlock_unsettled(const dlk_backend *backend)
 {
     dlk_redlock *redlock = (dlk_redlock *)(uintptr_t)backend;
-    if (dlk_claims_block(redlock))
-        return DLK_UNSETTLED_BLOCKING;
-    if (dlk_rounds_give_back(redlock))
-        return DLK_UNSETTLED_HARMLESS;
+    dlk_unsettled claims = dlk_claims_unsettled(redlock);
+    if (claims != DLK_SETTLED)
+        return claims;
     EACH_NODE (redlock, node)
         if (node->backend->type->unsettled &&
             node->backend->type->unsettled(node->backend))

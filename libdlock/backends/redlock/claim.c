@@ -221,6 +221,14 @@ static void give_back_owed(dlk_redlock *redlock, int64_t now)
     }
 }
 
+void dlk_claims_node_back(dlk_redlock *redlock, int index)
+{
+    redlock->owed_at = 0;
+    EACH_CLAIM (redlock, claim)
+        if (claim->owed & dlk_node_bit(index))
+            claim->retry_at = 0;
+}
+
 int64_t dlk_claims_tick(dlk_redlock *redlock, int64_t now)
 {
     if (redlock->claim_count == 0)
@@ -233,21 +241,28 @@ int64_t dlk_claims_tick(dlk_redlock *redlock, int64_t now)
 }
 
 /* Where something of it may lie, or be on its way. */
-static int nodes_of(const dlk_redlock *redlock, const dlk_redlock_claim *claim)
+static dlk_nodes nodes_of(const dlk_redlock *redlock, const dlk_redlock_claim *claim)
 {
-    int count = 0;
+    dlk_nodes nodes = claim->owed;
     for (int i = 0; i < redlock->count; i++)
-        count += claim->taking[i] > 0 || claim->owed & dlk_node_bit(i);
-    return count;
+        if (claim->taking[i] > 0)
+            nodes |= dlk_node_bit(i);
+    return nodes;
 }
 
-bool dlk_claims_block(dlk_redlock *redlock)
+dlk_unsettled dlk_claims_unsettled(const dlk_redlock *redlock)
 {
+    dlk_nodes away = dlk_redlock_away(redlock);
     int harmless = redlock->count - redlock->quorum;
-    EACH_CLAIM (redlock, claim)
-        if (claim->giving && nodes_of(redlock, claim) > harmless)
-            return true;
-    return false;
+    dlk_unsettled worst = DLK_SETTLED;
+    EACH_CLAIM (redlock, claim) {
+        dlk_nodes nodes = claim->giving ? nodes_of(redlock, claim) : 0;
+        if (dlk_nodes_count(nodes) > harmless)
+            return DLK_UNSETTLED_BLOCKING;
+        if (nodes & (dlk_nodes)~away)
+            worst = DLK_UNSETTLED_HARMLESS;
+    }
+    return worst;
 }
 
 void dlk_claims_free(dlk_redlock *redlock)

@@ -48,6 +48,7 @@ typedef struct dlk_redlock_node {
     dlk_backend *backend;
     char *peer;            /* "host:port", for messages */
     bool up, down;         /* neither: its first try is under way */
+    bool away;             /* down, and a try since has failed, too */
     dlock_error *why_down; /* while it is down */
 } dlk_redlock_node;
 
@@ -154,6 +155,8 @@ void dlk_redlock_node_init(dlk_redlock *redlock, int index);
 dlk_nodes dlk_redlock_up(const dlk_redlock *redlock);
 /* How many of them can't be used; those that are tried for the first time don't count. */
 int dlk_redlock_count_down(const dlk_redlock *redlock);
+/* Those that were lost, or never had, and couldn't be reached when that was tried again. */
+dlk_nodes dlk_redlock_away(const dlk_redlock *redlock);
 /* Tells the host that most nodes can be reached, when it is time for that; answers when to be
  * called again. */
 int64_t dlk_redlock_nodes_tick(dlk_redlock *redlock, int64_t now);
@@ -189,10 +192,13 @@ void dlk_claim_let_go(dlk_redlock *redlock, dlk_redlock_claim *claim);
  * by what it says, or it isn't ours. */
 uint64_t dlk_claim_wire_of(const dlk_redlock *redlock, const char *owner);
 uint64_t dlk_claim_number_of(const dlk_redlock *redlock, const char *owner);
+/* A node can be reached again: what was never confirmed by all of its nodes is given back there. */
+void dlk_claims_node_back(dlk_redlock *redlock, int index);
 /* Gives back what is due; answers when to be called again. */
 int64_t dlk_claims_tick(dlk_redlock *redlock, int64_t now);
-/* Whether something that is given up may lie on so many nodes that nobody else can have it. */
-bool dlk_claims_block(dlk_redlock *redlock);
+/* What is given up and may lie on nodes yet: on so many that nobody else can have it, or on some
+ * from which it can still be got. */
+dlk_unsettled dlk_claims_unsettled(const dlk_redlock *redlock);
 void dlk_claims_free(dlk_redlock *redlock);
 
 /* ---- round.c ---- */
@@ -212,8 +218,6 @@ void dlk_rounds_node_known(dlk_redlock *redlock, int index, int64_t now);
 void dlk_redlock_answered(dlk_redlock *redlock, int index, dlk_ask *ask);
 /* Those who have waited long enough; answers when to be called again. */
 int64_t dlk_rounds_tick(dlk_redlock *redlock, int64_t now);
-/* Whether a node has yet to say that something given up is gone from it. */
-bool dlk_rounds_give_back(const dlk_redlock *redlock);
 void dlk_rounds_free(dlk_redlock *redlock);
 
 /* ---- verdict.c ---- */

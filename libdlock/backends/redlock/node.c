@@ -44,6 +44,15 @@ dlk_nodes dlk_redlock_trying(const dlk_redlock *redlock)
     return trying;
 }
 
+dlk_nodes dlk_redlock_away(const dlk_redlock *redlock)
+{
+    dlk_nodes away = 0;
+    for (int i = 0; i < redlock->count; i++)
+        if (redlock->nodes[i].away)
+            away |= dlk_node_bit(i);
+    return away;
+}
+
 int dlk_redlock_count_down(const dlk_redlock *redlock)
 {
     int down = 0;
@@ -62,9 +71,9 @@ static void went_up(dlk_redlock *redlock, dlk_redlock_node *node)
     dlk_host *host = redlock->base.host;
     bool again = node->down;
     node->up = true;
-    node->down = false;
+    node->down = node->away = false;
     dlk_error_clear(&node->why_down);
-    redlock->owed_at = 0;
+    dlk_claims_node_back(redlock, (int)(node - redlock->nodes));
     if (again && redlock->up)
         host->log(host, DLOCK_LOG_INFO, "%s: %s is back", dlk_redlock_name(redlock),
                   node->peer);
@@ -103,6 +112,7 @@ static void went_down(dlk_redlock *redlock, dlk_redlock_node *node,
     bool before = node->down;
     node->up = false;
     node->down = true;
+    node->away = before;
     dlk_error_clear(&node->why_down);
     node->why_down = dlk_error_copy(error);
     if (redlock->up ? !has_quorum(redlock)

@@ -411,17 +411,6 @@ int64_t dlk_rounds_tick(dlk_redlock *redlock, int64_t now)
     return next;
 }
 
-bool dlk_rounds_give_back(const dlk_redlock *redlock)
-{
-    DLK_LIST_FOR (it, &redlock->loose) {
-        const dlk_redlock_round *round = DLK_LIST_ITEM(it, dlk_redlock_round, link);
-        bool gives = round->verb == DLK_RELEASE || (round->claim && round->claim->giving);
-        if (gives && round->pending)
-            return true;
-    }
-    return false;
-}
-
 void dlk_rounds_free(dlk_redlock *redlock)
 {
     dlk_list *link;

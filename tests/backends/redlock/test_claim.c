@@ -91,13 +91,49 @@ TEST(closing_waits_for_what_may_be_at_most_nodes_and_for_no_acquire_that_never_l
     redlock.quorum = 2;
     claim->there = (dlk_nodes)(dlk_node_bit(0) | dlk_node_bit(1));
     claim->taking[0] = claim->taking[1] = 1;
-    CHECK(dlk_claims_block(&redlock));
+    CHECK_EQ_INT(dlk_claims_unsettled(&redlock), DLK_UNSETTLED_BLOCKING);
     claim->taking[0] = 0; /* it was not sent: nothing is owed for it */
-    CHECK(!dlk_claims_block(&redlock));
+    CHECK_EQ_INT(dlk_claims_unsettled(&redlock), DLK_UNSETTLED_HARMLESS);
     claim->owed = dlk_node_bit(2); /* it got no answer there */
-    CHECK(dlk_claims_block(&redlock));
+    CHECK_EQ_INT(dlk_claims_unsettled(&redlock), DLK_UNSETTLED_BLOCKING);
     claim->giving = false; /* it is wanted */
-    CHECK(!dlk_claims_block(&redlock));
+    CHECK_EQ_INT(dlk_claims_unsettled(&redlock), DLK_SETTLED);
+    dlk_claims_free(&redlock);
+}
+
+/* What keeps nobody out is waited for as long as it can be got, but not from nodes that are gone. */
+TEST(closing_waits_for_no_node_that_was_lost_and_could_not_be_reached_again)
+{
+    dlk_redlock_claim *claim = late_claim();
+    CHECK(claim);
+    redlock.count = 3;
+    redlock.quorum = 2;
+    claim->owed = dlk_node_bit(1);
+    redlock.nodes[1].down = true;
+    CHECK_EQ_INT(dlk_claims_unsettled(&redlock), DLK_UNSETTLED_HARMLESS);
+    redlock.nodes[1].away = true;
+    CHECK_EQ_INT(dlk_claims_unsettled(&redlock), DLK_SETTLED);
+    redlock.nodes[1].away = false;
+    claim->owed = 0; /* given back, though an older request may yet be carried out */
+    CHECK_EQ_INT(dlk_claims_unsettled(&redlock), DLK_SETTLED);
+    dlk_claims_free(&redlock);
+}
+
+TEST(a_node_that_is_back_is_asked_at_once_for_what_it_owes)
+{
+    dlk_redlock_claim *claim = late_claim();
+    CHECK(claim);
+    redlock.count = 3;
+    dlk_claim_put_off(&redlock, claim, 0);
+    dlk_claims_node_back(&redlock, 1);
+    CHECK(claim->retry_at >
+          0); /* confirmed there once: what comes later is asked for a while apart */
+    claim->owed = dlk_node_bit(1);
+    dlk_claims_node_back(&redlock, 0);
+    CHECK(claim->retry_at > 0);
+    dlk_claims_node_back(&redlock, 1);
+    CHECK_EQ_INT(claim->retry_at, 0);
+    CHECK_EQ_INT(redlock.owed_at, 0);
     dlk_claims_free(&redlock);
 }
 

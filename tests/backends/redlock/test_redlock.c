@@ -431,6 +431,43 @@ TEST(a_client_that_closes_waits_for_nodes_that_have_yet_to_give_back)
     world_clear(&w);
 }
 
+/* Nor does it go without a node whose connection has broken over that, and can be had again. */
+TEST(a_client_that_closes_gives_back_over_another_connection)
+{
+    SET(5, "?lock.ttl_ms=600000&client.timeout_ms=300&client.connect_ms=60000&client."
+           "close_ms=60000");
+    DLOCK_AUTO(dlock_client) client = world_open(&w);
+    DLOCK_AUTO(dlock_lock) lock = client ? world_lock(client, "L") : NULL;
+    dlock_hold *hold = lock ? take_everywhere(lock, "L") : NULL;
+    CHECK(hold);
+    freeze(2);
+    world_give(hold);
+    int64_t before = api_stat(client, "reconnects");
+    DLOCK_AUTO(dlock_op) op = dlock_client_close_start(client);
+    CHECK_EQ_INT(dlock_op_wait(op, 1000), DLOCK_EPENDING); /* the release had 300 */
+    thaw(2);
+    CHECK_OK(dlock_op_wait(op, patience_ms()), NULL);
+    CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
+    CHECK(api_stat(client, "reconnects") > before);
+    AWAIT(world_keys(&w, "L") == 0);
+    world_clear(&w);
+}
+
+/* One that is gone isn't waited for. */
+TEST(a_client_that_closes_waits_for_no_node_that_is_gone)
+{
+    SET(5, "?lock.ttl_ms=600000&client.close_ms=60000");
+    DLOCK_AUTO(dlock_client) client = world_open(&w);
+    DLOCK_AUTO(dlock_lock) lock = client ? world_lock(client, "L") : NULL;
+    dlock_hold *hold = lock ? take_everywhere(lock, "L") : NULL;
+    CHECK(hold);
+    redis_server_stop(&w.node[2]);
+    world_give(hold);
+    CHECK_OK(dlock_client_close(client, NULL), NULL);
+    AWAIT(world_keys(&w, "L") == 0);
+    world_clear(&w);
+}
+
 TEST(a_held_lock_is_put_back_where_nodes_have_forgotten_it)
 {
     SET(5, "?lock.ttl_ms=9000");
