@@ -133,16 +133,19 @@ static void *live(void *arg)
 
 /* ---- on the runner's thread ---- */
 
-/* Mutex held. False when it takes too long. */
-static bool await(session *s, bool (*reached)(const session *s))
+/* Mutex held. Waits for a moment at most: only the clock of the harness knows when the machine stood still. */
+static void await_change(void)
 {
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += patience_ms() / 1000;
-    while (!reached(s))
-        if (pthread_cond_timedwait(&changed, &mutex, &end) != 0)
-            return reached(s);
-    return true;
+    end.tv_sec++;
+    (void)pthread_cond_timedwait(&changed, &mutex, &end);
+}
+
+/* Mutex held. False when it takes too long. */
+static bool await(session *s, bool (*reached)(const session *s))
+{
+    return AWAITED_BY(await_change(), reached(s), patience_ms());
 }
 
 static bool is_over(const session *s)
