@@ -109,7 +109,31 @@ TEST(a_renewal_that_grants_a_lease_of_any_length_ends_in_a_held_or_a_lost_lock)
     }
 }
 
+TEST(a_grant_that_comes_without_a_token_has_none)
+{
+    world_open();
+    w.tokenless = true;
+    CHECK(hold());
+    CHECK_EQ_INT(a.hold->token, 0);
+    end();
+}
+
 /* ---- when what is due ---- */
+
+TEST(a_renewed_lease_is_in_doubt_when_half_of_it_is_over_and_not_before)
+{
+    world_open();
+    CHECK(hold());
+    world_move(3700);
+    CHECK(world_asked(DLK_RENEW) != NULL);
+    int64_t since = world_asked(DLK_RENEW)->since;
+    world_answer(DLK_RENEW, DLK_YES);
+    world_move((since - w.now) / MS + 4999); /* the next one gets no answer */
+    CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_HELD);
+    world_move(1);
+    CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_SUSPECT);
+    end();
+}
 
 TEST(a_grant_whose_limit_comes_before_half_its_lease_is_lost_there_without_suspicion)
 {

@@ -72,6 +72,7 @@ TEST(a_kept_grant_is_taken_up_by_any_owner_without_a_request)
     open_kept(100);
     CHECK(release.over && release.code == DLOCK_OK);
     CHECK_EQ_INT(w.releases, 0);
+    CHECK_EQ_INT(w.attended, 1);
     int64_t first = a.hold->token, second = pair(2), third = pair(1);
     CHECK(first < second && second < third);
     CHECK_EQ_INT(w.acquires, 1);
@@ -101,6 +102,19 @@ TEST(who_waits_here_has_it_with_the_release)
     world_release(&release, b.hold);
     CHECK(has_it(&c));
     CHECK_EQ_INT(w.acquires, 1);
+    end();
+}
+
+TEST(what_else_its_new_owner_waits_for_are_holds_of_it_too)
+{
+    open_kept(100);
+    want(&b, 2);
+    want(&c, 3);
+    want(&d, 3);
+    world_forget(&release);
+    world_release(&release, b.hold);
+    CHECK(has_it(&c) && has_it(&d));
+    CHECK_EQ_INT(d.hold->token, c.hold->token);
     end();
 }
 

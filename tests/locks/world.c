@@ -19,6 +19,8 @@ static void fail(const char *what)
 /* What a YES says of tokens. */
 static void reserve(dlk_ask *one)
 {
+    if (w.tokenless)
+        return;
     bool takes = one->verb == DLK_ACQUIRE || one->verb == DLK_IMPORT;
     bool keeps = dlk_number_keeps(one->number) && w.block > 0;
     if (takes || (keeps && one->verb == DLK_RENEW))
@@ -156,6 +158,7 @@ static void open_down(dlk_limits limits)
         .free_query = free_query,
         .free_name = free_name,
         .log = count_log,
+        .attended = &w.attended,
     };
     w = (world){.now = 1000 * MS};
     dlk_list_init(&w.asked);
@@ -209,7 +212,7 @@ void world_close(void)
     }
     dlk_core_stop(&w.core);
     dlk_name_unref(&w.core, w.name);
-    if (w.live_grants != 0 || w.live_holds != 0)
+    if (w.live_grants != 0 || w.live_holds != 0 || w.attended != 0)
         fail("a grant or a hold is left over");
     if (w.core.alarm_users != 0 || w.core.alarms.count != 0)
         fail("an alarm is left over");

@@ -16,11 +16,13 @@ typedef struct world {
     int watches;
     int states[5]; /* how often `changed` reported each dlock_state */
     int live_grants, live_holds;
+    int attended; /* of the grants, those that somebody has to drive for */
     int queries_over, queries_freed;
     int logged;
     bool found;   /* a YES says no more than that it is ours: not that it lasts */
     bool at_once; /* answer every acquire, release and renewal in the call that asks */
     dlock_err refused; /* the next request is answered so in the call that asks */
+    bool tokenless;    /* a YES brings no token */
     int64_t last_token;
     int64_t block; /* tokens to who keeps */
     bool line;     /* … who hears that others wait in it */
