@@ -162,11 +162,33 @@ TEST(a_server_without_a_window_gets_headers_only)
     CHECK(talk());
     CHECK(asked(&w.asks[0], "question"));
     CHECK_STR(heard(1), "");
+    peer_setting(&w.peer, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1);
+    CHECK(talk());
+    CHECK_STR(heard(1), "q");
     peer_setting(&w.peer, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 3);
     CHECK(talk());
     CHECK_STR(heard(1), "que");
     end();
     CHECK_EQ_INT(w.asks[0].outcome, DLK_HTTP2_BROKEN);
+}
+
+TEST(more_may_be_said_again_and_again_while_there_is_no_room_for_it)
+{
+    static const char filling[65535];
+    if (!greeted())
+        return;
+    CHECK(send_with(&w.asks[0], "one", 3, false));
+    CHECK(talk());
+    CHECK(send_with(&w.asks[1], filling, sizeof(filling), true));
+    CHECK(talk()); /* all of them have one window, which is used up now */
+    more(&w.asks[0], "two", false);
+    more(&w.asks[0], "three", false);
+    CHECK(talk());
+    CHECK_STR(heard(1), "one");
+    peer_number(&w.peer, NGHTTP2_WINDOW_UPDATE, 0, 300);
+    CHECK(talk());
+    CHECK_STR(heard(1), "onetwothree");
+    end();
 }
 
 TEST(what_is_read_makes_room_for_more)
