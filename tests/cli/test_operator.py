@@ -1,4 +1,5 @@
 """hold, ls, inspect, break, wait, doctor, version: what an operator and a script see."""
+import contextlib
 import json
 import os
 import signal
@@ -78,6 +79,28 @@ def ls_lists_what_is_held(w):
     tap.equal('json', sorted(names), ['list/0', 'list/1', 'list/2'])
     for holder in holders:
         w.let_go(holder)
+
+
+def a_list_that_is_not_whole_is_told_and_fails(w):
+    if SERVICE != 'redis':
+        return
+    with contextlib.ExitStack() as servers:
+        nodes = []
+        for _ in range(3):
+            nodes.append(world.Redis())
+            servers.callback(nodes[-1].stop)
+        url = 'redlock://' + ','.join(f'127.0.0.1:{node.port}' for node in nodes)
+        nodes[0].command('SET', 'on one of them', 'owner')
+        tap.equal('all', w.run('ls', '--url', url, '--max', '2', 'on'), (0, '', ''))
+        # As many as were asked for: it may have kept back what the others tell of.
+        status, out, err = w.run('ls', '--url', url, '--max', '1', 'on')
+        tap.equal(f'{out} {err}', (status, out, 'dlock: ls: the list is incomplete: ' in err),
+                  (70, '', True))
+        top = w.start('top', '--url', url, '--max', '1', 'on')
+        line = top.stderr.readline()
+        tap.equal(f'top {line}', b'the list is incomplete: ' in line, True)
+        top.send_signal(signal.SIGTERM)
+        w.finish(top)
 
 
 def what_others_wrote_does_not_steer_the_terminal(w):
@@ -303,6 +326,7 @@ if __name__ == '__main__':
         hold_can_be_refused,
         inspect_shows_the_holder,
         ls_lists_what_is_held,
+        a_list_that_is_not_whole_is_told_and_fails,
         what_others_wrote_does_not_steer_the_terminal,
         a_listed_name_can_be_pasted_into_a_shell,
         keys_that_belong_to_a_lock_are_no_locks,
