@@ -22,7 +22,7 @@ FUNCTION = {'c': re.compile(r'^(?!typedef|#|struct \w+ \{)\w.*?\b(\w+)\('),
 # What is there for tests; what only a sanitizer would see, which is a free() or a destructor (one
 # with two arguments gives back a place in a table that others see); how much room there is.
 NOT_OURS = re.compile(r'\b(?:assert|static_assert|_Static_assert|DLK_POINT)\(|'
-                      r'^\s*(?:dlk_\w+_)?free\((?:\w+\(.*\)|[^,]*)\);|'
+                      r'^\s*(?:dlk_\w+_)?free(?:_\w+)?\((?:\w+\(.*\)|[^,]*)\);|'
                       r'^\s*(?:static )?\w+(?: \w+)* \w+\[\d+\];$')
 DROPPED_C = re.compile(r'(?:\(void\))?[\w>.()*&\[\]-]+(?:\(.*\)| [-+|&*]?= .*|\+\+|--);|'
                        r'(?:\+\+|--)[\w>.-]+;|break;|continue;')
