@@ -3,6 +3,8 @@
 #include "locks/lease.h"
 #include "world.h"
 
+#include "util/kind.h"
+
 static dlk_wait a, b, release;
 
 static bool hold_with(dlk_terms terms)
@@ -115,6 +117,21 @@ TEST(a_grant_that_comes_without_a_token_has_none)
     w.tokenless = true;
     CHECK(hold());
     CHECK_EQ_INT(a.hold->token, 0);
+    end();
+}
+
+TEST(who_waits_at_a_condition_wakes_up_when_what_was_granted_is_over_already)
+{
+    dlk_terms terms = world_terms();
+    world_open();
+    w.name->key.kind = DLK_KIND_CONDITION;
+    terms.ttl_ms = 1000;
+    world_acquire_terms(&a, 1, 60000, terms);
+    world_move(2000);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK(a.over);
+    CHECK_EQ_INT(a.code, DLOCK_ELOST);
+    CHECK_EQ_INT(w.core.stats.spurious_wakes, 1);
     end();
 }
 
