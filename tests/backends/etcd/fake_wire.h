@@ -23,6 +23,7 @@ extern struct fake_wire {
     bool found;            /* the name that is looked up */
     bool held[FAKE_ASKS];  /* isn't answered for now */
     dlk_etcd_end ends[FAKE_ASKS];
+    int well; /* so many transactions end well before that counts */
     int64_t revision;
     dlk_etcd_bytes key; /* ours */
     int64_t made;       /* its revision; 0: it isn't there */

@@ -105,6 +105,22 @@ TEST(whoever_takes_or_gives_back_a_lock_is_answered_at_once_however_a_request_en
     }
 }
 
+/* What an earlier one of ours has left in its place is taken away first. */
+TEST(whoever_finds_an_older_key_is_answered_at_once_when_taking_it_away_is_cut_off)
+{
+    CHECK(begin_with(DLOCK_WRITE));
+    there.made = there.revision;
+    there.well = 1;
+    there.ends[ASK_TXN] = DLK_ETCD_CUT;
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_UNKNOWN);
+    CHECK_EQ_INT(there.made, 0);
+    there.ends[ASK_TXN] = DLK_ETCD_OK;
+    come_back();
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_YES);
+    CHECK_EQ_INT(ask(DLK_RELEASE), DLK_YES);
+    end();
+}
+
 /* A renewal of the lease that comes meanwhile, or did before, says nothing of that. */
 TEST(a_writer_reads_only_when_its_key_says_so)
 {
