@@ -400,30 +400,6 @@ TEST(readers_share_writers_do_not_and_all_come_in_order)
     CHECK_EQ_INT(code, DLOCK_EBUSY);
 }
 
-TEST(permits_are_counted_and_another_size_is_a_conflict)
-{
-    BEGIN();
-    CLIENT(a, "");
-    CLIENT(b, "");
-    LOCK(two, a, DLOCK_SEMAPHORE, "locks/sem", "lock.permits=3 lock.take=2");
-    LOCK(one, b, DLOCK_SEMAPHORE, "locks/sem", "lock.permits=3");
-    LOCK(wrong, b, DLOCK_SEMAPHORE, "locks/sem", "lock.permits=4");
-    HOLD(first, two);
-    CHECK_EQ_INT(dlock_hold_token(first), 0);
-    dlock_err code;
-    CHECK(!world_take(wrong, 0, &code));
-    CHECK_EQ_INT(code, DLOCK_ECONFLICT);
-    HOLD(second, one);
-    CHECK(second);
-    CHECK(!world_take(one, 0, &code));
-    CHECK_EQ_INT(code, DLOCK_EBUSY);
-    CHECK_EQ_INT(world_seen(one, "holders.0.count"), 2);
-    DLOCK_AUTO(dlock_op) third = dlock_lock_acquire_start(one, DLOCK_FOREVER);
-    AWAIT(world_seen(two, "waiters") == 1);
-    CHECK_EQ_INT(dlock_hold_release(first, NULL), DLOCK_OK);
-    CHECK_EQ_INT(dlock_op_wait(third, PATIENCE_MS), DLOCK_OK);
-}
-
 /* Requests of one client overtake each other: what the try has left behind goes first. */
 TEST(a_try_in_vain_never_stands_before_the_next_one)
 {

@@ -148,6 +148,26 @@ TEST(a_transaction_has_room_for_hundreds_and_refuses_what_is_without_end)
     CHECK_EQ_INT(dlk_buf_size(&buf), 0);
 }
 
+TEST(a_transaction_that_had_no_room_for_a_part_is_none_whatever_it_had_room_for_then)
+{
+    dlk_buf buf = {0};
+    if (!ready())
+        return;
+    for (int part = 0; part < 2; part++) {
+        dlk_etcd_txn txn;
+        dlk_etcd_txn_begin(&txn);
+        size_t most = txn.arena.most;
+        for (int i = 0; i < 2; i++) {
+            txn.arena.most = part == 0 && i == 0 ? 0 : most;
+            (void)dlk_etcd_txn_if(&txn, KEY);
+            txn.arena.most = part == 1 && i == 0 ? 0 : most;
+            (void)dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, KEY);
+        }
+        CHECK(!packed(&txn, &buf));
+        CHECK_EQ_INT(dlk_buf_size(&buf), 0);
+    }
+}
+
 /* ---- to hear ---- */
 
 TEST(an_answer_is_read_and_what_nobody_reads_is_skipped)
