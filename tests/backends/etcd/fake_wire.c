@@ -106,6 +106,8 @@ static DlkEtcd__RangeResponse own_key(void)
     DlkEtcd__RangeResponse found = DLK_ETCD__RANGE_RESPONSE__INIT;
     kv = (DlkEtcd__KeyValue)DLK_ETCD__KEY_VALUE__INIT;
     kv.key = there.key;
+    kv.value.data = (uint8_t *)(uintptr_t)there.value;
+    kv.value.len = there.value ? strlen(there.value) : 0;
     kv.create_revision = there.made;
     kv.lease = LEASE;
     found.kvs = kvs;

@@ -26,6 +26,7 @@ extern struct fake_wire {
     int well; /* so many transactions end well before that counts */
     int64_t revision;
     dlk_etcd_bytes key; /* ours */
+    const char *value;  /* what it says; NULL: nothing */
     int64_t made;       /* its revision; 0: it isn't there */
 } there;
 

@@ -121,6 +121,34 @@ TEST(whoever_finds_an_older_key_is_answered_at_once_when_taking_it_away_is_cut_o
     end();
 }
 
+/* By a ticket of the giver's key, which is the only one there. */
+static dlk_reply import_of(const char *owner)
+{
+    dlk_ask one = make(DLK_IMPORT, false, 60000);
+    one.text = owner;
+    put(&one);
+    serve();
+    dlk_error_clear(&one.error);
+    return one.reply;
+}
+
+TEST(whoever_imports_a_lock_is_answered_at_once_however_the_request_ends)
+{
+    for (int how = DLK_ETCD_OK; how <= DLK_ETCD_BAD; how++) {
+        CHECK(begin_with(DLOCK_MUTEX));
+        there.key = dlk_etcd_bytes_copy("n/9", 3);
+        there.value = "giver:1\n";
+        there.made = there.revision;
+        there.ends[ASK_TXN] = (dlk_etcd_end)how;
+        dlk_reply first = import_of("giver:1");
+        CHECK(first != DLK_PENDING && first != DLK_NOT_OURS);
+        there.ends[ASK_TXN] = DLK_ETCD_OK;
+        come_back();
+        CHECK(import_of("giver:1") != DLK_PENDING);
+        end();
+    }
+}
+
 /* A renewal of the lease that comes meanwhile, or did before, says nothing of that. */
 TEST(a_writer_reads_only_when_its_key_says_so)
 {
