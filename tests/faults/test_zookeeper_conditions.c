@@ -44,6 +44,16 @@ static void wakes(waiter *one)
         CHECK_OK(dlock_hold_release(again, NULL), NULL);
 }
 
+/* Who of them is first in the lock's line is theirs to settle. */
+static void both_wake(waiter *one, waiter *other)
+{
+    AWAIT(dlock_op_wait(one->op, 0) != DLOCK_EPENDING ||
+          dlock_op_wait(other->op, 0) != DLOCK_EPENDING);
+    bool other_first = dlock_op_wait(one->op, 0) == DLOCK_EPENDING;
+    wakes(other_first ? other : one);
+    wakes(other_first ? one : other);
+}
+
 static void go(waiter *one)
 {
     dlock_op_free(one->op);
@@ -131,8 +141,7 @@ TEST(who_looks_while_others_use_their_signals_finds_his_own)
     CHECK_EQ_INT(dlock_cond_signal(gives.cond, 3, NULL, NULL, NULL), DLOCK_OK);
     await_kept_back(was.deeds, was.answers, 2); /* its own node, and the line */
     CHECK_OK(dlock_hold_release(held, NULL), NULL);
-    wakes(&first);
-    wakes(&second);
+    both_wake(&first, &second);
     AWAIT(keeper_count(path) == 1);
     proxy_pass(keeper_way());
     wakes(&looks);
