@@ -92,6 +92,7 @@ dlk_redlock_claim *dlk_claim_get(dlk_redlock *redlock, dlk_redlock_key *key,
     if (claim && !claim->late) {
         claim->giving = false;
         claim->confirmed = 0;
+        claim->retry_at = DLK_NEVER;
         return claim;
     }
     if (is_taken(redlock, wire))
@@ -147,7 +148,7 @@ void dlk_claim_given(dlk_redlock *redlock, dlk_redlock_claim *claim, bool everyw
     claim->confirmed = (unsigned char)(everywhere ? claim->confirmed + 1 : 0);
     if (claim->confirmed >= CONFIRMATIONS)
         claim->there = claim->owed = 0;
-    if (claim->there)
+    if (claim->there && claim->retry_at >= DLK_NEVER)
         dlk_claim_put_off(redlock, claim, now);
 }
 
@@ -205,18 +206,31 @@ static void sweep(dlk_redlock *redlock, int64_t now)
     redlock->sweep_at = first < now + AGAIN_AFTER ? now + AGAIN_AFTER : first;
 }
 
+/* Where a release of it is under way. */
+static dlk_nodes letting_at(const dlk_redlock *redlock, const dlk_redlock_claim *claim)
+{
+    dlk_nodes nodes = 0;
+    for (int i = 0; i < redlock->count; i++)
+        if (claim->letting[i] > 0)
+            nodes |= dlk_node_bit(i);
+    return nodes;
+}
+
 static void give_back_owed(dlk_redlock *redlock, int64_t now)
 {
     dlk_nodes up = dlk_redlock_up(redlock);
     redlock->owed_at = DLK_NEVER;
     EACH_CLAIM (redlock, claim) {
-        if (!claim->giving || claim->releases > 0)
+        dlk_nodes idle = claim->giving
+                             ? claim->there & up & (dlk_nodes)~letting_at(redlock, claim)
+                             : 0;
+        if (now >= claim->retry_at && idle) {
+            dlk_round_undo_at(redlock, claim, idle, now);
             continue;
-        if (now >= claim->retry_at && (claim->there & up))
-            dlk_round_undo(redlock, claim, now);
-        else if (now >= claim->retry_at)
-            claim->retry_at = now + AGAIN_AFTER;
-        if (claim->retry_at < redlock->owed_at)
+        }
+        if (now >= claim->retry_at)
+            claim->retry_at = claim->releases > 0 ? DLK_NEVER : now + AGAIN_AFTER;
+        if (claim->giving && claim->retry_at < redlock->owed_at)
             redlock->owed_at = claim->retry_at;
     }
 }
@@ -225,7 +239,7 @@ void dlk_claims_node_back(dlk_redlock *redlock, int index)
 {
     redlock->owed_at = 0;
     EACH_CLAIM (redlock, claim)
-        if (claim->owed & dlk_node_bit(index))
+        if (claim->giving && claim->owed & dlk_node_bit(index))
             claim->retry_at = 0;
 }
 

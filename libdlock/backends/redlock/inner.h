@@ -73,11 +73,13 @@ typedef struct dlk_redlock_claim {
     unsigned char confirmed; /* so many releases in a row were answered everywhere */
     int rounds;              /* that are about it … */
     int releases;            /* … and those of them that give it back */
-    unsigned char taking[DLK_REDLOCK_MAX]; /* acquires under way at each node */
-    int64_t overlong[DLK_REDLOCK_MAX];     /* each node's, of its last renewal */
+    unsigned char taking[DLK_REDLOCK_MAX];  /* acquires under way at each node … */
+    unsigned char letting[DLK_REDLOCK_MAX]; /* … and releases */
+    int64_t overlong[DLK_REDLOCK_MAX];      /* each node's, of its last renewal */
     int64_t token;
-    int64_t until;    /* by then all of its leases are over */
-    int64_t retry_at; /* giving, and no round does it: when to try again */
+    int64_t until; /* by then all of its leases are over */
+    /* Giving: when to try again where no release is under way. 0: a node is back. */
+    int64_t retry_at;
 } dlk_redlock_claim;
 
 typedef struct dlk_redlock_round {
@@ -205,6 +207,9 @@ void dlk_claims_free(dlk_redlock *redlock);
 void dlk_redlock_ask(dlk_backend *backend, dlk_ask *ask, int64_t now);
 /* Gives the claim back on all nodes where it may lie, and goes on until it lies nowhere. */
 void dlk_round_undo(dlk_redlock *redlock, dlk_redlock_claim *claim, int64_t now);
+/* On these of them. The claim may be gone behind it. */
+void dlk_round_undo_at(dlk_redlock *redlock, dlk_redlock_claim *claim, dlk_nodes nodes,
+                       int64_t now);
 /* Asks one node of a round, that has answered before if it was asked. */
 void dlk_round_ask_node(dlk_redlock_round *round, int index, dlk_verb verb, int64_t now);
 /* Puts the key of a held lock onto a node that misses it. */

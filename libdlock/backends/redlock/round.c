@@ -172,6 +172,15 @@ static void take(dlk_redlock_round *round, int index)
         round->token = ask->token;
 }
 
+/* Of what is under way at a node about its claim; NULL: not counted. */
+static unsigned char *count_of(dlk_redlock_round *round, dlk_verb verb, int index)
+{
+    if (!round->claim || (verb != DLK_ACQUIRE && verb != DLK_RELEASE))
+        return NULL;
+    return verb == DLK_ACQUIRE ? &round->claim->taking[index]
+                               : &round->claim->letting[index];
+}
+
 void dlk_redlock_answered(dlk_redlock *redlock, int index, dlk_ask *ask)
 {
     char *first = (char *)(ask - index);
@@ -179,8 +188,9 @@ void dlk_redlock_answered(dlk_redlock *redlock, int index, dlk_ask *ask)
     assert(round->redlock == redlock && (round->pending & dlk_node_bit(index)));
     (void)redlock;
     round->pending &= (dlk_nodes)~dlk_node_bit(index);
-    if (round->claim && ask->verb == DLK_ACQUIRE)
-        round->claim->taking[index]--;
+    unsigned char *under_way = count_of(round, ask->verb, index);
+    if (under_way)
+        --*under_way;
     take(round, index);
     settle(round, dlk_clock_now());
 }
@@ -221,10 +231,11 @@ void dlk_round_ask_node(dlk_redlock_round *round, int index, dlk_verb verb, int6
         return;
     }
     round->pending |= bit;
-    if (verb != DLK_ACQUIRE)
-        return;
-    round->claim->taking[index]++;
-    round->claim->there |= bit;
+    unsigned char *under_way = count_of(round, verb, index);
+    if (under_way)
+        ++*under_way;
+    if (verb == DLK_ACQUIRE)
+        round->claim->there |= bit;
 }
 
 static void begin(dlk_redlock_round *round, dlk_nodes nodes, int64_t now)
@@ -237,20 +248,25 @@ static void begin(dlk_redlock_round *round, dlk_nodes nodes, int64_t now)
     settle(round, now);
 }
 
-void dlk_round_undo(dlk_redlock *redlock, dlk_redlock_claim *claim, int64_t now)
+void dlk_round_undo_at(dlk_redlock *redlock, dlk_redlock_claim *claim, dlk_nodes nodes,
+                       int64_t now)
 {
-    claim->giving = true;
-    if (claim->there == 0) {
-        if (claim->rounds == 0)
-            dlk_claim_forget(redlock, claim);
-        return;
-    }
+    claim->retry_at = DLK_NEVER; /* its end says when */
     dlk_redlock_round *round =
         new_round(redlock, DLK_RELEASE, claim->key, claim, NULL, now);
     if (round)
-        begin(round, claim->there, now);
+        begin(round, nodes, now);
     else
         dlk_claim_put_off(redlock, claim, now);
+}
+
+void dlk_round_undo(dlk_redlock *redlock, dlk_redlock_claim *claim, int64_t now)
+{
+    claim->giving = true;
+    if (claim->there)
+        dlk_round_undo_at(redlock, claim, claim->there, now);
+    else
+        dlk_claim_forget(redlock, claim);
 }
 
 void dlk_round_mend(dlk_redlock_round *round, int index, int64_t now)

@@ -5,6 +5,8 @@
 #include "backends/redlock/inner.h"
 #include "util/clock.h"
 
+#include <string.h>
+
 #define NUMBER 22
 #define TTL_MS 2000
 
@@ -134,6 +136,58 @@ TEST(a_node_that_is_back_is_asked_at_once_for_what_it_owes)
     dlk_claims_node_back(&redlock, 1);
     CHECK_EQ_INT(claim->retry_at, 0);
     CHECK_EQ_INT(redlock.owed_at, 0);
+    dlk_claims_free(&redlock);
+}
+
+/* ---- beside a node that hangs ---- */
+
+static int asked[DLK_REDLOCK_MAX];
+
+static void count_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
+{
+    (void)now;
+    for (int i = 0; i < redlock.count; i++)
+        if (redlock.nodes[i].backend == backend && ask->verb == DLK_RELEASE)
+            asked[i]++;
+    ask->reply = DLK_PENDING;
+}
+
+static const dlk_backend_type fake_type = {.name = "fake", .ask = count_ask};
+
+TEST(a_node_that_is_back_is_asked_though_another_one_s_answer_is_waited_for)
+{
+    static dlk_backend fakes[3] = {
+        {.type = &fake_type}, {.type = &fake_type}, {.type = &fake_type}};
+    dlk_redlock_claim *claim = late_claim();
+    CHECK(claim);
+    redlock.count = 3;
+    redlock.quorum = 2;
+    dlk_list_init(&redlock.rounds);
+    dlk_list_init(&redlock.loose);
+    dlk_list_init(&redlock.spare);
+    redlock.base.host = &redlock.nodes[0].host; /* asked for its random numbers at most */
+    memset(asked, 0, sizeof(asked));
+    for (int i = 0; i < 3; i++) {
+        redlock.nodes[i].backend = &fakes[i];
+        redlock.nodes[i].up = true;
+    }
+    claim->late = 0;
+    claim->there = claim->owed = (dlk_nodes)(dlk_node_bit(0) | dlk_node_bit(1));
+    dlk_round_undo(&redlock, claim, 0);
+    CHECK(asked[0] == 1 && asked[1] == 1 && asked[2] == 0);
+    /* The connection of node 0 breaks over it, and is had again; node 1 says nothing. */
+    dlk_redlock_round *round =
+        DLK_LIST_ITEM(dlk_list_first(&redlock.loose), dlk_redlock_round, link);
+    round->asks[0].reply = DLK_UNKNOWN;
+    dlk_redlock_answered(&redlock, 0, &round->asks[0]);
+    (void)dlk_claims_tick(&redlock, DLK_NS_PER_MS);
+    CHECK(asked[0] == 1);
+    dlk_claims_node_back(&redlock, 0);
+    (void)dlk_claims_tick(&redlock, 2 * DLK_NS_PER_MS);
+    CHECK(asked[0] == 2 && asked[1] == 1);
+    (void)dlk_claims_tick(&redlock, 3 * DLK_NS_PER_MS);
+    CHECK(asked[0] == 2 && asked[1] == 1); /* once */
+    dlk_rounds_free(&redlock);
     dlk_claims_free(&redlock);
 }
 
