@@ -206,12 +206,12 @@ static void sweep(dlk_redlock *redlock, int64_t now)
     redlock->sweep_at = first < now + AGAIN_AFTER ? now + AGAIN_AFTER : first;
 }
 
-/* Where a release of it is under way. */
-static dlk_nodes letting_at(const dlk_redlock *redlock, const dlk_redlock_claim *claim)
+/* The nodes at which something is under way: acquires, or releases. */
+static dlk_nodes under_way(const unsigned char counts[DLK_REDLOCK_MAX])
 {
     dlk_nodes nodes = 0;
-    for (int i = 0; i < redlock->count; i++)
-        if (claim->letting[i] > 0)
+    for (int i = 0; i < DLK_REDLOCK_MAX; i++)
+        if (counts[i] > 0)
             nodes |= dlk_node_bit(i);
     return nodes;
 }
@@ -221,9 +221,8 @@ static void give_back_owed(dlk_redlock *redlock, int64_t now)
     dlk_nodes up = dlk_redlock_up(redlock);
     redlock->owed_at = DLK_NEVER;
     EACH_CLAIM (redlock, claim) {
-        dlk_nodes idle = claim->giving
-                             ? claim->there & up & (dlk_nodes)~letting_at(redlock, claim)
-                             : 0;
+        dlk_nodes idle =
+            claim->giving ? claim->there & up & (dlk_nodes)~under_way(claim->letting) : 0;
         if (now >= claim->retry_at && idle) {
             dlk_round_undo_at(redlock, claim, idle, now);
             continue;
@@ -254,23 +253,14 @@ int64_t dlk_claims_tick(dlk_redlock *redlock, int64_t now)
     return redlock->owed_at < redlock->sweep_at ? redlock->owed_at : redlock->sweep_at;
 }
 
-/* Where something of it may lie, or be on its way. */
-static dlk_nodes nodes_of(const dlk_redlock *redlock, const dlk_redlock_claim *claim)
-{
-    dlk_nodes nodes = claim->owed;
-    for (int i = 0; i < redlock->count; i++)
-        if (claim->taking[i] > 0)
-            nodes |= dlk_node_bit(i);
-    return nodes;
-}
-
 dlk_unsettled dlk_claims_unsettled(const dlk_redlock *redlock)
 {
     dlk_nodes away = dlk_redlock_away(redlock);
     int harmless = redlock->count - redlock->quorum;
     dlk_unsettled worst = DLK_SETTLED;
     EACH_CLAIM (redlock, claim) {
-        dlk_nodes nodes = claim->giving ? nodes_of(redlock, claim) : 0;
+        /* Where something of it may lie, or be on its way. */
+        dlk_nodes nodes = claim->giving ? claim->owed | under_way(claim->taking) : 0;
         if (dlk_nodes_count(nodes) > harmless)
             return DLK_UNSETTLED_BLOCKING;
         if (nodes & (dlk_nodes)~away)

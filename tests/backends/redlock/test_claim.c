@@ -30,6 +30,15 @@ static dlk_redlock_claim *late_claim(void)
     return claim;
 }
 
+/* The same on three nodes, of which two are most. */
+static dlk_redlock_claim *late_claim_of_three(void)
+{
+    dlk_redlock_claim *claim = late_claim();
+    redlock.count = 3;
+    redlock.quorum = 2;
+    return claim;
+}
+
 static uint64_t wire_of(uint64_t number)
 {
     const dlk_redlock_claim *claim = dlk_claim_get(&redlock, &key, number);
@@ -87,10 +96,8 @@ TEST(a_number_of_which_nothing_is_late_is_repeated_as_it_is)
 /* Of three nodes two have to know nothing of it before nobody is kept out. */
 TEST(closing_waits_for_what_may_be_at_most_nodes_and_for_no_acquire_that_never_left)
 {
-    dlk_redlock_claim *claim = late_claim();
+    dlk_redlock_claim *claim = late_claim_of_three();
     CHECK(claim);
-    redlock.count = 3;
-    redlock.quorum = 2;
     claim->there = (dlk_nodes)(dlk_node_bit(0) | dlk_node_bit(1));
     claim->taking[0] = claim->taking[1] = 1;
     CHECK_EQ_INT(dlk_claims_unsettled(&redlock), DLK_UNSETTLED_BLOCKING);
@@ -106,10 +113,8 @@ TEST(closing_waits_for_what_may_be_at_most_nodes_and_for_no_acquire_that_never_l
 /* What keeps nobody out is waited for as long as it can be got, but not from nodes that are gone. */
 TEST(closing_waits_for_no_node_that_was_lost_and_could_not_be_reached_again)
 {
-    dlk_redlock_claim *claim = late_claim();
+    dlk_redlock_claim *claim = late_claim_of_three();
     CHECK(claim);
-    redlock.count = 3;
-    redlock.quorum = 2;
     claim->owed = dlk_node_bit(1);
     redlock.nodes[1].down = true;
     CHECK_EQ_INT(dlk_claims_unsettled(&redlock), DLK_UNSETTLED_HARMLESS);
@@ -123,13 +128,12 @@ TEST(closing_waits_for_no_node_that_was_lost_and_could_not_be_reached_again)
 
 TEST(a_node_that_is_back_is_asked_at_once_for_what_it_owes)
 {
-    dlk_redlock_claim *claim = late_claim();
+    dlk_redlock_claim *claim = late_claim_of_three();
     CHECK(claim);
-    redlock.count = 3;
     dlk_claim_put_off(&redlock, claim, 0);
     dlk_claims_node_back(&redlock, 1);
-    CHECK(claim->retry_at >
-          0); /* confirmed there once: what comes later is asked for a while apart */
+    /* It was given back there once: what may come later is asked for a while apart. */
+    CHECK(claim->retry_at > 0);
     claim->owed = dlk_node_bit(1);
     dlk_claims_node_back(&redlock, 0);
     CHECK(claim->retry_at > 0);
@@ -158,10 +162,8 @@ TEST(a_node_that_is_back_is_asked_though_another_one_s_answer_is_waited_for)
 {
     static dlk_backend fakes[3] = {
         {.type = &fake_type}, {.type = &fake_type}, {.type = &fake_type}};
-    dlk_redlock_claim *claim = late_claim();
+    dlk_redlock_claim *claim = late_claim_of_three();
     CHECK(claim);
-    redlock.count = 3;
-    redlock.quorum = 2;
     dlk_list_init(&redlock.rounds);
     dlk_list_init(&redlock.loose);
     dlk_list_init(&redlock.spare);

@@ -33,6 +33,14 @@ static dlock_hold *take_everywhere(dlock_lock *lock, const char *key)
     return NULL;
 }
 
+/* A client that has L on all nodes. */
+static dlock_hold *open_and_take(dlock_client **ret_client, dlock_lock **ret_lock)
+{
+    *ret_client = world_open(&w);
+    *ret_lock = *ret_client ? world_lock(*ret_client, "L") : NULL;
+    return *ret_lock ? take_everywhere(*ret_lock, "L") : NULL;
+}
+
 static const char *owner_at(int index)
 {
     return redis_server_call(&w.node[index], "GET L");
@@ -416,9 +424,9 @@ TEST(a_client_that_closes_says_whether_a_majority_has_given_back_what_it_gave_up
 TEST(a_client_that_closes_waits_for_nodes_that_have_yet_to_give_back)
 {
     SET(5, "?lock.ttl_ms=600000&client.timeout_ms=60000&client.close_ms=60000");
-    DLOCK_AUTO(dlock_client) client = world_open(&w);
-    DLOCK_AUTO(dlock_lock) lock = client ? world_lock(client, "L") : NULL;
-    dlock_hold *hold = lock ? take_everywhere(lock, "L") : NULL;
+    DLOCK_AUTO(dlock_client) client = NULL;
+    DLOCK_AUTO(dlock_lock) lock = NULL;
+    dlock_hold *hold = open_and_take(&client, &lock);
     CHECK(hold);
     freeze(2);
     world_give(hold);
@@ -436,9 +444,9 @@ TEST(a_client_that_closes_gives_back_over_another_connection)
 {
     SET(5, "?lock.ttl_ms=600000&client.timeout_ms=300&client.connect_ms=60000&client."
            "close_ms=60000");
-    DLOCK_AUTO(dlock_client) client = world_open(&w);
-    DLOCK_AUTO(dlock_lock) lock = client ? world_lock(client, "L") : NULL;
-    dlock_hold *hold = lock ? take_everywhere(lock, "L") : NULL;
+    DLOCK_AUTO(dlock_client) client = NULL;
+    DLOCK_AUTO(dlock_lock) lock = NULL;
+    dlock_hold *hold = open_and_take(&client, &lock);
     CHECK(hold);
     freeze(2);
     world_give(hold);
@@ -457,9 +465,9 @@ TEST(a_client_that_closes_gives_back_over_another_connection)
 TEST(a_client_that_closes_waits_for_no_node_that_is_gone)
 {
     SET(5, "?lock.ttl_ms=600000&client.close_ms=60000");
-    DLOCK_AUTO(dlock_client) client = world_open(&w);
-    DLOCK_AUTO(dlock_lock) lock = client ? world_lock(client, "L") : NULL;
-    dlock_hold *hold = lock ? take_everywhere(lock, "L") : NULL;
+    DLOCK_AUTO(dlock_client) client = NULL;
+    DLOCK_AUTO(dlock_lock) lock = NULL;
+    dlock_hold *hold = open_and_take(&client, &lock);
     CHECK(hold);
     redis_server_stop(&w.node[2]);
     world_give(hold);
