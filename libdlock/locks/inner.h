@@ -152,7 +152,9 @@ static inline bool dlk_same_wish(const dlk_terms *a, const dlk_terms *b)
     return a->ttl_ms == b->ttl_ms && a->shared == b->shared && a->take == b->take &&
            (a->keep_ms > 0) == (b->keep_ms > 0) && dlk_label_same(a->label, b->label);
 }
-/* acquire.c: what else its owner waits for here are further holds of it. */
+/* here.c: is it answered, in whichever way, without asking the service? */
+bool dlk_answered_here(dlk_core *core, dlk_wait *wait, int64_t now);
+/* here.c: what else its owner waits for are further holds of it. */
 void dlk_grant_enter_waits(dlk_core *core, dlk_grant *grant);
 static inline void dlk_grant_owners_waits(dlk_core *core, dlk_grant *grant)
 {

@@ -9,14 +9,12 @@
 
 #include "backends/redis/client_key.h"
 #include "backends/redis/inner.h"
-#include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
+#include "backends/redis/rights_names.h"
 #include "util/error.h"
 #include "util/settings.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What scripts call, with as many arguments as each needs. K: a key, C: a channel. */
@@ -61,173 +59,12 @@ static const char script[] =
     "end\n"
     "return answer\n";
 
-/* ---- The kinds ---- */
-
-#define KINDS_MAX 12
-
-typedef struct kind {
-    const char *id, *needs;
-    const dlk_redis_form *form;
-    bool operating;
-} kind;
-
-/* Of a semaphore's two forms and of a mutex's three, the settings choose one. */
-static bool is_used(const dlk_redis *redis, const dlk_redis_form *form)
-{
-    bool plain =
-        dlk_settings_int(redis->settings, DLK_KEY_REDIS_SEMAPHORE) == DLK_REDIS_PLAIN;
-    if (form->kind == DLOCK_SEMAPHORE)
-        return form->plain == plain;
-    return form == redis->mutex || form->fair || form->kind != DLOCK_MUTEX;
-}
-
-static kind kind_of(const dlk_redis *redis, const dlk_redis_form *form)
-{
-    kind is = {.id = "rights", .needs = "locks", .form = form};
-    if (form == redis->mutex)
-        return is;
-    if (form->kind == DLOCK_MUTEX && !form->fair) { /* a lock's own settings want it so */
-        is.needs = redis->mutex->fair ? "locks that aren't fair (lock.fair)" : is.needs;
-        return is;
-    }
-    if (form->fair)
-        return (kind){"rights.fair", "fair locks (lock.fair)", form, false};
-    if (form->kind == DLOCK_SEMAPHORE)
-        return (kind){"rights.semaphore", "semaphores", form, false};
-    if (form->kind == DLOCK_ELECTION)
-        return (kind){"rights.election", "elections", form, false};
-    if (form->signals)
-        return (kind){"rights.condition", "conditions", form, false};
-    return form->shared ? (kind){"rights.read", "read locks", form, false}
-                        : (kind){"rights.write", "write locks", form, false};
-}
-
-/* The mutex first; answers how many there are. */
-static size_t list_kinds(const dlk_redis *redis, kind kinds[KINDS_MAX])
-{
-    size_t count = 0;
-    kinds[count++] = kind_of(redis, redis->mutex);
-    for (size_t i = 0; i < redis->layout->form_count && count < KINDS_MAX - 1; i++) {
-        const dlk_redis_form *form = &redis->layout->forms[i];
-        if (form != redis->mutex && is_used(redis, form))
-            kinds[count++] = kind_of(redis, form);
-    }
-    kinds[count++] =
-        (kind){"rights.operator", "dlock inspect, break and ls", redis->mutex, true};
-    return count;
-}
-
-/* ---- Names: keys and channels can be told only below a prefix ---- */
-
-#define NAMES_MAX 64
-
-/* In the place of a kind: it is the client's own. */
-#define CLIENT_KEY KINDS_MAX
-
-typedef struct names {
-    char *text[NAMES_MAX];
-    size_t of[NAMES_MAX]; /* the kind */
-    size_t count;
-    bool failed; /* for want of memory one is missing */
-} names;
-
-static void add_name(names *to, size_t at, char *text)
-{
-    to->failed = to->failed || !text;
-    if (!text || to->count == NAMES_MAX) {
-        free(text);
-        return;
-    }
-    to->of[to->count] = at;
-    to->text[to->count++] = text;
-}
-
-static void free_names(names *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        free(list->text[i]);
-}
-
-static bool has_prefix(const dlk_redis *redis)
-{
-    return dlk_settings_text(redis->settings, DLK_KEY_CLIENT_PREFIX)[0] != '\0';
-}
-
-/* The keys that make a lock of rueidislock's. */
-static int64_t slot_count(const dlk_settings *settings)
-{
-    return 2 * dlk_settings_int(settings, DLK_KEY_REDIS_RUEIDIS_MAJORITY) - 1;
-}
-
-static char *slot_of(const dlk_settings *settings, const char *name, int64_t slot)
-{
-    const char *prefix = dlk_settings_text(settings, DLK_KEY_REDIS_RUEIDIS_PREFIX);
-    char *text = NULL;
-    int size = asprintf(&text, "%s:%" PRId64 ":%s", prefix, slot, name);
-    return size < 0 ? NULL : text;
-}
-
-/* Its derived keys, but for those that only an operator's look at it needs. */
-static int derived_count(const dlk_redis_form *form)
-{
-    int most = 1;
-    for (int id = DLK_SCRIPT_ACQUIRE; id <= DLK_SCRIPT_VERIFY; id++)
-        most = form->keys[id] > most ? form->keys[id] : most;
-    return most - 1;
-}
-
-/* What a reader keeps beside the lock, as lease_key.lua has it: only there an owner is part of a
- * key, so that a right may be for "{app:*}:*:rwlock_timeout:*". */
-static char *lease_key(const dlk_redis *redis, const char *name)
-{
-    char owner[DLK_REDIS_OWNER_MAX], part[DLK_REDIS_OWNER_MAX + 32];
-    size_t size = dlk_redis_put_owner(redis, 0, owner);
-    snprintf(part, sizeof(part), ":%.*s:rwlock_timeout:1", (int)size, owner);
-    return dlk_redis_derive(part, name);
-}
-
-/* Those that one kind has beside the lock's own. */
-static void list_more_keys(const dlk_redis *redis, const kind *of, size_t at,
-                           const dlk_settings *settings, const char *name, names *to)
-{
-    const dlk_redis_form *form = of->form;
-    for (int k = 0; !of->operating && k < derived_count(form); k++)
-        add_name(to, at, dlk_redis_derive(form->derived[k], name));
-    for (int64_t slot = 0; form->slots && slot < slot_count(settings); slot++)
-        add_name(to, at, slot_of(settings, name, slot));
-    if (form->shared)
-        add_name(to, at, lease_key(redis, name));
-}
-
-static void list_keys(const dlk_redis *redis, const kind *kinds, size_t count, names *to)
-{
-    char clients[DLK_REDIS_CLIENT_PREFIX];
-    add_name(to, 0, strdup(redis->probe_key));
-    if (dlk_redis_client_prefix(redis, clients)[0])
-        add_name(to, CLIENT_KEY, strdup(clients));
-    for (size_t i = 0; has_prefix(redis) && i < count; i++)
-        list_more_keys(redis, &kinds[i], i, redis->settings, redis->probe_key, to);
-}
-
-static void list_channels(const dlk_redis *redis, const kind *kinds, size_t count,
-                          names *to)
-{
-    add_name(to, 0, strdup(redis->probe_channel));
-    for (size_t i = 0; has_prefix(redis) && i < count; i++) {
-        const dlk_redis_form *form = kinds[i].form;
-        if (!kinds[i].operating && form->channel && (form->notifies || redis->notify))
-            add_name(to, i, dlk_redis_derive(form->channel, redis->probe_key));
-        if (!kinds[i].operating && (form->hands_over || form->signals))
-            add_name(to, i, strdup(DLK_REDIS_CLIENT_CHANNEL));
-    }
-}
-
 /* ---- Asking ---- */
 
-static bool put(dlk_redis *redis, const char *calls, const names *keys,
-                const names *channels)
+static bool put(dlk_redis *redis, const char *calls, const dlk_rights_names *keys,
+                const dlk_rights_names *channels)
 {
-    dlk_arg args[5 + 2 * NAMES_MAX];
+    dlk_arg args[5 + 2 * DLK_RIGHTS_NAMES_MAX];
     char number[64];
     size_t used = 0;
     args[used++] = dlk_arg_text("EVAL");
@@ -245,14 +82,14 @@ static bool put(dlk_redis *redis, const char *calls, const names *keys,
 
 bool dlk_redis_rights_put(dlk_redis *redis)
 {
-    kind kinds[KINDS_MAX];
-    names keys = {.count = 0}, channels = {.count = 0};
-    size_t count = list_kinds(redis, kinds);
-    list_keys(redis, kinds, count, &keys);
-    list_channels(redis, kinds, count, &channels);
+    dlk_rights_kind kinds[DLK_RIGHTS_KINDS_MAX];
+    dlk_rights_names keys = {.count = 0}, channels = {.count = 0};
+    size_t count = dlk_rights_list_kinds(redis, kinds);
+    dlk_rights_list_keys(redis, kinds, count, &keys);
+    dlk_rights_list_channels(redis, kinds, count, &channels);
     bool fine = put(redis, CALLS, &keys, &channels);
-    free_names(&keys);
-    free_names(&channels);
+    dlk_rights_free_names(&keys);
+    dlk_rights_free_names(&channels);
     return fine;
 }
 
@@ -300,7 +137,7 @@ static bool calls(const dlk_redis_script *in, word command)
 }
 
 /* Whether these settings and this server have anybody told in this way. */
-static bool tells(const dlk_redis *redis, const kind *of, word command)
+static bool tells(const dlk_redis *redis, const dlk_rights_kind *of, word command)
 {
     if (!of->form->notifies && !redis->notify)
         return false;
@@ -311,7 +148,7 @@ static bool tells(const dlk_redis *redis, const kind *of, word command)
            (is(command, "publish") ? DLK_PUBLISH_SHARD : DLK_PUBLISH_ALL);
 }
 
-static bool kind_calls(const dlk_redis *redis, const kind *of, word command)
+static bool kind_calls(const dlk_redis *redis, const dlk_rights_kind *of, word command)
 {
     static const dlk_redis_script_id use[] = {DLK_SCRIPT_ACQUIRE, DLK_SCRIPT_RELEASE,
                                               DLK_SCRIPT_RENEW, DLK_SCRIPT_VERIFY},
@@ -333,8 +170,8 @@ static bool kind_calls(const dlk_redis *redis, const kind *of, word command)
 }
 
 /* How many rights it has that a mutex doesn't need: none, and it isn't meant to be used. */
-static size_t judge_commands(const dlk_redis *redis, const kind *kinds, size_t at,
-                             const dlk_resp *items, dlk_redis_lack *lack)
+static size_t judge_commands(const dlk_redis *redis, const dlk_rights_kind *kinds,
+                             size_t at, const dlk_resp *items, dlk_redis_lack *lack)
 {
     size_t item = 0, granted = 0;
     for (const char *line = CALLS; *line; line = strchr(line, '\n') + 1, item++) {
@@ -351,7 +188,7 @@ static size_t judge_commands(const dlk_redis *redis, const kind *kinds, size_t a
 }
 
 /* Also a right of the mutex's? */
-static bool has_mutex(const names *list, size_t at)
+static bool has_mutex(const dlk_rights_names *list, size_t at)
 {
     for (size_t i = 0; i < list->count; i++)
         if (list->of[i] == 0 && strcmp(list->text[i], list->text[at]) == 0)
@@ -376,8 +213,8 @@ static void add_lack_of(const dlk_redis *redis, char lack[DLK_LACK_MAX], char si
         add_lack(lack, sign, name, strlen(name), "");
 }
 
-static size_t judge_names(const dlk_redis *redis, const names *list, size_t at, char sign,
-                          const dlk_resp *items, char lack[DLK_LACK_MAX])
+static size_t judge_names(const dlk_redis *redis, const dlk_rights_names *list, size_t at,
+                          char sign, const dlk_resp *items, char lack[DLK_LACK_MAX])
 {
     const char *prefix = dlk_settings_text(redis->settings, DLK_KEY_CLIENT_PREFIX);
     size_t granted = 0;
@@ -394,7 +231,7 @@ static size_t judge_names(const dlk_redis *redis, const names *list, size_t at, 
 }
 
 /* Locks do without, so it is told apart from what they lack. */
-static void judge_client_key(const names *list, const dlk_resp *items,
+static void judge_client_key(const dlk_rights_names *list, const dlk_resp *items,
                              void (*tell)(void *to, const dlk_redis_lack *lack), void *to)
 {
     const dlk_redis_lack lack = {
@@ -402,7 +239,7 @@ static void judge_client_key(const names *list, const dlk_resp *items,
         .needs = "locks, of which inspect and ls then show no more than the owner's id,",
         .wishes = "~" DLK_REDIS_CLIENT_KEY "*"};
     for (size_t i = 0; i < list->count; i++)
-        if (list->of[i] == CLIENT_KEY && items[i].text[0] == '~')
+        if (list->of[i] == DLK_RIGHTS_CLIENT_KEY && items[i].text[0] == '~')
             tell(to, &lack);
 }
 
@@ -428,11 +265,11 @@ dlock_err dlk_redis_rights_judge(const dlk_redis *redis, const dlk_resp *reply,
                                  void (*tell)(void *to, const dlk_redis_lack *lack),
                                  void *to)
 {
-    kind kinds[KINDS_MAX];
-    names keys = {.count = 0}, channels = {.count = 0};
-    size_t count = list_kinds(redis, kinds), calls_made = count_calls();
-    list_keys(redis, kinds, count, &keys);
-    list_channels(redis, kinds, count, &channels);
+    dlk_rights_kind kinds[DLK_RIGHTS_KINDS_MAX];
+    dlk_rights_names keys = {.count = 0}, channels = {.count = 0};
+    size_t count = dlk_rights_list_kinds(redis, kinds), calls_made = count_calls();
+    dlk_rights_list_keys(redis, kinds, count, &keys);
+    dlk_rights_list_channels(redis, kinds, count, &channels);
     dlock_err code = DLOCK_OK;
     if (keys.failed || channels.failed)
         code = DLOCK_ENOMEM;
@@ -450,20 +287,21 @@ dlock_err dlk_redis_rights_judge(const dlk_redis *redis, const dlk_resp *reply,
         items += keys.count;
         own += judge_names(redis, &channels, i, '&', items, lack.wishes);
         /* Commands are shared by many kinds, names by few. */
-        lack.all = has_prefix(redis) ? own == 0 : granted == 0;
+        lack.all = dlk_rights_has_prefix(redis) ? own == 0 : granted == 0;
         tell(to, &lack);
     }
     if (code == DLOCK_OK)
         judge_client_key(&keys, reply->items + calls_made, tell, to);
-    free_names(&keys);
-    free_names(&channels);
+    dlk_rights_free_names(&keys);
+    dlk_rights_free_names(&channels);
     return code;
 }
 
 /* ---- One kind, before its first lock ---- */
 
 /* The calls that it can't do without. */
-static size_t list_calls(const dlk_redis *redis, const kind *of, char text[sizeof(CALLS)])
+static size_t list_calls(const dlk_redis *redis, const dlk_rights_kind *of,
+                         char text[sizeof(CALLS)])
 {
     size_t count = 0, used = 0;
     text[0] = '\0';
@@ -479,25 +317,16 @@ static size_t list_calls(const dlk_redis *redis, const kind *of, char text[sizeo
     return count;
 }
 
-/* Of a lock: it, and what is made of its name. Without one names aren't tried. */
-static void list_own_names(const kind *of, const dlk_key *key, const dlk_redis *redis,
-                           names *to)
-{
-    add_name(to, 0, strdup(key ? key->name : redis->probe_key));
-    if (key)
-        list_more_keys(redis, of, 0, key->settings, key->name, to);
-}
-
 bool dlk_redis_rights_put_one(dlk_redis *redis, const dlk_redis_form *form,
                               const dlk_key *key)
 {
-    const kind of = kind_of(redis, form);
-    names keys = {.count = 0}, none = {.count = 0};
+    const dlk_rights_kind of = dlk_rights_kind_of(redis, form);
+    dlk_rights_names keys = {.count = 0}, none = {.count = 0};
     char text[sizeof(CALLS)];
     (void)list_calls(redis, &of, text);
-    list_own_names(&of, key, redis, &keys);
+    dlk_rights_list_own_names(&of, key, redis, &keys);
     bool fine = put(redis, text, &keys, &none);
-    free_names(&keys);
+    dlk_rights_free_names(&keys);
     return fine;
 }
 
@@ -505,11 +334,11 @@ dlock_error *dlk_redis_rights_judge_one(const dlk_redis *redis,
                                         const dlk_redis_form *form, const dlk_key *key,
                                         const dlk_resp *reply)
 {
-    const kind of = kind_of(redis, form);
-    names keys = {.count = 0};
+    const dlk_rights_kind of = dlk_rights_kind_of(redis, form);
+    dlk_rights_names keys = {.count = 0};
     char text[sizeof(CALLS)], lack[DLK_LACK_MAX] = "";
     size_t count = list_calls(redis, &of, text), item = 0;
-    list_own_names(&of, key, redis, &keys);
+    dlk_rights_list_own_names(&of, key, redis, &keys);
     if (!keys.failed && makes_sense(reply, count + keys.count)) {
         for (const char *line = text; *line; line = strchr(line, '\n') + 1, item++)
             if (reply->items[item].text[0] == '+')
@@ -518,7 +347,7 @@ dlock_error *dlk_redis_rights_judge_one(const dlk_redis *redis,
             if (reply->items[item + i].text[0] == '~')
                 add_lack_of(redis, lack, '~', keys.text[i], key->name);
     }
-    free_names(&keys);
+    dlk_rights_free_names(&keys);
     return lack[0] ? dlk_redis_lack_error(redis, of.needs, lack) : NULL;
 }
 
