@@ -341,12 +341,6 @@ dlock_error *dlk_tls_begin(dlk_tls *tls, dlk_stream *stream, const char *host,
 
 /* ---- Looking ---- */
 
-bool dlk_tls_blind(const dlk_tls *tls)
-{
-    return strcmp(dlk_settings_word(tls->settings, DLK_KEY_TLS_VERIFY),
-                  "insecure_none") == 0;
-}
-
 void dlk_tls_describe(const dlk_stream *stream, char *text, size_t size,
                       int64_t *ret_valid_until)
 {

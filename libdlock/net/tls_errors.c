@@ -122,6 +122,12 @@ const char *dlk_tls_verdict(long verify)
                : NULL;
 }
 
+bool dlk_tls_blind(const dlk_tls *tls)
+{
+    return strcmp(dlk_settings_word(tls->settings, DLK_KEY_TLS_VERIFY),
+                  "insecure_none") == 0;
+}
+
 int dlk_tls_judge(int accepted, X509_STORE_CTX *store)
 {
     const SSL *ssl =

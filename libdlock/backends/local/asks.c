@@ -66,35 +66,6 @@ static void drop_turn(dlk_local *local, dlk_local_turn *turn)
     dlk_list_append(&local->spare, &turn->all);
 }
 
-/* ---- where a lock is ---- */
-
-static uint32_t remember(dlk_section *section, dlk_local_key *data, uint32_t row)
-{
-    if (row != 0) {
-        data->row = row;
-        data->title = DLK_GET(dlk_row_at(section->table, row)->title);
-    }
-    return row;
-}
-
-uint32_t dlk_local_row(dlk_section *section, const dlk_key *key)
-{
-    dlk_local_key *data = data_of(key);
-    if (dlk_row_is(section->table, data->row, data->title))
-        return data->row;
-    return remember(section, data,
-                    dlk_table_find(section, key->name, key->size, data->hash));
-}
-
-static uint32_t make_row(dlk_section *section, const dlk_key *key, int64_t now)
-{
-    dlk_local_key *data = data_of(key);
-    if (dlk_row_is(section->table, data->row, data->title))
-        return data->row;
-    return remember(section, data,
-                    dlk_table_make(section, key->name, key->size, data->hash, now));
-}
-
 /* ---- acquire ---- */
 
 static bool is_pooled(const dlk_ask *ask)
@@ -196,12 +167,6 @@ static void granted(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
     keep_held(local, turn);
 }
 
-void dlk_local_refuse_kind(dlk_ask *ask)
-{
-    dlk_ask_refuse(ask, dlk_error_make(DLOCK_ECONFLICT,
-                                       "a lock of another kind is held under this name"));
-}
-
 /* About the size of a pool. */
 static void disagree(dlk_ask *ask, dlk_outcome outcome, uint32_t permits)
 {
@@ -238,7 +203,7 @@ static void acquire_inside(dlk_local *local, dlk_ask *ask, dlk_local_turn *turn,
     if (!dlk_local_enter(local, &section, ask, now))
         return;
     dlk_request request = request_of(local, ask, now);
-    uint32_t row = make_row(&section, ask->key, now);
+    uint32_t row = dlk_local_row_made(&section, ask->key, now);
     if (row != 0)
         outcome = dlk_table_acquire(&section, row, &request, &own, &ask->token, &until);
     else

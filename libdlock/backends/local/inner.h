@@ -101,9 +101,28 @@ void dlk_local_kick(dlk_backend *backend);
 bool dlk_local_enter(dlk_local *local, dlk_section *section, dlk_ask *ask, int64_t now);
 /* Leaves; false: the table is damaged, and ask says so. */
 bool dlk_local_leave(dlk_local *local, dlk_section *section, dlk_ask *ask);
+/* where.c: looked for, or made, in the table, and remembered */
+uint32_t dlk_local_find_row(dlk_section *section, const dlk_key *key);
+uint32_t dlk_local_make_row(dlk_section *section, const dlk_key *key, int64_t now);
+/* Where a lock was last, if it is there still. */
+static inline uint32_t dlk_local_same_row(dlk_section *section, const dlk_key *key)
+{
+    const dlk_local_key *data = key->data;
+    return dlk_row_is(section->table, data->row, data->title) ? data->row : 0;
+}
 /* Where the ask's lock is, 0: nobody has or wants it. Within a section. */
-uint32_t dlk_local_row(dlk_section *section, const dlk_key *key);
-
+static inline uint32_t dlk_local_row(dlk_section *section, const dlk_key *key)
+{
+    uint32_t row = dlk_local_same_row(section, key);
+    return row ? row : dlk_local_find_row(section, key);
+}
+/* The same, made where there is none; 0: the table is full. */
+static inline uint32_t dlk_local_row_made(dlk_section *section, const dlk_key *key,
+                                          int64_t now)
+{
+    uint32_t row = dlk_local_same_row(section, key);
+    return row ? row : dlk_local_make_row(section, key, now);
+}
 /* Somebody has the name by another kind. */
 void dlk_local_refuse_kind(dlk_ask *ask);
 

@@ -102,6 +102,16 @@ dlock_error *dlk_mc_asks_reply(dlk_mc *mc, const dlk_mc_reply *reply, int64_t no
 void dlk_mc_asks_fail(dlk_mc *mc, const dlock_error *error);
 int64_t dlk_mc_asks_tick(dlk_mc *mc, int64_t now);
 
+/* ---- steps.c: what requests are made of ---- */
+static inline const dlk_mc_key *dlk_mc_key_of(const dlk_ask *ask)
+{
+    return ask->key->data;
+}
+static inline bool dlk_mc_takes(const dlk_ask *ask)
+{
+    return ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT;
+}
+
 void dlk_mc_answer(dlk_mc *mc, dlk_ask *ask, dlk_reply reply);
 void dlk_mc_refuse(dlk_mc *mc, dlk_ask *ask, dlock_error *error);
 /* HELD, and when to ask again: after client.retry_ms, or sooner when no more than @p left_ms can be
