@@ -88,7 +88,7 @@ struct dlk_etcd_calls {
 dlock_err dlk_etcd_calls_need(dlock_error **err);
 /* dlk_link_aim, start, arm, push, pull and the rest are called on its link. */
 void dlk_etcd_calls_init(dlk_etcd_calls *calls, dlk_link_common *common,
-                         const dlk_etcd_calls_ops *ops);
+                         const dlk_etcd_calls_ops *owner);
 /* The end: what is under way is over, as CUT, and the connection ends; behind the answer to this last call, or
  * half a second, in a thread of its own, which has @p mutex, the client's, as any driver: a server doesn't carry
  * out what was asked on a connection that is closed. @p call may be NULL. Nobody else may drive, then or later. */

@@ -2,7 +2,7 @@
  * that it calls are those of a library which may be loaded (protobuf_c_calls.h). */
 #include "backends/etcd/messages.h"
 
-#include "backends/etcd/rpc.pb-c.c"
+#include "backends/etcd/rpc.pb-c.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include <stdlib.h>
 #include <string.h>

@@ -118,7 +118,7 @@ ProtobufCMessage *dlk_etcd_unpack(const ProtobufCMessageDescriptor *type,
                                   bool *ret_no_memory);
 
 /* Of any answer; NULL: it has none. */
-const DlkEtcd__ResponseHeader *dlk_etcd_header(const ProtobufCMessage *answer);
+const DlkEtcd__ResponseHeader *dlk_etcd_header(const ProtobufCMessage *message);
 
 /* What the n-th request of a transaction has found, if that was a range. */
 const DlkEtcd__RangeResponse *dlk_etcd_response(const DlkEtcd__TxnResponse *txn,
