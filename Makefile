@@ -13,7 +13,7 @@ RELEASE = $(BUILD)-release
 prefix = --prefix=$(abspath $(PREFIX))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-more test-all proof soak coverage mutants bench check install clean
+.PHONY: help build demo test test-more test-all proof soak coverage mutants bench check docs install clean
 
 help:
 	@echo 'make demo      eight processes, one lock, two of them killed: watch it being handed on'
@@ -33,6 +33,7 @@ help:
 	@echo '               COUNT=in each area, SEED=1, JOBS=of the compiler, MINUTES=at most'
 	@echo '               (tests/mutants/README.md)'
 	@echo 'make check     format, lint, analyzers, spelling, exported symbols, ABI'
+	@echo 'make docs      the site, into $(BUILD)-docs/html: all pages, C, Python and Go, with a search'
 	@echo 'make install   into PREFIX (/usr/local), below DESTDIR if that is set'
 	@echo 'make clean     remove the build folders $(BUILD) and $(BUILD)-*'
 
@@ -95,6 +96,10 @@ mutants:
 check:
 	@tools/setup check
 	@tools/check --build $(BUILD)
+
+docs:
+	@tools/setup docs
+	@tools/docs $(BUILD)-docs
 
 install:
 	$(call release)

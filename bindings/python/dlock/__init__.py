@@ -1,6 +1,8 @@
-"""Correct distributed locks over what you already run: memory, a file, Redis, ZooKeeper, memcached.
+"""Correct distributed locks over what you run: memory, a file, Redis, ZooKeeper, etcd, memcached.
 
 In the package ``libdlock``.
+
+::
 
     import dlock
 
