@@ -1,7 +1,7 @@
 """The sources of the site, made from the pages as they lie in the repository.
 
-Pages keep their places below docs/; what is linked to and lies elsewhere gets one of the site's, or a
-link to the repository. The menus are the order of docs/README.md, so there is no second list.
+Pages keep their places below docs/; what is linked to and lies elsewhere gets one of the site's, or
+a link to the repository. The menus are the order of docs/README.md, so there is no second list.
 """
 import os
 import re
@@ -58,7 +58,8 @@ class Stage:
             (self.out / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(found, self.out / place)
         if place is None:
-            return f'{self.source}/{"tree" if found.is_dir() else "blob"}/main/{name}{sharp}{anchor}'
+            kind = 'tree' if found.is_dir() else 'blob'
+            return f'{self.source}/{kind}/main/{name}{sharp}{anchor}'
         if name in INSTEAD:   # it has other headings
             sharp = anchor = ''
         return os.path.relpath(place, Path(self.pages[page]).parent) + sharp + anchor

@@ -3,10 +3,15 @@ import os
 import pty
 import re
 import subprocess
+import sys
+import xml.etree.ElementTree
+from pathlib import Path
 
 import tap
 import world
 from world import LIMIT, SERVICE
+
+TOP = Path(__file__).resolve().parent.parent.parent
 
 
 def environment(w):
@@ -71,6 +76,20 @@ def a_picture_on_a_terminal(w):
     check(w, text)
 
 
+def its_picture_is_drawn_from_a_run(w):
+    """As docs/demo.svg is: what the terminal shows in the end, without names of this machine."""
+    file = Path(w.directory) / 'demo.svg'
+    tap.run([sys.executable, TOP / 'tools' / 'demo-picture', world.EXECUTABLE, file, '2'],
+            env=environment(w), timeout=LIMIT)
+    for name in (file, TOP / 'docs' / 'demo.svg'):
+        text = name.read_text(encoding='utf-8')
+        shown = ''.join(xml.etree.ElementTree.fromstring(text).itertext()).replace('\xa0', ' ')
+        workers = re.findall(r'worker \d  (\w+) +\d+ turns', shown)
+        tap.equal('ends of workers', sorted(workers), 6 * ['done'] + 2 * ['killed'])
+        tap.equal('nothing is lost', 'lost updates 0' in shown, True)
+        tap.equal('escapes, names of this machine', re.findall(r'\x1b|/tmp|\d+-\d{6}', shown), [])
+
+
 def an_interrupt_leaves_nothing_behind(w):
     process = subprocess.Popen([world.EXECUTABLE], env=environment(w), stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE)
@@ -100,6 +119,7 @@ if __name__ == '__main__':
     world.main([
         plain_text_when_it_is_no_terminal,
         a_picture_on_a_terminal,
+        *[its_picture_is_drawn_from_a_run][:SERVICE == 'file'],   # it is of a file
         an_interrupt_leaves_nothing_behind,
         an_absent_service_is_a_failure,
     ])

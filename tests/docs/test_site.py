@@ -26,8 +26,9 @@ FOLDER = Path(sys.argv[1])
 HTML = FOLDER / 'html'
 LIMIT_S = 180 * SLOW
 # Words, and the page that a search for them has to name.
-WANTED = {'dlock_hold_verify': '/reference/c/hold.html', 'fencing token': '/how-to/guard-a-resource.html',
-          'asyncio': '/how-to/python-asyncio.html', 'flock': '/how-to/shell-scripts.html'}
+WANTED = {'dlock_hold_verify': '/reference/c/hold.html',
+          'fencing token': '/how-to/guard-a-resource.html', 'asyncio': '/how-to/python-asyncio.html',
+          'flock': '/how-to/shell-scripts.html'}
 
 
 class Links(HTMLParser):
@@ -172,7 +173,7 @@ def looked_at(what, least):
         if found['wrong'].get(part):
             raise AssertionError('\n'.join(found['wrong'][part][:20]))
     if found['seen'].get(what, 0) < least:
-        raise AssertionError(f'{found["seen"].get(what, 0)} were looked at, {least} at least are there')
+        raise AssertionError(f'{found["seen"].get(what, 0)} were looked at, not {least}')
 
 
 def every_page_renders():

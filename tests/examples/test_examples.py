@@ -83,6 +83,18 @@ def an_error_says_what_is_wrong():
     contains('output', run('ten_lines', 'filed:/x', status=1), 'filed')
 
 
+def the_readmes_line_of_shell_counts():
+    if not COMMAND:
+        raise tap.Skip('the command was not built')
+    readme = (Path(__file__).resolve().parent.parent.parent / 'README.md').read_text('utf-8')
+    line = re.search(r'^dlock run .*', readme, re.M)[0]
+    (WORK / 'n').write_text('41\n')
+    where = {**os.environ, 'PATH': f'{Path(COMMAND).parent}:{os.environ["PATH"]}'}
+    tap.run(['sh', '-c', line.replace('/run/lock/app', f'{WORK}/app')], cwd=WORK, env=where,
+            timeout=LIMIT)
+    tap.equal('n', (WORK / 'n').read_text(), '42\n')
+
+
 def tutorial_1_takes_and_releases():
     contains('output', run('tutorial_1', url()), r'held, token [1-9]\d*\nreleased')
 
@@ -238,6 +250,7 @@ IN_ONE_PROCESS = (
     a_damaged_fence_lets_nobody_pass, a_row_in_sqlite_refuses_a_stale_write,
     a_value_in_redis_refuses_a_stale_write)
 AMONG_PROCESSES = (
+    the_readmes_line_of_shell_counts,
     tutorial_2_says_that_somebody_else_has_it, tutorial_3_notices_that_it_was_stopped_too_long,
     tutorial_3_notices_that_its_lock_was_broken)
 
