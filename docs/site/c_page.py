@@ -58,7 +58,8 @@ def pages(header):
     made['reference/c.md'] = textwrap.dedent('''\
         # C
 
-        One header, `dlock/dlock.h`; this is what it says.
+        One header, `dlock/dlock.h`; this is what it says. Each function has a man page, too
+        (`man dlock_lock_acquire`).
 
         ```{{toctree}}
         :maxdepth: 1

@@ -27,8 +27,8 @@ HTML = FOLDER / 'html'
 LIMIT_S = 180 * SLOW
 # Words, and the page that a search for them has to name.
 WANTED = {'dlock_hold_verify': '/reference/c/hold.html',
-          'fencing token': '/how-to/guard-a-resource.html', 'asyncio': '/how-to/python-asyncio.html',
-          'flock': '/how-to/shell-scripts.html'}
+          'fencing token': '/how-to/guard-a-resource.html',
+          'asyncio': '/how-to/python-asyncio.html', 'flock': '/how-to/shell-scripts.html'}
 
 
 class Links(HTMLParser):
