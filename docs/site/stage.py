@@ -86,7 +86,6 @@ class Stage:
                 place = self.pages.get(path) or INSTEAD.get(
                     path.relative_to(self.top).as_posix())
                 order += [place] if place and place not in order else []
-        order.insert(order.index('reference/c.md') + 1, 'reference/go.md')
         order += [place for place in self.pages.values() if place not in order]
         order.remove('index.md')
         menus = {name: [] for name in MENUS}
