@@ -79,7 +79,7 @@ type Holder struct {
 	Count     int
 	// Data is its lock.data, as an election's leader publishes it, where the service knows it.
 	Data string
-	// Since is when it asked; zero where the service doesn't know that.
+	// Since is when it was granted or asked; zero where the service doesn't know that.
 	Since time.Time
 	// Process is who that is, where the service knows it.
 	Process
@@ -97,7 +97,7 @@ type Waiting struct {
 	Owner string
 	// Data is its lock.data, where the service knows it.
 	Data string
-	// Since is when it asked; zero where the service doesn't know that.
+	// Since is when it was granted or asked; zero where the service doesn't know that.
 	Since time.Time
 	Process
 }

@@ -72,7 +72,7 @@ size_t dlk_who_tell_text(dlock_info *info, const char *text, size_t size,
                          const char *list, size_t number)
 {
     dlk_who who;
-    char pid[24];
+    char pid[24], since[24];
     size_t left = size;
     if (size == 0)
         return 0;
@@ -81,5 +81,9 @@ size_t dlk_who_tell_text(dlock_info *info, const char *text, size_t size,
     take(&text, &left, pid, sizeof(pid));
     who.pid = dlk_number_or(pid, 1, INT64_MAX, 0);
     dlk_who_tell(info, &who, list, number);
+    take(&text, &left, since, sizeof(since));
+    int64_t since_ms = dlk_number_or(since, 1, INT64_MAX, 0);
+    if (since_ms > 0)
+        dlk_info_add_int(info, since_ms, "%s.%zu.since", list, number);
     return size - left;
 }

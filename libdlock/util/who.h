@@ -27,7 +27,8 @@ char *dlk_who_text(const dlk_who *who);
 
 /* Adds what is known: client, host and pid of number @p of a list. */
 void dlk_who_tell(dlock_info *info, const dlk_who *who, const char *list, size_t number);
-/* The same of what such a text says; answers how much of it that was, with the tab behind it. */
+/* The same of what such a text says, and of a date behind a tab behind it, in ms since 1970, since; answers how
+ * much of it all that was, with the tab behind it. */
 size_t dlk_who_tell_text(dlock_info *info, const char *text, size_t size,
                          const char *list, size_t number);
 

@@ -62,21 +62,24 @@ TEST(a_long_name_is_cut)
 TEST(what_is_missing_is_not_told)
 {
     static const struct {
-        const char *text, *client, *host, *pid, *rest;
+        const char *text, *client, *host, *pid, *since, *rest;
     } cases[] = {
-        {"", "", "", "", ""},
-        {"a", "a", "", "", ""},
-        {"a\tb", "a", "b", "", ""},
-        {"a\tb\t3", "a", "b", "3", ""},
-        {"a\tb\t3\t", "a", "b", "3", ""},
-        {"a\tb\t3\tmore\tof it", "a", "b", "3", "more\tof it"},
-        {"\t\t3", "", "", "3", ""},
-        {"\t\t\t\t", "", "", "", "\t"},
-        {"a\tb\t0", "a", "b", "", ""},
-        {"a\tb\t-3", "a", "b", "", ""},
-        {"a\tb\t3 ", "a", "b", "", ""},
-        {"a\tb\t9223372036854775808", "a", "b", "", ""},
-        {"a\tb\t99999999999999999999999999999999", "a", "b", "", ""},
+        {"", "", "", "", "", ""},
+        {"a", "a", "", "", "", ""},
+        {"a\tb", "a", "b", "", "", ""},
+        {"a\tb\t3", "a", "b", "3", "", ""},
+        {"a\tb\t3\t", "a", "b", "3", "", ""},
+        {"a\tb\t3\t4\tmore\tof it", "a", "b", "3", "4", "more\tof it"},
+        {"a\tb\t3\t\tmore", "a", "b", "3", "", "more"},
+        {"a\tb\t3\tmore", "a", "b", "3", "", ""},
+        {"a\tb\t3\t1700000000000", "a", "b", "3", "1700000000000", ""},
+        {"\t\t3", "", "", "3", "", ""},
+        {"\t\t\t\t\t", "", "", "", "", "\t"},
+        {"a\tb\t0", "a", "b", "", "", ""},
+        {"a\tb\t-3", "a", "b", "", "", ""},
+        {"a\tb\t3 ", "a", "b", "", "", ""},
+        {"a\tb\t9223372036854775808", "a", "b", "", "", ""},
+        {"a\tb\t99999999999999999999999999999999", "a", "b", "", "", ""},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         const char *text = cases[i].text;
@@ -86,6 +89,7 @@ TEST(what_is_missing_is_not_told)
         CHECK_STR(told(info, "l.0.client"), cases[i].client);
         CHECK_STR(told(info, "l.0.host"), cases[i].host);
         CHECK_STR(told(info, "l.0.pid"), cases[i].pid);
+        CHECK_STR(told(info, "l.0.since"), cases[i].since);
         dlk_info_free(info);
     }
 }

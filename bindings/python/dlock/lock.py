@@ -206,7 +206,7 @@ class Lock:
     def inspect(self) -> dict[str, Any]:
         """Who holds the lock and who waits, as the service knows it: ``held``, ``kind``,
         ``holders`` (``owner``, ``token``, ``remaining_ms``, ``count``, ``data``, ``client``,
-        ``host``, ``pid``, ``since``: when it asked, in ms since 1970), ``waiters`` (those of this
+        ``host``, ``pid``, ``since`` in ms since 1970), ``waiters`` (those of this
         client, and of others those in the service's line), ``waiting`` (``owner``, ``client``,
         ``host``, ``pid``, ``since``, ``data`` of those in the line); of a semaphore
         ``permits``, how many there are, and ``permits_free``, how many of them nobody has. What

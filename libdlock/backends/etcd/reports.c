@@ -145,14 +145,8 @@ static void add_entry(dlock_info *info, const dlk_etcd_entry *item, const char *
 {
     dlk_info_add_text(info, item->owner, "%s.%zu.owner", list, number);
     dlk_info_add_text(info, item->name, "%s.%zu.key", list, number);
-    if (item->who) {
-        const char *since =
-            item->who +
-            dlk_who_tell_text(info, item->who, strlen(item->who), list, number);
-        int64_t since_ms = dlk_number_or(since, 1, INT64_MAX, 0);
-        if (since_ms)
-            dlk_info_add_int(info, since_ms, "%s.%zu.since", list, number);
-    }
+    if (item->who)
+        (void)dlk_who_tell_text(info, item->who, strlen(item->who), list, number);
     if (item->data && item->data[0])
         dlk_info_add_text(info, item->data, "%s.%zu.data", list, number);
 }

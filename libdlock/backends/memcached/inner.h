@@ -68,12 +68,14 @@ typedef struct dlk_mc_key {
     uint64_t epoch; /* the connection that said so */
     int64_t until;  /* no store of ours may let it end sooner; boot clock */
     int64_t token;
-    int taking; /* acquires and imports of ours that are under way */
+    int64_t since_ms; /* the date when it was stored first, as its item says */
+    int64_t asked_ms; /* the date of the store that may become that one */
+    int taking;       /* acquires and imports of ours that are under way */
 } dlk_mc_key;
 
 /* Room for an owner: the uuid, a colon and a number. */
 #define DLK_MC_OWNER_MAX 64
-/* The longest text of util/who.h, a tab, the longest lock.data. */
+/* The longest text of util/who.h, a tab, a date, a tab, the longest lock.data. */
 #define DLK_MC_ABOUT_MAX 1600
 
 /* ---- link.c ---- */
@@ -158,8 +160,8 @@ bool dlk_mc_send_stats(dlk_mc *mc, dlk_ask *ask);
 bool dlk_mc_again(dlk_mc *mc, dlk_ask *ask);
 
 dlk_mc_text dlk_mc_owner(const dlk_mc *mc, uint64_t number, char to[DLK_MC_OWNER_MAX]);
-/* What people are told of a holder; @p room for what has to be put together. */
-dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask,
+/* What people are told of a holder, in @p room; @p since_ms 0: not known. */
+dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask, int64_t since_ms,
                          char room[DLK_MC_ABOUT_MAX]);
 /* By how many seconds the server's clock may be behind. It shows whole ones, so up to one; and it
  * is set by a timer that begins anew when it has run out, so its ticks come later and later in

@@ -8,6 +8,8 @@
  */
 #include "backends/memcached/inner.h"
 
+#include "util/clock.h"
+
 /* The clock, in ask->scratch behind what all requests have there. */
 #define CLOCK_SHIFT 24
 
@@ -79,7 +81,7 @@ static dlk_mc_wish wish_of(const dlk_mc *mc, const dlk_ask *ask,
         .take = ask->take,
         .permits = dlk_settings_int(ask->key->settings, DLK_KEY_LOCK_PERMITS),
         .owner = dlk_mc_owner(mc, ask->number, room->owner),
-        .about = dlk_mc_about(mc, ask, room->about),
+        .about = dlk_mc_about(mc, ask, dlk_clock_date_ms(), room->about),
         .text = ask->text,
         .now = clock,
         .until = clock + dlk_mc_seconds(ask->ttl_ms),

@@ -315,8 +315,10 @@ static dlk_mc_plan plan_hold(const dlk_mc_wish *wish, const others *kept,
         holder.shared = true;
     if (own && own->until > holder.until) /* a lease is never made shorter */
         holder.until = own->until;
-    if (own && wish->verb == DLK_RENEW)
+    if (own && wish->verb == DLK_RENEW) {
         holder.token = own->token;
+        holder.about = own->about; /* since when stays */
+    }
     if (!put_line(out, &holder))
         return refuse(DLOCK_ENOMEM, "memcached: out of memory");
     if (dlk_buf_size(out) > DLK_MC_RECORD_MAX)

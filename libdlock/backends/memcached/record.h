@@ -11,7 +11,8 @@
  * A token is made of the number (cas) of the store that granted the lock, which the server chooses.
  * So it stands there as 0 until the next store: until then the item's number is that one.
  *
- * <about> is who holds it (util/who.h), and behind a tab what it shows (lock.data).
+ * <about> is who holds it (util/who.h), behind a tab since when by his date, and behind another what it shows
+ * (lock.data).
  *
  * Anything else was put there by somebody else, and holds the name as long as it is there.
  *

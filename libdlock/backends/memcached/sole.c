@@ -45,12 +45,21 @@ static int64_t seconds_for(const dlk_ask *ask, int64_t now)
     return dlk_mc_seconds(left_ms > ms ? left_ms : ms);
 }
 
+/* For what is stored now; 0: not known. */
+static int64_t since_ms(const dlk_ask *ask)
+{
+    dlk_mc_key *key = key_of(ask);
+    if (ask->verb == DLK_RENEW)
+        return key->number == ask->number ? key->since_ms : 0;
+    return key->asked_ms = dlk_clock_date_ms();
+}
+
 /* @p token: what an earlier store has granted, or 0. */
 static void store(dlk_mc *mc, dlk_ask *ask, int64_t seconds, uint64_t cas, int64_t token)
 {
     char owner[DLK_MC_OWNER_MAX], about[DLK_MC_ABOUT_MAX];
     const dlk_mc_holder holder = {.owner = dlk_mc_owner(mc, ask->number, owner),
-                                  .about = dlk_mc_about(mc, ask, about),
+                                  .about = dlk_mc_about(mc, ask, since_ms(ask), about),
                                   .token = token};
     dlk_buf_clear(&mc->value);
     if (!dlk_mc_put_sole(&mc->value, key_of(ask)->form, &holder))
@@ -87,6 +96,8 @@ static void won(dlk_mc *mc, dlk_ask *ask, uint64_t cas)
     key->epoch = mc->epoch;
     if (ask->verb != DLK_RENEW)
         ask->token = key->token = dlk_mc_token(mc, cas);
+    if (ask->verb != DLK_RENEW)
+        key->since_ms = key->asked_ms;
     ask->lasts = true;
     dlk_mc_answer(mc, ask, DLK_YES);
 }

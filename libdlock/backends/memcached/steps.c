@@ -5,7 +5,6 @@
 #include "util/digits.h"
 #include "util/number.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* A chain that began anew so often is in nobody's interest; see dlk_mc_again. */
@@ -116,15 +115,21 @@ dlk_mc_text dlk_mc_owner(const dlk_mc *mc, uint64_t number, char to[DLK_MC_OWNER
     return (dlk_mc_text){to, (size_t)(end - to)};
 }
 
-dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask,
+/* All of it fits. */
+dlk_mc_text dlk_mc_about(const dlk_mc *mc, const dlk_ask *ask, int64_t since_ms,
                          char room[DLK_MC_ABOUT_MAX])
 {
-    const char *data = dlk_ask_data(ask), *about = mc->base.host->who;
+    const char *data = dlk_ask_data(ask);
+    char *to = stpcpy(room, mc->base.host->who);
+    if (since_ms > 0 || data[0])
+        *to++ = '\t';
+    if (since_ms > 0)
+        to = dlk_digits_put(to, (uint64_t)since_ms);
     if (data[0]) {
-        (void)snprintf(room, DLK_MC_ABOUT_MAX, "%s\t%s", about, data); /* fits */
-        about = room;
+        *to++ = '\t';
+        to = stpcpy(to, data);
     }
-    return (dlk_mc_text){about, strlen(about)};
+    return (dlk_mc_text){room, (size_t)(to - room)};
 }
 
 int64_t dlk_mc_seconds(int64_t ms)

@@ -18,8 +18,9 @@
  *                                    larger one: longer than it can be (dlk_ask.overlong)
  *     inspect                        held, kind, waiters of other clients in the line, permits,
  *                                    how many of them are free, data (-1 and '': no such thing),
- *                                    the line in its order, owner and client of each who waits,
- *                                    then owner, token, ms left, count and client of each holder
+ *                                    the line in its order, owner, client and since when in us of
+ *                                    each who waits, then owner, token, ms left, count and client
+ *                                    of each holder
  */
 #ifndef DLK_BACKENDS_REDIS_LAYOUT_H
 #define DLK_BACKENDS_REDIS_LAYOUT_H

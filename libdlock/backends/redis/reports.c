@@ -56,7 +56,7 @@ bool dlk_redis_signalled(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 /* What stands at these places of the answer; see layout.h. */
 enum { HELD, KIND, WAITERS, PERMITS, PERMITS_FREE, DATA, WAITING, HOLDERS };
 enum { OWNER, TOKEN, LEFT, HOLD_COUNT, CLIENT, HOLDER_SIZE };
-enum { WAITER, WAITER_CLIENT, WAITER_SIZE };
+enum { WAITER, WAITER_CLIENT, WAITER_SINCE, WAITER_SIZE };
 
 static bool is_waiting(const dlk_resp *line)
 {
@@ -95,12 +95,40 @@ static bool number_of(const dlk_resp *reply, int64_t *ret)
     return reply->type == DLK_RESP_INTEGER || dlk_resp_decimal(reply, ret);
 }
 
-static void add_holder(dlock_info *info, const dlk_resp *item, size_t holder)
+/* Tokens are times of the server's clock in us, or one more than the last: how far this one is ahead of it, in
+ * ms. A little is the clock's, as far as we know it. */
+static int64_t ahead_ms(const dlk_redis *redis, int64_t token)
 {
-    int64_t number;
+    int64_t there = redis->clock_offset + dlk_clock_now() / 1000;
+    return token / 1000 - there / 1000;
+}
+#define AHEAD_MS 1000
+/* As token_life.lua's `small`. */
+#define TOKEN_OF_TIME INT64_C(1000000000000000)
+
+/* When it was granted, by the server's clock; 0: unknown. Only of clients who are known to be ours: an RLock of
+ * Redisson's leaves the counter as whoever had the name before has left it. And not of who keeps the lock, whose
+ * tokens are newer than its grant; a small number is Redisson's count. */
+static int64_t since_ms(const dlk_redis *redis, const dlk_resp *item, int64_t token)
+{
+    const char *number = strrchr(item[OWNER].text, ':');
+    if (!number || !item[CLIENT].text[0] || token < TOKEN_OF_TIME ||
+        ahead_ms(redis, token) > AHEAD_MS)
+        return 0;
+    bool keeps = dlk_number_keeps((uint64_t)dlk_number_or(number + 1, 0, INT64_MAX, 0));
+    return keeps ? 0 : token / 1000;
+}
+
+static void add_holder(dlock_info *info, const dlk_redis *redis, const dlk_resp *item,
+                       size_t holder)
+{
+    int64_t number, since;
     dlk_info_add_text(info, item[OWNER].text, "holders.%zu.owner", holder);
-    if (dlk_resp_decimal(&item[TOKEN], &number))
+    if (dlk_resp_decimal(&item[TOKEN], &number)) {
         dlk_info_add_int(info, number, "holders.%zu.token", holder);
+        if ((since = since_ms(redis, item, number)) > 0)
+            dlk_info_add_int(info, since, "holders.%zu.since", holder);
+    }
     if (item[LEFT].integer >= 0)
         dlk_info_add_int(info, item[LEFT].integer, "holders.%zu.remaining_ms", holder);
     if (number_of(&item[HOLD_COUNT], &number))
@@ -112,18 +140,21 @@ static void add_waiting(dlock_info *info, const dlk_resp *line)
 {
     for (size_t i = 0; i < line->count / WAITER_SIZE; i++) {
         const dlk_resp *item = &line->items[i * WAITER_SIZE];
+        int64_t since_us;
         dlk_info_add_text(info, item[WAITER].text, "waiting.%zu.owner", i);
         tell_client(info, item[WAITER_CLIENT].text, "waiting", i);
+        if (dlk_resp_decimal(&item[WAITER_SINCE], &since_us) && since_us > 0)
+            dlk_info_add_int(info, since_us / 1000, "waiting.%zu.since", i);
     }
 }
 
-/* Tokens are times of the server's clock, or one more than the last. One that lies ahead of it says
- * that it was set back, and by how much at least leases from before last longer. */
+/* A token that lies ahead of the clock says that it was set back, and by how much at least leases from before
+ * last longer. */
 static void add_clock(dlock_info *info, const dlk_redis *redis, const dlk_resp *item)
 {
-    int64_t token, there = redis->clock_offset + dlk_clock_now() / 1000;
-    if (dlk_resp_decimal(&item[TOKEN], &token) && token / 1000 - there / 1000 > 1000)
-        dlk_info_add_int(info, token / 1000 - there / 1000, "clock_back_ms");
+    int64_t token;
+    if (dlk_resp_decimal(&item[TOKEN], &token) && ahead_ms(redis, token) > AHEAD_MS)
+        dlk_info_add_int(info, ahead_ms(redis, token), "clock_back_ms");
 }
 
 bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
@@ -136,7 +167,7 @@ bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
     dlk_info_add_int(info, seen[HELD].integer != 0, "held");
     dlk_info_add_text(info, seen[KIND].text, "kind");
     for (size_t i = HOLDERS, holder = 0; i < reply->count; i += HOLDER_SIZE, holder++) {
-        add_holder(info, &seen[i], holder);
+        add_holder(info, redis, &seen[i], holder);
         if (holder == 0)
             add_clock(info, redis, &seen[i]);
         if (seen[i + LEFT].integer >= 0 && (left < 0 || seen[i + LEFT].integer < left))

@@ -112,7 +112,7 @@ static void add_whose(const dlk_redlock_round *round, dlock_info *info, const ch
     static const char *const keys[] = {"holders.0.client", "holders.0.host",
                                        "holders.0.data"};
     const char *said[COUNT(keys)] = {NULL};
-    int64_t pid = 0;
+    int64_t pid = 0, since = 0;
     for (int i = 0; i < round->redlock->count; i++) {
         const dlock_info *report = report_of(round, i);
         const char *other = owner_at(round, i);
@@ -121,11 +121,14 @@ static void add_whose(const dlk_redlock_round *round, dlock_info *info, const ch
         for (size_t key = 0; key < COUNT(keys); key++)
             said[key] = said[key] ? said[key] : dlock_info_get(report, keys[key]);
         pid = pid ? pid : number_of(report, "holders.0.pid", 0);
+        since = since ? since : number_of(report, "holders.0.since", 0);
     }
     for (size_t key = 0; key < COUNT(keys); key++)
         dlk_info_add_text(info, said[key], "%s", keys[key]);
     if (pid)
         dlk_info_add_int(info, pid, "holders.0.pid");
+    if (since)
+        dlk_info_add_int(info, since, "holders.0.since");
 }
 
 static void add_nodes(const dlk_redlock_round *round, dlock_info *info)

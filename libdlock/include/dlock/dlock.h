@@ -811,8 +811,8 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_lock_wait_idle_start(dlock_lock *lock,
  * Ask the server who holds the lock and who waits.
  *
  * @param ret_info  held, kind, holders.N.{owner,token,remaining_ms,count,data}, waiters, layout;
- *                  of each holder client (its client.name), host, pid and since (when it asked, in ms
- *                  since 1970) where the service knows them; of the first who wait in the service's
+ *                  of each holder client (its client.name), host, pid and since (when it was granted,
+ *                  or asked, in ms since 1970) where the service knows them; of the first who wait in the service's
  *                  line, in its order, waiting.N.{owner,client,host,pid,since,data}; what is absent
  *                  is unknown (docs/reference/inspect.md).
  *                  waiters: those of this client, and of others those in the service's line, where

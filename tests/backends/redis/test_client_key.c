@@ -135,6 +135,52 @@ TEST(writers_and_all_readers_are_told)
     single_tear_down();
 }
 
+/* ---- Since when, which the token says ---- */
+
+static int64_t number_of_seen(const char *what)
+{
+    return strtoll(seen(what), NULL, 10);
+}
+
+TEST(a_token_says_since_when_but_of_ours_only)
+{
+    char other[100];
+    if (!single_set_up(ON, NULL))
+        return;
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    CHECK_EQ_INT(number_of_seen("holders.0.since"),
+                 number_of_seen("holders.0.token") / 1000);
+    CHECK_EQ_INT(world_do(&w, DLK_RELEASE, key, 1, NULL), DLK_YES);
+    /* A thread of Redisson's, who leaves the counter as it is. */
+    redis_server_call(&server, "HSET L 11111111-2222-3333-4444-555555555555:7 1");
+    CHECK(number_of_seen("holders.0.token") > 0);
+    CHECK_STR(seen("holders.0.since"), "");
+    redis_server_call(&server, "DEL L");
+    /* One that keeps the lock: its tokens are later than that. */
+    snprintf(other, sizeof(other), "%s:%llu", w.uuid, (unsigned long long)DLK_KEEPS);
+    redis_server_call(&server, "HSET L %s 1", other);
+    CHECK_STR(seen("holders.0.client"), "test host:1");
+    CHECK_STR(seen("holders.0.since"), "");
+    redis_server_call(&server, "DEL L");
+    single_tear_down();
+}
+
+TEST(a_number_that_is_no_time_of_the_servers_clock_says_nothing_of_it)
+{
+    static const char *const counters[] = {"1", "999999999999999", "9007199254740980"};
+    if (!single_set_up(ON, NULL))
+        return;
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    for (size_t i = 0; i < sizeof(counters) / sizeof(*counters); i++) {
+        redis_server_call(&server, "SET redisson_lock_token:{L} %s", counters[i]);
+        CHECK_STR(seen("holders.0.client"), "test host:1");
+        CHECK_STR(seen("holders.0.since"), "");
+    }
+    single_tear_down();
+}
+
+/* ---- Who waits ---- */
+
 /* Who waits does so in the line of one form and of the other. */
 static void waits_in_a_line(const char *fair)
 {

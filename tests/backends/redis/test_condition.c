@@ -433,6 +433,8 @@ TEST(an_inspection_of_the_name_shows_who_waits)
     CHECK_STR(seen(lock, "waiters"), "2");
     CHECK_STR(seen(lock, "waiting.0.owner"), owner_of(1));
     CHECK_STR(seen(lock, "waiting.1.owner"), owner_of(0));
+    int64_t since = strtoll(seen(lock, "waiting.0.since"), NULL, 10);
+    CHECK(since > 0 && since <= strtoll(seen(lock, "waiting.1.since"), NULL, 10));
     CHECK_EQ_INT(signals(2, 1), 1);
     CHECK_STR(seen(lock, "held"), "1");
     CHECK_STR(seen(lock, "holders.0.owner"), owner_of(1));

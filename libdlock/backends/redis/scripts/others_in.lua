@@ -1,5 +1,5 @@
 -- How many of other clients stand in a line, for inspect; -1 where the user may not look. Behind that the
--- first of all who do: owner and client.
+-- first of all who do: owner, client, and '' for since when, which this line doesn't know.
 --   ARGV: 2 somebody of this client, the last: see client_of.lua
 --@include client_of.lua
 local function others_in(line)
@@ -15,6 +15,7 @@ local function others_in(line)
         if i <= 64 then
             first[#first + 1] = member
             first[#first + 1] = client_of(ARGV[#ARGV], member)
+            first[#first + 1] = ''
         end
     end
     return others, first

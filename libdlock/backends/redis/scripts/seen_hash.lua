@@ -19,7 +19,7 @@ local function seen_condition(hash)
             seen[#seen + 1] = '1'
             seen[#seen + 1] = client_of(ARGV[#ARGV], hash[i])
         elseif since then
-            line[#line + 1] = { tonumber(since), hash[i] }
+            line[#line + 1] = { tonumber(since), hash[i], since }
         end
     end
     table.sort(line, function(one, other)
@@ -27,8 +27,10 @@ local function seen_condition(hash)
     end)
     seen[3] = #line
     for i = 1, math.min(#line, 64) do
-        seen[7][2 * i - 1] = line[i][2]
-        seen[7][2 * i] = client_of(ARGV[#ARGV], line[i][2])
+        local at = #seen[7]
+        seen[7][at + 1] = line[i][2]
+        seen[7][at + 2] = client_of(ARGV[#ARGV], line[i][2])
+        seen[7][at + 3] = line[i][3]
     end
     return seen
 end
