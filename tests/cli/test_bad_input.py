@@ -4,7 +4,6 @@ import socket
 
 import tap
 import world
-from world import SERVICE
 
 
 def refused(w, status, words, *arguments, says='', **options):
@@ -126,9 +125,8 @@ def what_is_no_redis_is_69(w):
             os.waitpid(pid, 0)
 
 
+@world.only_on('redis')
 def a_wrong_password_is_77_and_never_shown(w):
-    if SERVICE != 'redis':
-        return
     server = world.Redis('--requirepass', 'correct horse')
     try:
         at = server.url.split('//')[1]
@@ -146,9 +144,8 @@ def a_wrong_password_is_77_and_never_shown(w):
         server.stop()
 
 
+@world.only_on('redis')
 def a_key_of_another_type_is_64(w):
-    if SERVICE != 'redis':
-        return
     w.redis.command('SET', 'foreign', 'value')
     refused(w, 64, 'a string', 'run', '-n', 'foreign', '--', 'true', says='foreign')
 

@@ -7,7 +7,7 @@ import time
 
 import tap
 import world
-from world import LIMIT, SERVICE, SLOW, TooSlow, lease, wait_until, with_lease_from
+from world import LIMIT, SLOW, TooSlow, lease, wait_until, with_lease_from
 
 
 LOST = 75
@@ -166,9 +166,8 @@ def a_killed_dlock_leaves_no_stopped_orphan(w):
     wait_until('all gone', victim.is_all_gone)
 
 
+@world.only_on('redis')
 def a_frozen_server_ends_the_command_in_time(w):
-    if SERVICE != 'redis':
-        return
     server = world.Redis()
     try:
         victim = Victim(w, 'frozen-server', '--url', server.url, '--ttl', lease(2),
@@ -188,9 +187,8 @@ SOON = ('--set', 'client.close_ms=300', '--set', 'client.timeout_ms=120000')
 
 def with_a_frozen_server(test):
     """test(w, server, freeze): a server that stands still once freeze() was called."""
+    @world.only_on('redis')
     def run(w):
-        if SERVICE != 'redis':
-            return
         server = world.Redis()
         try:
             test(w, server, lambda: server.process.send_signal(signal.SIGSTOP))

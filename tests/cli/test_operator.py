@@ -81,9 +81,8 @@ def ls_lists_what_is_held(w):
         w.let_go(holder)
 
 
+@world.only_on('redis')
 def a_list_that_is_not_whole_is_told_and_fails(w):
-    if SERVICE != 'redis':
-        return
     with contextlib.ExitStack() as servers:
         nodes = []
         for _ in range(3):
@@ -146,10 +145,9 @@ def a_listed_name_can_be_pasted_into_a_shell(w):
         w.let_go(holder)
 
 
+@world.only_on('redis')
 def keys_that_belong_to_a_lock_are_no_locks(w):
     """They aren't listed, and nobody takes, inspects or breaks them."""
-    if SERVICE != 'redis':
-        return
     hashes = ('dlock_silent:{N}', 'dlock_silent::a{N}')
     strings = ('redisson_lock_token:{N}', 'redisson_lock_token:a{N}', 'dlock_open:{N}',
                'dlock_data:{N}', 'dlock_owner:{N}', '{N}:client:1:rwlock_timeout:1')
@@ -221,9 +219,8 @@ def doctor_tells_its_findings(w):
     tap.equal('as text, by DLOCK_URL', (status, out.startswith('verdict: ')), (0, True))
 
 
+@world.only_on('redis')
 def doctor_fails_on_an_unsafe_server(w):
-    if SERVICE != 'redis':
-        return
     server = world.Redis('--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru')
     try:
         status, out, err = w.run('doctor', server.url, '--json')
@@ -248,9 +245,8 @@ def top_shows_the_locks_again_and_again(w):
     w.let_go(holder)
 
 
+@world.only_on('redis')
 def top_goes_on_when_the_service_fails(w):
-    if SERVICE != 'redis':
-        return
     server = world.Redis()
     try:
         top = w.start('top', '--url', server.url)

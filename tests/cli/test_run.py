@@ -194,9 +194,8 @@ def a_killed_holder_is_succeeded(w):
 
 def with_an_absent_server(test):
     """test(w, server): a Redis that was there, and may be revived."""
+    @world.only_on('redis')
     def run(w):
-        if SERVICE != 'redis':
-            return
         server = world.Redis()
         server.die()
         try:
@@ -238,9 +237,8 @@ def a_signal_ends_the_wait_for_a_service(w, server):
     tap.equal('status', w.finish(process)[0], 128 + signal.SIGTERM)
 
 
+@world.only_on('redis')
 def what_will_not_pass_ends_opening_at_once(w):
-    if SERVICE != 'redis':
-        return
     server = world.Redis('--requirepass', 'secret')
     try:
         status, _, err = w.run('run', '-w', '1000', '--url', server.url, 'x', '--', 'true')

@@ -4,6 +4,7 @@ A program is called with the executable and the service, "file" or "redis"; it e
 it started, by its id.
 """
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -54,13 +55,21 @@ def is_alive(pid):
         return False
 
 
+def only_on(*services):
+    """Decorates a test that can be only on these; elsewhere it isn't run, and main() says so."""
+    def mark(test):
+        test.only_on = services
+        return test
+    return mark
+
+
 def beside(make):
     """Decorates test(w, what): make(w) makes something for it, whose close() ends it."""
     def decorate(test):
+        @functools.wraps(test)
         def run(w):
             with contextlib.closing(make(w)) as what:
                 test(w, what)
-        run.__name__ = test.__name__
         return run
     return decorate
 
@@ -189,7 +198,11 @@ def main(tests):
             test(world)
         return run
 
+    here = [test for test in tests if SERVICE in getattr(test, 'only_on', [SERVICE])]
+    for test in tests:
+        if test not in here:
+            print(f'# {test.__name__}: only on {", ".join(test.only_on)}', flush=True)
     try:
-        sys.exit(tap.main([(test.__name__, bound(test)) for test in tests], world.renew))
+        sys.exit(tap.main([(test.__name__, bound(test)) for test in here], world.renew))
     finally:
         world.close()
