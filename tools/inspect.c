@@ -1,7 +1,153 @@
 /*
- * dlock inspect: who holds a lock and who waits, as the server knows it.
+ * dlock inspect: who holds a lock and who waits, as the server knows it; for people in sentences, which leave
+ * out what isn't known. Names and data are a server's or a user's text, so all go through cli_print.
  */
 #include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* "holders.3.client"; NULL: not known. */
+static const char *of(const dlock_info *info, const char *list, size_t number,
+                      const char *what)
+{
+    char key[64];
+    (void)snprintf(key, sizeof key, "%s.%zu.%s", list, number, what);
+    return dlock_info_get(info, key);
+}
+
+static int64_t number_of(const char *text)
+{
+    return text != NULL ? strtoll(text, NULL, 10) : 0;
+}
+
+/* "26.8 s", "3 min 12 s", "5 h 2 min", "9 d 3 h". */
+static void print_span(int64_t ms)
+{
+    long long s = ms / 1000;
+    if (s < 60)
+        (void)printf("%lld.%lld s", s, (long long)(ms % 1000 / 100));
+    else if (s < 3600)
+        (void)printf("%lld min %lld s", s / 60, s % 60);
+    else if (s < 86400)
+        (void)printf("%lld h %lld min", s / 3600, s % 3600 / 60);
+    else
+        (void)printf("%lld d %lld h", s / 86400, s % 86400 / 3600);
+}
+
+/* A date, not a span: it is of another clock than ours. */
+static void print_since(const char *since)
+{
+    struct tm date;
+    char text[32];
+    time_t when = (time_t)(number_of(since) / 1000);
+    if (since == NULL || gmtime_r(&when, &date) == NULL ||
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &date) == 0)
+        return;
+    (void)printf(", since %s UTC", text);
+}
+
+/* Whose process it is, else by what it calls itself. */
+static void print_party(const dlock_info *info, const char *list, size_t number)
+{
+    const char *client = of(info, list, number, "client");
+    const char *host = of(info, list, number, "host");
+    const char *pid = of(info, list, number, "pid");
+    const char *owner = of(info, list, number, "owner");
+    if (client != NULL || pid != NULL) {
+        cli_print(stdout, client != NULL ? client : "somebody");
+        (void)fputs(host != NULL ? " on " : "", stdout);
+        cli_print(stdout, host != NULL ? host : "");
+        (void)fputs(pid != NULL ? ", process " : "", stdout);
+        cli_print(stdout, pid != NULL ? pid : "");
+        (void)fputs(" (owner ", stdout);
+        cli_print(stdout, owner);
+        (void)putchar(')');
+    } else {
+        (void)fputs("owner ", stdout);
+        cli_print(stdout, owner);
+    }
+    print_since(of(info, list, number, "since"));
+}
+
+static void print_more(const char *before, const char *text, const char *behind)
+{
+    if (text == NULL)
+        return;
+    (void)fputs(before, stdout);
+    cli_print(stdout, text);
+    (void)fputs(behind, stdout);
+}
+
+static void print_holder(const dlock_info *info, size_t number, bool permits)
+{
+    const char *left = of(info, "holders", number, "remaining_ms");
+    const char *count = of(info, "holders", number, "count");
+    const char *token = of(info, "holders", number, "token");
+    (void)fputs("Held by ", stdout);
+    print_party(info, "holders", number);
+    if (permits)
+        print_more(", ", count,
+                   strcmp(count ? count : "", "1") == 0 ? " permit" : " permits");
+    (void)fputs(".", stdout);
+    if (left != NULL) {
+        (void)fputs(" The lease lasts ", stdout);
+        print_span(number_of(left));
+        (void)fputs(" more, unless it is renewed.", stdout);
+    }
+    if (number_of(token) > 0)
+        print_more(" Token ", token, ".");
+    print_more(" Data: ", of(info, "holders", number, "data"), "");
+    (void)putchar('\n');
+}
+
+static void print_waiting(const dlock_info *info)
+{
+    const char *waiters = dlock_info_get(info, "waiters");
+    int64_t many = number_of(waiters);
+    if (many > 0)
+        (void)printf("%lld wait%s.\n", (long long)many, many == 1 ? "s" : "");
+    for (size_t i = 0; of(info, "waiting", i, "owner") != NULL; i++) {
+        (void)printf("%zu. in the line: ", i + 1);
+        print_party(info, "waiting", i);
+        (void)putchar('.');
+        print_more(" Data: ", of(info, "waiting", i, "data"), "");
+        (void)putchar('\n');
+    }
+}
+
+static void print_permits(const dlock_info *info)
+{
+    const char *free = dlock_info_get(info, "permits_free");
+    const char *permits = dlock_info_get(info, "permits");
+    print_more(" ", free, " ");
+    print_more("of its ", free != NULL ? permits : NULL, " ");
+    (void)fputs(free != NULL ? "permits are free." : "", stdout);
+}
+
+static void print_sentences(const char *name, const dlock_info *info)
+{
+    const char *kind = dlock_info_get(info, "kind");
+    const char *back = dlock_info_get(info, "clock_back_ms");
+    bool held = number_of(dlock_info_get(info, "held")) != 0;
+    bool permits = kind != NULL && strcmp(kind, "semaphore") == 0;
+    cli_print_name(stdout, name);
+    (void)fputs(held ? " is held" : " is free", stdout);
+    print_more(": ", kind, "");
+    print_more(", layout ", dlock_info_get(info, "layout"), "");
+    (void)putchar('.');
+    if (permits)
+        print_permits(info);
+    (void)putchar('\n');
+    for (size_t i = 0; of(info, "holders", i, "owner") != NULL; i++)
+        print_holder(info, i, permits);
+    print_waiting(info);
+    print_more("Kept by this client, idle for ", dlock_info_get(info, "kept_ms"),
+               " ms.\n");
+    print_more("The server's clock was set back by ", back,
+               " ms: leases from before last as much longer.\n");
+}
 
 int cli_inspect(cli_call *cli, int argc, char **argv)
 {
@@ -17,5 +163,8 @@ int cli_inspect(cli_call *cli, int argc, char **argv)
     if (status != 0)
         return status;
     DLOCK_AUTO(dlock_info) info = dlock_op_take_info(op);
-    return cli_print_info(cli, info);
+    if (cli->json)
+        return cli_print_info(cli, info);
+    print_sentences(name, info);
+    return CLI_OK;
 }

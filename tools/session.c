@@ -248,6 +248,8 @@ int cli_acquire(cli_call *cli, const char *name, dlock_hold **ret_hold)
     status = cli_await(cli, op, name);
     if (status == 0)
         *ret_hold = dlock_op_take_hold(op);
+    else if (status == CLI_BUSY)
+        cli_answer(cli, name, "obtained", "false");
     return status;
 }
 

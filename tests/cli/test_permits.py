@@ -47,11 +47,36 @@ def inspect_names_the_permits_and_break_takes_one(w):
     permit = seen['holders'][0]['owner']
     if SERVICE == 'redis':
         tap.equal('an id', len(permit), 32)
+    # Who doesn't know what it is finds out.
+    for options in ([], ['-s']):
+        status, out, err = w.run('inspect', '--json', *options, 'shown')
+        tap.equal(f'{options} {err}', status, 0)
+        seen = json.loads(out)
+        tap.equal('without --permits', (seen['kind'], seen['permits'], seen['permits_free'],
+                                        seen['holders'][0]['owner']), ('semaphore', 2, 1, permit))
+    out = w.run('inspect', 'shown')[1]
+    tap.equal(out, ' 1 of its 2 permits are free.\nHeld by ' in out, True)
     status, _, err = w.run('break', '--force', '--owner', permit, '--permits', '2', 'shown')
     tap.equal(f'break {err}', status, 0)
     status, out, _ = w.run('inspect', '--json', '--permits', '2', 'shown')
     tap.equal('free again', json.loads(out)['permits_free'], 2)
     holder.kill()
+
+
+@world.only_on('redis')
+def what_is_no_lock_is_told_whatever_it_is(w):
+    holder = w.start('run', '--permits', '3', '--set', 'redis.semaphore=plain', 'plain', '-c',
+                     'echo ready; exec sleep 1000')
+    wait_until('it holds', holder.stdout.readline)
+    seen = w.inspect('plain')
+    tap.equal('plain', (seen['kind'], seen['permits_free'], seen.get('permits')),
+              ('semaphore', 2, None))
+    holder.kill()
+    w.redis.command('SET', 'text', 'foreign')
+    w.redis.command('LPUSH', 'list', 'foreign')
+    for name in ('text', 'list'):
+        status, _, err = w.run('inspect', name)
+        tap.equal(err, (status, name in err, 'WRONGTYPE' in err), (64, True, False))
 
 
 def a_killed_holders_permit_comes_back(w):
@@ -92,6 +117,7 @@ if __name__ == '__main__':
         as_many_commands_run_as_there_are_permits,
         never_more_than_so_many_are_inside,
         inspect_names_the_permits_and_break_takes_one,
+        what_is_no_lock_is_told_whatever_it_is,
         a_killed_holders_permit_comes_back,
         wrong_numbers_are_64_and_say_why,
     ])

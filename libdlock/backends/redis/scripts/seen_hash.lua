@@ -3,6 +3,7 @@
 -- each holder.
 --   ARGV: the last: see client_of.lua
 --@include lease_key.lua
+--@include seen_permits.lua
 --@include client_of.lua
 
 -- Of a condition, see condition.lua: who is signalled, and isn't back yet, has something; the others wait.
@@ -35,11 +36,32 @@ local function seen_condition(hash)
     return seen
 end
 
+-- Of a number, which a semaphore's free permits are, whatever it was asked for as. Of a plain one nothing else
+-- is known; the rights to see more are those of who uses semaphores.
+local function seen_number()
+    local text = redis.pcall('get', KEYS[1])
+    local taken = base .. ':timeout'
+    local free = type(text) == 'string' and #text < 12 and string.find(text, '^%-?%d+$') and tonumber(text)
+    if not free then
+        return redis.error_reply('DLOCKKIND no lock of this layout is here')
+    end
+    local fine, seen = pcall(seen_permits, free, taken, 0)
+    if fine and #seen > 7 then
+        return seen
+    end
+    return { free > 0 and 0 or 1, 'semaphore', -1, -1, math.max(free, 0), '', {} }
+end
+
 local function seen_hash()
     local left = redis.call('pttl', KEYS[1])
     local token = redis.pcall('get', KEYS[2])
-    local hash = redis.call('hgetall', KEYS[1])
+    local hash = redis.pcall('hgetall', KEYS[1])
     local mode
+    if hash.err and string.find(hash.err, 'WRONGTYPE', 1, true) then
+        return seen_number()
+    elseif hash.err then
+        return hash
+    end
     for i = 1, #hash, 2 do
         if hash[i] == 'mode' then
             mode = hash[i + 1]

@@ -4,7 +4,7 @@
 --@include seen_hash.lua
 --@include others_in.lua
 local seen = seen_hash()
-if seen[2] ~= 'condition' then
+if seen[2] ~= 'condition' and seen[2] ~= 'semaphore' and not seen.err then
     seen[3], seen[7] = others_in(KEYS[3])
 end
 return seen
