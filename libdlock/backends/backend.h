@@ -41,6 +41,7 @@
 #include "util/rand.h"
 #include "util/settings.h"
 #include "util/uri.h"
+#include "util/whys.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -92,6 +93,8 @@ struct dlk_host {
     const char *name; /* client.name: host:pid unless set */
     const char *who;  /* it with host and pid, for others to read: util/who.h */
     dlk_rand *rand;   /* for jitter; under the mutex */
+    /* What was tried at which address, for the error of who connects; under the mutex. */
+    dlk_whys *whys;
     /* The mutex that guards everything here, for `flush`. */
     pthread_mutex_t *mutex;
     /* Ends the driver's sleep; the nodes of a backend made of backends share it. */

@@ -26,6 +26,7 @@ dlk_host dlk_node_host(dlk_host *whole)
         .name = whole->name,
         .who = whole->who,
         .rand = whole->rand,
+        .whys = whole->whys,
     };
 }
 

@@ -305,10 +305,12 @@ void dlk_engine_digest_news(dlk_engine *engine, int64_t now)
             dlock_error *why = engine->link_error;
             engine->link_news = DLK_LINK_NO_NEWS;
             engine->link_error = NULL;
+            engine->digested = why;
             if (why)
                 dlk_core_link(&engine->core, false, why, now);
             if (up)
                 dlk_core_link(&engine->core, true, NULL, now);
+            engine->digested = NULL;
             dlk_error_clear(&why);
         } else if ((link = dlk_list_take_first(&engine->notified))) {
             dlk_engine_name *name = DLK_LIST_ITEM(link, dlk_engine_name, news);

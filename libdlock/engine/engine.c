@@ -66,6 +66,7 @@ static void destroy(dlk_engine *engine)
     dlk_kicks_close(&engine->kicks);
     dlk_polls_free(&engine->polls);
     dlk_error_clear(&engine->link_error);
+    dlk_whys_clear(&engine->whys);
     dlk_settings_free(engine->last_settings);
     dlk_settings_free(engine->settings);
     free(engine->uri);

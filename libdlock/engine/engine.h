@@ -105,7 +105,9 @@ struct dlk_engine {
     dlk_list answers;  /* dlk_ask.link: told by the backend, not digested yet */
     dlk_list notified; /* dlk_engine_name.news */
     dlk_link_news link_news;
-    dlock_error *link_error; /* the last "down" not digested yet */
+    dlock_error *link_error;     /* the last "down" not digested yet */
+    const dlock_error *digested; /* … and the one that is being digested, or NULL */
+    dlk_whys whys;               /* what was tried to get it up */
 
     dlk_list events; /* dlk_slot.link */
     dlk_note closed; /* the last event of all, which no lack of memory may prevent */

@@ -75,15 +75,39 @@ static void add_kept(const dlk_query *query)
     }
 }
 
+/* Who couldn't connect is told of every address what was tried there last. Where its time is over, so is that
+ * of what is under way, which says better why; nothing of it is digested yet. */
+static dlock_error *why_not_connected(dlk_engine *engine, const dlk_query *query,
+                                      dlock_error *error)
+{
+    int64_t now = dlk_clock_now();
+    if (query->code == DLOCK_ECLOSED || query->code == DLOCK_ECANCELED || !error)
+        return error;
+    if (now >= query->deadline && engine->life == DLK_LIFE_OPEN)
+        engine->backend_next = engine->backend->type->tick(engine->backend, now);
+    const dlock_error *better =
+        engine->link_news == DLK_LINK_IS_DOWN ? engine->link_error : engine->digested;
+    if (better) {
+        dlock_error_free(error);
+        error = dlk_error_copy(better);
+    }
+    return dlk_whys_complete(&engine->whys, error);
+}
+
 static void query_over(void *world, dlk_query *query)
 {
     dlock_op *op = DLK_LIST_ITEM(query, dlock_op, u.query);
     dlock_error *error = query->error;
     add_kept(query);
+    dlock_err code = query->code;
     query->error = NULL;
     op->info = query->info;
     query->info = NULL;
-    dlk_op_finish(world, op, query->code, error);
+    if (code != DLOCK_OK && query->kind == DLK_QUERY_CONNECT) {
+        error = why_not_connected(world, query, error);
+        code = error ? error->code : code;
+    }
+    dlk_op_finish(world, op, code, error);
 }
 
 static void free_query(void *world, dlk_query *query)
@@ -387,7 +411,9 @@ static void host_link(dlk_host *host, bool up, const dlock_error *error)
     if (engine->link_news != DLK_LINK_NO_NEWS)
         was = engine->link_news == DLK_LINK_IS_UP;
     engine->link_news = up ? DLK_LINK_IS_UP : DLK_LINK_IS_DOWN;
-    if (!up) {
+    if (up) {
+        dlk_whys_clear(&engine->whys);
+    } else {
         dlk_error_clear(&engine->link_error);
         engine->link_error =
             error ? dlk_error_copy(error)
@@ -472,5 +498,6 @@ void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port)
         .name = engine->name,
         .who = engine->who,
         .rand = &engine->core.rand,
+        .whys = &engine->whys,
     };
 }

@@ -67,6 +67,23 @@ char *dlk_address_text(const char *host, uint16_t port)
     return size < 0 ? NULL : text;
 }
 
+void dlk_address_show(const dlk_address *address, char *text, size_t size)
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    switch (address->is.any.sa_family) {
+    case AF_UNIX:
+        snprintf(text, size, "%s", address->is.un.sun_path);
+        break;
+    case AF_INET6:
+        (void)inet_ntop(AF_INET6, &address->is.in6.sin6_addr, host, sizeof(host));
+        snprintf(text, size, "[%s]:%u", host, ntohs(address->is.in6.sin6_port));
+        break;
+    default:
+        (void)inet_ntop(AF_INET, &address->is.in.sin_addr, host, sizeof(host));
+        snprintf(text, size, "%s:%u", host, ntohs(address->is.in.sin_port));
+    }
+}
+
 bool dlk_address_same(const dlk_address *a, const dlk_address *b)
 {
     return a->size == b->size && memcmp(&a->is, &b->is, a->size) == 0;

@@ -33,6 +33,8 @@ bool dlk_address_unix(const char *path, dlk_addresses *ret);
 bool dlk_address_numeric(const char *host, uint16_t port, dlk_addresses *ret);
 /* How people are told of it: "host:port", or "[host]:port"; NULL without memory. */
 char *dlk_address_text(const char *host, uint16_t port);
+/* The same of an address; a path as it is. */
+void dlk_address_show(const dlk_address *address, char *text, size_t size);
 bool dlk_address_same(const dlk_address *a, const dlk_address *b);
 
 /* A name being looked up. Any thread may start, ask and drop it, one at a time. */

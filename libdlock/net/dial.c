@@ -22,6 +22,13 @@ void dlk_dial_end(dlk_dial *dial)
     dial->fd = -1;
 }
 
+static bool fails(dlk_dial *dial, int number)
+{
+    dial->error = dial->errors[dial->next - 1] = number;
+    dlk_dial_end(dial);
+    return false;
+}
+
 /* Begins with the next address; false when that failed at once. */
 static bool try_next(dlk_dial *dial, int64_t now)
 {
@@ -30,17 +37,13 @@ static bool try_next(dlk_dial *dial, int64_t now)
     dial->until = now + (dial->deadline - now) / left;
     dial->next++;
     dial->fd = dlk_socket_new(address->is.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    if (dial->fd < 0) {
-        dial->error = errno;
-        return false;
-    }
+    if (dial->fd < 0)
+        return fails(dial, errno);
     /* EINTR: goes on by itself. EAGAIN: a full backlog of a Unix socket, which does not. */
     if (connect(dial->fd, &address->is.any, address->size) == 0 || errno == EINPROGRESS ||
         errno == EINTR)
         return true;
-    dial->error = errno;
-    dlk_dial_end(dial);
-    return false;
+    return fails(dial, errno);
 }
 
 /* What became of the address being tried. */
@@ -75,6 +78,7 @@ dlk_dialled dlk_dial_step(dlk_dial *dial, int64_t now)
             dlk_dialled result = check_address(dial, now);
             if (result != DLK_DIAL_FAILED)
                 return result;
+            dial->errors[dial->next - 1] = dial->error;
             dlk_dial_end(dial);
         }
         do {

@@ -7,11 +7,12 @@
 
 typedef struct dlk_dial {
     dlk_addresses addresses;
-    size_t next;      /* address to try */
-    int fd;           /* of the address being tried, else -1 */
-    int error;        /* errno of the last failure */
-    int64_t until;    /* when to give the present address up */
-    int64_t deadline; /* of all of them */
+    size_t next;                   /* address to try */
+    int fd;                        /* of the address being tried, else -1 */
+    int error;                     /* errno of the last failure … */
+    int errors[DLK_ADDRESSES_MAX]; /* … and of each address that has failed */
+    int64_t until;                 /* when to give the present address up */
+    int64_t deadline;              /* of all of them */
 } dlk_dial;
 
 typedef enum dlk_dialled {

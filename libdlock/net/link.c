@@ -83,6 +83,7 @@ void dlk_link_stop(dlk_link *link)
 
 void dlk_link_drop(dlk_link *link, dlock_error *error, int64_t now)
 {
+    dlk_link_note(link, error->code, error->text);
     let_go(link, DLK_LINK_RESTING, DLK_END_RESET);
     link->retry_at = now + dlk_backoff_next(&link->backoff, link->common->rand);
     link->ops->down(link, error, now);
@@ -104,6 +105,7 @@ static void fail_dial(dlk_link *link, int64_t now)
 {
     int number = link->dial.error;
     char text[128];
+    dlk_link_note_dial(link, link->dial.addresses.count);
     dlock_err code = number == EACCES || number == EPERM ? DLOCK_EACCES : DLOCK_EUNAVAIL;
     dlk_link_drop(link,
                   dlk_error_make(code, "%s: can't connect to %s: %s",
@@ -129,6 +131,7 @@ static dlock_error *secure(dlk_link *link)
 
 void dlk_link_greeted(dlk_link *link, int64_t now)
 {
+    dlk_link_forget(link);
     enter_phase(link, DLK_LINK_READY);
     link->ops->ready(link, now);
 }
@@ -140,7 +143,9 @@ static void greet(dlk_link *link, int64_t now)
     link->dial.fd = -1;
     enter_phase(link, DLK_LINK_GREETING);
     link->step = 0;
+    dlk_link_note_dial(link, link->dial.next - 1); /* those before it */
     dlock_error *error = link->common->tls ? secure(link) : NULL;
+    dlk_link_note(link, DLOCK_EPENDING, DLK_WHYS_NO_ANSWER);
     if (!error)
         error = link->ops->greet(link, now);
     if (error)
@@ -169,6 +174,7 @@ static void dial(dlk_link *link, int64_t now)
 {
     enter_phase(link, DLK_LINK_DIAL);
     dlk_dial_begin(&link->dial, link->attempt_until);
+    dlk_link_note_dial(link, 0);
     dial_on(link, now);
 }
 
@@ -193,6 +199,7 @@ void dlk_link_dial(dlk_link *link, int64_t now)
     }
     enter_phase(link, DLK_LINK_LOOKUP);
     link->lookup = dlk_lookup_start(link->host, link->port);
+    dlk_link_note(link, DLOCK_EPENDING, DLK_WHYS_NO_ANSWER);
     wake(link);
     if (!link->lookup)
         dlk_link_drop(
@@ -209,6 +216,8 @@ static void look_at_lookup(dlk_link *link, int64_t now)
         return;
     const char *why;
     bool found = dlk_lookup_result(link->lookup, &link->dial.addresses, &why);
+    if (!found)
+        dlk_link_note(link, DLOCK_EUNAVAIL, why);
     dlk_lookup_drop(link->lookup);
     link->lookup = NULL;
     if (found)
@@ -216,7 +225,7 @@ static void look_at_lookup(dlk_link *link, int64_t now)
     else
         dlk_link_drop(link,
                       dlk_error_make(DLOCK_EUNAVAIL, "%s: can't find %s: %s",
-                                     link->common->service, link->host, why),
+                                     link->common->service, link->peer, why),
                       now);
 }
 
@@ -229,7 +238,7 @@ static void give_up(dlk_link *link, int64_t now)
     if (link->phase == DLK_LINK_GREETING && link->stream.coat &&
         dlk_tls_unanswered(&link->stream))
         snprintf(what, sizeof(what),
-                 "connected, but it doesn't begin with TLS (is that a port for %s?)",
+                 "connected, but that port doesn't begin with TLS (is it one for %s?)",
                  common->plain);
     if (link->phase == DLK_LINK_LOOKUP)
         snprintf(what, sizeof(what), "%s",

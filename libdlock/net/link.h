@@ -14,6 +14,7 @@
 #include "net/polls.h"
 #include "net/stream.h"
 #include "net/tls.h"
+#include "util/whys.h"
 
 #include <dlock/dlock.h>
 
@@ -63,6 +64,7 @@ typedef struct dlk_link_common {
     /* counted up: bytes, and changes of what a poller would wait for */
     int64_t *bytes_sent, *bytes_received;
     uint64_t *wiring;
+    dlk_whys *whys; /* told what is tried at which address, and why it fails; or NULL */
     bool warned_blind;
 } dlk_link_common;
 
@@ -104,6 +106,12 @@ void dlk_link_greeted(dlk_link *link, int64_t now);
 void dlk_link_stop(dlk_link *link);
 /* Ends it for the reason @p error, which it takes over, and tries again later. */
 void dlk_link_drop(dlk_link *link, dlock_error *error, int64_t now);
+/* link_why.c: what common->whys is told. What is under way at the present address, or has come of it; … */
+void dlk_link_note(dlk_link *link, dlock_err code, const char *reason);
+/* … that its addresses are dialled, or, of the first @p count of them, how that has failed; … */
+void dlk_link_note_dial(dlk_link *link, size_t count);
+/* … that nothing is wrong with it. */
+void dlk_link_forget(dlk_link *link);
 /* Time-outs and the next try. Returns when to call it again. */
 int64_t dlk_link_tick(dlk_link *link, int64_t now);
 /* Writes what is still waiting, as far as that needs no waiting: before the end, without a driver. */

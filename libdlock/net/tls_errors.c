@@ -10,7 +10,8 @@
 #define UNTRUSTED                                                                        \
     "its certificate comes from an authority that is not trusted (tls.ca_file)"
 #define NO_TLS                                                                           \
-    "it answers without TLS: use a URI without it, or the server's port for TLS"
+    "that port doesn't begin with TLS: use a URI without it, or the server's port for "  \
+    "TLS"
 
 /* Of two reasons the first counts. Whatever comes from a certificate may be anything. */
 static __attribute__((format(printf, 3, 4))) void say(dlk_tls_coat *coat, dlock_err code,

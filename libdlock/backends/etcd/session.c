@@ -358,6 +358,8 @@ static void be_up(dlk_etcd_calls *calls, int64_t now)
 {
     dlk_etcd *et = dlk_etcd_of_calls(calls);
     et->epoch++;
+    dlk_link_note(&calls->link, DLOCK_EPENDING,
+                  DLK_WHYS_NO_ANSWER); /* of the first request */
     greet(et, now);
 }
 

@@ -132,7 +132,8 @@ void dlk_mc_link_init(dlk_mc *mc)
                                   .rand = host->rand,
                                   .bytes_sent = &host->bytes_sent,
                                   .bytes_received = &host->bytes_received,
-                                  .wiring = &host->wiring};
+                                  .wiring = &host->wiring,
+                                  .whys = host->whys};
     dlk_link_settings(&mc->links, mc->settings);
     dlk_link_init(&mc->link, &mc->links, &ops);
 }

@@ -152,7 +152,8 @@ static void set_links(dlk_redis *redis, const dlk_settings *settings)
                                      .rand = host->rand,
                                      .bytes_sent = &host->bytes_sent,
                                      .bytes_received = &host->bytes_received,
-                                     .wiring = &host->wiring};
+                                     .wiring = &host->wiring,
+                                     .whys = host->whys};
     dlk_link_settings(&redis->links, settings);
 }
 

@@ -105,6 +105,9 @@ static void unheard(void *user)
 static void zk_free(dlk_backend *backend)
 {
     dlk_zk *zk = dlk_zk_of(backend);
+    if (zk->look)
+        dlk_zk_library.look->end(zk->look);
+    dlk_error_clear(&zk->unopened);
     if (zk->inbox)
         dlk_zk_inbox_abandon(zk->inbox, dlk_clock_after(dlk_clock_now(), zk->close_ms));
     dlk_session_clear(&zk->base);

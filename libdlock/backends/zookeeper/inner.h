@@ -16,7 +16,6 @@
 #include "session/session.h"
 #include "util/clock.h"
 
-typedef struct dlk_zk dlk_zk;
 typedef struct dlk_zk_key dlk_zk_key;
 typedef struct dlk_zk_place dlk_zk_place;
 
@@ -46,6 +45,12 @@ struct dlk_zk {
     int64_t proof; /* send time of the last request that the leader has answered */
     bool proving;  /* such a request is under way */
     int64_t connect_until, retry_at;
+    bool was_up; /* it was greeted once */
+    dlk_zk_glance
+        *look; /* at the servers, while the first connection is awaited, or NULL … */
+    dlock_error
+        *unopened;   /* why the library won't even begin: told when the look is over */
+    int64_t look_at; /* … and when it goes on, or begins */
     dlk_backoff backoff;
 
     dlk_list litter;      /* dlk_zk_litter.link */

@@ -429,4 +429,5 @@ const dlk_zk_wire_type dlk_zk_library = {
     .send = library_send,
     .close = library_close,
     .forked = library_forked,
+    .look = &dlk_zk_glances,
 };

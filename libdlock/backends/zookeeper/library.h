@@ -202,6 +202,18 @@ typedef struct dlk_zk_setup {
     uint32_t epoch;
 } dlk_zk_setup;
 
+/* A look at each server by a connection of our own, by which the whys are told: look.c. */
+typedef struct dlk_zk dlk_zk;
+typedef struct dlk_zk_glance dlk_zk_glance;
+
+typedef struct dlk_zk_glance_type {
+    /* To be over at @p until; NULL without memory. */
+    dlk_zk_glance *(*begin)(dlk_zk *zk, int64_t until, int64_t now);
+    /* Goes on with it, without waiting; returns when to call again, or DLK_NEVER: it is over. */
+    int64_t (*on)(dlk_zk_glance *look, int64_t now);
+    void (*end)(dlk_zk_glance *look); /* NULL is fine */
+} dlk_zk_glance_type;
+
 typedef struct dlk_zk_wire_type {
     /* Begins to connect, on a thread of its own; NULL without memory or thread. @p setup is copied.
      * The inbox counts the wire, and outlives it. */
@@ -213,8 +225,10 @@ typedef struct dlk_zk_wire_type {
     void (*close)(dlk_zk_wire *wire);
     /* In a fork's child: what is inherited is closed as far as it can be reached. */
     void (*forked)(dlk_zk_wire *wire);
+    const dlk_zk_glance_type *look; /* NULL: nobody looks */
 } dlk_zk_wire_type;
 
 extern const dlk_zk_wire_type dlk_zk_library;
+extern const dlk_zk_glance_type dlk_zk_glances;
 
 #endif

@@ -128,8 +128,18 @@ dlock_error *dlk_zk_error(const dlk_zk *zk, const dlk_zk_call *call, const char 
 
 /* ---- up and down ---- */
 
+static void end_look(dlk_zk *zk)
+{
+    if (zk->look)
+        dlk_zk_library.look->end(zk->look);
+    zk->look = NULL;
+    zk->look_at = DLK_NEVER;
+}
+
 static void close_wire(dlk_zk *zk)
 {
+    end_look(zk);
+    dlk_error_clear(&zk->unopened);
     if (zk->wire)
         dlk_zk_library.close(zk->wire);
     zk->wire = NULL;
@@ -176,6 +186,8 @@ static void open_wire(dlk_zk *zk, int64_t now)
     dlock_error *why = NULL;
     zk->phase = DLK_ZK_OPENING;
     zk->connect_until = now + zk->connect_ns;
+    /* Whoever answers at all has done so by then. */
+    zk->look_at = zk->was_up ? DLK_NEVER : now + zk->connect_ns / 2;
     if (read_auth(zk, &auth, &why) == DLOCK_OK) {
         const dlk_zk_setup setup = {
             .hosts = zk->hosts,
@@ -200,6 +212,8 @@ static void open_wire(dlk_zk *zk, int64_t now)
 static void greeted(dlk_zk *zk, int64_t now)
 {
     zk->phase = DLK_ZK_UP;
+    zk->was_up = true;
+    end_look(zk);
     dlk_backoff_reset(&zk->backoff);
     dlk_session_up(&zk->base, now);
 }
@@ -296,6 +310,33 @@ static void disconnected(dlk_zk *zk, int64_t now)
                                                zk->hosts));
 }
 
+/* The library goes no further, and doesn't say why; a look does. Takes @p why over. */
+static void not_opened(dlk_zk *zk, dlock_error *why, int64_t now)
+{
+    const dlk_zk_glance_type *type = dlk_zk_library.look;
+    close_wire(zk);
+    if (type && !zk->was_up)
+        zk->look = type->begin(zk, zk->connect_until, now);
+    if (!zk->look) {
+        begin_anew(zk, why, now);
+        return;
+    }
+    zk->unopened = why;
+    zk->retry_at = now;
+}
+
+/* Tells it, when the look is over. Returns when to go on. */
+static int64_t tell_unopened(dlk_zk *zk, int64_t now)
+{
+    int64_t next = dlk_zk_library.look->on(zk->look, now);
+    if (next < DLK_NEVER && now < zk->connect_until)
+        return next;
+    dlock_error *why = zk->unopened;
+    zk->unopened = NULL;
+    begin_anew(zk, why, now);
+    return zk->retry_at;
+}
+
 void dlk_zk_session_news(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
 {
     if (item->epoch != zk->epoch || !zk->wire)
@@ -313,6 +354,14 @@ void dlk_zk_session_news(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
                    now);
         return;
     case DLK_ZK_AUTH_FAILED:
+        if (zk->phase == DLK_ZK_OPENING) {
+            /* So the library calls a connection that ended before who we are was heard. */
+            not_opened(zk,
+                       dlk_error_make(DLOCK_EUNAVAIL,
+                                      "zookeeper: no server of %s answers", zk->hosts),
+                       now);
+            return;
+        }
         begin_anew(zk,
                    dlk_error_make(
                        DLOCK_EACCES,
@@ -320,9 +369,10 @@ void dlk_zk_session_news(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
                    now);
         return;
     case DLK_ZK_NOT_OPENED:
-        begin_anew(zk,
-                   dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: %s: can't be opened: %s",
-                                  zk->hosts, item->text ? item->text : "?"),
+        not_opened(zk,
+                   dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: %s can't be opened%s%s",
+                                  zk->hosts, item->text && item->text[0] ? ": " : "",
+                                  item->text ? item->text : ""),
                    now);
         return;
     case DLK_ZK_CHANGED:
@@ -392,6 +442,18 @@ void dlk_zk_session_end(dlk_zk *zk)
     dlk_zk_litter_forget(zk);
 }
 
+/* Returns when to go on. */
+static int64_t look(dlk_zk *zk, int64_t now)
+{
+    const dlk_zk_glance_type *type = dlk_zk_library.look;
+    if (now < zk->look_at || !type)
+        return zk->look_at;
+    if (!zk->look)
+        zk->look = type->begin(zk, zk->connect_until, now);
+    zk->look_at = zk->look ? type->on(zk->look, now) : DLK_NEVER;
+    return zk->look_at;
+}
+
 int64_t dlk_zk_session_tick(dlk_zk *zk, int64_t now)
 {
     if (zk->stopped)
@@ -399,6 +461,8 @@ int64_t dlk_zk_session_tick(dlk_zk *zk, int64_t now)
     if (atomic_exchange(&zk->inbox->lost, false))
         begin_anew(zk, dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: no memory for news"),
                    now);
+    if (zk->unopened)
+        return tell_unopened(zk, now);
     if (zk->phase == DLK_ZK_CLOSED) {
         if (now >= zk->retry_at)
             open_wire(zk, now);
@@ -408,7 +472,7 @@ int64_t dlk_zk_session_tick(dlk_zk *zk, int64_t now)
         return keep_proof(zk, now);
     /* Nobody relies on the session any more. The library would go on with it for ever: though the
      * servers have been set up anew and refuse it, or hear us, keep it alive, and aren't heard. */
-    int64_t over = over_at(zk);
+    int64_t over = over_at(zk), look_at = look(zk, now);
     if (zk->phase == DLK_ZK_OPENING && now >= over) {
         begin_anew(
             zk,
@@ -426,6 +490,8 @@ int64_t dlk_zk_session_tick(dlk_zk *zk, int64_t now)
                          dlk_error_make(DLOCK_EUNAVAIL,
                                         "zookeeper: no server of %s answers", zk->hosts));
     }
-    return zk->phase == DLK_ZK_OPENING && over < zk->connect_until ? over
-                                                                   : zk->connect_until;
+    int64_t next = zk->phase == DLK_ZK_OPENING && over < zk->connect_until
+                       ? over
+                       : zk->connect_until;
+    return look_at < next ? look_at : next;
 }

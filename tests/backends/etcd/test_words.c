@@ -181,7 +181,8 @@ TEST(a_member_that_does_not_answer_is_told_in_our_words)
         {BYTES("HTTP/1.1 400 Bad Request\r\n\r\n"), NULL, 0, 0, false, false,
          DLOCK_EPROTO,
          "etcd: 127.0.0.1:#: it doesn't answer in HTTP/2: is it the right port?", ""},
-        {NULL, 0, NULL, 0, 0, false, false, DLOCK_EUNAVAIL, "request: no answer in time",
+        {NULL, 0, NULL, 0, 0, false, false, DLOCK_EUNAVAIL,
+         "etcd: 127.0.0.1:#: connected, but it doesn't answer within 200 ms",
          "client.connect_ms=200&"},
         {BYTES(SETTINGS), NULL, 0, 40000, false, false, DLOCK_EPROTO,
          "etcd: 127.0.0.1:#: it sends what says nothing, and no end of it", ""},
@@ -241,14 +242,15 @@ TEST(who_speaks_no_TLS_is_told_so)
     snprintf(more, sizeof(more), "?" LONG "tls.ca_file=%s&",
              certificates_path(&made, "ca.pem"));
     CHECK(start(&http));
-    is_told(
-        "etcds://127.0.0.1", http.port, more, DLOCK_EPROTO,
-        "etcd: no TLS with 127.0.0.1:#: it answers without TLS: use a URI without it, or "
-        "the server's port for TLS");
+    is_told("etcds://127.0.0.1", http.port, more, DLOCK_EPROTO,
+            "etcd: no TLS with 127.0.0.1:#: that port doesn't begin with TLS: use a URI "
+            "without it, or the server's port for TLS");
     stop(&http);
     CHECK(start(&silent));
     is_told("etcds://127.0.0.1", silent.port, "?client.connect_ms=200&", DLOCK_EUNAVAIL,
-            "request: no answer in time");
+            "etcd: 127.0.0.1:#: connected, but that port doesn't begin with TLS (is it "
+            "one for "
+            "etcd://?) within 200 ms");
     stop(&silent);
     certificates_remove(&made);
 }

@@ -71,6 +71,7 @@ static void ask(dlk_sentinel *one, int64_t now)
         return;
     }
     one->answer_until = now + redis->timeout_ns;
+    dlk_link_note(&one->connection.link, DLOCK_EPENDING, DLK_WHYS_NO_ANSWER);
     dlk_redis_wake(redis); /* whoever drives has something to send */
 }
 
@@ -207,6 +208,7 @@ static dlock_error *take_reply(dlk_redis_connection *connection, const dlk_resp 
         redis->lacks_switch = true;
     if (one->to_come != 1)
         return NULL; /* of the channel; who may not hear of it there asks now and then */
+    dlk_link_forget(&connection->link);
     dlock_error *error = dlk_sentinel_take_vote(one, reply);
     if (!error)
         decide(redis, now);
