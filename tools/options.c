@@ -97,6 +97,9 @@ static int set_json(cli_call *cli, const char *value)
 static int set_verbose(cli_call *cli, const char *value)
 {
     (void)value;
+    if (cli->verbose)
+        return set_conf(cli, "client.log_level", "debug") ||
+               set_conf(cli, "client.debug", "all");
     cli->verbose = true;
     return set_conf(cli, "client.log_level", "info");
 }
@@ -310,7 +313,8 @@ static const option options[] = {
     {0, "url", "URI", CLI_SERVICE, set_url,
      "the lock service, instead of DLOCK_URL; what run runs gets it without passwords"},
     {0, "set", "KEY=VALUE", CLI_SERVICE, set_any, "any setting; may be repeated"},
-    {'v', "verbose", NULL, CLI_SERVICE, set_verbose, "the library's log on stderr"},
+    {'v', "verbose", NULL, CLI_SERVICE, set_verbose,
+     "the library's log on stderr; -vv: each decision"},
     {0, "json", NULL, CLI_COMMON, set_json, "answer in JSON"},
     {'h', "help", NULL, CLI_COMMON, set_help, "this text"},
 };

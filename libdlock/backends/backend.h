@@ -40,6 +40,7 @@
 #include "util/list.h"
 #include "util/rand.h"
 #include "util/settings.h"
+#include "util/tell.h"
 #include "util/uri.h"
 #include "util/whys.h"
 
@@ -93,6 +94,7 @@ struct dlk_host {
     const char *name; /* client.name: host:pid unless set */
     const char *who;  /* it with host and pid, for others to read: util/who.h */
     dlk_rand *rand;   /* for jitter; under the mutex */
+    dlk_tell *tell;   /* for DLK_TELL */
     /* What was tried at which address, for the error of who connects; under the mutex. */
     dlk_whys *whys;
     /* The mutex that guards everything here, for `flush`. */

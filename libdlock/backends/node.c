@@ -27,6 +27,7 @@ dlk_host dlk_node_host(dlk_host *whole)
         .who = whole->who,
         .rand = whole->rand,
         .whys = whole->whys,
+        .tell = whole->tell,
     };
 }
 

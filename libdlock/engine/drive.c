@@ -236,6 +236,7 @@ void dlk_engine_let_go(dlk_engine *engine, bool by_engine)
     dlk_list_init(&jobs);
     dlk_list_splice(&waking, &engine->waking);
     dlk_list_splice(&lines, &engine->log_lines);
+    engine->lines = 0;
     dlk_list_splice(&jobs, &engine->jobs);
     bool busy =
         kick_thread || kick || !dlk_list_empty(&lines) || !dlk_list_empty(&waking);

@@ -153,8 +153,8 @@ static dlock_err init(dlk_engine *engine, const dlk_backend_type *type,
     dlk_limits limits = limits_of(type, settings);
     if (!dlk_core_init(&engine->core, &port, &limits, seed))
         return dlk_error_nomem(err);
-    engine->log_level = (int)dlk_settings_int(settings, DLK_KEY_CLIENT_LOG_LEVEL);
     engine->note_limit = dlk_settings_int(settings, DLK_KEY_CLIENT_EVENTS);
+    dlk_engine_log_begin(engine, settings);
     if (!type->sleep && !dlk_kicks_open(&engine->kicks))
         return dlk_error_set(err, DLOCK_EUNAVAIL, "%s: no descriptor is left",
                              type->name);

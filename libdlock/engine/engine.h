@@ -114,10 +114,14 @@ struct dlk_engine {
     int event_fd;    /* or -1: nobody has asked for it */
     bool event_fd_raised;
     int64_t notes, note_limit, overflowed;
-    dlock_log_fn *log;  /* fixed */
-    void *log_user;     /* fixed */
-    int log_level;      /* fixed */
-    dlk_list log_lines; /* dlk_note.slot.link: for the sink, after the mutex is let go */
+    dlock_log_fn *log; /* fixed */
+    void *log_user;    /* fixed */
+    int log_level;     /* fixed */
+    dlk_list
+        log_lines; /* dlk_note.slot.link: for the sink, after the mutex is let go; … */
+    int64_t lines, lines_dropped; /* … so many, and those that were one too many */
+    dlk_tell tell;                /* its topics: while somebody hears them */
+    unsigned topics;              /* fixed: that are asked for */
 
     /* A program that waits in a poller of its own: visit.c. */
     int poll_fd; /* an epoll of event_fd and the wires, or -1 */
@@ -254,8 +258,15 @@ dlock_err dlk_engine_name_get(dlk_engine *engine, dlock_kind kind, const char *t
  * held. */
 dlock_err dlk_engine_name_again(dlk_engine *engine, const dlk_name *name, dlk_name **ret,
                                 dlock_error **err);
+
+/* ---- log.c ---- */
+void dlk_engine_log_begin(dlk_engine *engine, const dlk_settings *settings);
 void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format,
                     va_list args) __attribute__((format(printf, 3, 0)));
+/* Who hears has changed. */
+void dlk_engine_tell(dlk_engine *engine);
+
+/* ---- port.c ---- */
 
 /* What it may need, made when it isn't there; NULL without memory. Mutex held. */
 dlk_hold_more *dlk_hold_need(dlock_hold *hold);

@@ -42,6 +42,7 @@ int dlk_event_fd(dlk_engine *engine)
         engine->event_fd = DLK_FD(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
         if (!dlk_list_empty(&engine->events))
             dlk_event_raise(engine);
+        dlk_engine_tell(engine);
     }
     return engine->event_fd;
 }

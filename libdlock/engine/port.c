@@ -4,7 +4,6 @@
 
 #include "util/clock.h"
 #include "util/hash.h"
-#include "util/text.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -425,28 +424,6 @@ static void host_link(dlk_host *host, bool up, const dlock_error *error)
                        strdup(up ? "connected" : engine->link_error->text));
 }
 
-void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format,
-                    va_list args)
-{
-    if ((int)level > engine->log_level || (!engine->log && engine->event_fd < 0))
-        return;
-    char *line = NULL;
-    if (vasprintf(&line, format, args) < 0)
-        return; /* a log line that doesn't fit into memory is no reason to fail anything */
-    dlk_text_one_line(line); /* names may hold anything */
-    if (!engine->log) {
-        dlk_event_note(engine, DLOCK_EVENT_LOG, level, DLOCK_OK, line);
-        return;
-    }
-    dlk_note *note = calloc(1, sizeof(*note));
-    if (!note) {
-        free(line);
-        return;
-    }
-    *note = (dlk_note){.level = level, .text = line};
-    dlk_list_append(&engine->log_lines, &note->slot.link);
-}
-
 __attribute__((format(printf, 3, 4))) static void
 host_log(dlk_host *host, dlock_level level, const char *format, ...)
 {
@@ -482,6 +459,7 @@ void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port)
         .free_query = free_query,
         .free_name = free_name,
         .log = core_log,
+        .tell = &engine->tell,
     };
     engine->host = (dlk_host){
         .answered = host_answered,
@@ -492,6 +470,7 @@ void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port)
         .news = host_news,
         .link = host_link,
         .log = host_log,
+        .tell = &engine->tell,
         .mutex = &engine->mutex,
         .kicks = &engine->kicks,
         .uuid = engine->uuid,

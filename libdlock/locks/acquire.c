@@ -127,10 +127,23 @@ static void send_later(dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_grant_ask_later(core, grant, now);
 }
 
+/* Why an attempt is asked for, now. */
+static const char *why_asked(const dlk_grant *grant)
+{
+    if (grant->standing == DLK_STANDS_BEHIND)
+        return "again: it was another's, and may be free";
+    if (grant->standing == DLK_STANDS_UNKNOWN)
+        return "again: there was no answer";
+    if (grant->standing == DLK_STANDS_REFUSED)
+        return "again: the server couldn't just then";
+    return grant->retries > 0 ? "again: it wasn't sent" : "for the first one who waits";
+}
+
 void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     if (dlk_grant_takes(grant))
         return;
+    DLK_TELL_OF(core, DLK_TELL_WAIT, grant, "asked %s", why_asked(grant));
     dlk_ask *ask = dlk_ask_new(core, DLK_ACQUIRE, grant, core->limits.timeout_ms, now);
     if (!ask) {
         send_later(core, grant, now);
@@ -233,6 +246,12 @@ static void behind(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, dlk_wai
     if (ask->no_place) /* the next head wants one */
         grant->retry_at = now;
     grant->retry_at = dlk_ask_rest_over(ask, now, grant->retry_at);
+    DLK_TELL_OF(core, DLK_TELL_WAIT, grant,
+                "another has it%s; woken, or asked again in %lld ms",
+                !grant->name->key.queues ? ""
+                : ask->no_place          ? ", and it has no place in the line"
+                                         : ", and it has a place in the line",
+                dlk_tell_ms(now, grant->retry_at));
     watch(core, grant->name, true, now);
 }
 
@@ -251,6 +270,9 @@ static void unreached(dlk_core *core, dlk_grant *grant, dlk_ask *ask, dlk_wait *
         return;
     }
     grant->retry_at = dlk_retry_after(core, now, &grant->retries);
+    DLK_TELL_OF(core, DLK_TELL_WAIT, grant, "no answer (%s); asked again in %lld ms",
+                grant->why ? grant->why->text : "the server can't be reached",
+                dlk_tell_ms(now, grant->retry_at));
 }
 
 void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)

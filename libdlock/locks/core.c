@@ -70,6 +70,8 @@ bool dlk_core_init(dlk_core *core, const dlk_port *port, const dlk_limits *limit
                    uint64_t seed)
 {
     *core = (dlk_core){.port = *port, .limits = *limits, .rand = {seed}};
+    if (!core->port.tell)
+        core->port.tell = &dlk_tell_nobody;
     dlk_list_init(&core->grants);
     dlk_list_init(&core->queries);
     core->phase = (int64_t)(seed % (uint64_t)DLK_NS_PER_SEC);
@@ -271,6 +273,10 @@ void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *e
     wait->over = true;
     wait->code = code;
     wait->error = error;
+    if (code != DLOCK_OK)
+        DLK_TELL(core->port.tell, DLK_TELL_LOCK, "%s: %s: %s", wait->name->key.name,
+                 wait->releasing ? "not released" : "not granted",
+                 error ? error->text : "");
     core->port.wait_over(core->port.world, wait);
 }
 
@@ -325,6 +331,8 @@ void dlk_core_notified(dlk_core *core, dlk_key *key, int64_t now)
     dlk_name_ref(name);
     heed(core, name, now);
     dlk_grant *trying = name->trying;
+    if (trying)
+        DLK_TELL_OF(core, DLK_TELL_WAIT, trying, "%s", "woken: it may be free");
     if (trying && dlk_grant_takes(trying))
         dlk_grant_step(trying, DLK_GRANT_NOTIFIED);
     else if (trying && trying->standing == DLK_STANDS_BEHIND)

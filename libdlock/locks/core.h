@@ -30,6 +30,7 @@
 #include "util/hist.h"
 #include "util/rand.h"
 #include "util/settings.h"
+#include "util/tell.h"
 
 #include <stdatomic.h>
 
@@ -234,6 +235,7 @@ typedef struct dlk_port {
     void (*free_name)(void *world, dlk_name *name);
     void (*log)(void *world, dlock_level level, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
+    dlk_tell *tell; /* for DLK_TELL; NULL: nobody hears */
 } dlk_port;
 
 typedef struct dlk_limits {

@@ -216,6 +216,10 @@ static void renew_later(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     core->stats.renewals_failed++;
     grant->renew_at = dlk_retry_after(core, now, &grant->retries);
+    DLK_TELL_OF(core, DLK_TELL_RENEW, grant,
+                "not renewed; again in %lld ms, valid for %lld ms",
+                dlk_tell_ms(now, grant->renew_at),
+                dlk_tell_ms(now, dlk_lease_end(&grant->lease)));
 }
 
 void dlk_grant_bound(const dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
@@ -257,6 +261,11 @@ void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
         grant->renew_at = now;
     grant->retries = 0;
     core->stats.renewals++;
+    DLK_TELL_OF(core, DLK_TELL_RENEW, grant,
+                "renewed after %lld ms, valid for %lld ms, next in %lld ms",
+                dlk_tell_ms(ask->since, now),
+                dlk_tell_ms(now, dlk_lease_end(&grant->lease)),
+                dlk_tell_ms(now, grant->renew_at));
     if (dlk_grant_state(grant) == DLOCK_SUSPECT && now < grant->lease.suspect_at) {
         set_state(grant, DLOCK_HELD);
         core->port.changed(core->port.world, grant);
@@ -377,6 +386,10 @@ void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
         dlk_keep_begin(core, grant, ask, now);
     dlk_hist_add(&core->stats.wait, now - wait->began);
     begin(core, grant, ask->since, now);
+    DLK_TELL_OF(core, DLK_TELL_LOCK, grant,
+                "granted after %lld ms, token %" PRId64 ", valid for %lld ms",
+                dlk_tell_ms(wait->began, now), grant->token,
+                dlk_tell_ms(now, dlk_lease_end(&grant->lease)));
     wait->grant = grant;
     wait->hold = hold;
     dlk_wait_end(core, wait, DLOCK_OK, NULL);
@@ -389,6 +402,9 @@ void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t no
     grant->refs++;
     bool kept = dlk_grant_is_kept(grant); /* nobody's loss */
     set_state(grant, DLOCK_LOST);
+    DLK_TELL_OF(core, DLK_TELL_LOCK, grant, "lost after %lld ms%s: %s",
+                dlk_tell_ms(grant->since, now), kept ? ", while it was kept" : "",
+                by_server ? "the server says so" : "its validity is over");
     if (kept) {
         core->stats.kept_lost++;
     } else {
@@ -418,6 +434,8 @@ void dlk_grant_doubt(dlk_core *core, dlk_grant *grant)
         dlk_grant_is_kept(grant))
         return;
     set_state(grant, DLOCK_SUSPECT);
+    DLK_TELL_OF(core, DLK_TELL_RENEW, grant, "%s",
+                "suspect: not renewed for half of its lease");
     core->stats.suspects++;
     core->port.changed(core->port.world, grant);
 }

@@ -9,6 +9,7 @@
 #include "util/point.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 /* Room in the heap for one more object with an alarm; false: no memory. */
 static inline bool dlk_alarm_reserve(dlk_core *core)
@@ -75,6 +76,16 @@ static inline dlk_wait *dlk_name_head(const dlk_name *name)
 static inline bool dlk_query_idles(const dlk_query *query)
 {
     return query->kind == DLK_QUERY_IDLE || query->kind == DLK_QUERY_IDLE_NOW;
+}
+
+/* Of a grant, or an attempt: "name #number: …". */
+#define DLK_TELL_OF(core, topic, grant, format, ...)                                     \
+    DLK_TELL((core)->port.tell, topic, "%s #%" PRIu64 ": " format,                       \
+             (grant)->name->key.name, (grant)->number, __VA_ARGS__)
+/* A span in milliseconds, as a line has it. */
+static inline long long dlk_tell_ms(int64_t from, int64_t to)
+{
+    return from >= DLK_NEVER || to >= DLK_NEVER ? -1 : (to - from) / DLK_NS_PER_MS;
 }
 
 /* core.c */

@@ -93,6 +93,8 @@ bool dlk_keep_stays(dlk_core *core, dlk_grant *grant, int64_t now)
         return false;
     }
     core->stats.kept++;
+    DLK_TELL_OF(core, DLK_TELL_LOCK, grant, "released after %lld ms, and kept",
+                dlk_tell_ms(grant->since, now));
     dlk_hist_add(&core->stats.hold, now - grant->since);
     grant->since = now;
     dlk_lease_limit(&grant->lease, keep->whole, DLK_NEVER);
@@ -103,6 +105,11 @@ bool dlk_keep_stays(dlk_core *core, dlk_grant *grant, int64_t now)
 void dlk_keep_end(dlk_core *core, dlk_grant *grant, int64_t *count, int64_t now)
 {
     ++*count;
+    DLK_TELL_OF(core, DLK_TELL_LOCK, grant, "goes back after %lld ms of being kept: %s",
+                dlk_tell_ms(grant->since, now),
+                count == &core->stats.kept_asked      ? "it is asked for"
+                : count == &core->stats.kept_run_over ? "its run is over"
+                                                      : "its time is over");
     atomic_store(&grant->state, DLOCK_RELEASED);
     core->stats.releases++;
     dlk_give_back(core, grant, DLK_GRANT_RELEASED, now);
@@ -127,6 +134,9 @@ static void take_up(dlk_core *core, dlk_grant *grant, dlk_hold *hold, dlk_wait *
                     most_ms ? dlk_clock_after(now, most_ms) : DLK_NEVER);
     dlk_grant_add_hold(grant, hold);
     core->stats.local_grants++;
+    DLK_TELL_OF(core, DLK_TELL_LOCK, grant,
+                "granted here, as it was kept, after %lld ms, token %" PRId64,
+                dlk_tell_ms(wait->began, now), grant->token);
     dlk_hist_add(&core->stats.wait, now - wait->began);
     dlk_grant_schedule(core, grant);
     wait->grant = grant;

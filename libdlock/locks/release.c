@@ -180,6 +180,11 @@ void dlk_give_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
     bool missed = (grant->late != DLK_LATE_NOTHING && ask->reply == DLK_NOT_OURS) ||
                   (grant->late == DLK_LATE_GOT_MORE && ask->reply == DLK_YES);
     DLK_POINT("release.answer");
+    DLK_TELL_OF(core, DLK_TELL_LOCK, grant, "%s after %lld ms",
+                ask->reply == DLK_YES        ? "given back"
+                : ask->reply == DLK_NOT_OURS ? "it wasn't ours any more, says the server,"
+                                             : "giving it back got no answer",
+                dlk_tell_ms(ask->since, now));
     dlk_name_ref(name);
     dlk_grant_step(grant, DLK_GRANT_RELEASE_ANSWERED);
     grant->refs++;
@@ -264,6 +269,8 @@ static void release_last(dlk_core *core, dlk_grant *grant, dlk_wait *wait,
     atomic_store(&grant->state, DLOCK_RELEASED);
     core->stats.releases++;
     dlk_hist_add(&core->stats.hold, now - grant->since);
+    DLK_TELL_OF(core, DLK_TELL_LOCK, grant, "released after %lld ms",
+                dlk_tell_ms(grant->since, now));
     if (wait && grant->terms.release_async)
         end_wait(core, wait, DLOCK_OK, NULL);
     else

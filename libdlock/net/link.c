@@ -21,6 +21,8 @@ void dlk_link_settings(dlk_link_common *common, const dlk_settings *settings)
 void dlk_link_init(dlk_link *link, dlk_link_common *common, const dlk_link_ops *ops)
 {
     link->common = common;
+    if (!common->tell)
+        common->tell = &dlk_tell_nobody;
     link->ops = ops;
     link->dial.fd = link->polled = -1;
     link->backoff = common->backoff;
@@ -86,6 +88,9 @@ void dlk_link_drop(dlk_link *link, dlock_error *error, int64_t now)
     dlk_link_note(link, error->code, error->text);
     let_go(link, DLK_LINK_RESTING, DLK_END_RESET);
     link->retry_at = now + dlk_backoff_next(&link->backoff, link->common->rand);
+    DLK_TELL(link->common->tell, DLK_TELL_NET, "%s: down: %s; tried again in %lld ms",
+             link->peer, error->text,
+             (long long)((link->retry_at - now) / DLK_NS_PER_MS));
     link->ops->down(link, error, now);
     dlk_error_clear(&error);
 }
@@ -129,9 +134,25 @@ static dlock_error *secure(dlk_link *link)
     return dlk_tls_begin(common->tls, &link->stream, link->host, link->port);
 }
 
+static void tell_ready(const dlk_link *link, int64_t now)
+{
+    const dlk_link_common *common = link->common;
+    char agreed[128];
+    int64_t until;
+    DLK_TELL(
+        common->tell, DLK_TELL_NET, "%s: greeted after %lld ms", link->peer,
+        (long long)((now - link->attempt_until + common->connect_ns) / DLK_NS_PER_MS));
+    if (!common->tls || !(atomic_load(&common->tell->topics) & DLK_TELL_TLS))
+        return;
+    dlk_tls_describe(&link->stream, agreed, sizeof(agreed), &until);
+    DLK_TELL(common->tell, DLK_TELL_TLS, "%s: %s, session %s", link->peer, agreed,
+             dlk_tls_resumed(&link->stream) ? "resumed" : "new");
+}
+
 void dlk_link_greeted(dlk_link *link, int64_t now)
 {
     dlk_link_forget(link);
+    tell_ready(link, now);
     enter_phase(link, DLK_LINK_READY);
     link->ops->ready(link, now);
 }
@@ -142,6 +163,8 @@ static void greet(dlk_link *link, int64_t now)
     link->counted = 0;
     link->dial.fd = -1;
     enter_phase(link, DLK_LINK_GREETING);
+    DLK_TELL(link->common->tell, DLK_TELL_NET, "%s: connected, %s", link->peer,
+             link->common->tls ? "TLS begins" : "greeted");
     link->step = 0;
     dlk_link_note_dial(link, link->dial.next - 1); /* those before it */
     dlock_error *error = link->common->tls ? secure(link) : NULL;
@@ -174,6 +197,9 @@ static void dial(dlk_link *link, int64_t now)
 {
     enter_phase(link, DLK_LINK_DIAL);
     dlk_dial_begin(&link->dial, link->attempt_until);
+    DLK_TELL(link->common->tell, DLK_TELL_NET, "%s: connecting, %zu address%s",
+             link->peer, link->dial.addresses.count,
+             link->dial.addresses.count == 1 ? "" : "es");
     dlk_link_note_dial(link, 0);
     dial_on(link, now);
 }
@@ -199,6 +225,7 @@ void dlk_link_dial(dlk_link *link, int64_t now)
     }
     enter_phase(link, DLK_LINK_LOOKUP);
     link->lookup = dlk_lookup_start(link->host, link->port);
+    DLK_TELL(link->common->tell, DLK_TELL_NET, "%s: looking it up", link->peer);
     dlk_link_note(link, DLOCK_EPENDING, DLK_WHYS_NO_ANSWER);
     wake(link);
     if (!link->lookup)

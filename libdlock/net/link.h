@@ -14,6 +14,7 @@
 #include "net/polls.h"
 #include "net/stream.h"
 #include "net/tls.h"
+#include "util/tell.h"
 #include "util/whys.h"
 
 #include <dlock/dlock.h>
@@ -65,6 +66,7 @@ typedef struct dlk_link_common {
     int64_t *bytes_sent, *bytes_received;
     uint64_t *wiring;
     dlk_whys *whys; /* told what is tried at which address, and why it fails; or NULL */
+    dlk_tell *tell; /* set by dlk_link_init, where nobody hears */
     bool warned_blind;
 } dlk_link_common;
 

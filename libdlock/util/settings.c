@@ -175,6 +175,24 @@ static dlock_err parse_octal(const dlk_key_spec *spec, const char *value, int64_
     return mode_allowed(spec, *ret) ? DLOCK_OK : refuse_word(spec, value, err);
 }
 
+/* One or more of them, with commas between. */
+static dlock_err check_words(const dlk_key_spec *spec, const char *value,
+                             dlock_error **err)
+{
+    int64_t index;
+    char word[32];
+    while (*value) {
+        value += strspn(value, ", ");
+        size_t size = strcspn(value, ", ");
+        snprintf(word, sizeof(word), "%.*s", (int)(size < 32 ? size : 31), value);
+        dlock_err code = word[0] ? parse_word(spec, word, &index, err) : DLOCK_OK;
+        if (code)
+            return code;
+        value += size;
+    }
+    return DLOCK_OK;
+}
+
 static dlock_err check_text(const dlk_key_spec *spec, const char *value,
                             dlock_error **err)
 {
@@ -185,6 +203,8 @@ static dlock_err check_text(const dlk_key_spec *spec, const char *value,
                              length, spec->max);
     if (spec->type == DLK_TYPE_PATH && length == 0)
         return dlk_error_set(err, DLOCK_EINVAL, "%s: the path is empty", spec->name);
+    if (spec->words[0])
+        return check_words(spec, value, err);
     for (size_t i = 0; spec->printable && i < length; i++)
         if (value[i] < ' ' || value[i] > '~')
             return dlk_error_set(err, DLOCK_EINVAL,

@@ -46,7 +46,7 @@ typedef enum dlk_key_rise {
     DLK_RISE_DOWN, /* earlier words are stricter */
 } dlk_key_rise;
 
-#define DLK_KEY_WORDS 6
+#define DLK_KEY_WORDS 8
 
 typedef struct dlk_key_spec {
     const char *name;
@@ -61,7 +61,7 @@ typedef struct dlk_key_spec {
     bool printable;            /* text: ASCII from space to tilde */
     bool shapes;               /* the lock: what the service sees of it depends on this */
     const char *range_shown;   /* as default_shown */
-    /* enum: the words; octal: the modes that are allowed */
+    /* enum: the words; octal: the modes that are allowed; text: what it is made of, between commas */
     const char *words[DLK_KEY_WORDS];
     const char *backends;
     const char *doc; /* one sentence */

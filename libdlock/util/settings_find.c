@@ -133,6 +133,10 @@ void dlk_settings_range(const dlk_key_spec *spec, char *text, size_t size)
     case DLK_TYPE_PATH:
         break;
     }
+    if (spec->words[0]) {
+        words_in_a_row(spec, text, size);
+        return;
+    }
     if (spec->max)
         snprintf(text, size, "at most %" PRId64 " %s", spec->max,
                  spec->printable ? "printable characters" : "bytes");

@@ -1,6 +1,8 @@
 /* UTF-8 and control characters; see the header. */
 #include "util/text.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 size_t dlk_utf8_size(const char *text, size_t left)
@@ -45,4 +47,29 @@ void dlk_text_one_line(char *text)
         text += size;
         left -= size;
     }
+}
+
+char *dlk_text_shown(const char *text)
+{
+    size_t left = strlen(text), used = 0;
+    char *shown = malloc(left * 4 + 1);
+    while (shown && left > 0) {
+        size_t size = dlk_utf8_size(text, left);
+        unsigned char c = (unsigned char)*text;
+        if (size == 0 || c < 0x20 || c == 0x7f || dlk_utf8_is_c1(text, size)) {
+            for (size_t i = 0; i < (size ? size : 1); i++, used += 4)
+                snprintf(shown + used, 5, "\\x%02x", (unsigned char)text[i]);
+        } else {
+            if (c == '\\')
+                shown[used++] = '\\';
+            memcpy(shown + used, text, size);
+            used += size;
+        }
+        size += size == 0;
+        text += size;
+        left -= size;
+    }
+    if (shown)
+        shown[used] = '\0';
+    return shown;
 }

@@ -16,5 +16,8 @@ static inline bool dlk_utf8_is_c1(const char *text, size_t size)
 /* Control characters become spaces: C0, DEL, and C1, which terminals obey as UTF-8 and, where they
  * go by 8 bits, as the byte alone. What else is no UTF-8 stays. */
 void dlk_text_one_line(char *text);
+/* The same characters, and bytes that are no UTF-8, as \x1b, and a backslash as two: what was there can be told
+ * from it. Yours to free; NULL without memory. */
+char *dlk_text_shown(const char *text);
 
 #endif

@@ -178,6 +178,7 @@ TEST(settings_out_of_range_or_misspelt_are_refused_with_the_range_or_the_likely_
         {"client.close_ms", "60001", "60000"},
         {"client.events", "15", "16"},
         {"client.log_level", "loud", "debug"},
+        {"client.debug", "lock,loud", "cluster, all"},
         {"file.mode", "0777", "0600"},
         {"file.slots", "1", "16"},
     };

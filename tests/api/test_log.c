@@ -2,6 +2,7 @@
 #include "world.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct sink {
@@ -118,6 +119,81 @@ TEST(the_client_goes_on_while_the_sink_takes_its_time)
     CHECK_EQ_INT(s.lines, 0); /* it still does */
     s.passed = true;
     AWAIT(s.lines == 1);
+}
+
+/* Takes a lock with an ugly name and gives it back. */
+static bool take_and_release(dlock_client *client)
+{
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    return dlock_acquire(client, "de\x1b[2Jbug\n\\", patience_ms(), &hold, NULL) ==
+               DLOCK_OK &&
+           dlock_hold_release(hold, NULL) == DLOCK_OK;
+}
+
+TEST(each_decision_of_a_topic_is_a_line_with_name_number_and_time)
+{
+    BEGIN();
+    sink s;
+    DLOCK_AUTO(dlock_client)
+    client = client_with(&s, "client.debug=lock lock.data=canary");
+    CHECK(take_and_release(client));
+    CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_OK);
+    CHECK_CONTAINS(s.text, "lock: de\\x1b[2Jbug\\x0a\\\\ #1: granted after ");
+    CHECK_CONTAINS(s.text, "lock: de\\x1b[2Jbug\\x0a\\\\ #1: released after ");
+    CHECK(!strstr(s.text, "wait: ") && !strstr(s.text, "net: "));
+    CHECK(!strstr(s.text, "canary"));
+    CHECK_EQ_INT(s.least, DLOCK_LOG_DEBUG);
+}
+
+TEST(a_level_that_is_set_goes_before_the_topics_and_debug_alone_tells_none)
+{
+    BEGIN();
+    sink quiet, plain;
+    DLOCK_AUTO(dlock_client)
+    warns = client_with(&quiet, "client.debug=all client.log_level=warn");
+    DLOCK_AUTO(dlock_client) no_topics = client_with(&plain, "client.log_level=debug");
+    CHECK(take_and_release(warns) && take_and_release(no_topics));
+    CHECK_EQ_INT(dlock_client_close(warns, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_client_close(no_topics, NULL), DLOCK_OK);
+    CHECK_EQ_INT(quiet.lines, 0);
+    CHECK(!strstr(plain.text, "granted"));
+}
+
+TEST(without_a_sink_decisions_are_events_once_somebody_hears)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_conf) conf = api_conf("client.debug=lock client.events=16");
+    DLOCK_AUTO(dlock_client) client = NULL;
+    CHECK_OK(dlock_client_open(world_uri(), conf, &client, &err), err);
+    CHECK(take_and_release(client));
+    CHECK(dlock_client_next_event(client) == NULL); /* nobody did */
+    CHECK(dlock_client_event_fd(client) >= 0);
+    for (int i = 0; i < 16; i++)
+        CHECK(take_and_release(client));
+    DLOCK_AUTO(dlock_event) dropped = world_event(client, DLOCK_EVENT_OVERFLOW);
+    CHECK(dropped && dlock_event_token(dropped) > 0);
+    DLOCK_AUTO(dlock_event) line = world_event(client, DLOCK_EVENT_LOG);
+    CHECK(line);
+    CHECK_CONTAINS(dlock_event_text(line), "lock: ");
+    CHECK_EQ_INT(dlock_event_token(line), DLOCK_LOG_DEBUG);
+}
+
+TEST(who_runs_the_program_has_the_last_word)
+{
+    BEGIN();
+    sink s, wrong;
+    CHECK(setenv("DLOCK_LOG", "lock", 1) == 0);
+    DLOCK_AUTO(dlock_client) client = client_with(&s, "client.log_level=off");
+    CHECK(setenv("DLOCK_LOG", "lock,loud", 1) == 0);
+    DLOCK_AUTO(dlock_client) other = client_with(&wrong, NULL);
+    CHECK(unsetenv("DLOCK_LOG") == 0);
+    CHECK(take_and_release(client) && take_and_release(other));
+    CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_client_close(other, NULL), DLOCK_OK);
+    CHECK_CONTAINS(s.text, "granted after");
+    CHECK_CONTAINS(wrong.text, "DLOCK_LOG: 'loud' is neither");
+    CHECK_CONTAINS(wrong.text, "granted after");
 }
 
 TEST(a_conf_without_a_client_takes_and_drops_a_sink)

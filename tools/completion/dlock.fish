@@ -18,7 +18,7 @@ complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a help -d 'Hel
 
 complete -c dlock -l url -x -d 'The lock service'
 complete -c dlock -l set -x -a "(dlock __keys 2>/dev/null | string replace \t =\t)" -d 'Any setting'
-complete -c dlock -s v -l verbose -d "The library's log on stderr"
+complete -c dlock -s v -l verbose -d "The library's log on stderr; -vv: each decision"
 complete -c dlock -l json -d 'Answer in JSON'
 complete -c dlock -s h -l help -d 'Help'
 

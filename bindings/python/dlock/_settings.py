@@ -85,6 +85,7 @@ class ClientSettings(LockSettings, total=False):
     backoff_max_ms: int
     events: int
     log_level: Literal['off', 'error', 'warn', 'info', 'debug']
+    debug: str
     auth_username: str
     auth_password: str
     auth_password_file: str | os.PathLike[str]

@@ -169,7 +169,8 @@ static dlock_err init_links(dlk_etcd *et, const dlk_settings *settings, dlock_er
                                   .bytes_sent = &host->bytes_sent,
                                   .bytes_received = &host->bytes_received,
                                   .wiring = &host->wiring,
-                                  .whys = host->whys};
+                                  .whys = host->whys,
+                                  .tell = host->tell};
     dlk_link_settings(&et->links, settings);
     dlk_etcd_calls_init(&et->calls, &et->links, &dlk_etcd_session_ops);
     et->calls.silence_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_TIMEOUT_MS);

@@ -133,7 +133,8 @@ void dlk_mc_link_init(dlk_mc *mc)
                                   .bytes_sent = &host->bytes_sent,
                                   .bytes_received = &host->bytes_received,
                                   .wiring = &host->wiring,
-                                  .whys = host->whys};
+                                  .whys = host->whys,
+                                  .tell = host->tell};
     dlk_link_settings(&mc->links, mc->settings);
     dlk_link_init(&mc->link, &mc->links, &ops);
 }

@@ -153,7 +153,8 @@ static void set_links(dlk_redis *redis, const dlk_settings *settings)
                                      .bytes_sent = &host->bytes_sent,
                                      .bytes_received = &host->bytes_received,
                                      .wiring = &host->wiring,
-                                     .whys = host->whys};
+                                     .whys = host->whys,
+                                     .tell = host->tell};
     dlk_link_settings(&redis->links, settings);
 }
 

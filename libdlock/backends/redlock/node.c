@@ -70,6 +70,8 @@ static void went_up(dlk_redlock *redlock, dlk_redlock_node *node)
 {
     dlk_host *host = redlock->base.host;
     bool again = node->down;
+    DLK_TELL(host->tell, DLK_TELL_CLUSTER, "node %s: %s", node->peer,
+             again ? "back" : "up");
     node->up = true;
     node->down = node->away = false;
     dlk_error_clear(&node->why_down);
@@ -110,6 +112,8 @@ static void went_down(dlk_redlock *redlock, dlk_redlock_node *node,
 {
     dlk_host *host = redlock->base.host;
     bool before = node->down;
+    DLK_TELL(host->tell, DLK_TELL_CLUSTER, "node %s: %s%s", node->peer,
+             before ? "still down: " : "down: ", error ? error->text : "no reason given");
     node->up = false;
     node->down = true;
     node->away = before;

@@ -187,7 +187,8 @@ static void open_wire(dlk_zk *zk, int64_t now)
     zk->phase = DLK_ZK_OPENING;
     zk->connect_until = now + zk->connect_ns;
     /* Whoever answers at all has done so by then. */
-    zk->look_at = zk->was_up ? DLK_NEVER : now + zk->connect_ns / 2;
+    zk->look_at =
+        zk->was_up || !dlk_zk_library.look ? DLK_NEVER : now + zk->connect_ns / 2;
     if (read_auth(zk, &auth, &why) == DLOCK_OK) {
         const dlk_zk_setup setup = {
             .hosts = zk->hosts,
@@ -446,7 +447,7 @@ void dlk_zk_session_end(dlk_zk *zk)
 static int64_t look(dlk_zk *zk, int64_t now)
 {
     const dlk_zk_glance_type *type = dlk_zk_library.look;
-    if (now < zk->look_at || !type)
+    if (now < zk->look_at)
         return zk->look_at;
     if (!zk->look)
         zk->look = type->begin(zk, zk->connect_until, now);

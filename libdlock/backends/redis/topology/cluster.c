@@ -97,6 +97,8 @@ static void node_link(dlk_host *host, bool up, const dlock_error *error)
     dlk_cluster *cluster = node->cluster;
     int64_t now = dlk_clock_now();
     node->tried = true;
+    DLK_TELL(host->tell, DLK_TELL_CLUSTER, "node %s: %s", node->redis->peer,
+             up ? "up" : error->text);
     if (up && cluster->listening)
         dlk_redis_listen(&node->redis->base, now);
     if (!up)

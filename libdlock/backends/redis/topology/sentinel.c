@@ -111,6 +111,8 @@ static void seek(dlk_link *master, int64_t now)
 static void go_to(dlk_redis *redis, const dlk_sentinel *chosen, int64_t now)
 {
     dlk_link *master = &redis->commands.link;
+    DLK_TELL(redis->base.host->tell, DLK_TELL_CLUSTER, "the master of '%s' is %s:%u",
+             of_redis(redis)->service, chosen->master, chosen->port);
     if (dlk_redis_aim(redis, chosen->master, chosen->port))
         dlk_link_dial(master, now);
     else
@@ -131,6 +133,8 @@ static void compare(dlk_redis *redis, const dlk_sentinel *chosen, int64_t now)
     if (is_master(redis, chosen) || phase == DLK_LINK_OFF || phase == DLK_LINK_RESTING)
         return;
     dlk_backoff_reset(&redis->commands.link.backoff);
+    DLK_TELL(redis->base.host->tell, DLK_TELL_CLUSTER, "%s is no longer the master",
+             redis->peer);
     dlk_link_drop(
         &redis->commands.link,
         dlk_error_make(DLOCK_EUNAVAIL,
