@@ -73,7 +73,8 @@ dlock_err dlk_session_key_open(dlk_backend *backend, dlk_key *key, dlock_error *
     }
     key->data = line;
     key->hands_on = key->told_exports =
-        session->type->hands_on && key->kind == DLOCK_MUTEX;
+        session->type->hands_on && key->kind == DLOCK_MUTEX &&
+        (!session->type->line_hands_on || session->type->line_hands_on(line));
     key->queues = true;
     key->tells_all = true;
     return DLOCK_OK;

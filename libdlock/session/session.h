@@ -21,6 +21,8 @@ typedef struct dlk_session_type {
     /* Mutexes are handed on: an import is a place whose `take` is a DLK_IMPORT, an export a `give` that
      * says so. Why no others are, or none at all. */
     bool hands_on;
+    /* … and whether those of this name are. NULL: all. */
+    bool (*line_hands_on)(const dlk_line *line);
     const char *no_import;
 
     /* ---- a name ---- */

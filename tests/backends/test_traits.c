@@ -41,7 +41,7 @@ static const promise promises[] = {
     {"memlock", 0, .kinds = MUTEX},
     {"memcached", 0, .tokens = true, .hands_on = true, .kinds = ALL},
     {"zookeeper", 2, .session = true, .queues = true, .fair = true, .tokens = true,
-     .kinds = ALL | CONDITION},
+     .hands_on = true, .kinds = ALL | CONDITION},
     {"etcd", 2, .session = true, .queues = true, .fair = true, .tokens = true,
      .hands_on = true, .kinds = ALL | CONDITION},
 };

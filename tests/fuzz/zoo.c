@@ -165,8 +165,9 @@ static asked *take_first(void)
     return it;
 }
 
-static void wire_close(dlk_zk_wire *wire)
+static void wire_close(dlk_zk_wire *wire, bool stay)
 {
+    (void)stay;
     asked *it;
     while ((it = take_first())) {
         come_back(it->call, DLK_ZK_CUT);
@@ -280,6 +281,8 @@ static dlk_zk_end act_on_all(const asked *it)
 {
     if (it->request.verb == DLK_ZK_CREATE)
         return create_all(it);
+    if (it->request.verb == DLK_ZK_MOVE) /* nobody hands anything on here */
+        return DLK_ZK_NO_NODE;
     for (size_t i = 0; i < it->request.count; i++)
         if (find(it->paths[i]) == ZOO_NODES)
             return DLK_ZK_NO_NODE;
@@ -324,6 +327,7 @@ static dlk_zk_end act(const asked *it)
     case DLK_ZK_CREATE:
     case DLK_ZK_EXISTS:
     case DLK_ZK_CHECK:
+    case DLK_ZK_MOVE:
     case DLK_ZK_SYNC:
         break;
     }

@@ -19,7 +19,7 @@
 
 /* ---- names ---- */
 
-static dlock_err line_open(dlk_line *line, const dlk_key *key, dlock_error **err)
+static dlock_err fill_line(dlk_line *line, const dlk_key *key, dlock_error **err)
 {
     const dlk_zk *zk = (const dlk_zk *)(const void *)line->session;
     dlk_zk_key *home = dlk_zk_key_of(line);
@@ -54,6 +54,19 @@ static dlock_err line_open(dlk_line *line, const dlk_key *key, dlock_error **err
     return DLOCK_OK;
 }
 
+static dlock_err line_open(dlk_line *line, const dlk_key *key, dlock_error **err)
+{
+    dlk_zk_key *home = dlk_zk_key_of(line);
+    dlock_err code = fill_line(line, key, err);
+    home->hands_on = code == DLOCK_OK && dlk_zk_hands_on(home->plans[0], home->forms[0]);
+    return code;
+}
+
+static bool line_hands_on(const dlk_line *line)
+{
+    return ((const dlk_zk_key *)(const void *)line)->hands_on;
+}
+
 static void line_close(dlk_line *line)
 {
     dlk_zk_key *home = dlk_zk_key_of(line);
@@ -72,8 +85,12 @@ static bool is_up(const dlk_session *session)
 
 static const dlk_session_type zk_session = {
     .is_up = is_up,
-    .no_import = "zookeeper: what is left goes with its session or stays for ever: a "
-                 "lock can't be handed on",
+    .hands_on = true,
+    .line_hands_on = line_hands_on,
+    .no_import =
+        "zookeeper: only mutexes are handed on, and only where a node's name says "
+        "whose it is (not in zookeeper.layout=exclusive, nor in a pattern without "
+        "{uuid})",
     .line_size = sizeof(dlk_zk_key),
     .line_open = line_open,
     .line_close = line_close,
@@ -290,6 +307,15 @@ static bool has_kind(const dlk_settings *settings, dlock_kind kind)
                           kind == DLOCK_READ, NULL) != NULL;
 }
 
+/* As dlk_zk_hands_on has it for each name. */
+static void adapt(const dlk_settings *settings, dlk_traits *traits)
+{
+    int64_t layout = dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_LAYOUT);
+    const char *node = dlk_settings_text(settings, DLK_KEY_ZOOKEEPER_NODE);
+    traits->hands_on = layout != DLK_ZK_EXCLUSIVE &&
+                       (layout != DLK_ZK_PATTERN || strstr(node, "{uuid}"));
+}
+
 static const char *const schemes[] = {"zookeeper", NULL};
 
 const dlk_backend_type dlk_zk_backend = {
@@ -303,6 +329,7 @@ const dlk_backend_type dlk_zk_backend = {
             .queues = true,
             .fair = true,
             .tokens = true,
+            .hands_on = true,
             .margin_percent = 1,
             .margin_ms = 2,
             .kinds = {[DLOCK_MUTEX] = true,
@@ -322,6 +349,7 @@ const dlk_backend_type dlk_zk_backend = {
     .process = zk_process,
     .key_open = dlk_session_key_open,
     .key_close = dlk_session_key_close,
+    .adapt = adapt,
     .has_kind = has_kind,
     .watch = dlk_session_watch,
     .listen = dlk_zk_listen,

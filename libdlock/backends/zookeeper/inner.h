@@ -67,6 +67,7 @@ struct dlk_zk_key {
     char *parents[DLK_ZK_STEPS]; /* path above the nodes of each step */
     int64_t permits;
     bool strict, warned;
+    bool hands_on; /* its locks can be handed on: handoff.c */
     bool alone;    /* a semaphore: no other lock's nodes lie beside its two folders */
     char *beside;  /* … or this one does */
     dlk_list idle; /* in zk->idle while somebody only waits for it to be free */
@@ -91,14 +92,16 @@ typedef struct dlk_zk_node {
     char **
         all; /* … of several, which are made and deleted at once: the paths, in one block */
     int64_t czxid;
-    char *ahead;       /* path that we watch, or NULL; a lease: the parent's children */
-    bool armed;        /* … and its watch is set */
-    bool own_armed;    /* our own node is watched */
-    bool listing;      /* a list for us is under way */
-    bool parents;      /* the parents were found missing: make them first */
-    bool asked_delete; /* a delete got no answer: NO_NODE is our own doing */
-    int tries;         /* without a conclusion */
-    int64_t looked;    /* when the list was sent by which `armed` stands */
+    int64_t written; /* what lies in the parent, as of the list by which it was first */
+    int64_t counts_from; /* the token, where that is another one than czxid; else 0 */
+    char *ahead;         /* path that we watch, or NULL; a lease: the parent's children */
+    bool armed;          /* … and its watch is set */
+    bool own_armed;      /* our own node is watched */
+    bool listing;        /* a list for us is under way */
+    bool parents;        /* the parents were found missing: make them first */
+    bool asked_delete;   /* a delete got no answer: NO_NODE is our own doing */
+    int tries;           /* without a conclusion */
+    int64_t looked;      /* when the list was sent by which `armed` stands */
     dlock_error *refused;
     /* Paths of nodes that may be ours, whose names don't say it; owned. */
     char **candidates;
@@ -125,9 +128,19 @@ struct dlk_zk_place {
         char *text;      /* the signals, to be changed; owned */
         int32_t version; /* of the signals, with what was read first */
     } wait;
-    bool looks;    /* for both of them: the answer is under way */
-    bool both;     /* … they were there at once: nobody came in between */
-    int64_t since; /* the proof by which it was granted */
+    /* Of a hand-off: what lies in the folder of the line, and when. */
+    struct {
+        char *text; /* owned */
+        size_t size;
+        int32_t version;
+    } folder;
+    bool imports;      /* it begins with another one's node */
+    bool exported;     /* it is left to a ticket, … */
+    int64_t lapses_at; /* … until then */
+    bool marks;        /* it is being looked at, or written, for a hand-off */
+    bool looks;        /* for both of them: the answer is under way */
+    bool both;         /* … they were there at once: nobody came in between */
+    int64_t since;     /* the proof by which it was granted */
     dlk_zk_node nodes[DLK_ZK_STEPS];
     dlk_zk_node side; /* a downgrade's read node while it is made */
 };
@@ -288,6 +301,19 @@ static inline dlk_zk_node *dlk_zk_place_prize(dlk_zk_place *place)
 {
     return &place->nodes[place->plan->steps - 1];
 }
+
+/* ---- handoff.c ---- */
+/* Whether locks that are taken so can be handed on; NULL: no pattern's. */
+bool dlk_zk_hands_on(const dlk_zk_plan *plan, const dlk_zk_form *form);
+/* A session of ours that ends now takes what somebody has a ticket for with it. */
+bool dlk_zk_holds_tickets(const dlk_zk *zk, int64_t now);
+bool dlk_zk_place_is_out(const dlk_zk_place *place, int64_t now);
+/* In the place of leaving, until the lease is over. */
+void dlk_zk_place_export(dlk_zk_place *place, int64_t now);
+/* The next step to having the lock that the ticket is for. */
+void dlk_zk_place_import(dlk_zk_place *place, int64_t now);
+/* It is the first, and its token is yet to be got; then it is heard to be first once more. */
+bool dlk_zk_place_has_to_mark(dlk_zk_place *place, int64_t now);
 
 /* ---- condition.c ---- */
 /* Where the waiters lie of the condition that has a lock's path; NULL without memory. */

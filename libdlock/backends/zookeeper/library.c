@@ -25,6 +25,10 @@
  * as long as the rest; and the C library, in which the name is looked up, has locks of its own: a
  * fork meanwhile leaves them to a child that may wait for them for ever. So: only to connect. */
 #define RESOLVE_TO_CONNECT (-1)
+/* The library says to the server that the session is over whenever it closes a connection. So the
+ * connection is given up before: it isn't to a server that the library may use any more. (By their
+ * addresses, whatever the port: so it is one that no server has.) */
+#define NOWHERE "127.255.255.254:1"
 
 struct dlk_zk_wire {
     dlk_zk_inbox *inbox;
@@ -35,7 +39,7 @@ struct dlk_zk_wire {
 
     pthread_mutex_t mutex; /* guards: */
     zhandle_t *handle;     /* NULL until the library made it, and when it is closed */
-    bool closing;
+    bool closing, stays;
 
     dlk_list sent; /* dlk_zk_call.sent; under the inbox's mutex */
     pthread_t opener;
@@ -103,6 +107,7 @@ static void take_text(dlk_zk_call *call, const char *text, size_t size)
 static void take_stat(dlk_zk_call *call, const struct Stat *stat)
 {
     call->stat = (dlk_zk_stat){.czxid = stat->czxid,
+                               .mzxid = stat->mzxid,
                                .ctime_ms = stat->ctime,
                                .ephemeral_owner = stat->ephemeralOwner,
                                .version = stat->version,
@@ -185,7 +190,9 @@ static void on_children(int rc, const struct String_vector *names,
 static void on_all(int rc, const void *data)
 {
     dlk_zk_call *call = (dlk_zk_call *)(uintptr_t)data;
-    if (rc != ZOK)
+    if (rc == ZOK)
+        take_stat(call, call->seen);
+    else
         call->child_count = 0;
     came_back(call, rc);
 }
@@ -346,6 +353,7 @@ static int put(const dlk_zk_wire *wire, zhandle_t *handle, const dlk_zk_request 
     case DLK_ZK_EXISTS:
         return zoo_aexists(handle, ask->path, 0, on_stat, call);
     case DLK_ZK_CHECK: /* always of several */
+    case DLK_ZK_MOVE:
         break;
     case DLK_ZK_SYNC:
         return zoo_async(handle, ask->path, on_string, call);
@@ -397,6 +405,8 @@ static void *close_handle(void *arg)
     dlk_zk_wire *wire = arg;
     (void)pthread_join(wire->opener, NULL); /* started in `open`, joined only here */
     dlk_zk_inbox *inbox = wire->inbox;
+    if (wire->handle && wire->stays)
+        (void)zoo_set_servers(wire->handle, NOWHERE); /* if that fails the session ends */
     if (wire->handle) /* nobody else is there any more; the session ends even if this fails */
         (void)zookeeper_close(wire->handle);
     bring_back(wire);
@@ -405,11 +415,12 @@ static void *close_handle(void *arg)
     return NULL;
 }
 
-static void library_close(dlk_zk_wire *wire)
+static void library_close(dlk_zk_wire *wire, bool stay)
 {
     pthread_t closer;
     (void)pthread_mutex_lock(&wire->mutex);
     wire->closing = true;
+    wire->stays = stay;
     (void)pthread_mutex_unlock(&wire->mutex);
     wire->closer_role = (dlk_thread_role){"dlock-zk", close_handle, wire};
     if (dlk_thread_start(&closer, &wire->closer_role))

@@ -26,7 +26,10 @@ typedef struct dlk_zk_item dlk_zk_item;
 typedef enum dlk_zk_verb {
     DLK_ZK_CREATE =
         1, /* path, data, mode; answers text (the name the server made) and stat; … */
-    DLK_ZK_DELETE,   /* path, any version */
+    DLK_ZK_DELETE, /* path, any version */
+    /* paths: all of them go, and `made` are there in their place, ephemeral ones of ours with this data;
+     * always with `also`, whose stat it answers */
+    DLK_ZK_MOVE,
     DLK_ZK_SET,      /* path, data, any version unless it is `versioned`; answers stat */
     DLK_ZK_GET,      /* path, watch; answers text and size (the data) and stat */
     DLK_ZK_CHILDREN, /* path, watch; answers children, and the stat of the path */
@@ -56,6 +59,7 @@ typedef struct dlk_zk_request {
     size_t count;
     char *const
         *paths; /* in the place of `path`, which is the first of them, but for CREATE */
+    char *const *made; /* MOVE: as many */
     const struct dlk_zk_request
         *also;      /* a SET, behind it or them: likewise all or none */
     bool versioned; /* SET: only what has this version */
@@ -107,7 +111,8 @@ static inline bool dlk_zk_is_leaders(dlk_zk_end end)
 }
 
 typedef struct dlk_zk_stat {
-    int64_t czxid, ephemeral_owner, ctime_ms; /* ctime_ms: the date when it was made */
+    /* mzxid: what lies in it was written; ctime_ms: the date when it was made */
+    int64_t czxid, mzxid, ephemeral_owner, ctime_ms;
     int32_t version, children;
 } dlk_zk_stat;
 
@@ -154,6 +159,7 @@ typedef struct dlk_zk_call {
     dlk_zk_stat stat;
     char **children; /* one block, owned; the library's own room until it has answered */
     size_t child_count;
+    const void *seen; /* the library's own, in that room */
 } dlk_zk_call;
 
 /* Where answers and news wait for the driver. Any thread. It belongs to the backend and to its
@@ -220,9 +226,9 @@ typedef struct dlk_zk_wire_type {
     dlk_zk_wire *(*open)(const dlk_zk_setup *setup, dlk_zk_inbox *inbox);
     /* False: not accepted (no memory, not connected); nothing was sent, nothing comes back. */
     bool (*send)(dlk_zk_wire *wire, const dlk_zk_request *request, dlk_zk_call *call);
-    /* Ends the session at the server if that can be reached, and frees the wire, in the
-     * background. Calls under way come back as CUT, then dlk_zk_inbox_left is called. */
-    void (*close)(dlk_zk_wire *wire);
+    /* Ends the session at the server if that can be reached, unless it is to `stay` until its time-out
+     * with what it has made, and frees the wire, in the background. Calls under way come back as CUT, then dlk_zk_inbox_left is called. */
+    void (*close)(dlk_zk_wire *wire, bool stay);
     /* In a fork's child: what is inherited is closed as far as it can be reached. */
     void (*forked)(dlk_zk_wire *wire);
     const dlk_zk_glance_type *look; /* NULL: nobody looks */

@@ -9,7 +9,8 @@
 
 int dlk_zk_create_mode(dlk_zk_mode mode);
 int dlk_zk_version_of(const dlk_zk_request *ask);
-/* One of `count`, or with `also`. What the library returns; the results lie in the call's block. */
+/* One of `count`, or with `also`. What the library returns; the results lie in the call's block, and what the one
+ * that was set is like by now is `seen`: zeros where none was. */
 int dlk_zk_multi_put(zhandle_t *handle, const dlk_zk_request *ask,
                      const struct ACL_vector *acl, void_completion_t done,
                      dlk_zk_call *call);

@@ -223,6 +223,7 @@ static void drop_name(dlk_zk_node *node)
     free(node->all);
     node->path = NULL;
     node->all = NULL;
+    node->counts_from = 0;
     node->own_armed = false;
     node->state = DLK_NODE_NONE;
 }
@@ -268,6 +269,7 @@ static void act_on(dlk_zk_node *node, dlk_zk_call *call, int64_t now)
     }
     warn_foreign(node, beside ? beside : at.foreign);
     const dlk_ask *take = node->place->base.take;
+    node->written = call->stat.mzxid;
     switch (verdict) {
     case DLK_ZK_FIRST:
         if (!node->rule
@@ -361,7 +363,10 @@ void dlk_zk_node_go(dlk_zk_node *node, int64_t now)
     }
     switch (node->state) {
     case DLK_NODE_NONE:
-        dlk_zk_node_join(node, now);
+        if (node->place->imports)
+            dlk_zk_place_import(node->place, now);
+        else
+            dlk_zk_node_join(node, now);
         return;
     case DLK_NODE_UNSURE:
         dlk_zk_node_search(node, now);

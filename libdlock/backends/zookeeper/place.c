@@ -19,6 +19,7 @@ void dlk_zk_place_open(dlk_place *base, const dlk_ask *ask)
     place->home = dlk_zk_key_of(base->line);
     place->plan = place->home->plans[ask->shared];
     place->take = (size_t)ask->take;
+    place->imports = ask->verb == DLK_IMPORT;
     for (int i = 0; i < DLK_ZK_STEPS; i++)
         dlk_zk_node_init(&place->nodes[i], place, place->plan->step[i].rule,
                          place->home->parents[i]);
@@ -37,6 +38,7 @@ void dlk_zk_place_close(dlk_place *base)
     forget_nodes(dlk_zk_place_of(base));
     free(dlk_zk_place_of(base)->wait.line);
     free(dlk_zk_place_of(base)->wait.text);
+    free(dlk_zk_place_of(base)->folder.text);
 }
 
 static bool has_nodes(const dlk_zk_place *place)
@@ -62,7 +64,10 @@ static void grant(dlk_zk_place *place, int64_t now)
     if (!place->base.granted)
         place->since = zk->proof; /* of this look; newer proofs say nothing of the node */
     place->base.granted = true;
-    place->base.token = place->plan->tokens ? dlk_zk_place_prize(place)->czxid : 0;
+    const dlk_zk_node *prize = dlk_zk_place_prize(place);
+    place->base.token = !place->plan->tokens ? 0
+                        : prize->counts_from ? prize->counts_from
+                                             : prize->czxid;
     dlk_zk_place_tidy(&place->base, now);
     if (zk->listens)
         dlk_zk_look_after(place, now);
@@ -104,7 +109,7 @@ void dlk_zk_place_heard(dlk_zk_place *place, dlk_zk_node *node, dlk_zk_heard hea
             return;
         if (place->step + 1 < place->plan->steps)
             dlk_zk_node_go(&place->nodes[++place->step], now);
-        else
+        else if (!dlk_zk_place_has_to_mark(place, now))
             grant(place, now);
         return;
     case DLK_HEARD_BEHIND:
@@ -160,6 +165,11 @@ void dlk_zk_place_left(dlk_zk_place *place, dlk_zk_node *node, const dlk_zk_call
 void dlk_zk_place_leave(dlk_place *base, int64_t now)
 {
     dlk_zk_place *place = dlk_zk_place_of(base);
+    place->exported |= base->granted && base->give && base->give->exported;
+    if (place->exported && (!place->lapses_at || dlk_zk_place_is_out(place, now))) {
+        dlk_zk_place_export(place, now);
+        return;
+    }
     for (int i = place->plan->steps; i-- > 0;)
         dlk_zk_node_leave(&place->nodes[i], now);
     if (place->side.state != DLK_NODE_NONE)
@@ -180,6 +190,7 @@ void dlk_zk_place_forget(dlk_place *base, int64_t now)
     (void)now;
     forget_nodes(place);
     place->step = 0;
+    place->marks = false;
     base->new_place = true;
     if (base->granted && !base->leaving)
         dlk_place_lost(base);

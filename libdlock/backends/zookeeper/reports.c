@@ -272,6 +272,8 @@ static void on_read(dlk_zk_call *call, int64_t now)
         item->text = call->item.text;
         call->item.text = NULL;
         item->token = dlk_zk_party_token(item->text, call->stat.czxid);
+        if (report->home && report->home->hands_on && item->token < report->written)
+            item->token = report->written;
         item->since_ms = call->stat.ctime_ms;
     }
     item->gone = call->end == DLK_ZK_NO_NODE;
@@ -380,6 +382,7 @@ static void on_children(dlk_zk_call *call, int64_t now)
         dlk_report_answer(&report->base, DLK_UNKNOWN);
         return;
     }
+    report->written = call->stat.mzxid;
     if (rule_of(report)->plain) { /* the line beside it, of ours */
         for (size_t i = 0; i < call->child_count; i++)
             waits(report, 0, folder_of(report), call->children[i]);

@@ -32,7 +32,9 @@ struct dlk_zk_report {
     dlk_zk_finding *waiting; /* the first of those who wait, in their order; … */
     size_t waiting_count;
     int64_t waiters; /* … and how many of other clients do */
-    int64_t left;    /* a semaphore's permits that nobody has */
+    int64_t
+        written; /* what lies in the line's folder: whoever has the lock may count from that */
+    int64_t left; /* a semaphore's permits that nobody has */
 
     char **folders; /* list: still to be looked into */
     size_t folder_count, folder_capacity, looked;

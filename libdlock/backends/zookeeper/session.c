@@ -25,8 +25,8 @@
 
 static bool by_leader(dlk_zk_verb verb)
 {
-    return verb == DLK_ZK_CREATE || verb == DLK_ZK_DELETE || verb == DLK_ZK_SET ||
-           verb == DLK_ZK_CHECK || verb == DLK_ZK_SYNC;
+    return verb == DLK_ZK_CREATE || verb == DLK_ZK_DELETE || verb == DLK_ZK_MOVE ||
+           verb == DLK_ZK_SET || verb == DLK_ZK_CHECK || verb == DLK_ZK_SYNC;
 }
 
 static bool send(dlk_zk *zk, const dlk_zk_request *request, const dlk_zk_call *form,
@@ -136,12 +136,12 @@ static void end_look(dlk_zk *zk)
     zk->look_at = DLK_NEVER;
 }
 
-static void close_wire(dlk_zk *zk)
+static void close_wire(dlk_zk *zk, bool stay)
 {
     end_look(zk);
     dlk_error_clear(&zk->unopened);
     if (zk->wire)
-        dlk_zk_library.close(zk->wire);
+        dlk_zk_library.close(zk->wire, stay);
     zk->wire = NULL;
     zk->epoch++; /* what comes by it from now on is stale */
     zk->phase = DLK_ZK_CLOSED;
@@ -152,7 +152,7 @@ static void close_wire(dlk_zk *zk)
 /* The session is over; another one is opened after a while. */
 static void begin_anew(dlk_zk *zk, dlock_error *why, int64_t now)
 {
-    close_wire(zk);
+    close_wire(zk, false);
     zk->session = zk->proof = 0;
     zk->retry_at = now + dlk_backoff_next(&zk->backoff, zk->base.backend.host->rand);
     dlk_places_forget(&zk->base, why, now);
@@ -437,7 +437,8 @@ void dlk_zk_session_begin(dlk_zk *zk, int64_t now)
 
 void dlk_zk_session_end(dlk_zk *zk)
 {
-    close_wire(zk);
+    /* What is left to a ticket goes with the session: that goes by itself then. */
+    close_wire(zk, dlk_zk_holds_tickets(zk, dlk_clock_now()));
     dlk_session_stop(&zk->base,
                      dlk_error_make(DLOCK_EUNAVAIL, "zookeeper: the session is closed"));
     dlk_zk_litter_forget(zk);

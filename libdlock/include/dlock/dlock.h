@@ -597,7 +597,8 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_client_doctor_start(dlock_client *client
 /**
  * Take over a grant that dlock_hold_export() gave away, under a new and larger token.
  *
- * Works once per ticket; kind, name, layout and ttl come from the ticket (etcd: the client's ttl).
+ * Works once per ticket; kind, name, layout and ttl come from the ticket (etcd, ZooKeeper: the
+ * client's ttl).
  *
  * @param ticket    a secret: whoever has it has the lock
  * @param ret_hold  yours: dlock_hold_free()
@@ -1030,7 +1031,8 @@ DLOCK_API dlock_err dlock_hold_downgrade(dlock_hold *hold, dlock_error **err);
  * Give this grant away: the hold is RELEASED and the ticket lets dlock_client_import() take it.
  *
  * Renewal stops: a ticket that nobody imports lapses with the lease. Where locks go with their
- * client (`mem:`, `file:`, etcd), the service is told, as of a release, and keeps it until then.
+ * client (`mem:`, `file:`, etcd), the service is told, as of a release, and keeps it until then;
+ * on ZooKeeper the client's session outlives its close for that.
  *
  * @param ret_ticket  text of at most 2 KiB owned by the hold; a secret
  * @return DLOCK_OK, DLOCK_ENOTHELD, DLOCK_ELOST, DLOCK_EBUSY (the grant has other holds),

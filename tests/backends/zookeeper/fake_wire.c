@@ -123,8 +123,9 @@ static bool wire_send(dlk_zk_wire *wire, const dlk_zk_request *request, dlk_zk_c
     return true;
 }
 
-static void wire_close(dlk_zk_wire *wire)
+static void wire_close(dlk_zk_wire *wire, bool stay)
 {
+    (void)stay;
     DLK_LIST_FOR (it, &wire->sent) {
         dlk_zk_call *call = DLK_LIST_ITEM(it, dlk_zk_call, sent);
         call->end = DLK_ZK_CUT;

@@ -121,13 +121,18 @@ static int by_client = NOBODY;
 static int64_t commit(zk_txn *txn)
 {
     zk_tree *tree = zk_leader_tree();
-    txn->zxid = ++zk_ens.zxid;
+    static bool goes_on; /* one request is one transaction, of one number */
+    zk_ens.zxid += !goes_on;
+    txn->zxid = zk_ens.zxid;
+    goes_on = txn->goes_on;
     for (int i = 0; i < ZK_SERVERS; i++)
         if (i != zk_ens.latest)
             hand_to(&zk_ens.servers[i], txn);
     zk_tree_apply(tree, txn);
     if (txn->what == ZK_TXN_CREATE)
         zk_rules_made(DLK_LIST_ITEM(tree->nodes.prev, zk_node, link), txn->numbered);
+    if (txn->what == ZK_TXN_SET)
+        zk_rules_written(zk_tree_find(tree, txn->path));
     if (!txn->goes_on)
         zk_rules_look(by_client);
     return txn->zxid;
@@ -247,6 +252,32 @@ static dlk_zk_end delete_all(const dlk_zk_request *ask, int64_t by, zk_effect *r
     return also ? set(also, ret) : DLK_ZK_OK;
 }
 
+/* All or nothing, and `also`, which is always there. */
+static dlk_zk_end move_all(const dlk_zk_request *ask, int64_t session, zk_effect *ret)
+{
+    dlk_zk_end end = check_all(ask);
+    for (size_t i = 0; i < ask->count && end == DLK_ZK_OK; i++)
+        end =
+            zk_tree_find(zk_leader_tree(), ask->made[i]) ? DLK_ZK_NODE_EXISTS : DLK_ZK_OK;
+    if (end == DLK_ZK_OK)
+        end = may_set(ask->also);
+    if (end != DLK_ZK_OK)
+        return end;
+    for (size_t i = 0; i < ask->count; i++)
+        delete_one(ask->paths[i], session, true);
+    for (size_t i = 0; i < ask->count; i++) {
+        const dlk_zk_request one = {.path = ask->made[i],
+                                    .data = ask->data,
+                                    .size = ask->size,
+                                    .mode = DLK_ZK_EPHEMERAL};
+        zk_effect made = {.end = DLK_ZK_OK};
+        if (create(&one, session, true, &made) != DLK_ZK_OK)
+            abort();
+        zk_effect_free(&made);
+    }
+    return set(ask->also, ret);
+}
+
 int64_t zk_decide(const dlk_zk_request *ask, int64_t session, zk_effect *ret)
 {
     zk_session *from = zk_session_find(session);
@@ -263,6 +294,8 @@ int64_t zk_decide(const dlk_zk_request *ask, int64_t session, zk_effect *ret)
             ask->count ? create_all(ask, session, ret) : create(ask, session, false, ret);
     else if (ask->verb == DLK_ZK_DELETE)
         ret->end = delete_all(ask, session, ret);
+    else if (ask->verb == DLK_ZK_MOVE)
+        ret->end = move_all(ask, session, ret);
     else if (ask->verb == DLK_ZK_CHECK)
         ret->end = check_all(ask);
     else if (ask->verb == DLK_ZK_SET)

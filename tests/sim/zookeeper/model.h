@@ -189,6 +189,8 @@ void zk_rules_begin(void);
 /* The leader's tree has changed: @p node was made, or is about to be deleted by its own session. */
 void zk_rules_made(zk_node *node, bool numbered);
 void zk_rules_deleted(const zk_node *node, int64_t by);
+/* What lies there was written: by who is first in its line, if that counts from then on. */
+void zk_rules_written(const zk_node *folder);
 void zk_rules_look(int by); /* whose request it was, or NOBODY */
 /* Whose nodes lie there, or ALL_NAMES. */
 int zk_rules_name_of(const char *path);

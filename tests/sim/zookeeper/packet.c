@@ -42,7 +42,10 @@ void zk_packet_drop(zk_packet *p)
     zk_effect_free(&p->effect);
     for (size_t i = 0; p->paths && i < p->ask.count; i++)
         free(p->paths[i]);
+    for (size_t i = 0; p->made && i < p->ask.count; i++)
+        free(p->made[i]);
     free(p->paths);
+    free(p->made);
     free(p->path);
     free(p->data);
     free(p->also_path);
@@ -81,7 +84,7 @@ const char *zk_packet_verb(const zk_packet *p)
         [DLK_ZK_SET] = "set",         [DLK_ZK_GET] = "get",
         [DLK_ZK_CHILDREN] = "list",   [DLK_ZK_EXISTS] = "look at",
         [DLK_ZK_CHECK] = "check",     [DLK_ZK_SYNC] = "sync",
-        [DLK_ZK_UNWATCH] = "unwatch",
+        [DLK_ZK_UNWATCH] = "unwatch", [DLK_ZK_MOVE] = "move",
     };
     return verbs[p->ask.verb];
 }

@@ -18,7 +18,7 @@ typedef struct zk_packet {
     zk_what what;
     zk_way way;
     dlk_zk_request ask, also; /* also: if `ask` has one */
-    char *path, *data, *also_path, *also_data;
+    char *path, *data, *also_path, *also_data, **made;
     char **paths;      /* of several */
     dlk_zk_call *call; /* NULL: nobody waits for it any more */
     zk_effect effect;

@@ -238,6 +238,31 @@ static bool held_before(int name, int64_t token)
     return false;
 }
 
+/* Whoever has stood in the line since before an import has no token yet when it comes first: that is the number
+ * of what it writes then. */
+static bool counts_by_folder(void)
+{
+    return s.config.kind == KIND_CURATOR || s.config.kind == KIND_KAZOO ||
+           s.config.kind == KIND_BRIDGE;
+}
+
+static bool is_to_write(const zk_node *node)
+{
+    const zk_node *folder = zk_tree_parent(zk_leader_tree(), node->path);
+    return counts_by_folder() && folder && folder->mzxid > node->token;
+}
+
+void zk_rules_written(const zk_node *folder)
+{
+    contender line[MAX_HELD];
+    int name = zk_rules_name_of(folder->path);
+    if (!counts_by_folder() || name == ALL_NAMES || line_of(name, line) == 0)
+        return;
+    zk_node *first = zk_tree_find(zk_leader_tree(), line[0].node->path);
+    if (zk_tree_is_child(first, folder->path) && first->token < folder->mzxid)
+        first->token = folder->mzxid;
+}
+
 static void tell_given(int name, const contender *to)
 {
     holder h = holder_of(to->node);
@@ -250,7 +275,7 @@ static void tell_given(int name, const contender *to)
     tell(SERVER, name, "%c goes to #%llu of client %d%s", 'a' + name,
          (unsigned long long)h.number, session->client,
          h.client == NOBODY ? ", of a session that it has given up" : "");
-    check_given(name, &it, kind_counts() ? 0 : h.token);
+    check_given(name, &it, kind_counts() || is_to_write(to->node) ? 0 : h.token);
 }
 
 static void look_at(int name)
@@ -406,7 +431,7 @@ static void check_orphans(int name)
         if (is_well(&s.clients[index], name) && !is_known(&s.clients[index], name, node))
             orphan = node;
     }
-    if (!orphan)
+    if (!orphan || s.now < s.orphans_until[name]) /* it may be a ticket's */
         s.orphan_since[name] = 0;
     else if (!s.orphan_since[name])
         s.orphan_since[name] = s.now;

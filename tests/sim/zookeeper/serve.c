@@ -85,8 +85,8 @@ static bool is_read(const zk_packet *p)
     if (p->what != PACKET_ASK)
         return p->what == PACKET_PING;
     return p->ask.verb != DLK_ZK_CREATE && p->ask.verb != DLK_ZK_DELETE &&
-           p->ask.verb != DLK_ZK_SET && p->ask.verb != DLK_ZK_CHECK &&
-           p->ask.verb != DLK_ZK_SYNC;
+           p->ask.verb != DLK_ZK_MOVE && p->ask.verb != DLK_ZK_SET &&
+           p->ask.verb != DLK_ZK_CHECK && p->ask.verb != DLK_ZK_SYNC;
 }
 
 static const char *end_of(const zk_packet *p)

@@ -65,6 +65,7 @@ int32_t zk_tree_count(const zk_tree *tree, const char *parent)
 dlk_zk_stat zk_tree_stat(const zk_tree *tree, const zk_node *node)
 {
     return (dlk_zk_stat){.czxid = node->czxid,
+                         .mzxid = node->mzxid,
                          .ephemeral_owner = node->owner,
                          .version = node->version,
                          .children = zk_tree_count(tree, node->path)};

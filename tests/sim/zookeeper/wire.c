@@ -220,6 +220,14 @@ static void copy_ask(const dlk_zk_request *ask, dlk_zk_request *ret, char **path
         memcpy(*data, ask->data, ask->size);
 }
 
+static char **copy_paths(char *const *paths, size_t count)
+{
+    char **copy = paths ? zk_need(calloc(count, sizeof(*copy))) : NULL;
+    for (size_t i = 0; copy && i < count; i++)
+        copy[i] = zk_need(strdup(paths[i]));
+    return copy;
+}
+
 static bool model_send(dlk_zk_wire *w, const dlk_zk_request *ask, dlk_zk_call *call)
 {
     if (!zk_wire_lives(w) || w->expired ||
@@ -231,10 +239,8 @@ static bool model_send(dlk_zk_wire *w, const dlk_zk_request *ask, dlk_zk_call *c
         copy_ask(ask->also, &p->also, &p->also_path, &p->also_data);
     if (ask->also)
         p->ask.also = &p->also;
-    if (ask->paths)
-        p->ask.paths = p->paths = zk_need(calloc(ask->count, sizeof(*p->paths)));
-    for (size_t i = 0; ask->paths && i < ask->count; i++)
-        p->paths[i] = zk_need(strdup(ask->paths[i]));
+    p->ask.paths = p->paths = copy_paths(ask->paths, ask->count);
+    p->ask.made = p->made = copy_paths(ask->made, ask->count);
     p->call = call;
     call->wire = w;
     call->item.epoch = w->epoch;
@@ -315,10 +321,10 @@ static dlk_zk_wire *model_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
     return w;
 }
 
-static void model_close(dlk_zk_wire *w)
+static void model_close(dlk_zk_wire *w, bool stay)
 {
     dlk_zk_inbox *inbox = w->inbox;
-    if (zk_wire_lives(w) && w->up && !w->silent)
+    if (zk_wire_lives(w) && w->up && !w->silent && !stay)
         transmit(zk_packet_new(w, PACKET_BYE));
     bring_back(w, DLK_ZK_CUT);
     w->closed = true;
