@@ -131,7 +131,8 @@ static bool hand_on(actor *a)
     left->shared = grant->terms.shared;
     left->take = grant->terms.take;
     /* Nobody's until it is taken over. */
-    orphans_may_last(a->name, (rest > whole ? 2 * rest : 2 * whole) + SEC);
+    int leases = s.config.mode == MODE_ZOOKEEPER ? 3 : 2; /* told late, or closed late */
+    orphans_may_last(a->name, leases * (rest > whole ? rest : whole) + SEC);
     tell(c->index, a->name, "caller %d hands %c on, #%llu", a->index, 'a' + a->name,
          (unsigned long long)number);
     forget(a);

@@ -89,7 +89,8 @@ config config_of(uint64_t seed, int which)
     c.hands_on = sim_hands_on ||
                  ((c.mode == MODE_REDIS || c.mode == MODE_MEMCACHED ||
                    c.mode == MODE_MEM || c.mode == MODE_FILE || c.mode == MODE_ETCD) &&
-                  mix(seed, 1000, 0) % 3 == 0);
+                  mix(seed, 1000, 0) % 3 == 0) ||
+                 (c.mode == MODE_ZOOKEEPER && mix(seed, 1000, 0) % 2 == 0);
     return c;
 }
 
