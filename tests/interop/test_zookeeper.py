@@ -7,6 +7,7 @@ other, take over from each other's dead, and leave no node behind.
 The last four are programs as peers.py describes them; SECONDS is how long the contenders of each
 kind are at it. With more than a few, what takes its time is tried too."""
 import random
+import subprocess
 import sys
 import time
 
@@ -289,6 +290,34 @@ def either_side_hears_when_the_other_asks_for_its_lock(stage):
     curators.tell('release')
 
 
+def waits_for_who_imports_before_it(waiter, wanted, layout, sign):
+    """Whoever stands in the line when one of ours hands its lock on to another of ours."""
+    @on_stage
+    def test(stage):
+        path, world, other = f'/ticket/{waiter}', stage.world, stage.slot(waiter, 0)
+        world.url = f'zookeeper://{world.where}?zookeeper.layout={layout}'
+        status, ticket, err = world.run('hold', '--export', '--ttl', '40', path[1:])
+        tap.equal(f'hold --export: {err}', status, 0)
+        given, = stage.line(path)
+        other.take(wanted, path, 0, PATIENCE_MS)
+        wait_until('both stand in the line', lambda: len(stage.ephemeral(path)) == 2)
+        importer = world.start('run', '--import', ticket.strip(), 'sh', '-c',
+                               'echo $DLOCK_TOKEN; read line; true', stdin=subprocess.PIPE)
+        importer.stdout.readline()
+        nodes = stage.ephemeral(path)
+        tap.equal('the giver is out', (len(nodes), given in nodes), (2, False))
+        taken, = [node for node in nodes if node[-10:] == given[-10:]]
+        tap.equal('its name', (sign in taken, sign in given), (True, True))
+        time.sleep(QUIET_S)
+        other.still_waits('the importer has it', SESSION_MS / 1000)
+        world.let_go(importer)
+        other.expect(f'{wanted} after the importer')
+        other.tell('release')
+        is_over(stage, path)
+    test.__name__ = f'{waiter}_waits_for_who_imports_before_it'
+    return test
+
+
 @on_stage
 def the_dead_of_either_side_are_taken_over_from_at_the_end_of_their_session(stage):
     cases = [('ours', 'mutex', 'curator', 'mutex'), ('curator', 'mutex', 'ours', 'mutex'),
@@ -370,6 +399,9 @@ if __name__ == '__main__':
         there_is_one_leader_at_a_time,
         a_writer_who_becomes_a_reader_lets_readers_in_and_no_writer,
         either_side_hears_when_the_other_asks_for_its_lock,
+        *(waits_for_who_imports_before_it(*case) for case in (
+            ('curator', 'mutex', 'curator', '-lock-'), ('go', 'lock', 'curator', '-lock-'),
+            ('kazoo', 'lock', 'kazoo', '__lock__'))),
         the_dead_of_either_side_are_taken_over_from_at_the_end_of_their_session,
         a_crowd_enters_in_the_order_of_its_nodes_and_each_release_wakes_one,
         no_node_of_anybody_is_left,
