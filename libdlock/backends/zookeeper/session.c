@@ -315,7 +315,7 @@ static void disconnected(dlk_zk *zk, int64_t now)
 static void not_opened(dlk_zk *zk, dlock_error *why, int64_t now)
 {
     const dlk_zk_glance_type *type = dlk_zk_library.look;
-    close_wire(zk);
+    close_wire(zk, false);
     if (type && !zk->was_up)
         zk->look = type->begin(zk, zk->connect_until, now);
     if (!zk->look) {
