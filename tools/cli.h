@@ -59,6 +59,7 @@ typedef struct cli_call {
     bool force;
     const char *owner;
     int64_t max;
+    bool once;      /* top: one look */
     bool signal;    /* wait for one, at a condition */
     int64_t number; /* of waiters to signal */
 
@@ -85,6 +86,7 @@ enum {
     CLI_EXPORT = 1 << 9,
     CLI_CONDITION = 1 << 10,
     CLI_SIGNALS = 1 << 11, /* others, at a condition */
+    CLI_TOP = 1 << 12,
 };
 
 typedef struct cli_command {
@@ -165,6 +167,8 @@ bool cli_timer_fired(int timer);
 
 /* print.c */
 
+/* How many bytes the UTF-8 sequence at `at` has; 0 when it is none (RFC 3629). */
+size_t cli_utf8_size(const unsigned char *at);
 /* A text of a server's or a user's: what isn't printable must not reach a terminal, and is a ?. */
 void cli_print(FILE *out, const char *text);
 /* A lock's name, so that it can be pasted into a shell: where it has what isn't printable, in $'…'. */

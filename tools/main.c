@@ -26,7 +26,7 @@ static const cli_command commands[] = {
     {"revoke", "NAME", "ask the holder of a lock to give it up", CLI_SERVICE | CLI_KIND,
      cli_revoke},
     {"top", "[PREFIX]", "show the locks that are there again and again",
-     CLI_SERVICE | CLI_LIST, cli_top},
+     CLI_SERVICE | CLI_LIST | CLI_TOP, cli_top},
     {"doctor", "[URI]", "look at a lock service as an operator would", CLI_SERVICE,
      cli_doctor},
     {"version", "", "show the versions and backends", 0, cli_version},

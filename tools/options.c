@@ -261,6 +261,13 @@ static int set_max(cli_call *cli, const char *value)
     return parse_count(cli, "max", value, &cli->max);
 }
 
+static int set_once(cli_call *cli, const char *value)
+{
+    (void)value;
+    cli->once = true;
+    return 0;
+}
+
 static int set_number(cli_call *cli, const char *value)
 {
     return parse_count(cli, "number", value, &cli->number);
@@ -310,6 +317,7 @@ static const option options[] = {
     {'n', "number", "N", CLI_SIGNALS, set_number, "wake so many (default: 1)"},
     {0, "all", NULL, CLI_SIGNALS, set_all, "wake all who wait"},
     {0, "max", "N", CLI_LIST, set_max, "at most so many (default: 1000)"},
+    {0, "once", NULL, CLI_TOP, set_once, "one look, and end"},
     {0, "url", "URI", CLI_SERVICE, set_url,
      "the lock service, instead of DLOCK_URL; what run runs gets it without passwords"},
     {0, "set", "KEY=VALUE", CLI_SERVICE, set_any, "any setting; may be repeated"},

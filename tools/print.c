@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many bytes the UTF-8 sequence at `at` has; 0 when it is none (RFC 3629). */
-static size_t utf8_size(const unsigned char *at)
+size_t cli_utf8_size(const unsigned char *at)
 {
     static const struct {
         unsigned char first, last; /* range of the first byte */
@@ -53,7 +52,7 @@ void cli_print(FILE *out, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
     while (*at != '\0') {
-        size_t size = utf8_size(at);
+        size_t size = cli_utf8_size(at);
         if (is_obeyed(at, size))
             (void)fputc('?', out);
         else
@@ -66,7 +65,7 @@ static bool is_plain(const char *name)
 {
     const unsigned char *at = (const unsigned char *)name;
     for (size_t size; *at != '\0'; at += size) {
-        size = utf8_size(at);
+        size = cli_utf8_size(at);
         if (size == 0 || is_obeyed(at, size))
             return false;
     }
@@ -82,7 +81,7 @@ void cli_print_name(FILE *out, const char *name)
     }
     (void)fputs("$'", out);
     while (*at != '\0') {
-        size_t size = utf8_size(at);
+        size_t size = cli_utf8_size(at);
         if (size > 0 && !is_obeyed(at, size)) {
             if (*at == '\'' || *at == '\\')
                 (void)fputc('\\', out);
@@ -192,7 +191,7 @@ void cli_json_text(FILE *out, const char *text)
     (void)fputc('"', out);
     const unsigned char *at = (const unsigned char *)text;
     while (*at != '\0') {
-        size_t size = utf8_size(at);
+        size_t size = cli_utf8_size(at);
         if (size == 0)
             (void)fputs("\\ufffd", out);
         else if (*at < ' ' || *at == 0x7f || is_c1(at, size))

@@ -46,3 +46,4 @@ complete -c dlock -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subc
 complete -c dlock -n '__fish_seen_subcommand_from break' -l force -d 'Needed'
 complete -c dlock -n '__fish_seen_subcommand_from break' -l owner -x -d 'Only from this owner'
 complete -c dlock -n '__fish_seen_subcommand_from ls top' -l max -x -d 'At most so many'
+complete -c dlock -n '__fish_seen_subcommand_from top' -l once -d 'One look'
