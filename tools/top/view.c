@@ -104,7 +104,7 @@ const char *top_order_name(top_order order)
 static int in_order(const void *a, const void *b, void *with)
 {
     const top_row *one = *(top_row *const *)a, *other = *(top_row *const *)b;
-    int order = ((const top_model *)with)->order;
+    top_order order = ((const top_model *)with)->order;
     int result = orders[order].compare(one, other);
     return result != 0 ? result : by_name(one, other);
 }
