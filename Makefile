@@ -8,7 +8,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 HOURS ?= 1
 SEED ?= 1
-CONFIGURE = meson setup --buildtype=debugoptimized
+CONFIGURE = meson setup --native-file=tools/developer.ini
 RELEASE = $(BUILD)-release
 prefix = --prefix=$(abspath $(PREFIX))
 
@@ -46,8 +46,7 @@ build:
 # To use: the library and the command, or what is named of that.
 define release
 	@tools/setup demo
-	@test -f $(RELEASE)/build.ninja || meson setup --buildtype=release $(prefix) \
-	    -Dtests=disabled -Dexamples=disabled -Dbench=disabled $(RELEASE) >/dev/null
+	@test -f $(RELEASE)/build.ninja || meson setup $(prefix) $(RELEASE) >/dev/null
 	@ninja -C $(RELEASE) --quiet $(1)
 endef
 
@@ -68,8 +67,7 @@ test-all: test
 
 bench:
 	@tools/setup bench
-	@test -f $(BUILD)-bench/build.ninja || meson setup --buildtype=release \
-	    -Dtests=disabled -Dexamples=disabled -Dcli=disabled $(BUILD)-bench
+	@test -f $(BUILD)-bench/build.ninja || meson setup -Dbench=enabled -Dcli=disabled $(BUILD)-bench
 	@ninja -C $(BUILD)-bench --quiet
 	@bench/run $(BUILD)-bench $(if $(ONLY),--only '$(ONLY)')
 
@@ -79,7 +77,7 @@ proof:
 
 soak:
 	@tools/setup soak
-	@test -f $(BUILD)-soak/build.ninja || meson setup --buildtype=debugoptimized $(BUILD)-soak
+	@test -f $(BUILD)-soak/build.ninja || $(CONFIGURE) $(BUILD)-soak
 	@ninja -C $(BUILD)-soak --quiet nemesis
 	@meson test -C $(BUILD)-soak --suite soak --num-processes 1 --verbose
 	@tests/nemesis/nemesis.py --build $(BUILD)-soak --hours $(HOURS) --seed $(SEED)

@@ -1,5 +1,7 @@
-"""What a configuration says of what is missing: the wheel's ends with a sentence that names the
-package, Meson's own goes on without and lists what was left out."""
+"""What a configuration is when nothing is asked for, and what it says of what is missing: the
+wheel's ends with a sentence that names the package, Meson's own goes on without and lists what was
+left out."""
+import json
 import os
 import re
 import subprocess
@@ -11,6 +13,10 @@ from pathlib import Path
 import tap
 
 TOP = Path(__file__).resolve().parent.parent.parent
+INSTALLED = (r'libdlock\.so\.[\d.]+', r'libdlock\.a', 'include/dlock/dlock.h',
+             'include/dlock/version.h', 'bin/dlock', 'man1/dlock.1', 'pkgconfig/dlock.pc',
+             'cmake/dlock/dlockConfig.cmake', 'bash-completion/completions/dlock',
+             'site-functions/_dlock', 'vendor_completions.d/dlock.fish')
 
 
 def wheel_options():
@@ -54,12 +60,29 @@ def main():
                    'redis: no, disabled', 'tls: no, disabled', 'memcached: yes')
 
         def by_meson_alone_what_is_left_out_is_listed():
-            expect(configured(work, '-Dtests=disabled', '-Dexamples=disabled', '-Dbench=disabled'),
-                   0, 'redis: no, for want of libhiredis-dev', 'etcd: no, for want of lib')
+            expect(configured(work), 0,
+                   'redis: no, for want of libhiredis-dev', 'etcd: no, for want of lib')
+
+        def without_a_word_it_is_a_release_of_what_users_install():
+            folder = work / 'plain'
+            tap.run(['meson', 'setup', folder], cwd=TOP)
+            known = {what: json.loads(tap.run(['meson', 'introspect', f'--{what}', folder]))
+                     for what in ('buildoptions', 'tests', 'installed', 'targets')}
+            options = {option['name']: option['value'] for option in known['buildoptions']}
+            tap.equal('build type', options['buildtype'], 'release')
+            tap.equal('tests', known['tests'], [])
+            installed = set(known['installed'].values())
+            for wanted in INSTALLED:
+                if not any(re.search(f'/{wanted}$', path) for path in installed):
+                    raise AssertionError(f'{wanted} is not among what is installed: {installed}')
+            programs = [target['name'] for target in known['targets']
+                        if target['type'] == 'executable' and target['installed']]
+            tap.equal('programs that are installed', programs, ['dlock'])
 
         return tap.main([(test.__name__, test) for test in (
             a_wheel_without_redis_is_refused_and_the_package_named, who_does_without_says_so,
-            by_meson_alone_what_is_left_out_is_listed)])
+            by_meson_alone_what_is_left_out_is_listed,
+            without_a_word_it_is_a_release_of_what_users_install)])
 
 
 if __name__ == '__main__':

@@ -31,7 +31,7 @@ from pathlib import Path
 from changes import Change, changed, changes, trapped
 
 HERE = Path(__file__).resolve().parent
-SETUP = ['meson', 'setup', '--buildtype=debugoptimized', '-Dwerror=true']
+SETUP = ['meson', 'setup', '--native-file=tools/developer.ini', '-Dwerror=true']
 LONG = {'proof', 'proof-asan', 'soak'}     # the same as others, for minutes
 PATIENCE = 5        # times what a test takes, and
 PATIENCE_S = 20.0   # this much more, is too long

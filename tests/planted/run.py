@@ -32,7 +32,7 @@ import tap  # noqa: E402  (where it is, is known only now)
 
 # What a bug looks like to Meson: "not ok", killed by a signal or by the test's own timeout.
 CAUGHT = ('FAIL', 'ERROR', 'TIMEOUT', 'INTERRUPT')
-WITHOUT = ['-Dpeers=disabled', '-Dbindings=disabled', '-Dbench=disabled', '-Dexamples=disabled']
+WITH = ['-Dtests=enabled', '-Dpeers=disabled', '-Dbindings=disabled']
 
 
 @dataclass
@@ -124,7 +124,7 @@ def main():
         copy(source, tree)
         tap.run(['git', 'init', '-q'], cwd=tree)  # git apply is told where its tree begins
         build = tree / 'build'
-        tap.run(['meson', 'setup', '--buildtype=plain', '-Dc_args=-O1', *WITHOUT, build], cwd=tree)
+        tap.run(['meson', 'setup', '--buildtype=plain', '-Dc_args=-O1', *WITH, build], cwd=tree)
         return tap.main([(bug.name(), lambda bug=bug: caught(tree, build, bug)) for bug in bugs])
 
 
