@@ -29,6 +29,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / 'harness'))
 import tap  # noqa: E402  (where it is, is known only now)
+from tree import copy  # noqa: E402
 
 # What a bug looks like to Meson: "not ok", killed by a signal or by the test's own timeout.
 CAUGHT = ('FAIL', 'ERROR', 'TIMEOUT', 'INTERRUPT')
@@ -65,20 +66,6 @@ def read(patch):
     saying = [line.removeprefix('saying: ') for line in says if line.startswith('saying: ')]
     return [Bug(patch, says[0], found[1].strip(), (found[2] or '').strip(), ''.join(saying))
             for found in named]
-
-
-def copy(source, to):
-    """The files that git knows or would take, as they are here; all where there is no git."""
-    listed = subprocess.run(['git', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
-                            cwd=source, capture_output=True, check=False)
-    if listed.returncode:
-        tap.run(['cp', '-a', f'{source}/.', to])
-        return
-    there = b'\0'.join(name for name in listed.stdout.split(b'\0')
-                       if name and os.path.lexists(os.path.join(os.fsencode(source), name)))
-    tap.run(['tar', '-C', source, '--null', '--no-recursion', '-cf', to / 'copy.tar', '-T', '-'],
-            input=there.decode(), stdin=None)
-    tap.run(['tar', '-C', to, '-xf', to / 'copy.tar'])
 
 
 def result_of(build, bug):
