@@ -73,6 +73,14 @@ class Wheel(unittest.TestCase):
         self.assertLessEqual(needed, {'libc.so.6', 'ld-linux-x86-64.so.2', 'libpthread.so.0'})
         self.assertNotRegex(dynamic, 'RPATH|RUNPATH')
 
+    def test_wheel_has_the_licence_of_each_library_inside_and_is_stripped(self):
+        with zipfile.ZipFile(WHEEL) as wheel:
+            names = {name.rpartition('/')[2] for name in wheel.namelist() if '/licenses/' in name}
+            wheel.extract('dlock/_native.abi3.so', FOLDER / 'unpacked')
+        self.assertEqual(names, {'LICENSE', 'hiredis.txt', 'openssl.txt', 'zookeeper.txt'})
+        sections = run(['readelf', '--sections', FOLDER / 'unpacked/dlock/_native.abi3.so'])
+        self.assertNotRegex(sections, r'\.symtab|\.debug_info')
+
     def test_module_shows_no_symbol_but_its_own(self):
         symbols = run(['nm', '--dynamic', '--defined-only',
                        Path(dlock._native.__file__)]).split()[2::3]
