@@ -13,7 +13,7 @@ RELEASE = $(BUILD)-release
 prefix = --prefix=$(abspath $(PREFIX))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-more test-all proof soak coverage mutants bench check docs install clean
+.PHONY: help build demo test test-more test-all proof soak coverage mutants bench check docs wheels install clean
 
 help:
 	@echo 'make demo      eight processes, one lock, two of them killed: watch it being handed on'
@@ -34,6 +34,7 @@ help:
 	@echo '               (tests/mutants/README.md)'
 	@echo 'make check     format, lint, analyzers, spelling, exported symbols, ABI'
 	@echo 'make docs      the site, into $(BUILD)-docs/html: all pages, C, Python and Go, with a search'
+	@echo 'make wheels    manylinux wheels in $(BUILD)-wheels, by cibuildwheel: needs docker or podman'
 	@echo 'make install   into PREFIX (/usr/local), below DESTDIR if that is set'
 	@echo 'make clean     remove the build folders $(BUILD) and $(BUILD)-*'
 
@@ -98,6 +99,11 @@ check:
 docs:
 	@tools/setup docs
 	@tools/docs $(BUILD)-docs
+
+wheels:
+	@test -x $(BUILD)-cibuildwheel/bin/cibuildwheel || { python3 -m venv $(BUILD)-cibuildwheel && \
+	    tools/fetch $(BUILD)-cibuildwheel/bin/pip --quiet install cibuildwheel==4.3.5; }
+	@$(BUILD)-cibuildwheel/bin/cibuildwheel --output-dir $(BUILD)-wheels
 
 install:
 	$(call release)
