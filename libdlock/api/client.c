@@ -234,6 +234,38 @@ dlock_err dlock_client_stats(const dlock_client *client, dlock_info **ret_info,
     return dlk_info_give(info, ret_info, err);
 }
 
+static dlock_err metrics_of_all(char **ret_text)
+{
+    size_t count = 0;
+    dlk_engine **all = dlk_engines_all(&count);
+    if (!all)
+        return DLOCK_ENOMEM;
+    dlock_err code = dlk_metrics_text(all, count, ret_text);
+    for (size_t i = 0; i < count; i++)
+        dlk_engine_unref(all[i]);
+    free(all);
+    return code;
+}
+
+dlock_err dlock_client_metrics(const dlock_client *client_or_all, char **ret_text,
+                               dlock_error **err)
+{
+    if (!ret_text)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "dlock_client_metrics needs a place for the text");
+    if (client_or_all && dlk_engine_forked(client_or_all->engine))
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the client belongs to the parent process");
+    dlock_err code = client_or_all ? dlk_metrics_text(&client_or_all->engine, 1, ret_text)
+                                   : metrics_of_all(ret_text);
+    return code == DLOCK_OK ? dlk_error_clear(err) : dlk_error_nomem(err);
+}
+
+void dlock_text_free(char *text)
+{
+    free(text);
+}
+
 static bool has_kind(const dlock_client *client, dlock_kind kind)
 {
     const dlk_backend_type *type = client->type;

@@ -48,6 +48,56 @@ static void prepare_registry(void)
         dlk_fork_watch(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
+/* Registers it under a number that no other one of its name and URI has. */
+static void enter_registry(dlk_engine *engine)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+    bool taken;
+    do {
+        taken = false;
+        DLK_LIST_FOR (it, &registry) {
+            const dlk_engine *other = DLK_LIST_ITEM(it, dlk_engine, registered);
+            taken |= other->namesake == engine->namesake &&
+                     strcmp(other->name, engine->name) == 0 &&
+                     strcmp(other->uri, engine->uri) == 0;
+        }
+        engine->namesake += taken;
+    } while (taken);
+    dlk_list_append(&registry, &engine->registered);
+    (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+/* False: its last reference is gone, and whoever had that is about to take it out of the registry. */
+static bool still_there(dlk_engine *engine)
+{
+    int refs = atomic_load_explicit(&engine->refs, memory_order_relaxed);
+    while (refs > 0)
+        if (atomic_compare_exchange_weak_explicit(&engine->refs, &refs, refs + 1,
+                                                  memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+dlk_engine **dlk_engines_all(size_t *ret_count)
+{
+    size_t room = 1, count = 0;
+    (void)pthread_mutex_lock(&registry_mutex);
+    DLK_LIST_FOR (it, &registry)
+        room++;
+    dlk_engine **all = calloc(room, sizeof(*all));
+    if (all) {
+        DLK_LIST_FOR (it, &registry) {
+            dlk_engine *engine = DLK_LIST_ITEM(it, dlk_engine, registered);
+            if (still_there(engine))
+                all[count++] = engine;
+        }
+    }
+    (void)pthread_mutex_unlock(&registry_mutex);
+    *ret_count = count;
+    return all;
+}
+
 /* ---- memory ---- */
 
 static void destroy(dlk_engine *engine)
@@ -188,9 +238,7 @@ dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri,
     }
     dlk_engine_set_settings(engine, settings);
     engine->prefix_size = strlen(dlk_settings_text(settings, DLK_KEY_CLIENT_PREFIX));
-    (void)pthread_mutex_lock(&registry_mutex);
-    dlk_list_append(&registry, &engine->registered);
-    (void)pthread_mutex_unlock(&registry_mutex);
+    enter_registry(engine);
     *ret = engine;
     return DLOCK_OK;
 }

@@ -61,6 +61,7 @@ struct dlk_engine {
     char uuid[DLK_UUID_SIZE];    /* fixed */
     char *uri, *name;            /* fixed: masked URI, client.name */
     char *who;                   /* fixed: as dlk_host.who */
+    unsigned namesake;           /* fixed: tells apart those of one name and one URI */
     size_t prefix_size;          /* fixed: of client.prefix */
     dlk_list registered;         /* under the registry's mutex */
 
@@ -202,6 +203,10 @@ static inline dlk_unsettled dlk_engine_unsettled(const dlk_engine *engine)
     const dlk_backend_type *type = engine->backend->type;
     return type->unsettled ? type->unsettled(engine->backend) : DLK_SETTLED;
 }
+
+/* Every engine of this process that is still referenced, each referenced once more; yours to free, and
+ * NULL without memory. */
+dlk_engine **dlk_engines_all(size_t *ret_count);
 
 /* ---- drive.c: mutex, waiting, driving ---- */
 /* False in a fork's child. */
@@ -359,5 +364,9 @@ void dlk_note_free(dlk_note *note);
 
 /* ---- stats.c ---- */
 dlock_info *dlk_engine_stats(dlk_engine *engine);
+
+/* ---- metrics.c ---- */
+/* OpenMetrics text of all these, yours to free; DLOCK_ENOMEM. No mutex held. */
+dlock_err dlk_metrics_text(dlk_engine *const *engines, size_t count, char **ret_text);
 
 #endif

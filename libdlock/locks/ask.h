@@ -183,6 +183,7 @@ struct dlk_ask {
 
     /* ---- the core's own ---- */
 
+    int64_t began;           /* when it was asked; `since` may be moved */
     struct dlk_grant *grant; /* whose it is; NULL: a query's */
     struct dlk_grant *heir;  /* whose `next` is, referenced */
 };

@@ -168,7 +168,7 @@ void dlk_ask_prepare(dlk_ask *ask, dlk_verb verb, const dlk_grant *grant, int64_
     }
     ask->ttl_ms = ttl_ms;
     ask->deadline = deadline;
-    ask->since = now;
+    ask->since = ask->began = now;
     ask->token = ask->last_token = 0;
     ask->most_ms = ask->overlong = 0;
     ask->wait_ms = -1;
@@ -280,8 +280,27 @@ void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *e
     core->port.wait_over(core->port.world, wait);
 }
 
+static dlk_asked asked_for(dlk_verb verb)
+{
+    if (verb == DLK_ACQUIRE || verb == DLK_IMPORT)
+        return DLK_ASKED_ACQUIRE;
+    if (verb == DLK_RENEW)
+        return DLK_ASKED_RENEWAL;
+    return verb == DLK_RELEASE ? DLK_ASKED_RELEASE : DLK_ASKED_OTHER;
+}
+
+/* One without an answer has taken so long as well. */
+static void count_answer(dlk_stats *stats, const dlk_ask *ask, int64_t now)
+{
+    if (ask->reply == DLK_NOT_SENT)
+        return;
+    stats->unanswered += ask->reply == DLK_UNKNOWN;
+    dlk_hist_add(&stats->request[asked_for(ask->verb)], now - ask->began);
+}
+
 void dlk_core_answered(dlk_core *core, dlk_ask *ask, int64_t now)
 {
+    count_answer(&core->stats, ask, now);
     /* Time first: an answer that comes after the end can't save a lease. */
     dlk_core_tick(core, now);
     if (ask->grant)
@@ -306,7 +325,7 @@ static void heed(dlk_core *core, dlk_name *name, int64_t now)
         bool lost = grant->gone && dlk_grant_lives(grant);
         grant->gone = false;
         if (lost)
-            dlk_grant_lose(core, grant, true, now);
+            dlk_grant_lose(core, grant, DLK_LOSS_TAKEN, now);
         else
             dlk_keep_asked(core, grant, now);
     }

@@ -251,13 +251,42 @@ typedef struct dlk_limits {
 #define DLK_SPARE_ASKS 64
 #define DLK_SAVED_ASKS 4
 
+/* Why a grant was lost. */
+typedef enum dlk_loss {
+    DLK_LOSS_EXPIRED, /* its validity was over: no renewal came through in time */
+    DLK_LOSS_DENIED,  /* the answer to a renewal, or to a verify: it isn't ours */
+    DLK_LOSS_TAKEN, /* the service has told of it by itself, as of the end of a session */
+    DLK_LOSSES
+} dlk_loss;
+
+/* How a wait for a grant ended, of those that are timed. */
+typedef enum dlk_waited {
+    DLK_WAITED_GRANTED,
+    DLK_WAITED_TIMED_OUT,
+    DLK_WAITED_CANCELLED,
+    DLK_WAITED
+} dlk_waited;
+
+/* What was asked, as its time is counted. */
+typedef enum dlk_asked {
+    DLK_ASKED_ACQUIRE, /* or import */
+    DLK_ASKED_RENEWAL,
+    DLK_ASKED_RELEASE,
+    DLK_ASKED_OTHER,
+    DLK_ASKED
+} dlk_asked;
+
 typedef struct dlk_stats {
     int64_t grants, reentries, contended, timeouts, cancels, refusals;
-    int64_t renewals, renewals_failed, suspects, losses, releases, releases_failed,
-        late_grants, places_lost, spurious_wakes;
+    int64_t renewals, renewals_failed, suspects, releases, releases_failed, late_grants,
+        places_lost, spurious_wakes;
+    int64_t losses[DLK_LOSSES];
     /* Grants that outlived their holds, holds that such a one was given to, and why it went back. */
     int64_t kept, local_grants, kept_asked, kept_run_over, kept_idle, kept_lost;
-    dlk_hist wait, hold;
+    dlk_hist wait[DLK_WAITED], hold;
+    /* From asking to the answer, of what isn't answered at once; and those that never were. */
+    dlk_hist request[DLK_ASKED];
+    int64_t unanswered;
 } dlk_stats;
 
 struct dlk_core {

@@ -101,8 +101,10 @@ void dlk_wait_give_up(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t no
     if (code == DLOCK_ETIMEDOUT) {
         code = timeout_code(core, wait, now);
         core->stats.timeouts++;
+        dlk_hist_add(&core->stats.wait[DLK_WAITED_TIMED_OUT], now - wait->began);
     } else if (code == DLOCK_ECANCELED) {
         core->stats.cancels++;
+        dlk_hist_add(&core->stats.wait[DLK_WAITED_CANCELLED], now - wait->began);
     }
     const dlk_grant *trying = wait->name->trying;
     if (code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL)

@@ -310,7 +310,7 @@ void dlk_grant_keep_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int
     if (!dlk_grant_settle(core, grant, now))
         dlk_grant_drop(core, grant);
     else if (ask->reply == DLK_NOT_OURS && !dlk_ask_is_overtaken(ask, grant))
-        dlk_grant_lose(core, grant, true, now);
+        dlk_grant_lose(core, grant, DLK_LOSS_DENIED, now);
     else
         take_renewal(core, grant, ask, was_fed, now);
     dlk_grant_unref(core, grant);
@@ -384,7 +384,7 @@ void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
     dlk_grant_add_hold(grant, hold);
     if (grant->keep)
         dlk_keep_begin(core, grant, ask, now);
-    dlk_hist_add(&core->stats.wait, now - wait->began);
+    dlk_hist_add(&core->stats.wait[DLK_WAITED_GRANTED], now - wait->began);
     begin(core, grant, ask->since, now);
     DLK_TELL_OF(core, DLK_TELL_LOCK, grant,
                 "granted after %lld ms, token %" PRId64 ", valid for %lld ms",
@@ -395,8 +395,9 @@ void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
     dlk_wait_end(core, wait, DLOCK_OK, NULL);
 }
 
-void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t now)
+void dlk_grant_lose(dlk_core *core, dlk_grant *grant, dlk_loss cause, int64_t now)
 {
+    bool by_server = cause != DLK_LOSS_EXPIRED;
     dlk_name *name = grant->name;
     dlk_name_ref(name);
     grant->refs++;
@@ -408,7 +409,7 @@ void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t no
     if (kept) {
         core->stats.kept_lost++;
     } else {
-        core->stats.losses++;
+        core->stats.losses[cause]++;
         dlk_hist_add(&core->stats.hold, now - grant->since);
         core->port.log(core->port.world, DLOCK_LOG_WARN, "%s: lost: %s", name->key.name,
                        by_server ? "the server says somebody else has it, or nobody"
@@ -446,7 +447,7 @@ bool dlk_grant_settle(dlk_core *core, dlk_grant *grant, int64_t now)
         return false;
     if (!dlk_lease_over(&grant->lease, now))
         return true;
-    dlk_grant_lose(core, grant, false, now);
+    dlk_grant_lose(core, grant, DLK_LOSS_EXPIRED, now);
     return false;
 }
 

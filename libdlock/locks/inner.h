@@ -245,7 +245,7 @@ void dlk_grant_remove_hold(dlk_grant *grant, dlk_hold *hold);
 void dlk_grant_renew(dlk_core *core, dlk_grant *grant, int64_t now);
 /* SUSPECT from now on, if it is held and renewed. */
 void dlk_grant_doubt(dlk_core *core, dlk_grant *grant);
-void dlk_grant_lose(dlk_core *core, dlk_grant *grant, bool by_server, int64_t now);
+void dlk_grant_lose(dlk_core *core, dlk_grant *grant, dlk_loss cause, int64_t now);
 /* A renewal is about to be sent with ask->ttl_ms: notes that, and says what the lease can be. */
 void dlk_grant_bound(const dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);
 void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now);

@@ -137,7 +137,7 @@ static void take_up(dlk_core *core, dlk_grant *grant, dlk_hold *hold, dlk_wait *
     DLK_TELL_OF(core, DLK_TELL_LOCK, grant,
                 "granted here, as it was kept, after %lld ms, token %" PRId64,
                 dlk_tell_ms(wait->began, now), grant->token);
-    dlk_hist_add(&core->stats.wait, now - wait->began);
+    dlk_hist_add(&core->stats.wait[DLK_WAITED_GRANTED], now - wait->began);
     dlk_grant_schedule(core, grant);
     wait->grant = grant;
     wait->hold = hold;

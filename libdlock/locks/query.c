@@ -196,7 +196,7 @@ static void answered_not_ours(dlk_core *core, dlk_query *query, int64_t now)
         return;
     }
     if (query->grant)
-        dlk_grant_lose(core, query->grant, true, now);
+        dlk_grant_lose(core, query->grant, DLK_LOSS_DENIED, now);
     end_with(core, query, DLOCK_ELOST, "the server says it isn't ours");
 }
 

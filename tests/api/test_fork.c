@@ -63,6 +63,8 @@ static void client_is_forked(family *f)
     CHECK_ERR(dlock_client_connect(f->client, &err), DLOCK_EFORKED, err);
     CHECK_EQ_INT(dlock_error_code(err), DLOCK_EFORKED);
     CHECK_ERR(dlock_client_stats(f->client, &info, &err), DLOCK_EFORKED, err);
+    char *text = NULL;
+    CHECK_ERR(dlock_client_metrics(f->client, &text, &err), DLOCK_EFORKED, err);
     CHECK_ERR(dlock_client_features(f->client, &info, &err), DLOCK_EFORKED, err);
     CHECK_ERR(dlock_client_list(f->client, NULL, 9, &info, &err), DLOCK_EFORKED, err);
     CHECK_ERR(dlock_client_doctor(f->client, &info, &err), DLOCK_EFORKED, err);

@@ -163,7 +163,8 @@ TEST(the_server_says_that_it_isnt_ours_when_asked_for_more)
     world_answer(DLK_RENEW, DLK_NOT_OURS);
     CHECK(!b.over);
     CHECK_EQ_INT(w.acquires, 2); /* it asks for itself */
-    CHECK_EQ_INT(w.core.stats.losses, 0);
+    CHECK_EQ_INT(w.core.stats.losses[DLK_LOSS_EXPIRED], 0);
+    CHECK_EQ_INT(w.core.stats.losses[DLK_LOSS_DENIED], 0);
     CHECK_EQ_INT(w.states[DLOCK_LOST], 0); /* nobody's loss */
     world_answer(DLK_ACQUIRE, DLK_YES);
     CHECK(has_it(&b));

@@ -1100,8 +1100,8 @@ TEST(how_long_was_waited_and_held_is_counted)
     world_move(1000);
     world_release(&release, a.hold);
     world_answer(DLK_RELEASE, DLK_YES);
-    CHECK_EQ_INT(w.core.stats.wait.count, 1);
-    CHECK_EQ_INT(w.core.stats.wait.sum, 400 * MS);
+    CHECK_EQ_INT(w.core.stats.wait[DLK_WAITED_GRANTED].count, 1);
+    CHECK_EQ_INT(w.core.stats.wait[DLK_WAITED_GRANTED].sum, 400 * MS);
     CHECK_EQ_INT(w.core.stats.hold.count, 1);
     CHECK_EQ_INT(w.core.stats.hold.sum, 1000 * MS);
     CHECK_EQ_INT(w.core.stats.grants, 1);

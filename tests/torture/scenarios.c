@@ -23,6 +23,9 @@ static void open_and_close(stage *s)
         read_info(s, info);
     if (SAYS(DLOCK_OK, MEM_ERRORS, dlock_client_stats(client, &info, &s->err)))
         read_info(s, info);
+    char *text = NULL;
+    if (SAYS(DLOCK_OK, MEM_ERRORS, dlock_client_metrics(NULL, &text, &s->err)))
+        dlock_text_free(text);
     close_client(s, client);
 }
 

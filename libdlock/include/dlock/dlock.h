@@ -43,6 +43,7 @@
  *   | return, and every ret_…                            | NULL is fine, never free()             |
  *   | a dlock_error stored through `err`                 | you; a later call replaces or clears it|
  *   | the error of dlock_op_error                        | the op; valid until it is freed        |
+ *   | the text of dlock_client_metrics                   | you: dlock_text_free()                 |
  *   | every returned const char *                        | the object asked; valid until its free |
  *   | dlock_version, _backends, _strerror, _errname      | nobody: static                         |
  *   | a conf given to a constructor                      | you: it was copied                     |
@@ -56,7 +57,8 @@
  *   | library | all                                                                              |
  *   | error   | all                                                                              |
  *   | conf    | all (password files are read when a client connects)                             |
- *   | client  | _uri _stats _features _event_fd _poll_fd _next_event; _open when client.lazy=true|
+ *   | client  | _uri _stats _metrics _features _event_fd _poll_fd _next_event;                   |
+ *   |         | _open when client.lazy=true                                                      |
  *   | lock    | _new _free, dlock_multi_new                                                      |
  *   | hold    | all but _release, _verify, _extend, and _guard's callbacks, which are yours;     |
  *   |         | _free, _downgrade: what a server has to hear is sent in the background           |
@@ -298,6 +300,14 @@ DLOCK_API const char *dlock_strerror(dlock_err code);
  */
 DLOCK_API const char *dlock_errname(dlock_err code);
 
+/**
+ * Free a text that a call gave you as a char *. NULL is fine.
+ *
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API void dlock_text_free(char *text);
+
 /* ---- Error ----------------------------------------------------------------------------- */
 
 /**
@@ -518,8 +528,9 @@ DLOCK_API void dlock_client_free(dlock_client *client);
 DLOCK_API const char *dlock_client_uri(const dlock_client *client);
 
 /**
- * What the client has counted since it was opened: grants, waits, renewals, losses, commands,
- * bytes, and histograms of waits and holds. Of kept locks (`lock.keep_ms`): `kept`, releases that sent
+ * What the client has counted since it was opened: grants, waits, renewals, losses (all, and by their
+ * causes: `losses_expired`, `_denied`, `_taken`), commands, bytes, and histograms of waits (`wait`: granted,
+ * `wait_timed_out`, `wait_cancelled`), holds and requests (`request_acquire`, `_renewal`, `_release`, `_other`). Of kept locks (`lock.keep_ms`): `kept`, releases that sent
  * nothing; `local_grants`, acquires that asked nobody; and why they went back: `kept_asked` by others,
  * `kept_run_over` while others waited, `kept_idle` after their time, `kept_lost` at the service.
  *
@@ -530,6 +541,26 @@ DLOCK_API const char *dlock_client_uri(const dlock_client *client);
  */
 DLOCK_API dlock_err dlock_client_stats(const dlock_client *client, dlock_info **ret_info,
                                        dlock_error **err);
+
+/**
+ * What one client, or each of this process, has counted and is doing, for Prometheus and whatever else
+ * reads OpenMetrics text: counters, gauges, and histograms of waits, holds and requests.
+ *
+ *     GET /metrics → Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8
+ *
+ * Every name begins with dlock_, every series has the labels `client` (client.name; "#2", … behind
+ * it where several clients of one process have the same one at one service) and `service` (the URI,
+ * without the password). Times are in seconds. A client's numbers are of one moment. One whose
+ * memory isn't freed yet is counted, closed or not. The names: docs/how-to/metrics.md
+ *
+ * @param client_or_all  NULL: all clients of this process, on one page; none is fine
+ * @param ret_text       ends with "# EOF"; yours: dlock_text_free()
+ * @return DLOCK_OK
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API dlock_err dlock_client_metrics(const dlock_client *client_or_all,
+                                         char **ret_text, dlock_error **err);
 
 /**
  * What this backend, as configured, can do: kinds (`kinds.condition`, too), tokens, fairness, hand-off,
