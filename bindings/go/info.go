@@ -252,6 +252,30 @@ func (c *Client) Stats() (Stats, error) {
 	}, nil
 }
 
+// Metrics is what the client counts and does now, for Prometheus: OpenMetrics text. It asks nobody.
+// The module dlockmetrics has a collector.
+func (c *Client) Metrics() (string, error) {
+	handle, err := c.enter("metrics", "")
+	if err != nil {
+		return "", err
+	}
+	defer c.life.RUnlock()
+	return metrics(handle)
+}
+
+// Metrics is the same of all clients of this process, on one page.
+func Metrics() (string, error) { return metrics(0) }
+
+func metrics(of cdlock.Client) (string, error) {
+	var text uintptr
+	var why cdlock.Error
+	if code := cdlock.Dlock_client_metrics(of, &text, &why); code != cdlock.DLOCK_OK {
+		return "", failureOf("metrics", "", code, why)
+	}
+	defer cdlock.Cdlock_text_free(text)
+	return strings.Clone(cdlock.Cdlock_text(text)), nil
+}
+
 // Features is what this service, as configured, can do: backend, layout, class, tokens, fair,
 // handoff, revoke, extend, keep, and kinds.mutex and so on.
 func (c *Client) Features() (Info, error) {

@@ -172,6 +172,15 @@ HANDLE_TYPEMAPS(dlock_op)
 %apply (dlock_lock **RETURNED, dlock_error **err) { (dlock_lock **ret_lock, dlock_error **err) };
 %apply (dlock_cond **RETURNED, dlock_error **err) { (dlock_cond **ret_cond, dlock_error **err) };
 
+/* None: all clients there are. */
+%typemap(in) const dlock_client *client_or_all {
+    $1 = NULL;
+    if ($input != Py_None) {
+        $1 = ($1_ltype)handle_of($input, "dlock_client");
+        if ($1 == NULL) SWIG_fail;
+    }
+}
+
 /* "No settings" is a conf, too. */
 %typemap(in) const dlock_conf *conf {
     $1 = NULL;
@@ -214,6 +223,15 @@ HANDLE_TYPEMAPS(dlock_op)
     $result = text_from(*$1);
 }
 
+%typemap(in, numinputs=0) (char **ret_text, dlock_error **err)
+    (char *text = NULL, dlock_error *why = NULL) "$1 = &text; $2 = &why;"
+%typemap(argout) (char **ret_text, dlock_error **err) {
+    if (result != DLOCK_OK) { raise_code(result, *$2); SWIG_fail; }
+    Py_DECREF($result);
+    $result = text_from(*$1);
+    dlock_text_free(*$1);
+}
+
 /* ---- Infos, events, errors ---- */
 
 %typemap(in, numinputs=0) (dlock_info **ret_info, dlock_error **err)
@@ -237,6 +255,7 @@ HANDLE_TYPEMAPS(dlock_op)
 
 /* ---- What the capsules and tuples above took over ---- */
 
+%ignore dlock_text_free;
 %ignore dlock_conf_free;
 %ignore dlock_client_free;
 %ignore dlock_client_poll_fd; /* an event loop of Python's has its own way */
@@ -251,6 +270,7 @@ HANDLE_TYPEMAPS(dlock_op)
 
 %nothread;
 %thread dlock_client_open;
+%thread dlock_client_metrics;
 %thread dlock_client_connect_start;
 %thread dlock_client_close_start;
 %thread dlock_client_list_start;

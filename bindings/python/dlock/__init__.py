@@ -35,7 +35,8 @@ __all__ = [
     'Election', 'ForkedError', 'Guard', 'GuardError', 'Hold', 'LimitError', 'Lock', 'LostError',
     'MultiLock', 'NoMemoryError', 'NotHeldError', 'NotSupportedError', 'OverReleaseError',
     'PendingError', 'ProtocolError', 'QuorumError', 'RLock', 'RWLock', 'ReadLock', 'Semaphore',
-    'UnavailableError', 'UnknownOutcomeError', 'WriteLock', '__version__', 'backends', 'version',
+    'UnavailableError', 'UnknownOutcomeError', 'WriteLock', '__version__', 'backends', 'metrics',
+    'version',
 ]
 
 if native.version_num() < native.BUILT_NUM:
@@ -53,3 +54,11 @@ def version() -> str:
 def backends() -> list[str]:
     """The schemes of URLs that this build can open."""
     return native.backends().split()
+
+
+def metrics() -> str:
+    """What all clients of this process count and do now, for Prometheus: OpenMetrics text; no I/O.
+
+    Its ``Content-Type`` is ``application/openmetrics-text; version=1.0.0; charset=utf-8``.
+    """
+    return native.client_metrics(None)

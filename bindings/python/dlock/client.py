@@ -148,6 +148,10 @@ class Client:
         """What it has counted: grants, waits, renewals, losses, commands, bytes, histograms."""
         return info_of(native.client_stats(self._core.native))
 
+    def metrics(self) -> str:
+        """What it counts and does now, for Prometheus: OpenMetrics text; no I/O."""
+        return native.client_metrics(self._core.native)
+
     def features(self) -> dict[str, Any]:
         """What this service, as configured, can do: kinds, tokens, fairness, hand-off, class."""
         return info_of(native.client_features(self._core.native))

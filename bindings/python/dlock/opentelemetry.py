@@ -1,62 +1,81 @@
-"""What clients count, for OpenTelemetry. Needs ``opentelemetry-api``: ``pip install
+"""What clients count and do, for OpenTelemetry. Needs ``opentelemetry-api``: ``pip install
 libdlock[opentelemetry]``.
 
 ::
 
-    dlock.opentelemetry.instrument(client)
+    dlock.opentelemetry.instrument()
 
-Every number of ``client.stats()`` becomes an observable instrument ``dlock.…`` with the attribute
-``dlock.client``: counters, but for what goes up and down. Of the waits for locks and of the times
-they were held, ``dlock.wait.count`` and ``dlock.wait.sum`` (in seconds), ``dlock.hold.…``.
+It is what ``dlock_client_metrics()`` tells: the page ``how-to/metrics.md`` has the names. Here the
+first ``_`` is a dot, and so it is with attributes: ``dlock.grants`` with ``dlock.client`` and
+``dlock.service``. Counters and gauges are observable instruments. Histograms can't be observed; of
+each there are the counters ``dlock.wait_seconds.count`` and ``dlock.wait_seconds.sum``.
 """
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Union
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter
 
 from . import _native as native
-from ._stats import histograms, numbers
+from ._metrics import Family, families, families_of
 
 if TYPE_CHECKING:
-    from .aio import Client as AsyncClient
-    from .client import Client
-
-    AnyClient = Union[Client, AsyncClient]
+    from ._metrics import AnyClient
 
 __all__ = ['instrument']
 
 
-def _all(stats: Mapping[str, Any]) -> Iterator[tuple[str, float, bool]]:
-    yield from numbers(stats)
-    for key, buckets, total in histograms(stats):
-        yield f'{key}.count', buckets[-1][1], False
-        yield f'{key}.sum', total, False
+def _dotted(name: str) -> str:
+    return name.replace('dlock_', 'dlock.', 1)
 
 
-def instrument(client: AnyClient, *, name: str | None = None,
-               meter_provider: MeterProvider | None = None) -> None:
-    """Has what a client counts observed whenever metrics are collected; no I/O.
+def _instruments(found: Iterable[Family]) -> Iterator[tuple[str, str, Family]]:
+    """The name of each, the suffix of its samples, and its family."""
+    for family in found:
+        name = _dotted(family.name)
+        if family.kind == 'counter':
+            yield name, '_total', family
+        elif family.kind == 'histogram':
+            yield f'{name}.count', '_count', family
+            yield f'{name}.sum', '_sum', family
+        elif family.kind == 'gauge':
+            yield name, '', family
 
-    :param client: a :class:`dlock.Client` or :class:`dlock.aio.Client`
-    :param name: the attribute ``dlock.client``; by default where the client is connected
+
+class _Reading:
+    """One reading serves all instruments once, so that they are of one moment."""
+
+    def __init__(self, clients: tuple[AnyClient, ...]) -> None:
+        self._clients = clients
+        self._mutex = threading.Lock()
+        self._left: dict[str, list[Observation]] = {}
+
+    def observe(self, name: str, _options: CallbackOptions) -> Iterable[Observation]:
+        with self._mutex:
+            if name not in self._left:
+                self._left = {
+                    key: [Observation(sample.value,
+                                      {f'dlock.{label}': of for label, of in sample.labels.items()})
+                          for sample in family.samples if sample.name == family.name + suffix]
+                    for key, suffix, family in _instruments(families_of(self._clients))}
+            return self._left.pop(name, [])
+
+
+def instrument(*clients: AnyClient, meter_provider: MeterProvider | None = None) -> None:
+    """Has what clients count observed whenever metrics are collected; no I/O.
+
+    :param clients: these :class:`dlock.Client` or :class:`dlock.aio.Client`, until they are
+        closed; without any, all there are in this process whenever metrics are collected
     :param meter_provider: by default the global one
     """
     meter = get_meter('dlock', native.version(), meter_provider)
-    label = {'dlock.client': client.url if name is None else name}
-
-    def observe(key: str, _options: CallbackOptions) -> Iterable[Observation]:
-        if client.closed:
-            return []
-        return [Observation(value, label) for found, value, _ in _all(client.stats())
-                if found == key]
-
-    for key, _value, goes_down in _all(client.stats()):
-        callbacks = [functools.partial(observe, key)]
-        unit = 's' if key.endswith('.sum') else ''
-        if goes_down:
-            meter.create_observable_gauge(f'dlock.{key}', callbacks=callbacks, unit=unit)
-        else:
-            meter.create_observable_counter(f'dlock.{key}', callbacks=callbacks, unit=unit)
+    reading = _Reading(clients)
+    for name, suffix, family in _instruments(families(native.client_metrics(None))):
+        make = (meter.create_observable_gauge if family.kind == 'gauge'
+                else meter.create_observable_counter)
+        unit = {'seconds': 's', 'bytes': 'By'}.get(family.unit, '')
+        make(name, callbacks=[functools.partial(reading.observe, name)],
+             unit='' if suffix == '_count' else unit, description=family.help)

@@ -142,6 +142,7 @@ extern uintptr_t _wrap_dlock_client_close_start_cdlock(uintptr_t arg1);
 extern void _wrap_dlock_client_free_cdlock(uintptr_t arg1);
 extern swig_type_12 _wrap_dlock_client_uri_cdlock(uintptr_t arg1);
 extern swig_intgo _wrap_dlock_client_stats_cdlock(uintptr_t arg1, swig_voidp arg2, swig_voidp arg3);
+extern swig_intgo _wrap_dlock_client_metrics_cdlock(uintptr_t arg1, swig_voidp arg2, swig_voidp arg3);
 extern swig_intgo _wrap_dlock_client_features_cdlock(uintptr_t arg1, swig_voidp arg2, swig_voidp arg3);
 extern uintptr_t _wrap_dlock_client_list_start_cdlock(uintptr_t arg1, swig_type_13 arg2, swig_type_14 arg3);
 extern uintptr_t _wrap_dlock_client_doctor_start_cdlock(uintptr_t arg1);
@@ -203,6 +204,7 @@ extern void _wrap_dlock_info_free_cdlock(uintptr_t arg1);
 extern swig_type_42 _wrap_cdlock_built_num_cdlock(void);
 extern swig_type_43 _wrap_cdlock_built_cdlock(void);
 extern swig_type_44 _wrap_cdlock_text_cdlock(uintptr_t arg1);
+extern void _wrap_cdlock_text_free_cdlock(uintptr_t arg1);
 extern uintptr_t _wrap_cdlock_break_any_cdlock(uintptr_t arg1);
 extern uintptr_t _wrap_cdlock_watch_cdlock(uintptr_t arg1, swig_type_45 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_cdlock_acquire_start_cdlock(uintptr_t arg1, swig_intgo arg2, swig_type_46 arg3, uintptr_t arg4, swig_type_47 arg5, swig_type_48 arg6, swig_voidp arg7);
@@ -835,6 +837,16 @@ func Dlock_client_stats(arg1 Client, arg2 *Info, arg3 *Error) (_swig_ret Dlock_e
 	return swig_r
 }
 
+func Dlock_client_metrics(arg1 Client, arg2 *uintptr, arg3 *Error) (_swig_ret Dlock_err) {
+	var swig_r Dlock_err
+	var _swig_i_0 uintptr
+	_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (Dlock_err)(C._wrap_dlock_client_metrics_cdlock(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Dlock_client_features(arg1 Client, arg2 *Info, arg3 *Error) (_swig_ret Dlock_err) {
 	var swig_r Dlock_err
 	var _swig_i_0 uintptr
@@ -1426,6 +1438,11 @@ func Cdlock_text(arg1 uintptr) (_swig_ret string) {
 	var swig_r_1 string
 	swig_r_1 = swigCopyString(swig_r)
 	return swig_r_1
+}
+
+func Cdlock_text_free(arg1 uintptr) {
+	_swig_i_0 := arg1
+	C._wrap_cdlock_text_free_cdlock(C.uintptr_t(_swig_i_0))
 }
 
 func Cdlock_break_any(arg1 Lock) (_swig_ret Op) {

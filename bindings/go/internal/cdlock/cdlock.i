@@ -38,6 +38,11 @@ HANDLE(dlock_error, Error)
 %typemap(gotype) const char ** "*uintptr"
 %typemap(in) const char ** "$1 = ($1_ltype)$input;"
 
+/* Text that C has made for us: copied at once, and freed by cdlock_text_free. */
+%typemap(gotype) char **ret_text "*uintptr"
+%typemap(in) char **ret_text "$1 = ($1_ltype)$input;"
+%ignore dlock_text_free;
+
 /* Numbers that C writes into memory of Go's. */
 %typemap(gotype) int64_t *into "*int64"
 %typemap(in) int64_t *into "$1 = ($1_ltype)$input;"
@@ -54,6 +59,7 @@ HANDLE(dlock_error, Error)
 static int64_t cdlock_built_num(void) { return DLOCK_VERSION_NUM; }
 static const char *cdlock_built(void) { return DLOCK_VERSION_STRING; }
 static const char *cdlock_text(uintptr_t text) { return (const char *)text; }
+static void cdlock_text_free(uintptr_t text) { dlock_text_free((char *)text); }
 /* A Go string is never NULL, which here means: whoever holds it. */
 static dlock_op *cdlock_break_any(dlock_lock *lock) { return dlock_lock_break_start(lock, NULL); }
 

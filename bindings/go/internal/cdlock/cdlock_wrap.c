@@ -228,6 +228,7 @@ static void* Swig_malloc(int c) {
 static int64_t cdlock_built_num(void) { return DLOCK_VERSION_NUM; }
 static const char *cdlock_built(void) { return DLOCK_VERSION_STRING; }
 static const char *cdlock_text(uintptr_t text) { return (const char *)text; }
+static void cdlock_text_free(uintptr_t text) { dlock_text_free((char *)text); }
 /* A Go string is never NULL, which here means: whoever holds it. */
 static dlock_op *cdlock_break_any(dlock_lock *lock) { return dlock_lock_break_start(lock, NULL); }
 
@@ -1146,6 +1147,23 @@ intgo _wrap_dlock_client_stats_cdlock(dlock_client *_swig_go_0, dlock_info **_sw
 }
 
 
+intgo _wrap_dlock_client_metrics_cdlock(dlock_client *_swig_go_0, char **_swig_go_1, dlock_error **_swig_go_2) {
+  dlock_client *arg1 = 0 ;
+  char **arg2 = 0 ;
+  dlock_error **arg3 = 0 ;
+  dlock_err result;
+  intgo _swig_go_result;
+
+  arg1 = (dlock_client *)_swig_go_0;
+  arg2 = (char **)_swig_go_1;
+  arg3 = (dlock_error **)_swig_go_2;
+
+  result = (dlock_err)dlock_client_metrics((struct dlock_client const *)arg1,arg2,arg3);
+  _swig_go_result = (intgo)result;
+  return _swig_go_result;
+}
+
+
 intgo _wrap_dlock_client_features_cdlock(dlock_client *_swig_go_0, dlock_info **_swig_go_1, dlock_error **_swig_go_2) {
   dlock_client *arg1 = 0 ;
   dlock_info **arg2 = 0 ;
@@ -2029,6 +2047,16 @@ _gostring_ _wrap_cdlock_text_cdlock(uintptr_t _swig_go_0) {
   result = (char *)cdlock_text(arg1);
   _swig_go_result = Swig_AllocateString((char*)result, result ? strlen((char*)result) : 0);
   return _swig_go_result;
+}
+
+
+void _wrap_cdlock_text_free_cdlock(uintptr_t _swig_go_0) {
+  uintptr_t arg1 ;
+
+  arg1 = (uintptr_t)_swig_go_0;
+
+  cdlock_text_free(arg1);
+
 }
 
 

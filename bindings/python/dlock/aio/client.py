@@ -134,6 +134,10 @@ class Client:
         """What the client has counted since it was made; no I/O."""
         return info_of(native.client_stats(self._core.native))
 
+    def metrics(self) -> str:
+        """What it counts and does now, for Prometheus: OpenMetrics text; no I/O."""
+        return native.client_metrics(self._core.native)
+
     def features(self) -> dict[str, Any]:
         """What this backend, as configured, can do; no I/O."""
         return info_of(native.client_features(self._core.native))
