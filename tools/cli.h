@@ -59,9 +59,10 @@ typedef struct cli_call {
     bool force;
     const char *owner;
     int64_t max;
-    bool once;      /* top: one look */
-    bool signal;    /* wait for one, at a condition */
-    int64_t number; /* of waiters to signal */
+    bool once;               /* top: one look */
+    const char *openmetrics; /* top: where to serve a page for Prometheus, or NULL */
+    bool signal;             /* wait for one, at a condition */
+    int64_t number;          /* of waiters to signal */
 
     /* session */
     dlock_client *client;
@@ -156,6 +157,9 @@ int cli_signal(const cli_call *cli);
 /* The DLOCK_URL of a command that we run: 0, or the exit status. NULL: the one that is there, as it
  * is; else without its secrets, and the caller's to free. */
 int cli_url_for_command(const cli_call *cli, char **ret_url);
+
+/* openmetrics.c: serves the page at cli->openmetrics until a signal comes. The client is open. */
+int cli_serve_openmetrics(cli_call *cli, const char *prefix);
 
 /* clock.c: leases run on CLOCK_BOOTTIME, so does whatever watches them. */
 int64_t cli_now_ms(void);

@@ -268,6 +268,12 @@ static int set_once(cli_call *cli, const char *value)
     return 0;
 }
 
+static int set_openmetrics(cli_call *cli, const char *value)
+{
+    cli->openmetrics = value;
+    return 0;
+}
+
 static int set_number(cli_call *cli, const char *value)
 {
     return parse_count(cli, "number", value, &cli->number);
@@ -318,6 +324,9 @@ static const option options[] = {
     {0, "all", NULL, CLI_SIGNALS, set_all, "wake all who wait"},
     {0, "max", "N", CLI_LIST, set_max, "at most so many (default: 1000)"},
     {0, "once", NULL, CLI_TOP, set_once, "one look, and end"},
+    {0, "openmetrics", "[ADDRESS:]PORT|unix:PATH", CLI_TOP, set_openmetrics,
+     "a page for Prometheus there instead of a screen, /metrics, on the loopback by "
+     "default"},
     {0, "url", "URI", CLI_SERVICE, set_url,
      "the lock service, instead of DLOCK_URL; what run runs gets it without passwords"},
     {0, "set", "KEY=VALUE", CLI_SERVICE, set_any, "any setting; may be repeated"},

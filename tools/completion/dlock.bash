@@ -20,7 +20,7 @@ _dlock() {
                 _command_offset $((i + 1))
             return
             ;;
-        --url | --set | --wait | --permits | --ttl | --on-lost | --kill-after | --owner | --max | --number | --import | \
+        --url | --set | --wait | --permits | --ttl | --on-lost | --kill-after | --owner | --max | --openmetrics | --number | --import | \
             --command | --conflict-exit-code | -w | -E | -c) ((i++)) ;;
         -n) [[ $command != signal ]] || ((i++)) ;; # elsewhere it has no value
         -*) ;;
@@ -45,7 +45,7 @@ _dlock() {
         mapfile -t COMPREPLY < <(compgen -W 'term kill ignore' -- "$cur")
         return
         ;;
-    --wait | --permits | --ttl | --kill-after | --owner | --max | --number | --import | --conflict-exit-code | -w | -E | -c)
+    --wait | --permits | --ttl | --kill-after | --owner | --max | --openmetrics | --number | --import | --conflict-exit-code | -w | -E | -c)
         return
         ;;
     -n) [[ $command != signal ]] || return ;;

@@ -175,9 +175,15 @@ int cli_top(cli_call *cli, int argc, char **argv)
         cli_say(cli, "one PREFIX, please: don't know what to do with %s", argv[1]);
         return CLI_USAGE;
     }
+    if (cli->openmetrics && (cli->once || cli->json)) {
+        cli_say(cli, "--openmetrics serves a page, which has neither --once nor --json");
+        return CLI_USAGE;
+    }
     int status = cli_open(cli);
     if (status != 0)
         return status;
+    if (cli->openmetrics)
+        return cli_serve_openmetrics(cli, argc == 1 ? argv[0] : NULL);
     top_model model;
     top_ask ask;
     top_model_begin(&model, cli_now_ms(), date_ms());

@@ -1,0 +1,128 @@
+"""dlock top --openmetrics: a page for Prometheus, whatever else connects."""
+import os
+import re
+import signal
+import socket
+import stat
+import sys
+
+import tap
+import world
+from waiting import LIMIT, wait_until
+
+
+class Page:
+    """dlock top --openmetrics, and how to ask it."""
+
+    def __init__(self, w, *arguments, path=None):
+        where = f'unix:{path}' if path else '0'
+        self.process = w.start('top', '--openmetrics', where, *arguments)
+        self.path = path
+        if path:
+            wait_until('the socket is there', lambda: os.path.exists(path))
+        else:
+            line = self.process.stderr.readline().decode()
+            self.port = int(re.search(r'http://127\.0\.0\.1:(\d+)/metrics', line)[1])
+
+    def connect(self):
+        if self.path:
+            end = socket.socket(socket.AF_UNIX)
+            end.settimeout(LIMIT)
+            wait_until('it listens', lambda: end.connect_ex(self.path) == 0)
+            return end
+        return socket.create_connection(('127.0.0.1', self.port), timeout=LIMIT)
+
+    def ask(self, request):
+        """The status and the body of the answer."""
+        with self.connect() as end:
+            end.sendall(request)
+            answer = b''
+            while part := end.recv(65536):
+                answer += part
+        head, _, body = answer.decode().partition('\r\n\r\n')
+        size = re.search(r'Content-Length: (\d+)', head)
+        if size and body and int(size[1]) != len(body.encode()):
+            raise AssertionError(f'{size[1]} bytes, not {len(body)}')
+        return int(head.split(' ')[1]), body
+
+    def get(self):
+        status, body = self.ask(b'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n')
+        tap.equal('status', status, 200)
+        return body
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(LIMIT)
+
+
+def the_page_tells_what_is_held_and_what_the_client_counts(w):
+    page = Page(w, 'page/')
+    tap.equal('none', re.findall(r'^dlock_service_locks\{.*\} (\d+)', page.get(), re.M), ['0'])
+    holder, _ = w.hold('page/one')
+    wait_until('it is told', lambda: re.search(r'^dlock_service_locks\{service="[^"]*"\} 1$',
+                                                     page.get(), re.M))
+    text = page.get()
+    for line in (r'dlock_service_complete\{.*\} 1', r'dlock_connected\{.*\} 1', '# EOF'):
+        if not re.search(f'^{line}$', text, re.M):
+            raise AssertionError(f'no {line} in {text}')
+    tap.equal('one family each', len(re.findall('^# TYPE', text, re.M)),
+              len(set(re.findall(r'^# TYPE (\S+)', text, re.M))))
+    tap.equal('ends well', page.close(), 0)
+    del holder
+
+
+def it_serves_a_socket_and_removes_it(w):
+    path = w.path('page.sock')
+    page = Page(w, path=path)
+    if '# EOF\n' not in page.get():
+        raise AssertionError('no page')
+    tap.equal('is a socket', stat.S_ISSOCK(os.stat(path).st_mode), True)
+    tap.equal('ends well', page.close(), 0)
+    tap.equal('is gone', os.path.exists(path), False)
+
+
+def whatever_is_asked_the_next_one_has_the_page(w):
+    page = Page(w)
+    for request, status in ((b'GET / HTTP/1.1\r\n\r\n', 404),
+                            (b'POST /metrics HTTP/1.1\r\n\r\n', 405),
+                            (b'GET /metricsx HTTP/1.1\r\n\r\n', 404), (b'\0\r\n\r\n', 405),
+                            (b'GET /metrics?a=b HTTP/1.0\r\n\r\n', 200),
+                            (b'HEAD /metrics HTTP/1.1\r\n\r\n', 200), (b'G' * 4096, 431)):
+        tap.equal(f'{request[:20]}', page.ask(request)[0], status)
+    page.get()
+    page.close()
+
+
+def those_who_say_nothing_keep_nobody_out(w):
+    page = Page(w)
+    silent = [page.connect() for _ in range(40)]
+    try:
+        for one in silent[::2]:
+            try:
+                one.sendall(b'GET /metrics')
+            except OSError:
+                pass  # dropped already, being the oldest
+        page.get()
+    finally:
+        for one in silent:
+            one.close()
+    page.get()
+    page.close()
+
+
+def an_address_that_is_none_is_refused(w):
+    for where in ('x', '70000', '-1', 'localhost:0', '', '1.2.3.4.5:1', f'unix:{"x" * 200}',
+                  'unix:/nowhere/at/all', ':1'):
+        process = w.start('top', '--openmetrics', where)
+        tap.equal(f'--openmetrics {where}', process.wait(LIMIT), 64)
+
+
+if __name__ == '__main__':
+    sys.exit(world.main([
+        the_page_tells_what_is_held_and_what_the_client_counts,
+        it_serves_a_socket_and_removes_it,
+        whatever_is_asked_the_next_one_has_the_page,
+        those_who_say_nothing_keep_nobody_out,
+        an_address_that_is_none_is_refused,
+    ]))
