@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The text; yours. */
+/* The text; yours. NULL after a failed check. */
 static char *page_of(const dlock_client *client_or_all)
 {
-    DLOCK_AUTO(dlock_error) err = NULL;
     char *text = NULL;
-    CHECK_OK(dlock_client_metrics(client_or_all, &text, &err), err);
+    bool told = dlock_client_metrics(client_or_all, &text, NULL) == DLOCK_OK;
+    (void)harness_check(__FILE__, __LINE__, told, "there is a page");
     return text;
 }
 
@@ -30,10 +30,20 @@ static double value_in(const char *page, const char *name, const char *label)
     return -1;
 }
 
+static int times_in(const char *page, const char *line)
+{
+    int times = 0;
+    while ((page = strstr(page, line))) {
+        times++;
+        page++;
+    }
+    return times;
+}
+
 static double value_of(const dlock_client *client, const char *name, const char *label)
 {
     char *page = page_of(client);
-    double value = page ? value_in(page, name, label) : -1;
+    double value = value_in(page, name, label);
     dlock_text_free(page);
     return value;
 }
@@ -105,10 +115,10 @@ TEST(clients_of_one_name_are_told_apart_on_one_page)
     DLOCK_AUTO(dlock_hold) hold = NULL;
     CHECK_EQ_INT(dlock_acquire(two, __func__, patience_ms(), &hold, NULL), DLOCK_OK);
     char *page = page_of(NULL);
+    CHECK(page != NULL);
     CHECK_EQ_INT(value_in(page, "dlock_grants_total", "client=\"the\\\"na\\\\me\""), 0);
     CHECK_EQ_INT(value_in(page, "dlock_grants_total", "client=\"the\\\"na\\\\me#2\""), 1);
-    const char *family = strstr(page, "# TYPE dlock_grants counter\n");
-    CHECK(family && !strstr(family + 1, "# TYPE dlock_grants counter\n"));
+    CHECK_EQ_INT(times_in(page, "# TYPE dlock_grants counter\n"), 1);
     CHECK(strcmp(page + strlen(page) - 6, "# EOF\n") == 0);
     dlock_text_free(page);
     dlock_client_free(one); /* whoever is left keeps its name */
