@@ -364,6 +364,60 @@ void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *w
 
 /* ---- the owner's side ---- */
 
+/* The grant, held or lost, of which this owner has not released every hold. */
+static dlk_grant *owned(const dlk_name *name, uint64_t owner)
+{
+    DLK_LIST_FOR (it, &name->grants) {
+        dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
+        if (grant->hold_count > 0 && grant->owner == owner)
+            return grant;
+    }
+    return NULL;
+}
+
+/* Is it answered, in whichever way, without asking the service? */
+static bool is_answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
+{
+    dlk_name *name = wait->name;
+    if (core->closed) {
+        dlk_wait_fail(core, wait, DLOCK_ECLOSED, "the client is closed");
+        return true;
+    }
+    if (name->twin && dlk_name_has_rival(core, name, now)) {
+        dlk_wait_fail(core, wait, DLOCK_ECONFLICT,
+                      "another handle of this client uses this name with another layout, "
+                      "fairness or "
+                      "number of permits");
+        return true;
+    }
+    dlk_grant *own = dlk_owner_is_thread(wait->owner) ? owned(name, wait->owner) : NULL;
+    if (own) {
+        if (dlk_grant_settle(core, own, now))
+            dlk_grant_enter_again(core, wait, own);
+        else
+            dlk_wait_fail(core, wait, DLOCK_ELOST,
+                          "this thread lost it and hasn't released that hold");
+        return true;
+    }
+    if (!wait->once)
+        return false;
+    dlk_grant *other = dlk_name_blocker(name, &wait->terms);
+    if (other && !dlk_grant_is_kept(other) && dlk_grant_settle(core, other, now)) {
+        dlk_wait_fail(core, wait, DLOCK_EBUSY, "another owner of this client holds it");
+        return true;
+    }
+    if (!name->trying && dlk_list_empty(&name->queue))
+        return false;
+    if (dlk_turn_comes(core, name, wait))
+        return false;
+    if (core->up || dlk_connecting(core))
+        dlk_wait_fail(core, wait, DLOCK_EBUSY,
+                      "another owner of this client waits for it");
+    else
+        dlk_wait_unreached(core, wait, DLOCK_EUNAVAIL, NULL);
+    return true;
+}
+
 void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t now)
 {
     dlk_name *name = wait->name;
@@ -371,7 +425,7 @@ void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t
     if (wait->over)
         return;
     dlk_name_ref(name);
-    if (!dlk_answered_here(core, wait, now)) {
+    if (!is_answered_here(core, wait, now)) {
         wait->label = dlk_label_ref(wait->terms.label);
         dlk_list_append(&name->queue, &wait->link);
         dlk_contend(core, name, now);

@@ -163,8 +163,13 @@ static inline bool dlk_same_wish(const dlk_terms *a, const dlk_terms *b)
     return a->ttl_ms == b->ttl_ms && a->shared == b->shared && a->take == b->take &&
            (a->keep_ms > 0) == (b->keep_ms > 0) && dlk_label_same(a->label, b->label);
 }
-/* here.c: is it answered, in whichever way, without asking the service? */
-bool dlk_answered_here(dlk_core *core, dlk_wait *wait, int64_t now);
+/* here.c: another hold of a grant its owner has; of the read side also in one of the write side. */
+void dlk_grant_enter_again(dlk_core *core, dlk_wait *wait, dlk_grant *grant);
+/* here.c: a try behind others that will be answered as soon as they are: none of them excludes it, and
+ * the first one's request is under way, or goes out with the first connection. */
+bool dlk_turn_comes(const dlk_core *core, const dlk_name *name, const dlk_wait *wait);
+/* here.c: is another name of this text in use? One that is only kept goes back. */
+bool dlk_name_has_rival(dlk_core *core, const dlk_name *name, int64_t now);
 /* here.c: what else its owner waits for are further holds of it. */
 void dlk_grant_enter_waits(dlk_core *core, dlk_grant *grant);
 static inline void dlk_grant_owners_waits(dlk_core *core, dlk_grant *grant)
