@@ -46,6 +46,7 @@ int main(void)
     return !fine;
 }
 """,
+    'tools/developer.ini': "[built-in options]\nbuildtype = 'debugoptimized'\n",
     'areas.toml': """setup = []
 [area.small]
 files = ["lib.c"]
@@ -73,6 +74,7 @@ def mutants(folder, *more):
 
 def project(folder):
     for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding='utf-8')
     tap.run(['git', 'init', '-q'], cwd=folder)
 
