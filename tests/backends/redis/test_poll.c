@@ -1,8 +1,10 @@
 /* A program that drives the client from a poller of its own: who reads the answers, and that none is
  * left lying whatever the program does. Through the public API. */
 #include "harness/api.h"
+#include "harness/awake.h"
 #include "harness/harness.h"
 #include "harness/redis_server.h"
+#include "harness/time.h"
 
 #include <dlock/dlock.h>
 
@@ -16,10 +18,11 @@
 
 static redis_server server;
 
-/* So often the program waits for something, 20 ms each time. */
-static int patience(void)
+/* Until then the program waits for something: by time, as it is told at once, again and again, while
+ * the client reads. */
+static int64_t patience_end(void)
 {
-    return getenv("DLK_TEST_SLOW") ? 6000 : 3000;
+    return awake_now_ms() + patience_ms();
 }
 
 static dlock_client *open_with(const char *query)
@@ -75,7 +78,8 @@ static bool turn(dlock_client *client, int fd, int *count)
 static bool program_reads(dlock_client *client, int fd)
 {
     int count = 0;
-    for (int i = 0; i < patience() && dlock_client_drive(client) == DLOCK_ENOTSUP; i++)
+    int64_t end = patience_end();
+    while (awake_now_ms() < end && dlock_client_drive(client) == DLOCK_ENOTSUP)
         (void)turn(client, fd, &count);
     return dlock_client_drive(client) != DLOCK_ENOTSUP;
 }
@@ -83,7 +87,8 @@ static bool program_reads(dlock_client *client, int fd)
 /* Whether it is told, by the descriptor alone, that it isn't any more. */
 static bool told_that_the_client_reads(dlock_client *client, int fd, int *count)
 {
-    for (int i = 0; i < patience(); i++) {
+    int64_t end = patience_end();
+    while (awake_now_ms() < end) {
         if (!readable(fd, 20))
             continue;
         (void)fetched(client, count);
@@ -103,7 +108,8 @@ static int pair(dlock_client *client, dlock_lock *lock, int fd)
         dlock_op *op = hold ? dlock_hold_release_start(hold)
                             : dlock_lock_acquire_start(lock, DLOCK_FOREVER);
         int done = dlock_op_notify(op, 1) == DLOCK_OK;
-        for (int j = 0; j < patience() && !done; j++)
+        int64_t end = patience_end();
+        while (awake_now_ms() < end && !done)
             own += turn(client, fd, &done);
         bool fine = done == 1 && dlock_op_result(op) == DLOCK_OK;
         dlock_hold_free(hold);
@@ -145,7 +151,7 @@ TEST(what_the_program_leaves_lying_is_read_for_it)
     CHECK(program_reads(client, fd));
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     CHECK_EQ_INT(dlock_op_notify(op, 1), DLOCK_EPENDING);
-    for (int i = 0; i < patience() && !done; i++) {
+    for (int64_t end = patience_end(); awake_now_ms() < end && !done;) {
         (void)readable(dlock_client_event_fd(client), 20);
         (void)fetched(client, &done);
     }
@@ -170,7 +176,7 @@ TEST(many_that_are_answered_at_once_are_all_told)
             ops[i] = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
             done += dlock_op_notify(ops[i], (uint64_t)i + 1) == DLOCK_OK;
         }
-        for (int i = 0; i < patience() && done < CROWD; i++)
+        for (int64_t end = patience_end(); awake_now_ms() < end && done < CROWD;)
             (void)turn(client, fd, &done);
         CHECK_EQ_INT(done, CROWD);
         for (int i = 0; i < CROWD; i++) {
@@ -221,7 +227,7 @@ static bool waits_for_the_next_visit(dlock_client *client, int fd, int round)
     snprintf(first, sizeof(first), "first%d", round);
     snprintf(more, sizeof(more), "more%d", round);
     start_all(client, first, ops, BURST);
-    for (int i = 0; i < patience() && keys_there(first) < BURST; i++)
+    for (int64_t end = patience_end(); awake_now_ms() < end && keys_there(first) < BURST;)
         (void)fetched(client, &done);
     bool burst = dlock_client_drive(client) == DLOCK_EPENDING;
     start_all(client, more, ops + BURST, 1);
@@ -229,7 +235,8 @@ static bool waits_for_the_next_visit(dlock_client *client, int fd, int round)
     if (burst)
         (void)dlock_client_drive(client); /* as it says; the ops tell the rest */
     for (int i = 0; i <= BURST; i++) {
-        for (int k = 0; k < patience() && dlock_op_result(ops[i]) == DLOCK_EPENDING; k++)
+        for (int64_t end = patience_end();
+             awake_now_ms() < end && dlock_op_result(ops[i]) == DLOCK_EPENDING;)
             (void)turn(client, fd, &done);
         (void)harness_eq_int(__FILE__, __LINE__, "an op", dlock_op_result(ops[i]),
                              DLOCK_OK);
@@ -282,7 +289,7 @@ TEST(where_messages_have_to_be_heard_the_client_reads_and_the_descriptor_tells)
     CHECK_EQ_INT(dlock_op_notify(op, 9), DLOCK_EPENDING);
     CHECK(told_that_the_client_reads(client, fd, &done));
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
-    for (int i = 0; i < patience() && !done; i++)
+    for (int64_t end = patience_end(); awake_now_ms() < end && !done;)
         (void)turn(client, fd, &done);
     CHECK_EQ_INT(done, 1);
     CHECK_EQ_INT(dlock_op_result(op), DLOCK_OK);
@@ -303,7 +310,7 @@ TEST(calls_that_wait_and_the_programs_poller_get_along)
         int done = dlock_op_notify(op, 1) == DLOCK_OK;
         CHECK_OK(dlock_lock_acquire(lock, DLOCK_FOREVER, &hold, NULL), NULL);
         CHECK_OK(dlock_hold_release(hold, NULL), NULL);
-        for (int j = 0; j < patience() && !done; j++)
+        for (int64_t end = patience_end(); awake_now_ms() < end && !done;)
             (void)turn(client, fd, &done);
         CHECK_EQ_INT(done, 1);
     }
