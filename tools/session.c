@@ -56,11 +56,11 @@ static void log_line(void *user, dlock_level level, const char *line)
 static int open_client(cli_call *cli)
 {
     dlock_error *error = NULL;
-    dlock_err code = dlock_conf_set(cli->conf, "client.lazy", "true", &error);
-    if (code == DLOCK_OK && cli->verbose)
+    dlock_err code = DLOCK_OK;
+    if (cli->verbose)
         code = dlock_conf_set_log(cli->conf, log_line, cli);
     if (code == DLOCK_OK)
-        code = dlock_client_open(cli->url, cli->conf, &cli->client, &error);
+        code = dlock_client_new(cli->url, cli->conf, &cli->client, &error);
     int status = code == DLOCK_OK ? 0 : cli_fail(cli, NULL, code, error);
     dlock_error_free(error);
     if (status == 0 && dlock_client_event_fd(cli->client) < 0)

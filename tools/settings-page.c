@@ -22,6 +22,8 @@ static const char head[] =
     "conf says of\n"
     "   these is the default of its locks.\n"
     "\n"
+    "What came of them, `dlock_client_settings()` and `dlock_lock_settings()` say.\n"
+    "\n"
     "An unknown key, or a value out of range, is refused at once with `DLOCK_EINVAL`, "
     "and the\n"
     "error says what would be right. Booleans are `true`/`false`, `on`/`off` or `1`/`0`. "

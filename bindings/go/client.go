@@ -3,7 +3,6 @@ package dlock
 import (
 	"context"
 	"log/slog"
-	"net/url"
 	"os"
 	"runtime"
 	"strconv"
@@ -60,14 +59,15 @@ func Open(ctx context.Context, url string, options ...Option) (*Client, error) {
 	if strings.IndexByte(url, 0) >= 0 {
 		s.wrong = "the URL contains a NUL"
 	}
-	c, err := prepare(url, &s)
+	c, wrong := prepare(url, &s)
+	if wrong != nil {
+		return nil, wrong
+	}
+	by, err := c.Settings()
+	if err == nil && by["client.lazy"] != "true" {
+		err = c.connect(ctx)
+	}
 	if err != nil {
-		return nil, err
-	}
-	if isLazy(url, &s) {
-		return c, nil
-	}
-	if err := c.connect(ctx); err != nil {
 		_ = c.Close() // it holds nothing, and the reason is why it couldn't connect
 		return nil, err
 	}
@@ -87,27 +87,10 @@ func Version() string { return cdlock.Dlock_version() }
 // Backends are the URL schemes that the libdlock that is loaded can open.
 func Backends() []string { return strings.Fields(cdlock.Dlock_backends()) }
 
-// Whether it was asked to connect later; a setting goes over a parameter of the URL.
-func isLazy(text string, s *settings) bool {
-	value := ""
-	if _, query, ok := strings.Cut(text, "?"); ok {
-		if values, err := url.ParseQuery(query); err == nil {
-			value = values.Get("client.lazy")
-		}
-	}
-	for _, one := range s.list {
-		if one.key == "client.lazy" {
-			value = one.value
-		}
-	}
-	return value == "true" || value == "on" || value == "1"
-}
-
 // A client that hasn't connected yet, with its goroutine.
 func prepare(url string, s *settings) (*Client, *Error) {
 	all := *s
-	all.list = append(append([]setting{}, s.list...),
-		setting{"client.lazy", "true"}, setting{"lock.owner", "none"})
+	all.list = append(append([]setting{}, s.list...), setting{"lock.owner", "none"})
 	if !s.has("client.log_level") {
 		all.set("client.log_level", logLevel(s.logger))
 	}
@@ -118,7 +101,7 @@ func prepare(url string, s *settings) (*Client, *Error) {
 	defer cdlock.Dlock_conf_free(conf)
 	var handle cdlock.Client
 	var why cdlock.Error
-	if code := cdlock.Dlock_client_open(url, conf, &handle, &why); code != cdlock.DLOCK_OK {
+	if code := cdlock.Dlock_client_new(url, conf, &handle, &why); code != cdlock.DLOCK_OK {
 		return nil, failureOf("open", "", code, why)
 	}
 	c := &Client{c: handle, logger: s.logger, gate: make(chan struct{}, inside),

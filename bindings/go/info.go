@@ -284,6 +284,36 @@ func (c *Client) Features() (Info, error) {
 	})
 }
 
+// Settings is what the client goes by, by key as in docs/reference/settings.md: the defaults, the URL
+// over them, and options over both. A secret is "***", or empty where there is none.
+func (c *Client) Settings() (Info, error) {
+	return c.local("settings", func(handle cdlock.Client, ret *cdlock.Info, why *cdlock.Error) cdlock.Dlock_err {
+		return cdlock.Dlock_client_settings(handle, ret, why)
+	})
+}
+
+// Settings is what the lock goes by, of what may be said of one lock: its options over its client's.
+// A [Multi] has none of its own: [ErrUnsupported].
+func (l *lock) Settings() (Info, error) {
+	host := l.host()
+	if host == nil {
+		return nil, invalid("settings", l.Name(), "the lock is nil, or it has no client")
+	}
+	host.gate <- struct{}{}
+	defer func() { <-host.gate }()
+	handle, wrong := l.open("settings")
+	if wrong != nil {
+		return nil, wrong
+	}
+	defer cdlock.Dlock_lock_free(handle)
+	var info cdlock.Info
+	var why cdlock.Error
+	if code := cdlock.Dlock_lock_settings(handle, &info, &why); code != cdlock.DLOCK_OK {
+		return nil, failureOf("settings", l.Name(), code, why)
+	}
+	return takeInfo(info), nil
+}
+
 func (c *Client) local(what string,
 	call func(cdlock.Client, *cdlock.Info, *cdlock.Error) cdlock.Dlock_err) (Info, error) {
 	handle, err := c.enter(what, "")

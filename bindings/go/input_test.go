@@ -159,6 +159,8 @@ func TestAClosedClientRefusesEverything(t *testing.T) {
 		"Import":   func() error { _, err := client.Import(bg(t), "x"); return err },
 		"Stats":    func() error { _, err := client.Stats(); return err },
 		"Features": func() error { _, err := client.Features(); return err },
+		"Settings": func() error { _, err := client.Settings(); return err },
+		"of lock":  func() error { _, err := mutex.Settings(); return err },
 	} {
 		if err := call(); !errors.Is(err, dlock.ErrClosed) {
 			t.Errorf("%s: %v", name, err)

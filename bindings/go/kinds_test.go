@@ -256,6 +256,43 @@ func TestTheDoctorTheFeaturesAndTheStatisticsTell(t *testing.T) {
 	}
 }
 
+func TestWhatAClientAndALockGoByCanBeAsked(t *testing.T) {
+	client := open(t, "mem:?client.lazy=on&lock.ttl_ms=9000&lock.data=a%26b", dlock.WithTTL(8*time.Second))
+	said, err := client.Settings()
+	if err != nil || said["lock.ttl_ms"] != "8000" || said["client.lazy"] != "true" ||
+		said["lock.data"] != "a&b" || said["lock.owner"] != "none" || said["auth.password"] != "" {
+		t.Fatalf("%v, %v", said, err)
+	}
+	said, err = client.Mutex("x", dlock.WithMaxHold(9*time.Second)).Settings()
+	if err != nil || said.Int("lock.ttl_ms") != 8000 || said.Int("lock.max_hold_ms") != 9000 {
+		t.Fatalf("%v, %v", said, err)
+	}
+	_, err = client.Multi(client.Mutex("x")).Settings()
+	is(t, err, dlock.ErrUnsupported)
+	_, err = client.Mutex("x", dlock.With("client.lazy", "true")).Settings()
+	is(t, err, dlock.ErrInvalid)
+}
+
+func TestConnectingIsLeftForLaterWhereTheURLOrAnOptionSaysSo(t *testing.T) {
+	nobody := "redis://127.0.0.1:1"
+	lazy, eager := dlock.With("client.lazy", "1"), dlock.With("client.lazy", "off")
+	for _, one := range []struct {
+		url     string
+		options []dlock.Option
+		fails   bool
+	}{{nobody + "?client.lazy=on", nil, false}, {nobody, []dlock.Option{lazy}, false},
+		{nobody + "?client.lazy=0", []dlock.Option{lazy}, false}, {nobody, nil, true},
+		{nobody + "?client.lazy=on", []dlock.Option{eager}, true}} {
+		client, err := dlock.Open(bg(t), one.url, one.options...)
+		if (err != nil) != one.fails {
+			t.Errorf("%v: %v", one, err)
+		}
+		if err == nil {
+			_ = client.Close()
+		}
+	}
+}
+
 func TestAGuardedOperationIsUndoneWhenTheLockWasLost(t *testing.T) {
 	server := testredis.Start(t)
 	client := open(t, server.URL())

@@ -269,8 +269,8 @@ HANDLE_TYPEMAPS(dlock_op)
 /* ---- The GIL ---- */
 
 %nothread;
-%thread dlock_client_open;
 %thread dlock_client_metrics;
+%thread dlock_client_new;
 %thread dlock_client_connect_start;
 %thread dlock_client_close_start;
 %thread dlock_client_list_start;

@@ -26,6 +26,7 @@
 
 %feature("doxygen:alias:threads") "Threads: "
 
+%ignore dlock_client_open;
 %ignore dlock_client_connect;
 %ignore dlock_client_close;
 %ignore dlock_client_list;

@@ -122,12 +122,12 @@ static dlock_err open_client(const char *text, const dlock_conf *conf,
     return code;
 }
 
-dlock_err dlock_client_open(const char *uri, const dlock_conf *conf,
-                            dlock_client **ret_client, dlock_error **err)
+dlock_err dlock_client_new(const char *uri, const dlock_conf *conf,
+                           dlock_client **ret_client, dlock_error **err)
 {
     if (!uri || !ret_client)
         return dlk_error_set(err, DLOCK_EINVAL,
-                             "dlock_client_open needs a URI and a place for the client");
+                             "a client needs a URI and a place for it to be put");
     dlock_client *client = calloc(1, sizeof(*client));
     if (!client)
         return dlk_error_nomem(err);
@@ -136,6 +136,17 @@ dlock_err dlock_client_open(const char *uri, const dlock_conf *conf,
         free(client);
         return code;
     }
+    *ret_client = client;
+    return dlk_error_clear(err);
+}
+
+dlock_err dlock_client_open(const char *uri, const dlock_conf *conf,
+                            dlock_client **ret_client, dlock_error **err)
+{
+    dlock_client *client = NULL;
+    dlock_err code = dlock_client_new(uri, conf, ret_client ? &client : NULL, err);
+    if (code != DLOCK_OK)
+        return code;
     if (!dlk_settings_int(client->engine->settings, DLK_KEY_CLIENT_LAZY))
         code = dlock_client_connect(client, err);
     if (code != DLOCK_OK) {

@@ -1,6 +1,8 @@
-/* dlock_conf: a set of values, a log sink, and the table shown as an info. */
+/* dlock_conf: a set of values, a log sink, and the table shown as an info. And what clients and locks
+ * go by, shown so. */
 #include "api/conf.h"
 
+#include "api/handles.h"
 #include "util/error.h"
 #include "util/info.h"
 
@@ -57,7 +59,8 @@ dlock_err dlock_conf_set_log(dlock_conf *conf, dlock_log_fn *fn, void *user)
     return DLOCK_OK;
 }
 
-/* One value, or with NULL settings the default, in the form in which it could be set. */
+/* One value, or with NULL settings the default, in the form in which it could be set. Behind the key
+ * stands @p what: ".default", ".value", or nothing. */
 static void add_value(dlock_info *info, const dlk_settings *settings, dlk_key_id id,
                       const char *what)
 {
@@ -66,26 +69,26 @@ static void add_value(dlock_info *info, const dlk_settings *settings, dlk_key_id
     char octal[24];
     switch (spec->type) {
     case DLK_TYPE_INT:
-        dlk_info_add_int(info, number, "%s.%s", spec->name, what);
+        dlk_info_add_int(info, number, "%s%s", spec->name, what);
         return;
     case DLK_TYPE_BOOL:
-        dlk_info_add_text(info, number ? "true" : "false", "%s.%s", spec->name, what);
+        dlk_info_add_text(info, number ? "true" : "false", "%s%s", spec->name, what);
         return;
     case DLK_TYPE_ENUM:
-        dlk_info_add_text(info, dlk_settings_word(settings, id), "%s.%s", spec->name,
+        dlk_info_add_text(info, dlk_settings_word(settings, id), "%s%s", spec->name,
                           what);
         return;
     case DLK_TYPE_OCTAL:
         snprintf(octal, sizeof(octal), "%#" PRIo64, number);
-        dlk_info_add_text(info, octal, "%s.%s", spec->name, what);
+        dlk_info_add_text(info, octal, "%s%s", spec->name, what);
         return;
     case DLK_TYPE_SECRET:
-        dlk_info_add_text(info, dlk_settings_is_set(settings, id) ? "***" : "", "%s.%s",
+        dlk_info_add_text(info, dlk_settings_is_set(settings, id) ? "***" : "", "%s%s",
                           spec->name, what);
         return;
     case DLK_TYPE_TEXT:
     case DLK_TYPE_PATH:
-        dlk_info_add_text(info, dlk_settings_text(settings, id), "%s.%s", spec->name,
+        dlk_info_add_text(info, dlk_settings_text(settings, id), "%s%s", spec->name,
                           what);
         return;
     }
@@ -100,7 +103,7 @@ static void add_key(dlock_info *info, const dlk_settings *settings, dlk_key_id i
     if (spec->default_shown)
         dlk_info_add_text(info, spec->default_shown, "%s.default", spec->name);
     else
-        add_value(info, NULL, id, "default");
+        add_value(info, NULL, id, ".default");
     dlk_info_add_text(info, range, "%s.range", spec->name);
     dlk_info_add_text(info, spec->scope == DLK_SCOPE_LOCK ? "lock" : "client", "%s.scope",
                       spec->name);
@@ -108,7 +111,7 @@ static void add_key(dlock_info *info, const dlk_settings *settings, dlk_key_id i
     dlk_info_add_text(info, spec->doc, "%s.doc", spec->name);
     dlk_info_add_text(info, spec->since, "%s.since", spec->name);
     if (dlk_settings_is_set(settings, id))
-        add_value(info, settings, id, "value");
+        add_value(info, settings, id, ".value");
 }
 
 dlock_err dlock_conf_dump(const dlock_conf *conf, dlock_info **ret_info,
@@ -121,6 +124,53 @@ dlock_err dlock_conf_dump(const dlock_conf *conf, dlock_info **ret_info,
         add_key(info, conf ? conf->settings : NULL, (dlk_key_id)id);
     return dlk_info_give(info, ret_info, err);
 }
+
+/* ---- of clients and locks ---- */
+
+dlock_err dlock_client_settings(const dlock_client *client, dlock_info **ret_info,
+                                dlock_error **err)
+{
+    if (!client || !ret_info)
+        return dlk_error_set(
+            err, DLOCK_EINVAL,
+            "dlock_client_settings needs a client and a place for the info");
+    if (dlk_engine_forked(client->engine))
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the client belongs to the parent process");
+    dlock_info *info = dlk_info_new();
+    for (int id = 0; id < DLK_KEY_COUNT; id++) {
+        if (id == DLK_KEY_CLIENT_NAME) /* its default isn't in the table */
+            dlk_info_add_text(info, client->engine->name, "client.name");
+        else
+            add_value(info, client->engine->settings, (dlk_key_id)id, "");
+    }
+    return dlk_info_give(info, ret_info, err);
+}
+
+dlock_err dlock_lock_settings(const dlock_lock *lock, dlock_info **ret_info,
+                              dlock_error **err)
+{
+    if (!lock || !ret_info)
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "dlock_lock_settings needs a lock and a place for the info");
+    if (dlk_engine_forked(lock->engine))
+        return dlk_error_set(err, DLOCK_EFORKED,
+                             "the client belongs to the parent process");
+    if (lock->multi)
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "a multi-lock has no settings of its own: ask its members");
+    dlock_info *info = dlk_info_new();
+    for (int id = 0; id < DLK_KEY_COUNT; id++) {
+        const dlk_key_spec *spec = dlk_settings_spec((dlk_key_id)id);
+        if (id == DLK_KEY_LOCK_OWNER) /* the kind may have decided it */
+            dlk_info_add_text(info, spec->words[lock->owner], "%s", spec->name);
+        else if (spec->scope == DLK_SCOPE_LOCK)
+            add_value(info, lock->settings, (dlk_key_id)id, "");
+    }
+    return dlk_info_give(info, ret_info, err);
+}
+
+/* ---- its end ---- */
 
 void dlock_conf_free(dlock_conf *conf)
 {

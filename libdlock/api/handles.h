@@ -10,8 +10,9 @@ struct dlock_client {
 };
 
 struct dlock_lock {
-    dlk_engine *engine; /* referenced */
-    dlk_name *name;     /* referenced */
+    dlk_engine *engine;     /* referenced */
+    dlk_name *name;         /* referenced */
+    dlk_settings *settings; /* shared; the engine's mutex guards how many do */
     dlk_terms terms;
     int owner;         /* DLK_OWNER_… */
     bool signals_held; /* of a condition: cond.owner */
@@ -23,6 +24,7 @@ struct dlock_lock {
 static inline void dlk_lock_unref(const dlock_lock *lock)
 {
     dlk_label_unref(lock->terms.label);
+    dlk_settings_free(lock->settings);
     dlk_name_unref(&lock->engine->core, lock->name);
 }
 

@@ -155,6 +155,24 @@ static void hear_who_wants(dlk_engine *engine)
     dlk_engine_send(engine);
 }
 
+/* What the handle refers to beside the engine, all or nothing. Mutex held. */
+static dlock_err take_name(dlk_engine *engine, dlock_kind kind, const char *full,
+                           const dlk_settings *settings, dlock_lock *lock,
+                           dlock_error **err)
+{
+    lock->settings = dlk_engine_share_settings(engine, settings);
+    if (!lock->settings)
+        return dlk_error_nomem(err);
+    dlock_err code = dlk_engine_name_get(engine, kind, full, settings, &lock->name, err);
+    if (code != DLOCK_OK) {
+        dlk_settings_free(lock->settings);
+        lock->settings = NULL;
+    } else if (lock->terms.keep_ms > 0) {
+        hear_who_wants(engine);
+    }
+    return code;
+}
+
 /* Fills *lock but for its references to the engine. */
 dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
                         const dlk_settings *settings, dlock_lock *lock, dlock_error **err)
@@ -175,9 +193,7 @@ dlock_err dlk_lock_init(dlk_engine *engine, dlock_kind kind, const char *name,
         return code;
     }
     if (dlk_engine_enter(engine, &stay)) {
-        code = dlk_engine_name_get(engine, kind, full, settings, &lock->name, err);
-        if (code == DLOCK_OK && lock->terms.keep_ms > 0)
-            hear_who_wants(engine);
+        code = take_name(engine, kind, full, settings, lock, err);
         dlk_engine_leave(engine, &stay);
     } else {
         code =
@@ -200,9 +216,11 @@ dlock_err dlk_lock_make(dlk_engine *engine, dlock_kind kind, const char *name,
     if (dlk_engine_forked(engine))
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the client belongs to the parent process");
+    if (!conf)
+        return dlk_lock_init(engine, kind, name, engine->settings, lock, err);
     dlk_settings *settings = NULL;
-    dlock_err code = dlk_settings_for_lock(engine->settings, conf ? conf->settings : NULL,
-                                           &settings, err);
+    dlock_err code =
+        dlk_settings_for_lock(engine->settings, conf->settings, &settings, err);
     if (code == DLOCK_OK)
         code = dlk_lock_init(engine, kind, name, settings, lock, err);
     dlk_settings_free(settings);

@@ -255,6 +255,9 @@ static inline bool dlk_engine_is_left(const dlk_engine *engine)
 void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port);
 /* Takes them over as the client's. */
 void dlk_engine_set_settings(dlk_engine *engine, dlk_settings *settings);
+/* A reference to settings equal to these, to be given back by dlk_settings_free(); NULL without memory.
+ * Mutex held, then as well. */
+dlk_settings *dlk_engine_share_settings(dlk_engine *engine, const dlk_settings *settings);
 /* The name for a handle, with a reference; made when it is new. Mutex held. */
 dlock_err dlk_engine_name_get(dlk_engine *engine, dlock_kind kind, const char *text,
                               const dlk_settings *settings, dlk_name **ret,

@@ -261,7 +261,7 @@ static bool same_data(const dlk_name *name, const dlk_settings *settings)
 }
 
 /* Most names of a client have the same settings: one copy serves them. */
-static dlk_settings *share_settings(dlk_engine *engine, const dlk_settings *settings)
+dlk_settings *dlk_engine_share_settings(dlk_engine *engine, const dlk_settings *settings)
 {
     if (settings == engine->settings || dlk_settings_same(engine->settings, settings))
         return dlk_settings_share(engine->settings);
@@ -296,7 +296,7 @@ static dlock_err make_name(dlk_engine *engine, dlock_kind kind, const char *text
     memcpy(own->text, text, size + 1);
     dlk_list_init(&own->news);
     own->name.key = (dlk_key){.name = own->text, .size = size, .kind = kind};
-    own->name.key.settings = share_settings(engine, settings);
+    own->name.key.settings = dlk_engine_share_settings(engine, settings);
     own->name.agreed = agreed;
     dlock_err code = own->name.key.settings ? DLOCK_OK : dlk_error_nomem(err);
     if (code == DLOCK_OK)

@@ -263,12 +263,17 @@ TEST(null_for_what_is_needed_is_einval_and_null_for_what_is_not_is_fine)
     dlock_info *info = NULL;
     CHECK_EQ_INT(dlock_client_open(NULL, NULL, &client, NULL), DLOCK_EINVAL);
     CHECK_EQ_INT(dlock_client_open("mem:", NULL, NULL, NULL), DLOCK_EINVAL);
+    CHECK_EQ_INT(dlock_client_new(NULL, NULL, &client, NULL), DLOCK_EINVAL);
+    CHECK_EQ_INT(dlock_client_new("mem:", NULL, NULL, NULL), DLOCK_EINVAL);
     CHECK_ERR(dlock_client_connect(NULL, &err), DLOCK_EINVAL, err);
     CHECK_ERR(dlock_client_close(NULL, &err), DLOCK_EINVAL, err);
     CHECK_EQ_INT(dlock_client_stats(NULL, &info, NULL), DLOCK_EINVAL);
     CHECK_EQ_INT(dlock_client_stats(client, NULL, NULL), DLOCK_EINVAL);
     CHECK_EQ_INT(dlock_client_features(NULL, &info, NULL), DLOCK_EINVAL);
     CHECK_EQ_INT(dlock_client_features(client, NULL, NULL), DLOCK_EINVAL);
+    CHECK_EQ_INT(dlock_client_settings(NULL, &info, NULL), DLOCK_EINVAL);
+    CHECK_EQ_INT(dlock_client_settings(client, NULL, NULL), DLOCK_EINVAL);
+    CHECK_EQ_INT(dlock_lock_settings(NULL, &info, NULL), DLOCK_EINVAL);
     CHECK_EQ_INT(dlock_client_list(NULL, "", 1, &info, NULL), DLOCK_EINVAL);
     CHECK_EQ_INT(dlock_client_list(client, "", 1, NULL, NULL), DLOCK_EINVAL);
     CHECK_ERR(dlock_client_list(client, "", 0, &info, &err), DLOCK_EINVAL, err);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 TEST(a_null_conf_is_refused_so_that_nothing_is_dropped_silently)
 {
@@ -80,5 +81,108 @@ TEST(the_dump_of_a_conf_shows_its_values_but_no_secret)
     CHECK_STR(dlock_info_get(info, "lock.fair.value"), "true");
     CHECK_STR(dlock_info_get(info, "file.mode.value"), "0660");
     CHECK_STR(dlock_info_get(info, "lock.ttl_ms.value"), NULL);
+    CHECK(strstr(dlock_info_json(info), "hush") == NULL);
+}
+
+/* ---- what clients and locks go by ---- */
+
+static dlock_client *opened(const char *uri, const dlock_conf *conf)
+{
+    DLOCK_AUTO(dlock_error) err = NULL;
+    dlock_client *client = NULL;
+    (void)harness_err(__FILE__, __LINE__, uri,
+                      dlock_client_open(uri, conf, &client, &err), DLOCK_OK, err);
+    return client;
+}
+
+static dlock_info *of_lock(const dlock_lock *lock)
+{
+    DLOCK_AUTO(dlock_error) err = NULL;
+    dlock_info *info = NULL;
+    CHECK_OK(dlock_lock_settings(lock, &info, &err), err);
+    return info;
+}
+
+TEST(a_client_goes_by_its_conf_over_its_uri_over_the_defaults)
+{
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_info) info = NULL;
+    DLOCK_AUTO(dlock_info) table = NULL;
+    DLOCK_AUTO(dlock_conf) conf = dlock_conf_new();
+    CHECK_OK(dlock_conf_set(conf, "lock.ttl_ms", "7000", &err), err);
+    DLOCK_AUTO(dlock_client)
+    client = opened("mem:?lock.ttl_ms=8000&client.lazy=on&client.prefix=a%2F&"
+                    "client.require=fencing",
+                    conf);
+    CHECK_OK(dlock_client_settings(client, &info, &err), err);
+    CHECK_STR(dlock_info_get(info, "lock.ttl_ms"), "7000");
+    CHECK_STR(dlock_info_get(info, "client.lazy"), "true");
+    CHECK_STR(dlock_info_get(info, "client.prefix"), "a/");
+    CHECK_STR(dlock_info_get(info, "client.require"), "fencing");
+    CHECK_STR(dlock_info_get(info, "lock.renew"), "auto");
+    CHECK_STR(dlock_info_get(info, "lock.reentrant"), "true");
+    CHECK_STR(dlock_info_get(info, "file.mode"), "0600");
+    CHECK_STR(dlock_info_get(info, "tls.ca_file"), "");
+    /* host:pid, which is no value of the table's */
+    char pid[24];
+    snprintf(pid, sizeof(pid), ":%ld", (long)getpid());
+    CHECK_CONTAINS(dlock_info_get(info, "client.name"), pid);
+    CHECK_OK(dlock_conf_dump(NULL, &table, &err), err);
+    size_t keys = 0;
+    for (size_t i = 0; i < dlock_info_count(table); i++) {
+        const char *key = dlock_info_key(table, i);
+        size_t size = strlen(key);
+        if (strcmp(key + size - 5, ".type") == 0)
+            CHECK(strncmp(dlock_info_key(info, keys++), key, size - 5) == 0);
+    }
+    CHECK_EQ_INT(dlock_info_count(info), keys);
+}
+
+TEST(a_lock_goes_by_its_conf_over_its_clients)
+{
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) client = opened("mem:?lock.ttl_ms=8000&lock.take=2", NULL);
+    DLOCK_AUTO(dlock_conf) conf = dlock_conf_new();
+    CHECK_OK(dlock_conf_set(conf, "lock.max_hold_ms", "9000", &err), err);
+    CHECK_OK(dlock_conf_set(conf, "lock.permits", "3", &err), err);
+    DLOCK_AUTO(dlock_lock) plain = NULL;
+    DLOCK_AUTO(dlock_lock) own = NULL;
+    DLOCK_AUTO(dlock_lock) again = NULL;
+    CHECK_OK(dlock_lock_new(client, DLOCK_MUTEX, "x", NULL, &plain, &err), err);
+    CHECK_OK(dlock_lock_new(client, DLOCK_SEMAPHORE, "x", conf, &own, &err), err);
+    CHECK_OK(dlock_conf_set(conf, "lock.max_hold_ms", "8500", &err), err);
+    CHECK_OK(dlock_lock_new(client, DLOCK_SEMAPHORE, "x", conf, &again, &err), err);
+    DLOCK_AUTO(dlock_info) of_plain = of_lock(plain);
+    DLOCK_AUTO(dlock_info) of_own = of_lock(own);
+    DLOCK_AUTO(dlock_info) of_again = of_lock(again);
+    CHECK_STR(dlock_info_get(of_plain, "lock.ttl_ms"), "8000");
+    CHECK_STR(dlock_info_get(of_plain, "lock.max_hold_ms"), "0");
+    CHECK_STR(dlock_info_get(of_plain, "lock.owner"), "auto");
+    CHECK_STR(dlock_info_get(of_own, "lock.ttl_ms"), "8000");
+    CHECK_STR(dlock_info_get(of_own, "lock.max_hold_ms"), "9000");
+    CHECK_STR(dlock_info_get(of_own, "lock.take"), "2");
+    CHECK_STR(dlock_info_get(of_own, "lock.permits"), "3");
+    CHECK_STR(dlock_info_get(of_own, "lock.owner"), "none"); /* as semaphores do */
+    CHECK_STR(dlock_info_get(of_own, "client.lazy"), NULL);  /* no lock's */
+    CHECK_STR(dlock_info_get(of_again, "lock.max_hold_ms"), "8500");
+    DLOCK_AUTO(dlock_lock) multi = NULL;
+    dlock_info *none = NULL;
+    CHECK_OK(dlock_multi_new(&plain, 1, NULL, &multi, &err), err);
+    CHECK_ERR(dlock_lock_settings(multi, &none, &err), DLOCK_ENOTSUP, err);
+}
+
+TEST(what_a_client_goes_by_shows_no_secret)
+{
+    if (!strstr(dlock_backends(), "redis"))
+        LEAVE_OUT("built without Redis");
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client)
+    client = opened("redis://me:hush@127.0.0.1:1/7?client.lazy=true", NULL);
+    DLOCK_AUTO(dlock_info) info = NULL;
+    CHECK_OK(dlock_client_settings(client, &info, &err), err);
+    CHECK_STR(dlock_info_get(info, "auth.password"), "***");
+    CHECK_STR(dlock_info_get(info, "auth.sentinel_password"), "");
+    CHECK_STR(dlock_info_get(info, "auth.username"), "me");
+    CHECK_STR(dlock_info_get(info, "redis.db"), "7");
     CHECK(strstr(dlock_info_json(info), "hush") == NULL);
 }

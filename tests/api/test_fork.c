@@ -66,6 +66,8 @@ static void client_is_forked(family *f)
     char *text = NULL;
     CHECK_ERR(dlock_client_metrics(f->client, &text, &err), DLOCK_EFORKED, err);
     CHECK_ERR(dlock_client_features(f->client, &info, &err), DLOCK_EFORKED, err);
+    CHECK_ERR(dlock_client_settings(f->client, &info, &err), DLOCK_EFORKED, err);
+    CHECK_ERR(dlock_lock_settings(f->lock, &info, &err), DLOCK_EFORKED, err);
     CHECK_ERR(dlock_client_list(f->client, NULL, 9, &info, &err), DLOCK_EFORKED, err);
     CHECK_ERR(dlock_client_doctor(f->client, &info, &err), DLOCK_EFORKED, err);
     CHECK_ERR(dlock_client_import(f->client, "t", &hold, &err), DLOCK_EFORKED, err);

@@ -295,6 +295,20 @@ TEST(a_lazy_client_connects_when_asked_or_at_its_first_need)
     CHECK_EQ_INT(api_stat(tried, "connected"), 1);
 }
 
+TEST(a_new_client_sends_nothing_before_it_is_told_to_connect)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_client) client = NULL;
+    DLOCK_AUTO(dlock_info) info = NULL;
+    CHECK_OK(dlock_client_new(world_uri(), NULL, &client, &err), err);
+    CHECK_EQ_INT(api_stat(client, "connected"), 0);
+    CHECK_OK(dlock_client_settings(client, &info, &err), err);
+    CHECK_STR(dlock_info_get(info, "client.lazy"), "false");
+    CHECK_OK(dlock_client_connect(client, &err), err);
+    CHECK_EQ_INT(api_stat(client, "connected"), 1);
+}
+
 TEST(the_library_names_its_backends_and_every_code)
 {
     CHECK_CONTAINS(dlock_backends(), "mem");

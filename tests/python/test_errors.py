@@ -81,6 +81,30 @@ class Arguments(WithClient):
                 with self.client.lock(new_name(), **settings) as held:
                     self.assertTrue(6 < held.remaining <= 7, held.remaining)
 
+    def test_what_a_client_and_a_lock_go_by_can_be_asked(self):
+        url = 'mem:?client.lazy=on&lock.ttl_ms=9000&lock.fair=true&client.prefix=true'
+        with dlock.Client(url, ttl=8, log_level='off') as client:
+            said = client.settings
+            self.assertEqual([said['lock.ttl_ms'], said['lock.fair'], said['client.lazy']],
+                             [8000, True, True])
+            self.assertEqual(said['client.prefix'], 'true')   # a text, and no bool
+            self.assertEqual(set(said), {key for key, _ in dlock._settings.keywords().values()})
+            lock = client.lock('x', max_hold=9, reentrant=False)
+            self.assertEqual([lock.settings[key] for key in (
+                'lock.ttl_ms', 'lock.max_hold_ms', 'lock.reentrant')], [8000, 9000, False])
+            self.assertNotIn('client.lazy', lock.settings)
+            self.refuses(dlock.NotSupportedError, 'members', lambda: client.multi([lock]).settings)
+
+    def test_connecting_is_left_for_later_where_the_url_or_a_setting_says_so(self):
+        nobody = 'redis://127.0.0.1:1'
+        for url, settings in ((nobody + '?client.lazy=on', {}), (nobody, {'lazy': True}),
+                              (nobody + '?client.lazy=0', {'client_lazy': 'on'})):
+            with self.subTest(url=url, settings=settings):
+                dlock.Client(url, **settings).close()
+        for url, settings in ((nobody, {}), (nobody + '?client.lazy=on', {'lazy': False})):
+            with self.subTest(url=url, settings=settings):
+                self.refuses(dlock.BackendError, '', dlock.Client, url, **settings)
+
     def test_things_of_another_type_are_refused(self):
         self.refuses(TypeError, 'client: a dlock.Client', dlock.Lock, 'mem:', 'x')
         self.refuses(TypeError, 'client: a dlock.Client', dlock.Semaphore, None, 'x', 1)

@@ -21,6 +21,8 @@ static void open_and_close(stage *s)
     SAYS(DLOCK_OK, OPEN_ERRORS, dlock_client_connect(client, &s->err));
     if (SAYS(DLOCK_OK, MEM_ERRORS, dlock_client_features(client, &info, &s->err)))
         read_info(s, info);
+    if (SAYS(DLOCK_OK, MEM_ERRORS, dlock_client_settings(client, &info, &s->err)))
+        read_info(s, info);
     if (SAYS(DLOCK_OK, MEM_ERRORS, dlock_client_stats(client, &info, &s->err)))
         read_info(s, info);
     char *text = NULL;

@@ -16,10 +16,9 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 from . import _native as native, errors
-from ._settings import check_text, make_conf
+from ._settings import check_text, make_conf, settings_of
 
 logger = logging.getLogger('dlock')
 _LEVELS = {native.LOG_ERROR: logging.ERROR, native.LOG_WARN: logging.WARNING,
@@ -110,31 +109,26 @@ def refuse_pickling(thing: object) -> Any:
                     'open a client in the other one (a hold: export it and import the ticket)')
 
 
-def _says_lazy(url: str, settings: Mapping[str, object]) -> bool:
-    """Whether the user wants to connect later. What is set goes before what the URI says."""
-    for name in ('lazy', 'client_lazy'):
-        if settings.get(name) is not None:
-            return settings[name] in (True, 1, 'true', 'on', '1')
-    said = dict(parse_qsl(urlsplit(url).query)).get('client.lazy', '')
-    return said.lower() in ('true', 'on', '1')
-
-
 class Core:
-    """One client of libdlock, opened but not connected: connecting is an op like any other, which
+    """One client of libdlock, made but not connected: connecting is an op like any other, which
     Ctrl-C and cancellation can end."""
 
     def __init__(self, url: str, settings: Mapping[str, object]) -> None:
         check_text('url', url)
-        conf = make_conf(settings, {'client.lazy': 'true'})
-        self.wants_connect = not _says_lazy(url, settings)
+        conf = make_conf(settings, {})
         self.handlers: dict[int, Handler] = {}
         self.on_connection: Callable[[int, str], None] | None = None
         self.on_closed: Callable[[], None] | None = None
         self.pid = os.getpid()
         self.closed = False
-        self.native = native.client_open(url, conf)
+        self.native = native.client_new(url, conf)
         self.url = native.client_uri(self.native)
+        self.wants_connect = not self.settings()['client.lazy']
         _open.add(self)
+
+    def settings(self) -> dict[str, Any]:
+        """What it goes by."""
+        return settings_of(native.client_settings(self.native))
 
     def new_lock(self, kind: int, name: str, settings: Mapping[str, object],
                  fixed: Mapping[str, str]) -> native.Lock:

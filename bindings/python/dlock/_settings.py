@@ -145,6 +145,23 @@ def keywords() -> dict[str, tuple[str, bool]]:
     return known
 
 
+@functools.cache
+def _booleans() -> frozenset[str]:
+    """The keys whose values are True and False."""
+    table: dict[str, Any] = json.loads(native.conf_dump(None))
+    return frozenset(f'{section}.{key}' for section, keys in table.items()
+                     for key, about in keys.items() if about['type'] == 'bool')
+
+
+def settings_of(text: str) -> dict[str, Any]:
+    """The values of what somebody goes by, by key."""
+    table: dict[str, dict[str, Any]] = json.loads(text)
+    values = {f'{section}.{key}': value for section, keys in table.items()
+              for key, value in keys.items()}
+    return {key: value == 'true' if key in _booleans() else value
+            for key, value in values.items()}
+
+
 def make_conf(settings: Mapping[str, object], fixed: Mapping[str, str]) -> native.Conf | None:
     """The conf that keyword arguments and @fixed keys make; None when there are none."""
     if not settings and not fixed:

@@ -76,6 +76,13 @@ class Client:
         """Where it is connected, without the password."""
         return self._core.url
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it goes by, by key as on the page of settings: ``client.settings["lock.ttl_ms"]``.
+        Made of the defaults, the URL over them, and what it was given over both. A secret is
+        ``"***"``."""
+        return self._core.settings()
+
     # ---- locks ----
 
     def lock(self, name: str, *, raise_on_loss: bool = True,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from . import _native as native, errors
 from ._core import finish, finish_info, refuse_pickling, this_thread, wait
 from ._settings import (
-    Seconds, check_counts, check_name, check_releases, check_text, make_conf, wait_ms)
+    Seconds, check_counts, check_name, check_releases, check_text, make_conf, settings_of,
+    wait_ms)
 from .hold import Hold
 
 if TYPE_CHECKING:
@@ -212,6 +213,14 @@ class Lock:
         ``permits``, how many there are, and ``permits_free``, how many of them nobody has. What
         is absent is unknown."""
         return finish_info(native.lock_inspect_start(self._native), self.name)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it goes by, of what may be said of one lock: its own settings over its client's.
+
+        :raises NotSupportedError: of a multi-lock; ask its members
+        """
+        return settings_of(native.lock_settings(self._native))
 
     def wait_idle(self, timeout: Seconds | None = -1) -> bool:
         """Waits until nobody holds the lock, without taking it; returns whether that was so."""

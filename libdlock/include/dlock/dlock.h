@@ -57,9 +57,9 @@
  *   | library | all                                                                              |
  *   | error   | all                                                                              |
  *   | conf    | all (password files are read when a client connects)                             |
- *   | client  | _uri _stats _metrics _features _event_fd _poll_fd _next_event;                   |
+ *   | client  | _new _uri _stats _metrics _features _settings _event_fd _poll_fd _next_event;    |
  *   |         | _open when client.lazy=true                                                      |
- *   | lock    | _new _free, dlock_multi_new                                                      |
+ *   | lock    | _new _settings _free, dlock_multi_new                                            |
  *   | hold    | all but _release, _verify, _extend, and _guard's callbacks, which are yours;     |
  *   |         | _free, _downgrade: what a server has to hear is sent in the background           |
  *   | cond    | _new _free                                                                       |
@@ -469,6 +469,21 @@ DLOCK_API dlock_err dlock_client_open(const char *uri, const dlock_conf *conf,
                                       dlock_client **ret_client, dlock_error **err);
 
 /**
+ * As dlock_client_open(), but nothing is sent, whatever `client.lazy` says: for those who connect by
+ * dlock_client_connect_start(), which they can wait for in their own way, and cancel.
+ *
+ * `client.lazy` of dlock_client_settings() then says whether they were asked to leave it for later.
+ *
+ * @param conf        may be NULL; copied
+ * @param ret_client  yours: dlock_client_free()
+ * @return DLOCK_OK, DLOCK_EINVAL, DLOCK_ENOTSUP: as dlock_client_open()
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API dlock_err dlock_client_new(const char *uri, const dlock_conf *conf,
+                                     dlock_client **ret_client, dlock_error **err);
+
+/**
  * Connect a client that was opened with `client.lazy=true`; without effect when connected.
  *
  * @return as dlock_client_open()
@@ -572,6 +587,21 @@ DLOCK_API dlock_err dlock_client_metrics(const dlock_client *client_or_all,
  * @since 0.1
  */
 DLOCK_API dlock_err dlock_client_features(const dlock_client *client,
+                                          dlock_info **ret_info, dlock_error **err);
+
+/**
+ * What the client goes by: the value of every key that this build knows, as it came of the defaults, the
+ * URI over them and the conf over both. `client.name` is the one that others see.
+ *
+ * A key is as in docs/reference/settings.md, a value as it could be set. A secret is `***`, or empty
+ * where there is none.
+ *
+ * @param ret_info  yours to free
+ * @return DLOCK_OK
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API dlock_err dlock_client_settings(const dlock_client *client,
                                           dlock_info **ret_info, dlock_error **err);
 
 /**
@@ -750,6 +780,18 @@ DLOCK_API dlock_err dlock_lock_new(dlock_client *client, dlock_kind kind,
 DLOCK_API dlock_err dlock_multi_new(dlock_lock *const *locks, size_t count,
                                     const dlock_conf *conf, dlock_lock **ret_lock,
                                     dlock_error **err);
+
+/**
+ * What the lock goes by: as dlock_client_settings(), of the keys whose scope is the lock; its own conf
+ * goes over the client's. Multi-locks have none of their own: DLOCK_ENOTSUP.
+ *
+ * @param ret_info  yours to free
+ * @return DLOCK_OK, DLOCK_ENOTSUP
+ * @threads any
+ * @since 0.1
+ */
+DLOCK_API dlock_err dlock_lock_settings(const dlock_lock *lock, dlock_info **ret_info,
+                                        dlock_error **err);
 
 /**
  * Free a lock handle; holds and ops made with it live on. NULL is fine.

@@ -136,7 +136,7 @@ extern swig_intgo _wrap_dlock_conf_set_cdlock(uintptr_t arg1, swig_type_7 arg2, 
 extern swig_intgo _wrap_dlock_conf_set_int_cdlock(uintptr_t arg1, swig_type_9 arg2, swig_type_10 arg3, swig_voidp arg4);
 extern swig_intgo _wrap_dlock_conf_dump_cdlock(uintptr_t arg1, swig_voidp arg2, swig_voidp arg3);
 extern void _wrap_dlock_conf_free_cdlock(uintptr_t arg1);
-extern swig_intgo _wrap_dlock_client_open_cdlock(swig_type_11 arg1, uintptr_t arg2, swig_voidp arg3, swig_voidp arg4);
+extern swig_intgo _wrap_dlock_client_new_cdlock(swig_type_11 arg1, uintptr_t arg2, swig_voidp arg3, swig_voidp arg4);
 extern uintptr_t _wrap_dlock_client_connect_start_cdlock(uintptr_t arg1);
 extern uintptr_t _wrap_dlock_client_close_start_cdlock(uintptr_t arg1);
 extern void _wrap_dlock_client_free_cdlock(uintptr_t arg1);
@@ -144,6 +144,7 @@ extern swig_type_12 _wrap_dlock_client_uri_cdlock(uintptr_t arg1);
 extern swig_intgo _wrap_dlock_client_stats_cdlock(uintptr_t arg1, swig_voidp arg2, swig_voidp arg3);
 extern swig_intgo _wrap_dlock_client_metrics_cdlock(uintptr_t arg1, swig_voidp arg2, swig_voidp arg3);
 extern swig_intgo _wrap_dlock_client_features_cdlock(uintptr_t arg1, swig_voidp arg2, swig_voidp arg3);
+extern swig_intgo _wrap_dlock_client_settings_cdlock(uintptr_t arg1, swig_voidp arg2, swig_voidp arg3);
 extern uintptr_t _wrap_dlock_client_list_start_cdlock(uintptr_t arg1, swig_type_13 arg2, swig_type_14 arg3);
 extern uintptr_t _wrap_dlock_client_doctor_start_cdlock(uintptr_t arg1);
 extern uintptr_t _wrap_dlock_client_import_start_cdlock(uintptr_t arg1, swig_type_15 arg2);
@@ -153,6 +154,7 @@ extern swig_intgo _wrap_dlock_client_drive_cdlock(uintptr_t arg1);
 extern uintptr_t _wrap_dlock_client_next_event_cdlock(uintptr_t arg1);
 extern swig_intgo _wrap_dlock_lock_new_cdlock(uintptr_t arg1, swig_intgo arg2, swig_type_16 arg3, uintptr_t arg4, swig_voidp arg5, swig_voidp arg6);
 extern swig_intgo _wrap_dlock_multi_new_cdlock(swig_voidp arg1, swig_intgo arg2, uintptr_t arg3, swig_voidp arg4, swig_voidp arg5);
+extern swig_intgo _wrap_dlock_lock_settings_cdlock(uintptr_t arg1, swig_voidp arg2, swig_voidp arg3);
 extern void _wrap_dlock_lock_free_cdlock(uintptr_t arg1);
 extern uintptr_t _wrap_dlock_lock_acquire_start_cdlock(uintptr_t arg1, swig_type_17 arg2);
 extern uintptr_t _wrap_dlock_lock_wait_idle_start_cdlock(uintptr_t arg1, swig_type_18 arg2);
@@ -776,14 +778,14 @@ func Dlock_conf_free(arg1 Conf) {
 	C._wrap_dlock_conf_free_cdlock(C.uintptr_t(_swig_i_0))
 }
 
-func Dlock_client_open(arg1 string, arg2 Conf, arg3 *Client, arg4 *Error) (_swig_ret Dlock_err) {
+func Dlock_client_new(arg1 string, arg2 Conf, arg3 *Client, arg4 *Error) (_swig_ret Dlock_err) {
 	var swig_r Dlock_err
 	_swig_i_0 := arg1
 	var _swig_i_1 uintptr
 	_swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (Dlock_err)(C._wrap_dlock_client_open_cdlock(*(*C.swig_type_11)(unsafe.Pointer(&_swig_i_0)), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (Dlock_err)(C._wrap_dlock_client_new_cdlock(*(*C.swig_type_11)(unsafe.Pointer(&_swig_i_0)), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg1
 	}
@@ -854,6 +856,16 @@ func Dlock_client_features(arg1 Client, arg2 *Info, arg3 *Error) (_swig_ret Dloc
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	swig_r = (Dlock_err)(C._wrap_dlock_client_features_cdlock(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Dlock_client_settings(arg1 Client, arg2 *Info, arg3 *Error) (_swig_ret Dlock_err) {
+	var swig_r Dlock_err
+	var _swig_i_0 uintptr
+	_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (Dlock_err)(C._wrap_dlock_client_settings_cdlock(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -956,6 +968,16 @@ func Dlock_multi_new(arg1 *Lock, arg2 int, arg3 Conf, arg4 *Lock, arg5 *Error) (
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	swig_r = (Dlock_err)(C._wrap_dlock_multi_new_cdlock(C.swig_voidp(_swig_i_0), C.swig_intgo(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	return swig_r
+}
+
+func Dlock_lock_settings(arg1 Lock, arg2 *Info, arg3 *Error) (_swig_ret Dlock_err) {
+	var swig_r Dlock_err
+	var _swig_i_0 uintptr
+	_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (Dlock_err)(C._wrap_dlock_lock_settings_cdlock(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 

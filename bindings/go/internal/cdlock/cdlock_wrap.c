@@ -1055,7 +1055,7 @@ void _wrap_dlock_conf_free_cdlock(dlock_conf *_swig_go_0) {
 }
 
 
-intgo _wrap_dlock_client_open_cdlock(_gostring_ _swig_go_0, dlock_conf *_swig_go_1, dlock_client **_swig_go_2, dlock_error **_swig_go_3) {
+intgo _wrap_dlock_client_new_cdlock(_gostring_ _swig_go_0, dlock_conf *_swig_go_1, dlock_client **_swig_go_2, dlock_error **_swig_go_3) {
   char *arg1 = 0 ;
   dlock_conf *arg2 = 0 ;
   dlock_client **arg3 = 0 ;
@@ -1074,7 +1074,7 @@ intgo _wrap_dlock_client_open_cdlock(_gostring_ _swig_go_0, dlock_conf *_swig_go
   arg3 = (dlock_client **)_swig_go_2;
   arg4 = (dlock_error **)_swig_go_3;
 
-  result = (dlock_err)dlock_client_open((char const *)arg1,(struct dlock_conf const *)arg2,arg3,arg4);
+  result = (dlock_err)dlock_client_new((char const *)arg1,(struct dlock_conf const *)arg2,arg3,arg4);
   _swig_go_result = (intgo)result;
   free((char *)arg1);
   return _swig_go_result;
@@ -1176,6 +1176,23 @@ intgo _wrap_dlock_client_features_cdlock(dlock_client *_swig_go_0, dlock_info **
   arg3 = (dlock_error **)_swig_go_2;
 
   result = (dlock_err)dlock_client_features((struct dlock_client const *)arg1,arg2,arg3);
+  _swig_go_result = (intgo)result;
+  return _swig_go_result;
+}
+
+
+intgo _wrap_dlock_client_settings_cdlock(dlock_client *_swig_go_0, dlock_info **_swig_go_1, dlock_error **_swig_go_2) {
+  dlock_client *arg1 = 0 ;
+  dlock_info **arg2 = 0 ;
+  dlock_error **arg3 = 0 ;
+  dlock_err result;
+  intgo _swig_go_result;
+
+  arg1 = (dlock_client *)_swig_go_0;
+  arg2 = (dlock_info **)_swig_go_1;
+  arg3 = (dlock_error **)_swig_go_2;
+
+  result = (dlock_err)dlock_client_settings((struct dlock_client const *)arg1,arg2,arg3);
   _swig_go_result = (intgo)result;
   return _swig_go_result;
 }
@@ -1338,6 +1355,23 @@ intgo _wrap_dlock_multi_new_cdlock(dlock_lock **_swig_go_0, intgo _swig_go_1, dl
   arg5 = (dlock_error **)_swig_go_4;
 
   result = (dlock_err)dlock_multi_new((struct dlock_lock *const *)arg1,arg2,(struct dlock_conf const *)arg3,arg4,arg5);
+  _swig_go_result = (intgo)result;
+  return _swig_go_result;
+}
+
+
+intgo _wrap_dlock_lock_settings_cdlock(dlock_lock *_swig_go_0, dlock_info **_swig_go_1, dlock_error **_swig_go_2) {
+  dlock_lock *arg1 = 0 ;
+  dlock_info **arg2 = 0 ;
+  dlock_error **arg3 = 0 ;
+  dlock_err result;
+  intgo _swig_go_result;
+
+  arg1 = (dlock_lock *)_swig_go_0;
+  arg2 = (dlock_info **)_swig_go_1;
+  arg3 = (dlock_error **)_swig_go_2;
+
+  result = (dlock_err)dlock_lock_settings((struct dlock_lock const *)arg1,arg2,arg3);
   _swig_go_result = (intgo)result;
   return _swig_go_result;
 }

@@ -47,6 +47,13 @@ class Client:
         """Whether :meth:`close` was called."""
         return self._core.closed
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it goes by, by key as on the page of settings: ``client.settings["lock.ttl_ms"]``.
+        Made of the defaults, the URL over them, and what it was given over both. A secret is
+        ``"***"``."""
+        return self._core.settings()
+
     async def connect(self) -> None:
         """Connects, authenticates, and checks what was required; without effect when connected."""
         await self._ask(native.client_connect_start(self._core.native))

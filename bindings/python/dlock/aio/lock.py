@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from .. import _native as native, errors
 from .._core import info_of, refuse_pickling
 from .._settings import (
-    Seconds, check_counts, check_name, check_releases, check_text, make_conf, wait_ms)
+    Seconds, check_counts, check_name, check_releases, check_text, make_conf, settings_of,
+    wait_ms)
 from .hold import Hold
 
 if TYPE_CHECKING:
@@ -104,6 +105,14 @@ class Lock:
     async def locked(self) -> bool:
         """Asks the server whether anybody holds it."""
         return bool((await self.inspect()).get('held'))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it goes by, of what may be said of one lock: its own settings over its client's.
+
+        :raises NotSupportedError: of a multi-lock; ask its members
+        """
+        return settings_of(native.lock_settings(self._native))
 
     async def inspect(self) -> dict[str, Any]:
         """Who holds the lock and who waits, as the service knows it: ``held``, ``kind``,
