@@ -1,7 +1,9 @@
 """What a user installs: the wheel, its types, its examples, and what the README says of it."""
 import ast
 import inspect
+import json
 import os
+import pydoc
 import re
 import subprocess
 import textwrap
@@ -10,7 +12,9 @@ import zipfile
 from pathlib import Path
 
 import dlock
+import dlock._keywords
 import dlock._settings
+import dlock.aio
 from world import new_file, shared_etcd, shared_redis
 
 TOP = Path(os.environ['DLK_TOP'])
@@ -127,13 +131,32 @@ class Types(unittest.TestCase):
         self.assertEqual({one or other for one, other in told}, there)
 
     def test_typed_settings_are_those_of_the_library(self):
-        typed = set(dlock._settings.ClientSettings.__annotations__)
-        typed |= set(dlock._settings.LockSettings.__annotations__)
+        typed = set(dlock._keywords.ClientSettings.__annotations__)
+        typed |= set(dlock._keywords.LockSettings.__annotations__)
         known = dlock._settings.keywords()
         self.assertLessEqual(typed, set(known))
         # Each key can be given; but for those that the classes take as parameters.
         keys = {key for key, _ in known.values()} - {known[name][0] for name in typed}
         self.assertEqual(keys, {'cond.owner', 'lock.owner', 'lock.permits', 'lock.take'})
+
+    def test_typed_settings_are_what_the_librarys_table_makes_of_them(self):
+        file = TOP / 'bindings/python/dlock/_keywords.py'
+        self.assertEqual(file.read_text(encoding='utf-8'),
+                         run([TOOLS / 'python', TOP / 'tools/python-settings']),
+                         f'run tools/python-settings with {TOOLS}/python')
+
+    def test_help_shows_what_each_setting_means(self):
+        table = json.loads(dlock._native.conf_dump(None))
+        for scope, told in (('client', dlock.Client), ('client', dlock.aio.Client),
+                            ('lock', dlock.Lock), ('lock', dlock.aio.Lock)):
+            page = ' '.join(pydoc.render_doc(told, renderer=pydoc.plaintext).split())
+            for section, keys in table.items():
+                for key, about in keys.items():
+                    if about['scope'] != scope or section == 'cond' or (
+                            section == 'lock' and key in ('owner', 'permits', 'take')):
+                        continue
+                    with self.subTest(told=told, key=f'{section}.{key}'):
+                        self.assertIn(about['doc'].split(': ')[0], page.replace(' | ', ' '))
 
 
 class Documentation(unittest.TestCase):

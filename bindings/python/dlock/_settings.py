@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from . import _native as native
 
@@ -24,105 +25,7 @@ Setting = Union[str, int, float, bool, timedelta, 'os.PathLike[str]']
 # Longer is a mistake, for threading as well.
 WAIT_MAX_S = threading.TIMEOUT_MAX
 
-
-class LockSettings(TypedDict, total=False):
-    """What a lock may be told; a client's values are the defaults of its locks."""
-
-    ttl: Seconds
-    ttl_ms: int
-    renew: Literal['auto', 'fed', 'off']
-    max_hold: Seconds
-    max_hold_ms: int
-    keep: Seconds
-    keep_ms: int
-    keep_runs: int
-    keep_run: Seconds
-    keep_run_ms: int
-    reentrant: bool
-    release: Literal['sync', 'async']
-    fair: bool
-    data: str
-    redis_layout: Literal['redisson', 'string', 'timestamp', 'rueidis']
-    redis_semaphore: Literal['expirable', 'plain']
-    redis_wait_replicas: int
-    redis_timestamp_format: Literal['ms', 's']
-    redis_rueidis_majority: int
-    redis_rueidis_prefix: str
-    zookeeper_layout: Literal['curator', 'kazoo', 'bridge', 'exclusive', 'pattern']
-    zookeeper_node: str
-    zookeeper_election: Literal['latch', 'selector']
-    zookeeper_strict: bool
-
-
-class ConditionSettings(TypedDict, total=False):
-    """What a condition may be told."""
-
-    ttl: Seconds
-    ttl_ms: int
-    cond_owner: bool
-
-
-class ClientSettings(LockSettings, total=False):
-    """What a client may be told."""
-
-    require: Literal['efficiency', 'fencing', 'correctness']
-    prefix: str
-    name: str
-    lazy: bool
-    timeout: Seconds
-    timeout_ms: int
-    connect: Seconds
-    connect_ms: int
-    close: Seconds
-    close_ms: int
-    poll: Seconds
-    poll_ms: int
-    retry: Seconds
-    retry_ms: int
-    backoff_min: Seconds
-    backoff_min_ms: int
-    backoff_max: Seconds
-    backoff_max_ms: int
-    events: int
-    log_level: Literal['off', 'error', 'warn', 'info', 'debug']
-    debug: str
-    auth_username: str
-    auth_password: str
-    auth_password_file: str | os.PathLike[str]
-    auth_password_env: str
-    auth_sentinel_username: str
-    auth_sentinel_password: str
-    auth_sentinel_password_file: str | os.PathLike[str]
-    auth_sentinel_password_env: str
-    tls_verify: Literal['full', 'chain', 'insecure_none']
-    tls_ca_file: str | os.PathLike[str]
-    tls_ca_dir: str | os.PathLike[str]
-    tls_crl_file: str | os.PathLike[str]
-    tls_cert_file: str | os.PathLike[str]
-    tls_key_file: str | os.PathLike[str]
-    tls_key_password_file: str | os.PathLike[str]
-    tls_server_name: str
-    tls_min_version: Literal['1.2', '1.3']
-    redis_db: int
-    redis_wait: Literal['pubsub', 'poll']
-    redis_notify: bool
-    redis_publish: Literal['auto', 'publish', 'spublish', 'both']
-    redis_handover: bool
-    redis_claim: Seconds
-    redis_claim_ms: int
-    redis_open_turn: int
-    redis_fair_wait: Seconds
-    redis_fair_wait_ms: int
-    redis_token_keep: Seconds
-    redis_token_keep_ms: int
-    redis_client_key: bool
-    redlock_fencing: bool
-    zookeeper_acl: Literal['open', 'creator']
-    memcached_protocol: Literal['auto', 'meta', 'classic']
-    memcached_key_encoding: Literal['none', 'base64', 'escaped']
-    file_slots: int
-    file_mode: str
-
+F = TypeVar('F', bound=Callable[..., Any])
 
 if TYPE_CHECKING:
     from .errors import ConfigError
@@ -143,6 +46,15 @@ def keywords() -> dict[str, tuple[str, bool]]:
                 if name.endswith('_ms'):
                     known[name[:-3]] = (f'{section}.{key}', True)
     return known
+
+
+def tells(*tables: type) -> Callable[[F], F]:
+    """For what takes the settings of these tables: its help() shows what each of them means."""
+    def told(function: F) -> F:
+        texts = [inspect.cleandoc(table.__doc__) for table in tables if table.__doc__]
+        function.__doc__ = '\n\n'.join(texts) or None   # without one under -OO
+        return function
+    return told
 
 
 @functools.cache

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native as native, errors
 from ._core import Core, finish, finish_info, info_of, logger, refuse_pickling, wait
-from ._settings import check_text
+from ._keywords import ClientSettings, LockSettings
+from ._settings import check_text, tells
 from .condition import Condition
 from .election import Election
 from .hold import Hold
@@ -19,7 +20,7 @@ from .lock import Lock, MultiLock, RLock, RWLock, Semaphore
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._settings import ClientSettings, ConditionSettings, LockSettings
+    from ._keywords import ConditionSettings
 
 
 class Client:
@@ -43,6 +44,7 @@ class Client:
     when the interpreter ends is closed then.
     """
 
+    @tells(ClientSettings, LockSettings)
     def __init__(self, url: str, **settings: Unpack[ClientSettings]) -> None:
         self._listener: threading.Thread | None = None
         self._core = Core(url, settings)

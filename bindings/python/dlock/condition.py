@@ -15,7 +15,7 @@ from .lock import Lock, MultiLock, ReadLock, RLock, Semaphore
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._settings import ConditionSettings
+    from ._keywords import ConditionSettings
 
 T = TypeVar('T')
 EVERYBODY = 2**63 - 1

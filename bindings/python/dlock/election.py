@@ -14,7 +14,7 @@ from .lock import Lock
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._settings import LockSettings
+    from ._keywords import LockSettings
     from .client import Client
 
 PAUSE_S = 1.0

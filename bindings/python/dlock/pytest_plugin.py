@@ -32,7 +32,7 @@ from .lock import Lock
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._settings import ClientSettings, LockSettings
+    from ._keywords import ClientSettings, LockSettings
 
 __all__ = ['Memory', 'dlock_memory']
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _native as native, errors
 from .._core import Core, info_of, logger, refuse_pickling
-from .._settings import check_text
+from .._keywords import ClientSettings, LockSettings
+from .._settings import check_text, tells
 from ._loop import Loop
 from .condition import Condition
 from .election import Election
@@ -17,7 +18,7 @@ from .lock import Lock, MultiLock, RWLock, Semaphore
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .._settings import ClientSettings, ConditionSettings, LockSettings
+    from .._keywords import ConditionSettings
 
 __all__ = ['Client']
 
@@ -33,6 +34,7 @@ class Client:
     :param settings: as keyword arguments: ``ttl=30``, ``redis_layout='string'``, …
     """
 
+    @tells(ClientSettings, LockSettings)
     def __init__(self, url: str, **settings: Unpack[ClientSettings]) -> None:
         self._core = Core(url, settings)
         self._loop = Loop(self._core)

@@ -15,7 +15,7 @@ from .lock import Lock, MultiLock, ReadLock, Semaphore
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .._settings import ConditionSettings
+    from .._keywords import ConditionSettings
 
 __all__ = ['Condition']
 

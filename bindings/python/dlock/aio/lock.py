@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import _native as native, errors
 from .._core import info_of, refuse_pickling
+from .._keywords import LockSettings
 from .._settings import (
     Seconds, check_counts, check_name, check_releases, check_text, make_conf, settings_of,
-    wait_ms)
+    tells, wait_ms)
 from .hold import Hold
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .._settings import LockSettings
     from .client import Client
 
 __all__ = ['Lock', 'MultiLock', 'RWLock', 'ReadLock', 'Semaphore', 'WriteLock']
@@ -44,6 +44,7 @@ class Lock:
     _kind = native.MUTEX
     _fixed: Mapping[str, str] = {'lock.owner': 'none'}
 
+    @tells(LockSettings)
     def __init__(self, client: Client, name: str, *, raise_on_loss: bool = True,
                  **settings: Unpack[LockSettings]) -> None:
         check_client(client)
