@@ -158,6 +158,9 @@ class ClientSettings(LockSettings, total=False):
     log_level
         The least urgent lines that are logged. (default warn; off, error, warn, info, debug;
         backends: all)
+    debug
+        Topics of which each decision is logged, with commas between them. The level is debug,
+        unless it is set. (default none; lock, renew, wait, net, tls, cluster, all; backends: all)
     auth_username
         The user to authenticate as. (backends: redis, etcd, zookeeper (digest))
     auth_password
@@ -277,6 +280,7 @@ class ClientSettings(LockSettings, total=False):
     backoff_max_ms: int
     events: int
     log_level: Literal['off', 'error', 'warn', 'info', 'debug']
+    debug: str
     auth_username: str
     auth_password: str
     auth_password_file: str | os.PathLike[str]
