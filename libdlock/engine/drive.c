@@ -131,16 +131,6 @@ static bool arrange(dlk_engine *engine, bool by_engine)
            (!engine->driven && engine->takeover);
 }
 
-static void deliver_log(dlk_engine *engine, dlk_list *lines)
-{
-    dlk_list *link;
-    while ((link = dlk_list_take_first(lines))) {
-        dlk_note *note = DLK_LIST_ITEM(link, dlk_note, slot.link);
-        engine->log(engine->log_user, note->level, note->text);
-        dlk_note_free(note);
-    }
-}
-
 /* What was cancelled before we had the mutex must not be granted by what we do with it; what was
  * freed meanwhile is cleared away. */
 void dlk_engine_catch_up(dlk_engine *engine)
@@ -249,7 +239,7 @@ void dlk_engine_let_go(dlk_engine *engine, bool by_engine)
         ring(engine);
     if (kick)
         kick_driver(engine);
-    deliver_log(engine, &lines);
+    dlk_engine_deliver(engine, &lines);
     run_jobs(&jobs);
     if (busy)
         dlk_engine_unref(engine);

@@ -233,6 +233,7 @@ dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri,
     }
     dlock_err code = init(engine, type, uri, settings, err);
     if (code != DLOCK_OK) {
+        dlk_engine_deliver(engine, &engine->log_lines);
         destroy(engine);
         return code;
     }

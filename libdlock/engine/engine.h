@@ -48,6 +48,12 @@ typedef enum dlk_link_news {
     DLK_LINK_IS_UP, /* with an error in engine->link_error: again */
 } dlk_link_news;
 
+/* Lines that somebody wants: up to a level, and those of topics. */
+typedef struct dlk_wanted {
+    int level;
+    unsigned topics;
+} dlk_wanted;
+
 struct dlk_engine {
     pthread_mutex_t mutex; /* guards everything below that isn't marked */
     _Atomic int refs;      /* no mutex */
@@ -115,14 +121,14 @@ struct dlk_engine {
     int event_fd;    /* or -1: nobody has asked for it */
     bool event_fd_raised;
     int64_t notes, note_limit, overflowed;
-    dlock_log_fn *log; /* fixed */
-    void *log_user;    /* fixed */
-    int log_level;     /* fixed */
+    dlock_log_fn *log;   /* fixed: the program's, else stderr's for DLOCK_LOG, or NULL */
+    void *log_user;      /* fixed */
+    dlk_wanted to_log;   /* fixed: what it hears */
+    dlk_wanted to_event; /* fixed: what LOG events are made of */
     dlk_list
         log_lines; /* dlk_note.slot.link: for the sink, after the mutex is let go; … */
     int64_t lines, lines_dropped; /* … so many, and those that were one too many */
     dlk_tell tell;                /* its topics: while somebody hears them */
-    unsigned topics;              /* fixed: that are asked for */
 
     /* A program that waits in a poller of its own: visit.c. */
     int poll_fd; /* an epoll of event_fd and the wires, or -1 */
@@ -269,6 +275,8 @@ dlock_err dlk_engine_name_again(dlk_engine *engine, const dlk_name *name, dlk_na
 
 /* ---- log.c ---- */
 void dlk_engine_log_begin(dlk_engine *engine, const dlk_settings *settings);
+/* Gives the lines to the sink, which frees them. Without the mutex. */
+void dlk_engine_deliver(const dlk_engine *engine, dlk_list *lines);
 void dlk_engine_log(dlk_engine *engine, dlock_level level, const char *format,
                     va_list args) __attribute__((format(printf, 3, 0)));
 /* Who hears has changed. */

@@ -32,6 +32,9 @@ void dlk_grant_enter_again(dlk_core *core, dlk_wait *wait, dlk_grant *grant)
     hold->shared = wait->terms.shared;
     dlk_grant_add_hold(grant, hold);
     core->stats.reentries++;
+    DLK_TELL_OF(core, DLK_TELL_LOCK, grant,
+                "granted here, as its owner has it: %d times, token %" PRId64,
+                (int)grant->hold_count, grant->token);
     wait->grant = grant;
     wait->hold = hold;
     dlk_wait_end(core, wait, DLOCK_OK, NULL);

@@ -28,6 +28,8 @@ dlock_err dlk_export(dlk_core *core, dlk_hold *hold, int64_t now)
     atomic_store(&grant->state, DLOCK_RELEASED);
     core->stats.releases++;
     dlk_hist_add(&core->stats.hold, now - grant->since);
+    DLK_TELL_OF(core, DLK_TELL_LOCK, grant, "handed on after %lld ms",
+                dlk_tell_ms(grant->since, now));
     if (name->key.told_exports) {
         grant->exported = true;
         dlk_give_back(core, grant, DLK_GRANT_RELEASED, now);

@@ -300,6 +300,8 @@ void dlk_release_start(dlk_core *core, dlk_hold *hold, dlk_wait *wait, int64_t d
         end_wait(core, wait, DLOCK_ELOST, "it was lost before the release");
         dlk_grant_drop(core, grant);
     } else if (grant->hold_count > 0) {
+        DLK_TELL_OF(core, DLK_TELL_LOCK, grant, "released once, %d times to go",
+                    (int)grant->hold_count);
         if (name->key.kind == DLOCK_WRITE && !grant->terms.shared &&
             grant->write_holds == 0)
             dlk_grant_turn(core, grant, now);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 typedef enum dlk_topic {
-    DLK_TELL_LOCK = 1 << 0,  /* granted, refused, given back, kept, lost */
+    DLK_TELL_LOCK = 1 << 0,  /* granted, refused, given back, handed on, kept, lost */
     DLK_TELL_RENEW = 1 << 1, /* leases: renewed, not renewed, suspect */
     DLK_TELL_WAIT = 1 << 2,  /* who waits, why it is asked again */
     DLK_TELL_NET = 1 << 3,   /* connections */

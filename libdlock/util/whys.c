@@ -52,7 +52,7 @@ static dlk_why *add(dlk_whys *whys, const char *address)
     if (!whys->items)
         return NULL;
     if (whys->count == DLK_WHYS_MAX) {
-        whys->left_out++;
+        whys->left_out = true;
         return NULL;
     }
     dlk_why *why = &whys->items[whys->count++];
@@ -98,7 +98,7 @@ static bool goes_on(char c)
 static bool is_said(const char *text, const char *address)
 {
     size_t size = strlen(address);
-    for (const char *at = text; (at = strstr(at, address)); at++) {
+    for (const char *at = text; size > 0 && (at = strstr(at, address)); at++) {
         bool whole =
             (at == text || !goes_on(at[-1])) &&
             (strncmp(at + size, ": ", 2) == 0 || strncmp(at + size, " lost: ", 7) == 0);
@@ -115,7 +115,8 @@ static const char *name_of(dlk_whys_step step)
     return names[step];
 }
 
-static size_t list(const dlk_whys *whys, const char *text, char *to, size_t size)
+/* False: there was no room for all. */
+static bool list(const dlk_whys *whys, const char *text, char *to, size_t size)
 {
     size_t used = 0;
     for (size_t i = 0; i < whys->count; i++) {
@@ -126,23 +127,21 @@ static size_t list(const dlk_whys *whys, const char *text, char *to, size_t size
                            why->address, name_of(why->step), why->reason);
         if (put < 0 || (size_t)put >= size - used) {
             to[used] = '\0';
-            return whys->count - i;
+            return false;
         }
         used += (size_t)put;
     }
-    return 0;
+    return true;
 }
 
 dlock_error *dlk_whys_complete(const dlk_whys *whys, dlock_error *error)
 {
-    char said[LIST_MAX] = "", more[48] = "";
-    size_t rest = list(whys, error->text, said, sizeof(said)) + whys->left_out;
+    char said[LIST_MAX] = "";
+    bool all = list(whys, error->text, said, sizeof(said)) && !whys->left_out;
     if (!said[0])
         return error;
-    if (rest > 0)
-        snprintf(more, sizeof(more), "; and %zu more", rest);
-    dlock_error *whole =
-        dlk_error_make(error->code, "%s (%s%s)", error->text, said, more);
+    dlock_error *whole = dlk_error_make(error->code, "%s (%s%s)", error->text, said,
+                                        all ? "" : "; and more");
     if (error->backend)
         dlk_error_backend(&whole, error->backend);
     dlock_error_free(error);

@@ -1,13 +1,14 @@
 /*
  * Why nobody can be reached: for each address what was tried last, and what came of it. Kept while a client
- * connects, forgotten when it is up, and put behind the error that says so. Bounded: further addresses are
- * counted, long reasons cut.
+ * connects, forgotten when it is up, and put behind the error that says so. Bounded: of further addresses it is
+ * said that there are some, long reasons are cut.
  */
 #ifndef DLK_UTIL_WHYS_H
 #define DLK_UTIL_WHYS_H
 
 #include <dlock/dlock.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum dlk_whys_step {
@@ -29,7 +30,8 @@ typedef struct dlk_why dlk_why;
 /* Zeroed: empty. */
 typedef struct dlk_whys {
     dlk_why *items; /* DLK_WHYS_MAX, made with the first; NULL: none */
-    size_t count, left_out;
+    size_t count;
+    bool left_out; /* there were others, which found no room */
 } dlk_whys;
 
 /* This is what was tried last at @p address. No secret may be in @p reason. @p whys may be NULL: nobody wants

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct sink {
     pthread_mutex_t mutex;
@@ -194,6 +195,126 @@ TEST(who_runs_the_program_has_the_last_word)
     CHECK_CONTAINS(s.text, "granted after");
     CHECK_CONTAINS(wrong.text, "DLOCK_LOG: 'loud' is neither");
     CHECK_CONTAINS(wrong.text, "granted after");
+}
+
+TEST(what_is_granted_here_and_released_once_of_several_times_is_told)
+{
+    BEGIN();
+    sink s;
+    DLOCK_AUTO(dlock_client)
+    client = client_with(&s, "client.debug=lock lock.reentrant=true");
+    DLOCK_AUTO(dlock_hold) once = NULL;
+    DLOCK_AUTO(dlock_hold) again = NULL;
+    const char *name = "log-again-and-again";
+    CHECK_EQ_INT(dlock_acquire(client, name, patience_ms(), &once, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_acquire(client, name, patience_ms(), &again, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_release(again, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_release(once, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_client_close(client, NULL), DLOCK_OK);
+    CHECK_CONTAINS(s.text, "#1: granted here, as its owner has it: 2 times, token ");
+    CHECK_CONTAINS(s.text, "#1: released once, 1 times to go");
+}
+
+/* ---- DLOCK_LOG, where the program has no sink ---- */
+
+static int stderr_was = -1;
+
+static FILE *catch_stderr(void)
+{
+    FILE *file = tmpfile();
+    stderr_was = dup(STDERR_FILENO);
+    bool fine = file && stderr_was >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0;
+    return harness_check(__FILE__, __LINE__, fine, "stderr is caught") ? file : NULL;
+}
+
+/* What came there meanwhile. */
+static void read_stderr(FILE *file, char *text, size_t size)
+{
+    CHECK(file && dup2(stderr_was, STDERR_FILENO) >= 0);
+    close(stderr_was);
+    rewind(file);
+    text[fread(text, 1, size - 1, file)] = '\0';
+    fclose(file);
+}
+
+static dlock_client *client_under(const char *log, const char *settings)
+{
+    bool fine = setenv("DLOCK_LOG", log, 1) == 0;
+    dlock_client *client = world_client(settings);
+    fine = unsetenv("DLOCK_LOG") == 0 && fine;
+    return harness_check(__FILE__, __LINE__, fine, "the environment") ? client : NULL;
+}
+
+TEST(without_a_sink_it_goes_to_stderr_and_a_long_name_hides_no_decision)
+{
+    BEGIN();
+    static char text[65536];
+    char name[900];
+    memset(name, '\x01', sizeof(name));
+    name[sizeof(name) - 1] = '\0';
+    FILE *file = catch_stderr();
+    DLOCK_AUTO(dlock_client) client = client_under("lock", NULL);
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    dlock_err code = dlock_acquire(client, name, patience_ms(), &hold, NULL);
+    dlock_err closed = dlock_client_close(client, NULL);
+    read_stderr(file, text, sizeof(text));
+    CHECK_EQ_INT(code, DLOCK_OK);
+    CHECK_EQ_INT(closed, DLOCK_OK);
+    CHECK_CONTAINS(text, "\\x01\\x01 #1: granted after ");
+    CHECK(strncmp(text, "dlock ", 6) == 0 && text[strlen(text) - 1] == '\n');
+}
+
+TEST(what_a_program_hears_as_events_is_not_taken_away_nor_added_to)
+{
+    BEGIN();
+    static char text[65536];
+    static const char *const said[] = {"off", "error", "warn", "lock"};
+    for (size_t i = 0; i < sizeof(said) / sizeof(*said); i++) {
+        FILE *file = catch_stderr();
+        DLOCK_AUTO(dlock_client) client = client_under(said[i], NULL);
+        bool fine = dlock_client_event_fd(client) >= 0 && take_and_release(client) &&
+                    lose_one(client, "log-events");
+        read_stderr(file, text, sizeof(text));
+        CHECK(fine);
+        DLOCK_AUTO(dlock_event) line = world_event(client, DLOCK_EVENT_LOG);
+        CHECK(line);
+        CHECK_CONTAINS(dlock_event_text(line), "log-events");
+        CHECK_EQ_INT(dlock_event_token(line), DLOCK_LOG_WARN);
+        CHECK((strstr(text, " warn ") != NULL) == (i >= 2));
+        CHECK((strstr(text, "granted after") != NULL) == (i == 3));
+    }
+}
+
+TEST(warnings_find_room_beside_however_many_decisions)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client)
+    client = world_client("client.debug=lock client.events=16");
+    CHECK(dlock_client_event_fd(client) >= 0);
+    for (int i = 0; i < 16; i++)
+        CHECK(take_and_release(client));
+    CHECK(lose_one(client, "log-room"));
+    for (;;) {
+        DLOCK_AUTO(dlock_event) line = world_event(client, DLOCK_EVENT_LOG);
+        CHECK(line);
+        if (!line || dlock_event_token(line) == DLOCK_LOG_WARN)
+            break;
+    }
+}
+
+TEST(what_is_told_of_a_client_that_could_not_be_made_is_heard)
+{
+    sink s = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    if (!strstr(dlock_backends(), "rediss"))
+        SKIP("no TLS in this build");
+    DLOCK_AUTO(dlock_conf) conf = api_conf("tls.ca_file=/nonexistent");
+    DLOCK_AUTO(dlock_client) client = NULL;
+    CHECK_EQ_INT(dlock_conf_set_log(conf, hear, &s), DLOCK_OK);
+    CHECK(setenv("DLOCK_LOG", "loud", 1) == 0);
+    dlock_err code = dlock_client_open("rediss://127.0.0.1:1", conf, &client, NULL);
+    CHECK(unsetenv("DLOCK_LOG") == 0);
+    CHECK(code != DLOCK_OK);
+    CHECK_CONTAINS(s.text, "DLOCK_LOG: 'loud' is neither");
 }
 
 TEST(a_conf_without_a_client_takes_and_drops_a_sink)

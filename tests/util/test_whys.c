@@ -75,7 +75,14 @@ TEST(it_is_bounded_and_has_no_control_characters)
     (void)complete(&whys, "late");
     CHECK(strlen(said) < 4300);
     CHECK(!strpbrk(said, "\x1b\n"));
-    CHECK_CONTAINS(said, "; and ");
+    CHECK_CONTAINS(said, "; and more)");
+    dlk_whys_clear(&whys);
+    /* However often those that find no room are tried, they are no more for that. */
+    for (int i = 0; i < 3 * DLK_WHYS_MAX; i++) {
+        snprintf(address, sizeof(address), "%d:1", i % (DLK_WHYS_MAX + 1));
+        dlk_whys_note(&whys, address, DLK_STEP_CONNECT, "no");
+    }
+    CHECK_CONTAINS(complete(&whys, "late"), "; 31:1: connect: no; and more)");
     dlk_whys_clear(&whys);
 }
 

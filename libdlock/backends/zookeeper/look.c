@@ -109,7 +109,7 @@ static dlk_zk_glance *look_begin(dlk_zk *zk, int64_t until, int64_t now)
     look->common = (dlk_link_common){.service = "zookeeper",
                                      .plain = "zookeeper://",
                                      .hint = "",
-                                     .connect_ns = until - now,
+                                     .connect_ns = until > now ? until - now : 0,
                                      .backoff = zk->backoff,
                                      .kicks = host->kicks,
                                      .rand = host->rand,
