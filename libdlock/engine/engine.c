@@ -48,22 +48,24 @@ static void prepare_registry(void)
         dlk_fork_watch(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* Registers it under a number that no other one of its name and URI has. */
+/* Registers it under the lowest number that no other one of its name and URI has: those stand there in the
+ * order of their numbers, so one look along the list is enough. */
 static void enter_registry(dlk_engine *engine)
 {
     (void)pthread_mutex_lock(&registry_mutex);
-    bool taken;
-    do {
-        taken = false;
-        DLK_LIST_FOR (it, &registry) {
-            const dlk_engine *other = DLK_LIST_ITEM(it, dlk_engine, registered);
-            taken |= other->namesake == engine->namesake &&
-                     strcmp(other->name, engine->name) == 0 &&
-                     strcmp(other->uri, engine->uri) == 0;
+    dlk_list *before = &registry;
+    DLK_LIST_FOR (it, &registry) {
+        const dlk_engine *other = DLK_LIST_ITEM(it, dlk_engine, registered);
+        if (strcmp(other->name, engine->name) != 0 ||
+            strcmp(other->uri, engine->uri) != 0)
+            continue;
+        if (other->namesake > engine->namesake) {
+            before = it;
+            break;
         }
-        engine->namesake += taken;
-    } while (taken);
-    dlk_list_append(&registry, &engine->registered);
+        engine->namesake = other->namesake + 1;
+    }
+    dlk_list_append(before, &engine->registered);
     (void)pthread_mutex_unlock(&registry_mutex);
 }
 
@@ -82,6 +84,8 @@ static bool still_there(dlk_engine *engine)
 dlk_engine **dlk_engines_all(size_t *ret_count)
 {
     size_t room = 1, count = 0;
+    /* A thread may fork while we are here, before any client was opened. */
+    (void)pthread_once(&registry_once, prepare_registry);
     (void)pthread_mutex_lock(&registry_mutex);
     DLK_LIST_FOR (it, &registry)
         room++;

@@ -1,7 +1,7 @@
 /*
  * What dlock_client_metrics tells: OpenMetrics 1.0 text. All clients are counted first, each at one
- * moment with its mutex held, and written about when no mutex is: a page costs no acquire more than the
- * copying of some 4 KB. Buckets, count and sum of a histogram are of that moment, so they agree.
+ * moment with its mutex held, and written about when no mutex is: a page costs an acquire the copying of
+ * some 4 KB, and a look at each name and grant, at most. Buckets, count and sum of a histogram are of that moment, so they agree.
  *
  * The size of the text is bounded by the number of clients: nothing in it comes from a lock's name.
  */
@@ -217,13 +217,23 @@ static void put_infos(metrics_page *page)
 
 /* ---- whom it is about ---- */
 
+/* Whether it could be taken for one that we have put a number to. */
+static bool looks_numbered(const char *name)
+{
+    size_t size = strlen(name), digits = 0;
+    while (digits < size && name[size - 1 - digits] >= '0' &&
+           name[size - 1 - digits] <= '9')
+        digits++;
+    return digits > 0 && digits < size && name[size - 1 - digits] == '#';
+}
+
 /* Clients of one process may have one name and one service. */
 static char *labels_of(const dlk_engine *engine)
 {
     metrics_page page = {0};
     put_text(&page, "client=\"");
     put_label_value(&page, engine->name);
-    if (engine->namesake > 0)
+    if (engine->namesake > 0 || looks_numbered(engine->name))
         put(&page, "#%u", engine->namesake + 1);
     put_text(&page, "\",service=\"");
     put_label_value(&page, engine->uri);

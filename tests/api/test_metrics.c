@@ -127,6 +127,35 @@ TEST(clients_of_one_name_are_told_apart_on_one_page)
     CHECK_EQ_INT(value_of(NULL, "dlock_grants_total", "the\\\"na\\\\me\""), -1);
 }
 
+TEST(a_number_that_nobody_has_any_more_is_given_again)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) one = world_client("client.name=again");
+    DLOCK_AUTO(dlock_client) two = world_client("client.name=again");
+    DLOCK_AUTO(dlock_client) three = world_client("client.name=again");
+    dlock_client_free(two);
+    two = NULL;
+    CHECK_EQ_INT(value_of(NULL, "dlock_connected", "again#2\""), -1);
+    for (int i = 2; i <= 4; i += 2) { /* 2 is free, then all up to 3 are taken */
+        char label[32];
+        DLOCK_AUTO(dlock_client) more = world_client("client.name=again");
+        DLOCK_AUTO(dlock_client) last = i == 4 ? world_client("client.name=again") : NULL;
+        (void)snprintf(label, sizeof label, "client=\"again#%d\"", i);
+        CHECK_EQ_INT(value_of(i == 4 ? last : more, "dlock_connected", label), 1);
+    }
+}
+
+TEST(a_name_that_looks_like_anothers_number_is_told_apart)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) looks = world_client("client.name=like#2");
+    DLOCK_AUTO(dlock_client) one = world_client("client.name=like");
+    DLOCK_AUTO(dlock_client) two = world_client("client.name=like");
+    CHECK_EQ_INT(value_of(looks, "dlock_connected", "client=\"like#2#1\""), 1);
+    CHECK_EQ_INT(value_of(one, "dlock_connected", "client=\"like\""), 1);
+    CHECK_EQ_INT(value_of(two, "dlock_connected", "client=\"like#2\""), 1);
+}
+
 /* ---- while others are at it ---- */
 
 static atomic_bool enough;

@@ -544,9 +544,10 @@ DLOCK_API const char *dlock_client_uri(const dlock_client *client);
 
 /**
  * What the client has counted since it was opened: grants, waits, renewals, losses (all, and by their
- * causes: `losses_expired`, `_denied`, `_taken`), commands, bytes, and histograms of waits (`wait`: granted,
- * `wait_timed_out`, `wait_cancelled`), holds and requests (`request_acquire`, `_renewal`, `_release`, `_other`). Of kept locks (`lock.keep_ms`): `kept`, releases that sent
- * nothing; `local_grants`, acquires that asked nobody; and why they went back: `kept_asked` by others,
+ * causes: `losses_expired`, `_denied`, `_taken`), commands, bytes, and histograms of waits (`wait`:
+ * granted, `wait_timed_out`, `wait_cancelled`), holds and requests (`request_acquire`, `_renewal`,
+ * `_release`, `_other`). Of kept locks (`lock.keep_ms`): `kept`, releases that sent nothing;
+ * `local_grants`, acquires that asked nobody; and why they went back: `kept_asked` by others,
  * `kept_run_over` while others waited, `kept_idle` after their time, `kept_lost` at the service.
  *
  * @param ret_info  yours to free
@@ -564,8 +565,8 @@ DLOCK_API dlock_err dlock_client_stats(const dlock_client *client, dlock_info **
  *     GET /metrics → Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8
  *
  * Every name begins with dlock_, every series has the labels `client` (client.name; "#2", … behind
- * it where several clients of one process have the same one at one service) and `service` (the URI,
- * without the password). Times are in seconds. A client's numbers are of one moment. One whose
+ * it where several clients of one process have the same one at one service, the lowest that is free, and
+ * a number in any case behind one that ends like that) and `service` (the URI, without the password). Times are in seconds. A client's numbers are of one moment. One whose
  * memory isn't freed yet is counted, closed or not. The names: docs/how-to/metrics.md
  *
  * @param client_or_all  NULL: all clients of this process, on one page; none is fine

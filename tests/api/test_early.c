@@ -1,0 +1,62 @@
+/* What is asked before the process has opened any client: nothing may count on one. */
+#include "harness/harness.h"
+
+#include <dlock/dlock.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LOOKERS = 3, FORKS = 300, PATIENCE_S = 20 };
+
+static atomic_bool enough;
+
+static void *look(void *unused)
+{
+    while (!atomic_load(&enough)) {
+        char *text = NULL;
+        (void)dlock_client_metrics(NULL, &text, NULL);
+        dlock_text_free(text);
+    }
+    return unused;
+}
+
+static bool child_can_open(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        dlock_client *client = NULL;
+        (void)alarm(
+            PATIENCE_S); /* ends it, where a mutex is held by a thread that isn't here */
+        _exit(dlock_client_open("mem:", NULL, &client, NULL) == DLOCK_OK ? 0 : 1);
+    }
+    int status = -1;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+/* It has to come first: afterwards a client was opened. */
+TEST(a_fork_amid_a_look_at_no_clients_leaves_a_child_that_can_open_one)
+{
+    pthread_t threads[LOOKERS];
+    bool well = true;
+    for (int i = 0; i < LOOKERS; i++)
+        CHECK_EQ_INT(pthread_create(&threads[i], NULL, look, NULL), 0);
+    for (int i = 0; i < FORKS && well; i++)
+        well = child_can_open();
+    atomic_store(&enough, true);
+    for (int i = 0; i < LOOKERS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK(well);
+}
+
+TEST(a_page_of_no_clients_has_an_end)
+{
+    char *text = NULL;
+    CHECK_EQ_INT(dlock_client_metrics(NULL, &text, NULL), DLOCK_OK);
+    CHECK(text != NULL && strlen(text) > 6);
+    CHECK(strcmp(text + strlen(text) - 6, "# EOF\n") == 0);
+    CHECK(strstr(text, "} ") == NULL); /* no sample */
+    dlock_text_free(text);
+}
