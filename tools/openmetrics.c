@@ -2,8 +2,8 @@
  * dlock top --openmetrics: what a service holds, and how it answers this command, as a page for Prometheus
  * instead of a screen.
  *
- * One thread, no request waits for another: connections are few and short, whoever sends nothing, too
- * much, or doesn't read is dropped, the oldest one where there are too many. The service is asked
+ * One thread: connections are few and short, whoever sends nothing, too much, or doesn't read is dropped,
+ * the oldest one where there are too many. Only for the service's answer all wait together: it is asked
  * at most once a second, however often the page is fetched.
  */
 #include "cli.h"
@@ -45,13 +45,14 @@ typedef struct server {
 static void write_page(FILE *out, const char *text, const dlock_info *list, bool all,
                        int64_t max)
 {
-    const char *end = strstr(text, "# EOF\n"), *service = strstr(text, "service=\"");
-    const char *behind = service != NULL ? strstr(service, "\",version=") : NULL;
+    /* A quote inside a label has a backslash before it, so neither of these is inside one. */
+    const char *end = strstr(text, "# EOF\n"), *service = strstr(text, ",service=\"");
+    const char *behind = service != NULL ? strstr(service, "\",version=\"") : NULL;
     if (end == NULL)
         return;
     (void)fwrite(text, 1, (size_t)(end - text), out);
     if (list != NULL && behind != NULL) {
-        int label = (int)(behind - service);
+        int label = (int)(behind - ++service); /* less the comma */
         long long held = 0;
         for (size_t i = 0; i < dlock_info_count(list); i++)
             held += cli_is_name(dlock_info_key(list, i));
@@ -68,7 +69,7 @@ static void write_page(FILE *out, const char *text, const dlock_info *list, bool
     (void)fputs(end, out);
 }
 
-/* 0, or the exit status of a signal. Without the service the page is of the client alone. */
+/* 0, or the status of a signal. Without the service the page is of the client alone. */
 static int make_page(server *s)
 {
     int64_t now = cli_now_ms();
@@ -128,6 +129,7 @@ static void answer(connection *c, const char *status, const char *body, bool wit
         return;
     }
     c->size = (size_t)size;
+    c->until = cli_now_ms() + PATIENCE_MS; /* the service may have taken its time */
 }
 
 /* All of the head is there. 0, or the exit status. */
@@ -196,7 +198,7 @@ static void take_in(server *s)
     place->got = place->size = place->sent = 0;
 }
 
-/* Until a signal comes: 128 + n, as ever. */
+/* Until a signal comes, which is how it ends: well. */
 static int loop(server *s)
 {
     for (;;) {
@@ -211,6 +213,7 @@ static int loop(server *s)
         if (fds[0].revents != 0)
             return CLI_OK;
         cli_drain(s->cli);
+        int64_t now = cli_now_ms(); /* while a page is made nobody else can be late */
         for (int i = 0; i < CONNECTIONS; i++) {
             connection *c = &s->all[i];
             int status = 0;
@@ -219,8 +222,8 @@ static int loop(server *s)
             else if (fds[i + 2].revents != 0)
                 status = read_request(s, c);
             if (status != 0)
-                return status;
-            if (c->fd >= 0 && cli_now_ms() >= c->until)
+                return CLI_OK;
+            if (c->fd >= 0 && now >= c->until)
                 drop(c);
         }
         if (fds[1].revents != 0)
@@ -244,8 +247,8 @@ static int listen_at(server *s, const struct sockaddr *at, socklen_t size)
 static int listen_path(server *s, const char *path)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof at.sun_path) {
-        errno = ENAMETOOLONG;
+    if (path[0] == '\0' || strlen(path) >= sizeof at.sun_path) {
+        errno = path[0] == '\0' ? EINVAL : ENAMETOOLONG;
         return -1;
     }
     memcpy(at.sun_path, path, strlen(path) + 1);

@@ -1,14 +1,27 @@
 """dlock top --openmetrics: a page for Prometheus, whatever else connects."""
+import fcntl
 import os
 import re
 import signal
 import socket
 import stat
+import struct
 import sys
+import termios
 
 import tap
 import world
 from waiting import LIMIT, wait_until
+
+REQUEST = b'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'
+PATIENCE_MS = 5000  # of tools/openmetrics.c
+
+
+def read_all(end):
+    answer = b''
+    while part := end.recv(65536):
+        answer += part
+    return answer.decode()
 
 
 class Page:
@@ -36,17 +49,15 @@ class Page:
         """The status and the body of the answer."""
         with self.connect() as end:
             end.sendall(request)
-            answer = b''
-            while part := end.recv(65536):
-                answer += part
-        head, _, body = answer.decode().partition('\r\n\r\n')
+            answer = read_all(end)
+        head, _, body = answer.partition('\r\n\r\n')
         size = re.search(r'Content-Length: (\d+)', head)
         if size and body and int(size[1]) != len(body.encode()):
             raise AssertionError(f'{size[1]} bytes, not {len(body)}')
         return int(head.split(' ')[1]), body
 
     def get(self):
-        status, body = self.ask(b'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n')
+        status, body = self.ask(REQUEST)
         tap.equal('status', status, 200)
         return body
 
@@ -113,9 +124,55 @@ def those_who_say_nothing_keep_nobody_out(w):
 
 def an_address_that_is_none_is_refused(w):
     for where in ('x', '70000', '-1', 'localhost:0', '', '1.2.3.4.5:1', f'unix:{"x" * 200}',
-                  'unix:/nowhere/at/all', ':1'):
+                  'unix:', 'unix:/nowhere/at/all', ':1'):
         process = w.start('top', '--openmetrics', where)
         tap.equal(f'--openmetrics {where}', process.wait(LIMIT), 64)
+
+
+def what_clients_are_called_breaks_no_line(w):
+    for name in ('service=', '",service="', '",version="1"} 2'):
+        page = Page(w, '--set', f'client.name={name}')
+        lines = [line for line in page.get().splitlines() if line.startswith('dlock_service_')]
+        tap.equal(f'lines with {name}', len(lines), 2)
+        for line in lines:
+            if not re.fullmatch(r'dlock_service_\w+\{service="[^",]*"\} \d', line):
+                raise AssertionError(f'{name}: {line}')
+        tap.equal('ends well', page.close(), 0)
+
+
+@world.only_on('redis')
+def a_service_that_says_nothing_for_long_has_a_page_all_the_same(w):
+    # Longer than a connection that says nothing is let stay: those who wait for the page aren't such.
+    page = Page(w, '--set', f'client.timeout_ms={PATIENCE_MS + 1000}')
+    w.redis.process.send_signal(signal.SIGSTOP)
+    try:
+        with page.connect() as one, page.connect() as two:
+            for part in (REQUEST[:9], REQUEST[9:]):
+                one.sendall(part)
+                two.sendall(part)
+            for end in (one, two):
+                text = read_all(end)
+                if not text.startswith('HTTP/1.1 200') or '# EOF\n' not in text:
+                    raise AssertionError(text)
+                tap.equal('of the service', 'dlock_service_locks' in text, False)
+    finally:
+        w.redis.process.send_signal(signal.SIGCONT)
+    page.close()
+
+
+@world.only_on('redis')
+def a_signal_while_the_service_is_asked_is_as_good_an_end_as_any(w):
+    page = Page(w, path=w.path('page.sock'))
+    w.redis.process.send_signal(signal.SIGSTOP)
+    try:
+        with page.connect() as end:
+            end.sendall(REQUEST)
+            wait_until('it is read', lambda: struct.unpack(
+                'i', fcntl.ioctl(end, termios.TIOCOUTQ, bytes(4))) == (0,))
+            tap.equal('ends well', page.close(), 0)
+    finally:
+        w.redis.process.send_signal(signal.SIGCONT)
+    tap.equal('the socket is gone', os.path.exists(page.path), False)
 
 
 if __name__ == '__main__':
@@ -125,4 +182,7 @@ if __name__ == '__main__':
         whatever_is_asked_the_next_one_has_the_page,
         those_who_say_nothing_keep_nobody_out,
         an_address_that_is_none_is_refused,
+        what_clients_are_called_breaks_no_line,
+        a_service_that_says_nothing_for_long_has_a_page_all_the_same,
+        a_signal_while_the_service_is_asked_is_as_good_an_end_as_any,
     ]))
