@@ -5,11 +5,12 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LOOKERS = 3, FORKS = 300, PATIENCE_S = 20 };
+enum { LOOKERS = 3, FORKS = 300, PATIENCE_S = 20, THOUSANDS = 4000 };
 
 static atomic_bool enough;
 
@@ -49,6 +50,26 @@ TEST(a_fork_amid_a_look_at_no_clients_leaves_a_child_that_can_open_one)
     for (int i = 0; i < LOOKERS; i++)
         pthread_join(threads[i], NULL);
     CHECK(well);
+}
+
+/* Each that was compared with all others for every number that is taken would be at it for minutes. */
+TEST(thousands_of_clients_of_one_name_are_soon_open)
+{
+    static dlock_client *clients[THOUSANDS];
+    DLOCK_AUTO(dlock_conf) conf = dlock_conf_new();
+    CHECK_OK(dlock_conf_set(conf, "client.name", "many", NULL), NULL);
+    CHECK_OK(dlock_conf_set(conf, "client.lazy", "true", NULL), NULL);
+    dlock_err code = DLOCK_OK;
+    for (int i = 0; i < THOUSANDS && code == DLOCK_OK; i++)
+        code = dlock_client_open("mem:", conf, &clients[i], NULL);
+    CHECK_EQ_INT(code, DLOCK_OK);
+    char *text = NULL, name[64];
+    CHECK_EQ_INT(dlock_client_metrics(clients[THOUSANDS - 1], &text, NULL), DLOCK_OK);
+    (void)snprintf(name, sizeof name, "{client=\"many#%d\",", THOUSANDS);
+    CHECK_CONTAINS(text, name);
+    dlock_text_free(text);
+    for (int i = 0; i < THOUSANDS; i++)
+        dlock_client_free(clients[i]);
 }
 
 TEST(a_page_of_no_clients_has_an_end)

@@ -446,6 +446,7 @@ TEST(what_the_service_took_away_is_lost_with_its_word_and_nothing_is_given_back)
     CHECK(lives(&a));
     dlk_core_notified(&w.core, &w.name->key, w.now);
     CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_LOST);
+    CHECK_EQ_INT(w.core.stats.losses[DLK_LOSS_TAKEN], 1);
     CHECK_EQ_INT(w.states[DLOCK_LOST], 1);
     CHECK_EQ_INT(w.releases, 0);
     dlk_core_notified(&w.core, &w.name->key, w.now);
@@ -973,6 +974,7 @@ TEST(the_servers_word_that_it_isnt_ours_is_lost_at_once)
     world_move(3700);
     world_answer(DLK_RENEW, DLK_NOT_OURS);
     CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_LOST);
+    CHECK_EQ_INT(w.core.stats.losses[DLK_LOSS_DENIED], 1);
     CHECK_EQ_INT(w.releases, 0);
     end();
 }
@@ -1107,6 +1109,36 @@ TEST(how_long_was_waited_and_held_is_counted)
     CHECK_EQ_INT(w.core.stats.grants, 1);
     CHECK_EQ_INT(w.core.stats.releases, 1);
     CHECK_EQ_INT(w.core.stats.releases_failed, 0);
+    end();
+}
+
+TEST(requests_are_timed_by_what_they_ask_from_asking_to_their_end)
+{
+    world_open();
+    const dlk_hist *request = w.core.stats.request;
+    world_acquire(&a, 1, 60000);
+    world_move(300);
+    world_asked(DLK_ACQUIRE)->since -= 900 * MS; /* a lease may count from before */
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK_EQ_INT(request[DLK_ASKED_ACQUIRE].count, 1);
+    CHECK_EQ_INT(request[DLK_ASKED_ACQUIRE].sum, 300 * MS);
+    CHECK_EQ_INT(w.core.stats.unanswered, 0);
+    dlk_grant_renew(&w.core, a.grant, w.now);
+    world_move(20);
+    world_answer(DLK_RENEW, DLK_UNKNOWN);
+    CHECK_EQ_INT(request[DLK_ASKED_RENEWAL].count, 1);
+    CHECK_EQ_INT(request[DLK_ASKED_RENEWAL].sum, 20 * MS);
+    CHECK_EQ_INT(w.core.stats.unanswered, 1);
+    dlk_grant_renew(&w.core, a.grant, w.now);
+    CHECK(world_asked(DLK_RENEW) != NULL);
+    world_answer(DLK_RENEW, DLK_NOT_SENT);
+    CHECK_EQ_INT(request[DLK_ASKED_RENEWAL].count, 1); /* nothing was asked */
+    world_release(&release, a.hold);
+    world_move(7);
+    world_answer(DLK_RELEASE, DLK_YES);
+    CHECK_EQ_INT(request[DLK_ASKED_RELEASE].count, 1);
+    CHECK_EQ_INT(request[DLK_ASKED_RELEASE].sum, 7 * MS);
+    CHECK_EQ_INT(request[DLK_ASKED_OTHER].count, 0);
     end();
 }
 
