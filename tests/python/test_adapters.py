@@ -57,6 +57,14 @@ class Metrics(unittest.TestCase):
             self.assertTrue(family.name.startswith('dlock_') and family.documentation)
             self.assertIn(family.type, ('counter', 'gauge', 'histogram', 'info'))
 
+    def test_what_a_url_may_have_ends_no_line(self):
+        with dlock.Client(f'mem:{new_name()}\u2028\x85', name=ODD) as client:
+            self.use(client, 3)
+            registry = CollectorRegistry()
+            registry.register(dlock.prometheus.Collector())
+            text = generate_openmetrics(registry).decode()
+            self.assertEqual(values(text, 'dlock_grants_total', service=client.url), [3])
+
     def test_it_stays_openmetrics_while_others_lock(self):
         ends = threading.Event()
 

@@ -48,7 +48,7 @@ def _sample(line: str) -> Sample:
 def families(text: str) -> list[Family]:
     """What libdlock has written, and nobody else: not every OpenMetrics text is read."""
     found: list[Family] = []
-    for line in text.splitlines():
+    for line in text[:-1].split('\n'):  # a URL may have what splitlines() takes for an end
         if not line.startswith('#'):
             found[-1].samples.append(_sample(line))
             continue
