@@ -64,9 +64,10 @@ def each_name_and_label_is_one_that_there_is():
         names = re.findall(r'dlock_\w+', text)
         if not names:
             raise AssertionError(f'{title}: asks for nothing of ours')
-        for name, matchers in re.findall(r'(dlock_\w+)\{([^}]*)\}', text):
+        for name in names:
             if name not in told:
                 raise AssertionError(f'{title}: there is no {name}')
+        for name, matchers in re.findall(r'(dlock_\w+)\{([^}]*)\}', text):
             for key, how, value in re.findall(r'(\w+)(=~?)"([^"]*)"', matchers):
                 if how == '=' and (key, value) not in told[name]:
                     raise AssertionError(f'{title}: {name} has no {key}="{value}"')
