@@ -142,7 +142,7 @@ def what_clients_are_called_breaks_no_line(w):
 
 @world.only_on('redis')
 def a_service_that_says_nothing_for_long_has_a_page_all_the_same(w):
-    # Longer than a connection that says nothing is let stay: those who wait for the page aren't such.
+    # Longer than a connection that says nothing may stay: those who wait for the page aren't such.
     page = Page(w, '--set', f'client.timeout_ms={PATIENCE_MS + 1000}')
     w.redis.process.send_signal(signal.SIGSTOP)
     try:
