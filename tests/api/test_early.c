@@ -24,14 +24,14 @@ static void *look(void *unused)
     return unused;
 }
 
-static bool child_can_open(void)
+static bool child_can_open(const dlock_conf *lazy)
 {
     pid_t pid = fork();
     if (pid == 0) {
         dlock_client *client = NULL;
         (void)alarm(
             PATIENCE_S); /* ends it, where a mutex is held by a thread that isn't here */
-        _exit(dlock_client_open("mem:", NULL, &client, NULL) == DLOCK_OK ? 0 : 1);
+        _exit(dlock_client_open("mem:", lazy, &client, NULL) == DLOCK_OK ? 0 : 1);
     }
     int status = -1;
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
@@ -42,10 +42,12 @@ TEST(a_fork_amid_a_look_at_no_clients_leaves_a_child_that_can_open_one)
 {
     pthread_t threads[LOOKERS];
     bool well = true;
+    DLOCK_AUTO(dlock_conf) lazy = dlock_conf_new(); /* the child starts no thread */
+    CHECK_OK(dlock_conf_set(lazy, "client.lazy", "true", NULL), NULL);
     for (int i = 0; i < LOOKERS; i++)
         CHECK_EQ_INT(pthread_create(&threads[i], NULL, look, NULL), 0);
     for (int i = 0; i < FORKS && well; i++)
-        well = child_can_open();
+        well = child_can_open(lazy);
     atomic_store(&enough, true);
     for (int i = 0; i < LOOKERS; i++)
         pthread_join(threads[i], NULL);
