@@ -252,7 +252,8 @@ static void on_link(dlk_host *host, bool up, const dlock_error *error)
 /* A client comes, and buries who died before. */
 static void do_come(crash_stage *stage)
 {
-    dlk_host host = {.link = on_link, .uuid = "u", .name = "test"};
+    dlk_host host = {
+        .tell = &dlk_tell_nobody, .link = on_link, .uuid = "u", .name = "test"};
     dlk_local local = {.base.host = &host, .table = &stage->table};
     local.who = (dlk_identity){.pid = stage->table.pid};
     dlk_list_init(&local.turns);

@@ -203,7 +203,7 @@ static void wait_once(crash_stage *stage, int to)
     int64_t token, granted_until;
     int64_t until = dlk_clock_after(dlk_clock_now(), PATIENCE_MS);
     dlk_kicks kicks = DLK_KICKS_INIT;
-    dlk_host host = {.kicks = &kicks};
+    dlk_host host = {.tell = &dlk_tell_nobody, .kicks = &kicks};
     dlk_local local = {.base.host = &host, .table = &stage->table};
     local.me = dlk_member_at(&stage->table, (uint32_t)stage->waiter.owner);
     bool granted = false;

@@ -120,7 +120,8 @@ static void open_backend(const char *text)
 void client_open(const char *uri, const client_key keys[CLIENT_KEYS], fuzz_bytes bytes)
 {
     client = (struct client){.now = BEGIN, .bytes = bytes};
-    world.host = (dlk_host){.answered = on_answered,
+    world.host = (dlk_host){.tell = &dlk_tell_nobody,
+                            .answered = on_answered,
                             .notified = on_notified,
                             .revoked = on_revoked,
                             .lost = on_lost,

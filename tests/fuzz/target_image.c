@@ -96,7 +96,8 @@ static void make_client(user *it, int number)
     static const char *const names[NAMES] = {"a", "b", "c", "orders/42", "e", "ff"};
     (void)snprintf(it->uuid, sizeof(it->uuid), "%08d-2222-4333-8444-555555555555",
                    number);
-    it->host = (dlk_host){.notified = on_notified,
+    it->host = (dlk_host){.tell = &dlk_tell_nobody,
+                          .notified = on_notified,
                           .link = on_link,
                           .log = on_log,
                           .uuid = it->uuid,

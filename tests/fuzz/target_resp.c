@@ -275,7 +275,8 @@ static void make_world(void)
     dlk_uri *uri = NULL;
     dlk_backend *backend = NULL;
     world.kicks = DLK_KICKS_INIT;
-    world.host = (dlk_host){.answered = on_answered,
+    world.host = (dlk_host){.tell = &dlk_tell_nobody,
+                            .answered = on_answered,
                             .notified = on_notified,
                             .link = on_link,
                             .log = on_log,

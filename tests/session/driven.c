@@ -66,7 +66,8 @@ bool driven_open(const dlk_backend_type *type, const char *text, dlock_kind kind
                         .rand = {.state = 42},
                         .key = {.name = "n", .size = 1, .kind = kind}};
     pthread_mutex_init(&w.mutex, NULL);
-    w.host = (dlk_host){.answered = on_answered,
+    w.host = (dlk_host){.tell = &dlk_tell_nobody,
+                        .answered = on_answered,
                         .notified = on_notified,
                         .revoked = on_revoked,
                         .lost = on_lost,

@@ -167,7 +167,8 @@ static void on_notified(dlk_host *of, dlk_key *which)
 static void begin(void)
 {
     static const dlk_backend_type backend = {.name = "noted"};
-    host = (dlk_host){.answered = on_answered,
+    host = (dlk_host){.tell = &dlk_tell_nobody,
+                      .answered = on_answered,
                       .lost = on_lost,
                       .link = on_link,
                       .notified = on_notified};

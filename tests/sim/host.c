@@ -115,7 +115,8 @@ told_log(dlk_host *host, dlock_level level, const char *format, ...)
 void host_begin(client *c)
 {
     c->kicks = DLK_KICKS_INIT;
-    c->host = (dlk_host){.answered = told_answer,
+    c->host = (dlk_host){.tell = &dlk_tell_nobody,
+                         .answered = told_answer,
                          .notified = told_free,
                          .revoked = told_revoked,
                          .lost = told_lost,

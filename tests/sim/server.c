@@ -63,7 +63,8 @@ static void begin_operator(void)
     dlk_backend *backend = NULL;
     dlk_uri *uri = NULL;
     operator.kicks = DLK_KICKS_INIT;
-    operator.host =(dlk_host){.answered = told_nothing,
+    operator.host =(dlk_host){.tell = &dlk_tell_nobody,
+                              .answered = told_nothing,
                               .link = link_is,
                               .kicks = &operator.kicks,
                               .uuid = "ffffffff-0000-4000-8000-000000000000",

@@ -85,7 +85,8 @@ static void init_process(process *p, uint32_t pid, const char *name)
         DLK_LOCAL_OPS,
     };
     p->kicks = DLK_KICKS_INIT;
-    p->host = (dlk_host){.notified = told_free,
+    p->host = (dlk_host){.tell = &dlk_tell_nobody,
+                         .notified = told_free,
                          .link = told_link,
                          .log = told_log,
                          .uuid = p->uuid,

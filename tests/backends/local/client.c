@@ -80,6 +80,7 @@ fake *client_open_with(const char *text, const char *const *pairs, dlock_error *
     (void)pthread_mutex_init(&client->mutex, NULL);
     client->kicks = DLK_KICKS_INIT;
     client->host = (dlk_host){
+        .tell = &dlk_tell_nobody,
         .answered = on_answered,
         .notified = on_notified,
         .revoked = on_revoked,

@@ -34,7 +34,8 @@ silent(dlk_host *host, dlock_level level, const char *format, ...)
 /* As if it was greeted, and asked for the lock. */
 static bool begin(dlk_ask *ask)
 {
-    static dlk_host host = {.answered = answered,
+    static dlk_host host = {.tell = &dlk_tell_nobody,
+                            .answered = answered,
                             .link = linked,
                             .log = silent,
                             .kicks = &kicks,

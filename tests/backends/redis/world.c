@@ -103,6 +103,7 @@ static dlock_err open_it(world *w, const char *text, va_list pairs, dlock_error 
     if (!dlk_kicks_open(&w->kicks))
         return dlk_error_set(err, DLOCK_EUNAVAIL, "no descriptor is left");
     w->host = (dlk_host){
+        .tell = &dlk_tell_nobody,
         .answered = answered,
         .notified = notified,
         .revoked = revoked,

@@ -490,7 +490,8 @@ put_log(dlk_host *host, dlock_level level, const char *format, ...)
 }
 
 static dlk_kicks kicks = {.fd = -1};
-static dlk_host host = {.answered = answered,
+static dlk_host host = {.tell = &dlk_tell_nobody,
+                        .answered = answered,
                         .notified = notified,
                         .link = link_is,
                         .log = put_log,
