@@ -58,7 +58,7 @@ static dlock_err line_open(dlk_line *line, const dlk_key *key, dlock_error **err
 {
     dlk_zk_key *home = dlk_zk_key_of(line);
     dlock_err code = fill_line(line, key, err);
-    home->hands_on = code == DLOCK_OK && dlk_zk_hands_on(home->plans[0], home->forms[0]);
+    home->hands_on = key->kind == DLOCK_MUTEX && dlk_zk_hands_on(key->settings);
     return code;
 }
 
@@ -89,8 +89,8 @@ static const dlk_session_type zk_session = {
     .line_hands_on = line_hands_on,
     .no_import =
         "zookeeper: only mutexes are handed on, and only where a node's name says "
-        "whose it is (not in zookeeper.layout=exclusive, nor in a pattern without "
-        "{uuid})",
+        "whose it is, in a folder of the lock's own (not in zookeeper.layout=exclusive, "
+        "and in a pattern only with {uuid}, and {name} above the last part)",
     .line_size = sizeof(dlk_zk_key),
     .line_open = line_open,
     .line_close = line_close,
@@ -307,13 +307,9 @@ static bool has_kind(const dlk_settings *settings, dlock_kind kind)
                           kind == DLOCK_READ, NULL) != NULL;
 }
 
-/* As dlk_zk_hands_on has it for each name. */
 static void adapt(const dlk_settings *settings, dlk_traits *traits)
 {
-    int64_t layout = dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_LAYOUT);
-    const char *node = dlk_settings_text(settings, DLK_KEY_ZOOKEEPER_NODE);
-    traits->hands_on = layout != DLK_ZK_EXCLUSIVE &&
-                       (layout != DLK_ZK_PATTERN || strstr(node, "{uuid}"));
+    traits->hands_on = dlk_zk_hands_on(settings);
 }
 
 static const char *const schemes[] = {"zookeeper", NULL};

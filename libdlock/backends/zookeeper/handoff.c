@@ -19,15 +19,18 @@
 #include <string.h>
 
 #define TRIES_MAX 8
+/* A server reads so much, and others' requests beside it; for more it closes the connection. */
+#define FOLDER_MAX ((size_t)512 * 1024)
 
-bool dlk_zk_hands_on(const dlk_zk_plan *plan, const dlk_zk_form *form)
+bool dlk_zk_hands_on(const dlk_settings *settings)
 {
-    if (plan->kind != DLOCK_MUTEX || (form && !form->uuid))
-        return false;
-    for (int i = 0; i < plan->steps; i++)
-        if (plan->step[i].rule->plain)
-            return false;
-    return true;
+    int64_t layout = dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_LAYOUT);
+    if (layout != DLK_ZK_PATTERN)
+        return layout != DLK_ZK_EXCLUSIVE;
+    const char *node = dlk_settings_text(settings, DLK_KEY_ZOOKEEPER_NODE);
+    const char *name = strstr(node, "{name}");
+    /* A folder of many locks is written for each of them, and says nothing of one. */
+    return strstr(node, "{uuid}") && name && strchr(name, '/');
 }
 
 /* ---- away ---- */
@@ -83,7 +86,25 @@ static void note_folder(dlk_zk_place *place, dlk_zk_call *call)
     place->folder.text = call->item.text;
     place->folder.size = call->size;
     place->folder.version = call->stat.version;
+    place->folder.known = true;
     call->item.text = NULL;
+}
+
+/* False: refused, as more than a server may take. */
+static bool may_write(dlk_zk_place *place, int64_t now)
+{
+    dlk_zk_node *node = &place->nodes[0];
+    if (place->folder.size <= FOLDER_MAX)
+        return true;
+    dlk_zk_node_refuse(
+        node,
+        dlk_error_make(
+            DLOCK_ECONFLICT,
+            "zookeeper: in %s lie %zu bytes: too many to be written once more, "
+            "as handing on does",
+            node->parent, place->folder.size),
+        now);
+    return false;
 }
 
 /* The same once more: only that it was written counts. */
@@ -115,10 +136,8 @@ static void on_touched(dlk_zk_call *call, int64_t now)
     if (call->end == DLK_ZK_OK) {
         prize->counts_from = call->stat.mzxid;
         dlk_zk_node_hear(prize, DLK_HEARD_FIRST, now);
-    } else if (unanswered(call)) {
-        fail(place, true);
-    } else if (call->end == DLK_ZK_OTHER_VERSION) {
-        dlk_zk_node_look(prize, now);
+    } else if (unanswered(call) || call->end == DLK_ZK_OTHER_VERSION) {
+        fail(place, true); /* whoever writes there again and again isn't run after */
     } else {
         refuse(place, call, "write what lies in", now);
     }
@@ -138,6 +157,8 @@ static void on_read(dlk_zk_call *call, int64_t now)
         return;
     }
     note_folder(place, call);
+    if (!may_write(place, now))
+        return;
     const dlk_zk_request touch = touch_of(place);
     place->marks = dlk_zk_place_send(place, &touch, on_touched, NULL, 0, now);
     if (!place->marks)
@@ -304,7 +325,9 @@ static void on_line(dlk_zk_call *call, int64_t now)
         refuse(place, call, "list", now);
     else if (call->end == DLK_ZK_NO_NODE || !find_giver(place, call, from, &fine))
         answer_nowhere(place, now);
-    else if (!fine || !move(place, from, now))
+    else if (!place->folder.known || !fine)
+        fail(place, false);
+    else if (may_write(place, now) && !move(place, from, now))
         fail(place, false);
     for (int i = 0; i < DLK_ZK_STEPS; i++)
         free(from[i]);
@@ -313,8 +336,10 @@ static void on_line(dlk_zk_call *call, int64_t now)
 static void on_folder(dlk_zk_call *call, int64_t now)
 {
     (void)now;
-    if (call->end == DLK_ZK_OK) /* else the list that is right behind it says why not */
-        note_folder(call->owner, call);
+    dlk_zk_place *place = call->owner;
+    place->folder.known = false; /* nor is anything written there then */
+    if (call->end == DLK_ZK_OK)  /* else the list that is right behind it says why not */
+        note_folder(place, call);
 }
 
 /* A server that lags may show the giver's node, and never hides it: the transaction finds out. That our own

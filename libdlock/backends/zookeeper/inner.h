@@ -133,6 +133,7 @@ struct dlk_zk_place {
         char *text; /* owned */
         size_t size;
         int32_t version;
+        bool known; /* it was read by the last request for it */
     } folder;
     bool imports;      /* it begins with another one's node */
     bool exported;     /* it is left to a ticket, … */
@@ -303,8 +304,8 @@ static inline dlk_zk_node *dlk_zk_place_prize(dlk_zk_place *place)
 }
 
 /* ---- handoff.c ---- */
-/* Whether locks that are taken so can be handed on; NULL: no pattern's. */
-bool dlk_zk_hands_on(const dlk_zk_plan *plan, const dlk_zk_form *form);
+/* Whether mutexes that are taken so can be handed on. */
+bool dlk_zk_hands_on(const dlk_settings *settings);
 /* A session of ours that ends now takes what somebody has a ticket for with it. */
 bool dlk_zk_holds_tickets(const dlk_zk *zk, int64_t now);
 bool dlk_zk_place_is_out(const dlk_zk_place *place, int64_t now);

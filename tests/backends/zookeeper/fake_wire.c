@@ -2,6 +2,7 @@
 #include "fake_wire.h"
 
 #include "backends/zookeeper/zookeeper.h"
+#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,13 +92,63 @@ static void do_delete(const dlk_zk_request *request)
     there.deleted++;
 }
 
+/* The test's node goes, and another one is ours. */
+static dlk_zk_end do_move(const dlk_zk_request *request)
+{
+    if (!there.beside || strcmp(there.beside, request->paths[0]) != 0)
+        return DLK_ZK_NO_NODE;
+    there.beside = NULL;
+    free(there.node);
+    there.node = strdup(request->made[0]);
+    if (!there.node)
+        abort();
+    there.several = 1;
+    there.made++;
+    return DLK_ZK_OK;
+}
+
+static dlk_zk_end do_set(const dlk_zk_request *request)
+{
+    if (request->versioned && request->version != there.version)
+        return DLK_ZK_OTHER_VERSION;
+    free(there.data);
+    there.data = strndup(request->data, request->size);
+    if (!there.data)
+        abort();
+    there.version++;
+    there.zxid++;
+    return DLK_ZK_OK;
+}
+
+static dlk_zk_end do_both(const dlk_zk_request *request)
+{
+    if (request->also->version != there.version)
+        return DLK_ZK_OTHER_VERSION;
+    dlk_zk_end end = do_move(request);
+    return end == DLK_ZK_OK ? do_set(request->also) : end;
+}
+
 /* What has lost its answer is done. */
 static void fill(const dlk_zk_request *request, dlk_zk_call *call)
 {
     call->end = there.ends[request->verb];
     bool is_done = call->end == DLK_ZK_OK || call->end == DLK_ZK_CUT ||
                    call->end == DLK_ZK_NO_MEMORY;
-    call->stat = (dlk_zk_stat){.czxid = 1, .ephemeral_owner = SESSION};
+    dlk_zk_end done = !is_done                       ? DLK_ZK_OK
+                      : request->verb == DLK_ZK_MOVE ? do_both(request)
+                      : request->verb == DLK_ZK_SET  ? do_set(request)
+                                                     : DLK_ZK_OK;
+    if (done != DLK_ZK_OK && call->end == DLK_ZK_OK)
+        call->end = done;
+    call->stat = (dlk_zk_stat){.czxid = 1,
+                               .mzxid = there.zxid,
+                               .version = there.version,
+                               .ephemeral_owner = SESSION};
+    if (request->verb == DLK_ZK_GET && call->end == DLK_ZK_OK && there.data &&
+        strcmp(request->path, "/n") == 0) {
+        call->item.text = strdup(there.data);
+        call->size = strlen(there.data);
+    }
     if (request->verb == DLK_ZK_CHILDREN && call->end == DLK_ZK_OK)
         fill_children(request->path, call);
     if (request->verb == DLK_ZK_CREATE && is_done)
@@ -198,8 +249,34 @@ bool begin(void)
     return begin_with(DLOCK_MUTEX);
 }
 
+bool begin_behind_a_giver(void)
+{
+    if (!begin() ||
+        !harness_eq_int(__FILE__, __LINE__, "taken", ask(DLK_ACQUIRE), DLK_YES))
+        return false;
+    there.beside = there.giver = there.node;
+    there.node = NULL;
+    there.data = strdup(THEIRS);
+    return there.data != NULL;
+}
+
+dlk_reply ask_as_second(dlk_verb verb)
+{
+    dlk_ask one = make(verb, false, 60000);
+    char giver[64];
+    (void)snprintf(giver, sizeof(giver), "%s:1", w.host.uuid);
+    one.number = 2;
+    one.text = verb == DLK_IMPORT ? giver : NULL;
+    put(&one);
+    w.serve();
+    dlk_error_clear(&one.error);
+    return one.reply;
+}
+
 void end(void)
 {
     driven_end();
     free(there.node);
+    free(there.giver);
+    free(there.data);
 }

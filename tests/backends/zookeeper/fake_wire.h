@@ -9,6 +9,7 @@
 
 #define SESSION    0x77
 #define SESSION_MS 10000
+#define THEIRS     "somebody's"
 
 extern struct fake_wire {
     dlk_zk_wire *wire; /* the one that is open */
@@ -18,6 +19,11 @@ extern struct fake_wire {
     char *node;     /* the one that was made last, or the first of them; NULL: deleted */
     size_t several; /* how many there are, with the numbers behind its own */
     char *beside;   /* the test's, or NULL */
+    int64_t
+        zxid; /* of the last one that was made by a MOVE, or written: the next is larger */
+    char *data;  /* what lies in the folder "/n"; owned, NULL: nothing */
+    int version; /* … and how often that was written */
+    char *giver; /* owned: of whom number 2 imports */
     dlk_zk_end ends[DLK_ZK_UNWATCH + 1]; /* of requests to come, by their verbs */
 } there;
 
@@ -26,6 +32,9 @@ bool open_it(dlock_kind kind);
 /* Connected, and proved to live at this moment. */
 bool begin_with(dlock_kind kind);
 bool begin(void); /* a mutex */
+/* … and what number 1 has made, with THEIRS in the folder, is another client's: number 2 has a ticket for it. */
+bool begin_behind_a_giver(void);
+dlk_reply ask_as_second(dlk_verb verb);
 void end(void);
 
 void bring_of(dlk_zk_news news, int64_t session, const char *path);

@@ -288,8 +288,10 @@ TEST(where_names_are_everybodys_it_is_refused_and_still_held)
     static const char *const settings[] = {
         "&zookeeper.layout=exclusive",
         "&zookeeper.layout=pattern&zookeeper.node=/h/{name}-{seq}",
-        "&zookeeper.layout=pattern&zookeeper.node=/h/{name}-{session}-{seq}"};
-    for (int i = 0; i < 3; i++) {
+        "&zookeeper.layout=pattern&zookeeper.node=/h/{name}-{session}-{seq}",
+        /* … and what is written in the folder would be for all locks there */
+        "&zookeeper.layout=pattern&zookeeper.node=/h/{name}-{uuid}-{seq}"};
+    for (int i = 0; i < 4; i++) {
         CLIENT(client, settings[i]);
         LOCK(lock, client, "h/everybodys");
         HOLD(hold, lock);

@@ -148,3 +148,24 @@ TEST(whatever_is_asked_without_memory_is_answered_and_nothing_of_it_stays)
         }
     }
 }
+
+TEST(whoever_imports_without_memory_is_answered_and_what_lies_in_the_folder_stays)
+{
+    bool failed = true;
+    for (int one = 0; failed; one++) {
+        CHECK(begin_behind_a_giver());
+        left = one;
+        dlk_reply reply = ask_as_second(DLK_IMPORT);
+        failed = left < 0;
+        left = -1;
+        CHECK(reply != DLK_PENDING && reply != DLK_NOT_OURS);
+        if (w.up && reply != DLK_YES)
+            CHECK_EQ_INT(ask_as_second(DLK_IMPORT), DLK_YES);
+        CHECK_STR(there.data, THEIRS);
+        reply = ask_as_second(DLK_RELEASE);
+        CHECK(reply == DLK_YES || !w.up);
+        CHECK(!there.node || !w.up);
+        CHECK(!harness_failed());
+        end();
+    }
+}
