@@ -71,6 +71,11 @@ def what_is_no_lock_is_told_whatever_it_is(w):
     seen = w.inspect('plain')
     tap.equal('plain', (seen['kind'], seen['permits_free'], seen.get('permits')),
               ('semaphore', 2, None))
+    leased, _ = w.hold('leased', '--permits', '2')
+    for name in ('plain', 'leased'):  # nobody knows whom to ask
+        status, _, err = w.run('revoke', name)
+        tap.equal(err, (status, 'a semaphore is here' in err), (64, True))
+    w.let_go(leased)
     holder.kill()
     w.redis.command('SET', 'text', 'foreign')
     w.redis.command('LPUSH', 'list', 'foreign')

@@ -228,6 +228,14 @@ bool dlk_redis_revoke_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *repl
             dlk_error_make(DLOCK_ECONFLICT, "redis: a condition is here, not a lock"));
         return true;
     }
+    if (ask->scratch != TOLD && strcmp(reply->items[KIND].text, "semaphore") == 0) {
+        dlk_redis_ask_refuse(
+            redis, ask,
+            dlk_error_make(DLOCK_ECONFLICT,
+                           "redis: a semaphore is here, which doesn't say "
+                           "whose its permits are"));
+        return true;
+    }
     if (ask->scratch != TOLD && reply->items[HELD].integer != 0)
         return tell_holders(redis, ask, reply);
     if (ask->scratch == TOLD && reply->type != DLK_RESP_INTEGER)
