@@ -4,6 +4,7 @@
 #include "harness/harness.h"
 #include "top/model.h"
 #include "top/text.h"
+#include "util/info.h"
 
 #include <locale.h>
 #include <stdio.h>
@@ -137,6 +138,80 @@ TEST(dates_count_by_the_clock_of_the_service)
         CHECK(off >= -1000 && off <= 1000);
         CHECK(!row("old")->held_at_least);
         CHECK_EQ_INT(row("new")->held_ms, 0);
+        top_model_end(&model);
+    }
+}
+
+/* On some services a date is of when somebody asked, who may have waited for hours. */
+TEST(who_has_waited_says_nothing_of_the_clock)
+{
+    const int64_t hour = 3600000;
+    top_model_begin(&model, 0, DATE);
+    top_seen seen[] = {held_by("old", "x:1", 30000), held_by("wanted", "y:1", 30000)};
+    seen[0].since = DATE - 5 * hour;
+    seen[1].waiters = 1;
+    CHECK(list(0, seen, 2));
+    CHECK(look(0, seen[1]));
+    seen[1] = held_by("wanted", "z:1", 30000);
+    seen[1].since = DATE - hour;
+    CHECK(look(1000, seen[1]));
+    CHECK_EQ_INT(row("old")->held_ms, 5 * hour + 1000);
+    CHECK_EQ_INT(row("wanted")->held_ms, 0);
+    top_model_end(&model);
+}
+
+/* Dates and leases that a service, or who writes there, may have made up. */
+TEST(no_number_is_too_large)
+{
+    static const char *const keys[] = {"holders.0.owner", "holders.0.remaining_ms",
+                                       "holders.0.since", "waiting.0.owner",
+                                       "waiting.0.since"};
+    static const char *const large[] = {"9223372036854775807", "99999999999999999999",
+                                        "1125899906842624"};
+    char bar[40];
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        top_seen seen;
+        dlock_info *info = dlk_info_new();
+        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
+            dlk_info_add_text(info, large[i], "%s", keys[j]);
+        dlk_info_add_text(info, "1", "held");
+        top_seen_of_lock(&seen, info);
+        seen.name = "a";
+        seen.waiters = 1;
+        CHECK_EQ_INT(seen.since, -1);
+        CHECK_EQ_INT(seen.first_since, -1);
+        top_model_begin(&model, 0, DATE);
+        CHECK(list(0, NULL, 0));
+        CHECK(list_one(1000, seen));
+        CHECK(look(2000, seen));
+        CHECK_EQ_INT(row("a")->held_ms, 1000);
+        CHECK_EQ_INT(row("a")->waited_ms, 0);
+        top_text_bar(bar, sizeof bar, row("a")->left_ms, row("a")->whole_ms, 8, false);
+        CHECK_STR(bar, "########");
+        top_model_end(&model);
+        dlk_info_free(info);
+    }
+}
+
+TEST(a_lock_is_of_the_kind_that_it_says)
+{
+    static const struct {
+        const char *says;
+        dlock_kind kind;
+    } kinds[] = {{NULL, DLOCK_MUTEX},
+                 {"mutex", DLOCK_MUTEX},
+                 {"read", DLOCK_READ},
+                 {"write", DLOCK_WRITE},
+                 {"semaphore", DLOCK_SEMAPHORE},
+                 {"election", DLOCK_ELECTION},
+                 {"other", DLOCK_MUTEX}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        top_model_begin(&model, 0, DATE);
+        top_seen seen = held_by("a", "x:1", 30000);
+        CHECK(list_one(0, seen));
+        seen.kind = kinds[i].says;
+        CHECK(look(0, seen));
+        CHECK_EQ_INT(top_row_kind(row("a")), kinds[i].kind);
         top_model_end(&model);
     }
 }

@@ -30,6 +30,22 @@ static int64_t number_of(const char *text)
     return *end == '\0' && number >= 0 ? number : -1;
 }
 
+/* A span or a date in ms, which is added to others: what is longer than ages of mankind is cut, as
+ * a span, and no date. */
+static const int64_t longest = INT64_C(1) << 50;
+
+static int64_t span_of(const char *text)
+{
+    int64_t number = number_of(text);
+    return number < longest ? number : longest;
+}
+
+static int64_t date_of(const char *text)
+{
+    int64_t number = number_of(text);
+    return number < longest ? number : -1;
+}
+
 /* The entry "<before><what>" of an info. */
 static const char *entry(const dlock_info *info, const char *before, const char *what)
 {
@@ -45,8 +61,8 @@ static void read_holder(top_seen *seen, const dlock_info *info, const char *befo
     seen->host = entry(info, before, "host");
     seen->pid = number_of(entry(info, before, "pid"));
     seen->token = number_of(entry(info, before, "token"));
-    seen->left_ms = number_of(entry(info, before, "remaining_ms"));
-    seen->since = number_of(entry(info, before, "since"));
+    seen->left_ms = span_of(entry(info, before, "remaining_ms"));
+    seen->since = date_of(entry(info, before, "since"));
 }
 
 static int64_t count_holders(const dlock_info *info)
@@ -68,7 +84,7 @@ void top_seen_of_lock(top_seen *seen, const dlock_info *info)
     seen->holders = count_holders(info);
     seen->waiters = number_of(dlock_info_get(info, "waiters"));
     seen->first_waiter = dlock_info_get(info, "waiting.0.owner");
-    seen->first_since = number_of(dlock_info_get(info, "waiting.0.since"));
+    seen->first_since = date_of(dlock_info_get(info, "waiting.0.since"));
 }
 
 void top_seen_of_list(top_seen *seen, const dlock_info *list, const char *key)
@@ -178,7 +194,8 @@ static void count_loss(top_model *model, const top_row *row, int64_t now)
         model->lost++;
 }
 
-/* What the clocks are apart, by a holder that has come between two looks. */
+/* What the clocks are apart, by a holder that has come between two looks, and before whom nobody
+ * waited: who did may have a date of when it asked. That nobody did is known of when it was asked last. */
 static void learn_clock(top_model *model, int64_t since, int64_t before, int64_t now)
 {
     enum { SLACK_MS = 1000 };
@@ -200,8 +217,8 @@ static bool set_holder(top_model *model, top_row *row, const top_seen *seen, boo
         row->held_from = now;
         row->seen_to_come = knew;
         row->whole_ms = row->token = -1;
-        if (held && knew && seen->since >= 0)
-            learn_clock(model, seen->since, before, now);
+        if (held && knew && seen->since >= 0 && row->waiters <= 0)
+            learn_clock(model, seen->since, row->asked >= 0 ? row->asked : before, now);
     }
     row->held = held;
     row->left_ms = seen->left_ms;
@@ -269,7 +286,8 @@ bool top_model_list(top_model *model, top_seen *seen, size_t count, bool whole,
     top_row **rows = calloc(count > 0 ? count : 1, sizeof(*rows));
     if (rows == NULL)
         return false;
-    qsort(seen, count, sizeof *seen, by_seen_name);
+    if (count > 0)
+        qsort(seen, count, sizeof *seen, by_seen_name);
     bool done = true;
     size_t made = 0, old = 0;
     for (size_t i = 0; i < count; i++) {
@@ -348,6 +366,23 @@ bool top_model_fail(top_model *model, const char *name, const char *why, int64_t
         return true;
     row->asked = now; /* the others have their turn */
     return set_text(&row->failed, why);
+}
+
+dlock_kind top_row_kind(const top_row *row)
+{
+    static const struct {
+        const char *name;
+        dlock_kind kind;
+    } kinds[] = {{"mutex", DLOCK_MUTEX},
+                 {"read", DLOCK_READ},
+                 {"write", DLOCK_WRITE},
+                 {"semaphore", DLOCK_SEMAPHORE},
+                 {"election", DLOCK_ELECTION}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (row->kind != NULL && strcmp(row->kind, kinds[i].name) == 0)
+            return kinds[i].kind;
+    }
+    return row->asked_as;
 }
 
 bool top_model_filter(top_model *model, const char *filter)

@@ -87,6 +87,8 @@ bool top_model_list(top_model *model, top_seen *seen, size_t count, bool whole,
 bool top_model_look(top_model *model, const top_seen *seen, int64_t now);
 /* It couldn't be looked at. */
 bool top_model_fail(top_model *model, const char *name, const char *why, int64_t now);
+/* What it is as it says itself; where it doesn't, as it is asked for. */
+dlock_kind top_row_kind(const top_row *row);
 bool top_model_filter(top_model *model, const char *filter);
 /* Makes the view of this moment, and counts. */
 bool top_model_view(top_model *model, int64_t now);

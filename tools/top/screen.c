@@ -32,6 +32,7 @@ typedef struct top_screen {
     top_mode mode;
     size_t cursor, first;
     char *chosen;    /* the name under the cursor, which it follows */
+    char *drawn;     /* the name under the cursor in the picture, which keys are of */
     char input[120]; /* the filter being typed */
     char message[400];
     dlock_op *op; /* an inspect or a break */
@@ -156,17 +157,26 @@ static bool take_answer(top_screen *screen)
     return true;
 }
 
-/* Remembers which lock a request is of: the view changes under it. */
-static bool choose_for_op(top_screen *screen)
+/* Remembers which lock a request is of, the one that is seen: the view changes under it. NULL: none, or
+ * no other than the break that is under way. */
+static const top_row *choose_for_op(top_screen *screen)
 {
+    if (screen->op != NULL && screen->breaks) {
+        say(screen, "still breaking", screen->name, "");
+        return NULL;
+    }
     forget_op(screen);
-    if (screen->cursor >= screen->model->shown)
-        return false;
-    const top_row *row = screen->model->view[screen->cursor];
+    const top_row *row = top_model_find(screen->model, screen->drawn);
+    if (row == NULL) {
+        if (screen->drawn != NULL)
+            say(screen, "gone:", screen->drawn, "");
+        return NULL;
+    }
     screen->name = strdup(row->name);
     screen->owner = row->owner != NULL ? strdup(row->owner) : NULL;
-    screen->kind = row->asked_as;
-    return screen->name != NULL && (row->owner == NULL || screen->owner != NULL);
+    screen->kind = top_row_kind(row);
+    bool done = screen->name != NULL && (row->owner == NULL || screen->owner != NULL);
+    return done ? row : NULL;
 }
 
 static void start(top_screen *screen, dlock_op *op, const char *why)
@@ -184,7 +194,7 @@ static void start(top_screen *screen, dlock_op *op, const char *why)
 static void inspect(top_screen *screen)
 {
     char why[300] = "";
-    if (!choose_for_op(screen))
+    if (choose_for_op(screen) == NULL)
         return;
     screen->breaks = false;
     screen->mode = TOP_INSPECT;
@@ -194,14 +204,14 @@ static void inspect(top_screen *screen)
 
 static void ask_to_break(top_screen *screen)
 {
-    if (!choose_for_op(screen))
+    const top_row *row = choose_for_op(screen);
+    if (row == NULL)
         return;
     if (screen->owner == NULL) {
         say(screen, "nobody is known to hold", screen->name, "");
         forget_op(screen);
         return;
     }
-    const top_row *row = screen->model->view[screen->cursor];
     screen->mode = TOP_BREAK;
     (void)snprintf(screen->message, sizeof screen->message,
                    "y/n: take %.120s from %.160s, who may still be at work?", row->name,
@@ -248,12 +258,13 @@ static bool move_key(wint_t key, bool special, size_t *at, size_t count)
     return true;
 }
 
-static void keep_chosen(top_screen *screen)
+/* The name under the cursor; without memory there is none. */
+static void keep(const top_screen *screen, char **name)
 {
-    free(screen->chosen);
-    screen->chosen = screen->cursor < screen->model->shown
-                         ? strdup(screen->model->view[screen->cursor]->name)
-                         : NULL; /* without memory it doesn't follow */
+    free(*name);
+    *name = screen->cursor < screen->model->shown
+                ? strdup(screen->model->view[screen->cursor]->name)
+                : NULL;
 }
 
 static bool is_enter(wint_t key, bool special)
@@ -265,7 +276,7 @@ static void table_key(top_screen *screen, wint_t key, bool special)
 {
     screen->message[0] = '\0';
     if (move_key(key, special, &screen->cursor, screen->model->shown)) {
-        keep_chosen(screen);
+        keep(screen, &screen->chosen);
     } else if (is_enter(key, special)) {
         inspect(screen);
     } else if (special) {
@@ -388,6 +399,7 @@ static void show(top_screen *screen, int64_t now)
         return;
     }
     place_cursor(screen);
+    keep(screen, &screen->drawn);
     (void)snprintf(line, sizeof line, "filter: %s_", screen->input);
     top_picture picture = {
         .ask = screen->ask,
@@ -476,6 +488,7 @@ int top_screen_run(top_ask *ask, top_model *model)
     }
     forget_op(&screen);
     free(screen.chosen);
+    free(screen.drawn);
     (void)close(screen.signals);
     return screen.status;
 }

@@ -9,6 +9,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -165,7 +166,9 @@ static int write_lists(top_ask *ask, top_model *model)
 /* The library's log would be written into the picture. */
 static bool has_screen(const cli_call *cli)
 {
-    bool torn = cli->verbose && isatty(STDERR_FILENO);
+    const char *log = getenv("DLOCK_LOG");
+    bool logs = cli->verbose || (log != NULL && *log != '\0' && strcmp(log, "off") != 0);
+    bool torn = logs && isatty(STDERR_FILENO);
     return !cli->json && !cli->once && !torn && top_screen_fits();
 }
 
