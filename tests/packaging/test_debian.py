@@ -102,7 +102,8 @@ def tests_of_what_is_built(packages):
         for name, wanted in {
                 'libdlock0': [r'/libdlock\.so\.0$'],
                 'libdlock-dev': [r'/libdlock\.so$', r'/libdlock\.a$', r'/dlock\.pc$',
-                                 r'/dlockConfig\.cmake$', r'/dlock/dlock\.h$'],
+                                 r'/dlockConfig\.cmake$', r'/dlock/dlock\.h$',
+                                 r'/dlock_lock_acquire\.3\.gz$'],
                 'dlock': ['/usr/bin/dlock$', r'/dlock\.1\.gz$',
                           '/bash-completion/completions/dlock$',
                           '/zsh/vendor-completions/_dlock$', r'/dlock\.fish$'],
@@ -122,6 +123,10 @@ def tests_of_what_is_built(packages):
             if 'libdlock0 (>= ' not in packages.field(name, 'Depends'):
                 raise AssertionError(packages.field(name, 'Depends'))
 
+    def the_command_has_its_screen():
+        if 'libncursesw6' not in packages.field('dlock', 'Depends'):
+            raise AssertionError(packages.field('dlock', 'Depends'))
+
     def what_is_loaded_is_recommended():
         recommended = packages.field('libdlock0', 'Recommends')
         if not re.fullmatch(r'libssl\d+, libnghttp2-\d+, libprotobuf-c\d+', recommended):
@@ -129,7 +134,7 @@ def tests_of_what_is_built(packages):
 
     return [lintian_has_nothing_to_say, no_two_packages_have_the_same_file,
             each_package_has_what_its_name_says, python_uses_the_library_of_libdlock0,
-            what_is_loaded_is_recommended]
+            the_command_has_its_screen, what_is_loaded_is_recommended]
 
 
 def main():
