@@ -44,15 +44,11 @@ build:
 	@test -f $(BUILD)/build.ninja || $(CONFIGURE) $(BUILD)
 	@ninja -C $(BUILD) --quiet
 
-# To use: the library and the command, or what is named of that.
-define release
-	@tools/setup demo
-	@test -f $(RELEASE)/build.ninja || meson setup $(prefix) $(RELEASE) >/dev/null
-	@ninja -C $(RELEASE) --quiet $(1)
-endef
-
+# To use, in a folder of its own: of that, what is shown.
 demo:
-	$(call release,tools/dlock-demo)
+	@tools/setup $@
+	@test -f $(RELEASE)/build.ninja || meson setup $(prefix) $(RELEASE) >/dev/null
+	@ninja -C $(RELEASE) --quiet tools/dlock-demo
 	@$(RELEASE)/tools/dlock-demo
 
 test:
@@ -105,9 +101,11 @@ wheels:
 	    tools/fetch $(BUILD)-cibuildwheel/bin/pip --quiet install cibuildwheel==4.3.5; }
 	@$(BUILD)-cibuildwheel/bin/cibuildwheel --output-dir $(BUILD)-wheels
 
+# Looks again for what is optional: make demo may have made the folder, without.
 install:
-	$(call release)
-	@meson configure $(RELEASE) $(prefix)
+	@tools/setup $@
+	@meson setup $(prefix) $(if $(wildcard $(RELEASE)/build.ninja),--reconfigure) $(RELEASE) >/dev/null
+	@ninja -C $(RELEASE) --quiet
 	@meson install -C $(RELEASE)
 
 clean:
