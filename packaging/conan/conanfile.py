@@ -53,8 +53,8 @@ class Libdlock(ConanFile):
         for part in ('redis', 'tls', 'etcd'):
             there = self.options.get_safe(part)
             toolchain.project_options[part] = 'enabled' if there else 'disabled'
-        toolchain.project_options['zookeeper'] = 'disabled'
-        toolchain.project_options['cli'] = 'disabled'
+        for part in ('zookeeper', 'cli', 'man'):
+            toolchain.project_options[part] = 'disabled'
         toolchain.generate()
 
     def build(self):

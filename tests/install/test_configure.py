@@ -79,9 +79,20 @@ def main():
                         if target['type'] == 'executable' and target['installed']]
             tap.equal('programs that are installed', programs, ['dlock'])
 
+        def what_conan_takes_of_the_tree_is_enough():
+            recipe = (TOP / 'packaging/conan/conanfile.py').read_text(encoding='utf-8')
+            patterns = re.search(r'for pattern in \((.*?)\):', recipe, re.S)[1]
+            without = re.search(r"for part in \(('zookeeper'.*?)\):", recipe)[1]
+            alone = work / 'conan'
+            alone.mkdir()
+            for pattern in re.findall(r"'([^']+)'", patterns):
+                tap.run(['cp', '-a', TOP / pattern.removesuffix('/*'), alone])
+            tap.run(['meson', 'setup', alone / 'build', alone, '-Dmem=enabled',
+                     *(f'-D{part}=disabled' for part in re.findall(r"'(\w+)'", without))])
+
         return tap.main([(test.__name__, test) for test in (
             a_wheel_without_redis_is_refused_and_the_package_named, who_does_without_says_so,
-            by_meson_alone_what_is_left_out_is_listed,
+            by_meson_alone_what_is_left_out_is_listed, what_conan_takes_of_the_tree_is_enough,
             without_a_word_it_is_a_release_of_what_users_install)])
 
 
