@@ -10,7 +10,8 @@ HOURS ?= 1
 SEED ?= 1
 CONFIGURE = meson setup --native-file=tools/developer.ini
 RELEASE = $(BUILD)-release
-prefix = --prefix=$(abspath $(PREFIX))
+# Where this system's pkg-config and loader look: Meson knows Debian's folders only where dpkg-dev is.
+prefix = --prefix=$(abspath $(PREFIX)) $$(gcc -print-multiarch | sed 's,..*,--libdir=lib/&,')
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-more test-all proof soak coverage mutants bench check docs wheels install clean
@@ -107,6 +108,7 @@ install:
 	@meson setup $(prefix) $(if $(wildcard $(RELEASE)/build.ninja),--reconfigure) $(RELEASE) >/dev/null
 	@ninja -C $(RELEASE) --quiet
 	@meson install -C $(RELEASE)
+	@test -n '$(DESTDIR)' || test "$$(id -u)" -ne 0 || ldconfig
 
 clean:
 	rm -rf -- $(BUILD) $(BUILD)-*

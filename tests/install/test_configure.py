@@ -90,9 +90,30 @@ def main():
             tap.run(['meson', 'setup', alone / 'build', alone, '-Dmem=enabled',
                      *(f'-D{part}=disabled' for part in re.findall(r"'(\w+)'", without))])
 
+        def make_install_puts_the_library_where_this_system_looks():
+            multiarch = tap.run(['gcc', '-print-multiarch']).strip()
+            if not multiarch:
+                raise tap.Skip('no multiarch here')
+            programs, said = work / 'programs', work / 'said'
+            programs.mkdir()
+            for name in ('meson', 'ninja', 'ldconfig'):   # Meson finds it only by dpkg-dev
+                (programs / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{said}\n')
+                (programs / name).chmod(0o755)
+            env = {**os.environ, 'PATH': f'{programs}:{os.environ["PATH"]}', 'DESTDIR': ''}
+            for destdir in ('', work / 'stage'):
+                said.write_text('')
+                tap.run(['make', '-C', TOP, 'install', f'BUILD={work}/made', 'PREFIX=/p',
+                         f'DESTDIR={destdir}'], env=env)
+                first, *rest = said.read_text().splitlines()
+                tap.equal('configured by', first, 'meson setup --prefix=/p '
+                          f'--libdir=lib/{multiarch} {work}/made-release')
+                tap.equal('the loader is told', rest[-1] == 'ldconfig',
+                          os.geteuid() == 0 and not destdir)
+
         return tap.main([(test.__name__, test) for test in (
             a_wheel_without_redis_is_refused_and_the_package_named, who_does_without_says_so,
             by_meson_alone_what_is_left_out_is_listed, what_conan_takes_of_the_tree_is_enough,
+            make_install_puts_the_library_where_this_system_looks,
             without_a_word_it_is_a_release_of_what_users_install)])
 
 
