@@ -14,7 +14,7 @@ RELEASE = $(BUILD)-release
 prefix = --prefix=$(abspath $(PREFIX)) $$(gcc -print-multiarch | sed 's,..*,--libdir=lib/&,')
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-more test-all proof soak coverage mutants bench check docs wheels install clean
+.PHONY: help build demo test test-more test-all proof soak coverage mutants bench check docs release wheels install clean
 
 help:
 	@echo 'make demo      eight processes, one lock, two of them killed: watch it being handed on'
@@ -35,6 +35,8 @@ help:
 	@echo '               (tests/mutants/README.md)'
 	@echo 'make check     format, lint, analyzers, spelling, exported symbols, ABI'
 	@echo 'make docs      the site, into $(BUILD)-docs/html: all pages, C, Python and Go, with a search'
+	@echo 'make release   tarball, wheel, Debian packages, SBOM and checksums of the commit, in'
+	@echo '               $(BUILD)-dist; TWICE=1 makes them again and compares'
 	@echo 'make wheels    manylinux wheels in $(BUILD)-wheels, by cibuildwheel: needs docker or podman'
 	@echo 'make install   into PREFIX (/usr/local), below DESTDIR if that is set'
 	@echo 'make clean     remove the build folders $(BUILD) and $(BUILD)-*'
@@ -96,6 +98,10 @@ check:
 docs:
 	@tools/setup docs
 	@tools/docs $(BUILD)-docs
+
+release:
+	@tools/setup release
+	@tools/release --build $(BUILD) $(if $(TWICE),--twice)
 
 wheels:
 	@test -x $(BUILD)-cibuildwheel/bin/cibuildwheel || { python3 -m venv $(BUILD)-cibuildwheel && \

@@ -14,7 +14,8 @@ import python_page
 
 # What a page is called on the site, where that isn't its place below docs/.
 PLACES = {'README.md': 'index.md', 'docs/README.md': 'pages.md', 'CHANGELOG.md': 'changes.md',
-          'CONTRIBUTING.md': 'contributing.md', 'SECURITY.md': 'security.md'}
+          'CONTRIBUTING.md': 'contributing.md', 'SECURITY.md': 'security.md',
+          'RELEASING.md': 'releasing.md'}
 # What is made anew here, from the same comments as the file; and folders that have a page.
 INSTEAD = {'libdlock/include/dlock/dlock.h': 'reference/c.md', 'bindings/go': 'reference/go.md',
            'docs/reference/python.md': 'reference/python.rst'}

@@ -17,3 +17,4 @@ def copy(source, to):
     tap.run(['tar', '-C', source, '--null', '--no-recursion', '-cf', to / 'copy.tar', '-T', '-'],
             input=there.decode(), stdin=None)
     tap.run(['tar', '-C', to, '-xf', to / 'copy.tar'])
+    (to / 'copy.tar').unlink()
