@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	dlock "github.com/libdlock/libdlock/bindings/go"
@@ -332,6 +333,15 @@ func ExampleClient_Stats() {
 	must(err)
 	fmt.Println(stats.Grants, held.Count, all["backend"], all.Int("tokens"))
 	// Output: 1 1 mem 1
+}
+
+func ExampleMetrics() {
+	_, client := memory("watched")
+	defer client.Close()
+	page, err := dlock.Metrics()
+	must(err)
+	fmt.Println(strings.Contains(page, `client="`), strings.HasSuffix(page, "# EOF\n"))
+	// Output: true true
 }
 
 func ExampleSyncLocker() {

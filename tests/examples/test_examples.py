@@ -79,6 +79,12 @@ def ten_lines_take_a_lock_and_give_it_back():
     contains('output', run('ten_lines', url()), r'order 42 shipped under token \d+')
 
 
+def a_page_for_prometheus_tells_what_is_held():
+    page = run('metrics', url())
+    contains('page', page, r'(?m)^dlock_held\{.*\} 1$')
+    contains('page', page, r'(?m)^# EOF$')
+
+
 def an_error_says_what_is_wrong():
     contains('output', run('ten_lines', 'filed:/x', status=1), 'filed')
 
@@ -241,7 +247,8 @@ def a_value_in_redis_refuses_a_stale_write():
 
 
 IN_ONE_PROCESS = (
-    ten_lines_take_a_lock_and_give_it_back, an_error_says_what_is_wrong,
+    ten_lines_take_a_lock_and_give_it_back, a_page_for_prometheus_tells_what_is_held,
+    an_error_says_what_is_wrong,
     tutorial_1_takes_and_releases, tutorial_3_works_to_its_end, one_thread_waits_for_many_locks,
     forked_workers_lose_no_update, two_accounts_are_locked_as_one,
     who_comes_for_a_file_waits_until_it_is_put_there,
