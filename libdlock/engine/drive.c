@@ -239,7 +239,8 @@ void dlk_engine_let_go(dlk_engine *engine, bool by_engine)
         ring(engine);
     if (kick)
         kick_driver(engine);
-    dlk_engine_deliver(engine, &lines);
+    if (!dlk_list_empty(&lines))
+        dlk_engine_deliver(engine, &lines);
     run_jobs(&jobs);
     if (busy)
         dlk_engine_unref(engine);
