@@ -344,6 +344,18 @@ func ExampleMetrics() {
 	// Output: true true
 }
 
+func ExampleClient_Settings() {
+	_, client := memory("set")
+	defer client.Close()
+	settings, err := client.Settings()
+	must(err)
+	var lease dlock.Info
+	lease, err = client.Mutex("short", dlock.WithTTL(2*time.Second)).Settings()
+	must(err)
+	fmt.Println(settings.Int("lock.ttl_ms"), lease.Int("lock.ttl_ms"))
+	// Output: 30000 2000
+}
+
 func ExampleSyncLocker() {
 	_, client := memory("sync")
 	defer client.Close()

@@ -81,7 +81,7 @@ def ten_lines_take_a_lock_and_give_it_back():
 
 def a_page_for_prometheus_tells_what_is_held():
     page = run('metrics', url())
-    contains('page', page, r'(?m)^dlock_held\{.*\} 1$')
+    contains('page', page, r'(?m)^dlock_holds\{.*state="held"\} 1$')
     contains('page', page, r'(?m)^# EOF$')
 
 
