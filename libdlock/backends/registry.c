@@ -17,6 +17,9 @@
 #ifdef DLK_WITH_ZOOKEEPER
 #include "backends/zookeeper/zookeeper.h"
 #endif
+#ifdef DLK_WITH_POSTGRES
+#include "backends/postgres/postgres.h"
+#endif
 #ifdef DLK_WITH_ETCD
 #include "backends/etcd/etcd.h"
 #endif
@@ -46,6 +49,9 @@ static const dlk_backend_type *const types[] = {
 #ifdef DLK_WITH_MEMCACHED
     &dlk_memcached_backend,
     &dlk_memlock_backend,
+#endif
+#ifdef DLK_WITH_POSTGRES
+    &dlk_postgres_backend,
 #endif
 #ifdef DLK_WITH_ETCD
     &dlk_etcd_backend,

@@ -300,6 +300,7 @@ TEST(a_child_that_dies_with_its_client_open_hands_its_lock_on)
     BEGIN();
     LEAVE_OUT_ON("mem", "a table of one process");
     LEAVE_OUT_ON("redis", "a dead client's lock ends with its lease");
+    LEAVE_OUT_ON("postgres", "a dead client's lock ends with its lease");
     CHECK_EQ_INT(world_child(leave_everything_open, NULL), 0);
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
     DLOCK_AUTO(dlock_lock) lock = world_lock(client, "left-open", NULL);

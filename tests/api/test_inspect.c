@@ -13,7 +13,7 @@ static bool shows_data(dlock_kind kind)
     if (world_is("mem") || world_is("file"))
         return kind == DLOCK_MUTEX || kind == DLOCK_ELECTION;
     return kind == DLOCK_ELECTION || world_is("zookeeper") || world_is("etcd") ||
-           world_is("memcached");
+           world_is("memcached") || world_is("postgres");
 }
 
 static const struct {

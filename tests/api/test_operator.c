@@ -236,6 +236,12 @@ TEST(the_middle_of_the_statistics_is_that_of_the_shorter_half)
     CHECK(api_stat(client, "hold.p99_ns") > api_stat(client, "hold.p50_ns"));
 }
 
+/* What it is good for at most. */
+static bool fences_only(void)
+{
+    return world_is("redis") || world_is("postgres");
+}
+
 TEST(the_features_say_what_the_backend_can_do)
 {
     BEGIN();
@@ -245,8 +251,7 @@ TEST(the_features_say_what_the_backend_can_do)
     CHECK_OK(dlock_client_features(client, &info, &err), err);
     CHECK_STR(dlock_info_get(info, "kinds.mutex"), "1");
     CHECK_STR(dlock_info_get(info, "tokens"), "1");
-    CHECK_STR(dlock_info_get(info, "class"),
-              world_is("redis") ? "fencing" : "correctness");
+    CHECK_STR(dlock_info_get(info, "class"), fences_only() ? "fencing" : "correctness");
     CHECK_STR(dlock_info_get(info, "fair"), world_is_fair() ? "1" : "0");
     static const char *const kinds[] = {[DLOCK_READ] = "kinds.read",
                                         [DLOCK_WRITE] = "kinds.write",
@@ -269,7 +274,7 @@ TEST(the_required_class_is_checked_at_open)
     snprintf(uri, sizeof(uri), "%s%cclient.require=correctness", world_uri(),
              strchr(world_uri(), '?') ? '&' : '?');
     CHECK_ERR(dlock_client_open(uri, NULL, &client, &err),
-              world_is("redis") ? DLOCK_ENOTSUP : DLOCK_OK, err);
+              fences_only() ? DLOCK_ENOTSUP : DLOCK_OK, err);
     CHECK(!err || strstr(dlock_error_text(err), "correctness"));
     DLOCK_AUTO(dlock_client) fencing = world_client("client.require=fencing");
     CHECK(fencing != NULL);

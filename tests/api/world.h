@@ -158,6 +158,7 @@ int world_node_count(void);
 struct redis_server *world_node(int index);
 struct memcached_server *world_memcached_node(int index);
 struct zookeeper_server *world_zookeeper(void);
+struct postgres_server *world_postgres(void);
 struct etcd_server *world_etcd(void);
 /* On ZooKeeper: the node that all locks are below. */
 const char *world_root(void);

@@ -4,6 +4,7 @@
 #include "harness/certificates.h"
 #include "harness/etcd_server.h"
 #include "harness/memcached_server.h"
+#include "harness/postgres_server.h"
 #include "harness/redis_topology.h"
 #include "harness/zookeeper_server.h"
 #include "harness/zookeeper_wire.h"
@@ -25,6 +26,7 @@ static struct {
     redis_cluster cluster;
     zookeeper_server zookeeper;
     etcd_server etcd;
+    postgres_server postgres;
 } world;
 
 redis_server *world_node(int index)
@@ -58,7 +60,7 @@ bool world_tells_the_line(dlock_kind kind)
     if (world_is_one_redis())
         return kind == DLOCK_MUTEX && !strstr(world_uri(), "layout=string");
     return world_is("mem") || world_is("file") || world_is("zookeeper") ||
-           world_is("etcd");
+           world_is("etcd") || world_is("postgres");
 }
 
 int world_node_count(void)
@@ -89,6 +91,8 @@ static void tidy(void)
         zookeeper_server_stop(&world.zookeeper);
     if (world_is("etcd"))
         etcd_server_stop(&world.etcd);
+    if (world_is("postgres"))
+        postgres_server_stop(&world.postgres);
     if (is_own())
         world_own->end();
     if (world_is("file")) {
@@ -277,6 +281,15 @@ static bool make_mem(void)
     return true;
 }
 
+static bool make_postgres(void)
+{
+    if (!postgres_server_start(&world.postgres))
+        return false;
+    snprintf(world.uri, sizeof(world.uri), "postgres://postgres@127.0.0.1:%d/postgres%s",
+             world.postgres.port, more_settings());
+    return true;
+}
+
 static bool make_own(void)
 {
     return world_own->make(world.uri, sizeof(world.uri));
@@ -297,6 +310,7 @@ static const struct {
     {"memlock", memcached_server_available, make_memlock},
     {"zookeeper", zookeeper_server_available, make_zookeeper},
     {"etcd", etcd_server_available, make_etcd},
+    {"postgres", postgres_server_available, make_postgres},
     {0},
 };
 
@@ -368,4 +382,9 @@ struct zookeeper_server *world_zookeeper(void)
 struct etcd_server *world_etcd(void)
 {
     return &world.etcd;
+}
+
+struct postgres_server *world_postgres(void)
+{
+    return &world.postgres;
 }

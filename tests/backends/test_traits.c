@@ -44,6 +44,8 @@ static const promise promises[] = {
      .hands_on = true, .kinds = ALL | CONDITION},
     {"etcd", 2, .session = true, .queues = true, .fair = true, .tokens = true,
      .hands_on = true, .kinds = ALL | CONDITION},
+    {"postgres", 1, .queues = true, .fair = true, .tokens = true, .hands_on = true,
+     .kinds = ALL},
 };
 
 static const promise *promise_of(const dlk_backend_type *type)

@@ -36,6 +36,10 @@ const column columns[] = {
     {"etcd", "write", "concurrency", "C"},
     {"etcd", "semaphore", "concurrency", "C"},
     {"etcd", "election", "concurrency", "C"},
+    {"postgres", "mutex", "table", "C"},
+    {"postgres", "write", "table", "C"},
+    {"postgres", "semaphore", "table", "C"},
+    {"postgres", "election", "table", "C"},
     /* mem: is a table of one process, and the command is one process and one holder. */
     {"file", "mutex", "table", "dlock"},
     {"redis", "mutex", "redisson", "dlock"},
@@ -104,6 +108,11 @@ static const char not_the_answers[] = "no answer begins a lease, that is the cli
                                       "and counts from when its renewal was sent";
 static const char its_own_limits[] = "etcd has no limit of connections to set";
 
+/* Of PostgreSQL's. */
+static const char never_empty[] =
+    "what it has confirmed is on its disk: killed and back with it is N9 and the others";
+static const char its_own_limit[] = "max_connections is set by its configuration";
+
 /* Of memcached's. */
 static const char two_round_trips[] =
     "it is taken with the second of two round trips, which who stands still doesn't make";
@@ -121,6 +130,8 @@ const exception exceptions[] = {
     {NULL, NULL, "item", "N23", own_descriptors},
     {NULL, "write", "item", "T3", two_round_trips},
     {NULL, "semaphore", "item", "T3", two_round_trips},
+    {"postgres", NULL, NULL, "N8", never_empty},
+    {"postgres", NULL, NULL, "N23", its_own_limit},
     {NULL, NULL, "concurrency", "P12 P13", clients_lease},
     {NULL, NULL, "concurrency", "T3", not_the_answers},
     {NULL, NULL, "concurrency", "P29", lease_of_another},

@@ -263,6 +263,10 @@ static int check_coverage(void)
         {"etcd", "etcd", "etcd://127.0.0.1:1"},
         {"etcds", "etcd", "etcds://127.0.0.1:1"},
         {"etcd+unix", "etcd", "etcd+unix:///nowhere"},
+        {"postgres", "postgres", "postgres://127.0.0.1:1"},
+        {"postgresql", "postgres", "postgresql://127.0.0.1:1"},
+        {"postgres+unix", "postgres", "postgres+unix:///nowhere"},
+        {"postgresql+unix", "postgres", "postgresql+unix:///nowhere"},
     };
     char all[256], *save = NULL;
     bool fine = true;

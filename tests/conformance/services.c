@@ -5,6 +5,7 @@
 
 #include "harness/etcd_server.h"
 #include "harness/memcached_server.h"
+#include "harness/postgres_server.h"
 #include "harness/redis_server.h"
 #include "harness/server.h"
 #include "harness/zookeeper_server.h"
@@ -237,6 +238,41 @@ static const char *memcached_leftovers(void)
     return rest;
 }
 
+/* ---- postgres ---- */
+
+static int postgres_port(void)
+{
+    return world_postgres()->port;
+}
+
+static void postgres_freeze(void)
+{
+    postgres_server_freeze(world_postgres());
+}
+
+static void postgres_thaw(void)
+{
+    postgres_server_thaw(world_postgres());
+}
+
+static void postgres_kill(void)
+{
+    postgres_server_kill(world_postgres());
+}
+
+/* With all that it knew. */
+static bool postgres_restart(void)
+{
+    return postgres_server_restart(world_postgres());
+}
+
+static const char *postgres_leftovers(void)
+{
+    return postgres_server_ask(world_postgres(),
+                               "SELECT name, owner FROM dlock.holders UNION ALL "
+                               "SELECT name, owner FROM dlock.line");
+}
+
 /* ---- file ---- */
 
 /* The file is replaced: who comes next makes a table of its own. */
@@ -311,6 +347,24 @@ static const char no_users[] = "no users, passwords or rights";
 static const char numbers_of_stores[] =
     "tokens are the numbers of the server's stores, which nobody sets";
 static const char caches_eviction[] = "a cache's eviction is N15";
+
+static const char no_clock_set[] =
+    "leases end by the machine's clock, which the tests don't set";
+static const char no_messages_yet[] =
+    "messages come on the connection of the answers, in their order";
+static const char roles[] = "roles and pg_hba.conf instead: tests/backends/postgres";
+static const char no_forgetting_rows[] = "what was confirmed is on its disk";
+static const char one_sequence[] = "one sequence numbers the grants of all names";
+
+#define POSTGRES                                                                         \
+    .backend = "postgres", .class = "fencing",                                           \
+    .lacks = {[CAN_FORGET] = no_forgetting_rows, [CAN_CLOCK] = no_clock_set,             \
+              [CAN_MESSAGES] = no_messages_yet,  [CAN_RIGHTS] = roles,                   \
+              [CAN_EVICT] = no_eviction,         [CAN_COUNTER] = one_sequence},          \
+    .framing = "postgres", .port = postgres_port, .take = "acquire", .give = "release",  \
+    .keep = "renew", .grant = "acquire", .freeze = postgres_freeze,                      \
+    .thaw = postgres_thaw, .kill = postgres_kill, .restart = postgres_restart,           \
+    .leftovers = postgres_leftovers
 
 #define REDIS                                                                            \
     .framing = "resp", .take = "EVAL*", .give = "EVAL*", .keep = "EVAL*",                \
@@ -439,6 +493,7 @@ static const service services[] = {
      .no_tokens = true},
     {.layout = "curator", ZOOKEEPER},
     {.layout = "concurrency", ETCD},
+    {.layout = "table", POSTGRES},
 };
 
 const service *service_here(void)
@@ -479,6 +534,9 @@ const char *service_uri(const char *userinfo, const char *host, int port)
     else if (world_is("memcached"))
         snprintf(uri, sizeof(uri), "memcached://%s%s:%d?%s", userinfo, host, port,
                  more ? more + 1 : "");
+    else if (world_is("postgres"))
+        snprintf(uri, sizeof(uri), "postgres://%s%s:%d/postgres?%s",
+                 userinfo[0] ? userinfo : "postgres@", host, port, more ? more + 1 : "");
     else if (world_is("redis+sentinel"))
         sentinel_uri(uri, sizeof(uri), userinfo, host, port);
     else if (service_own)

@@ -4,6 +4,7 @@
 #include "../api/world.h"
 #include "harness/etcd_server.h"
 #include "harness/memcached_server.h"
+#include "harness/postgres_server.h"
 #include "harness/redis_server.h"
 #include "harness/server.h"
 #include "util/point.h"
@@ -31,12 +32,20 @@ static pid_t server_pid(int i)
 
 static void freeze(void)
 {
+    if (world_is("postgres")) { /* a process for each connection */
+        postgres_server_freeze(world_postgres());
+        return;
+    }
     for (int i = 0; i < world_node_count(); i++)
         server_freeze(server_pid(i));
 }
 
 static void thaw(void)
 {
+    if (world_is("postgres")) {
+        postgres_server_thaw(world_postgres());
+        return;
+    }
     for (int i = 0; i < world_node_count(); i++)
         server_thaw(server_pid(i));
 }

@@ -6,7 +6,7 @@
 bool proxy_framing_find(const char *name, const proxy_framing **ret)
 {
     static const proxy_framing *const all[] = {
-        &proxy_resp, &proxy_zookeeper, &proxy_memcached, &proxy_line,
+        &proxy_resp, &proxy_zookeeper, &proxy_memcached, &proxy_line, &proxy_postgres,
 #ifdef PROXY_GRPC
         &proxy_grpc,
 #endif

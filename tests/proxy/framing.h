@@ -45,6 +45,7 @@ extern const proxy_framing proxy_memcached;
 /* Where HTTP/2 is there. */
 extern const proxy_framing proxy_grpc;
 extern const proxy_framing proxy_line;
+extern const proxy_framing proxy_postgres;
 
 /* "raw" gives *ret = NULL. False: there is no such framing. */
 bool proxy_framing_find(const char *name, const proxy_framing **ret);

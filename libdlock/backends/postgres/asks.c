@@ -1,0 +1,435 @@
+/* Asks as statements, and their answers. */
+#include "backends/postgres/inner.h"
+
+#include "util/clock.h"
+#include "util/digits.h"
+#include "util/number.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+static const char *const words[DLK_KIND_COUNT] = {
+    /* what the server calls the kinds */
+    [DLOCK_MUTEX] = "mutex",
+    [DLOCK_READ] = "write",
+    [DLOCK_WRITE] = "write",
+    [DLOCK_SEMAPHORE] = "semaphore",
+    [DLOCK_ELECTION] = "election"};
+
+dlock_err dlk_pg_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
+{
+    (void)backend;
+    dlk_pg_key *data = calloc(1, sizeof(*data));
+    if (!data)
+        return dlk_error_nomem(err);
+    dlk_list_init(&data->watched);
+    data->key = key;
+    key->data = data;
+    key->queues = true;
+    key->hands_on = key->kind == DLOCK_MUTEX;
+    return DLOCK_OK;
+}
+
+void dlk_pg_key_close(dlk_backend *backend, dlk_key *key)
+{
+    (void)backend;
+    free(key->data);
+    key->data = NULL;
+}
+
+void dlk_pg_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
+{
+    dlk_pg *pg = dlk_pg_of(backend);
+    dlk_pg_key *data = key->data;
+    (void)now;
+    data->look_at = 0;
+    dlk_list_remove(&data->watched);
+    if (!on)
+        return;
+    dlk_list_append(&pg->watched, &data->watched);
+    if (data->asked_at != pg->messages) /* one of them may have been for it */
+        backend->host->notified(backend->host, key);
+}
+
+/* Who was called has a second to come (schema.sql): whoever is next looks a little later. */
+#define LOOK_NS (1100 * DLK_NS_PER_MS)
+
+/* Whoever waits for what is called so looks at @p at; a name may be used as several kinds. */
+static void look_at(dlk_pg *pg, int64_t id, int64_t at)
+{
+    DLK_LIST_FOR (it, &pg->watched) {
+        dlk_pg_key *key = DLK_LIST_ITEM(it, dlk_pg_key, watched);
+        if (key->id != id || (key->look_at > 0 && key->look_at <= at))
+            continue;
+        key->look_at = at;
+        if (at < pg->look_at)
+            pg->look_at = at;
+    }
+}
+
+/* "free <id>", "soon <id>", "revoke <number>": of the sequence that numbers names, and of our grants. */
+void dlk_pg_heard(dlk_pg *pg, const char *message, int64_t now)
+{
+    dlk_host *host = pg->base.host;
+    int64_t number = 0;
+    const char *space = strchr(message, ' ');
+    if (space)
+        number = dlk_number_or(space + 1, 1, INT64_MAX, 0);
+    if (number == 0)
+        return;
+    if (message[0] == 'r') {
+        if (pg->listens)
+            host->revoked(host, (uint64_t)number);
+        return;
+    }
+    pg->messages++;
+    look_at(pg, number, message[0] == 'f' ? now : now + LOOK_NS);
+    (void)dlk_pg_look(pg, now);
+}
+
+static dlk_pg_key *find_due(dlk_pg *pg, int64_t now)
+{
+    DLK_LIST_FOR (it, &pg->watched) {
+        dlk_pg_key *key = DLK_LIST_ITEM(it, dlk_pg_key, watched);
+        if (key->look_at > 0 && key->look_at <= now)
+            return key;
+    }
+    return NULL;
+}
+
+/* Whoever is told may watch, or no longer: so each is looked for anew. */
+int64_t dlk_pg_look(dlk_pg *pg, int64_t now)
+{
+    dlk_pg_key *key;
+    if (now < pg->look_at)
+        return pg->look_at;
+    while ((key = find_due(pg, now))) {
+        key->look_at = 0;
+        pg->base.host->notified(pg->base.host, key->key);
+    }
+    pg->look_at = DLK_NEVER;
+    DLK_LIST_FOR (it, &pg->watched) {
+        int64_t at = DLK_LIST_ITEM(it, dlk_pg_key, watched)->look_at;
+        if (at > 0 && at < pg->look_at)
+            pg->look_at = at;
+    }
+    return pg->look_at;
+}
+
+/* ---- one statement each ---- */
+
+const char *dlk_pg_owner(const dlk_pg *pg, uint64_t number, char to[DLK_PG_OWNER_MAX])
+{
+    (void)snprintf(to, DLK_PG_OWNER_MAX, "%s:%" PRIu64, pg->base.host->uuid, number);
+    return to;
+}
+
+/* What is said of an ask: values, and the sizes of those that are bytes. */
+typedef struct saying {
+    const char *values[12];
+    int sizes[12], count;
+    char numbers[6][DLK_DIGITS_MAX + 2];
+    int used;
+    char owner[DLK_PG_OWNER_MAX];
+} saying;
+
+static void add_text(saying *to, const char *text)
+{
+    to->sizes[to->count] = 0;
+    to->values[to->count++] = text;
+}
+
+/* As bytes, whatever they are; no bytes are no bytes as a text, too. */
+static void add_bytes(saying *to, const char *bytes, size_t size)
+{
+    to->sizes[to->count] = (int)size;
+    to->values[to->count++] = size ? bytes : "";
+}
+
+static void add_number(saying *to, int64_t number)
+{
+    char *text = to->numbers[to->used++];
+    (void)snprintf(text, sizeof(to->numbers[0]), "%" PRId64, number);
+    add_text(to, text);
+}
+
+static void add_about(const dlk_pg *pg, saying *to, const dlk_ask *ask)
+{
+    const char *data = dlk_ask_data(ask), *who = pg->base.host->who;
+    add_bytes(to, who, strlen(who));
+    add_bytes(to, data, strlen(data));
+}
+
+static void add_name(const dlk_pg *pg, saying *to, const dlk_ask *ask)
+{
+    add_bytes(to, ask->key->name, ask->key->size);
+    if (ask->number)
+        add_text(to, dlk_pg_owner(pg, ask->number, to->owner));
+}
+
+static const char *acquire(const dlk_pg *pg, saying *to, const dlk_ask *ask)
+{
+    bool counts = ask->key->kind == DLOCK_SEMAPHORE;
+    add_bytes(to, ask->key->name, ask->key->size);
+    add_text(to, words[ask->key->kind]);
+    add_text(to, dlk_pg_owner(pg, ask->number, to->owner));
+    add_number(to, ask->ttl_ms);
+    add_text(to, ask->shared ? "t" : "f");
+    add_number(to, ask->take);
+    add_number(to,
+               counts ? dlk_settings_int(ask->key->settings, DLK_KEY_LOCK_PERMITS) : 0);
+    add_text(to, ask->once ? "t" : "f");
+    add_number(to, DLK_PG_STAY_MS);
+    add_text(to, pg->hears ? "t" : "f");
+    add_about(pg, to, ask);
+    return "SELECT * FROM dlock.acquire($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, "
+           "$12)";
+}
+
+/* What is asked, and which statement that is; NULL: it can't be. */
+static const char *put(const dlk_pg *pg, saying *to, const dlk_ask *ask)
+{
+    switch (ask->verb) {
+    case DLK_ACQUIRE:
+        return acquire(pg, to, ask);
+    case DLK_RENEW: /* with `shared`; the others are sent in batches */
+        add_name(pg, to, ask);
+        add_number(to, ask->ttl_ms);
+        return "SELECT * FROM dlock.downgrade($1, $2, $3)";
+    case DLK_RELEASE:
+        add_name(pg, to, ask);
+        return "SELECT dlock.release($1, $2)";
+    case DLK_VERIFY:
+        add_name(pg, to, ask);
+        return "SELECT dlock.verify($1, $2)";
+    case DLK_BREAK:
+        add_bytes(to, ask->key->name, ask->key->size);
+        add_text(to, ask->text ? ask->text : "");
+        return "SELECT dlock.break($1, $2)";
+    case DLK_REVOKE:
+        add_bytes(to, ask->key->name, ask->key->size);
+        return "SELECT dlock.revoke($1)";
+    case DLK_IMPORT:
+        add_bytes(to, ask->key->name, ask->key->size);
+        add_text(to, ask->text);
+        add_text(to, dlk_pg_owner(pg, ask->number, to->owner));
+        add_number(to, ask->ttl_ms);
+        add_about(pg, to, ask);
+        return "SELECT * FROM dlock.import($1, $2, $3, $4, $5, $6)";
+    case DLK_INSPECT:
+        add_bytes(to, ask->key->name, ask->key->size);
+        return "SELECT * FROM dlock.inspect($1)";
+    case DLK_LIST:
+        add_bytes(to, ask->text ? ask->text : "", ask->text ? strlen(ask->text) : 0);
+        add_number(to, ask->limit);
+        return "SELECT * FROM dlock.list($1, $2)";
+    case DLK_DOCTOR:
+        return dlk_pg_examine;
+    case DLK_SIGNAL:
+        break;
+    }
+    return NULL;
+}
+
+static dlock_error *broken(void)
+{
+    return dlk_error_make(DLOCK_EUNAVAIL, "postgres: the connection is lost");
+}
+
+/* Whether it was written isn't known then: it is answered when the connection ends, with those behind it. */
+static void send_one(dlk_pg *pg, dlk_ask *ask)
+{
+    saying with = {.count = 0};
+    const char *statement = put(pg, &with, ask);
+    if (!statement) {
+        (void)dlk_ask_refuse(ask,
+                             dlk_error_make(DLOCK_ENOTSUP, "postgres: it can't do that"));
+        return;
+    }
+    dlk_flight_await(&pg->flight, ask);
+    (void)dlk_pg_say(pg, statement, with.count, with.values, with.sizes);
+}
+
+void dlk_pg_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
+{
+    dlk_pg *pg = dlk_pg_of(backend);
+    (void)now;
+    dlk_list_init(&ask->link);
+    ask->scratch = 0;
+    if (ask->key && ask->verb == DLK_ACQUIRE) {
+        dlk_pg_key *key = ask->key->data;
+        key->asked_at = pg->messages;
+        key->look_at = 0;
+    }
+    if (pg->phase != DLK_PG_READY || pg->broken) {
+        dlk_flight_not_sent(ask, pg->why_down);
+    } else if (ask->verb == DLK_RENEW && !ask->shared) {
+        ask->reply = DLK_PENDING;
+        if (dlk_list_empty(&pg->renewals))
+            dlk_kick(pg->base.host->kicks); /* the driver sends them */
+        dlk_list_append(&pg->renewals, &ask->link);
+    } else {
+        dlk_pg_send_renewals(pg); /* the order of asking is that of doing */
+        send_one(pg, ask);
+    }
+}
+
+/* ---- answers ---- */
+
+static void conflict(dlk_pg *pg, dlk_ask *ask, char reply, int64_t size)
+{
+    dlock_error *error = NULL;
+    switch (reply) {
+    case 'K':
+        error = dlk_error_make(
+            DLOCK_ECONFLICT, "postgres: another kind of lock is in use under this name");
+        break;
+    case 'S':
+        error = dlk_error_make(
+            DLOCK_ECONFLICT,
+            "postgres: the semaphore has %" PRId64 " permits, lock.permits says %" PRId64
+            ", lock.take %" PRId64,
+            size, dlk_settings_int(ask->key->settings, DLK_KEY_LOCK_PERMITS),
+            (int64_t)ask->take);
+        break;
+    case 'P':
+        error = dlk_error_make(DLOCK_EINVAL,
+                               "postgres: the semaphore doesn't exist: set lock.permits");
+        break;
+    default:
+        error = dlk_error_make(
+            DLOCK_EUNAVAIL,
+            "postgres: a transaction that checked the token is still open");
+    }
+    dlk_flight_refuse(&pg->flight, ask, error);
+}
+
+/* Where nobody tells of a release it is asked again soon, and so where a transaction holds the token. */
+static int64_t look_again(dlk_pg *pg, int64_t left_ms)
+{
+    if (pg->hears && left_ms > 0)
+        return dlk_span_ms(left_ms);
+    int64_t retry_ms = dlk_rand_jitter(pg->base.host->rand, pg->retry_ms, 33);
+    return left_ms > 0 && left_ms < retry_ms ? left_ms : retry_ms;
+}
+
+enum { REPLY, TOKEN, LEFT, ID, PLACED };
+
+static dlock_error *acquired(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
+{
+    char reply = dlk_pg_letter(result, 0, REPLY);
+    if (PQnfields(result) != 5)
+        return dlk_pg_nonsense();
+    ((dlk_pg_key *)ask->key->data)->id = dlk_pg_number(result, 0, ID, 0);
+    if (reply == 'Y') {
+        ask->lasts = true;
+        ask->token =
+            ask->key->kind == DLOCK_SEMAPHORE ? 0 : dlk_pg_number(result, 0, TOKEN, 0);
+        dlk_flight_answer(&pg->flight, ask, DLK_YES);
+    } else if (reply == 'H') {
+        ask->wait_ms = look_again(pg, dlk_pg_number(result, 0, LEFT, -1));
+        ask->new_place = dlk_pg_letter(result, 0, PLACED) == 't';
+        ask->no_place = ask->once;
+        dlk_flight_answer(&pg->flight, ask, DLK_HELD);
+    } else if (reply == 'K' || reply == 'S' || reply == 'P') {
+        conflict(pg, ask, reply, dlk_pg_number(result, 0, LEFT, 0));
+    } else {
+        return dlk_pg_nonsense();
+    }
+    return NULL;
+}
+
+static dlock_error *said_yes_or_no(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
+{
+    char reply = dlk_pg_letter(result, 0, REPLY);
+    if (reply == 'D' && ask->verb == DLK_REVOKE) {
+        dlk_flight_refuse(
+            &pg->flight, ask,
+            dlk_error_make(DLOCK_ENOTSUP,
+                           "postgres: no holder listens: it hasn't asked for the events "
+                           "of its hold, or is behind a pool of connections"));
+        return NULL;
+    }
+    if (reply != 'Y' && reply != 'N' && !(reply == 'G' && ask->verb == DLK_IMPORT))
+        return dlk_pg_nonsense();
+    if (reply == 'G') {
+        conflict(pg, ask, reply, 0);
+        return NULL;
+    }
+    if (reply == 'Y' && PQnfields(result) > 1 && ask->key->kind != DLOCK_SEMAPHORE)
+        ask->token = dlk_pg_number(result, 0, TOKEN, 0);
+    ask->lasts = reply == 'Y' && (ask->verb == DLK_RENEW || ask->verb == DLK_IMPORT);
+    dlk_flight_answer(&pg->flight, ask, reply == 'Y' ? DLK_YES : DLK_NOT_OURS);
+    return NULL;
+}
+
+static void refuse_all(dlk_pg *pg, const PGresult *result)
+{
+    int64_t count = dlk_pg_batch_of(dlk_flight_first(&pg->flight));
+    for (int64_t i = 0; i < count && !dlk_flight_is_empty(&pg->flight); i++)
+        dlk_flight_refuse(&pg->flight, dlk_flight_first(&pg->flight),
+                          dlk_pg_error(result));
+}
+
+/* It is no ask, so which answer is its is known by number. */
+void dlk_pg_lend_ear(dlk_pg *pg)
+{
+    const char *channel = pg->channel;
+    static const int size = 0;
+    if (pg->phase != DLK_PG_READY || !pg->hears || !pg->listens || pg->ear > 0)
+        return;
+    if (dlk_pg_say(pg, "SELECT dlock.listen($1)", 1, &channel, &size))
+        pg->ear = pg->said;
+}
+
+dlock_error *dlk_pg_answered(dlk_pg *pg, const PGresult *result)
+{
+    dlk_ask *ask = dlk_flight_first(&pg->flight);
+    if (++pg->answers == pg->ear)
+        return PQresultStatus(result) == PGRES_TUPLES_OK ? NULL : dlk_pg_error(result);
+    if (!ask)
+        return dlk_pg_nonsense();
+    if (PQresultStatus(result) == PGRES_FATAL_ERROR) {
+        if (!PQresultErrorField(result, PG_DIAG_SQLSTATE))
+            return broken(); /* libpq's own: nothing is known of what was asked */
+        refuse_all(pg, result);
+        return NULL;
+    }
+    if (PQresultStatus(result) != PGRES_TUPLES_OK)
+        return dlk_pg_nonsense();
+    if (ask->scratch > 0)
+        return dlk_pg_renewed(pg, result);
+    if (ask->verb == DLK_INSPECT)
+        return dlk_pg_inspected(pg, ask, result);
+    if (ask->verb == DLK_LIST)
+        return dlk_pg_listed(pg, ask, result);
+    if (PQntuples(result) != 1)
+        return dlk_pg_nonsense();
+    if (ask->verb == DLK_DOCTOR)
+        return dlk_pg_examined(pg, ask, result);
+    return ask->verb == DLK_ACQUIRE ? acquired(pg, ask, result)
+                                    : said_yes_or_no(pg, ask, result);
+}
+
+void dlk_pg_asks_fail(dlk_pg *pg)
+{
+    dlk_list sent, waiting;
+    dlk_list_init(&sent);
+    dlk_list_init(&waiting);
+    dlk_flight_take_all(&pg->flight, &sent);
+    dlk_list_splice(&waiting, &pg->renewals);
+    while (!dlk_list_empty(&sent)) {
+        dlk_ask *ask = DLK_LIST_ITEM(dlk_list_first(&sent), dlk_ask, link);
+        dlk_flight_answer(&pg->flight, ask, DLK_UNKNOWN);
+    }
+    while (!dlk_list_empty(&waiting)) {
+        dlk_ask *ask = DLK_LIST_ITEM(dlk_list_first(&waiting), dlk_ask, link);
+        dlk_list_remove(&ask->link);
+        dlk_flight_not_sent(ask, pg->why_down);
+        pg->base.host->answered(pg->base.host, ask);
+    }
+}

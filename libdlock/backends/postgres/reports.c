@@ -1,0 +1,209 @@
+/* Inspecting, listing, and examining the server. */
+#include "backends/postgres/inner.h"
+
+#include "util/info.h"
+#include "util/number.h"
+#include "util/who.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dlock_error *give_info(dlk_pg *pg, dlk_ask *ask, dlock_info *info)
+{
+    if (dlk_info_failed(info)) {
+        dlk_info_free(info);
+        dlk_flight_refuse(&pg->flight, ask,
+                          dlk_error_make(DLOCK_ENOMEM, "postgres: out of memory"));
+        return NULL;
+    }
+    ask->info = info;
+    dlk_flight_answer(&pg->flight, ask, DLK_YES);
+    return NULL;
+}
+
+/* What stands there in hexadecimal, as a text; NULL without memory, or where it is none. */
+static char *unhex(const PGresult *result, int row, int column)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *hex = PQgetvalue(result, row, column);
+    size_t size = strlen(hex) / 2;
+    char *text = malloc(size + 1);
+    for (size_t i = 0; text && i < size; i++) {
+        const char *high = strchr(digits, hex[2 * i]),
+                   *low = strchr(digits, hex[2 * i + 1]);
+        if (!high || !low) {
+            free(text);
+            return NULL;
+        }
+        text[i] = (char)((high - digits) << 4 | (low - digits));
+    }
+    if (text)
+        text[size] = '\0';
+    return text;
+}
+
+static void tell_client(dlock_info *info, const PGresult *result, int row, int column,
+                        const char *list, size_t number)
+{
+    char *who = unhex(result, row, column);
+    if (who)
+        (void)dlk_who_tell_text(info, who, strlen(who), list, number);
+    free(who);
+}
+
+/* ---- inspect: dlock.inspect's columns ---- */
+
+enum { WHAT, KIND, PERMITS, OWNER, SHARED, TAKE, TOKEN, LEFT, SINCE, WHO, DATA, COLUMNS };
+
+static void add_holder(dlock_info *info, const PGresult *result, int row, size_t holder,
+                       bool tokens)
+{
+    char *data = unhex(result, row, DATA);
+    dlk_info_add_text(info, PQgetvalue(result, row, OWNER), "holders.%zu.owner", holder);
+    dlk_info_add_int(info, tokens ? dlk_pg_number(result, row, TOKEN, 0) : 0,
+                     "holders.%zu.token", holder);
+    dlk_info_add_int(info, dlk_pg_number(result, row, LEFT, 0),
+                     "holders.%zu.remaining_ms", holder);
+    dlk_info_add_int(info, dlk_pg_number(result, row, TAKE, 1), "holders.%zu.count",
+                     holder);
+    tell_client(info, result, row, WHO, "holders", holder);
+    if (data && data[0])
+        dlk_info_add_text(info, data, "holders.%zu.data", holder);
+    free(data);
+}
+
+/* Of this client's waiters the core knows. */
+static bool own_waiter(const dlk_pg *pg, const char *owner)
+{
+    return strncmp(owner, pg->base.host->uuid, strlen(pg->base.host->uuid)) == 0;
+}
+
+static void add_waiter(dlock_info *info, const PGresult *result, int row, size_t waiter)
+{
+    dlk_info_add_text(info, PQgetvalue(result, row, OWNER), "waiting.%zu.owner", waiter);
+    tell_client(info, result, row, WHO, "waiting", waiter);
+}
+
+static void add_permits(dlock_info *info, int64_t permits, int64_t taken)
+{
+    if (permits == 0)
+        return;
+    dlk_info_add_int(info, permits, "permits");
+    dlk_info_add_int(info, permits > taken ? permits - taken : 0, "permits_free");
+}
+
+dlock_error *dlk_pg_inspected(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
+{
+    const char *kind = NULL;
+    int64_t left = -1, waiters = 0, permits = 0, taken = 0;
+    size_t holders = 0, waiting = 0;
+    bool shared = false;
+    if (PQnfields(result) != COLUMNS)
+        return dlk_pg_nonsense();
+    dlock_info *info = dlk_info_new();
+    for (int row = 0; row < PQntuples(result); row++) {
+        const char *what = PQgetvalue(result, row, WHAT);
+        if (what[0] == 'l') {
+            kind = PQgetvalue(result, row, KIND);
+            permits = dlk_pg_number(result, row, PERMITS, 0);
+            waiters = dlk_pg_number(result, row, TAKE, 0);
+        } else if (what[0] == 'h') {
+            int64_t its = dlk_pg_number(result, row, LEFT, 0);
+            left = left < 0 || its < left ? its : left;
+            taken = dlk_number_sum(taken, dlk_pg_number(result, row, TAKE, 1));
+            shared = dlk_pg_letter(result, row, SHARED) == 't';
+            add_holder(info, result, row, holders++,
+                       !kind || strcmp(kind, "semaphore") != 0);
+        } else {
+            add_waiter(info, result, row, waiting++);
+            waiters -= own_waiter(pg, PQgetvalue(result, row, OWNER));
+        }
+    }
+    if (!kind)
+        kind = dlk_kind_of((int)ask->key->kind)->name;
+    dlk_info_add_int(info, holders > 0, "held");
+    dlk_info_add_text(info, shared && strcmp(kind, "write") == 0 ? "read" : kind, "kind");
+    dlk_info_add_int(info, waiters > 0 ? waiters : 0, "waiters");
+    if (strcmp(kind, "semaphore") == 0)
+        add_permits(info,
+                    permits ? permits
+                            : dlk_settings_int(ask->key->settings, DLK_KEY_LOCK_PERMITS),
+                    taken);
+    dlk_info_add_text(info, pg->base.type->traits.layout, "layout");
+    if (holders > 0) {
+        int64_t retry_ms = dlk_rand_jitter(pg->base.host->rand, pg->retry_ms, 33);
+        ask->wait_ms = pg->hears || left < retry_ms ? dlk_span_ms(left) : retry_ms;
+    }
+    return give_info(pg, ask, info);
+}
+
+/* ---- list ---- */
+
+dlock_error *dlk_pg_listed(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
+{
+    if (PQnfields(result) != 4)
+        return dlk_pg_nonsense();
+    dlock_info *info = dlk_info_new();
+    for (int row = 0; row < PQntuples(result); row++) {
+        char *name = unhex(result, row, 0);
+        dlk_info_add_text(info, name ? name : "?", "locks.%d.name", row);
+        dlk_info_add_text(info, PQgetvalue(result, row, 1), "locks.%d.owner", row);
+        dlk_info_add_int(info, dlk_pg_number(result, row, 2, 0), "locks.%d.remaining_ms",
+                         row);
+        tell_client(info, result, row, 3, "locks", (size_t)row);
+        free(name);
+    }
+    return give_info(pg, ask, info);
+}
+
+/* ---- doctor ---- */
+
+const char dlk_pg_examine[] =
+    "SELECT current_setting('server_version'), current_setting('synchronous_commit'), "
+    "current_setting('fsync'), (SELECT count(*) FROM pg_stat_get_wal_senders())";
+
+enum { VERSION, COMMIT, FSYNC, STANDBYS, EXAMINED };
+
+static void find(dlock_info *info, int *number, int *worst, const char *id, int severity,
+                 const char *text)
+{
+    dlk_info_add_text(info, id, "findings.%d.id", *number);
+    dlk_info_add_int(info, severity, "findings.%d.severity", *number);
+    dlk_info_add_text(info, text, "findings.%d.text", (*number)++);
+    if (severity > *worst)
+        *worst = severity;
+}
+
+dlock_error *dlk_pg_examined(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
+{
+    enum { FINE, WARNING, UNSAFE };
+    char text[320];
+    int number = 0, worst = FINE;
+    if (PQnfields(result) != EXAMINED)
+        return dlk_pg_nonsense();
+    dlock_info *info = dlk_info_new();
+    (void)snprintf(text, sizeof(text), "PostgreSQL %.40s, schema dlock %d%s",
+                   PQgetvalue(result, 0, VERSION), DLK_PG_SCHEMA,
+                   pg->hears ? "" : ", through a pool of connections: no messages");
+    find(info, &number, &worst, "server", pg->hears ? FINE : WARNING, text);
+    bool loses = strcmp(PQgetvalue(result, 0, COMMIT), "off") == 0 ||
+                 strcmp(PQgetvalue(result, 0, FSYNC), "on") != 0;
+    find(info, &number, &worst, "commit", loses ? UNSAFE : FINE,
+         loses ? "a crash may forget grants that were confirmed: set fsync=on and "
+                 "synchronous_commit=on"
+               : "a grant is on disk before it is confirmed");
+    int64_t standbys = dlk_pg_number(result, 0, STANDBYS, 0);
+    if (standbys > 0)
+        find(info, &number, &worst, "standbys", WARNING,
+             "a standby that is promoted may not know the last grants: locks may be "
+             "granted "
+             "twice then, and tokens given again, unless commits wait for it");
+    bool tls = PQsslInUse(pg->conn) == 1;
+    find(info, &number, &worst, "transport",
+         tls || pg->servers[pg->server].local ? FINE : WARNING,
+         tls ? "TLS" : "plain: whoever is on the way can forge grants (postgres.tls)");
+    dlk_info_add_int(info, worst, "verdict");
+    return give_info(pg, ask, info);
+}

@@ -1,0 +1,492 @@
+-- What libdlock keeps in PostgreSQL: the layout `table`. Installed by psql -f; again is fine. Everything is in the schema `dlock`, and nobody but its owner touches the tables:
+-- the others call functions, each of which is one request, one transaction and one round trip.
+--
+-- Rights: the role dlock_user may lock (GRANT dlock_user TO my_service), dlock_guard may only check a
+-- fencing token. Names are bytes; leases end by this server's clock; one sequence numbers all grants.
+--
+-- Order of locks, so that no two requests wait for each other: the row of the name (dlock.locks) comes
+-- first, everything else of the name behind it; a renewal touches rows of its own owner alone.
+
+BEGIN;
+SELECT pg_advisory_xact_lock(7236826970157); -- two who install at a time
+
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'dlock_user') THEN
+        CREATE ROLE dlock_user NOLOGIN;
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'dlock_guard') THEN
+        CREATE ROLE dlock_guard NOLOGIN;
+    END IF;
+END $$;
+
+CREATE SCHEMA IF NOT EXISTS dlock;
+REVOKE ALL ON SCHEMA dlock FROM PUBLIC;
+
+CREATE SEQUENCE IF NOT EXISTS dlock.tokens;
+
+-- A name that is used, or was in the last day: the row is the mutex of all that is done about the name.
+CREATE TABLE IF NOT EXISTS dlock.locks (
+    name bytea PRIMARY KEY,
+    id bigint NOT NULL DEFAULT nextval('dlock.tokens'), -- what a message says of it
+    kind text NOT NULL,
+    permits int -- of a semaphore
+);
+
+-- The last grant of a name. Who checks a token holds it shared until his transaction ends, so no later
+-- grant can be made before.
+CREATE TABLE IF NOT EXISTS dlock.fences (
+    name bytea PRIMARY KEY,
+    token bigint NOT NULL,
+    granted timestamptz NOT NULL
+) WITH (fillfactor = 70);
+
+CREATE TABLE IF NOT EXISTS dlock.holders (
+    name bytea NOT NULL,
+    owner text NOT NULL, -- <client's uuid>:<number>
+    shared boolean NOT NULL,
+    take int NOT NULL,
+    token bigint NOT NULL,
+    since timestamptz NOT NULL,
+    ends timestamptz NOT NULL,
+    who bytea NOT NULL, -- what its client says of itself: client, host, pid
+    data bytea NOT NULL,
+    PRIMARY KEY (name, owner)
+) WITH (fillfactor = 70);
+
+-- Who waits, in the order of coming. A place is its client's until `ends`, which each request moves; told
+-- that it is its turn, it has until `due` to come.
+CREATE TABLE IF NOT EXISTS dlock.line (
+    name bytea NOT NULL,
+    place bigint NOT NULL DEFAULT nextval('dlock.tokens'),
+    owner text NOT NULL,
+    shared boolean NOT NULL,
+    take int NOT NULL,
+    since timestamptz NOT NULL,
+    ends timestamptz NOT NULL,
+    due timestamptz,
+    pid int, -- of its connection, where that is known: it stands there as long as that
+    who bytea NOT NULL,
+    PRIMARY KEY (name, place),
+    UNIQUE (name, owner)
+) WITH (fillfactor = 70);
+
+CREATE OR REPLACE FUNCTION dlock.version() RETURNS int
+LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+
+-- The row of a name, locked; made where it isn't there. What is read behind that has to be what stands there now:
+-- a transaction that looks at an older state would grant what somebody has.
+CREATE OR REPLACE FUNCTION dlock.enter(n bytea, k text) RETURNS dlock.locks
+LANGUAGE plpgsql AS $$
+DECLARE
+    l dlock.locks;
+BEGIN
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        RAISE EXCEPTION 'dlock looks at what others have just done: read committed is needed, not %',
+            current_setting('transaction_isolation') USING ERRCODE = 'DL002';
+    END IF;
+    LOOP
+        SELECT * INTO l FROM dlock.locks WHERE name = n FOR UPDATE;
+        IF FOUND THEN
+            RETURN l;
+        END IF;
+        INSERT INTO dlock.fences VALUES (n, 0, clock_timestamp()) ON CONFLICT DO NOTHING;
+        INSERT INTO dlock.locks (name, kind) VALUES (n, k) ON CONFLICT DO NOTHING;
+    END LOOP;
+END $$;
+
+-- Whether one more may hold the lock beside its holders, and beside those who come before it: `ahead`, of whom
+-- `writers_ahead` write, and who take `taken_ahead`.
+CREATE OR REPLACE FUNCTION dlock.fits(l dlock.locks, sh boolean, tk int, ahead bigint, writers_ahead bigint,
+    taken_ahead bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    held bigint;
+    writers bigint;
+    taken bigint;
+BEGIN
+    SELECT count(*), count(*) FILTER (WHERE NOT h.shared), coalesce(sum(h.take), 0) INTO held, writers, taken
+        FROM dlock.holders h WHERE h.name = l.name;
+    IF l.kind = 'semaphore' THEN
+        RETURN taken + taken_ahead + tk <= l.permits;
+    END IF;
+    IF sh THEN
+        RETURN writers + writers_ahead = 0;
+    END IF;
+    RETURN held + ahead = 0;
+END $$;
+
+CREATE OR REPLACE FUNCTION dlock.lives(pid int) RETURNS boolean
+LANGUAGE sql AS $$ SELECT pid IS NULL OR EXISTS (SELECT FROM pg_stat_get_activity(pid)) $$;
+
+-- Whose turn it is, now that something has changed: told, and given until `due` to come. Places of the dead go.
+CREATE OR REPLACE FUNCTION dlock.call_next(l dlock.locks, t timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    p dlock.line;
+    ahead bigint := 0;
+    writers_ahead bigint := 0;
+    taken_ahead bigint := 0;
+    called boolean := false;
+BEGIN
+    FOR p IN SELECT * FROM dlock.line WHERE name = l.name ORDER BY place LOOP
+        IF p.ends <= t OR p.due <= t OR NOT dlock.lives(p.pid) THEN
+            DELETE FROM dlock.line WHERE name = p.name AND place = p.place;
+            CONTINUE;
+        END IF;
+        IF NOT dlock.fits(l, p.shared, p.take, ahead, writers_ahead, taken_ahead) THEN
+            IF called THEN -- who comes next looks whether they came
+                PERFORM pg_notify('dlock:' || split_part(p.owner, ':', 1), 'soon ' || l.id);
+            END IF;
+            EXIT;
+        END IF;
+        IF p.due IS NULL THEN
+            called := true;
+            UPDATE dlock.line SET due = t + interval '1 second' WHERE name = p.name AND place = p.place;
+            PERFORM pg_notify('dlock:' || split_part(p.owner, ':', 1), 'free ' || l.id);
+        END IF;
+        ahead := ahead + 1;
+        taken_ahead := taken_ahead + p.take;
+        IF NOT p.shared THEN
+            writers_ahead := writers_ahead + 1;
+        END IF;
+    END LOOP;
+END $$;
+
+-- Replies: Y granted; H held (left_ms: when to ask again, 0: a transaction that has checked the token of the
+-- last grant is still open); K another kind of lock is in use; S another size, in left_ms; P the semaphore has no size.
+CREATE OR REPLACE FUNCTION dlock.acquire(n bytea, k text, o text, ttl_ms bigint, sh boolean, tk int, size int,
+    once boolean, stay_ms bigint, listens boolean, w bytea, d bytea,
+    OUT reply "char", OUT token bigint, OUT left_ms bigint, OUT id bigint, OUT placed boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    l dlock.locks := dlock.enter(n, k);
+    t timestamptz := clock_timestamp();
+    lease interval := ttl_ms * interval '1 ms';
+    mine dlock.line;
+    seen record;
+    idle boolean;
+    due timestamptz;
+    here int := CASE WHEN listens THEN pg_backend_pid() END;
+BEGIN
+    id := l.id;
+    placed := false;
+    UPDATE dlock.holders h SET ends = greatest(h.ends, t + lease), data = d
+        WHERE h.name = n AND h.owner = o AND h.ends > t RETURNING h.token INTO token;
+    IF FOUND THEN
+        reply := 'Y';
+        RETURN;
+    END IF;
+    DELETE FROM dlock.holders h WHERE h.name = n AND h.ends <= t;
+    SELECT * INTO mine FROM dlock.line p WHERE p.name = n AND p.owner = o;
+    IF mine.ends <= t OR mine.due <= t THEN
+        DELETE FROM dlock.line p WHERE p.name = n AND p.owner = o;
+        mine := NULL;
+    END IF;
+
+    IF l.kind <> k OR l.permits IS DISTINCT FROM nullif(size, 0) OR k = 'semaphore' AND size = 0 THEN
+        idle := NOT EXISTS (SELECT FROM dlock.holders h WHERE h.name = n)
+            AND NOT EXISTS (SELECT FROM dlock.line p WHERE p.name = n AND p.ends > t);
+        IF l.kind <> k AND NOT idle THEN
+            reply := 'K';
+        ELSIF k = 'semaphore' AND size > 0 AND NOT idle AND l.permits <> size THEN
+            reply := 'S';
+            left_ms := l.permits;
+        ELSIF k = 'semaphore' AND size = 0 AND (l.kind <> k OR l.permits IS NULL) THEN
+            reply := 'P';
+        ELSIF l.kind <> k OR size > 0 THEN
+            UPDATE dlock.locks r SET kind = k, permits = nullif(size, 0) WHERE r.name = n RETURNING * INTO l;
+        END IF;
+        IF reply IS NOT NULL THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF k = 'semaphore' AND tk > l.permits THEN
+        reply := 'S';
+        left_ms := l.permits;
+        RETURN;
+    END IF;
+
+    SELECT count(*) AS ahead, count(*) FILTER (WHERE NOT p.shared) AS writers, coalesce(sum(p.take), 0) AS taken
+        INTO seen FROM dlock.line p
+        WHERE p.name = n AND p.ends > t AND (p.due IS NULL OR p.due > t) AND (mine.place IS NULL OR p.place < mine.place);
+    IF dlock.fits(l, sh, tk, seen.ahead, seen.writers, seen.taken) THEN
+        PERFORM FROM dlock.fences f WHERE f.name = n FOR NO KEY UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            reply := 'Y';
+            token := nextval('dlock.tokens');
+            INSERT INTO dlock.holders VALUES (n, o, sh, tk, token, t, t + lease, w, d);
+            UPDATE dlock.fences f SET token = acquire.token, granted = t WHERE f.name = n;
+            IF mine.place IS NOT NULL THEN
+                DELETE FROM dlock.line p WHERE p.name = n AND p.owner = o;
+            END IF;
+            IF mine.place IS NOT NULL AND (sh OR k = 'semaphore') THEN
+                PERFORM dlock.call_next(l, t); -- there may be room for one more
+            END IF;
+            RETURN;
+        END IF;
+        left_ms := 0;
+    END IF;
+
+    reply := 'H';
+    IF mine.place IS NOT NULL THEN
+        UPDATE dlock.line p SET ends = t + stay_ms * interval '1 ms', pid = here,
+            due = CASE WHEN left_ms = 0 THEN NULL ELSE p.due END WHERE p.name = n AND p.owner = o;
+    ELSIF NOT once THEN
+        INSERT INTO dlock.line (name, owner, shared, take, since, ends, pid, who)
+            VALUES (n, o, sh, tk, t, t + stay_ms * interval '1 ms', here, w);
+        placed := true;
+    END IF;
+    IF left_ms IS NULL THEN
+        PERFORM dlock.call_next(l, t); -- a lease that has ended calls nobody
+        SELECT min(e) INTO due FROM (SELECT h.ends AS e FROM dlock.holders h WHERE h.name = n
+            UNION ALL SELECT p.due FROM dlock.line p WHERE p.name = n AND p.owner <> o) AS all_ends;
+        left_ms := ceil(greatest(extract(epoch FROM due - t) * 1000, 0)) + 1;
+    END IF;
+END $$;
+
+-- One renewal each; Y, or N: it isn't that owner's any more. `longest` > 0: a lease that lasts longer than so
+-- much is named in `overlong`, and cut if it is the one that the caller names.
+CREATE OR REPLACE FUNCTION dlock.renew(names bytea[], owners text[], ttls bigint[], longest bigint[],
+    named bigint[], texts bytea[]) RETURNS TABLE (reply "char", token bigint, overlong bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t timestamptz := clock_timestamp();
+    most interval;
+    was timestamptz;
+BEGIN
+    FOR i IN 1 .. array_length(names, 1) LOOP
+        reply := 'N';
+        token := 0;
+        overlong := 0;
+        most := nullif(longest[i], 0) * interval '1 ms';
+        UPDATE dlock.holders h SET data = texts[i], ends = CASE
+                WHEN h.ends > t + most AND (extract(epoch FROM h.ends) * 1000000)::bigint = named[i] THEN t + most
+                ELSE greatest(h.ends, t + ttls[i] * interval '1 ms') END
+            WHERE h.name = names[i] AND h.owner = owners[i] AND h.ends > t
+            RETURNING h.token, h.ends INTO token, was;
+        IF FOUND THEN
+            reply := 'Y';
+            overlong := CASE WHEN was > t + most THEN (extract(epoch FROM was) * 1000000)::bigint ELSE 0 END;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- A writer becomes a reader, and whoever can read beside it is called.
+CREATE OR REPLACE FUNCTION dlock.downgrade(n bytea, o text, ttl_ms bigint, OUT reply "char", OUT token bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    l dlock.locks := dlock.enter(n, 'write');
+    t timestamptz := clock_timestamp();
+BEGIN
+    UPDATE dlock.holders h SET shared = true, ends = greatest(h.ends, t + ttl_ms * interval '1 ms')
+        WHERE h.name = n AND h.owner = o AND h.ends > t RETURNING h.token INTO token;
+    reply := CASE WHEN FOUND THEN 'Y' ELSE 'N' END;
+    PERFORM dlock.call_next(l, t);
+END $$;
+
+-- Gives back what the owner has: the lock, or its place.
+CREATE OR REPLACE FUNCTION dlock.release(n bytea, o text, OUT reply "char")
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    l dlock.locks;
+    t timestamptz;
+    ended timestamptz;
+BEGIN
+    reply := 'N';
+    SELECT * INTO l FROM dlock.locks r WHERE r.name = n FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    t := clock_timestamp();
+    DELETE FROM dlock.holders h WHERE h.name = n AND h.owner = o RETURNING h.ends INTO ended;
+    IF ended > t THEN
+        reply := 'Y';
+    END IF;
+    DELETE FROM dlock.line p WHERE p.name = n AND p.owner = o;
+    IF FOUND THEN
+        reply := 'Y';
+    END IF;
+    PERFORM dlock.call_next(l, t);
+END $$;
+
+CREATE OR REPLACE FUNCTION dlock.verify(n bytea, o text, OUT reply "char")
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    reply := CASE WHEN EXISTS (SELECT FROM dlock.holders h
+        WHERE h.name = n AND h.owner = o AND h.ends > clock_timestamp()) THEN 'Y' ELSE 'N' END;
+END $$;
+
+-- Takes the lock from this owner, or ('') from all. The token of who had it is stale from now on, or, while a
+-- transaction that has checked it is open, from the next grant on.
+CREATE OR REPLACE FUNCTION dlock.break(n bytea, o text, OUT reply "char")
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    l dlock.locks;
+    t timestamptz;
+BEGIN
+    reply := 'N';
+    SELECT * INTO l FROM dlock.locks r WHERE r.name = n FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    t := clock_timestamp();
+    DELETE FROM dlock.holders h WHERE h.name = n AND h.ends <= t;
+    DELETE FROM dlock.holders h WHERE h.name = n AND o IN ('', h.owner);
+    IF FOUND THEN
+        reply := 'Y';
+        PERFORM FROM dlock.fences f WHERE f.name = n FOR NO KEY UPDATE SKIP LOCKED;
+        IF FOUND THEN -- else somebody's transaction is past its check
+            UPDATE dlock.fences f SET token = nextval('dlock.tokens') WHERE f.name = n;
+        END IF;
+    END IF;
+    PERFORM dlock.call_next(l, t);
+END $$;
+
+-- What a session holds, as a shared advisory lock, whose client listens on `channel` to those who ask for a lock: so it
+-- ends with the session. Nobody waits for it.
+CREATE OR REPLACE FUNCTION dlock.ear(channel text) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended(channel, 7236826970157) $$;
+
+CREATE OR REPLACE FUNCTION dlock.listen(channel text, OUT reply "char")
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    reply := CASE WHEN pg_try_advisory_lock_shared(dlock.ear(channel)) THEN 'Y' ELSE 'N' END;
+END $$;
+
+-- Asks the holders to give it up; N: nobody holds it; D: none of them listens.
+CREATE OR REPLACE FUNCTION dlock.revoke(n bytea, OUT reply "char")
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    h dlock.holders;
+    channel text;
+    key bigint;
+BEGIN
+    reply := 'N';
+    FOR h IN SELECT * FROM dlock.holders x WHERE x.name = n AND x.ends > clock_timestamp() LOOP
+        channel := 'dlock:' || split_part(h.owner, ':', 1);
+        key := dlock.ear(channel);
+        IF EXISTS (SELECT FROM pg_locks k WHERE k.locktype = 'advisory' AND k.objsubid = 1 AND k.granted
+                AND k.database = (SELECT b.oid FROM pg_database b WHERE b.datname = current_database())
+                AND (k.classid::bigint << 32 | k.objid::bigint) = key) THEN
+            PERFORM pg_notify(channel, 'revoke ' || split_part(h.owner, ':', 2));
+            reply := 'Y';
+        ELSIF reply = 'N' THEN
+            reply := 'D';
+        END IF;
+    END LOOP;
+END $$;
+
+-- What `giver` holds is `o`'s, with a token of its own; again is fine. G: a guarded transaction is open.
+CREATE OR REPLACE FUNCTION dlock.import(n bytea, giver text, o text, ttl_ms bigint, w bytea, d bytea,
+    OUT reply "char", OUT token bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    l dlock.locks := dlock.enter(n, 'mutex');
+    t timestamptz := clock_timestamp();
+    lease interval := ttl_ms * interval '1 ms';
+    h dlock.holders;
+BEGIN
+    UPDATE dlock.holders x SET ends = greatest(x.ends, t + lease), data = d
+        WHERE x.name = n AND x.owner = o AND x.ends > t RETURNING x.token INTO token;
+    IF FOUND THEN
+        reply := 'Y';
+        RETURN;
+    END IF;
+    SELECT * INTO h FROM dlock.holders x WHERE x.name = n AND x.owner = giver AND x.ends > t;
+    IF NOT FOUND THEN
+        reply := 'N';
+        RETURN;
+    END IF;
+    PERFORM FROM dlock.fences f WHERE f.name = n FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        reply := 'G';
+        RETURN;
+    END IF;
+    reply := 'Y';
+    token := nextval('dlock.tokens');
+    UPDATE dlock.holders x SET owner = o, token = import.token, since = t, ends = t + lease, who = w, data = d
+        WHERE x.name = n AND x.owner = giver;
+    UPDATE dlock.fences f SET token = import.token, granted = t WHERE f.name = n;
+END $$;
+
+-- One row of what the lock is, one for each holder, one for each of the first 64 who wait.
+CREATE OR REPLACE FUNCTION dlock.inspect(n bytea) RETURNS TABLE (what text, kind text, permits int, owner text,
+    shared boolean, take int, token bigint, left_ms bigint, since_ms bigint, who text, data text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t timestamptz := clock_timestamp();
+BEGIN
+    RETURN QUERY SELECT 'lock', l.kind, l.permits, NULL::text, NULL::boolean,
+        (SELECT count(*)::int FROM dlock.line p WHERE p.name = n AND p.ends > t AND (p.due IS NULL OR p.due > t)),
+        NULL::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::text FROM dlock.locks l WHERE l.name = n;
+    RETURN QUERY SELECT 'holder', NULL::text, NULL::int, h.owner, h.shared, h.take, h.token,
+        (extract(epoch FROM h.ends - t) * 1000)::bigint, (extract(epoch FROM t - h.since) * 1000)::bigint,
+        encode(h.who, 'hex'), encode(h.data, 'hex') FROM dlock.holders h WHERE h.name = n AND h.ends > t ORDER BY h.token;
+    RETURN QUERY SELECT 'waiter', NULL::text, NULL::int, p.owner, p.shared, p.take, NULL::bigint, NULL::bigint,
+        (extract(epoch FROM t - p.since) * 1000)::bigint, encode(p.who, 'hex'), NULL::text FROM dlock.line p
+        WHERE p.name = n AND p.ends > t AND (p.due IS NULL OR p.due > t) ORDER BY p.place LIMIT 64;
+END $$;
+
+-- The held ones whose names begin so, in their order.
+CREATE OR REPLACE FUNCTION dlock.list(beginning bytea, most bigint) RETURNS TABLE (name text, owner text,
+    left_ms bigint, who text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t timestamptz := clock_timestamp();
+BEGIN
+    RETURN QUERY SELECT DISTINCT ON (h.name) encode(h.name, 'hex'), h.owner, (extract(epoch FROM h.ends - t) * 1000)::bigint,
+            encode(h.who, 'hex')
+        FROM dlock.holders h WHERE h.name >= beginning AND h.ends > t
+            AND substring(h.name FROM 1 FOR length(beginning)) = beginning
+        ORDER BY h.name, h.token LIMIT most;
+END $$;
+
+-- Nothing stays of a name that nobody has used for so long; answers how many were forgotten. The tokens of
+-- all names are one sequence, so they go on rising.
+CREATE OR REPLACE FUNCTION dlock.forget(idle interval DEFAULT '1 day') RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t timestamptz := clock_timestamp();
+    n bytea;
+    gone bigint := 0;
+BEGIN
+    FOR n IN SELECT f.name FROM dlock.fences f WHERE f.granted < t - idle LIMIT 1000 LOOP
+        PERFORM FROM dlock.locks l WHERE l.name = n FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND OR EXISTS (SELECT FROM dlock.holders h WHERE h.name = n AND h.ends > t)
+            OR EXISTS (SELECT FROM dlock.line p WHERE p.name = n AND p.ends > t);
+        PERFORM FROM dlock.fences f WHERE f.name = n FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        DELETE FROM dlock.holders h WHERE h.name = n;
+        DELETE FROM dlock.line p WHERE p.name = n;
+        DELETE FROM dlock.fences f WHERE f.name = n;
+        DELETE FROM dlock.locks l WHERE l.name = n;
+        gone := gone + 1;
+    END LOOP;
+    RETURN gone;
+END $$;
+
+-- In the transaction that writes what the lock protects: raises DL001 if a later grant exists. Until that
+-- transaction ends, no later grant can be made.
+CREATE OR REPLACE FUNCTION dlock.check(n bytea, token bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    last bigint;
+BEGIN
+    SELECT f.token INTO last FROM dlock.fences f WHERE f.name = n FOR SHARE;
+    IF last IS NULL OR $2 IS NULL OR $2 <= 0 OR last <> $2 THEN -- 0: asked for, and never granted
+        RAISE EXCEPTION 'stale fencing token % of %: %', coalesce($2::text, 'NULL'), encode(n, 'escape'),
+            coalesce('the last grant has ' || nullif(last, 0), 'this name was never granted') USING ERRCODE = 'DL001';
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION dlock.check(n text, token bigint) RETURNS void
+LANGUAGE sql AS $$ SELECT dlock.check(convert_to(n, 'UTF8'), token) $$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA dlock FROM PUBLIC;
+GRANT USAGE ON SCHEMA dlock TO dlock_user, dlock_guard;
+GRANT EXECUTE ON FUNCTION dlock.version(), dlock.check(bytea, bigint), dlock.check(text, bigint)
+    TO dlock_user, dlock_guard;
+GRANT EXECUTE ON FUNCTION dlock.acquire, dlock.renew, dlock.downgrade, dlock.release, dlock.verify,
+    dlock.break, dlock.listen, dlock.revoke, dlock.import, dlock.inspect, dlock.list, dlock.forget TO dlock_user;
+COMMIT;

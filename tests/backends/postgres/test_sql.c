@@ -1,0 +1,256 @@
+/* The schema's functions, as its own users call them: in any order, from any session. */
+#include "api/world.h"
+#include "harness/postgres_server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *ask(const char *statement)
+{
+    return postgres_server_ask(world_postgres(), "%s", statement);
+}
+
+static int64_t number(const char *statement)
+{
+    return strtoll(ask(statement), NULL, 10);
+}
+
+/* "Y <token>", "H", "K", …: once, or as one who stands in line. */
+static const char *acquire(const char *name, const char *kind, const char *owner,
+                           int size, int take, bool once)
+{
+    return postgres_server_ask(
+        world_postgres(),
+        "SELECT reply FROM dlock.acquire('%s', '%s', '%s', 60000, false, %d, "
+        "%d, %s, 60000, false, '', '')",
+        name, kind, owner, take, size, once ? "true" : "false");
+}
+
+static const char *release(const char *name, const char *owner)
+{
+    return postgres_server_ask(world_postgres(), "SELECT dlock.release('%s', '%s')", name,
+                               owner);
+}
+
+static int64_t token_of(const char *name)
+{
+    return strtoll(postgres_server_ask(world_postgres(),
+                                       "SELECT token FROM dlock.fences WHERE name = '%s'",
+                                       name),
+                   NULL, 10);
+}
+
+TEST(one_holder_at_a_time_and_each_grant_has_a_larger_token)
+{
+    BEGIN();
+    CHECK_STR(acquire("one", "mutex", "a:1", 0, 1, true), "Y");
+    int64_t first = token_of("one");
+    CHECK_STR(acquire("one", "mutex", "a:1", 0, 1, true), "Y");
+    CHECK_EQ_INT(token_of("one"), first); /* the same grant */
+    CHECK_STR(acquire("one", "mutex", "b:1", 0, 1, true), "H");
+    CHECK_STR(release("one", "b:1"), "N");
+    CHECK_STR(release("one", "a:1"), "Y");
+    CHECK_STR(acquire("one", "mutex", "b:1", 0, 1, true), "Y");
+    CHECK(token_of("one") > first);
+    CHECK_STR(release("one", "b:1"), "Y");
+}
+
+TEST(another_kind_or_size_is_refused_while_the_name_is_in_use)
+{
+    BEGIN();
+    CHECK_STR(acquire("kinds", "semaphore", "a:1", 0, 1, true), "P");
+    CHECK_STR(acquire("kinds", "semaphore", "a:1", 3, 2, true), "Y");
+    CHECK_STR(acquire("kinds", "semaphore", "b:1", 0, 1, true), "Y");
+    CHECK_STR(acquire("kinds", "semaphore", "c:1", 3, 1, true), "H");
+    CHECK_STR(acquire("kinds", "semaphore", "c:1", 4, 1, true), "S");
+    CHECK_STR(acquire("kinds", "semaphore", "c:1", 3, 4, true), "S");
+    CHECK_STR(acquire("kinds", "mutex", "c:1", 0, 1, true), "K");
+    CHECK_STR(release("kinds", "a:1"), "Y");
+    CHECK_STR(release("kinds", "b:1"), "Y");
+    CHECK_STR(acquire("kinds", "mutex", "c:1", 0, 1, true), "Y");
+    CHECK_STR(release("kinds", "c:1"), "Y");
+}
+
+/* ---- many sessions at once ---- */
+
+enum { SESSIONS = 8, ROUNDS = 25 };
+
+/* In one session: takes the lock again and again, and counts without any other care. */
+static void *take_often(void *number_of)
+{
+    return (
+        void *)(intptr_t)(strcmp(
+                              postgres_server_ask(
+                                  world_postgres(),
+                                  "DO $$ DECLARE r \"char\"; n int; done int := 0; BEGIN "
+                                  "WHILE done < %d LOOP "
+                                  "  SELECT reply INTO r FROM dlock.acquire('crowd', "
+                                  "'mutex', 'c%d:1', "
+                                  "    60000, false, 1, 0, true, 60000, false, '', ''); "
+                                  "COMMIT; "
+                                  "  IF r = 'Y' THEN "
+                                  "    SELECT value INTO n FROM counted; COMMIT; "
+                                  "    UPDATE counted SET value = n + 1; COMMIT; "
+                                  "    PERFORM dlock.release('crowd', 'c%d:1'); COMMIT; "
+                                  "    done := done + 1; "
+                                  "  END IF; END LOOP; END $$",
+                                  ROUNDS, (int)(intptr_t)number_of,
+                                  (int)(intptr_t)number_of),
+                              "") == 0);
+}
+
+TEST(of_sessions_that_acquire_at_once_one_is_inside)
+{
+    BEGIN();
+    pthread_t threads[SESSIONS];
+    CHECK_STR(ask("CREATE TABLE counted (value int)"), "");
+    CHECK_STR(ask("INSERT INTO counted VALUES (0)"), "");
+    for (intptr_t i = 0; i < SESSIONS; i++)
+        CHECK(pthread_create(&threads[i], NULL, take_often, (void *)i) == 0);
+    for (int i = 0; i < SESSIONS; i++) {
+        void *fine = NULL;
+        CHECK(pthread_join(threads[i], &fine) == 0);
+        CHECK(fine != NULL);
+    }
+    CHECK_EQ_INT(number("SELECT value FROM counted"), SESSIONS * ROUNDS);
+}
+
+/* A transaction that looks at an older state would grant what another has. */
+TEST(a_transaction_that_repeats_its_reads_is_refused)
+{
+    BEGIN();
+    CHECK_CONTAINS(
+        ask("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT reply FROM "
+            "dlock.acquire('old', 'mutex', 'a:1', 60000, false, 1, 0, true, 1, false, "
+            "'', '')"),
+        "(failed)");
+    CHECK_STR(ask("SELECT count(*) FROM dlock.holders WHERE name = 'old'"), "0");
+}
+
+/* ---- the fence ---- */
+
+static const char *check(const char *name, int64_t token)
+{
+    return postgres_server_ask(
+        world_postgres(),
+        "DO $$ BEGIN PERFORM dlock.check('%s', %lld); EXCEPTION WHEN SQLSTATE "
+        "'DL001' THEN CREATE TABLE IF NOT EXISTS stale (); END $$; "
+        "DROP TABLE stale",
+        name, (long long)token);
+}
+
+/* A stale one leaves a table to drop. */
+static bool is_stale(const char *name, int64_t token)
+{
+    return strcmp(check(name, token), "") == 0;
+}
+
+TEST(check_refuses_all_but_the_last_grant)
+{
+    BEGIN();
+    CHECK(is_stale("fence", 1)); /* never granted */
+    CHECK_STR(acquire("fence", "semaphore", "a:1", 0, 1, true), "P");
+    CHECK(is_stale("fence", 0)); /* asked for, and never granted */
+    CHECK_CONTAINS(ask("SELECT dlock.check('fence', NULL)"), "(failed)");
+    CHECK_CONTAINS(ask("SELECT dlock.check('never', NULL)"), "(failed)");
+    CHECK_STR(acquire("fence", "mutex", "a:1", 0, 1, true), "Y");
+    int64_t first = token_of("fence");
+    CHECK(!is_stale("fence", first));
+    CHECK(is_stale("fence", first + 1));
+    CHECK_STR(release("fence", "a:1"), "Y");
+    CHECK(!is_stale("fence", first)); /* nobody has had it since */
+    CHECK_STR(acquire("fence", "mutex", "b:1", 0, 1, true), "Y");
+    CHECK(is_stale("fence", first));
+    int64_t second = token_of("fence");
+    CHECK_STR(ask("SELECT dlock.break('fence', '')"), "Y");
+    CHECK(is_stale("fence", second));
+}
+
+/* A session that has passed the check and doesn't end. */
+static void *guarded(void *token)
+{
+    (void)postgres_server_ask(
+        world_postgres(),
+        "BEGIN; SELECT dlock.check('guard', %lld); SELECT FROM pg_sleep(3600)",
+        (long long)(intptr_t)token);
+    return NULL;
+}
+
+TEST(no_later_grant_is_made_while_a_transaction_that_passed_is_open)
+{
+    static const char sleeping[] =
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    BEGIN();
+    pthread_t thread;
+    CHECK_STR(acquire("guard", "mutex", "a:1", 0, 1, true), "Y");
+    CHECK(pthread_create(&thread, NULL, guarded, (void *)(intptr_t)token_of("guard")) ==
+          0);
+    AWAIT(number(sleeping) == 1);
+    CHECK_STR(release("guard", "a:1"), "Y"); /* who has it may end */
+    CHECK_STR(acquire("guard", "mutex", "b:1", 0, 1, true), "H");
+    CHECK_STR(ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "
+                  "wait_event = "
+                  "'PgSleep'"),
+              "1");
+    CHECK(pthread_join(thread, NULL) == 0);
+    AWAIT(strcmp(acquire("guard", "mutex", "b:1", 0, 1, true), "Y") == 0);
+    CHECK_STR(release("guard", "b:1"), "Y");
+}
+
+/* ---- being asked for it ---- */
+
+static void *listening(void *channel)
+{
+    (void)postgres_server_ask(world_postgres(),
+                              "SELECT dlock.listen('%s'), pg_sleep(3600)",
+                              (const char *)channel);
+    return NULL;
+}
+
+/* As long as its session is there. */
+TEST(only_who_listens_is_asked)
+{
+    BEGIN();
+    pthread_t thread;
+    char channel[] = "dlock:ear";
+    CHECK_STR(ask("SELECT dlock.revoke('ear')"), "N");
+    CHECK_STR(acquire("ear", "mutex", "ear:1", 0, 1, true), "Y");
+    CHECK_STR(ask("SELECT dlock.revoke('ear')"), "D");
+    CHECK(pthread_create(&thread, NULL, listening, channel) == 0);
+    AWAIT(strcmp(ask("SELECT dlock.revoke('ear')"), "Y") == 0);
+    CHECK_STR(ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "
+                  "wait_event = 'PgSleep'"),
+              "1");
+    CHECK(pthread_join(thread, NULL) == 0);
+    AWAIT(strcmp(ask("SELECT dlock.revoke('ear')"), "D") == 0);
+    CHECK_STR(release("ear", "ear:1"), "Y");
+}
+
+/* ---- what is left ---- */
+
+TEST(names_that_nobody_uses_are_forgotten_and_tokens_go_on)
+{
+    BEGIN();
+    CHECK_STR(acquire("kept", "mutex", "a:1", 0, 1, true), "Y");
+    CHECK_STR(acquire("gone", "mutex", "a:1", 0, 1, true), "Y");
+    int64_t last = token_of("gone");
+    CHECK_STR(release("gone", "a:1"), "Y");
+    CHECK(number("SELECT dlock.forget('0')") >= 1);
+    CHECK_STR(ask("SELECT count(*) FROM dlock.locks WHERE name = 'gone'"), "0");
+    CHECK_STR(ask("SELECT count(*) FROM dlock.locks WHERE name = 'kept'"), "1");
+    CHECK(is_stale("gone", last));
+    CHECK_STR(acquire("gone", "mutex", "a:1", 0, 1, true), "Y");
+    CHECK(token_of("gone") > last);
+    CHECK_STR(release("gone", "a:1"), "Y");
+    CHECK_STR(release("kept", "a:1"), "Y");
+}
+
+TEST(the_schema_can_be_installed_again)
+{
+    BEGIN();
+    CHECK_STR(acquire("again", "mutex", "a:1", 0, 1, true), "Y");
+    CHECK_STR(postgres_server_load(world_postgres(), postgres_server_schema), "");
+    CHECK_STR(acquire("again", "mutex", "b:1", 0, 1, true), "H");
+    CHECK_STR(release("again", "a:1"), "Y");
+}
