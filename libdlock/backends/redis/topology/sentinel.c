@@ -128,21 +128,17 @@ static bool is_master(const dlk_redis *redis, const dlk_sentinel *chosen)
 /* There is a master already: is it still? */
 static void compare(dlk_redis *redis, const dlk_sentinel *chosen, int64_t now)
 {
-    dlk_link_phase phase = redis->commands.link.phase;
+    dlk_link *master = &redis->commands.link;
     of_redis(redis)->checking = false;
-    if (is_master(redis, chosen) || phase == DLK_LINK_OFF || phase == DLK_LINK_RESTING)
+    if (is_master(redis, chosen) || master->phase == DLK_LINK_OFF ||
+        master->phase == DLK_LINK_RESTING)
         return;
-    dlk_backoff_reset(&redis->commands.link.backoff);
-    DLK_TELL(redis->base.host->tell, DLK_TELL_CLUSTER, "%s is no longer the master",
-             redis->peer);
-    dlk_link_drop(
-        &redis->commands.link,
-        dlk_error_make(DLOCK_EUNAVAIL,
-                       "redis+sentinel: %s is no longer the master of '%s', %s:%u is",
-                       redis->peer, of_redis(redis)->service, chosen->master,
-                       chosen->port),
-        now);
-    redis->commands.link.retry_at = now;
+    dlk_backoff_reset(&master->backoff);
+    dlock_error *why = dlk_error_make(
+        DLOCK_EUNAVAIL, "redis+sentinel: %s is no longer the master of '%s', %s:%u is",
+        redis->peer, of_redis(redis)->service, chosen->master, chosen->port);
+    dlk_link_drop(master, why, now);
+    master->retry_at = now;
 }
 
 /* Looks at what has been said so far. */
