@@ -17,8 +17,9 @@ ALLOWED = {
 }
 IN_ONE_GO = {('libdlock/backends/local/process.c', 'int fd = open(path, O_RDONLY | O_CLOEXEC);'),
              ('libdlock/backends/local/process.c', '(void)close(fd);'),
-             # in a fork's child: libzookeeper's, which makes it and closes it
-             ('libdlock/backends/zookeeper/socket.c', '(void)syscall(SYS_close, it.fd);')}
+             # in a fork's child: libzookeeper's and libpq's, which make it and close it
+             ('libdlock/backends/zookeeper/socket.c', '(void)syscall(SYS_close, it.fd);'),
+             ('libdlock/backends/postgres/backend.c', '(void)close(pg->fd);')}
 
 
 def without_strings(text):
