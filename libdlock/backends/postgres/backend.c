@@ -73,8 +73,7 @@ static dlock_err set_servers(dlk_pg *pg, const dlk_uri *uri, dlock_error **err)
 static dlock_err set_database(dlk_pg *pg, const dlk_uri *uri, dlock_error **err)
 {
     const char *name = dlk_settings_text(pg->settings, DLK_KEY_POSTGRES_DATABASE);
-    bool has_path =
-        strcmp(uri->scheme, "postgres+unix") != 0 && uri->path[0] == '/' && uri->path[1];
+    bool has_path = !by_path(uri) && uri->path[0] == '/' && uri->path[1];
     if (has_path && name[0] && strcmp(name, uri->path + 1) != 0)
         return dlk_error_set(
             err, DLOCK_EINVAL,
