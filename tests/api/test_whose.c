@@ -62,20 +62,26 @@ static void leads_back(const char *name, size_t kind)
     CHECK_STR(api_seen(theirs, "holders.0.client"), "");
 }
 
-TEST(a_holder_is_led_back_to_its_client)
+/* Of each kind that tells whose it is, a lock named after the test. */
+static void of_each_kind(const char *test, void (*check)(const char *name, size_t kind))
 {
-    BEGIN();
     for (size_t i = 0; i < WORLD_WAITED; i++) {
         char name[100];
         DLOCK_AUTO(dlock_client) client = world_client(NULL);
         if (!world_has_kind(client, world_waited[i].name) ||
             !tells_whose(world_waited[i].kind))
             continue;
-        snprintf(name, sizeof(name), "%s/%s", __func__, world_waited[i].name);
-        leads_back(name, i);
+        snprintf(name, sizeof(name), "%s/%s", test, world_waited[i].name);
+        check(name, i);
         if (harness_failed())
             return;
     }
+}
+
+TEST(a_holder_is_led_back_to_its_client)
+{
+    BEGIN();
+    of_each_kind(__func__, leads_back);
 }
 
 TEST(a_listed_lock_is_led_back_to_its_client)
@@ -204,17 +210,7 @@ static void check_since(const char *name, size_t kind)
 TEST(since_when_is_told_where_the_service_knows_it)
 {
     BEGIN();
-    for (size_t i = 0; i < WORLD_WAITED; i++) {
-        char name[100];
-        DLOCK_AUTO(dlock_client) client = world_client(NULL);
-        if (!world_has_kind(client, world_waited[i].name) ||
-            !tells_whose(world_waited[i].kind))
-            continue;
-        snprintf(name, sizeof(name), "%s/%s", __func__, world_waited[i].name);
-        check_since(name, i);
-        if (harness_failed())
-            return;
-    }
+    of_each_kind(__func__, check_since);
 }
 
 TEST(who_waits_shows_since_when_where_the_service_knows_it)
