@@ -3,11 +3,9 @@
 #include "backends/postgres/inner.h"
 
 #include "net/socket.h"
-#include "net/tls.h"
 #include "util/clock.h"
 #include "util/secret.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
