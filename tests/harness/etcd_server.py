@@ -143,12 +143,21 @@ class Cluster:
         """The member that says it leads; None: nobody does just now."""
         return next((member for member in self.members if member.leads()), None)
 
+    def ask(self, path, body):
+        """The first answer of a member."""
+        return next(said for member in self.members for said in [member.ask(path, body)] if said)
+
+    def compact(self):
+        """Forgets all revisions but the newest; whoever does so first has done it."""
+        revision = self.ask('kv/range', {'key': text64('none')})['header']['revision']
+        for member in self.members:
+            if member.ask('kv/compaction', {'revision': revision}) is not None:
+                return
+
     def keys(self, prefix):
         """The keys that begin so."""
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-        found = next(said for member in self.members
-                     for said in [member.ask('kv/range', {
-                         'key': text64(prefix), 'range_end': text64(end)})] if said)
+        found = self.ask('kv/range', {'key': text64(prefix), 'range_end': text64(end)})
         return [base64.b64decode(kv['key']).decode() for kv in found.get('kvs', [])]
 
     def stop(self):

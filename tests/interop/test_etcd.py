@@ -1,13 +1,15 @@
 """Beside etcd's own package concurrency, the real one, in its layout: mutexes and elections of both
 on one name are never two inside, have tokens that rise (an election's in the order in which their
-keys were made), wake each other, and leave no key behind; also while members of the cluster are
-killed.
+keys were made), wake each other, and leave no key behind; also while leaders and followers of the
+cluster are killed and stopped, and its history is compacted.
 
     test_etcd.py DLOCK file SECONDS MEMBERS OURS GO
 
 OURS and GO are programs as peers.py describes them; SECONDS is how long the contenders of each kind
-are at it, on a cluster of MEMBERS: of more than one, one is killed every few seconds."""
+are at it, on a cluster of MEMBERS: more than one are hurt all the time."""
+import itertools
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +23,7 @@ from world import main, wait_until
 SECONDS, MEMBERS = float(sys.argv[3]), int(sys.argv[4])
 OURS, GO = [sys.argv[5]], [sys.argv[6]]
 TTL_MS = 20_000
-KILL_EACH_S = 4
+PAUSE_S, ELECTION_S = 0.5, 1  # etcd's own time-out of elections
 # A wake-up that gets lost shows; a request that a dying member has cut off may take its time.
 SETTINGS = ['client.poll_ms=60000&client.timeout_ms=60000']
 
@@ -50,32 +52,71 @@ def on_cluster(test):
     return run
 
 
-class Killer(threading.Thread):
-    """Kills a member, mostly the leader, again and again, and lets it come back."""
+class Nemesis(threading.Thread):
+    """Hurts the cluster again and again, and lets it recover: each of its hurts in turn."""
 
     def __init__(self, cluster):
         super().__init__(daemon=True)
-        self.cluster, self.over, self.kills, self.why = cluster, threading.Event(), 0, None
+        self.cluster, self.over, self.why = cluster, threading.Event(), None
+        self.hurts = [self.leader_killed, self.history_compacted, self.follower_killed,
+                      self.leader_stopped, self.history_compacted, self.follower_stopped]
+        self.done = dict.fromkeys((hurt.__name__ for hurt in self.hurts), 0)
         if len(cluster.members) > 1:
             self.start()
 
     def run(self):
         try:
-            while not self.over.wait(KILL_EACH_S):
-                victim = self.cluster.leader() if random.random() < 0.7 else None
-                victim = victim or random.choice(self.cluster.members)
-                victim.kill()
-                self.kills += 1
-                time.sleep(0.5)
-                victim.launch()
-                self.cluster.await_member(victim)
+            for hurt in itertools.cycle(self.hurts):
+                if self.over.wait(PAUSE_S):
+                    return
+                hurt()
+                self.done[hurt.__name__] += 1
         except AssertionError as why:
             self.why = why
+
+    def leader(self):
+        return wait_until('a member leads', self.cluster.leader)
+
+    def follower(self):
+        leader = self.leader()
+        return random.choice([one for one in self.cluster.members if one is not leader])
+
+    def leader_killed(self):
+        self.killed(self.leader())
+
+    def follower_killed(self):
+        self.killed(self.follower())
+
+    def leader_stopped(self):
+        self.stopped(self.leader())
+
+    def follower_stopped(self):
+        self.stopped(self.follower())
+
+    def killed(self, victim):
+        victim.kill()
+        time.sleep(random.uniform(0, ELECTION_S))
+        victim.launch()
+        self.cluster.await_member(victim)
+
+    def stopped(self, victim):
+        """For less than it takes the others to elect another leader, or for longer."""
+        victim.process.send_signal(signal.SIGSTOP)
+        time.sleep(random.uniform(0, 3 * ELECTION_S))
+        victim.process.send_signal(signal.SIGCONT)
+        self.cluster.await_member(victim)
+
+    def history_compacted(self):
+        """Who watches from an older revision is told that it is gone."""
+        self.cluster.compact()
 
     def end(self):
         self.over.set()
         if self.ident:
             self.join()
+            print('# meanwhile:', ', '.join(f'{count} × {what.replace("_", " ")}'
+                                             for what, count in self.done.items()))
+            assert self.why or all(self.done.values()), f'not hurt in each way: {self.done}'
         if self.why:
             raise self.why
 
@@ -107,14 +148,12 @@ def all_contend(kind):
         path = f'mix/{kind}'
         owners = [*((ours.slot(f'ours{n}'), kind) for n in range(4)),
                   *((go.slot(f'go{n}'), kind) for n in range(4))]
-        killer = Killer(cluster)
+        nemesis = Nemesis(cluster)
         try:
             log = contend(world, owners, path, SECONDS)
         finally:
-            killer.end()
+            nemesis.end()
         tap.equal('who was inside', sorted(log.entries), ['go', 'ours'])
-        assert killer.kills > 0 or len(cluster.members) == 1
-        print(f'# {killer.kills} members killed meanwhile')
         wait_until('no key is left', lambda: cluster.keys(f'{path}/') == [])
     test.__name__ = f'eight_on_one_{kind}_are_never_two_inside_and_each_has_a_larger_token'
     return test
