@@ -60,11 +60,8 @@ bool dlk_etcd_says(const dlk_etcd_call *call, const char *words)
     return strstr(call->why, words) != NULL;
 }
 
-dlk_etcd_end dlk_etcd_judge(const dlk_etcd *et, dlk_etcd_call *call)
+dlk_etcd_end dlk_etcd_judge(const dlk_etcd *et, const dlk_etcd_call *call)
 {
-    const DlkEtcd__ResponseHeader *header = dlk_etcd_header(call->answer);
-    call->term = header ? (int64_t)header->raft_term : 0;
-    call->revision = header ? header->revision : 0;
     if (call->epoch != et->epoch)
         return DLK_ETCD_CUT;
     return call->end == DLK_ETCD_NO_TOKEN && !et->user ? DLK_ETCD_DENIED : call->end;

@@ -173,6 +173,9 @@ static dlock_err init_links(dlk_etcd *et, const dlk_settings *settings, dlock_er
                                   .tell = host->tell};
     dlk_link_settings(&et->links, settings);
     dlk_etcd_calls_init(&et->calls, &et->links, &dlk_etcd_session_ops);
+    /* Etcd doesn't look at what a user may do within a transaction in one (3.4). */
+    et->calls.batches.never = dlk_settings_is_set(settings, DLK_KEY_AUTH_USERNAME) ||
+                              dlk_settings_is_set(settings, DLK_KEY_TLS_CERT_FILE);
     et->calls.silence_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_TIMEOUT_MS);
     dlock_err code = dlk_etcd_calls_need(err);
     if (code == DLOCK_OK && et->tls)

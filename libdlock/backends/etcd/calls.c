@@ -1,5 +1,5 @@
 /* Calls and watches; see the header. */
-#include "backends/etcd/calls.h"
+#include "backends/etcd/calls_inner.h"
 
 #include "net/silence.h"
 #include "util/clock.h"
@@ -21,12 +21,13 @@ static dlk_etcd_calls *calls_of(dlk_link *link)
 
 /* ---- how a call has ended ---- */
 
-static void end(dlk_etcd_calls *calls, dlk_etcd_call *call, dlk_etcd_end how,
-                const char *why)
+void dlk_etcd_call_end(dlk_etcd_calls *calls, dlk_etcd_call *call, dlk_etcd_end how,
+                       const char *why)
 {
     call->end = how;
     if (why[0])
         snprintf(call->why, sizeof(call->why), "%s", why);
+    dlk_etcd_batch_leave(calls, call);
     dlk_list_remove(&call->link);
     dlk_list_append(&calls->over, &call->link);
 }
@@ -35,30 +36,36 @@ static void refuse_answer(dlk_etcd_calls *calls, dlk_etcd_call *call, const char
 {
     call->answer = NULL;
     call->unread = true;
-    end(calls, call, DLK_ETCD_BAD, why);
+    dlk_etcd_call_end(calls, call, DLK_ETCD_BAD, why);
 }
 
-/* The one message that there has to be. */
-static void read_answer(dlk_etcd_calls *calls, dlk_etcd_call *call)
+void dlk_etcd_call_read(dlk_etcd_calls *calls, dlk_etcd_call *call, const void *message,
+                        size_t size)
 {
-    const char *message, *more;
-    size_t size, more_size;
-    if (dlk_grpc_take(&call->grpc, &message, &size) != DLK_GRPC_MESSAGE) {
-        refuse_answer(calls, call, "its answer isn't one");
-        return;
-    }
-    call->answer = dlk_etcd_unpack(dlk_etcd_rpcs[call->method].answer, message, size,
-                                   &call->arena, &call->no_memory);
-    bool alone = dlk_grpc_take(&call->grpc, &more, &more_size) == DLK_GRPC_NOTHING;
+    if (message)
+        call->answer = dlk_etcd_unpack(dlk_etcd_rpcs[call->method].answer, message, size,
+                                       &call->arena, &call->no_memory);
+    const DlkEtcd__ResponseHeader *header = dlk_etcd_header(call->answer);
+    call->term = header ? (int64_t)header->raft_term : 0;
+    call->revision = header ? header->revision : 0;
     if (call->no_memory)
-        end(calls, call, DLK_ETCD_CUT, "there is no memory for its answer");
-    else if (!call->answer || !alone)
+        dlk_etcd_call_end(calls, call, DLK_ETCD_CUT, "there is no memory for its answer");
+    else if (!call->answer)
         refuse_answer(calls, call, "its answer isn't one");
     else
-        end(calls, call, DLK_ETCD_OK, "");
+        dlk_etcd_call_end(calls, call, DLK_ETCD_OK, "");
 }
 
-static const char *words_of(const dlk_grpc_call *grpc)
+const char *dlk_etcd_only_message(dlk_grpc_call *grpc, size_t *ret_size)
+{
+    const char *message, *more;
+    size_t more_size;
+    bool one = dlk_grpc_take(grpc, &message, ret_size) == DLK_GRPC_MESSAGE &&
+               dlk_grpc_take(grpc, &more, &more_size) == DLK_GRPC_NOTHING;
+    return one ? message : NULL;
+}
+
+const char *dlk_etcd_words_of(const dlk_grpc_call *grpc)
 {
     if (grpc->words[0])
         return grpc->words;
@@ -68,160 +75,42 @@ static const char *words_of(const dlk_grpc_call *grpc)
                                          : dlk_etcd_status_name(grpc->status);
 }
 
+dlk_etcd_end dlk_etcd_failure(const dlk_grpc_call *grpc, char *why, size_t size)
+{
+    bool http = grpc->http != 0 && grpc->http != 200;
+    if (http)
+        snprintf(why, size, "it answers with status %d", grpc->http);
+    else
+        snprintf(why, size, "%s", dlk_etcd_words_of(grpc));
+    return dlk_etcd_end_of(grpc->status, http ? "" : grpc->words);
+}
+
 static void conclude(dlk_etcd_calls *calls, dlk_etcd_call *call)
 {
+    char why[sizeof(call->why)];
+    dlk_etcd_batch_note_time(calls, call->asked_at);
     call->no_memory |= call->grpc.no_memory;
     if (call->grpc.status == DLK_GRPC_OK) {
-        read_answer(calls, call);
+        size_t size;
+        const char *message = dlk_etcd_only_message(&call->grpc, &size);
+        dlk_etcd_call_read(calls, call, message, size);
     } else if (call->grpc.request.too_much && !call->no_memory) {
         refuse_answer(calls, call, "its answer is longer than any of etcd's");
-    } else if (call->grpc.http != 0 && call->grpc.http != 200) {
-        char why[64];
-        snprintf(why, sizeof(why), "it answers with status %d", call->grpc.http);
-        end(calls, call, dlk_etcd_end_of(call->grpc.status, ""), why);
     } else {
-        end(calls, call, dlk_etcd_end_of(call->grpc.status, call->grpc.words),
-            words_of(&call->grpc));
+        dlk_etcd_end how = dlk_etcd_failure(&call->grpc, why, sizeof(why));
+        dlk_etcd_call_end(calls, call, how, why);
     }
     dlk_grpc_drop(&call->grpc);
 }
 
-/* ---- watches ---- */
-
-static dlk_etcd_call *find_watch(dlk_etcd_calls *calls, int64_t number)
-{
-    DLK_LIST_FOR (it, &calls->watching) {
-        dlk_etcd_call *call = DLK_LIST_ITEM(it, dlk_etcd_call, link);
-        if (call->watch == number)
-            return call;
-    }
-    return NULL;
-}
-
-/* A server of 3.5 that refuses to watch says a number of its own. It answers in our order. */
-static dlk_etcd_call *find_next(dlk_etcd_calls *calls)
-{
-    DLK_LIST_FOR (it, &calls->watching) {
-        dlk_etcd_call *call = DLK_LIST_ITEM(it, dlk_etcd_call, link);
-        if (!call->stands)
-            return call;
-    }
-    return NULL;
-}
-
-/* Without memory the server goes on to tell us of it, which does no harm. */
-static void cancel_watch(dlk_etcd_calls *calls, int64_t number)
-{
-    DlkEtcd__WatchCancelRequest cancel = DLK_ETCD__WATCH_CANCEL_REQUEST__INIT;
-    DlkEtcd__WatchRequest request = DLK_ETCD__WATCH_REQUEST__INIT;
-    dlk_buf packed = {0};
-    cancel.watch_id = number;
-    request.request_case = DLK_ETCD__WATCH_REQUEST__REQUEST_CANCEL_REQUEST;
-    request.cancel_request = &cancel;
-    if (dlk_etcd_pack(&request.base, &packed))
-        (void)dlk_grpc_say(&calls->stream, dlk_buf_head(&packed), dlk_buf_size(&packed));
-    dlk_buf_free(&packed);
-}
-
-static void end_refused(dlk_etcd_calls *calls, dlk_etcd_call *call,
-                        ProtobufCBinaryData reason)
-{
-    char why[sizeof(call->why)];
-    snprintf(why, sizeof(why), "%.*s",
-             (int)(reason.len < sizeof(why) ? reason.len : sizeof(why)),
-             reason.data ? (const char *)reason.data : "");
-    end(calls, call, dlk_etcd_refused_watch(why), why[0] ? why : "it refuses to watch");
-}
-
-/* False: the stream is of no use any more. One of 3.4 that has refused to watch something reads no more there. */
-static bool hear_watch(dlk_etcd_calls *calls, const DlkEtcd__WatchResponse *said)
-{
-    dlk_etcd_call *call = find_watch(calls, said->watch_id);
-    if (!call && said->created && said->canceled)
-        call = find_next(calls);
-    if (!call)
-        return true;
-    call->stands |= said->created;
-    if (said->canceled && said->compact_revision == 0) {
-        end_refused(calls, call, said->cancel_reason);
-        return !said->created;
-    }
-    if (said->canceled || said->n_events > 0) {
-        call->compacted = said->canceled;
-        end(calls, call, DLK_ETCD_OK, "");
-        if (!said->canceled)
-            cancel_watch(calls, call->watch);
-    }
-    return true;
-}
-
-static void end_all(dlk_etcd_calls *calls, dlk_list *all, dlk_etcd_end how,
-                    const char *why)
+void dlk_etcd_calls_end_all(dlk_etcd_calls *calls, dlk_list *all, dlk_etcd_end how,
+                            const char *why)
 {
     DLK_LIST_FOR (it, all) {
         dlk_etcd_call *call = DLK_LIST_ITEM(it, dlk_etcd_call, link);
-        end(calls, call, how, why);
+        dlk_etcd_call_end(calls, call, how, why);
         dlk_grpc_drop(&call->grpc);
     }
-}
-
-void dlk_etcd_calls_end_watches(dlk_etcd_calls *calls, const char *why)
-{
-    dlk_grpc_drop(&calls->stream);
-    end_all(calls, &calls->watching, DLK_ETCD_CUT, why);
-}
-
-/* Why the stream has to end; NULL: it goes on. */
-static const char *hear_message(dlk_etcd_calls *calls, const char *message, size_t size)
-{
-    dlk_arena arena;
-    bool no_memory;
-    const ProtobufCMessage *said = dlk_etcd_unpack(dlk_etcd_rpcs[DLK_ETCD_WATCH].answer,
-                                                   message, size, &arena, &no_memory);
-    const char *why = "what it says of a watch isn't to be read";
-    if (said)
-        why = hear_watch(calls, (const DlkEtcd__WatchResponse *)(const void *)said)
-                  ? NULL
-                  : "it has refused another watch";
-    dlk_arena_free(&arena);
-    return why;
-}
-
-static void hear_stream(dlk_etcd_calls *calls)
-{
-    const char *message, *bad = NULL;
-    size_t size;
-    dlk_grpc_got got;
-    while (!bad &&
-           (got = dlk_grpc_take(&calls->stream, &message, &size)) == DLK_GRPC_MESSAGE)
-        bad = hear_message(calls, message, size);
-    if (!bad && got == DLK_GRPC_BAD)
-        bad = "what it says of a watch isn't a message";
-    if (bad) {
-        dlk_etcd_calls_end_watches(calls, bad);
-    } else if (calls->stream.over) {
-        dlk_etcd_end how = dlk_etcd_end_of(calls->stream.status, calls->stream.words);
-        char why[sizeof(calls->stream.words)];
-        snprintf(why, sizeof(why), "%s", words_of(&calls->stream));
-        dlk_grpc_drop(&calls->stream);
-        end_all(calls, &calls->watching, how == DLK_ETCD_OK ? DLK_ETCD_CUT : how, why);
-    }
-}
-
-static bool open_stream(dlk_etcd_calls *calls, const dlk_etcd_call *first)
-{
-    calls->stream.streams = true;
-    return dlk_grpc_ask(&calls->grpc, &calls->stream, dlk_etcd_rpcs[DLK_ETCD_WATCH].path,
-                        calls->token, dlk_buf_head(&first->request),
-                        dlk_buf_size(&first->request));
-}
-
-static bool begin_watch(dlk_etcd_calls *calls, dlk_etcd_call *call)
-{
-    if (!calls->stream.grpc)
-        return open_stream(calls, call);
-    return dlk_grpc_say(&calls->stream, dlk_buf_head(&call->request),
-                        dlk_buf_size(&call->request));
 }
 
 /* ---- the connection ---- */
@@ -237,6 +126,7 @@ static dlock_error *greet(dlk_link *link, int64_t now)
 {
     dlk_etcd_calls *calls = calls_of(link);
     (void)now;
+    dlk_etcd_batches_begin(calls);
     dlk_silence_limit(atomic_load(&link->stream.fd), calls->silence_ms);
     /* A path is no authority. */
     bool begun = dlk_grpc_begin(&calls->grpc, link->common->tls ? "https" : "http",
@@ -253,11 +143,15 @@ static bool collect(dlk_etcd_calls *calls)
     bool some = false;
     while ((next = dlk_grpc_next(&calls->grpc))) {
         some = true;
+        dlk_etcd_batch *batch = dlk_etcd_batch_of(calls, next);
         if (next == &calls->stream)
-            hear_stream(calls);
+            dlk_etcd_watches_hear(calls);
+        else if (batch)
+            dlk_etcd_batch_conclude(calls, batch);
         else
             conclude(calls, (dlk_etcd_call *)(void *)next);
     }
+    dlk_etcd_batches_flush(calls);
     return some;
 }
 
@@ -265,6 +159,7 @@ static dlock_error *feed(dlk_link *link, const char *data, size_t size, int64_t 
 {
     dlk_etcd_calls *calls = calls_of(link);
     const char *hint = dlk_link_hint(link, data);
+    calls->now = now;
     bool goes_on = dlk_grpc_feed(&calls->grpc, data, size);
     (void)collect(calls);
     if (!goes_on)
@@ -288,7 +183,7 @@ static void let_go(dlk_etcd_calls *calls, const char *why)
 {
     dlk_grpc_end(&calls->grpc);
     dlk_etcd_calls_end_watches(calls, why);
-    end_all(calls, &calls->going, DLK_ETCD_CUT, why);
+    dlk_etcd_calls_end_all(calls, &calls->going, DLK_ETCD_CUT, why);
 }
 
 static void be_down(dlk_link *link, const dlock_error *error, int64_t now)
@@ -333,6 +228,7 @@ void dlk_etcd_calls_init(dlk_etcd_calls *calls, dlk_link_common *common,
     dlk_list_init(&calls->going);
     dlk_list_init(&calls->over);
     dlk_list_init(&calls->watching);
+    dlk_etcd_batches_init(calls);
     dlk_list_init(&calls->grpc.news);
 }
 
@@ -367,7 +263,7 @@ void dlk_etcd_calls_part(dlk_etcd_calls *calls, dlk_etcd_call *call,
                          pthread_mutex_t *mutex, int64_t now)
 {
     dlk_etcd_calls_end_watches(calls, "the client is closed");
-    end_all(calls, &calls->going, DLK_ETCD_CUT, "the client is closed");
+    dlk_etcd_calls_end_all(calls, &calls->going, DLK_ETCD_CUT, "the client is closed");
     if (call)
         dlk_etcd_calls_send(calls, call, now);
     calls->mutex = mutex;
@@ -405,33 +301,47 @@ static void settle(dlk_etcd_calls *calls)
         dlk_kick(calls->link.common->kicks);
 }
 
+void dlk_etcd_call_ask(dlk_etcd_calls *calls, dlk_etcd_call *call)
+{
+    const char *message = dlk_buf_head(&call->request);
+    size_t size = dlk_buf_size(&call->request);
+    bool sent = calls->link.phase == DLK_LINK_READY;
+    if (sent && call->method == DLK_ETCD_WATCH)
+        sent = dlk_etcd_watches_begin(calls, call);
+    else if (sent)
+        sent = dlk_grpc_ask(&calls->grpc, &call->grpc, dlk_etcd_rpcs[call->method].path,
+                            calls->token, message, size);
+    if (!sent)
+        dlk_etcd_call_not_sent(calls, call);
+}
+
+void dlk_etcd_call_not_sent(dlk_etcd_calls *calls, dlk_etcd_call *call)
+{
+    dlk_etcd_call_end(calls, call, DLK_ETCD_CUT,
+                      calls->grpc.http2.leaves ? "the member leaves" : "it wasn't sent");
+    dlk_kick(calls->link.common->kicks); /* somebody has to take it out */
+}
+
 void dlk_etcd_calls_send(dlk_etcd_calls *calls, dlk_etcd_call *call, int64_t now)
 {
     bool watches = call->method == DLK_ETCD_WATCH;
+    calls->now = now;
+    dlk_list_init(&call->wait);
     call->until = call->timeout_ms ? dlk_clock_after(now, call->timeout_ms) : DLK_NEVER;
     call->grpc.secret = call->request.hidden;
     dlk_list_append(watches ? &calls->watching : &calls->going, &call->link);
-    bool sent = calls->link.phase == DLK_LINK_READY;
-    if (sent && watches)
-        sent = begin_watch(calls, call);
-    else if (sent)
-        sent = dlk_grpc_ask(&calls->grpc, &call->grpc, dlk_etcd_rpcs[call->method].path,
-                            calls->token, dlk_buf_head(&call->request),
-                            dlk_buf_size(&call->request));
-    if (!sent) {
-        end(calls, call, DLK_ETCD_CUT,
-            calls->grpc.http2.leaves ? "the member leaves" : "it wasn't sent");
-        dlk_kick(calls->link.common->kicks); /* somebody has to take it out */
-    }
+    if (!dlk_etcd_batch_holds(calls, call))
+        dlk_etcd_call_ask(calls, call);
     settle(calls);
 }
 
 void dlk_etcd_calls_drop(dlk_etcd_calls *calls, dlk_etcd_call *call)
 {
-    if (call->method == DLK_ETCD_WATCH && find_watch(calls, call->watch) == call)
-        cancel_watch(calls, call->watch);
+    if (call->method == DLK_ETCD_WATCH &&
+        dlk_etcd_watches_find(calls, call->watch) == call)
+        dlk_etcd_watches_cancel(calls, call->watch);
     dlk_grpc_drop(&call->grpc);
-    end(calls, call, DLK_ETCD_CUT, "nobody waits for it");
+    dlk_etcd_call_end(calls, call, DLK_ETCD_CUT, "nobody waits for it");
     settle(calls);
 }
 
@@ -447,6 +357,7 @@ void dlk_etcd_call_reset(dlk_etcd_call *call)
     call->answer = NULL;
     call->why[0] = '\0';
     call->no_memory = call->compacted = call->unread = false;
+    call->term = call->revision = 0;
 }
 
 void dlk_etcd_call_free(dlk_etcd_call *call)
@@ -473,6 +384,7 @@ static void leave(dlk_etcd_calls *calls)
 int64_t dlk_etcd_calls_tick(dlk_etcd_calls *calls, int64_t now)
 {
     int64_t next = DLK_NEVER;
+    calls->now = now;
     DLK_LIST_FOR (it, &calls->going) {
         dlk_etcd_call *call = DLK_LIST_ITEM(it, dlk_etcd_call, link);
         if (now >= call->until) {
@@ -480,7 +392,7 @@ int64_t dlk_etcd_calls_tick(dlk_etcd_calls *calls, int64_t now)
             snprintf(why, sizeof(why), "no answer within %" PRId64 " ms",
                      call->timeout_ms);
             dlk_grpc_drop(&call->grpc);
-            end(calls, call, DLK_ETCD_CUT, why);
+            dlk_etcd_call_end(calls, call, DLK_ETCD_CUT, why);
         } else if (call->until < next) {
             next = call->until;
         }

@@ -14,6 +14,7 @@
 #include "util/thread.h"
 
 typedef struct dlk_etcd_call dlk_etcd_call;
+typedef struct dlk_etcd_batch dlk_etcd_batch;
 typedef struct dlk_etcd_calls dlk_etcd_calls;
 typedef void dlk_etcd_done(dlk_etcd_call *call, int64_t now);
 
@@ -37,7 +38,14 @@ struct dlk_etcd_call {
     dlk_buf request;    /* packed */
     int64_t timeout_ms; /* 0: none, for one that watches */
     int64_t until;
-    int64_t watch;  /* its number */
+    int64_t watch; /* its number */
+    /* A transaction's, lent: all its keys begin so. Those that are about others, neither beginning with the
+     * other, may go out together with it. No data: it goes alone. */
+    dlk_etcd_bytes about;
+    dlk_list wait;         /* among those that are held back until more can go out */
+    dlk_etcd_batch *batch; /* it went out in */
+    int64_t
+        asked_at; /* since then it is among those that others wait for; 0: it isn't (batch.c) */
     bool stands;    /* the server has said that it watches */
     bool compacted; /* what it was to watch from on is forgotten: that is news, too */
 
@@ -74,9 +82,18 @@ struct dlk_etcd_calls {
     dlk_grpc grpc;
     const char *token;  /* lent: of authentication, or NULL */
     int64_t silence_ms; /* so long the member may be silent: who watches waits for ever */
+    int64_t now;        /* by the last who told us */
     dlk_list going, over; /* dlk_etcd_call.link */
     dlk_list watching;    /* … of those that watch */
     dlk_grpc_call stream; /* theirs */
+    struct {
+        dlk_list held;           /* dlk_etcd_call.wait */
+        dlk_list going;          /* dlk_etcd_batch.link */
+        int under_way;           /* requests that may have others in them */
+        int64_t quickest, usual; /* how long an answer to one of them takes, ns */
+        bool off;                /* this member doesn't take them */
+        bool never;              /* set by the owner */
+    } batches;
     /* Of the end. */
     bool parting;
     pthread_mutex_t *mutex;

@@ -183,10 +183,11 @@ static inline dlk_etcd *dlk_etcd_of_calls(dlk_etcd_calls *calls)
 dlk_etcd_call *dlk_etcd_send(dlk_etcd *et, dlk_etcd_method method,
                              dlk_etcd_request request, dlk_etcd_done *done, void *owner,
                              int64_t now);
-/* Likewise, with two things to call: @p done calls @p then. */
+/* Likewise, with two things to call: @p done calls @p then; and dlk_etcd_call.about. */
 dlk_etcd_call *dlk_etcd_send_then(dlk_etcd *et, dlk_etcd_method method,
-                                  dlk_etcd_request request, dlk_etcd_done *done,
-                                  dlk_etcd_done *then, void *owner, int64_t now);
+                                  dlk_etcd_request request, dlk_etcd_bytes about,
+                                  dlk_etcd_done *done, dlk_etcd_done *then, void *owner,
+                                  int64_t now);
 /* Is over when a key of [from, to) is deleted (or, with @p puts, changed) at @p revision or later; without
  * `to`: the one key. NULL: there is none, now; dlk_etcd_places_nudge follows when there may be. */
 dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, dlk_etcd_bytes from, dlk_etcd_bytes to,
@@ -239,8 +240,8 @@ void dlk_etcd_session_end(dlk_etcd *et);
 int64_t dlk_etcd_session_tick(dlk_etcd *et, int64_t now);
 
 /* ---- answer.c ---- */
-/* call->end, as far as this session has it otherwise; also fills call->term and call->revision. */
-dlk_etcd_end dlk_etcd_judge(const dlk_etcd *et, dlk_etcd_call *call);
+/* call->end, as far as this session has it otherwise. */
+dlk_etcd_end dlk_etcd_judge(const dlk_etcd *et, const dlk_etcd_call *call);
 /* What a transaction has answered: whether its comparisons were true, … */
 bool dlk_etcd_succeeded(const dlk_etcd_call *call);
 /* … and what its n-th request has found; NULL: that is no range, or this is no answer. */

@@ -168,6 +168,16 @@ dlk_etcd_txn_delete(dlk_etcd_txn *txn, dlk_etcd_branch branch, dlk_etcd_bytes ke
     return deletion;
 }
 
+void dlk_etcd_txn_nest(dlk_etcd_txn *txn, dlk_etcd_bytes packed)
+{
+    void *none;
+    DlkEtcd__RequestOp *op = add_op(txn, DLK_ETCD_THEN, 1, &none);
+    if (op) {
+        op->request_case = DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_TXN;
+        op->request_txn = packed;
+    }
+}
+
 dlk_etcd_request dlk_etcd_txn_end(dlk_etcd_txn *txn)
 {
     dlk_etcd_request request = {.failed = true};
@@ -240,6 +250,15 @@ const DlkEtcd__RangeResponse *dlk_etcd_response(const DlkEtcd__TxnResponse *txn,
         index < txn->n_responses ? txn->responses[index] : NULL;
     return op && op->response_case == DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE
                ? op->response_range
+               : NULL;
+}
+
+const dlk_etcd_bytes *dlk_etcd_nested(const DlkEtcd__TxnResponse *txn, size_t index)
+{
+    const DlkEtcd__ResponseOp *op =
+        index < txn->n_responses ? txn->responses[index] : NULL;
+    return op && op->response_case == DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_TXN
+               ? &op->response_txn
                : NULL;
 }
 

@@ -87,6 +87,8 @@ DlkEtcd__PutRequest *dlk_etcd_txn_put(dlk_etcd_txn *txn, dlk_etcd_branch branch,
                                       dlk_etcd_bytes key);
 DlkEtcd__DeleteRangeRequest *
 dlk_etcd_txn_delete(dlk_etcd_txn *txn, dlk_etcd_branch branch, dlk_etcd_bytes key);
+/* A packed transaction within it, whose comparisons are made before anything is done. */
+void dlk_etcd_txn_nest(dlk_etcd_txn *txn, dlk_etcd_bytes packed);
 /* Ends it. */
 dlk_etcd_request dlk_etcd_txn_end(dlk_etcd_txn *txn);
 
@@ -123,6 +125,8 @@ const DlkEtcd__ResponseHeader *dlk_etcd_header(const ProtobufCMessage *message);
 /* What the n-th request of a transaction has found, if that was a range. */
 const DlkEtcd__RangeResponse *dlk_etcd_response(const DlkEtcd__TxnResponse *txn,
                                                 size_t index);
+/* … and what it has answered, packed, if that was a transaction; NULL: it is none. */
+const dlk_etcd_bytes *dlk_etcd_nested(const DlkEtcd__TxnResponse *txn, size_t index);
 /* NULL: there is no such key, or no range. */
 const DlkEtcd__KeyValue *dlk_etcd_kv(const DlkEtcd__RangeResponse *range, size_t index);
 static inline size_t dlk_etcd_kv_count(const DlkEtcd__RangeResponse *range)

@@ -67,8 +67,11 @@ dlk_etcd_call *dlk_etcd_place_send(dlk_etcd_place *place, dlk_etcd_method method
                                    dlk_etcd_request request, dlk_etcd_done *done,
                                    int64_t now)
 {
-    dlk_etcd_call *call =
-        dlk_etcd_send_then(place->et, method, request, on_place_answer, done, place, now);
+    dlk_etcd_bytes about = {0};
+    if (method == DLK_ETCD_TXN)
+        about = (dlk_etcd_bytes){place->home->size, (uint8_t *)place->home->name};
+    dlk_etcd_call *call = dlk_etcd_send_then(place->et, method, request, about,
+                                             on_place_answer, done, place, now);
     if (call)
         place->base.calls++;
     return call;

@@ -37,8 +37,8 @@ static void on_report_answer(dlk_etcd_call *call, int64_t now)
 bool dlk_etcd_report_send(dlk_etcd_report *report, dlk_etcd_method method,
                           dlk_etcd_request request, dlk_etcd_done *then, int64_t now)
 {
-    if (!dlk_etcd_send_then(report->et, method, request, on_report_answer, then, report,
-                            now))
+    if (!dlk_etcd_send_then(report->et, method, request, (dlk_etcd_bytes){0},
+                            on_report_answer, then, report, now))
         return false;
     report->base.calls++;
     return true;

@@ -61,8 +61,9 @@ void dlk_etcd_put_in(dlk_etcd *et, dlk_etcd_call *call, int64_t now)
 }
 
 dlk_etcd_call *dlk_etcd_send_then(dlk_etcd *et, dlk_etcd_method method,
-                                  dlk_etcd_request request, dlk_etcd_done *done,
-                                  dlk_etcd_done *then, void *owner, int64_t now)
+                                  dlk_etcd_request request, dlk_etcd_bytes about,
+                                  dlk_etcd_done *done, dlk_etcd_done *then, void *owner,
+                                  int64_t now)
 {
     if (et->phase < DLK_ETCD_GREETING) {
         dlk_buf_free(&request.packed);
@@ -71,6 +72,7 @@ dlk_etcd_call *dlk_etcd_send_then(dlk_etcd *et, dlk_etcd_method method,
     dlk_etcd_call *call = dlk_etcd_call_new(et, method, request, done, owner, now);
     if (!call)
         return NULL;
+    call->about = about;
     call->then = then;
     dlk_etcd_put_in(et, call, now);
     return call;
@@ -80,7 +82,8 @@ dlk_etcd_call *dlk_etcd_send(dlk_etcd *et, dlk_etcd_method method,
                              dlk_etcd_request request, dlk_etcd_done *done, void *owner,
                              int64_t now)
 {
-    return dlk_etcd_send_then(et, method, request, done, NULL, owner, now);
+    return dlk_etcd_send_then(et, method, request, (dlk_etcd_bytes){0}, done, NULL, owner,
+                              now);
 }
 
 dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, dlk_etcd_bytes from, dlk_etcd_bytes to,

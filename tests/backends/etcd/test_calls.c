@@ -1,9 +1,5 @@
 /* Calls and watches by gRPC, with an etcd whose JSON gateway is switched off. */
-#define AWAIT_LIMIT_MS INT64_C(120000) /* it takes its time to be there again */
-
-#include "caller.h"
-#include "harness/certificates.h"
-#include "harness/etcd_server.h"
+#include "called.h"
 #include "harness/harness.h"
 #include "harness/time.h"
 #include "util/clock.h"
@@ -12,38 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct {
-    etcd_server server;
-    certificates made;
-    dlk_tls *tls; /* or NULL */
-} w;
-
-/* ---- set-up ---- */
-
-static bool connect_to_it(void)
-{
-    return caller_begin(w.server.port, w.tls) &&
-           AWAITED_BY(caller_turn(), caller.ups > 0, AWAIT_LIMIT_MS);
-}
-
-static bool begin(void)
-{
-    memset(&w, 0, sizeof(w));
-    return etcd_server_available() &&
-           etcd_server_start_silent(&w.server, "--enable-grpc-gateway=false") &&
-           harness_check(__FILE__, __LINE__, connect_to_it() && caller.ups == 1,
-                         "a connection");
-}
-
-static void end(void)
-{
-    caller_end();
-    etcd_server_stop(&w.server);
-    if (w.tls)
-        certificates_remove(&w.made);
-    dlk_tls_free(w.tls);
-}
-
 static dlk_etcd_call *send_it(dlk_etcd_method method, const ProtobufCMessage *message)
 {
     dlk_etcd_call *call = caller_ask(method, message);
@@ -51,19 +15,11 @@ static dlk_etcd_call *send_it(dlk_etcd_method method, const ProtobufCMessage *me
     return call;
 }
 
-static dlk_etcd_call *next_over(void)
-{
-    dlk_etcd_call *over = NULL;
-    (void)AWAITED_BY(caller_turn(), (over = dlk_etcd_calls_take(&caller.calls)) != NULL,
-                     AWAIT_LIMIT_MS);
-    return over;
-}
-
 /* Asks, and waits for it. Nothing else is over meanwhile. */
 static dlk_etcd_call *ask(dlk_etcd_method method, const ProtobufCMessage *message)
 {
     dlk_etcd_call *call = send_it(method, message);
-    dlk_etcd_call *over = next_over();
+    dlk_etcd_call *over = called_next_over();
     if (!harness_check(__FILE__, __LINE__, over == call, "the call is over"))
         exit(1);
     return call;
@@ -117,7 +73,7 @@ static int64_t change(dlk_etcd_bytes key, bool put)
         dlk_etcd_txn_put(&txn, DLK_ETCD_THEN, key)->value = BYTES("value");
     else
         (void)dlk_etcd_txn_delete(&txn, DLK_ETCD_THEN, key);
-    dlk_etcd_call *sent = send_txn(&txn), *call = next_over();
+    dlk_etcd_call *sent = send_txn(&txn), *call = called_next_over();
     if (call != sent)
         return -1;
     int64_t revision = call->answer ? dlk_etcd_header(call->answer)->revision : 0;
@@ -130,7 +86,7 @@ static int64_t change(dlk_etcd_bytes key, bool put)
 TEST(a_key_is_put_by_a_transaction_with_a_lease_and_goes_with_it)
 {
     dlk_etcd_txn txn;
-    if (!begin())
+    if (!called_begin())
         return;
     int64_t lease = grant(60);
     CHECK(lease != 0);
@@ -141,7 +97,7 @@ TEST(a_key_is_put_by_a_transaction_with_a_lease_and_goes_with_it)
     put->lease = lease;
     (void)dlk_etcd_txn_range(&txn, DLK_ETCD_THEN, BYTES("a\0b"));
     dlk_etcd_call *call = send_txn(&txn);
-    CHECK(next_over() == call);
+    CHECK(called_next_over() == call);
     CHECK_EQ_INT(call->end, DLK_ETCD_OK);
     const DlkEtcd__TxnResponse *done = (const void *)call->answer;
     CHECK(done->succeeded && done->header->raft_term >= 2);
@@ -161,13 +117,13 @@ TEST(a_key_is_put_by_a_transaction_with_a_lease_and_goes_with_it)
     CHECK_EQ_INT(call->end, DLK_ETCD_OK);
     CHECK_EQ_INT(dlk_etcd_kv_count((const void *)call->answer), 0);
     dlk_etcd_call_free(call);
-    end();
+    called_end();
 }
 
 TEST(hundreds_are_under_way_at_once)
 {
     enum { MANY = 500 };
-    if (!begin())
+    if (!called_begin())
         return;
     for (int i = 0; i < MANY; i++) {
         char key[16];
@@ -179,7 +135,7 @@ TEST(hundreds_are_under_way_at_once)
         (void)send_txn(&txn);
     }
     for (int i = 0; i < MANY; i++) {
-        dlk_etcd_call *call = next_over();
+        dlk_etcd_call *call = called_next_over();
         CHECK(call);
         CHECK_EQ_INT(call->end, DLK_ETCD_OK);
         dlk_etcd_call_free(call);
@@ -190,7 +146,7 @@ TEST(hundreds_are_under_way_at_once)
     dlk_etcd_call *call = ask(DLK_ETCD_RANGE, &read.base);
     CHECK_EQ_INT(dlk_etcd_kv_count((const void *)call->answer), MANY);
     dlk_etcd_call_free(call);
-    end();
+    called_end();
 }
 
 TEST(it_tells_its_state_its_members_and_that_it_knows_no_users)
@@ -198,7 +154,7 @@ TEST(it_tells_its_state_its_members_and_that_it_knows_no_users)
     DlkEtcd__StatusRequest status = DLK_ETCD__STATUS_REQUEST__INIT;
     DlkEtcd__MemberListRequest list = DLK_ETCD__MEMBER_LIST_REQUEST__INIT;
     DlkEtcd__AuthenticateRequest who = DLK_ETCD__AUTHENTICATE_REQUEST__INIT;
-    if (!begin())
+    if (!called_begin())
         return;
     dlk_etcd_call *call = ask(DLK_ETCD_STATUS, &status.base);
     const DlkEtcd__StatusResponse *state = (const void *)call->answer;
@@ -215,41 +171,42 @@ TEST(it_tells_its_state_its_members_and_that_it_knows_no_users)
     CHECK_EQ_INT(call->end, DLK_ETCD_BAD);
     CHECK_CONTAINS(call->why, "authentication is not enabled");
     dlk_etcd_call_free(call);
-    end();
+    called_end();
 }
 
 /* There it speaks HTTP/1 to who doesn't ask for HTTP/2 in the handshake. */
 TEST(by_tls_it_is_the_same)
 {
     dlk_settings *settings = dlk_settings_new();
-    memset(&w, 0, sizeof(w));
+    memset(&called, 0, sizeof(called));
     if (!etcd_server_available()) {
         dlk_settings_free(settings);
         return;
     }
-    CHECK(certificates_make(&w.made));
+    CHECK(certificates_make(&called.made));
     CHECK_OK(dlk_settings_set(settings, "tls.ca_file",
-                              certificates_path(&w.made, "ca.pem"), NULL),
+                              certificates_path(&called.made, "ca.pem"), NULL),
              NULL);
-    CHECK_OK(dlk_tls_new(settings, &w.tls, NULL), NULL);
+    CHECK_OK(dlk_tls_new(settings, &called.tls, NULL), NULL);
     dlk_settings_free(settings);
-    dlk_tls_speak(w.tls, "h2");
-    CHECK(etcd_server_start_tls(&w.server, w.made.dir, "--enable-grpc-gateway=false"));
-    CHECK(connect_to_it());
+    dlk_tls_speak(called.tls, "h2");
+    CHECK(etcd_server_start_tls(&called.server, called.made.dir,
+                                "--enable-grpc-gateway=false"));
+    CHECK(called_connect());
     CHECK(change(BYTES("a"), true) > 0);
     dlk_etcd_call *late = caller_watch(1, BYTES("a"), 1, true);
-    CHECK(next_over() == late);
+    CHECK(called_next_over() == late);
     CHECK_EQ_INT(late->end, DLK_ETCD_OK);
     dlk_etcd_call_free(late);
     CHECK(grant(60) != 0);
-    end();
+    called_end();
 }
 
 /* ---- watches ---- */
 
 TEST(a_watch_is_over_when_its_key_goes_and_the_others_go_on)
 {
-    if (!begin())
+    if (!called_begin())
         return;
     int64_t from = change(BYTES("one"), true) + 1;
     CHECK(change(BYTES("two"), true) > 0);
@@ -263,7 +220,7 @@ TEST(a_watch_is_over_when_its_key_goes_and_the_others_go_on)
     dlk_etcd_call *deletion = send_txn(&txn);
     bool fired = false, deleted = false;
     for (int i = 0; i < 2; i++) {
-        dlk_etcd_call *over = next_over();
+        dlk_etcd_call *over = called_next_over();
         CHECK(over == one || over == deletion);
         CHECK_EQ_INT(over->end, DLK_ETCD_OK);
         fired |= over == one;
@@ -273,7 +230,7 @@ TEST(a_watch_is_over_when_its_key_goes_and_the_others_go_on)
     CHECK(fired && deleted);
     /* From a revision that has been: it is told at once. On the same stream. */
     dlk_etcd_call *late = caller_watch(3, BYTES("one"), from, false);
-    CHECK(next_over() == late);
+    CHECK(called_next_over() == late);
     CHECK_EQ_INT(late->end, DLK_ETCD_OK);
     dlk_etcd_call_free(late);
     CHECK(caller.calls.stream.grpc && !caller.calls.stream.over);
@@ -287,16 +244,16 @@ TEST(a_watch_is_over_when_its_key_goes_and_the_others_go_on)
     CHECK_EQ_INT(again->end, DLK_ETCD_CUT);
     dlk_etcd_call_free(again);
     late = caller_watch(5, BYTES("two"), from, false); /* on another stream */
-    CHECK(next_over() == late);
+    CHECK(called_next_over() == late);
     CHECK_EQ_INT(late->end, DLK_ETCD_OK);
     dlk_etcd_call_free(late);
-    end();
+    called_end();
 }
 
 TEST(hundreds_of_watches_need_one_stream)
 {
     enum { MANY = 300 };
-    if (!begin())
+    if (!called_begin())
         return;
     int64_t seen = 0, from = change(BYTES("a"), true) + 1;
     for (int i = 1; i <= MANY; i++) {
@@ -314,14 +271,14 @@ TEST(hundreds_of_watches_need_one_stream)
     }
     dlk_etcd_call *puts = send_txn(&txn);
     for (int i = 0; i < 101; i++) {
-        dlk_etcd_call *over = next_over();
+        dlk_etcd_call *over = called_next_over();
         CHECK(over && over->end == DLK_ETCD_OK);
         CHECK(over == puts || (over->watch > 100 && over->watch <= 200));
         seen += over == puts ? 0 : over->watch;
         dlk_etcd_call_free(over);
     }
     CHECK_EQ_INT(seen, (101 + 200) * 50);
-    end();
+    called_end();
 }
 
 /* ---- when it isn't there ---- */
@@ -329,14 +286,14 @@ TEST(hundreds_of_watches_need_one_stream)
 TEST(a_member_that_dies_takes_its_calls_along_and_is_found_again)
 {
     DlkEtcd__RangeRequest read = DLK_ETCD__RANGE_REQUEST__INIT;
-    if (!begin())
+    if (!called_begin())
         return;
     read.key = BYTES("a");
     dlk_etcd_call *standing = caller_watch(1, BYTES("a"), 0, true);
-    server_freeze(w.server.pid);
+    server_freeze(called.server.pid);
     dlk_etcd_call *call = send_it(DLK_ETCD_RANGE, &read.base);
     caller_turn();
-    etcd_server_kill(&w.server);
+    etcd_server_kill(&called.server);
     AWAIT_BY(caller_turn(), caller.downs > 0);
     for (int i = 0; i < 2; i++) {
         dlk_etcd_call *over = dlk_etcd_calls_take(&caller.calls);
@@ -349,19 +306,19 @@ TEST(a_member_that_dies_takes_its_calls_along_and_is_found_again)
     CHECK(dlk_etcd_calls_take(&caller.calls) == call);
     CHECK_EQ_INT(call->end, DLK_ETCD_CUT);
     dlk_etcd_call_free(call);
-    CHECK(etcd_server_restart_silent(&w.server));
+    CHECK(etcd_server_restart_silent(&called.server));
     AWAIT_BY(caller_turn(), caller.ups > 1);
     CHECK(change(BYTES("a"), true) > 0);
-    end();
+    called_end();
 }
 
 TEST(a_member_that_stands_still_is_waited_for_until_the_deadline)
 {
     DlkEtcd__RangeRequest read = DLK_ETCD__RANGE_REQUEST__INIT;
-    if (!begin())
+    if (!called_begin())
         return;
     read.key = BYTES("a");
-    server_freeze(w.server.pid);
+    server_freeze(called.server.pid);
     dlk_etcd_call *call = send_it(DLK_ETCD_RANGE, &read.base);
     CHECK_EQ_INT(dlk_etcd_calls_tick(&caller.calls, caller.now), call->until);
     CHECK(dlk_etcd_calls_take(&caller.calls) == NULL);
@@ -370,7 +327,7 @@ TEST(a_member_that_stands_still_is_waited_for_until_the_deadline)
     CHECK_EQ_INT(call->end, DLK_ETCD_CUT);
     CHECK_STR(call->why, "no answer within 60000 ms");
     dlk_etcd_call_free(call);
-    server_thaw(w.server.pid);
+    server_thaw(called.server.pid);
     CHECK(change(BYTES("a"), true) > 0); /* what is answered late is nobody's */
-    end();
+    called_end();
 }

@@ -53,7 +53,7 @@ static void free_queue(dlk_list *queue)
 
 /* ---- looks at lines ---- */
 
-static uint64_t hash_of(dlk_etcd_bytes key)
+uint64_t etcd_hash_of(dlk_etcd_bytes key)
 {
     return dlk_hash(DLK_HASH_BEGIN, key.data, key.len);
 }
@@ -62,10 +62,14 @@ static uint64_t hash_of(dlk_etcd_bytes key)
 static void note_look(const etcd_packet *p)
 {
     struct end *end = &ends[p->client];
-    dlk_etcd_bytes key = etcd_packet_looks_for(p);
-    if (key.len == 0 || p->effect.status != DLK_GRPC_OK)
+    if (p->effect.status != DLK_GRPC_OK)
         return;
-    end->looks[end->look_count++ % MAX_LOOKS] = (struct look){hash_of(key), p->decided};
+    for (size_t i = 0; i < etcd_packet_parts(p); i++) {
+        dlk_etcd_bytes key = etcd_packet_looks_for(p, i);
+        if (key.len > 0)
+            end->looks[end->look_count++ % MAX_LOOKS] =
+                (struct look){etcd_hash_of(key), p->decided};
+    }
 }
 
 int64_t etcd_looked(const client *c, dlk_etcd_bytes key)
@@ -73,7 +77,7 @@ int64_t etcd_looked(const client *c, dlk_etcd_bytes key)
     int64_t last = 0;
     for (size_t i = 0; i < MAX_LOOKS; i++) {
         const struct look *look = &ends[c->index].looks[i];
-        if (look->key == hash_of(key) && look->at > last)
+        if (look->key == etcd_hash_of(key) && look->at > last)
             last = look->at;
     }
     return last;

@@ -120,7 +120,7 @@ static void decide(etcd_packet *p)
 {
     p->decided = s.now;
     if (p->method == DLK_ETCD_TXN)
-        etcd_store_txn((const void *)p->ask, p->client, &p->effect);
+        etcd_store_txn(p->parts, p->client, &p->effect);
     else if (p->method == DLK_ETCD_RANGE)
         etcd_store_range((const void *)p->ask, &p->effect);
     else if (p->method == DLK_ETCD_GRANT)
@@ -157,8 +157,10 @@ static void run_ordered(event *e)
 
 static bool is_write(const etcd_packet *p)
 {
-    return p->method == DLK_ETCD_GRANT ||
-           (p->method == DLK_ETCD_TXN && etcd_packet_looks_for(p).len == 0);
+    bool writes = p->method == DLK_ETCD_GRANT;
+    for (size_t i = 0; i < etcd_packet_parts(p); i++)
+        writes |= etcd_packet_looks_for(p, i).len == 0;
+    return writes;
 }
 
 static void run_handle(event *e);

@@ -73,8 +73,17 @@ void etcd_store_begin(void);
 void etcd_store_end(void);
 dlk_list *etcd_store_keys(void);
 int64_t etcd_store_revision(void);
+/* What one request asks for: a transaction, or several in one. */
+#define ETCD_PARTS 16
+typedef struct etcd_parts {
+    size_t count;
+    bool nested;
+    const DlkEtcd__TxnRequest *asks[ETCD_PARTS];
+    dlk_arena arenas[ETCD_PARTS]; /* of those that are nested */
+} etcd_parts;
+
 /* @p by: whose request it is, or NOBODY. */
-void etcd_store_txn(const DlkEtcd__TxnRequest *ask, int by, etcd_effect *ret);
+void etcd_store_txn(const etcd_parts *parts, int by, etcd_effect *ret);
 void etcd_store_range(const DlkEtcd__RangeRequest *ask, etcd_effect *ret);
 void etcd_store_delete(const etcd_key *key); /* by an operator */
 void etcd_store_end_lease(int64_t lease);
@@ -85,6 +94,7 @@ etcd_past etcd_store_past(const etcd_span *span, bool puts, int64_t start);
 void etcd_effect_says(etcd_effect *ret, const ProtobufCMessage *answer);
 void etcd_effect_error(etcd_effect *ret, int status, const char *words);
 void *etcd_need(void *memory); /* not NULL */
+uint64_t etcd_hash_of(dlk_etcd_bytes key);
 void etcd_pack(const ProtobufCMessage *message, dlk_buf *to);
 
 /* ---- cluster.c ---- */
@@ -177,6 +187,7 @@ typedef struct etcd_packet {
     dlk_etcd_method method;
     dlk_arena arena;
     const ProtobufCMessage *ask;
+    etcd_parts *parts;        /* of a transaction */
     int64_t arrived, decided; /* true time; 0: not yet */
     int64_t term;             /* in which it was sent on */
     int64_t term_said;        /* 0: the member's when it answers */
@@ -211,8 +222,10 @@ bool etcd_packet_is_awaited(const etcd_packet *packet);
 bool etcd_packet_is_lost(etcd_packet *packet);
 int etcd_packet_name(const etcd_packet *packet);
 const char *etcd_packet_verb(const etcd_packet *packet);
-/* For which key of its client's own it asks who is before that; empty: it doesn't. */
-dlk_etcd_bytes etcd_packet_looks_for(const etcd_packet *packet);
+/* For which key of its client's own that part of a transaction asks who is before that; empty: it doesn't. */
+dlk_etcd_bytes etcd_packet_looks_for(const etcd_packet *packet, size_t part);
+/* How many parts it has: none if it is no transaction. */
+size_t etcd_packet_parts(const etcd_packet *packet);
 void etcd_packet_aim(etcd_packet *packet);
 void etcd_packet_strike(etcd_packet *packet); /* here and now */
 void etcd_packet_strike_on_way(etcd_packet *packet, int64_t until);

@@ -46,27 +46,10 @@ void etcd_packet_free(etcd_packet *p)
     event_cancel(&p->event);
     dlk_arena_free(&p->arena);
     dlk_buf_free(&p->effect.body);
+    for (size_t i = 0; p->parts && i < p->parts->count; i++)
+        dlk_arena_free(&p->parts->arenas[i]);
+    free(p->parts);
     free(p);
-}
-
-void etcd_packet_read(etcd_packet *p, const char *path, const void *message, size_t size)
-{
-    static const ProtobufCMessageDescriptor *const asks[DLK_ETCD_METHODS] = {
-        [DLK_ETCD_GRANT] = &dlk_etcd__lease_grant_request__descriptor,
-        [DLK_ETCD_REVOKE] = &dlk_etcd__lease_revoke_request__descriptor,
-        [DLK_ETCD_KEEP_ALIVE] = &dlk_etcd__lease_keep_alive_request__descriptor,
-        [DLK_ETCD_RANGE] = &dlk_etcd__range_request__descriptor,
-        [DLK_ETCD_TXN] = &dlk_etcd__txn_request__descriptor,
-        [DLK_ETCD_WATCH] = &dlk_etcd__watch_request__descriptor,
-    };
-    bool no_memory;
-    for (int i = 0; i < DLK_ETCD_METHODS; i++)
-        if (asks[i] && strcmp(dlk_etcd_rpcs[i].path, path) == 0)
-            p->method = (dlk_etcd_method)i;
-    if (p->method == DLK_ETCD_METHODS)
-        abort(); /* nobody asks for anything else */
-    p->ask =
-        etcd_need(dlk_etcd_unpack(asks[p->method], message, size, &p->arena, &no_memory));
 }
 
 bool etcd_packet_is_awaited(const etcd_packet *p)
@@ -87,40 +70,50 @@ bool etcd_packet_is_lost(etcd_packet *p)
 
 /* ---- what they are about ---- */
 
-static const DlkEtcd__TxnRequest *txn_of(const etcd_packet *p)
+size_t etcd_packet_parts(const etcd_packet *p)
 {
-    return p->method == DLK_ETCD_TXN ? (const void *)p->ask : NULL;
+    return p->parts ? p->parts->count : 0;
 }
 
 /* The first of that kind that it does where its comparisons are true; NULL: none. */
-static const DlkEtcd__RequestOp *first_op(const etcd_packet *p,
+static const DlkEtcd__RequestOp *first_op(const DlkEtcd__TxnRequest *txn,
                                           DlkEtcd__RequestOp__RequestCase what)
 {
-    const DlkEtcd__TxnRequest *txn = txn_of(p);
-    for (size_t i = 0; txn && i < txn->n_success; i++)
+    for (size_t i = 0; i < txn->n_success; i++)
         if (txn->success[i]->request_case == what)
             return txn->success[i];
     return NULL;
 }
 
-static const DlkEtcd__RangeRequest *range_in(const etcd_packet *p)
+static const DlkEtcd__RangeRequest *range_in(const DlkEtcd__TxnRequest *txn)
 {
     const DlkEtcd__RequestOp *op =
-        first_op(p, DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE);
+        first_op(txn, DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE);
     return op ? op->request_range : NULL;
 }
 
-static const DlkEtcd__PutRequest *put_in(const etcd_packet *p)
+static const DlkEtcd__PutRequest *put_in(const DlkEtcd__TxnRequest *txn)
 {
-    const DlkEtcd__RequestOp *op = first_op(p, DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_PUT);
+    const DlkEtcd__RequestOp *op =
+        first_op(txn, DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_PUT);
     return op ? op->request_put : NULL;
 }
 
-static const DlkEtcd__DeleteRangeRequest *deletion_in(const etcd_packet *p)
+static const DlkEtcd__DeleteRangeRequest *deletion_in(const DlkEtcd__TxnRequest *txn)
 {
     const DlkEtcd__RequestOp *op =
-        first_op(p, DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE);
+        first_op(txn, DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE);
     return op ? op->request_delete_range : NULL;
+}
+
+static const char *verb_of(const DlkEtcd__TxnRequest *txn)
+{
+    if (deletion_in(txn))
+        return "delete";
+    const DlkEtcd__PutRequest *put = put_in(txn);
+    if (put && put->ignore_value)
+        return "export"; /* nobody is let in by its answer */
+    return put ? "put" : "look";
 }
 
 const char *etcd_packet_verb(const etcd_packet *p)
@@ -130,43 +123,98 @@ const char *etcd_packet_verb(const etcd_packet *p)
         [DLK_ETCD_KEEP_ALIVE] = "keepalive", [DLK_ETCD_RANGE] = "range",
         [DLK_ETCD_WATCH] = "watch",
     };
-    if (!txn_of(p))
+    if (!p->parts)
         return verbs[p->method];
-    if (deletion_in(p))
-        return "delete";
-    const DlkEtcd__PutRequest *put = put_in(p);
-    if (put && put->ignore_value)
-        return "export"; /* nobody is let in by its answer */
-    return put ? "put" : "look";
+    return p->parts->nested ? "batch" : verb_of(p->parts->asks[0]);
 }
 
-dlk_etcd_bytes etcd_packet_looks_for(const etcd_packet *p)
+dlk_etcd_bytes etcd_packet_looks_for(const etcd_packet *p, size_t part)
 {
-    const char *verb = txn_of(p) ? etcd_packet_verb(p) : "";
+    const DlkEtcd__TxnRequest *txn = p->parts->asks[part];
+    const char *verb = verb_of(txn);
     if (strcmp(verb, "put") == 0)
-        return put_in(p)->key;
-    if (strcmp(verb, "look") == 0 && range_in(p))
-        return range_in(p)->key;
+        return put_in(txn)->key;
+    if (strcmp(verb, "look") == 0 && range_in(txn))
+        return range_in(txn)->key;
     return (dlk_etcd_bytes){0};
 }
 
-static dlk_etcd_bytes key_of(const etcd_packet *p)
+static dlk_etcd_bytes key_of(const DlkEtcd__TxnRequest *txn)
 {
-    const DlkEtcd__WatchRequest *watch = (const void *)p->ask;
-    if (p->method == DLK_ETCD_WATCH)
-        return watch->request_case == DLK_ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST
-                   ? watch->create_request->key
-                   : (dlk_etcd_bytes){0};
-    if (put_in(p))
-        return put_in(p)->key;
-    if (deletion_in(p))
-        return deletion_in(p)->key;
-    return range_in(p) ? range_in(p)->key : (dlk_etcd_bytes){0};
+    if (put_in(txn))
+        return put_in(txn)->key;
+    if (deletion_in(txn))
+        return deletion_in(txn)->key;
+    return range_in(txn) ? range_in(txn)->key : (dlk_etcd_bytes){0};
 }
 
 int etcd_packet_name(const etcd_packet *p)
 {
-    return etcd_rules_name_of(key_of(p));
+    const DlkEtcd__WatchRequest *watch = (const void *)p->ask;
+    if (p->parts && !p->parts->nested)
+        return etcd_rules_name_of(key_of(p->parts->asks[0]));
+    if (p->method == DLK_ETCD_WATCH &&
+        watch->request_case == DLK_ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST)
+        return etcd_rules_name_of(watch->create_request->key);
+    return ALL_NAMES;
+}
+
+/* ---- what came ---- */
+
+static void read_nested(etcd_parts *parts, dlk_etcd_bytes packed)
+{
+    bool no_memory;
+    if (parts->count == ETCD_PARTS)
+        abort(); /* nobody asks for more */
+    parts->asks[parts->count] =
+        etcd_need(dlk_etcd_unpack(&dlk_etcd__txn_request__descriptor, packed.data,
+                                  packed.len, &parts->arenas[parts->count], &no_memory));
+    parts->count++;
+}
+
+/* A server makes the comparisons of all before it does anything: two that are about one name would not see each
+ * other. */
+static void look_for_twins(const etcd_parts *parts)
+{
+    for (size_t i = 0; i < parts->count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (etcd_rules_name_of(key_of(parts->asks[i])) ==
+                etcd_rules_name_of(key_of(parts->asks[j])))
+                abort(); /* nobody may ask for both at once */
+}
+
+static void read_parts(etcd_packet *p)
+{
+    const DlkEtcd__TxnRequest *txn = (const void *)p->ask;
+    etcd_parts *parts = p->parts = etcd_need(calloc(1, sizeof(*parts)));
+    parts->nested = first_op(txn, DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_TXN) != NULL;
+    parts->asks[0] = txn;
+    parts->count = !parts->nested;
+    for (size_t i = 0; parts->nested && i < txn->n_success; i++)
+        read_nested(parts, txn->success[i]->request_txn);
+    look_for_twins(parts);
+}
+
+void etcd_packet_read(etcd_packet *p, const char *path, const void *message, size_t size)
+{
+    static const ProtobufCMessageDescriptor *const asks[DLK_ETCD_METHODS] = {
+        [DLK_ETCD_GRANT] = &dlk_etcd__lease_grant_request__descriptor,
+        [DLK_ETCD_REVOKE] = &dlk_etcd__lease_revoke_request__descriptor,
+        [DLK_ETCD_KEEP_ALIVE] = &dlk_etcd__lease_keep_alive_request__descriptor,
+        [DLK_ETCD_RANGE] = &dlk_etcd__range_request__descriptor,
+        [DLK_ETCD_TXN] = &dlk_etcd__txn_request__descriptor,
+        [DLK_ETCD_WATCH] = &dlk_etcd__watch_request__descriptor,
+    };
+    bool no_memory;
+    for (int i = 0; i < DLK_ETCD_METHODS; i++)
+        if (asks[i] && strcmp(dlk_etcd_rpcs[i].path, path) == 0)
+            p->method = (dlk_etcd_method)i;
+    if (p->method == DLK_ETCD_METHODS)
+        abort(); /* nobody asks for anything else */
+    p->ask =
+        etcd_need(dlk_etcd_unpack(asks[p->method], message, size, &p->arena, &no_memory));
+    if (p->method == DLK_ETCD_TXN)
+        read_parts(p);
 }
 
 /* ---- faults by the way ---- */

@@ -14,7 +14,9 @@
 /* Keys that are gone, the last ones. */
 #define MAX_GRAVES 128
 typedef struct grave {
-    int64_t made, at; /* its revision; true time of its end */
+    uint64_t key;
+    int64_t made,
+        at; /* its revision, which others of its batch have, too; true time of its end */
 } grave;
 
 static grave graves[MAX_GRAVES];
@@ -293,7 +295,8 @@ void etcd_rules_look(int by)
 /* Whoever waits keeps his place. */
 void etcd_rules_deleted(const etcd_key *key, int by)
 {
-    graves[grave_count++ % MAX_GRAVES] = (grave){key->made, s.now};
+    graves[grave_count++ % MAX_GRAVES] =
+        (grave){etcd_hash_of(key->key), key->made, s.now};
     if (by == NOBODY || key->name == ALL_NAMES || etcd_rules_client(key->lease) != by ||
         !key->number)
         return;
@@ -347,6 +350,7 @@ void etcd_told(const actor *me)
         check_turn(me);
     for (size_t i = 0; place && i < MAX_GRAVES; i++)
         if (graves[i].made && graves[i].made == place->rev &&
+            graves[i].key == etcd_hash_of(place->key) &&
             graves[i].at < etcd_looked(me->client, place->key))
             violated(me->name,
                      "client %d is told that it holds %c, and when it looked its own key "

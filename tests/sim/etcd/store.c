@@ -316,31 +316,83 @@ static bool carry_out(const DlkEtcd__RequestOp *op, int by, int64_t revision,
     return key != NULL;
 }
 
-void etcd_store_txn(const DlkEtcd__TxnRequest *ask, int by, etcd_effect *ret)
+/* What is done of a transaction: its comparisons are made before anything is done of others in its request. */
+typedef struct course {
+    bool fine;
+    DlkEtcd__RequestOp *const *ops;
+    size_t count;
+} course;
+
+static course course_of(const DlkEtcd__TxnRequest *ask)
 {
-    bool fine = all_hold(ask), changed = false;
-    DlkEtcd__RequestOp *const *ops = fine ? ask->success : ask->failure;
-    size_t count = fine ? ask->n_success : ask->n_failure;
+    bool fine = all_hold(ask);
+    return (course){fine, fine ? ask->success : ask->failure,
+                    fine ? ask->n_success : ask->n_failure};
+}
+
+/* True when it has changed something. */
+static bool follow(const course *of, int by, int64_t revision, dlk_arena *arena,
+                   DlkEtcd__TxnResponse *ret)
+{
+    bool changed = false;
+    *ret = (DlkEtcd__TxnResponse)DLK_ETCD__TXN_RESPONSE__INIT;
+    ret->succeeded = of->fine;
+    ret->responses =
+        etcd_need(dlk_arena_take(arena, (of->count + 1) * sizeof(*ret->responses)));
+    for (size_t i = 0; i < of->count; i++) {
+        DlkEtcd__ResponseOp *said = etcd_need(dlk_arena_take(arena, sizeof(*said)));
+        ret->responses[ret->n_responses++] = said;
+        changed |= carry_out(of->ops[i], by, revision, arena, said);
+    }
+    return changed;
+}
+
+/* The answers in one. Each has a header of its own, which says nothing. */
+static void nest(DlkEtcd__TxnResponse *parts, size_t count, dlk_arena *arena,
+                 DlkEtcd__TxnResponse *ret)
+{
+    static DlkEtcd__ResponseHeader nothing = DLK_ETCD__RESPONSE_HEADER__INIT;
+    *ret = (DlkEtcd__TxnResponse)DLK_ETCD__TXN_RESPONSE__INIT;
+    ret->succeeded = true;
+    ret->responses = etcd_need(dlk_arena_take(arena, count * sizeof(*ret->responses)));
+    for (size_t i = 0; i < count; i++) {
+        DlkEtcd__ResponseOp *op = etcd_need(dlk_arena_take(arena, sizeof(*op)));
+        dlk_buf packed = {0};
+        *op = (DlkEtcd__ResponseOp)DLK_ETCD__RESPONSE_OP__INIT;
+        parts[i].header = &nothing;
+        etcd_pack(&parts[i].base, &packed);
+        op->response_case = DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_TXN;
+        op->response_txn = kept(
+            (dlk_etcd_bytes){dlk_buf_size(&packed), (uint8_t *)dlk_buf_head(&packed)},
+            arena);
+        dlk_buf_free(&packed);
+        ret->responses[ret->n_responses++] = op;
+    }
+}
+
+void etcd_store_txn(const etcd_parts *parts, int by, etcd_effect *ret)
+{
+    course courses[ETCD_PARTS];
+    DlkEtcd__TxnResponse said[ETCD_PARTS], whole;
+    bool changed = false;
     int64_t revision = store.revision + 1;
     dlk_arena arena = {.most = ANSWER_MAX};
-    DlkEtcd__TxnResponse said = DLK_ETCD__TXN_RESPONSE__INIT;
-    if (!leases_live(ops, count)) {
+    for (size_t i = 0; i < parts->count; i++) {
+        courses[i] = course_of(parts->asks[i]);
+        if (leases_live(courses[i].ops, courses[i].count))
+            continue;
         etcd_effect_error(ret, DLK_GRPC_NOT_FOUND,
                           "etcdserver: requested lease not found");
         return;
     }
-    said.succeeded = fine;
-    said.responses =
-        etcd_need(dlk_arena_take(&arena, (count + 1) * sizeof(*said.responses)));
-    for (size_t i = 0; i < count; i++) {
-        said.responses[said.n_responses++] =
-            etcd_need(dlk_arena_take(&arena, sizeof(**said.responses)));
-        changed |= carry_out(ops[i], by, revision, &arena, said.responses[i]);
-    }
+    for (size_t i = 0; i < parts->count; i++)
+        changed |= follow(&courses[i], by, revision, &arena, &said[i]);
     if (changed)
         commit(revision, by);
-    etcd_effect_says(ret, &said.base);
-    ret->succeeded = fine;
+    if (parts->nested)
+        nest(said, parts->count, &arena, &whole);
+    etcd_effect_says(ret, parts->nested ? &whole.base : &said[0].base);
+    ret->succeeded = parts->nested || courses[0].fine;
     dlk_arena_free(&arena);
 }
 
