@@ -122,6 +122,14 @@ static void add_header(etcd_effect *it)
     etcd_pack(&any.base, &it->body);
 }
 
+static void carry_out(const DlkEtcd__TxnRequest *ask, etcd_effect *ret)
+{
+    etcd_parts parts;
+    etcd_parts_read(&parts, ask);
+    etcd_store_txn(&parts, 0, ret);
+    etcd_parts_free(&parts);
+}
+
 static void decide(const peer_request *request, etcd_effect *ret)
 {
     dlk_etcd_method method = fake_end_method(request);
@@ -129,7 +137,7 @@ static void decide(const peer_request *request, etcd_effect *ret)
     const void *ask = read_ask(request, &arena);
     switch ((int)method) {
     case DLK_ETCD_TXN:
-        etcd_store_txn(ask, 0, ret);
+        carry_out(ask, ret);
         break;
     case DLK_ETCD_RANGE:
         etcd_store_range(ask, ret);
@@ -364,7 +372,7 @@ void gateway_put(const void *key, size_t size, fuzz_bytes value)
     op.request_put = &put;
     ask.n_success = 1;
     ask.success = ops;
-    etcd_store_txn(&ask, 0, &effect);
+    carry_out(&ask, &effect);
     dlk_buf_free(&effect.body);
 }
 

@@ -82,6 +82,10 @@ typedef struct etcd_parts {
     dlk_arena arenas[ETCD_PARTS]; /* of those that are nested */
 } etcd_parts;
 
+/* The request is lent as long as they are used. */
+void etcd_parts_read(etcd_parts *ret, const DlkEtcd__TxnRequest *ask);
+void etcd_parts_free(etcd_parts *parts);
+
 /* @p by: whose request it is, or NOBODY. */
 void etcd_store_txn(const etcd_parts *parts, int by, etcd_effect *ret);
 void etcd_store_range(const DlkEtcd__RangeRequest *ask, etcd_effect *ret);

@@ -46,8 +46,8 @@ void etcd_packet_free(etcd_packet *p)
     event_cancel(&p->event);
     dlk_arena_free(&p->arena);
     dlk_buf_free(&p->effect.body);
-    for (size_t i = 0; p->parts && i < p->parts->count; i++)
-        dlk_arena_free(&p->parts->arenas[i]);
+    if (p->parts)
+        etcd_parts_free(p->parts);
     free(p->parts);
     free(p);
 }
@@ -161,17 +161,6 @@ int etcd_packet_name(const etcd_packet *p)
 
 /* ---- what came ---- */
 
-static void read_nested(etcd_parts *parts, dlk_etcd_bytes packed)
-{
-    bool no_memory;
-    if (parts->count == ETCD_PARTS)
-        abort(); /* nobody asks for more */
-    parts->asks[parts->count] =
-        etcd_need(dlk_etcd_unpack(&dlk_etcd__txn_request__descriptor, packed.data,
-                                  packed.len, &parts->arenas[parts->count], &no_memory));
-    parts->count++;
-}
-
 /* A server makes the comparisons of all before it does anything: two that are about one name would not see each
  * other. */
 static void look_for_twins(const etcd_parts *parts)
@@ -181,18 +170,6 @@ static void look_for_twins(const etcd_parts *parts)
             if (etcd_rules_name_of(key_of(parts->asks[i])) ==
                 etcd_rules_name_of(key_of(parts->asks[j])))
                 abort(); /* nobody may ask for both at once */
-}
-
-static void read_parts(etcd_packet *p)
-{
-    const DlkEtcd__TxnRequest *txn = (const void *)p->ask;
-    etcd_parts *parts = p->parts = etcd_need(calloc(1, sizeof(*parts)));
-    parts->nested = first_op(txn, DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_TXN) != NULL;
-    parts->asks[0] = txn;
-    parts->count = !parts->nested;
-    for (size_t i = 0; parts->nested && i < txn->n_success; i++)
-        read_nested(parts, txn->success[i]->request_txn);
-    look_for_twins(parts);
 }
 
 void etcd_packet_read(etcd_packet *p, const char *path, const void *message, size_t size)
@@ -213,8 +190,11 @@ void etcd_packet_read(etcd_packet *p, const char *path, const void *message, siz
         abort(); /* nobody asks for anything else */
     p->ask =
         etcd_need(dlk_etcd_unpack(asks[p->method], message, size, &p->arena, &no_memory));
-    if (p->method == DLK_ETCD_TXN)
-        read_parts(p);
+    if (p->method != DLK_ETCD_TXN)
+        return;
+    p->parts = etcd_need(calloc(1, sizeof(*p->parts)));
+    etcd_parts_read(p->parts, (const void *)p->ask);
+    look_for_twins(p->parts);
 }
 
 /* ---- faults by the way ---- */
