@@ -1,11 +1,13 @@
 /* What the benchmark programs share: options, workers (threads, processes, or threads of several
- * processes) that start and stop together, a page on which every critical section leaves a mark,
- * and a histogram of times.
+ * processes) that start and stop together, and a page on which every critical section leaves a mark.
  *
  * The workers count in their own cache lines and the main thread reads these counts at the
  * beginning and at the end of the measured time, so nothing but the loop itself runs inside it. */
 #ifndef BENCH_H
 #define BENCH_H
+
+#include "spot.h"
+#include "times.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,55 +44,12 @@ typedef struct bench_options {
  * there must be; if negative, at least so many. */
 bench_options bench_parse(int argc, char **argv, const char *rest_usage, int rest_count);
 
-/* ---- times ---- */
-
-/* 64 steps an octave: a percentile is at most 1.6 % off. */
-#define BENCH_HIST_BITS    6
-#define BENCH_HIST_STEPS   (1 << BENCH_HIST_BITS)
-#define BENCH_HIST_BUCKETS ((65 - BENCH_HIST_BITS) * BENCH_HIST_STEPS)
-
-typedef struct bench_hist {
-    uint64_t buckets[BENCH_HIST_BUCKETS];
-} bench_hist;
-
-int64_t bench_now_ns(void);
-void bench_hist_add(bench_hist *hist, int64_t ns);
-void bench_hist_merge(bench_hist *to, const bench_hist *from);
-int64_t bench_hist_percentile(const bench_hist *hist, double percent);
-
 /* ---- the page ---- */
-
-/* What the holders of one lock write. Only the lock under test guards last and entries: they are
- * atomic so that a lock that fails shows in the numbers and not as undefined behaviour. Peers in
- * other languages write the same page: 64-bit words in this order, spot n at n * 64 bytes. */
-typedef struct bench_spot {
-    _Alignas(64) _Atomic int64_t inside; /* who is between acquire and release */
-    _Atomic int64_t last;                /* who was before */
-    _Atomic int64_t entries;
-    _Atomic int64_t overlaps;
-} bench_spot;
 
 enum { BENCH_SPOTS = 1024 };
 
 /* The spots of the locks; forked children share them. */
 bench_spot *bench_page(const bench_options *options);
-
-/* The lock is @p who's, who isn't 0. Returns who had it before, 0 if nobody. */
-static inline int64_t bench_enter(bench_spot *spot, int64_t who)
-{
-    if (atomic_exchange(&spot->inside, who) != 0)
-        atomic_fetch_add(&spot->overlaps, 1);
-    int64_t last = atomic_load_explicit(&spot->last, memory_order_relaxed);
-    int64_t entries = atomic_load_explicit(&spot->entries, memory_order_relaxed);
-    atomic_store_explicit(&spot->last, who, memory_order_relaxed);
-    atomic_store_explicit(&spot->entries, entries + 1, memory_order_relaxed);
-    return last;
-}
-
-static inline void bench_exit(bench_spot *spot)
-{
-    atomic_store(&spot->inside, 0);
-}
 
 /* ---- workers ---- */
 

@@ -39,6 +39,8 @@ typedef enum cli_on_lost {
     CLI_ON_LOST_IGNORE
 } cli_on_lost;
 
+enum { CLI_THREADS_MAX = 64 };
+
 /* One call of the command. */
 typedef struct cli_call {
     const char *command; /* "run": what error lines begin with */
@@ -61,6 +63,8 @@ typedef struct cli_call {
     int64_t max;
     bool once;               /* top: one look */
     const char *openmetrics; /* top: where to serve a page for Prometheus, or NULL */
+    int64_t bench_ms;        /* bench: for each of its measures */
+    int64_t threads;         /* likewise: of those with many */
     bool signal;             /* wait for one, at a condition */
     int64_t number;          /* of waiters to signal */
 
@@ -88,6 +92,7 @@ enum {
     CLI_CONDITION = 1 << 10,
     CLI_SIGNALS = 1 << 11, /* others, at a condition */
     CLI_TOP = 1 << 12,
+    CLI_BENCH = 1 << 13,
 };
 
 typedef struct cli_command {
@@ -107,6 +112,7 @@ int cli_break(cli_call *cli, int argc, char **argv);
 int cli_revoke(cli_call *cli, int argc, char **argv);
 int cli_wait(cli_call *cli, int argc, char **argv);
 int cli_send_signal(cli_call *cli, int argc, char **argv);
+int cli_bench(cli_call *cli, int argc, char **argv);
 int cli_doctor(cli_call *cli, int argc, char **argv);
 int cli_top(cli_call *cli, int argc, char **argv);
 int cli_version(cli_call *cli, int argc, char **argv);
@@ -121,8 +127,6 @@ int cli_options(cli_call *cli, int takes, int argc, char **argv);
 void cli_options_help(FILE *out, int takes);
 /* A name, and nothing else: NULL after saying so. */
 const char *cli_only_name(const cli_call *cli, int argc, char **argv);
-/* The lease that was asked for, wherever it was set. */
-int64_t cli_ttl_ms(const cli_call *cli);
 
 /* session.c */
 
@@ -157,6 +161,8 @@ int cli_signal(const cli_call *cli);
 /* The DLOCK_URL of a command that we run: 0, or the exit status. NULL: the one that is there, as it
  * is; else without its secrets, and the caller's to free. */
 int cli_url_for_command(const cli_call *cli, char **ret_url);
+/* The lease that was asked for, wherever it was set. */
+int64_t cli_ttl_ms(const cli_call *cli);
 
 /* openmetrics.c: serves the page at cli->openmetrics until a signal comes. The client is open. */
 int cli_serve_openmetrics(cli_call *cli, const char *prefix);

@@ -27,6 +27,8 @@ static const cli_command commands[] = {
      cli_revoke},
     {"top", "[PREFIX]", "show the locks that are there again and again",
      CLI_SERVICE | CLI_LIST | CLI_TOP, cli_top},
+    {"bench", "", "measure how fast locks are on a service",
+     CLI_SERVICE | CLI_TTL | CLI_BENCH, cli_bench},
     {"doctor", "[URI]", "look at a lock service as an operator would", CLI_SERVICE,
      cli_doctor},
     {"version", "", "show the versions and backends", 0, cli_version},
@@ -141,6 +143,8 @@ int main(int argc, char **argv)
         .kill_after_ms = -1,
         .max = 1000,
         .number = 1,
+        .bench_ms = 2000,
+        .threads = 8,
         .signals = -1,
     };
     if (cli.conf == NULL)

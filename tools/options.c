@@ -162,17 +162,38 @@ static int set_conflict(cli_call *cli, const char *value)
     return 0;
 }
 
-static int set_ttl(cli_call *cli, const char *value)
+/* Seconds that are a setting in ms. */
+static int set_conf_ms(cli_call *cli, const char *shown, const char *key,
+                       const char *value)
 {
     int64_t ms = 0;
-    if (parse_seconds(cli, "ttl", value, &ms) != 0)
+    if (parse_seconds(cli, shown + 2, value, &ms) != 0)
         return -1;
     dlock_error *error = NULL;
-    dlock_err code = dlock_conf_set_int(cli->conf, "lock.ttl_ms", ms, &error);
+    dlock_err code = dlock_conf_set_int(cli->conf, key, ms, &error);
     if (code != DLOCK_OK)
-        (void)cli_fail(cli, "--ttl", code, error);
+        (void)cli_fail(cli, shown, code, error);
     dlock_error_free(error);
     return code == DLOCK_OK ? 0 : -1;
+}
+
+static int set_ttl(cli_call *cli, const char *value)
+{
+    return set_conf_ms(cli, "--ttl", "lock.ttl_ms", value);
+}
+
+static int set_keep(cli_call *cli, const char *value)
+{
+    return set_conf_ms(cli, "--keep", "lock.keep_ms", value);
+}
+
+static int set_seconds(cli_call *cli, const char *value)
+{
+    if (parse_seconds(cli, "seconds", value, &cli->bench_ms) != 0)
+        return -1;
+    if (cli->bench_ms < 1 || cli->bench_ms > 3600000)
+        return wrong(cli, "seconds", value, "from 0.001 to 3600");
+    return 0;
 }
 
 static int set_on_lost(cli_call *cli, const char *value)
@@ -261,6 +282,14 @@ static int set_max(cli_call *cli, const char *value)
     return parse_count(cli, "max", value, &cli->max);
 }
 
+static int set_threads(cli_call *cli, const char *value)
+{
+    if (parse_count(cli, "threads", value, &cli->threads) != 0)
+        return -1;
+    return cli->threads > CLI_THREADS_MAX ? wrong(cli, "threads", value, "64 at most")
+                                          : 0;
+}
+
 static int set_once(cli_call *cli, const char *value)
 {
     (void)value;
@@ -327,6 +356,11 @@ static const option options[] = {
     {0, "openmetrics", "[ADDRESS:]PORT|unix:PATH", CLI_TOP, set_openmetrics,
      "a page for Prometheus there instead of a screen, /metrics, on the loopback by "
      "default"},
+    {0, "seconds", "SECS", CLI_BENCH, set_seconds, "for each measure (default: 2)"},
+    {0, "threads", "N", CLI_BENCH, set_threads,
+     "of the measures with many (default: 8, at most 64)"},
+    {0, "keep", "SECS", CLI_BENCH, set_keep,
+     "keep a lock after its release for so long (lock.keep_ms)"},
     {0, "url", "URI", CLI_SERVICE, set_url,
      "the lock service, instead of DLOCK_URL; what run runs gets it without passwords"},
     {0, "set", "KEY=VALUE", CLI_SERVICE, set_any, "any setting; may be repeated"},
@@ -447,32 +481,4 @@ const char *cli_only_name(const cli_call *cli, int argc, char **argv)
     else
         cli_say(cli, "one NAME, please: don't know what to do with %s", argv[1]);
     return NULL;
-}
-
-/* The value of lock.ttl_ms in the URI's parameters; 0 when it isn't there. What is wrong with it
- * is for the library to say when it opens the URI. */
-static int64_t ttl_in_uri(const char *uri)
-{
-    static const char key[] = "lock.ttl_ms=";
-    const char *at = uri != NULL ? strchr(uri, '?') : NULL;
-    while (at != NULL) {
-        at++;
-        if (strncmp(at, key, sizeof key - 1) == 0)
-            return strtoll(at + sizeof key - 1, NULL, 10);
-        at = strchr(at, '&');
-    }
-    return 0;
-}
-
-int64_t cli_ttl_ms(const cli_call *cli)
-{
-    DLOCK_AUTO(dlock_info) table = NULL;
-    if (dlock_conf_dump(cli->conf, &table, NULL) != DLOCK_OK)
-        return 0;
-    const char *set = dlock_info_get(table, "lock.ttl_ms.value");
-    int64_t ttl = set != NULL ? strtoll(set, NULL, 10) : ttl_in_uri(cli->url);
-    if (ttl > 0)
-        return ttl;
-    const char *usual = dlock_info_get(table, "lock.ttl_ms.default");
-    return usual != NULL ? strtoll(usual, NULL, 10) : 0;
 }

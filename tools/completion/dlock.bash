@@ -8,7 +8,7 @@ _dlock_options() {
 _dlock() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     local self=${COMP_WORDS[0]} command='' name='' word i
-    local commands='run hold wait signal ls inspect break revoke top doctor version help'
+    local commands='run hold wait signal ls inspect break revoke top bench doctor version help'
     COMPREPLY=()
 
     for ((i = 1; i < COMP_CWORD; i++)); do
@@ -21,6 +21,7 @@ _dlock() {
             return
             ;;
         --url | --set | --wait | --permits | --ttl | --on-lost | --kill-after | --owner | --max | --openmetrics | --number | --import | \
+            --seconds | --threads | --keep | \
             --command | --conflict-exit-code | -w | -E | -c) ((i++)) ;;
         -n) [[ $command != signal ]] || ((i++)) ;; # elsewhere it has no value
         -*) ;;
@@ -45,7 +46,7 @@ _dlock() {
         mapfile -t COMPREPLY < <(compgen -W 'term kill ignore' -- "$cur")
         return
         ;;
-    --wait | --permits | --ttl | --kill-after | --owner | --max | --openmetrics | --number | --import | --conflict-exit-code | -w | -E | -c)
+    --wait | --permits | --ttl | --kill-after | --owner | --max | --openmetrics | --seconds | --threads | --keep | --number | --import | --conflict-exit-code | -w | -E | -c)
         return
         ;;
     -n) [[ $command != signal ]] || return ;;

@@ -1,6 +1,6 @@
 # Completion of dlock(1) for fish. The settings are those of the library the command is linked with.
 
-set -l commands run hold wait signal ls inspect break revoke top doctor version help
+set -l commands run hold wait signal ls inspect break revoke top bench doctor version help
 
 complete -c dlock -f
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a run -d 'Run a command under a lock'
@@ -12,6 +12,7 @@ complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a inspect -d '
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a break -d 'Take a lock away from its holder'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a revoke -d 'Ask the holder to give a lock up'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a top -d 'Show the locks again and again'
+complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a bench -d 'Measure how fast locks are on a service'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a doctor -d 'Look at a lock service'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a version -d 'Show the versions and backends'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a help -d 'Help'
@@ -34,7 +35,7 @@ complete -c dlock -n "__fish_seen_subcommand_from signal" -l all -d 'Wake all wh
 complete -c dlock -n "__fish_seen_subcommand_from $waits" -s n -l nonblock -d "Don't wait"
 complete -c dlock -n "__fish_seen_subcommand_from $waits" -s w -l wait -x -d 'Wait so many seconds at most'
 complete -c dlock -n "__fish_seen_subcommand_from $waits" -s E -l conflict-exit-code -x -d "Exit status when it isn't obtained"
-complete -c dlock -n '__fish_seen_subcommand_from run hold' -l ttl -x -d 'The lease in seconds'
+complete -c dlock -n '__fish_seen_subcommand_from run hold bench' -l ttl -x -d 'The lease in seconds'
 complete -c dlock -n '__fish_seen_subcommand_from run hold' -l strict -d "A release that isn't confirmed is a failure"
 
 complete -c dlock -n '__fish_seen_subcommand_from run' -s c -l command -x -d 'Let a shell run STRING'
@@ -46,5 +47,8 @@ complete -c dlock -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subc
 complete -c dlock -n '__fish_seen_subcommand_from break' -l force -d 'Needed'
 complete -c dlock -n '__fish_seen_subcommand_from break' -l owner -x -d 'Only from this owner'
 complete -c dlock -n '__fish_seen_subcommand_from ls top' -l max -x -d 'At most so many'
+complete -c dlock -n '__fish_seen_subcommand_from bench' -l seconds -x -d 'For each measure'
+complete -c dlock -n '__fish_seen_subcommand_from bench' -l threads -x -d 'Of the measures with many'
+complete -c dlock -n '__fish_seen_subcommand_from bench' -l keep -x -d 'Keep a lock after its release, in seconds'
 complete -c dlock -n '__fish_seen_subcommand_from top' -l once -d 'One look'
 complete -c dlock -n '__fish_seen_subcommand_from top' -l openmetrics -x -d 'Serve a page for Prometheus at a port or unix:PATH'

@@ -1,0 +1,111 @@
+/*
+ * dlock bench: how fast locks are on this service, from here. It measures as a user of the library
+ * would, under names of its own, and says beside it what of that is the service's and the way's.
+ */
+#include "bench/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const crew_scene scenes[] = {
+    {.key = "one_thread", .what = ""},
+    {.key = "names", .what = ", a name each", .many = true},
+    {.key = "one_name", .what = ", one name", .many = true, .one_name = true},
+    {.key = "one_name_clients",
+     .what = ", one name, a client each",
+     .many = true,
+     .one_name = true,
+     .own_clients = true},
+};
+enum { SCENES = sizeof scenes / sizeof *scenes };
+
+/* How many requests for locks the client has made, and what they took together. */
+typedef struct requests {
+    double count, ns;
+} requests;
+
+static double number(const dlock_info *stats, const char *key)
+{
+    const char *text = dlock_info_get(stats, key);
+    return text != NULL ? strtod(text, NULL) : 0;
+}
+
+static int count_requests(cli_call *cli, requests *ret)
+{
+    DLOCK_AUTO(dlock_error) error = NULL;
+    DLOCK_AUTO(dlock_info) stats = NULL;
+    dlock_err code = dlock_client_stats(cli->client, &stats, &error);
+    if (code != DLOCK_OK)
+        return cli_fail(cli, NULL, code, error);
+    ret->count =
+        number(stats, "request_acquire.count") + number(stats, "request_release.count");
+    ret->ns =
+        number(stats, "request_acquire.sum_ns") + number(stats, "request_release.sum_ns");
+    return 0;
+}
+
+/* The scene of one thread, whose requests wait for no other's. */
+static int run_alone(bench_report *report)
+{
+    requests before = {0}, after = {0};
+    crew_result *result = &report->results[0];
+    int status = count_requests(report->cli, &before);
+    if (status == 0)
+        status = crew_run(report->cli, &report->scenes[0], result);
+    if (status == 0)
+        status = count_requests(report->cli, &after);
+    double count = after.count - before.count;
+    if (status != 0 || count <= 0 || result->pairs == 0)
+        return status;
+    report->floor.requests = count / (double)result->pairs;
+    report->floor.request_ns = (after.ns - before.ns) / count;
+    return 0;
+}
+
+static int run_all(bench_report *report)
+{
+    int status = run_alone(report);
+    for (size_t i = 1; i < report->count && status == 0; i++)
+        status = crew_run(report->cli, &report->scenes[i], &report->results[i]);
+    return status;
+}
+
+/* On a Redis the counter of a name's fencing tokens outlives the lock, by a day; nobody needs those
+ * of our names. Where somebody has said how long, he means it. */
+static int forget_soon(cli_call *cli)
+{
+    static const char key[] = "redis.token_keep_ms";
+    DLOCK_AUTO(dlock_error) error = NULL;
+    DLOCK_AUTO(dlock_info) table = NULL;
+    dlock_err code = dlock_conf_dump(cli->conf, &table, &error);
+    bool is_said =
+        (cli->url != NULL && strstr(cli->url, key) != NULL) ||
+        (table != NULL && dlock_info_get(table, "redis.token_keep_ms.value") != NULL);
+    if (code == DLOCK_OK && !is_said)
+        code = dlock_conf_set(cli->conf, key, "60000", &error);
+    return code == DLOCK_OK ? 0 : cli_fail(cli, NULL, code, error);
+}
+
+int cli_bench(cli_call *cli, int argc, char **argv)
+{
+    if (argc > 0) {
+        cli_say(cli, "takes no arguments: don't know what to do with %s", argv[0]);
+        return CLI_USAGE;
+    }
+    int status = forget_soon(cli);
+    if (status == 0)
+        status = cli_open(cli);
+    if (status != 0)
+        return status;
+    bench_report report = {.cli = cli, .count = SCENES, .scenes = scenes};
+    report.results = calloc(SCENES, sizeof *report.results);
+    if (report.results == NULL)
+        return cli_fail(cli, NULL, DLOCK_ENOMEM, NULL);
+    status = run_all(&report);
+    if (status == 0 && cli->json)
+        bench_print_json(&report);
+    else if (status == 0)
+        bench_print_text(&report);
+    free(report.results);
+    return status;
+}
