@@ -62,6 +62,7 @@ typedef struct cli_call {
     const char *owner;
     int64_t max;
     bool once;               /* top: one look */
+    bool totals;             /* stats: of one look, without the locks themselves */
     const char *openmetrics; /* top: where to serve a page for Prometheus, or NULL */
     int64_t bench_ms;        /* bench: for each of its measures */
     int64_t threads;         /* likewise: of those with many */
@@ -115,6 +116,7 @@ int cli_send_signal(cli_call *cli, int argc, char **argv);
 int cli_bench(cli_call *cli, int argc, char **argv);
 int cli_doctor(cli_call *cli, int argc, char **argv);
 int cli_top(cli_call *cli, int argc, char **argv);
+int cli_stats(cli_call *cli, int argc, char **argv);
 int cli_version(cli_call *cli, int argc, char **argv);
 int cli_keys(cli_call *cli, int argc, char **argv);
 

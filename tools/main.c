@@ -27,6 +27,8 @@ static const cli_command commands[] = {
      cli_revoke},
     {"top", "[PREFIX]", "show the locks that are there again and again",
      CLI_SERVICE | CLI_LIST | CLI_TOP, cli_top},
+    {"stats", "[PREFIX]", "count what is held and who waits, once",
+     CLI_SERVICE | CLI_LIST, cli_stats},
     {"bench", "", "measure how fast locks are on a service",
      CLI_SERVICE | CLI_TTL | CLI_BENCH, cli_bench},
     {"doctor", "[URI]", "look at a lock service as an operator would", CLI_SERVICE,
@@ -92,6 +94,8 @@ static const cli_command *find(const char *name)
 
 static int call(cli_call *cli, int argc, char **argv)
 {
+    if (argc > 0 && strcmp(argv[0], "--version") == 0)
+        argv[0] += 2; /* the command of that name, as everybody tries it */
     int used = cli_options(cli, CLI_COMMON | CLI_SERVICE, argc, argv);
     if (used < 0)
         return CLI_USAGE;

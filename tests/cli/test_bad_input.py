@@ -102,7 +102,7 @@ def a_service_that_is_away_is_69(w):
         probe.bind(('127.0.0.1', 0))
         uri = f'redis://127.0.0.1:{probe.getsockname()[1]}?client.connect_ms=500'
         for command, *rest in (['run', '-n', 'x', '--', 'true'], ['run', 'x', '--', 'true'], ['ls'],
-                               ['inspect', 'x'], ['wait', 'x'], ['doctor']):
+                               ['inspect', 'x'], ['wait', 'x'], ['doctor'], ['stats'], ['bench']):
             refused(w, 69, command, command, '--url', uri, *rest)
 
 

@@ -267,12 +267,46 @@ def top_goes_on_when_the_service_fails(w):
         server.stop()
 
 
+def stats_counts_and_names_nobody(w):
+    def stats(*more):
+        status, out, err = w.run('stats', '--json', *more)
+        tap.equal(err, status, 0)
+        return json.loads(out)
+
+    before = stats('count/')
+    tap.equal(f'{before}', [before[key] for key in ('locks', 'held', 'waiting', 'clients', 'late',
+                                                    'failed', 'whole')], [0] * 6 + [True])
+    tap.equal('service', before['service'], w.url)
+    holders = [w.hold(f'count/{i}')[0] for i in range(3)]
+    waiter = w.start('hold', 'count/0', stdin=subprocess.PIPE)
+    w.wait_for_waiters('count/0', 1)
+    after = stats('count/')
+    tap.equal(f'{after}', [after[key] for key in ('locks', 'held', 'waiting', 'failed', 'whole')],
+              [3, 3, 1, 0, True])
+    tap.equal('time', after['request_us'] >= 0 and after['longest_wait_ms'] >= 0, True)
+    tap.equal('another prefix', stats('counts')['held'], 0)
+    status, out, _ = w.run('stats', 'count/')
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines())
+    tap.equal(out, (status, lines['held'], lines['waiting'], lines['whole'], 'count/' in out),
+              (0, '3', '1', 'yes', False))
+    status, out, err = w.run('stats', '--json', '--max', '2', 'count/')
+    tap.equal(err, (status, json.loads(out)['whole'], 'there may be more' in err), (0, False, True))
+    w.let_go(holders[0])
+    waiter.stdout.readline()
+    for holder in (*holders[1:], waiter):
+        w.let_go(holder)
+    for wrong in (('a', 'b'), ('--once',), ('--openmetrics', '0')):
+        tap.equal(f'{wrong}', w.run('stats', *wrong)[0], 64)
+
+
 def version_and_help_need_no_service(w):
     bare = {k: v for k, v in w.environment().items() if k != 'DLOCK_URL'}
     status, out, _ = w.run('version', env=bare)
     tap.equal('text', (status, out.startswith('dlock 0.')), (0, True))
     version = json.loads(w.run('version', '--json', env=bare)[1])
     tap.equal('json', SERVICE in version['backends'], True)
+    for words in (['version'], ['version', '--json']):
+        tap.equal('--version', w.run(f'--{words[0]}', *words[1:], env=bare), w.run(*words, env=bare))
     for words in (['--help'], ['help'], ['run', '--help'], ['inspect', '-h'], ['break', '--help']):
         status, out, err = w.run(*words, env=bare)
         tap.equal(f'{words} {err}', (status, 'usage: dlock' in out), (0, True))
@@ -333,6 +367,7 @@ if __name__ == '__main__':
         doctor_fails_on_an_unsafe_server,
         top_shows_the_locks_again_and_again,
         top_goes_on_when_the_service_fails,
+        stats_counts_and_names_nobody,
         version_and_help_need_no_service,
         the_completion_offers_commands_options_and_settings,
         the_man_page_is_clean,

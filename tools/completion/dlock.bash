@@ -8,7 +8,7 @@ _dlock_options() {
 _dlock() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     local self=${COMP_WORDS[0]} command='' name='' word i
-    local commands='run hold wait signal ls inspect break revoke top bench doctor version help'
+    local commands='run hold wait signal ls inspect break revoke top stats bench doctor version help'
     COMPREPLY=()
 
     for ((i = 1; i < COMP_CWORD; i++)); do

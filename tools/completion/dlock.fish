@@ -1,6 +1,6 @@
 # Completion of dlock(1) for fish. The settings are those of the library the command is linked with.
 
-set -l commands run hold wait signal ls inspect break revoke top bench doctor version help
+set -l commands run hold wait signal ls inspect break revoke top stats bench doctor version help
 
 complete -c dlock -f
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a run -d 'Run a command under a lock'
@@ -12,6 +12,7 @@ complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a inspect -d '
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a break -d 'Take a lock away from its holder'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a revoke -d 'Ask the holder to give a lock up'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a top -d 'Show the locks again and again'
+complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a stats -d 'Count what is held and who waits'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a bench -d 'Measure how fast locks are on a service'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a doctor -d 'Look at a lock service'
 complete -c dlock -n "not __fish_seen_subcommand_from $commands" -a version -d 'Show the versions and backends'
@@ -46,7 +47,7 @@ complete -c dlock -n '__fish_seen_subcommand_from run' -l kill-after -x -d 'Seco
 complete -c dlock -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subcommand --fcs-skip=3)'
 complete -c dlock -n '__fish_seen_subcommand_from break' -l force -d 'Needed'
 complete -c dlock -n '__fish_seen_subcommand_from break' -l owner -x -d 'Only from this owner'
-complete -c dlock -n '__fish_seen_subcommand_from ls top' -l max -x -d 'At most so many'
+complete -c dlock -n '__fish_seen_subcommand_from ls top stats' -l max -x -d 'At most so many'
 complete -c dlock -n '__fish_seen_subcommand_from bench' -l seconds -x -d 'For each measure'
 complete -c dlock -n '__fish_seen_subcommand_from bench' -l threads -x -d 'Of the measures with many'
 complete -c dlock -n '__fish_seen_subcommand_from bench' -l keep -x -d 'Keep a lock after its release, in seconds'

@@ -1,7 +1,8 @@
 /*
  * dlock top: the locks that are there, with holders and waiters, again and again. On a terminal
  * that can place its cursor it is a screen with keys (screen.h); elsewhere, and with --json, what a
- * look has seen is written below the one before, and with --once that is all.
+ * look has seen is written below the one before, and with --once that is all. dlock stats is one look,
+ * too, of which it tells the numbers: as much as fits a line of a log, however many locks there are.
  */
 #include "top/ask.h"
 #include "top/model.h"
@@ -103,6 +104,44 @@ static void print_json(const top_ask *ask, const top_model *model)
     (void)puts("]}");
 }
 
+/* Losses are seen from one look to the next only, so these have none. */
+static void print_totals(const top_ask *ask, const top_model *model)
+{
+    int64_t late = 0, failed = 0, longest = 0;
+    for (size_t i = 0; i < model->shown; i++) {
+        const top_row *row = model->view[i];
+        late += row->late;
+        failed += row->failed != NULL;
+        longest = row->waited_ms > longest ? row->waited_ms : longest;
+    }
+    const struct {
+        const char *key;
+        int64_t number;
+    } totals[] = {{"request_us", top_ask_latency(ask)},
+                  {"locks", (int64_t)model->shown},
+                  {"held", model->held},
+                  {"clients", model->clients},
+                  {"late", late},
+                  {"waiting", model->waiting},
+                  {"longest_wait_ms", longest},
+                  {"failed", failed}};
+    bool whole = !ask->more && ask->incomplete[0] == '\0' && failed == 0;
+    if (ask->cli->json) {
+        (void)printf("{\"date_ms\":%lld", (long long)date_ms());
+        json_text("service", dlock_client_uri(ask->cli->client));
+        for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
+            json_number(totals[i].key, totals[i].number);
+        (void)printf(",\"whole\":%s}\n", whole ? "true" : "false");
+        return;
+    }
+    (void)fputs("service          ", stdout);
+    cli_print(stdout, dlock_client_uri(ask->cli->client));
+    (void)putchar('\n');
+    for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
+        (void)printf("%-16s %lld\n", totals[i].key, (long long)totals[i].number);
+    (void)printf("whole            %s\n", whole ? "yes" : "no");
+}
+
 /* Says what isn't in the list: 0, or CLI_OTHER when a part wasn't looked at. */
 static int tell_rest(const top_ask *ask)
 {
@@ -125,7 +164,9 @@ static int show(top_ask *ask, top_model *model, top_news news)
         cli_say(cli, "%s", ask->failure);
     if (!top_model_view(model, cli_now_ms()))
         return cli_fail(cli, NULL, DLOCK_ENOMEM, NULL);
-    if (cli->json)
+    if (cli->totals && news == TOP_LOOKED)
+        print_totals(ask, model);
+    else if (cli->json && !cli->totals)
         print_json(ask, model);
     else if (news == TOP_LOOKED)
         print_table(cli, model);
@@ -170,6 +211,12 @@ static bool has_screen(const cli_call *cli)
     bool logs = cli->verbose || (log != NULL && *log != '\0' && strcmp(log, "off") != 0);
     bool torn = logs && isatty(STDERR_FILENO);
     return !cli->json && !cli->once && !torn && top_screen_fits();
+}
+
+int cli_stats(cli_call *cli, int argc, char **argv)
+{
+    cli->once = cli->totals = true;
+    return cli_top(cli, argc, argv);
 }
 
 int cli_top(cli_call *cli, int argc, char **argv)
