@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@ typedef struct server {
     const char *prefix;
     int listener;
     const char *path; /* of a socket that is removed at the end, or NULL */
+    int64_t full;     /* until when nobody is taken in: there were no descriptors */
     connection all[CONNECTIONS];
     char *page;
     int64_t made_at;
@@ -183,11 +185,16 @@ static void write_answer(connection *c)
         drop(c);
 }
 
+/* Without descriptors the listener would be ready again and again, and nobody served. */
 static void take_in(server *s)
 {
     int fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
+        bool is_full =
+            errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        s->full = is_full ? cli_now_ms() + FRESH_MS : 0;
         return;
+    }
     connection *place = &s->all[0];
     for (int i = 0; i < CONNECTIONS && place->fd >= 0; i++)
         if (s->all[i].fd < 0 || s->all[i].until < place->until)
@@ -204,6 +211,8 @@ static int loop(server *s)
     for (;;) {
         struct pollfd fds[CONNECTIONS + 2] = {{.fd = s->cli->signals, .events = POLLIN},
                                               {.fd = s->listener, .events = POLLIN}};
+        if (cli_now_ms() < s->full)
+            fds[1].fd = -1;
         for (int i = 0; i < CONNECTIONS; i++)
             fds[i + 2] = (struct pollfd){
                 .fd = s->all[i].fd,
@@ -244,6 +253,21 @@ static int listen_at(server *s, const struct sockaddr *at, socklen_t size)
     return bind(s->listener, at, size) == 0 ? listen(s->listener, CONNECTIONS) : -1;
 }
 
+/* A socket that nobody listens at any more: who made it has died. One that is alive stays, and so does
+ * what is no socket. */
+static bool is_stale(const struct sockaddr_un *at)
+{
+    struct stat is;
+    if (lstat(at->sun_path, &is) != 0 || !S_ISSOCK(is.st_mode))
+        return false;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool stale = fd >= 0 && connect(fd, (const struct sockaddr *)at, sizeof *at) != 0 &&
+                 errno == ECONNREFUSED;
+    if (fd >= 0)
+        (void)close(fd);
+    return stale;
+}
+
 static int listen_path(server *s, const char *path)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -252,11 +276,16 @@ static int listen_path(server *s, const char *path)
         return -1;
     }
     memcpy(at.sun_path, path, strlen(path) + 1);
-    if (listen_at(s, (struct sockaddr *)&at, sizeof at) == 0) {
-        s->path = path;
-        return 0;
+    int status = listen_at(s, (struct sockaddr *)&at, sizeof at);
+    if (status != 0 && errno == EADDRINUSE) {
+        (void)close(s->listener);
+        s->listener = -1;
+        bool again = is_stale(&at) && unlink(path) == 0;
+        status = again ? listen_at(s, (struct sockaddr *)&at, sizeof at) : -1;
+        errno = again ? errno : EADDRINUSE;
     }
-    return -1;
+    s->path = status == 0 ? path : NULL;
+    return status;
 }
 
 /* [ADDRESS:]PORT; without an address it is the loopback's. */

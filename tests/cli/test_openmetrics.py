@@ -1,13 +1,16 @@
 """dlock top --openmetrics: a page for Prometheus, whatever else connects."""
+import errno
 import fcntl
 import os
 import re
+import resource
 import signal
 import socket
 import stat
 import struct
 import sys
 import termios
+import time
 
 import tap
 import world
@@ -91,6 +94,63 @@ def it_serves_a_socket_and_removes_it(w):
     tap.equal('is a socket', stat.S_ISSOCK(os.stat(path).st_mode), True)
     tap.equal('ends well', page.close(), 0)
     tap.equal('is gone', os.path.exists(path), False)
+
+
+def a_socket_that_nobody_listens_at_any_more_is_replaced(w):
+    path = w.path('page.sock')
+    dead = Page(w, path=path)
+    dead.get()
+    dead.process.kill()
+    dead.process.wait()
+    tap.equal('is left', os.path.exists(path), True)
+    page = Page(w, path=path)
+    if '# EOF\n' not in page.get():
+        raise AssertionError('no page')
+    # One that is alive keeps its place.
+    second = w.start('top', '--openmetrics', f'unix:{path}')
+    status, _, err = w.finish(second)
+    tap.equal(err, (status, os.strerror(errno.EADDRINUSE) in err), (64, True))
+    page.get()
+    tap.equal('ends well', page.close(), 0)
+
+
+def what_is_no_socket_stays(w):
+    path = w.path('file')
+    with open(path, 'w', encoding='ascii') as file:
+        file.write('precious')
+    status, _, err = w.finish(w.start('top', '--openmetrics', f'unix:{path}'))
+    tap.equal(err, (status, os.strerror(errno.EADDRINUSE) in err), (64, True))
+    with open(path, encoding='ascii') as file:
+        tap.equal('as it was', file.read(), 'precious')
+
+
+def processor_seconds(pid):
+    with open(f'/proc/{pid}/stat', encoding='ascii') as file:
+        fields = file.read().rpartition(')')[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+def without_descriptors_it_rests_and_goes_on(w):
+    page = Page(w)
+    page.get()
+    pid = page.process.pid
+    used = max(int(fd) for fd in os.listdir(f'/proc/{pid}/fd')) + 1
+    few = max(used, 20)  # poll() wants as many as it is asked about
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, hard))
+    silent = [page.connect() for _ in range(few)]
+    wait_until('they are taken in', lambda: len(os.listdir(f'/proc/{pid}/fd')) >= few)
+    try:
+        began, before = time.monotonic(), processor_seconds(pid)
+        wait_until('it had time to spin', lambda: time.monotonic() > began + 1)
+        share = (processor_seconds(pid) - before) / (time.monotonic() - began)
+        tap.equal(f'{share} of a processor', share < 0.2, True)
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        for one in silent:
+            one.close()
+    page.get()
+    tap.equal('ends well', page.close(), 0)
 
 
 def whatever_is_asked_the_next_one_has_the_page(w):
@@ -179,6 +239,9 @@ if __name__ == '__main__':
     sys.exit(world.main([
         the_page_tells_what_is_held_and_what_the_client_counts,
         it_serves_a_socket_and_removes_it,
+        a_socket_that_nobody_listens_at_any_more_is_replaced,
+        what_is_no_socket_stays,
+        without_descriptors_it_rests_and_goes_on,
         whatever_is_asked_the_next_one_has_the_page,
         those_who_say_nothing_keep_nobody_out,
         an_address_that_is_none_is_refused,
