@@ -252,6 +252,7 @@ static void behind(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, dlk_wai
                 : ask->no_place          ? ", and it has no place in the line"
                                          : ", and it has a place in the line",
                 dlk_tell_ms(now, grant->retry_at));
+    DLK_PROBE2(wait, grant->name->key.name, grant->number);
     watch(core, grant->name, true, now);
 }
 
@@ -421,6 +422,7 @@ static bool is_answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
 void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t now)
 {
     dlk_name *name = wait->name;
+    DLK_PROBE2(acquire_start, wait->name->key.name, wait);
     dlk_wait_begin(core, wait, now);
     if (wait->over)
         return;

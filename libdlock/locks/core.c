@@ -277,6 +277,8 @@ void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *e
         DLK_TELL(core->port.tell, DLK_TELL_LOCK, "%s: %s: %s", wait->name->key.name,
                  wait->releasing ? "not released" : "not granted",
                  error ? error->text : "");
+    if (!wait->releasing)
+        DLK_PROBE3(acquire_end, wait->name->key.name, wait, code);
     core->port.wait_over(core->port.world, wait);
 }
 
@@ -296,6 +298,7 @@ static void count_answer(dlk_stats *stats, const dlk_ask *ask, int64_t now)
         return;
     stats->unanswered += ask->reply == DLK_UNKNOWN;
     dlk_hist_add(&stats->request[asked_for(ask->verb)], now - ask->began);
+    DLK_PROBE3(request, ask->verb, now - ask->began, ask->reply == DLK_UNKNOWN);
 }
 
 void dlk_core_answered(dlk_core *core, dlk_ask *ask, int64_t now)

@@ -266,6 +266,8 @@ void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
                 dlk_tell_ms(ask->since, now),
                 dlk_tell_ms(now, dlk_lease_end(&grant->lease)),
                 dlk_tell_ms(now, grant->renew_at));
+    DLK_PROBE4(renew, grant->name->key.name, grant->number, now - ask->since,
+               dlk_lease_end(&grant->lease) - now);
     if (dlk_grant_state(grant) == DLOCK_SUSPECT && now < grant->lease.suspect_at) {
         set_state(grant, DLOCK_HELD);
         core->port.changed(core->port.world, grant);
@@ -406,6 +408,7 @@ void dlk_grant_lose(dlk_core *core, dlk_grant *grant, dlk_loss cause, int64_t no
     DLK_TELL_OF(core, DLK_TELL_LOCK, grant, "lost after %lld ms%s: %s",
                 dlk_tell_ms(grant->since, now), kept ? ", while it was kept" : "",
                 by_server ? "the server says so" : "its validity is over");
+    DLK_PROBE4(lost, name->key.name, grant->number, cause, now - grant->since);
     if (kept) {
         core->stats.kept_lost++;
     } else {

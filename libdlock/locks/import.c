@@ -74,6 +74,7 @@ void dlk_import_start(dlk_core *core, dlk_wait *wait, const char *giver, int64_t
                       int64_t now)
 {
     dlk_name *name = wait->name;
+    DLK_PROBE2(acquire_start, wait->name->key.name, wait);
     dlk_wait_begin(core, wait, now);
     wait->importing = true;
     if (wait->over)

@@ -7,6 +7,7 @@
 #include "util/error.h"
 #include "util/kind.h"
 #include "util/point.h"
+#include "util/probe.h"
 
 #include <assert.h>
 #include <inttypes.h>

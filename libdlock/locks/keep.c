@@ -95,6 +95,7 @@ bool dlk_keep_stays(dlk_core *core, dlk_grant *grant, int64_t now)
     core->stats.kept++;
     DLK_TELL_OF(core, DLK_TELL_LOCK, grant, "released after %lld ms, and kept",
                 dlk_tell_ms(grant->since, now));
+    DLK_PROBE3(released, grant->name->key.name, grant->number, now - grant->since);
     dlk_hist_add(&core->stats.hold, now - grant->since);
     grant->since = now;
     dlk_lease_limit(&grant->lease, keep->whole, DLK_NEVER);

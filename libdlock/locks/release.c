@@ -271,6 +271,7 @@ static void release_last(dlk_core *core, dlk_grant *grant, dlk_wait *wait,
     dlk_hist_add(&core->stats.hold, now - grant->since);
     DLK_TELL_OF(core, DLK_TELL_LOCK, grant, "released after %lld ms",
                 dlk_tell_ms(grant->since, now));
+    DLK_PROBE3(released, grant->name->key.name, grant->number, now - grant->since);
     if (wait && grant->terms.release_async)
         end_wait(core, wait, DLOCK_OK, NULL);
     else

@@ -306,7 +306,8 @@ def version_and_help_need_no_service(w):
     version = json.loads(w.run('version', '--json', env=bare)[1])
     tap.equal('json', SERVICE in version['backends'], True)
     for words in (['version'], ['version', '--json']):
-        tap.equal('--version', w.run(f'--{words[0]}', *words[1:], env=bare), w.run(*words, env=bare))
+        tap.equal('--version', w.run(f'--{words[0]}', *words[1:], env=bare),
+                  w.run(*words, env=bare))
     for words in (['--help'], ['help'], ['run', '--help'], ['inspect', '-h'], ['break', '--help']):
         status, out, err = w.run(*words, env=bare)
         tap.equal(f'{words} {err}', (status, 'usage: dlock' in out), (0, True))
