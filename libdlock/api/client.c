@@ -89,6 +89,9 @@ static dlock_err open_parsed(const dlk_uri *uri, const dlock_conf *conf,
 {
     dlk_settings *settings = NULL;
     client->type = dlk_registry_find(uri->scheme);
+    const char *why = client->type ? NULL : dlk_registry_why(uri->scheme);
+    if (why)
+        return dlk_error_set(err, DLOCK_ENOTSUP, "%s: %s", uri->scheme, why);
     if (!client->type)
         return dlk_error_set(err, DLOCK_ENOTSUP,
                              "no backend for %s: in this build, which has: %s",

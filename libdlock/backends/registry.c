@@ -71,6 +71,21 @@ const dlk_backend_type *dlk_registry_find(const char *scheme)
     return NULL;
 }
 
+const char *dlk_registry_why(const char *scheme)
+{
+#ifdef DLK_WITH_ZOOKEEPER
+    if (strcmp(scheme, "zookeepers") == 0)
+#ifdef DLK_ZOOKEEPER_HAS_TLS
+        return "TLS to ZooKeeper isn't there yet, though its libzookeeper has it";
+#else
+        return "this build's libzookeeper has no TLS (no zookeeper_init_ssl), as "
+               "Debian's: use a TLS tunnel";
+#endif
+#endif
+    (void)scheme;
+    return NULL;
+}
+
 static char schemes[256];
 static pthread_once_t schemes_once = PTHREAD_ONCE_INIT;
 

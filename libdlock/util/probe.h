@@ -18,6 +18,9 @@
 
 #ifdef DLK_WITH_USDT
 #include <sys/sdt.h>
+#ifdef __clang__ /* its -Wpedantic finds sdt.h's macros where they are used */
+#pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
+#endif
 #define DLK_PROBE2(name, a, b)       STAP_PROBE2(dlock, name, a, b)
 #define DLK_PROBE3(name, a, b, c)    STAP_PROBE3(dlock, name, a, b, c)
 #define DLK_PROBE4(name, a, b, c, d) STAP_PROBE4(dlock, name, a, b, c, d)

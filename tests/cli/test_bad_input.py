@@ -1,4 +1,5 @@
 """What is wrong is said in one line, with the exit status that goes with it, and nothing runs."""
+import json
 import os
 import socket
 
@@ -71,6 +72,14 @@ def a_wrong_uri_is_64(w):
                       ('redis://127.0.0.1/notanumber', ''),
                       (w.url + '?lock.ttl_ms=0', 'lock.ttl_ms')):
         refused(w, 64, uri, 'run', '--url', uri, 'x', '--', 'true', says=says)
+
+
+def a_scheme_that_its_library_cannot_serve_says_why(w):
+    if 'zookeeper' not in json.loads(w.run('version', '--json')[1])['backends']:
+        raise tap.Skip('this build has no zookeeper')
+    for uri in ('zookeepers://127.0.0.1:2281/locks', 'zookeepers://me:secret@127.0.0.1:2281'):
+        refused(w, 64, uri, 'run', '--url', uri, 'x', '--', 'true', says='TLS')
+        tap.equal('secret', 'secret' in w.run('ls', '--url', uri)[2], False)
 
 
 def wrong_names_are_64(w):
@@ -169,6 +178,7 @@ if __name__ == '__main__':
         misuse_is_64,
         a_missing_service_is_64_and_names_both_ways,
         a_wrong_uri_is_64,
+        a_scheme_that_its_library_cannot_serve_says_why,
         wrong_names_are_64,
         odd_names_are_fine,
         an_odd_name_is_printable_in_json_and_on_a_terminal,
