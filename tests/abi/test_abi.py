@@ -42,7 +42,8 @@ class Library:
         shown = tap.run(['nm', '--defined-only', '--extern-only', '--portability', self.static])
         foreign = {line.split()[0] for line in shown.splitlines()
                    if len(line.split()) > 1 and not re.match(r'(dlock|dlk)_', line)}
-        tap.equal('foreign names', sorted(foreign), [])
+        # sdt.h's anchor of the probes: weak, one of all objects, and hidden in libdlock.so.
+        tap.equal('foreign names', sorted(foreign - {'_.stapsdt.base'}), [])
 
     def abi_is_that_of_the_baseline(self):
         if platform.machine() != 'x86_64':
