@@ -19,46 +19,15 @@ static const crew_scene scenes[] = {
 };
 enum { SCENES = sizeof scenes / sizeof *scenes };
 
-/* How many requests for locks the client has made, and what they took together. */
-typedef struct requests {
-    double count, ns;
-} requests;
-
-static double number(const dlock_info *stats, const char *key)
-{
-    const char *text = dlock_info_get(stats, key);
-    return text != NULL ? strtod(text, NULL) : 0;
-}
-
-static int count_requests(cli_call *cli, requests *ret)
-{
-    DLOCK_AUTO(dlock_error) error = NULL;
-    DLOCK_AUTO(dlock_info) stats = NULL;
-    dlock_err code = dlock_client_stats(cli->client, &stats, &error);
-    if (code != DLOCK_OK)
-        return cli_fail(cli, NULL, code, error);
-    ret->count =
-        number(stats, "request_acquire.count") + number(stats, "request_release.count");
-    ret->ns =
-        number(stats, "request_acquire.sum_ns") + number(stats, "request_release.sum_ns");
-    return 0;
-}
-
 /* The scene of one thread, whose requests wait for no other's. */
 static int run_alone(bench_report *report)
 {
-    requests before = {0}, after = {0};
     crew_result *result = &report->results[0];
-    int status = count_requests(report->cli, &before);
-    if (status == 0)
-        status = crew_run(report->cli, &report->scenes[0], result);
-    if (status == 0)
-        status = count_requests(report->cli, &after);
-    double count = after.count - before.count;
-    if (status != 0 || count <= 0 || result->pairs == 0)
+    int status = crew_run(report->cli, &report->scenes[0], result);
+    if (status != 0 || result->requests <= 0 || result->pairs == 0)
         return status;
-    report->floor.requests = count / (double)result->pairs;
-    report->floor.request_ns = (after.ns - before.ns) / count;
+    report->floor.requests = result->requests / (double)result->pairs;
+    report->floor.request_ns = result->requests_ns / result->requests;
     return 0;
 }
 

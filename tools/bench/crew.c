@@ -86,7 +86,8 @@ static bool pair(hand *me, dlock_lock *lock, bool counts)
     if (counts) {
         me->pairs++;
         me->hand_overs += changed;
-        bench_hist_add(&me->times, took);
+        if (changed || !c->scene->one_name)
+            bench_hist_add(&me->times, took);
     }
     return true;
 }
@@ -158,16 +159,36 @@ static int stop(crew *c, int number)
     return number != 0 ? number : another;
 }
 
+static double number_of(const dlock_info *stats, const char *key)
+{
+    const char *text = dlock_info_get(stats, key);
+    return text != NULL ? strtod(text, NULL) : 0;
+}
+
+/* Adds what the client has asked the service for so far, or takes it away. */
+static void count_requests(const crew *c, int sign, crew_result *ret)
+{
+    DLOCK_AUTO(dlock_info) stats = NULL;
+    if (dlock_client_stats(c->hands[0].client, &stats, NULL) != DLOCK_OK)
+        return;
+    ret->requests += sign * (number_of(stats, "request_acquire.count") +
+                             number_of(stats, "request_release.count"));
+    ret->requests_ns += sign * (number_of(stats, "request_acquire.sum_ns") +
+                                number_of(stats, "request_release.sum_ns"));
+}
+
 static int measure(crew *c, crew_result *ret)
 {
     int number = await(c, &c->ready, cli_now_ms() + INT64_C(2) * PATIENCE_MS);
     if (number != 0 || atomic_load(&c->stop))
         return stop(c, number);
+    count_requests(c, -1, ret);
     int64_t from = bench_now_ns(), until = from;
     atomic_store(&c->go, true);
     number = stop(c, await(c, NULL, cli_now_ms() + c->cli->bench_ms));
     for (int i = 0; i < c->count; i++)
         until = c->hands[i].until > until ? c->hands[i].until : until;
+    count_requests(c, 1, ret);
     ret->secs = (double)(until - from) / 1e9;
     return number;
 }

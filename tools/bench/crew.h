@@ -23,7 +23,10 @@ typedef struct crew_result {
     double secs;
     uint64_t pairs;      /* of acquire and release */
     uint64_t hand_overs; /* acquires of a lock that another thread had before */
-    bench_hist times;    /* of pairs; of one name: of the waits for the lock */
+    double requests,
+        requests_ns; /* of the first client meanwhile, and what they took together */
+    bench_hist
+        times; /* of pairs; of one name: of the waits for it that ended with a hand-over */
 } crew_result;
 
 /* Runs it: 0, or the exit status after saying what is wrong; of a signal 128 + n. The client is

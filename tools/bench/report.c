@@ -64,8 +64,8 @@ static void print_scenes(const bench_report *report)
                      scene->one_name ? "hand-overs" : "pairs");
         print_times(&report->results[i].times);
     }
-    (void)puts(
-        "The times are of a pair (acquire and release); of one name: of a wait for it.");
+    (void)puts("The times are of a pair (acquire and release); of one name: of a wait "
+               "until it was handed over.");
 }
 
 /* A line for each power of two. */
