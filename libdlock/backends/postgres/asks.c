@@ -235,11 +235,6 @@ static const char *put(const dlk_pg *pg, saying *to, const dlk_ask *ask)
     return NULL;
 }
 
-static dlock_error *broken(void)
-{
-    return dlk_error_make(DLOCK_EUNAVAIL, "postgres: the connection is lost");
-}
-
 /* Whether it was written isn't known then: it is answered when the connection ends, with those behind it. */
 static void send_one(dlk_pg *pg, dlk_ask *ask)
 {
@@ -394,8 +389,6 @@ dlock_error *dlk_pg_answered(dlk_pg *pg, const PGresult *result)
     if (!ask)
         return dlk_pg_nonsense();
     if (PQresultStatus(result) == PGRES_FATAL_ERROR) {
-        if (!PQresultErrorField(result, PG_DIAG_SQLSTATE))
-            return broken(); /* libpq's own: nothing is known of what was asked */
         refuse_all(pg, result);
         return NULL;
     }

@@ -13,6 +13,7 @@ static const struct {
     {"28", DLOCK_EACCES, NULL}, /* who we say we are */
     {"42501", DLOCK_EACCES, "GRANT dlock_user TO its user"},
     {"3D000", DLOCK_EINVAL, NULL}, /* no such database */
+    {"22021", DLOCK_EINVAL, NULL}, /* a text that its encoding hasn't */
     {"3F000", DLOCK_ENOTSUP, "the schema dlock isn't there: psql -f postgres.sql"},
     {"42883", DLOCK_ENOTSUP,
      "the schema dlock is another version's: psql -f postgres.sql"},
@@ -96,8 +97,7 @@ int64_t dlk_pg_number(const PGresult *result, int row, int column, int64_t other
 {
     if (PQgetisnull(result, row, column))
         return otherwise;
-    return dlk_number_or(PQgetvalue(result, row, column), INT64_MIN, INT64_MAX,
-                         otherwise);
+    return dlk_number_or(PQgetvalue(result, row, column), 0, INT64_MAX, otherwise);
 }
 
 char dlk_pg_letter(const PGresult *result, int row, int column)

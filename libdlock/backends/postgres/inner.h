@@ -61,6 +61,8 @@ typedef struct dlk_pg {
     dlk_addresses to; /* where that server is … */
     size_t address;   /* … and the one that is tried */
     PGconn *conn;
+    PGresult
+        *answer; /* to what was said first, whose transaction hasn't ended; or NULL */
     int fd;      /* its socket; -1: none */
     short wants; /* while CONNECTING: what to poll for */
     bool unsent; /* libpq has more than the socket takes */
@@ -160,7 +162,7 @@ dlock_error *dlk_pg_link_error(const dlk_pg *pg);
 
 /* What an answer is that can't be one. */
 dlock_error *dlk_pg_nonsense(void);
-/* A number of a result, or @p otherwise: NULL, none, or too large. */
+/* A number of a result, none of which is below 0, or @p otherwise: NULL, none, or too large. */
 int64_t dlk_pg_number(const PGresult *result, int row, int column, int64_t otherwise);
 /* A reply: one letter; 0: something else. */
 char dlk_pg_letter(const PGresult *result, int row, int column);

@@ -20,6 +20,8 @@ void dlk_pg_hang_up(dlk_pg *pg)
         dlk_socket_end(pg->fd, dlk_flight_undoes_itself(&pg->flight) ? DLK_END_ORDERLY
                                                                      : DLK_END_RESET);
     pg->fd = -1;
+    PQclear(pg->answer);
+    pg->answer = NULL;
     if (pg->conn)
         PQfinish(pg->conn);
     pg->conn = NULL;
@@ -315,23 +317,48 @@ static bool is_connected(const dlk_pg *pg)
     return pg->phase == DLK_PG_GREETING || pg->phase == DLK_PG_READY;
 }
 
-/* The end of each transaction is an answer, too, which says nothing. */
-static void take_result(dlk_pg *pg, PGresult *result, int64_t now)
+/* What was answered counts when its transaction has ended: the server says it before it commits. */
+static dlock_error *end_answer(dlk_pg *pg)
 {
+    PGresult *result = pg->answer;
+    dlock_error *why;
     bool done = false;
-    dlock_error *why = NULL;
-    if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
-        return;
+    pg->answer = NULL;
+    if (!result)
+        return dlk_pg_nonsense();
     if (pg->phase == DLK_PG_GREETING) {
         pg->answers++;
         why = dlk_pg_greeted(pg, result, &done);
     } else {
         why = dlk_pg_answered(pg, result);
     }
+    PQclear(result);
+    if (!why && done)
+        ready(pg);
+    return why;
+}
+
+/* Of the results until the end of a transaction an error is the one that counts, as where the commit failed. One
+ * without a state is libpq's own: nothing is known of what was asked. Takes over @p result. */
+static void take_result(dlk_pg *pg, PGresult *result, int64_t now)
+{
+    ExecStatusType status = PQresultStatus(result);
+    bool failed = status == PGRES_FATAL_ERROR;
+    dlock_error *why = NULL;
+    if (status == PGRES_PIPELINE_SYNC)
+        why = end_answer(pg);
+    else if (failed && !PQresultErrorField(result, PG_DIAG_SQLSTATE))
+        why = dlk_pg_link_error(pg);
+    else if (pg->answer && !failed)
+        why = dlk_pg_nonsense();
+    if (why || status == PGRES_PIPELINE_SYNC) {
+        PQclear(result);
+    } else {
+        PQclear(pg->answer);
+        pg->answer = result;
+    }
     if (why)
         dlk_pg_drop(pg, why, now);
-    else if (done)
-        ready(pg);
 }
 
 static void take_messages(dlk_pg *pg, int64_t now)
@@ -355,7 +382,6 @@ static void take_results(dlk_pg *pg, int64_t now)
         empty = !result;
         if (result)
             take_result(pg, result, now);
-        PQclear(result);
     }
 }
 

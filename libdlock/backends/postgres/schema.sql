@@ -451,7 +451,8 @@ DECLARE
     n bytea;
     gone bigint := 0;
 BEGIN
-    FOR n IN SELECT f.name FROM dlock.fences f WHERE f.granted < t - idle LIMIT 1000 LOOP
+    FOR n IN SELECT f.name FROM dlock.fences f WHERE f.granted < t - idle
+            AND NOT EXISTS (SELECT FROM dlock.holders h WHERE h.name = f.name AND h.ends > t) LIMIT 1000 LOOP
         PERFORM FROM dlock.locks l WHERE l.name = n FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND OR EXISTS (SELECT FROM dlock.holders h WHERE h.name = n AND h.ends > t)
             OR EXISTS (SELECT FROM dlock.line p WHERE p.name = n AND p.ends > t);

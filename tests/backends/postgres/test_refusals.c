@@ -99,6 +99,42 @@ TEST(where_transactions_repeat_their_reads_it_says_so)
     CHECK_CONTAINS(text, "default_transaction_isolation");
 }
 
+/* The server says what a statement answers before it commits: that is no grant yet, and the answer of who asked
+ * before isn't taken for that of who asked behind. */
+TEST(what_cannot_be_committed_is_no_grant_and_nobody_elses_answer)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client)
+    client =
+        api_open("postgres://postgres@127.0.0.1:%d/postgres", world_postgres()->port);
+    DLOCK_AUTO(dlock_hold) held = NULL;
+    DLOCK_AUTO(dlock_hold) again = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    CHECK_STR(ask("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                  "IF NEW.name = 'late' THEN RAISE EXCEPTION 'not committed' USING "
+                  "ERRCODE = '53100'; END IF; RETURN NULL; END $$"),
+              "");
+    CHECK_STR(ask("CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON dlock.holders "
+                  "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()"),
+              "");
+    CHECK_ERR(dlock_acquire(client, "late", 0, &held, &err), DLOCK_EUNAVAIL, NULL);
+    CHECK(err && strstr(dlock_error_text(err), "not committed"));
+    CHECK(!held);
+    dlock_error_free(err);
+    err = NULL;
+    for (int i = 0; i < 3; i++) {
+        CHECK_ERR(dlock_acquire(client, "late", 0, &again, NULL), DLOCK_EUNAVAIL, NULL);
+        CHECK_OK(dlock_acquire(client, "punctual", 0, &held, &err), err);
+        CHECK_STR(ask("SELECT name = 'punctual' FROM dlock.holders"), "t");
+        CHECK_OK(dlock_hold_release(held, NULL), NULL);
+        dlock_hold_free(held);
+        held = NULL;
+        CHECK_STR(ask("SELECT count(*) FROM dlock.holders"), "0");
+    }
+    CHECK_STR(ask("DROP TRIGGER refuse ON dlock.holders"), "");
+    CHECK_STR(ask("DROP FUNCTION refuse()"), "");
+}
+
 /* ---- names ---- */
 
 static void lock_and_look(dlock_client *client, const postgres_server *server,
