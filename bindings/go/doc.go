@@ -1,6 +1,6 @@
 // Package dlock takes distributed locks over what you already run: nothing (memory, or one file shared
-// by the processes of a machine), Redis, ZooKeeper, etcd or memcached. It is libdlock, a C library, made
-// to feel like Go.
+// by the processes of a machine), Redis, PostgreSQL, ZooKeeper, etcd or memcached. It is libdlock, a C
+// library, made to feel like Go.
 //
 //	client, err := dlock.Open(ctx, "redis://127.0.0.1")
 //	…

@@ -13,13 +13,13 @@ TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 class Libdlock(ConanFile):
     name = 'libdlock'
     version = '0.1.0'
-    description = 'Distributed locks over memory, a file, Redis, etcd or memcached'
+    description = 'Distributed locks over memory, a file, Redis, PostgreSQL, etcd or memcached'
     license = 'Apache-2.0'
     url = 'https://github.com/libdlock/libdlock'
     settings = 'os', 'arch', 'compiler', 'build_type'
     options = {'shared': [True, False], 'redis': [True, False], 'tls': [True, False],
-               'etcd': [True, False]}
-    default_options = {'shared': True, 'redis': True, 'tls': True, 'etcd': True}
+               'etcd': [True, False], 'postgres': [True, False]}
+    default_options = {'shared': True, 'redis': True, 'tls': True, 'etcd': True, 'postgres': True}
 
     def export_sources(self):
         for pattern in ('meson.build', 'meson_options.txt', 'LICENSE', 'libdlock/*', 'pkgconfig/*',
@@ -38,6 +38,8 @@ class Libdlock(ConanFile):
         if self.options.etcd:
             self.requires('libnghttp2/[>=1.40 <2]')
             self.requires('protobuf-c/[>=1.3 <2]')
+        if self.options.postgres:
+            self.requires('libpq/[>=14 <18]')
 
     def build_requirements(self):
         self.tool_requires('meson/[>=1.2 <2]')
@@ -50,7 +52,7 @@ class Libdlock(ConanFile):
     def generate(self):
         PkgConfigDeps(self).generate()
         toolchain = MesonToolchain(self)
-        for part in ('redis', 'tls', 'etcd'):
+        for part in ('redis', 'tls', 'etcd', 'postgres'):
             there = self.options.get_safe(part)
             toolchain.project_options[part] = 'enabled' if there else 'disabled'
         for part in ('zookeeper', 'cli', 'man'):

@@ -5,7 +5,8 @@ NODES = tuple(f'127.0.0.1:{port}' for port in (1, 2, 3))
 
 
 def uris(folder, redis=NOWHERE, sentinel=NOWHERE, cluster=NOWHERE, redises=NODES,
-         zookeeper=NOWHERE, etcd=NOWHERE, memcached=NOWHERE, memcacheds=NODES):
+         zookeeper=NOWHERE, etcd=NOWHERE, memcached=NOWHERE, memcacheds=NODES,
+         postgres=NOWHERE):
     """The places are host:port; without them nobody is there."""
     redis, zookeeper = f'redis://{redis}', f'zookeeper://{zookeeper}'
     redlock, memlock = f'redlock://{",".join(redises)}', f'memlock://{",".join(memcacheds)}'
@@ -28,6 +29,7 @@ def uris(folder, redis=NOWHERE, sentinel=NOWHERE, cluster=NOWHERE, redises=NODES
         '`zookeeper:`, layout `bridge`': f'{zookeeper}?zookeeper.layout=bridge',
         '`zookeeper:`, layout `exclusive`': f'{zookeeper}?zookeeper.layout=exclusive',
         '`etcd:`': f'etcd://{etcd}',
+        '`postgres:`': f'postgres://postgres@{postgres}/postgres',
         '`memcached:`': f'memcached://{memcached}',
         '`memlock:`': memlock,
     }

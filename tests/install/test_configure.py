@@ -56,12 +56,14 @@ def main():
 
         def who_does_without_says_so():
             expect(configured(work, *wheel, '-Dredis=disabled', '-Dtls=disabled',
-                              '-Dzookeeper=disabled', '-Detcd=disabled'), 0,
+                              '-Dzookeeper=disabled', '-Detcd=disabled',
+                              '-Dpostgres=disabled'), 0,
                    'redis: no, disabled', 'tls: no, disabled', 'memcached: yes')
 
         def by_meson_alone_what_is_left_out_is_listed():
             expect(configured(work), 0,
-                   'redis: no, for want of libhiredis-dev', 'etcd: no, for want of lib')
+                   'redis: no, for want of libhiredis-dev', 'etcd: no, for want of lib',
+                   'postgres: no, for want of libpq-dev')
 
         def without_a_word_it_is_a_release_of_what_users_install():
             folder = work / 'plain'

@@ -3,6 +3,7 @@ import contextlib
 import os
 
 import etcd_server
+import postgres_server
 import zookeeper_server
 from servers import Memcached, Redis, launched, serves
 from waiting import wait_until
@@ -50,9 +51,10 @@ def services(folder, stack):
     memcacheds = [started(Memcached()) for _ in range(3)]
     etcd = started(etcd_server.Cluster())
     zookeeper = started(zookeeper_server.single())
+    postgres = started(postgres_server.Postgres())
     place = '127.0.0.1:{}'.format
     return {'redis': place(redis.port), 'sentinel': place(sentinel.port),
             'cluster': place(cluster.port), 'redises': [place(one.port) for one in redises],
             'zookeeper': place(zookeeper.port), 'etcd': place(etcd.members[0].port),
-            'memcached': place(memcacheds[0].port),
+            'postgres': place(postgres.port), 'memcached': place(memcacheds[0].port),
             'memcacheds': [place(one.port) for one in memcacheds]}

@@ -106,7 +106,8 @@ def tests_of_what_is_built(packages):
                                  r'/dlock_lock_acquire\.3\.gz$'],
                 'dlock': ['/usr/bin/dlock$', r'/dlock\.1\.gz$',
                           '/bash-completion/completions/dlock$',
-                          '/zsh/vendor-completions/_dlock$', r'/dlock\.fish$'],
+                          '/zsh/vendor-completions/_dlock$', r'/dlock\.fish$',
+                          '/usr/share/dlock/postgres.sql$'],
                 'python3-dlock': [r'/dlock/__init__\.py$', r'\.dist-info/METADATA$']}.items():
             content = packages.content(name)
             for pattern in wanted:
@@ -129,7 +130,7 @@ def tests_of_what_is_built(packages):
 
     def what_is_loaded_is_recommended():
         recommended = packages.field('libdlock0', 'Recommends')
-        if not re.fullmatch(r'libssl\d+, libnghttp2-\d+, libprotobuf-c\d+', recommended):
+        if not re.fullmatch(r'libssl\d+, libnghttp2-\d+, libprotobuf-c\d+, libpq\d+', recommended):
             raise AssertionError(f'Recommends: {recommended}')
 
     return [lintian_has_nothing_to_say, no_two_packages_have_the_same_file,

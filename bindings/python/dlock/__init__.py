@@ -1,4 +1,4 @@
-"""Correct distributed locks over what you run: memory, a file, Redis, ZooKeeper, etcd, memcached.
+"""Correct distributed locks over memory, a file, Redis, PostgreSQL, ZooKeeper, etcd, memcached.
 
 In the package ``libdlock``.
 

@@ -36,8 +36,9 @@ class LockSettings(TypedDict, total=False):
         Whether a release waits for the server's answer (sync) or is only queued (async; failures
         are counted and logged). (default sync; sync, async; backends: all)
     fair
-        First come, first served. mem, file, zookeeper and etcd always are; redis with layout
-        redisson when asked; elsewhere true is DLOCK_ENOTSUP. (default False; backends: all)
+        First come, first served. mem, file, zookeeper, etcd and postgres always are; redis with
+        layout redisson when asked; elsewhere true is DLOCK_ENOTSUP. (default False; backends:
+        all)
     data
         An election's published id; elsewhere shown by inspect where the layout has room. (at most
         1024 bytes; backends: all)
@@ -145,7 +146,8 @@ class ClientSettings(LockSettings, total=False):
         10..60000; both in ms; backends: redis, zookeeper, etcd)
     retry, retry_ms
         The pause between two tries where nothing notifies, give or take 33 %. (default 75;
-        1..60000; both in ms; backends: redis (string, timestamp), redlock, memcached, memlock)
+        1..60000; both in ms; backends: redis (string, timestamp), redlock, memcached, memlock,
+        postgres (through a pool))
     backoff_min, backoff_min_ms
         The pause before the first reconnect; it doubles from there. (default 50; 1..600000; both
         in ms; backends: networked)
@@ -162,16 +164,16 @@ class ClientSettings(LockSettings, total=False):
         Topics of which each decision is logged, with commas between them. The level is debug,
         unless it is set. (default none; lock, renew, wait, net, tls, cluster, all; backends: all)
     auth_username
-        The user to authenticate as. (backends: redis, etcd, zookeeper (digest))
+        The user to authenticate as. (backends: redis, etcd, postgres, zookeeper (digest))
     auth_password
         The password; at most one of auth.password, _file and _env. (backends: redis, etcd,
-        zookeeper)
+        postgres, zookeeper)
     auth_password_file
         A file whose first line is the password; read again at each connect. (backends: redis,
-        etcd, zookeeper)
+        etcd, postgres, zookeeper)
     auth_password_env
         An environment variable that is the password; read again at each connect. (backends:
-        redis, etcd, zookeeper)
+        redis, etcd, postgres, zookeeper)
     auth_sentinel_username
         The user to authenticate as at the Sentinels. (backends: redis+sentinel)
     auth_sentinel_password
@@ -184,29 +186,31 @@ class ClientSettings(LockSettings, total=False):
     tls_verify
         Check chain and host name (full), the chain only, or nothing. A URI may only raise it.
         (default full; full, chain, insecure_none; backends: rediss, redlocks, memcacheds,
-        memlocks, etcds)
+        memlocks, etcds, postgres)
     tls_ca_file
         The authorities to trust. (default system; backends: rediss, redlocks, memcacheds,
-        memlocks, etcds)
+        memlocks, etcds, postgres)
     tls_ca_dir
         A directory of authorities to trust, named by hash. (default system; backends: rediss,
         redlocks, memcacheds, memlocks, etcds)
     tls_crl_file
-        Certificates that were revoked. (backends: rediss, redlocks, memcacheds, memlocks, etcds)
+        Certificates that were revoked. (backends: rediss, redlocks, memcacheds, memlocks, etcds,
+        postgres)
     tls_cert_file
         Our own certificate, where the server asks for one. (backends: rediss, redlocks,
-        memcacheds, memlocks, etcds)
+        memcacheds, memlocks, etcds, postgres)
     tls_key_file
-        The key of our own certificate. (backends: rediss, redlocks, memcacheds, memlocks, etcds)
+        The key of our own certificate. (backends: rediss, redlocks, memcacheds, memlocks, etcds,
+        postgres)
     tls_key_password_file
         A file whose first line unlocks the key. (backends: rediss, redlocks, memcacheds,
         memlocks, etcds)
     tls_server_name
         The name the server's certificate must carry. (default host of the URI; at most 255
-        printable characters; backends: rediss, redlocks, memcacheds, memlocks, etcds)
+        printable characters; backends: rediss, redlocks, memcacheds, memlocks, etcds, postgres)
     tls_min_version
         The oldest TLS to accept. (default 1.2; 1.2, 1.3; backends: rediss, redlocks, memcacheds,
-        memlocks, etcds)
+        memlocks, etcds, postgres)
     redis_db
         The number of the database; the URI's path in redis:// and rediss://. (default 0;
         0..2147483647; backends: redis (cluster: 0))
@@ -258,6 +262,12 @@ class ClientSettings(LockSettings, total=False):
     file_mode
         The file's mode when it is created: for one user, a group, or everybody. (default 0600;
         0600, 0660, 0666; backends: file)
+    postgres_database
+        The database that has the schema dlock. (default the URI's path, else the user's name; at
+        most 63 bytes; backends: postgres)
+    postgres_tls
+        Speak TLS to the server: always (on), never, or to any but this machine (auto). (default
+        auto; auto, on, off; backends: postgres)
     """
 
     require: Literal['efficiency', 'fencing', 'correctness']
@@ -317,3 +327,5 @@ class ClientSettings(LockSettings, total=False):
     memcached_key_encoding: Literal['none', 'base64', 'escaped']
     file_slots: int
     file_mode: str
+    postgres_database: str
+    postgres_tls: Literal['auto', 'on', 'off']

@@ -37,7 +37,8 @@ TEST(a_connections_end_is_what_its_state_says)
         {":::: :", DLOCK_EUNAVAIL, ""},
         {"", DLOCK_EUNAVAIL, "the connection is lost"},
     };
-    dlk_pg_server server = {.host = "db", .port = 5432};
+    char host[] = "db";
+    dlk_pg_server server = {.host = host, .port = 5432};
     int it = 0;
     dlk_pg pg = {.servers = &server, .conn = (PGconn *)(void *)&it};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
