@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every program of examples/ does what the documentation says it does.
 
-Usage: test_examples.py FOLDER SERVICE [DLOCK], where SERVICE is mem, file or redis.
+Usage: test_examples.py FOLDER SERVICE [DLOCK], where SERVICE is mem, file, redis or postgres.
 """
 import os
 import re
@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import tap
+from postgres_server import Postgres
 from servers import Redis
 from waiting import LIMIT
 
@@ -31,9 +32,17 @@ def redis(name):
     return f'{SERVERS[name].directory}/socket'
 
 
+def postgres():
+    if 'postgres' not in SERVERS:
+        SERVERS['postgres'] = Postgres()
+    return SERVERS['postgres'].url
+
+
 def url():
     if SERVICE == 'mem':
         return 'mem:'
+    if SERVICE == 'postgres':
+        return postgres()
     return f'file://{WORK}/locks' if SERVICE == 'file' else f'redis+unix://{redis("locks.sock")}'
 
 
@@ -197,6 +206,9 @@ def two_accounts_are_locked_as_one():
 
 def who_comes_for_a_file_waits_until_it_is_put_there():
     inbox = WORK / 'inbox'
+    if SERVICE == 'postgres':
+        contains('output', run('condition', url(), inbox, status=1), 'has no conditions')
+        return
     fetches = start('condition', url(), inbox) if SERVICE != 'mem' else None
     try:
         run('condition', url(), inbox, 'put')
@@ -246,6 +258,11 @@ def a_value_in_redis_refuses_a_stale_write():
     refuses_a_stale_write('guarded_redis', redis('locks.sock'))
 
 
+def a_row_in_postgres_refuses_a_stale_write():
+    if SERVICE == 'postgres':  # the lock is where the row is
+        refuses_a_stale_write('guarded_postgres')
+
+
 IN_ONE_PROCESS = (
     ten_lines_take_a_lock_and_give_it_back, a_page_for_prometheus_tells_what_is_held,
     an_error_says_what_is_wrong,
@@ -255,7 +272,7 @@ IN_ONE_PROCESS = (
     the_elected_one_publishes_where_it_is, a_ticket_takes_the_lock_to_another_process,
     a_file_refuses_a_stale_write,
     a_damaged_fence_lets_nobody_pass, a_row_in_sqlite_refuses_a_stale_write,
-    a_value_in_redis_refuses_a_stale_write)
+    a_value_in_redis_refuses_a_stale_write, a_row_in_postgres_refuses_a_stale_write)
 AMONG_PROCESSES = (
     the_readmes_line_of_shell_counts,
     tutorial_2_says_that_somebody_else_has_it, tutorial_3_notices_that_it_was_stopped_too_long,
