@@ -326,6 +326,7 @@ dlock_err dlock_client_features(const dlock_client *client, dlock_info **ret_inf
     dlk_info_add_int(info, client->type->listen != NULL, "revoke");
     dlk_info_add_int(info, !traits->session, "extend");
     dlk_info_add_int(info, traits->keeps, "keep");
+    dlk_info_add_int(info, traits->keeps && !traits->no_keep_tokens, "keep_tokens");
     add_kinds(info, client);
     return dlk_info_give(info, ret_info, err);
 }

@@ -69,11 +69,18 @@ static dlock_err check_keep(const dlk_engine *engine, dlock_kind kind,
                              "is kept: it needs lock.renew=auto",
                              dlk_settings_word(settings, DLK_KEY_LOCK_RENEW));
     const dlk_traits traits = dlk_backend_traits(type, settings);
-    if (traits.keeps)
-        return DLOCK_OK;
-    return dlk_error_set(err, DLOCK_ENOTSUP, "lock.keep_ms: %s keeps no locks: %s",
-                         type->schemes[0],
-                         traits.no_keep ? traits.no_keep : "not in this version");
+    if (!traits.keeps)
+        return dlk_error_set(err, DLOCK_ENOTSUP, "lock.keep_ms: %s keeps no locks: %s",
+                             type->schemes[0],
+                             traits.no_keep ? traits.no_keep : "not in this version");
+    if (traits.no_keep_tokens &&
+        dlk_settings_int(settings, DLK_KEY_CLIENT_REQUIRE) >= DLK_REQUIRE_FENCING)
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "lock.keep_ms: client.require=%s, and a lock that %s keeps "
+                             "has no fencing token: %s",
+                             dlk_settings_word(settings, DLK_KEY_CLIENT_REQUIRE),
+                             type->schemes[0], traits.no_keep_tokens);
+    return DLOCK_OK;
 }
 
 static dlock_err check_settings(const dlk_engine *engine, dlock_kind kind,

@@ -134,6 +134,8 @@ typedef struct dlk_traits {
     const char *no_conditions;
     bool keeps;          /* mutexes can be kept (lock.keep_ms) … */
     const char *no_keep; /* … or why they can't; NULL: they could */
+    const char
+        *no_keep_tokens; /* why they have no fencing tokens then; NULL: they have */
 } dlk_traits;
 
 /* What is given back, and nobody waits for. */

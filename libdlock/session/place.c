@@ -111,7 +111,9 @@ void dlk_place_lasts(dlk_place *place, dlk_ask **asked, int64_t since, int64_t t
     dlk_ask *ask = *asked;
     if (!ask)
         return;
-    ask->token = place->token;
+    /* Between the numbers of two grants there is none for those that a kept one has in turn. */
+    ask->token = dlk_number_keeps(place->number) ? 0 : place->token;
+    ask->asked = place->wanted;
     ask->ttl_ms = ttl_ms;
     if (since < ask->since)
         ask->since = since;
@@ -129,6 +131,15 @@ void dlk_place_behind(dlk_place *place)
     take->new_place = place->new_place;
     place->new_place = false;
     dlk_place_answer(place, &place->take, DLK_HELD, NULL);
+}
+
+void dlk_place_wanted(dlk_place *place)
+{
+    dlk_host *host = place->session->backend.host;
+    const dlk_key *key = place->line->key;
+    place->wanted = true;
+    if (place->granted && !place->leaving && key)
+        host->asked(host, place->number, key->name, key->size);
 }
 
 void dlk_place_lost(dlk_place *place)

@@ -40,6 +40,7 @@ struct dlk_place {
     bool granted;   /* and stays so when it is given back */
     bool leaving;   /* it is being given back, or was taken away */
     bool used;      /* … a condition's with its signal, which goes to nobody else */
+    bool wanted;    /* of a number that keeps: others stand in the line */
     bool new_place; /* HELD has to say so: the one it had went without its doing */
     int64_t token;
     char *data; /* what it shows; NULL: nothing */
@@ -71,6 +72,8 @@ void dlk_place_fail(dlk_place *place, dlk_ask **asked, dlk_reply reply);
 void dlk_place_lasts(dlk_place *place, dlk_ask **asked, int64_t since, int64_t ttl_ms);
 /* Answers `take`: it stands in the line, and isn't the first. */
 void dlk_place_behind(dlk_place *place);
+/* Somebody has come into the line of one whose number keeps: the host hears of it, now or by the answer. */
+void dlk_place_wanted(dlk_place *place);
 /* The service has taken it away, and nothing of it is left there that is ours. Of one that is being
  * given back that says nothing. */
 void dlk_place_lost(dlk_place *place);

@@ -12,7 +12,7 @@ static dlk_terms random_terms(const client *c, dlk_rand *dice)
 {
     static const int64_t ttls[] = {100, 300, 1000, 5000, 30000};
     int64_t ttl_ms = ttls[between(dice, 0, 4)];
-    bool keeps = s.config.kind == KIND_KEPT && c->index % 2 == 0;
+    bool keeps = kind_keeps() && c->index % 2 == 0;
     if (keeps && chance(dice, 800)) /* another wish isn't served by what is kept */
         ttl_ms = ttls[c->index / 2 % 5];
     return (dlk_terms){

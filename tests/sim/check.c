@@ -161,7 +161,7 @@ void check_told(const actor *me)
                        .shared = grant->terms.shared,
                        .take = grant->terms.take};
     check_alone(me->name, &mine, 0, "was told that it holds");
-    if (s.config.kind == KIND_KEPT)
+    if (kind_keeps())
         kept_told(me);
     check_backed(me);
 }
@@ -429,7 +429,7 @@ static void run_watchdog(event *e)
             check_orphan(n);
         if (is_local())
             check_heard(n);
-        if (s.config.kind == KIND_KEPT)
+        if (kind_keeps())
             kept_watch(n);
         if (s.config.kind == KIND_CONDITION || s.config.kind == KIND_MOVED_CONDITION)
             conditions_watch(n);

@@ -14,6 +14,12 @@ void kept_told(const actor *me)
             violated(me->name, "client %d gives %c to two owners", c->index,
                      'a' + me->name);
     }
+    if (token && dlk_number_keeps(me->hold->grant->number) &&
+        sim_traits()->no_keep_tokens)
+        violated(me->name, "client %d has %c with a token, which the next may have, too",
+                 c->index, 'a' + me->name);
+    if (!token)
+        return;
     if (token <= s.told_token[me->name] && !tokens_may_repeat())
         violated(me->name, "client %d has %c with the token %lld after %lld", c->index,
                  'a' + me->name, (long long)token, (long long)s.told_token[me->name]);

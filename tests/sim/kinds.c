@@ -72,6 +72,8 @@ const kind_info kinds[KIND_COUNT] = {
                                {ZK, "pattern", NODE, "{name}/n-{uuid}-{seq}"},
                                0},
     [KIND_ZK_CONDITION] = {"zk-condition", DLK_KIND_CONDITION, {NULL}, 0},
+    [KIND_ZK_KEPT] = {"zk-kept", DLOCK_MUTEX, {NULL}, 0},
+    [KIND_ZK_KEPT_BRIDGE] = {"zk-kept-bridge", DLOCK_MUTEX, {ZK, "bridge"}, 0},
     [KIND_MC_MUTEX] = {"mc-mutex", DLOCK_MUTEX, {NULL}, 0},
     [KIND_MC_RW] = {"mc-rw", DLOCK_WRITE, {NULL}, 0},
     [KIND_MC_PERMITS] = {"mc-permits", DLOCK_SEMAPHORE, {NULL}, 0},
@@ -87,6 +89,7 @@ const kind_info kinds[KIND_COUNT] = {
     [KIND_ETCD_RW] = {"etcd-rw", DLOCK_WRITE, {NULL}, 0},
     [KIND_ETCD_PERMITS] = {"etcd-permits", DLOCK_SEMAPHORE, {NULL}, 0},
     [KIND_ETCD_CONDITION] = {"etcd-condition", DLK_KIND_CONDITION, {NULL}, 0},
+    [KIND_ETCD_KEPT] = {"etcd-kept", DLOCK_MUTEX, {NULL}, 0},
     [KIND_REDLOCK] = {"redlock-plain", DLOCK_MUTEX, {NULL}, 0},
     [KIND_REDLOCK_FENCING] = {"redlock-fencing",
                               DLOCK_MUTEX,
@@ -157,6 +160,12 @@ bool kind_is_refused(const dlock_error *error)
 bool kind_signals(void)
 {
     return kinds[s.config.kind].kind == DLK_KIND_CONDITION;
+}
+
+bool kind_keeps(void)
+{
+    return s.config.kind == KIND_KEPT || s.config.kind == KIND_ZK_KEPT ||
+           s.config.kind == KIND_ZK_KEPT_BRIDGE || s.config.kind == KIND_ETCD_KEPT;
 }
 
 bool kind_has_sides(void)

@@ -108,6 +108,8 @@ typedef enum kind {
     KIND_PATTERN_RW,
     KIND_PATTERN_ELECTION,
     KIND_ZK_CONDITION,
+    KIND_ZK_KEPT, /* as KIND_KEPT */
+    KIND_ZK_KEPT_BRIDGE,
     /* from here on memcached's */
     KIND_MC_MUTEX,
     KIND_MC_RW,
@@ -122,6 +124,7 @@ typedef enum kind {
     KIND_ETCD_RW,
     KIND_ETCD_PERMITS,
     KIND_ETCD_CONDITION,
+    KIND_ETCD_KEPT, /* as KIND_KEPT */
     /* from here on Redlock's */
     KIND_REDLOCK,
     KIND_REDLOCK_FENCING,
@@ -591,7 +594,8 @@ bool kind_is_there(kind which); /* in this version */
 mode kind_mode(kind which);     /* whose it is; the table's are redis' */
 bool kind_counts(void);         /* permits … */
 int kind_permits(void);         /* … so many */
-bool kind_signals(void);        /* conditions */
+bool kind_signals(void);
+bool kind_keeps(void); /* half of the clients keep what they have had */ /* conditions */
 bool kind_has_sides(void);
 bool kind_is_fair(void);
 bool kind_moves(void); /* its slots do */

@@ -311,6 +311,9 @@ const dlk_backend_type dlk_etcd_backend = {
             .fair = true,
             .tokens = true,
             .hands_on = true,
+            .keeps = true,
+            .no_keep_tokens = "the numbers are the cluster's, and there is none between "
+                              "those of two neighbours",
             .margin_percent = 1,
             .margin_ms = 2,
             .kinds = {[DLOCK_MUTEX] = true,

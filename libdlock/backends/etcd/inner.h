@@ -188,10 +188,15 @@ dlk_etcd_call *dlk_etcd_send_then(dlk_etcd *et, dlk_etcd_method method,
                                   dlk_etcd_request request, dlk_etcd_bytes about,
                                   dlk_etcd_done *done, dlk_etcd_done *then, void *owner,
                                   int64_t now);
-/* Is over when a key of [from, to) is deleted (or, with @p puts, changed) at @p revision or later; without
+typedef enum dlk_etcd_news {
+    DLK_ETCD_DELETES,
+    DLK_ETCD_CHANGES,
+    DLK_ETCD_PUTS
+} dlk_etcd_news;
+/* Is over when a key of [from, to) is deleted, put, or either (changes) at @p revision or later; without
  * `to`: the one key. NULL: there is none, now; dlk_etcd_places_nudge follows when there may be. */
 dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, dlk_etcd_bytes from, dlk_etcd_bytes to,
-                              int64_t revision, bool puts, dlk_etcd_done *done,
+                              int64_t revision, dlk_etcd_news of, dlk_etcd_done *done,
                               void *owner, int64_t now);
 /* Nobody wants to know any more: `done` won't be called. */
 void dlk_etcd_drop(dlk_etcd *et, dlk_etcd_call *call);

@@ -74,13 +74,37 @@ static int64_t token_of(const dlk_etcd_place *place, const dlk_etcd_call *call)
     }
 }
 
-static void grant(dlk_etcd_place *place, const dlk_etcd_call *call, int64_t since)
+static void on_somebody(dlk_etcd_call *call, int64_t now)
 {
-    if (!place->base.granted) /* asked again it has its token again */
-        place->base.token = token_of(place, call);
-    place->base.granted = true;
+    dlk_etcd_place *place = call->owner;
+    place->watch = NULL;
+    (void)now;
+    dlk_place_wanted(&place->base); /* or nobody tells us any more: then it isn't kept */
+}
+
+/* One that may be kept hears of whoever has come since its own key was put, before the grant, too. (Of an
+ * import the line is known to the giver alone.) */
+static void hear_who_comes(dlk_etcd_place *place, int64_t now)
+{
+    const dlk_etcd_span *line = &place->home->all;
+    if (!dlk_number_keeps(place->base.number) || place->imports)
+        return;
+    place->watch =
+        dlk_etcd_watch(place->et, line->from, line->to, dlk_number_sum(place->rev, 1),
+                       DLK_ETCD_PUTS, on_somebody, place, now);
+    place->base.wanted = !place->watch;
+}
+
+static void grant(dlk_etcd_place *place, const dlk_etcd_call *call, int64_t since,
+                  int64_t now)
+{
     place->tries = 0;
-    dlk_etcd_place_unwatch(place);
+    if (!place->base.granted) { /* asked again it has its token again */
+        place->base.token = token_of(place, call);
+        dlk_etcd_place_unwatch(place);
+        hear_who_comes(place, now);
+    }
+    place->base.granted = true;
     /* Its time may be up: the engine asks again, or gives it back. */
     dlk_place_lasts(&place->base, &place->base.take, since, place->et->ttl_ms);
 }
@@ -111,9 +135,9 @@ static void watch(dlk_etcd_place *place, const dlk_etcd_call *call,
         return;
     dlk_etcd_place_unwatch(place);
     place->ahead = dlk_etcd_bytes_copy(position->from.data, position->from.len);
-    place->watch =
-        dlk_etcd_watch(place->et, position->from, position->to,
-                       dlk_number_sum(call->revision, 1), puts, on_changed, place, now);
+    place->watch = dlk_etcd_watch(
+        place->et, position->from, position->to, dlk_number_sum(call->revision, 1),
+        puts ? DLK_ETCD_CHANGES : DLK_ETCD_DELETES, on_changed, place, now);
 }
 
 /* Refused for good: nothing of it stays. */
@@ -157,7 +181,7 @@ static void first(dlk_etcd_place *place, const dlk_etcd_call *call, int64_t now)
 {
     int64_t since = dlk_etcd_proof(place->et, call);
     if (since)
-        grant(place, call, since);
+        grant(place, call, since, now);
     else if (++place->tries > TRIES_MAX)
         dlk_place_fail(&place->base, &place->base.take, DLK_UNKNOWN);
     else

@@ -87,21 +87,22 @@ dlk_etcd_call *dlk_etcd_send(dlk_etcd *et, dlk_etcd_method method,
 }
 
 dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, dlk_etcd_bytes from, dlk_etcd_bytes to,
-                              int64_t revision, bool puts, dlk_etcd_done *done,
+                              int64_t revision, dlk_etcd_news of, dlk_etcd_done *done,
                               void *owner, int64_t now)
 {
     DlkEtcd__WatchCreateRequest create = DLK_ETCD__WATCH_CREATE_REQUEST__INIT;
     DlkEtcd__WatchRequest watch = DLK_ETCD__WATCH_REQUEST__INIT;
-    DlkEtcd__WatchCreateRequest__Filter no_puts =
-        DLK_ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT;
+    DlkEtcd__WatchCreateRequest__Filter without =
+        of == DLK_ETCD_DELETES ? DLK_ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT
+                               : DLK_ETCD__WATCH_CREATE_REQUEST__FILTER__NODELETE;
     if (et->phase != DLK_ETCD_UP || et->signing_on)
         return NULL;
     create.key = from;
     create.range_end = to;
     create.start_revision = revision;
     create.watch_id = ++et->watches;
-    create.n_filters = !puts;
-    create.filters = &no_puts;
+    create.n_filters = of != DLK_ETCD_CHANGES;
+    create.filters = &without;
     watch.request_case = DLK_ETCD__WATCH_REQUEST__REQUEST_CREATE_REQUEST;
     watch.create_request = &create;
     dlk_etcd_call *call = dlk_etcd_call_new(

@@ -310,6 +310,7 @@ static bool has_kind(const dlk_settings *settings, dlock_kind kind)
 static void adapt(const dlk_settings *settings, dlk_traits *traits)
 {
     traits->hands_on = dlk_zk_hands_on(settings);
+    traits->keeps = dlk_zk_keeps(settings);
 }
 
 static const char *const schemes[] = {"zookeeper", NULL};
@@ -326,6 +327,11 @@ const dlk_backend_type dlk_zk_backend = {
             .fair = true,
             .tokens = true,
             .hands_on = true,
+            .no_keep = "who waits has to stand in a folder of the lock's own (not in "
+                       "zookeeper.layout=exclusive, and in a pattern only with {name} "
+                       "above the last part)",
+            .no_keep_tokens = "the numbers are the servers', and there is none between "
+                              "those of two neighbours",
             .margin_percent = 1,
             .margin_ms = 2,
             .kinds = {[DLOCK_MUTEX] = true,

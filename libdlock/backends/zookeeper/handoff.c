@@ -22,15 +22,22 @@
 /* A server reads so much, and others' requests beside it; for more it closes the connection. */
 #define FOLDER_MAX ((size_t)512 * 1024)
 
-bool dlk_zk_hands_on(const dlk_settings *settings)
+/* A folder of many locks is written for each of them, and says nothing of one. */
+bool dlk_zk_keeps(const dlk_settings *settings)
 {
     int64_t layout = dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_LAYOUT);
     if (layout != DLK_ZK_PATTERN)
         return layout != DLK_ZK_EXCLUSIVE;
+    const char *name =
+        strstr(dlk_settings_text(settings, DLK_KEY_ZOOKEEPER_NODE), "{name}");
+    return name && strchr(name, '/');
+}
+
+bool dlk_zk_hands_on(const dlk_settings *settings)
+{
+    int64_t layout = dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_LAYOUT);
     const char *node = dlk_settings_text(settings, DLK_KEY_ZOOKEEPER_NODE);
-    const char *name = strstr(node, "{name}");
-    /* A folder of many locks is written for each of them, and says nothing of one. */
-    return strstr(node, "{uuid}") && name && strchr(name, '/');
+    return dlk_zk_keeps(settings) && (layout != DLK_ZK_PATTERN || strstr(node, "{uuid}"));
 }
 
 /* ---- away ---- */

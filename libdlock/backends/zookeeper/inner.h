@@ -98,6 +98,7 @@ typedef struct dlk_zk_node {
     bool armed;          /* … and its watch is set */
     bool own_armed;      /* our own node is watched */
     bool listing;        /* a list for us is under way */
+    bool hears;          /* first, by a list that watches for who comes: it keeps */
     bool parents;        /* the parents were found missing: make them first */
     bool asked_delete;   /* a delete got no answer: NO_NODE is our own doing */
     int tries;           /* without a conclusion */
@@ -174,6 +175,13 @@ static inline dlk_zk_place *dlk_zk_place_of(dlk_place *place)
 static inline size_t dlk_zk_node_count(const dlk_zk_node *node)
 {
     return node->rule && node->rule->counts ? node->place->take : 1;
+}
+/* Whether it is to hear of who comes into its line: that of a lock which may be kept. */
+static inline bool dlk_zk_node_keeps(const dlk_zk_node *node)
+{
+    const dlk_zk_place *place = node->place;
+    return dlk_number_keeps(place->base.number) &&
+           node == &place->nodes[place->plan->steps - 1];
 }
 /* Of a request that is about all of them: 0 where it is one. */
 static inline size_t dlk_zk_node_several(const dlk_zk_node *node)
@@ -256,6 +264,8 @@ bool dlk_zk_node_make_parents(dlk_zk_node *node, int64_t now);
 /* What the names of such a node begin with, whatever number the server gives it. */
 char *dlk_zk_node_prefix(const dlk_zk_place *place, const dlk_zk_rule *rule, bool shared,
                          const char *uuid);
+/* The path of its line has changed. True when it is the first there, and somebody has come. */
+bool dlk_zk_node_is_wanted(dlk_zk_node *node, const char *path);
 /* The path that the client watches has changed. True when this node waited for it. */
 bool dlk_zk_node_changed(dlk_zk_node *node, const char *path);
 void dlk_zk_litter_add(dlk_zk *zk, const char *path, int64_t now);
@@ -304,6 +314,8 @@ static inline dlk_zk_node *dlk_zk_place_prize(dlk_zk_place *place)
 }
 
 /* ---- handoff.c ---- */
+/* Whether they can be kept: who stands in line is seen in a folder of the lock's own. */
+bool dlk_zk_keeps(const dlk_settings *settings);
 /* Whether mutexes that are taken so can be handed on. */
 bool dlk_zk_hands_on(const dlk_settings *settings);
 /* A session of ours that ends now takes what somebody has a ticket for with it. */

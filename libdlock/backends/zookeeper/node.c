@@ -94,6 +94,13 @@ void dlk_zk_node_stop_watching(dlk_zk_node *node, int64_t now)
     node->armed = false;
 }
 
+bool dlk_zk_node_is_wanted(dlk_zk_node *node, const char *path)
+{
+    bool wanted = node->hears && strcmp(node->parent, path) == 0;
+    node->hears &= !wanted; /* a watch tells once */
+    return wanted;
+}
+
 bool dlk_zk_node_changed(dlk_zk_node *node, const char *path)
 {
     if (node->rule && node->rule->signals && dlk_zk_condition_changed(node, path))
@@ -224,7 +231,7 @@ static void drop_name(dlk_zk_node *node)
     node->path = NULL;
     node->all = NULL;
     node->counts_from = 0;
-    node->own_armed = false;
+    node->own_armed = node->hears = false;
     node->state = DLK_NODE_NONE;
 }
 
@@ -272,6 +279,8 @@ static void act_on(dlk_zk_node *node, dlk_zk_call *call, int64_t now)
     node->written = call->stat.mzxid;
     switch (verdict) {
     case DLK_ZK_FIRST:
+        node->hears = dlk_zk_node_keeps(node);
+        node->place->base.wanted = node->hears && at.others;
         if (!node->rule
                  ->counts) /* a watch on the leases fires, or goes with the session */
             dlk_zk_node_stop_watching(node, now);
@@ -338,7 +347,11 @@ void dlk_zk_node_look(dlk_zk_node *node, int64_t now)
         return;
     }
     const dlk_zk_request request = {
-        .verb = DLK_ZK_CHILDREN, .path = node->parent, .watch = node->rule->counts};
+        .verb = DLK_ZK_CHILDREN,
+        .path = node->parent,
+        /* One that may be kept hears of the next: by this very list, since who comes behind it may be
+         * who asks. While it waits itself the watch tells at most one change in vain. */
+        .watch = node->rule->counts || dlk_zk_node_keeps(node)};
     /* Whoever is first by this list relies on the session. */
     if (node->state == DLK_NODE_THERE)
         (void)dlk_zk_prove(node->place->zk, now);

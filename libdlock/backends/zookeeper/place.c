@@ -208,6 +208,8 @@ static void changed(dlk_place *base, const void *path, int64_t now)
     if (waits && !base->granted && !base->leaving)
         host->notified(host, base->line->key);
     dlk_zk_node *prize = dlk_zk_place_prize(place);
+    if (dlk_zk_node_is_wanted(prize, path))
+        dlk_place_wanted(base);
     if (prize->own_armed && prize->path && strcmp(prize->path, path) == 0) {
         prize->own_armed = false;
         dlk_zk_look_after(place, now);

@@ -228,6 +228,7 @@ static bool strange_before_us(const dlk_zk_look *look, const char *child)
 static dlk_zk_verdict meet(dlk_zk_look *look, const char *child)
 {
     relation is = relation_of(look, child);
+    look->others |= look->forms[0] ? has_a_form(look, child) : is != STRANGE;
     if (is == STRANGE) {
         look->foreign = child;
         if (look->strict)
@@ -246,6 +247,7 @@ dlk_zk_verdict dlk_zk_judge(dlk_zk_look *look, char *const *children, size_t cou
 {
     bool there = false;
     look->ahead = look->foreign = NULL;
+    look->others = false;
     if (look->rule->counts)
         return judge_count(look, children, count);
     for (size_t i = 0; i < count; i++) {

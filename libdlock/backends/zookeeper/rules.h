@@ -82,6 +82,7 @@ typedef struct dlk_zk_look {
     /* answered */
     const char *ahead;
     const char *foreign; /* not strict: one that is there, or NULL */
+    bool others;         /* FIRST: somebody stands behind it */
 } dlk_zk_look;
 
 dlk_zk_verdict dlk_zk_judge(dlk_zk_look *look, char *const *children, size_t count);

@@ -580,7 +580,8 @@ DLOCK_API dlock_err dlock_client_metrics(const dlock_client *client_or_all,
 
 /**
  * What this backend, as configured, can do: kinds (`kinds.condition`, too), tokens, fairness, hand-off,
- * extending, keeping (`keep`: mutexes can have `lock.keep_ms`), class.
+ * extending, keeping (`keep`: mutexes can have `lock.keep_ms`; `keep_tokens`: and have fencing tokens
+ * then, too), class.
  *
  * @param ret_info  yours to free
  * @return DLOCK_OK

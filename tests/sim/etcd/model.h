@@ -94,7 +94,11 @@ void etcd_store_end_lease(int64_t lease);
 void etcd_store_compact(void);
 int64_t etcd_store_compacted(void);
 bool etcd_span_has(const etcd_span *span, dlk_etcd_bytes key);
-etcd_past etcd_store_past(const etcd_span *span, bool puts, int64_t start);
+etcd_past etcd_store_past(const etcd_span *span, dlk_etcd_news of, int64_t start);
+static inline bool etcd_is_news(dlk_etcd_news of, bool put)
+{
+    return of == DLK_ETCD_CHANGES || put == (of == DLK_ETCD_PUTS);
+}
 void etcd_effect_says(etcd_effect *ret, const ProtobufCMessage *answer);
 void etcd_effect_error(etcd_effect *ret, int status, const char *words);
 void *etcd_need(void *memory); /* not NULL */
@@ -252,7 +256,7 @@ typedef struct etcd_watch {
     int32_t stream;
     int64_t number, start;
     etcd_span span; /* owned */
-    bool puts;
+    dlk_etcd_news of;
     bool deaf; /* it tells of nothing any more, and nobody has noticed */
 } etcd_watch;
 

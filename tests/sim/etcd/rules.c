@@ -226,7 +226,7 @@ static bool held_before(int name, const etcd_key *key)
 
 static bool is_mutex(void)
 {
-    return s.config.kind == KIND_ETCD_MUTEX;
+    return s.config.kind == KIND_ETCD_MUTEX || s.config.kind == KIND_ETCD_KEPT;
 }
 
 static int sender_of(int index, int generation)
@@ -346,7 +346,7 @@ static void check_turn(const actor *me)
 void etcd_told(const actor *me)
 {
     const dlk_etcd_place *place = place_of(me);
-    if (is_mutex())
+    if (is_mutex() && me->hold->token > 0) /* a kept one has none */
         check_turn(me);
     for (size_t i = 0; place && i < MAX_GRAVES; i++)
         if (graves[i].made && graves[i].made == place->rev &&

@@ -441,7 +441,7 @@ void etcd_store_compact(void)
     }
 }
 
-etcd_past etcd_store_past(const etcd_span *span, bool puts, int64_t start)
+etcd_past etcd_store_past(const etcd_span *span, dlk_etcd_news of, int64_t start)
 {
     etcd_past past = PAST_QUIET;
     if (start < store.compacted)
@@ -450,7 +450,7 @@ etcd_past etcd_store_past(const etcd_span *span, bool puts, int64_t start)
         const change *one = DLK_LIST_ITEM(it, change, link);
         if (one->revision < start)
             break;
-        if ((one->put && !puts) || !etcd_span_has(span, one->key))
+        if (!etcd_is_news(of, one->put) || !etcd_span_has(span, one->key))
             continue;
         if (one->revision > store.compacted || one->put)
             return PAST_NEWS;

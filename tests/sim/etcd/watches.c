@@ -111,12 +111,15 @@ static void create(const etcd_packet *p, const DlkEtcd__WatchCreateRequest *ask)
     w->stream = p->stream;
     w->number = ask->watch_id;
     w->start = ask->start_revision;
-    w->puts = ask->n_filters == 0;
+    w->of = ask->n_filters == 0 ? DLK_ETCD_CHANGES
+            : ask->filters[0] == DLK_ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT
+                ? DLK_ETCD_DELETES
+                : DLK_ETCD_PUTS;
     w->span.from = dlk_etcd_bytes_copy(ask->key.data, ask->key.len);
     w->span.to = dlk_etcd_bytes_copy(ask->range_end.data, ask->range_end.len);
     dlk_list_append(&watches, &w->link);
     say_created(w);
-    switch (etcd_store_past(&w->span, w->puts, w->start)) {
+    switch (etcd_store_past(&w->span, w->of, w->start)) {
     case PAST_QUIET:
         return;
     case PAST_COMPACTED:
@@ -167,7 +170,7 @@ void etcd_members_changed(dlk_etcd_bytes key, bool put, int64_t revision)
         etcd_watch *w = DLK_LIST_ITEM(it, etcd_watch, link);
         if (!is_there(w))
             forget(w);
-        else if (!w->deaf && revision >= w->start && (w->puts || !put) &&
+        else if (!w->deaf && revision >= w->start && etcd_is_news(w->of, put) &&
                  etcd_span_has(&w->span, key))
             fire(w);
     }

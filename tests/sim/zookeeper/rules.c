@@ -36,6 +36,8 @@ static const recipe recipes[KIND_COUNT] = {
     [KIND_PATTERN] = {NULL, "?-", NULL, true, false},
     [KIND_PATTERN_RW] = {"", "W-", "R-", true, false},
     [KIND_PATTERN_ELECTION] = {"", "n-", NULL, true, false},
+    [KIND_ZK_KEPT] = {"", "lock-", NULL, false, false},
+    [KIND_ZK_KEPT_BRIDGE] = {"", "lock-", NULL, false, false},
     [KIND_ZK_CONDITION] = {"", "wait-", NULL, false, false},
 };
 
@@ -243,7 +245,7 @@ static bool held_before(int name, int64_t token)
 static bool counts_by_folder(void)
 {
     return s.config.kind == KIND_CURATOR || s.config.kind == KIND_KAZOO ||
-           s.config.kind == KIND_BRIDGE;
+           s.config.kind == KIND_BRIDGE || kind_keeps();
 }
 
 static bool is_to_write(const zk_node *node)
