@@ -178,6 +178,10 @@ def zookeeper_rows():
             yield Row(f'{name} / {library}', place, its_bar,
                       on_zookeeper('pairs', '', '--workers', workers),
                       [library, 'pairs', workers])
+    for place, its_bar in both(100, 100):
+        yield Row('zookeeper, kept / go-zookeeper', place, its_bar,
+                  on_zookeeper('pairs', f'?lock.keep_ms={KEPT_MS}', '--workers', 1),
+                  ['go-zookeeper', 'pairs', 1])
     for library in peers.ZOOKEEPERS:
         for place, its_bar in both(1):
             yield Row(f'zookeeper one name, {WAITERS} threads / {library}', place, its_bar,
@@ -218,6 +222,10 @@ def etcd_rows():
             yield Row(f'{name} / concurrency.Mutex', place, its_bar,
                       on_etcd('pairs', '', '--workers', workers),
                       ['concurrency.Mutex of one session', 'pairs', workers])
+    for place, its_bar in both(100, 100):
+        yield Row('etcd, kept / concurrency.Mutex', place, its_bar,
+                  on_etcd('pairs', f'?lock.keep_ms={KEPT_MS}', '--workers', 1),
+                  ['concurrency.Mutex of one session', 'pairs', 1])
     for place, its_bar in both(1.2):
         yield Row(f'etcd one name, {WAITERS} threads / concurrency.Mutex', place, its_bar,
                   on_etcd('contention', '', '--workers', WAITERS),

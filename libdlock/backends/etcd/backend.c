@@ -307,13 +307,13 @@ const dlk_backend_type dlk_etcd_backend = {
             .layout = "concurrency",
             .class = DLK_REQUIRE_CORRECTNESS,
             .session = true,
+            .keeps = true,
+            .no_keep_tokens = "the numbers are the cluster's, and there is none between "
+                              "those of two neighbours",
             .queues = true,
             .fair = true,
             .tokens = true,
             .hands_on = true,
-            .keeps = true,
-            .no_keep_tokens = "the numbers are the cluster's, and there is none between "
-                              "those of two neighbours",
             .margin_percent = 1,
             .margin_ms = 2,
             .kinds = {[DLOCK_MUTEX] = true,
