@@ -30,9 +30,10 @@ const char *dlk_redis_client_prefix(const dlk_redis *redis,
     return room;
 }
 
-static bool is_uuid(const char *text)
+static bool is_half(const char *text)
 {
-    static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    static const char form[] = "xxxxxxxx-xxxx-xxxx";
+    _Static_assert(sizeof(form) - 1 == DLK_REDIS_CLIENT_HALF, "as much of a uuid");
     for (size_t i = 0; i < sizeof(form) - 1; i++)
         if (form[i] == '-' ? text[i] != '-' : !strchr("0123456789abcdef", text[i]))
             return false;
@@ -42,27 +43,26 @@ static bool is_uuid(const char *text)
 bool dlk_redis_is_client_key(const char *name)
 {
     size_t size = strlen(name), begin = strlen(DLK_REDIS_CLIENT_KEY);
-    return size >= begin + DLK_UUID_SIZE - 1 &&
+    return size >= begin + DLK_REDIS_CLIENT_HALF &&
            strncmp(name, DLK_REDIS_CLIENT_KEY, begin) == 0 &&
-           is_uuid(name + size - (DLK_UUID_SIZE - 1));
+           is_half(name + size - DLK_REDIS_CLIENT_HALF);
 }
 
 /* Without an end; 0: none. */
-static size_t put_name(const dlk_redis *redis,
-                       char to[DLK_REDIS_CLIENT_PREFIX + DLK_UUID_SIZE])
+static size_t put_name(const dlk_redis *redis, char to[DLK_REDIS_CLIENT_NAME])
 {
     char prefix[DLK_REDIS_CLIENT_PREFIX];
     if (!dlk_redis_client_prefix(redis, prefix)[0])
         return 0;
-    return (size_t)snprintf(to, DLK_REDIS_CLIENT_PREFIX + DLK_UUID_SIZE, "%s%s", prefix,
-                            redis->base.host->uuid);
+    return (size_t)snprintf(to, DLK_REDIS_CLIENT_NAME, "%s%.*s", prefix,
+                            DLK_REDIS_CLIENT_HALF, redis->base.host->uuid);
 }
 
 /* ---- writing it ---- */
 
 bool dlk_redis_client_key_write(dlk_redis *redis, const dlk_ask *ask)
 {
-    char name[DLK_REDIS_CLIENT_PREFIX + DLK_UUID_SIZE], ms[DLK_DIGITS_MAX];
+    char name[DLK_REDIS_CLIENT_NAME], ms[DLK_DIGITS_MAX];
     size_t size = put_name(redis, name);
     if (size == 0)
         return false;
@@ -105,7 +105,7 @@ void dlk_redis_client_key_forget(dlk_redis *redis)
 
 void dlk_redis_client_key_remove(dlk_redis *redis)
 {
-    char name[DLK_REDIS_CLIENT_PREFIX + DLK_UUID_SIZE];
+    char name[DLK_REDIS_CLIENT_NAME];
     if (redis->said_until == 0 || redis->lacks_client_key ||
         redis->commands.link.phase != DLK_LINK_READY)
         return;

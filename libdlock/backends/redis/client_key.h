@@ -8,10 +8,13 @@
 #include "util/clock.h"
 #include "util/number.h"
 
-/* The name up to the uuid, with an end; "": no client has one there. In a cluster it has a tag between, see
- * dlk_redis_cluster. */
+/* The name up to the first half of the uuid, with an end; "": no client has one there. In a cluster it has a tag
+ * between, see dlk_redis_cluster. A half, because a permit's id has no room for more; two clients have the same
+ * one as good as never, and then a wrong name is shown. */
 #define DLK_REDIS_CLIENT_KEY    "dlock_client:"
 #define DLK_REDIS_CLIENT_PREFIX (sizeof(DLK_REDIS_CLIENT_KEY) + DLK_REDIS_TAG_MAX + 3)
+#define DLK_REDIS_CLIENT_HALF   18 /* characters */
+#define DLK_REDIS_CLIENT_NAME   (DLK_REDIS_CLIENT_PREFIX + DLK_REDIS_CLIENT_HALF)
 const char *dlk_redis_client_prefix(const dlk_redis *redis,
                                     char room[DLK_REDIS_CLIENT_PREFIX]);
 
@@ -35,12 +38,11 @@ static inline int64_t dlk_redis_client_key_life_ms(const dlk_redis *redis,
     return life > DLK_REDIS_CLIENT_KEY_MS ? life : DLK_REDIS_CLIENT_KEY_MS;
 }
 
-/* A semaphore's permits don't say whose they are. Looked at with every request, so it is here. */
+/* Looked at with every request, so it is here. */
 static inline bool dlk_redis_client_key_is_due(const dlk_redis *redis, const dlk_ask *ask)
 {
     bool has_owner =
-        (ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT || ask->verb == DLK_RENEW) &&
-        ask->key->kind != DLOCK_SEMAPHORE;
+        ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT || ask->verb == DLK_RENEW;
     int64_t left_ms = (redis->said_until - ask->since) / DLK_NS_PER_MS;
     return has_owner && !redis->lacks_client_key &&
            left_ms < dlk_redis_client_key_life_ms(redis, ask) / 3 * 2;

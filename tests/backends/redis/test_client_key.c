@@ -14,7 +14,7 @@
 static const char *key_of(const world *of)
 {
     static char name[80];
-    snprintf(name, sizeof(name), "dlock_client:%s", of->uuid);
+    snprintf(name, sizeof(name), "dlock_client:%.18s", of->uuid);
     return name;
 }
 

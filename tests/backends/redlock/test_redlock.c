@@ -130,7 +130,7 @@ TEST(a_client_s_own_key_on_a_node_is_no_lock)
     dlock_lock *lock = client ? world_lock(client, "L") : NULL;
     dlock_hold *hold = lock ? take_everywhere(lock, "dlock_L") : NULL;
     CHECK(hold);
-    snprintf(name, sizeof(name), "dlock_client:%.36s", dlock_hold_owner(hold));
+    snprintf(name, sizeof(name), "dlock_client:%.18s", dlock_hold_owner(hold));
     CHECK_EQ_INT(world_keys(&w, name), 3);
     CHECK_EQ_INT(dlock_client_list(client, "", 10, &list, NULL), DLOCK_OK);
     CHECK_STR(dlock_info_get(list, "locks.0.name"), "dlock_L");

@@ -156,16 +156,6 @@ static int redis_status_reply(lua_State *l)
     return 1;
 }
 
-static int redis_sha1hex(lua_State *l)
-{
-    char hex[41];
-    dlk_arg text;
-    text.data = luaL_checklstring(l, 1, &text.size);
-    model_sha1(&text, hex);
-    lua_pushstring(l, hex);
-    return 1;
-}
-
 static int no_global(lua_State *l)
 {
     return luaL_error(l, "Script attempted to access nonexistent global variable '%s'",
@@ -213,7 +203,6 @@ static void open_state(void)
                                                   {"pcall", redis_pcall},
                                                   {"error_reply", redis_error_reply},
                                                   {"status_reply", redis_status_reply},
-                                                  {"sha1hex", redis_sha1hex},
                                                   {NULL, NULL}};
     lua = luaL_newstate();
     if (!lua)

@@ -122,9 +122,6 @@ typedef struct model_entry {
 extern const model_entry model_collections[];
 extern const size_t model_collection_count;
 
-/* ---- sha1.c ---- */
-void model_sha1(const dlk_arg *text, char hex[41]);
-
 /* ---- lua.c ---- */
 /* EVAL and EVALSHA, by the script's number in dlk_redis_scripts. */
 void model_script(model *m, size_t script, const dlk_arg *keys, size_t key_count,

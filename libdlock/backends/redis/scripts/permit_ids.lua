@@ -1,6 +1,8 @@
 -- Permits with leases, as Redisson's RPermitExpirableSemaphore has them: KEYS[2] is a sorted set of
--- ids, 16 raw bytes each, by the end of their leases in ms. An id follows from its owner, so a
--- request can be repeated.
+-- ids, 16 raw bytes each, by the end of their leases in ms. An id of ours follows from its owner,
+-- "<uuid>:<number>", so a request can be repeated: 8 bytes are the first half of the uuid, by which
+-- client_of.lua finds the client, 6.5 the number, which counts from 1, and 1.5 which of the grant's
+-- permits it is.
 --@include lease.lua
 local never = 922337203685477 -- Redisson's score of a permit without an end
 
@@ -9,10 +11,13 @@ local function now_ms()
     return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- None of what is no such owner. There are 4096 at most: see acquire.lua.
 local function ids_of(owner, count)
     local ids = {}
-    for i = 1, count do
-        local hex = string.sub(redis.sha1hex(owner .. ':' .. i), 1, 32)
+    local half, number = string.match(owner, '^(%x+%-%x+%-%x+)%-%x+%-%x+:(%d+)$')
+    for i = 1, half and count or 0 do
+        local high, low = math.floor(number / 16777216), number % 16777216
+        local hex = string.gsub(half, '%-', '') .. string.format('%07x%06x%03x', high, low, i - 1)
         ids[i] = string.gsub(hex, '%x%x', function(byte)
             return string.char(tonumber(byte, 16))
         end)

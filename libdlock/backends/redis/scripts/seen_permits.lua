@@ -1,9 +1,10 @@
 -- What inspect answers of a semaphore: held, kind, waiters, permits, how many of them are free (-1: not known),
 -- no data, no line, then of each permit with a lease: its id in hex as owner, no token, ms left (-1: no end),
--- count, no client. Changes nothing: what is over is counted as free.
+-- count, client. Changes nothing: what is over is counted as free.
 --   @free how many are, as it is written there, nil: there is none; @key the taken ones; @size how many there
 --   are to be, 0: nobody says
 --@include permit_ids.lua
+--@include client_of.lua
 local function seen_permits(free, key, size)
     local now = now_ms()
     local over = redis.call('zcount', key, 0, now)
@@ -22,7 +23,7 @@ local function seen_permits(free, key, size)
         seen[#seen + 1] = ''
         seen[#seen + 1] = ends >= never and -1 or ends - now
         seen[#seen + 1] = 1
-        seen[#seen + 1] = '' -- an id tells nothing of whose it is
+        seen[#seen + 1] = client_of_permit(ARGV[#ARGV], seen[#seen - 3])
     end
     return seen
 end

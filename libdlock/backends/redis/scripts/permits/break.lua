@@ -20,7 +20,7 @@ elseif #whom == 32 and string.find(whom, '^%x+$') then
     end
 else
     local ids = ids_of(whom, 1)
-    while remove({ ids[#ids] }) == 1 do
+    while #ids > count and remove({ ids[#ids] }) == 1 do
         count = count + 1
         ids = ids_of(whom, #ids + 1)
     end
