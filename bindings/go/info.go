@@ -135,6 +135,8 @@ func inspection(info Info) Inspection {
 type Listed struct {
 	Name, Owner string
 	Remaining   time.Duration
+	// Taken is how many permits are taken of a semaphore on Redis, whose Owner is the permit that ends first; else 0.
+	Taken int
 	// Process is its owner's, where the service knows it.
 	Process
 }
@@ -158,7 +160,8 @@ func (c *Client) List(ctx context.Context, prefix string, max int) ([]Listed, er
 			return found, nil
 		}
 		found = append(found, Listed{Name: name, Owner: info[at+"owner"],
-			Remaining: info.milliseconds(at + "remaining_ms"), Process: process(info, at)})
+			Remaining: info.milliseconds(at + "remaining_ms"), Taken: int(info.Int(at + "taken")),
+			Process: process(info, at)})
 	}
 }
 

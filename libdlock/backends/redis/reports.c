@@ -1,7 +1,7 @@
 /* Inspecting and listing; see the header.
  *
  * A list alternates between SCAN, which finds hashes whose names begin right, and a script that
- * says which of these are locks. Each step has the whole time-out of a command: a large database
+ * says which of these are locks; and then once more for the permits of semaphores, which are sorted sets. Each step has the whole time-out of a command: a large database
  * takes many steps, and the connection must not be given up for that. */
 #include "backends/redis/reports.h"
 
@@ -258,7 +258,7 @@ bool dlk_redis_revoke_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *repl
 
 typedef struct found {
     char *name, *owner, *client;
-    int64_t left;
+    int64_t left, taken; /* taken: of a semaphore; else 0 */
 } found;
 
 static void free_found(found *item)
@@ -272,6 +272,7 @@ typedef struct listing {
     char cursor[24]; /* "0" after the last SCAN */
     bool dropped;    /* names that came with the others weren't looked at */
     bool scanning;   /* the reply that comes is SCAN's, not the script's */
+    bool permits;    /* the second time, for permits */
     char *pattern;
     found *items;
     size_t count, capacity;
@@ -300,19 +301,25 @@ void dlk_redis_reports_drop(dlk_ask *ask)
     ask->scratch = 0;
 }
 
-/* The beginning with what SCAN takes for special made plain, and "*". */
-static char *make_pattern(const char *begin)
+/* Where the permits of the semaphore N are taken: in `{N}:timeout`, or without these braces. */
+#define TAKEN ":timeout"
+
+/* The beginning with what SCAN takes for special made plain, and "*"; of a key of permits, between what may
+ * stand before and behind it. */
+static char *make_pattern(const char *begin, bool permits)
 {
-    char *pattern = malloc(strlen(begin) * 2 + 2), *to = pattern;
+    char *pattern = malloc(strlen(begin) * 2 + sizeof("**" TAKEN)), *to = pattern;
     if (!pattern)
         return NULL;
+    if (permits)
+        *to++ = '*';
     for (; *begin; begin++) {
         if (strchr("*?[]\\^-", *begin))
             *to++ = '\\';
         *to++ = *begin;
     }
     *to++ = '*';
-    *to = '\0';
+    strcpy(to, permits ? TAKEN : "");
     return pattern;
 }
 
@@ -322,10 +329,18 @@ static bool put_scan(dlk_redis *redis, listing *list)
         dlk_arg_text("SCAN"),  dlk_arg_text(list->cursor),
         dlk_arg_text("MATCH"), dlk_arg_text(list->pattern),
         dlk_arg_text("COUNT"), dlk_arg_text(SCAN_COUNT),
-        dlk_arg_text("TYPE"),  dlk_arg_text(redis->layout->type),
+        dlk_arg_text("TYPE"),  dlk_arg_text(list->permits ? "zset" : redis->layout->type),
     };
     list->scanning = true;
     return dlk_resp_command(&redis->commands.link.stream.out, args, 8);
+}
+
+static bool begin_scan(dlk_redis *redis, const dlk_ask *ask, listing *list)
+{
+    free(list->pattern);
+    list->pattern = make_pattern(ask->text ? ask->text : "", list->permits);
+    strcpy(list->cursor, "0");
+    return list->pattern && put_scan(redis, list);
 }
 
 bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask)
@@ -334,9 +349,7 @@ bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask)
     if (!list)
         return false;
     ask->scratch = (int64_t)(intptr_t)list;
-    list->pattern = make_pattern(ask->text ? ask->text : "");
-    list->cursor[0] = '0';
-    if (list->pattern && put_scan(redis, list))
+    if (begin_scan(redis, ask, list))
         return true;
     dlk_redis_reports_drop(ask);
     return false;
@@ -345,7 +358,8 @@ bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask)
 /* Sends the names to the script that knows locks. */
 static bool put_names(dlk_redis *redis, listing *list, const dlk_resp *names)
 {
-    const dlk_redis_script *script = &dlk_redis_scripts[redis->layout->list];
+    const dlk_redis_script *script =
+        &dlk_redis_scripts[list->permits ? DLK_SCRIPT_LIST_PERMITS : redis->layout->list];
     size_t count = names->count < BATCH ? names->count : BATCH;
     list->dropped |= count < names->count;
     char clients[DLK_REDIS_CLIENT_PREFIX];
@@ -396,6 +410,10 @@ static bool finish(dlk_redis *redis, dlk_ask *ask)
         if (list->items[i].left >= 0)
             dlk_info_add_int(info, list->items[i].left, "locks.%zu.remaining_ms", i);
         tell_client(info, list->items[i].client, "locks", i);
+        if (list->items[i].taken > 0) {
+            dlk_info_add_text(info, "semaphore", "locks.%zu.kind", i);
+            dlk_info_add_int(info, list->items[i].taken, "locks.%zu.taken", i);
+        }
     }
     if (list->dropped)
         dlk_info_add_text(info, "the server told more keys at a time than are looked at",
@@ -412,21 +430,25 @@ static bool keep(listing *list, const dlk_resp *item)
     list->items = items;
     found *into = &list->items[list->count];
     *into = (found){strdup(item[0].text), strdup(item[1].text), strdup(item[3].text),
-                    item[2].integer};
+                    item[2].integer, list->permits ? item[4].integer : 0};
     list->count++; /* also when a copy failed: reports_drop frees it */
     return into->name && into->owner && into->client;
 }
 
 /* The script's answer; *fine tells whether it made sense. False without memory. */
-static bool take_locks(listing *list, const dlk_resp *reply, bool *fine)
+static bool take_locks(listing *list, const char *begin, const dlk_resp *reply,
+                       bool *fine)
 {
-    *fine = reply->type == DLK_RESP_ARRAY && reply->count % 4 == 0;
-    for (size_t i = 0; *fine && i < reply->count; i += 4) {
+    const size_t width = list->permits ? 5 : 4;
+    *fine = reply->type == DLK_RESP_ARRAY && reply->count % width == 0;
+    for (size_t i = 0; *fine && i < reply->count; i += width) {
         const dlk_resp *item = &reply->items[i];
         *fine = item[0].type == DLK_RESP_TEXT && item[1].type == DLK_RESP_TEXT &&
-                item[2].type == DLK_RESP_INTEGER && item[3].type == DLK_RESP_TEXT;
+                item[2].type == DLK_RESP_INTEGER && item[3].type == DLK_RESP_TEXT &&
+                (!list->permits || item[4].type == DLK_RESP_INTEGER);
         /* A name with a NUL inside is nobody's we know. */
         bool lock = *fine && strlen(item[0].text) == item[0].size &&
+                    strncmp(item[0].text, begin, strlen(begin)) == 0 &&
                     !dlk_redis_is_derived(item[0].text);
         if (lock && !keep(list, item))
             return false;
@@ -449,29 +471,39 @@ static bool take_cursor(listing *list, const dlk_resp *reply)
     return true;
 }
 
+/* On with what comes next: more names, or those of permits. *done: there is nothing more. */
+static bool go_on(dlk_redis *redis, const dlk_ask *ask, listing *list, bool *done)
+{
+    if (strcmp(list->cursor, "0") != 0)
+        return put_scan(redis, list);
+    *done = list->permits || redis->layout->list != DLK_SCRIPT_LIST_HASH;
+    if (*done)
+        return true;
+    list->permits = true;
+    return begin_scan(redis, ask, list);
+}
+
 bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
                           int64_t now)
 {
     listing *list = listing_of(ask);
-    bool fine = true, sent;
+    bool fine = true, done = false, sent;
     if (list->scanning) {
         if (!take_cursor(list, reply))
             return false;
         if (reply->items[1].count > 0)
             sent = put_names(redis, list, &reply->items[1]);
-        else if (strcmp(list->cursor, "0") == 0)
-            return finish(redis, ask);
         else
-            sent = put_scan(redis, list);
+            sent = go_on(redis, ask, list, &done);
     } else {
-        sent = take_locks(list, reply, &fine);
+        sent = take_locks(list, ask->text ? ask->text : "", reply, &fine);
         if (!fine)
             return false;
-        if (sent &&
-            (strcmp(list->cursor, "0") == 0 || (int64_t)list->count >= ask->limit))
-            return finish(redis, ask);
-        sent = sent && put_scan(redis, list);
+        done = sent && (int64_t)list->count >= ask->limit;
+        sent = sent && (done || go_on(redis, ask, list, &done));
     }
+    if (done)
+        return finish(redis, ask);
     dlk_list_remove(&ask->link);
     if (sent) {
         if (ask->deadline < now + redis->timeout_ns)

@@ -2,10 +2,11 @@
 -- no data, no line, then of each permit with a lease: its id in hex as owner, no token, ms left (-1: no end),
 -- count, client. Changes nothing: what is over is counted as free.
 --   @free how many are, as it is written there, nil: there is none; @key the taken ones; @size how many there
---   are to be, 0: nobody says
+--   are to be, 0: nobody says;
+--   @clients see client_of.lua; @most so many are told
 --@include permit_ids.lua
 --@include client_of.lua
-local function seen_permits(free, key, size)
+local function seen_permits(free, key, size, clients, most)
     local now = now_ms()
     local over = redis.call('zcount', key, 0, now)
     local taken = redis.call('zcard', key) - over
@@ -16,14 +17,14 @@ local function seen_permits(free, key, size)
     -- A peer may have made it smaller than what is taken.
     local left = all < 0 and -1 or math.max(all - taken, 0)
     local seen = { taken > 0 and 1 or 0, 'semaphore', -1, all, left, '', {} }
-    local permits = redis.call('zrange', key, over, over + 63, 'WITHSCORES')
+    local permits = redis.call('zrange', key, over, over + most - 1, 'WITHSCORES')
     for i = 1, #permits, 2 do
         local ends = tonumber(permits[i + 1])
         seen[#seen + 1] = hex_of(permits[i])
         seen[#seen + 1] = ''
         seen[#seen + 1] = ends >= never and -1 or ends - now
         seen[#seen + 1] = 1
-        seen[#seen + 1] = client_of_permit(ARGV[#ARGV], seen[#seen - 3])
+        seen[#seen + 1] = client_of_permit(clients, seen[#seen - 3])
     end
     return seen
 end

@@ -75,6 +75,8 @@ static void merge_lists(report *all, dlock_info *into)
         merge_text(from, "client", i, into);
         merge_text(from, "host", i, into);
         merge_number(from, "pid", i, into);
+        merge_text(from, "kind", i, into);
+        merge_number(from, "taken", i, into);
         from->at++;
     }
 }

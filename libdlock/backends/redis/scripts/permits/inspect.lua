@@ -7,4 +7,4 @@ local free, problem = free_permits()
 if problem then
     return redis.error_reply(problem)
 end
-return seen_permits(free, KEYS[2], size)
+return seen_permits(free, KEYS[2], size, ARGV[#ARGV], 64)
