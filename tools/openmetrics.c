@@ -205,6 +205,19 @@ static void take_in(server *s)
     place->got = place->size = place->sent = 0;
 }
 
+/* One connection's turn; false: the server is to end. */
+static bool attend(server *s, connection *c, bool ready, int64_t now)
+{
+    int status = 0;
+    if (ready && c->answer != NULL)
+        write_answer(c);
+    else if (ready)
+        status = read_request(s, c);
+    if (status == 0 && c->fd >= 0 && now >= c->until)
+        drop(c);
+    return status == 0;
+}
+
 /* Until a signal comes, which is how it ends: well. */
 static int loop(server *s)
 {
@@ -223,18 +236,9 @@ static int loop(server *s)
             return CLI_OK;
         cli_drain(s->cli);
         int64_t now = cli_now_ms(); /* while a page is made nobody else can be late */
-        for (int i = 0; i < CONNECTIONS; i++) {
-            connection *c = &s->all[i];
-            int status = 0;
-            if (fds[i + 2].revents != 0 && c->answer != NULL)
-                write_answer(c);
-            else if (fds[i + 2].revents != 0)
-                status = read_request(s, c);
-            if (status != 0)
+        for (int i = 0; i < CONNECTIONS; i++)
+            if (!attend(s, &s->all[i], fds[i + 2].revents != 0, now))
                 return CLI_OK;
-            if (c->fd >= 0 && now >= c->until)
-                drop(c);
-        }
         if (fds[1].revents != 0)
             take_in(s);
     }

@@ -214,7 +214,8 @@ static int on_closed(nghttp2_session *session, int32_t stream, uint32_t code, vo
 }
 
 /* How much of a body goes next; it is put into `out` below, past libnghttp2: it may be a password. */
-static ssize_t offer_body(nghttp2_session *session, int32_t stream, uint8_t *to,
+static ssize_t offer_body(nghttp2_session *session, int32_t stream,
+                          uint8_t *to, /* NOLINT(readability-non-const-parameter) */
                           size_t room, uint32_t *flags, nghttp2_data_source *source,
                           void *user)
 {

@@ -114,17 +114,17 @@ static void on_signals(dlk_zk_call *call, int64_t now)
     dlk_tally tally;
     dlock_error *why = NULL;
     node->listing = false;
+    bool no_line = call->end == DLK_ZK_OK && !node->place->wait.gone &&
+                   !node->place->wait.line; /* no memory, or no answer */
     if (node->place->base.leaving) {
         dlk_zk_node_leave(node, now);
-    } else if (call->end == DLK_ZK_CUT || call->end == DLK_ZK_NO_MEMORY) {
+    } else if (call->end == DLK_ZK_CUT || call->end == DLK_ZK_NO_MEMORY || no_line) {
         dlk_zk_node_hear(node, DLK_HEARD_UNKNOWN, now);
     } else if (call->end == DLK_ZK_NO_NODE || node->place->wait.gone) {
         dlk_zk_node_start_over(node, call->end == DLK_ZK_NO_NODE, now);
     } else if (call->end != DLK_ZK_OK) {
         dlk_zk_node_refuse(
             node, dlk_zk_error(node->place->zk, call, "read", node->parent), now);
-    } else if (!node->place->wait.line) {
-        dlk_zk_node_hear(node, DLK_HEARD_UNKNOWN, now); /* no memory, or no answer */
     } else if (call->stat.version != node->place->wait.version) {
         look(node, now);
     } else if (dlk_tally_read(&tally, call->item.text, "zookeeper", &why) != DLOCK_OK) {

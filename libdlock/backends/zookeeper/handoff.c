@@ -332,9 +332,8 @@ static void on_line(dlk_zk_call *call, int64_t now)
         refuse(place, call, "list", now);
     else if (call->end == DLK_ZK_NO_NODE || !find_giver(place, call, from, &fine))
         answer_nowhere(place, now);
-    else if (!place->folder.known || !fine)
-        fail(place, false);
-    else if (may_write(place, now) && !move(place, from, now))
+    else if (!place->folder.known || !fine ||
+             (may_write(place, now) && !move(place, from, now)))
         fail(place, false);
     for (int i = 0; i < DLK_ZK_STEPS; i++)
         free(from[i]);
