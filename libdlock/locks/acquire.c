@@ -60,7 +60,7 @@ static void abandon(dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_name *name = grant->name;
     assert(name->trying == grant);
     name->trying = NULL;
-    grant->retry_at = DLK_NEVER;
+    grant->due_at = DLK_NEVER;
     if (dlk_grant_may_be_there(grant)) {
         dlk_give_back(core, grant, DLK_GRANT_UNWANTED, now);
     } else {
@@ -151,7 +151,7 @@ void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now)
     }
     dlk_grant_step(grant, DLK_GRANT_ACQUIRE_SENT);
     grant->since = now;
-    grant->retry_at = DLK_NEVER;
+    grant->due_at = DLK_NEVER;
     DLK_POINT("acquire.ask");
     dlk_grant_asked(core, grant, now);
     const dlk_wait *head = dlk_name_head(grant->name);
@@ -242,16 +242,16 @@ static void behind(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, dlk_wai
         }
     }
     int64_t poll = dlk_rand_jitter(&core->rand, core->limits.poll_ms * DLK_NS_PER_MS, 25);
-    grant->retry_at = now + poll;
+    grant->due_at = now + poll;
     if (ask->no_place) /* the next head wants one */
-        grant->retry_at = now;
-    grant->retry_at = dlk_ask_rest_over(ask, now, grant->retry_at);
+        grant->due_at = now;
+    grant->due_at = dlk_ask_rest_over(ask, now, grant->due_at);
     DLK_TELL_OF(core, DLK_TELL_WAIT, grant,
                 "another has it%s; woken, or asked again in %lld ms",
                 !grant->name->key.queues ? ""
                 : ask->no_place          ? ", and it has no place in the line"
                                          : ", and it has a place in the line",
-                dlk_tell_ms(now, grant->retry_at));
+                dlk_tell_ms(now, grant->due_at));
     DLK_PROBE2(wait, grant->name->key.name, grant->number);
     watch(core, grant->name, true, now);
 }
@@ -270,10 +270,10 @@ static void unreached(dlk_core *core, dlk_grant *grant, dlk_ask *ask, dlk_wait *
         abandon(core, grant, now);
         return;
     }
-    grant->retry_at = dlk_retry_after(core, now, &grant->retries);
+    grant->due_at = dlk_retry_after(core, now, &grant->retries);
     DLK_TELL_OF(core, DLK_TELL_WAIT, grant, "no answer (%s); asked again in %lld ms",
                 grant->why ? grant->why->text : "the server can't be reached",
-                dlk_tell_ms(now, grant->retry_at));
+                dlk_tell_ms(now, grant->due_at));
 }
 
 void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)

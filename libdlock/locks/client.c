@@ -13,7 +13,7 @@ static void link_up(dlk_core *core, bool first, int64_t now)
          * for anything. */
         if (grant->stage == DLK_STAGE_OWED ||
             (grant->stage == DLK_STAGE_CONFIRMING &&
-             grant->retry_at >= grant->lease.forgotten_at))
+             grant->due_at >= grant->lease.forgotten_at))
             dlk_give_send(core, grant, now);
     }
     DLK_LIST_FOR (it, &core->grants) {
@@ -21,7 +21,7 @@ static void link_up(dlk_core *core, bool first, int64_t now)
         if (!dlk_grant_lives(grant))
             continue;
         if (core->limits.session)
-            grant->renew_at = now;
+            grant->due_at = now;
         dlk_grant_alarm(core, grant, now);
     }
     DLK_LIST_FOR (it, &core->grants) {

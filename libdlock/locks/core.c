@@ -117,7 +117,7 @@ void dlk_core_tick(dlk_core *core, int64_t now)
         dlk_timer *timer = first->timer;
         dlk_heap_remove(&core->alarms, timer);
         dlk_alarm *alarm = DLK_LIST_ITEM(timer, dlk_alarm, timer);
-        switch (alarm->kind) {
+        switch (timer->kind) {
         case DLK_ALARM_WAIT:
             DLK_POINT("wait.due");
             wait_alarm(core, DLK_LIST_ITEM(alarm, dlk_wait, alarm), now);
@@ -128,18 +128,21 @@ void dlk_core_tick(dlk_core *core, int64_t now)
         case DLK_ALARM_QUERY:
             dlk_query_alarm(core, DLK_LIST_ITEM(alarm, dlk_query, alarm), now);
             break;
+        default: /* there is no other */
+            break;
         }
     }
 }
 
-int64_t dlk_retry_after(dlk_core *core, int64_t now, int *retries)
+int64_t dlk_retry_after(dlk_core *core, int64_t now, uint8_t *retries)
 {
     int64_t ms = core->limits.backoff_min_ms;
     for (int i = 0; i < *retries && ms < core->limits.backoff_max_ms; i++)
         ms *= 2;
     if (ms > core->limits.backoff_max_ms)
         ms = core->limits.backoff_max_ms;
-    ++*retries;
+    if (*retries < UINT8_MAX)
+        ++*retries;
     return now + dlk_rand_jitter(&core->rand, ms * DLK_NS_PER_MS, 33);
 }
 
@@ -255,7 +258,7 @@ void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now)
     wait->error = NULL;
     wait->label = NULL;
     wait->began = now;
-    wait->alarm = (dlk_alarm){.kind = DLK_ALARM_WAIT};
+    wait->alarm = (dlk_alarm){.timer = {.kind = DLK_ALARM_WAIT}};
     dlk_list_init(&wait->link);
     if (dlk_alarm_reserve(core))
         return;

@@ -56,9 +56,9 @@ typedef struct dlk_terms {
 } dlk_terms;
 
 /* A deadline of some object of ours. */
+enum { DLK_ALARM_WAIT, DLK_ALARM_GRANT, DLK_ALARM_QUERY };
 typedef struct dlk_alarm {
-    dlk_timer timer;
-    enum { DLK_ALARM_WAIT, DLK_ALARM_GRANT, DLK_ALARM_QUERY } kind;
+    dlk_timer timer; /* its kind is one of these */
 } dlk_alarm;
 
 /* One name of one client. Kept by lock handles, waits and grants. */
@@ -132,15 +132,11 @@ struct dlk_grant {
     dlk_list link; /* in name->grants */
     dlk_list all;  /* in core->grants */
     dlk_alarm alarm;
+    int refs; /* hold objects, plus one while it is in name->grants */
     dlk_name *name;
     uint64_t number;
     uint64_t owner;
     dlk_terms terms;
-
-    /* Written under the engine's mutex; this and the lease's end are read without it by
-     * dlock_hold_check and its like. */
-    _Atomic int state; /* a dlock_state; 0 before it is granted */
-    int refs;          /* hold objects, plus one while it is in name->grants */
     dlk_lease lease;
     int64_t token;  /* of those who hold it now */
     dlk_keep *keep; /* it may outlive its holds; NULL: it may not */
@@ -151,11 +147,13 @@ struct dlk_grant {
     int32_t hold_count;
     int32_t write_holds; /* those of them that aren't shared */
 
-    /* When to send the next acquire or release by ourselves; DLK_NEVER while neither is wanted or
-     * one is under way. */
-    int64_t retry_at;
-    int64_t renew_at;
-    int retries;
+    /* When to ask by ourselves: for a renewal, while it is held; else for it, or to give it back,
+     * and DLK_NEVER while neither is wanted or one is under way. */
+    int64_t due_at;
+    /* A dlock_state; 0 before it is granted. Written under the engine's mutex; this and the lease's
+     * end are read without it by dlock_hold_check and its like. */
+    _Atomic uint8_t state;
+    uint8_t retries; /* no more than make a difference to the pause */
     /* What it is: states.h has the tables of what may happen when. Set by dlk_grant_step alone. */
     uint8_t stage;      /* a dlk_stage */
     uint8_t asks;       /* a dlk_asks */
@@ -205,7 +203,7 @@ struct dlk_query {
     dlk_query_stage stage; /* set by dlk_query_step alone, as states.h has it */
     dlk_query_left left;
     int64_t deadline, retry_at;
-    int retries;
+    uint8_t retries;
 
     dlock_err code;
     dlock_error *error;

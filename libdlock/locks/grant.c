@@ -9,7 +9,7 @@
 
 static void set_state(dlk_grant *grant, dlock_state state)
 {
-    atomic_store_explicit(&grant->state, (int)state, memory_order_release);
+    atomic_store_explicit(&grant->state, (uint8_t)state, memory_order_release);
 }
 
 /* ---- sums about a lease; docs/design/0017-leases.md says from when it counts ---- */
@@ -81,14 +81,14 @@ dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms,
         return NULL;
     }
     grant->holds = first;
-    grant->alarm.kind = DLK_ALARM_GRANT;
+    grant->alarm.timer.kind = DLK_ALARM_GRANT;
     grant->name = name;
     dlk_name_ref(name);
     grant->stage = (uint8_t)stage;
     grant->terms = *terms;
     (void)dlk_label_ref(grant->terms.label);
     grant->refs = 1;
-    grant->retry_at = DLK_NEVER;
+    grant->due_at = DLK_NEVER;
     dlk_list_append(&name->grants, &grant->link);
     dlk_list_append(&core->grants, &grant->all);
     return grant;
@@ -162,7 +162,7 @@ void dlk_grant_schedule(dlk_core *core, dlk_grant *grant)
 {
     if (dlk_list_empty(&grant->link))
         return;
-    int64_t at = DLK_NEVER;
+    int64_t at = grant->due_at;
     if (dlk_grant_lives(grant)) {
         at = dlk_lease_end(&grant->lease);
         if (grant->hold_count == 0) /* it is kept */
@@ -170,17 +170,15 @@ void dlk_grant_schedule(dlk_core *core, dlk_grant *grant)
         else if (dlk_grant_state(grant) == DLOCK_HELD &&
                  grant->terms.renewal != DLK_RENEW_OFF && grant->lease.suspect_at < at)
             at = grant->lease.suspect_at;
-        if (may_renew(core, grant) && grant->renew_at < at)
-            at = grant->renew_at;
+        if (may_renew(core, grant) && grant->due_at < at)
+            at = grant->due_at;
     }
-    if (grant->retry_at < at)
-        at = grant->retry_at;
     dlk_alarm_set(core, &grant->alarm, at);
 }
 
 void dlk_grant_ask_later(dlk_core *core, dlk_grant *grant, int64_t now)
 {
-    grant->retry_at = dlk_retry_after(core, now, &grant->retries);
+    grant->due_at = dlk_retry_after(core, now, &grant->retries);
     dlk_grant_schedule(core, grant);
 }
 
@@ -198,7 +196,7 @@ static void plan_renewal(dlk_core *core, dlk_grant *grant, int64_t since)
     int64_t third = ttl_ms * DLK_NS_PER_MS / 3, step = third / RENEWAL_STEPS;
     int64_t at = since + dlk_rand_jitter(&core->rand, third, 10);
     /* A service may have given no lease at all. */
-    grant->renew_at = step > 0 ? at - (at - core->phase) % step : at;
+    grant->due_at = step > 0 ? at - (at - core->phase) % step : at;
 }
 
 /* How long to wait for the answer: as long as any command, but never so long that a lost one
@@ -215,11 +213,10 @@ static int64_t patience_ms(const dlk_core *core, const dlk_grant *grant, int64_t
 static void renew_later(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     core->stats.renewals_failed++;
-    grant->renew_at = dlk_retry_after(core, now, &grant->retries);
-    DLK_TELL_OF(core, DLK_TELL_RENEW, grant,
-                "not renewed; again in %lld ms, valid for %lld ms",
-                dlk_tell_ms(now, grant->renew_at),
-                dlk_tell_ms(now, dlk_lease_end(&grant->lease)));
+    grant->due_at = dlk_retry_after(core, now, &grant->retries);
+    DLK_TELL_OF(
+        core, DLK_TELL_RENEW, grant, "not renewed; again in %lld ms, valid for %lld ms",
+        dlk_tell_ms(now, grant->due_at), dlk_tell_ms(now, dlk_lease_end(&grant->lease)));
 }
 
 void dlk_grant_bound(const dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
@@ -258,14 +255,14 @@ void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
         dlk_keep_reserved(core, grant, ask);
     plan_renewal(core, grant, ask->since);
     if (grant->turning)
-        grant->renew_at = now;
+        grant->due_at = now;
     grant->retries = 0;
     core->stats.renewals++;
     DLK_TELL_OF(core, DLK_TELL_RENEW, grant,
                 "renewed after %lld ms, valid for %lld ms, next in %lld ms",
                 dlk_tell_ms(ask->since, now),
                 dlk_tell_ms(now, dlk_lease_end(&grant->lease)),
-                dlk_tell_ms(now, grant->renew_at));
+                dlk_tell_ms(now, grant->due_at));
     DLK_PROBE4(renew, grant->name->key.name, grant->number, now - ask->since,
                dlk_lease_end(&grant->lease) - now);
     if (dlk_grant_state(grant) == DLOCK_SUSPECT && now < grant->lease.suspect_at) {
@@ -291,7 +288,7 @@ static void take_renewal(dlk_core *core, dlk_grant *grant, dlk_ask *ask, bool wa
 {
     if (dlk_ask_is_overtaken(ask, grant)) {
         grant->fed |= was_fed;
-        grant->renew_at = now;
+        grant->due_at = now;
     } else if (ask->reply == DLK_YES) {
         grant->turning = grant->turning && !ask->shared;
         dlk_grant_renewed(core, grant, ask, now);
@@ -322,7 +319,7 @@ void dlk_grant_feed(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     grant->fed = true;
     if (dlk_grant_settle(core, grant, now) && may_renew(core, grant) &&
-        now >= grant->renew_at)
+        now >= grant->due_at)
         dlk_grant_renew(core, grant, now);
     dlk_grant_schedule(core, grant);
 }
@@ -331,7 +328,7 @@ void dlk_grant_turn(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     grant->terms.shared = true;
     grant->turning = true;
-    grant->renew_at = now;
+    grant->due_at = now;
     if (may_renew(core, grant))
         dlk_grant_renew(core, grant, now);
     dlk_grant_schedule(core, grant);
@@ -420,6 +417,7 @@ void dlk_grant_lose(dlk_core *core, dlk_grant *grant, dlk_loss cause, int64_t no
         core->port.changed(core->port.world, grant);
     }
     /* By time alone it may still be ours at the server, where it would keep others waiting. */
+    grant->due_at = DLK_NEVER; /* for a renewal */
     if (by_server && !grant->ambiguous)
         dlk_grant_step(grant, DLK_GRANT_TAKEN_AWAY);
     else
@@ -462,12 +460,12 @@ void dlk_grant_alarm(dlk_core *core, dlk_grant *grant, int64_t now)
     if (dlk_grant_settle(core, grant, now)) {
         if (now >= grant->lease.suspect_at)
             dlk_grant_doubt(core, grant);
-        if (now >= grant->renew_at && may_renew(core, grant))
+        if (now >= grant->due_at && may_renew(core, grant))
             dlk_grant_renew(core, grant, now);
         if (dlk_grant_is_kept(grant) && now >= dlk_keep_ends(grant))
             dlk_keep_end(core, grant, &core->stats.kept_idle, now);
     }
-    if (now >= grant->retry_at) {
+    if (grant->stage != DLK_STAGE_HELD && now >= grant->due_at) {
         if (grant->stage == DLK_STAGE_TRIED)
             dlk_trying_send(core, grant, now);
         else if (dlk_importer(grant))

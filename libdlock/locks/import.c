@@ -35,6 +35,7 @@ dlock_err dlk_export(dlk_core *core, dlk_hold *hold, int64_t now)
         dlk_give_back(core, grant, DLK_GRANT_RELEASED, now);
     } else { /* it isn't ours to give back any more */
         dlk_grant_step(grant, DLK_GRANT_EXPORTED);
+        grant->due_at = DLK_NEVER;
         dlk_grant_schedule(core, grant);
         dlk_grant_drop(core, grant);
     }
@@ -49,7 +50,7 @@ static void end_wait(dlk_core *core, dlk_grant *grant, dlock_err code, dlock_err
 {
     dlk_wait *wait = grant->waiter;
     grant->waiter = NULL;
-    grant->retry_at = DLK_NEVER;
+    grant->due_at = DLK_NEVER;
     dlk_wait_end(core, wait, code, error);
 }
 
@@ -111,7 +112,7 @@ void dlk_import_send(dlk_core *core, dlk_grant *grant, int64_t now)
         return;
     }
     dlk_grant_step(grant, DLK_GRANT_IMPORT_SENT);
-    grant->retry_at = DLK_NEVER;
+    grant->due_at = DLK_NEVER;
     dlk_grant_asked(core, grant, now);
     ask->text = grant->giver;
     (void)dlk_ask_go(core, ask, now); /* the answer finds its way by itself */
@@ -140,7 +141,7 @@ static void try_again(dlk_core *core, dlk_grant *grant, int64_t now)
         abandon(core, grant, now);
         return;
     }
-    grant->retry_at = dlk_retry_after(core, now, &grant->retries);
+    grant->due_at = dlk_retry_after(core, now, &grant->retries);
 }
 
 void dlk_import_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)

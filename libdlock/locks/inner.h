@@ -91,7 +91,7 @@ static inline long long dlk_tell_ms(int64_t from, int64_t to)
 
 /* core.c */
 /* Jittered, doubling with each try. */
-int64_t dlk_retry_after(dlk_core *core, int64_t now, int *retries);
+int64_t dlk_retry_after(dlk_core *core, int64_t now, uint8_t *retries);
 /* A wait that begins; over without memory. */
 void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now);
 void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *error);

@@ -72,7 +72,7 @@ void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t
         return;
     }
     dlk_query_step(query, DLK_QUERY_STARTED);
-    query->alarm = (dlk_alarm){.kind = DLK_ALARM_QUERY};
+    query->alarm = (dlk_alarm){.timer = {.kind = DLK_ALARM_QUERY}};
     query->deadline = deadline;
     query->retry_at = DLK_NEVER;
     dlk_list_append(&core->queries, &query->all);

@@ -71,7 +71,7 @@ static void give_done(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int6
     grant->given_back = (uint8_t)(promptly ? grant->given_back + 1 : 1);
     if (grant->ambiguous && !over && grant->given_back < CONFIRMATIONS) {
         dlk_grant_step(grant, DLK_GRANT_CONFIRM_LATER);
-        grant->retry_at = dlk_clock_after(now, CONFIRM_AFTER_MS);
+        grant->due_at = dlk_clock_after(now, CONFIRM_AFTER_MS);
         dlk_grant_schedule(core, grant);
         return;
     }
@@ -100,10 +100,10 @@ static void give_later(dlk_core *core, dlk_grant *grant, dlock_error *why, int64
         end_release(core, grant, DLOCK_EUNKNOWN,
                     "never confirmed; its lease is over by now");
         dlk_grant_step(grant, DLK_GRANT_GIVEN_BACK);
-        grant->retry_at = DLK_NEVER;
+        grant->due_at = DLK_NEVER;
     } else {
         dlk_grant_step(grant, DLK_GRANT_RELEASE_PUT_OFF);
-        grant->retry_at = dlk_retry_after(core, now, &grant->retries);
+        grant->due_at = dlk_retry_after(core, now, &grant->retries);
     }
     dlk_grant_schedule(core, grant);
 }
@@ -148,7 +148,7 @@ void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now)
     bool stays = outlives_lease(core, grant);
     if (!core->up && (stays || now < grant->lease.forgotten_at)) {
         /* Sent when the link is up; until then only the end of the lease has to be noticed. */
-        grant->retry_at = stays ? DLK_NEVER : grant->lease.forgotten_at;
+        grant->due_at = stays ? DLK_NEVER : grant->lease.forgotten_at;
         dlk_grant_schedule(core, grant);
         return;
     }
@@ -158,7 +158,7 @@ void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now)
     if (ask) {
         dlk_grant_step(grant, DLK_GRANT_RELEASE_SENT);
         grant->late = DLK_LATE_NOTHING; /* this one comes after it */
-        grant->retry_at = DLK_NEVER;
+        grant->due_at = DLK_NEVER;
         DLK_POINT("release.ask");
         ask->undoes = dlk_grant_takes(grant);
         ask->exported = grant->exported;
@@ -173,6 +173,16 @@ void dlk_give_send(dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_name_unref(core, name);
 }
 
+static void tell_answered(const dlk_core *core, const dlk_grant *grant,
+                          const dlk_ask *ask, int64_t now)
+{
+    DLK_TELL_OF(core, DLK_TELL_LOCK, grant, "%s after %lld ms",
+                ask->reply == DLK_YES        ? "given back"
+                : ask->reply == DLK_NOT_OURS ? "it wasn't ours any more, says the server,"
+                                             : "giving it back got no answer",
+                dlk_tell_ms(ask->since, now));
+}
+
 void dlk_give_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
 {
     dlk_name *name = grant->name;
@@ -180,11 +190,7 @@ void dlk_give_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
     bool missed = (grant->late != DLK_LATE_NOTHING && ask->reply == DLK_NOT_OURS) ||
                   (grant->late == DLK_LATE_GOT_MORE && ask->reply == DLK_YES);
     DLK_POINT("release.answer");
-    DLK_TELL_OF(core, DLK_TELL_LOCK, grant, "%s after %lld ms",
-                ask->reply == DLK_YES        ? "given back"
-                : ask->reply == DLK_NOT_OURS ? "it wasn't ours any more, says the server,"
-                                             : "giving it back got no answer",
-                dlk_tell_ms(ask->since, now));
+    tell_answered(core, grant, ask, now);
     dlk_name_ref(name);
     dlk_grant_step(grant, DLK_GRANT_RELEASE_ANSWERED);
     grant->refs++;
@@ -237,7 +243,7 @@ void dlk_give_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t n
 static void begin_wait(dlk_core *core, dlk_wait *wait, dlk_grant *grant, int64_t now)
 {
     *wait = (dlk_wait){
-        .alarm = {.kind = DLK_ALARM_WAIT},
+        .alarm = {.timer = {.kind = DLK_ALARM_WAIT}},
         .name = grant->name,
         .grant = grant,
         .releasing = true,

@@ -22,9 +22,10 @@ static bool users_are_sound(const dlk_grant *grant)
 /* By itself it sends only what is wanted and isn't under way. */
 static bool rest_is_sound(const dlk_grant *grant)
 {
-    bool rests = grant->retry_at >= DLK_NEVER;
-    if (grant->stage == DLK_STAGE_HELD || grant->stage == DLK_STAGE_RELEASING ||
-        grant->stage == DLK_STAGE_OVER)
+    bool rests = grant->due_at >= DLK_NEVER;
+    if (grant->stage == DLK_STAGE_HELD)
+        return true; /* for a renewal */
+    if (grant->stage == DLK_STAGE_RELEASING || grant->stage == DLK_STAGE_OVER)
         return rests;
     return rests || grant->stage > DLK_STAGE_HELD || !dlk_grant_takes(grant);
 }

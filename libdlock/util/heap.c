@@ -16,7 +16,7 @@ void dlk_heap_free(dlk_heap *heap)
 bool dlk_heap_grow(dlk_heap *heap, size_t count)
 {
     size_t capacity = heap->capacity ? heap->capacity : 16;
-    if (count > UINT32_MAX)
+    if (count > DLK_HEAP_MAX)
         return false;
     while (capacity < count)
         capacity *= 2;
@@ -31,7 +31,7 @@ bool dlk_heap_grow(dlk_heap *heap, size_t count)
 static void put(dlk_heap *heap, size_t at, dlk_heap_item item)
 {
     heap->items[at] = item;
-    item.timer->place = (uint32_t)at + 1;
+    item.timer->place = ((uint32_t)at + 1) & DLK_HEAP_MAX;
 }
 
 static void sift_up(dlk_heap *heap, size_t at, dlk_heap_item item)

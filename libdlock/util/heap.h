@@ -9,8 +9,10 @@
 #include <stdint.h>
 
 typedef struct dlk_timer {
-    uint32_t place; /* index in the heap plus 1; 0 = not in it */
+    uint32_t place : 30; /* index in the heap plus 1; 0 = not in it */
+    uint32_t kind : 2;   /* its owner's: what it lies in */
 } dlk_timer;
+#define DLK_HEAP_MAX ((UINT32_C(1) << 30) - 1)
 
 typedef struct dlk_heap_item {
     int64_t at;

@@ -175,7 +175,7 @@ TEST(a_renewal_that_would_come_after_the_end_is_not_waited_for)
     a.grant->retries = 20;
     w.core.limits.backoff_max_ms = 100000;
     world_answer(DLK_RENEW, DLK_UNKNOWN);
-    CHECK(a.grant->renew_at > a.grant->lease.ends_at);
+    CHECK(a.grant->due_at > a.grant->lease.ends_at);
     world_move(6400);
     CHECK_EQ_INT(dlk_grant_state(a.grant), DLOCK_LOST);
     end();
@@ -298,7 +298,7 @@ TEST(a_renewal_that_succeeds_makes_the_next_failure_a_first_one)
     world_answer(DLK_RENEW, DLK_YES);
     world_move(22000);
     world_answer(DLK_RENEW, DLK_UNKNOWN);
-    CHECK(a.grant->renew_at - w.now < 2 * w.core.limits.backoff_min_ms * MS);
+    CHECK(a.grant->due_at - w.now < 2 * w.core.limits.backoff_min_ms * MS);
     end();
 }
 

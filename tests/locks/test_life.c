@@ -540,7 +540,7 @@ TEST(a_holders_lease_that_is_over_now_is_waited_for_no_longer)
 TEST(retries_come_later_each_time_up_to_a_limit)
 {
     world_open();
-    int retries = 0;
+    uint8_t retries = 0;
     for (int64_t ms = 50; ms <= 1600; ms *= 2) {
         int64_t after = dlk_retry_after(&w.core, w.now, &retries) - w.now;
         CHECK(after >= ms * MS * 2 / 3 && after <= ms * MS * 4 / 3);

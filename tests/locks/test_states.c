@@ -168,10 +168,14 @@ TEST(what_a_grant_cannot_be_is_seen)
     a.grant->asks = DLK_ASKS_NOTHING;
     a.grant->stage = DLK_STAGE_OVER; /* and HELD */
     CHECK(!dlk_core_is_sound(&w.core));
-    a.grant->stage = DLK_STAGE_HELD;
-    a.grant->retry_at = w.now; /* would send a release */
+    atomic_store(&a.grant->state, DLOCK_LOST); /* and would send a release */
     CHECK(!dlk_core_is_sound(&w.core));
-    a.grant->retry_at = DLK_NEVER;
+    int64_t renewed_at = a.grant->due_at;
+    a.grant->due_at = DLK_NEVER;
+    CHECK(dlk_core_is_sound(&w.core));
+    a.grant->due_at = renewed_at;
+    atomic_store(&a.grant->state, DLOCK_HELD);
+    a.grant->stage = DLK_STAGE_HELD;
     a.grant->waiter = &a; /* for its release, though it is held */
     a.releasing = true;
     CHECK(!dlk_core_is_sound(&w.core));

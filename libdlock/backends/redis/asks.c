@@ -302,7 +302,7 @@ static void note_asking(dlk_redis *redis, const dlk_ask *ask, int64_t now)
         return;
     /* In a cluster a request may be sent once more after it was given up, and a newer one has asked. */
     bool given_up =
-        ask->verb == DLK_ACQUIRE && dlk_number_older(ask->number, key->turns.contender);
+        ask->verb == DLK_ACQUIRE && dlk_number_older(ask->number, key->contender);
     if (key->forms[0]->queues && !given_up)
         dlk_redis_fair_asks(redis, ask, now);
     if ((ask->verb == DLK_ACQUIRE && !given_up) || ask->next)

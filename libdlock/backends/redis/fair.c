@@ -33,14 +33,14 @@ int64_t dlk_redis_fair_wait(dlk_ask *ask, int64_t answer)
 void dlk_redis_fair_asks(dlk_redis *redis, const dlk_ask *ask, int64_t now)
 {
     dlk_redis_key *key = ask->key->data;
-    if (ask->verb == DLK_RELEASE && ask->number == key->turns.contender)
-        key->turns.contender = 0; /* what is watched from now on is the lock itself */
-    if (ask->verb != DLK_ACQUIRE || ask->once || ask->number == key->turns.contender)
+    if (ask->verb == DLK_RELEASE && ask->number == key->contender)
+        key->contender = 0; /* what is watched from now on is the lock itself */
+    if (ask->verb != DLK_ACQUIRE || ask->once || ask->number == key->contender)
         return;
     bool watched = key->watcher != NULL;
     if (watched)
         dlk_redis_watch(&redis->base, key->key, false, now);
-    key->turns.contender = ask->number;
+    key->contender = ask->number;
     if (watched)
         dlk_redis_watch(&redis->base, key->key, true, now);
 }

@@ -8,10 +8,9 @@
 
 #include <string.h>
 
-static dlk_redis_turns *turns_of(const dlk_ask *ask)
+static dlk_redis_key *key_of(const dlk_ask *ask)
 {
-    dlk_redis_key *key = ask->key->data;
-    return &key->turns;
+    return ask->key->data;
 }
 
 /* The line must outlive the pauses between two looks of those who stand in it. */
@@ -22,10 +21,10 @@ static int64_t life_of_line(const dlk_redis *redis, int64_t ttl_ms)
 }
 
 /* Is this hand-over one that should be an open turn? */
-static bool is_due(const dlk_redis *redis, const dlk_redis_turns *turns)
+static bool is_due(const dlk_redis *redis, const dlk_redis_key *key)
 {
     int64_t open_turn = dlk_settings_int(redis->settings, DLK_KEY_REDIS_OPEN_TURN);
-    return open_turn > 0 && turns->turn >= open_turn - 1;
+    return open_turn > 0 && key->turn >= open_turn - 1;
 }
 
 static int64_t claim_ms(const dlk_redis *redis)
@@ -36,18 +35,18 @@ static int64_t claim_ms(const dlk_redis *redis)
 void dlk_redis_handover_more(const dlk_redis *redis, const dlk_ask *ask, dlk_arg *args,
                              char room[DLK_REDIS_MORE][64])
 {
-    const dlk_redis_turns *turns = turns_of(ask);
-    bool due = is_due(redis, turns);
+    const dlk_redis_key *key = key_of(ask);
+    bool due = is_due(redis, key);
     bool lines_up = !ask->once && dlk_redis_channel_is_on(redis->subscriber.own);
     bool flag = ask->verb == DLK_ACQUIRE
-                    ? turns->had_by_others
+                    ? key->had_by_others
                     : due && dlk_redis_channel_tells(redis, ask->key->data);
     const uint64_t terms[] = {
         lines_up ? (uint64_t)life_of_line(redis, ask->ttl_ms) : 0,
         (uint64_t)claim_ms(redis),
-        due ? 0 : (uint64_t)turns->turn + 1, /* up to INT64_MAX there */
+        due ? 0 : (uint64_t)key->turn + 1, /* up to INT64_MAX there */
         /* Who keeps locks has had a run of his own (lock.keep_runs). */
-        turns->run < DLK_REDIS_RUN && !dlk_number_keeps(ask->number), flag,
+        key->run < DLK_REDIS_RUN && !dlk_number_keeps(ask->number), flag,
         (uint64_t)redis->greeted_us, /* last: for one that keeps alone */
     };
     bool keeps = dlk_number_keeps(ask->number) || dlk_number_keeps(ask->next);
@@ -65,38 +64,38 @@ void dlk_redis_handover_more(const dlk_redis *redis, const dlk_ask *ask, dlk_arg
 
 void dlk_redis_handover_asks(const dlk_redis *redis, const dlk_ask *ask)
 {
-    dlk_redis_turns *turns = turns_of(ask);
+    dlk_redis_key *key = key_of(ask);
     uint64_t number = ask->verb == DLK_ACQUIRE ? ask->number : ask->next;
     if (number == 0)
         return;
-    turns->deaf = !dlk_redis_channel_is_on(redis->subscriber.own);
-    if (number == turns->contender)
+    key->deaf = !dlk_redis_channel_is_on(redis->subscriber.own);
+    if (number == key->contender)
         return;
-    turns->contender = number;
-    turns->held_back = turns->had_by_others = false;
+    key->contender = number;
+    key->held_back = key->had_by_others = false;
 }
 
 int64_t dlk_redis_handover_wait(const dlk_ask *ask, int64_t answer)
 {
-    dlk_redis_turns *turns = turns_of(ask);
-    turns->held_back = answer < -1;
-    turns->had_by_others = false;
-    return turns->held_back ? -1 - answer : answer;
+    dlk_redis_key *key = key_of(ask);
+    key->held_back = answer < -1;
+    key->had_by_others = false;
+    return key->held_back ? -1 - answer : answer;
 }
 
 void dlk_redis_handover_acquired(dlk_ask *ask)
 {
-    dlk_redis_turns *turns = turns_of(ask);
-    ask->asked |= turns->deaf; /* somebody may have */
-    turns->run = 1;
-    turns->held_back = turns->had_by_others = false;
-    turns->turn = turns->appointed == ask->number ? turns->appointed_turn : 0;
+    dlk_redis_key *key = key_of(ask);
+    ask->asked |= key->deaf; /* somebody may have */
+    key->run = 1;
+    key->held_back = key->had_by_others = false;
+    key->turn = key->appointed == ask->number ? key->appointed_turn : 0;
 }
 
 bool dlk_redis_handover_released(const dlk_redis *redis, dlk_ask *ask,
                                  const dlk_resp *reply, bool *ret_untold)
 {
-    dlk_redis_turns *turns = turns_of(ask);
+    dlk_redis_key *key = key_of(ask);
     *ret_untold = false;
     ask->next_reply = DLK_PENDING;
     if (reply->type == DLK_RESP_INTEGER) {
@@ -114,13 +113,13 @@ bool dlk_redis_handover_released(const dlk_redis *redis, dlk_ask *ask,
     if (!ask->next || !dlk_redis_handover_tokens(ask, ask->next, reply) ||
         ask->token <= 0)
         return false;
-    ask->asked |= turns->deaf;
+    ask->asked |= key->deaf;
     ask->reply = ask->next_reply = DLK_YES;
     ask->lasts = true;
-    if (turns->run < DLK_REDIS_RUN) /* more make no difference */
-        turns->run++;
+    if (key->run < DLK_REDIS_RUN) /* more make no difference */
+        key->run++;
     /* Passed on though it was due: nobody else wants a turn. */
-    turns->turn = is_due(redis, turns) ? 0 : dlk_number_sum(turns->turn, 1);
+    key->turn = is_due(redis, key) ? 0 : dlk_number_sum(key->turn, 1);
     return true;
 }
 
@@ -226,11 +225,11 @@ bool dlk_redis_handover_revokes(const dlk_resp *message, uint64_t *ret_number)
 }
 
 /* A newer one may have been overtaken by one that was given up, and has asked for last. */
-bool dlk_redis_handover_told(dlk_redis_turns *turns, uint64_t number, int64_t turn)
+bool dlk_redis_handover_told(dlk_redis_key *key, uint64_t number, int64_t turn)
 {
-    if (dlk_number_older(number, turns->contender))
+    if (dlk_number_older(number, key->contender))
         return false;
-    turns->appointed = number;
-    turns->appointed_turn = turn;
+    key->appointed = number;
+    key->appointed_turn = turn;
     return true;
 }

@@ -25,9 +25,9 @@ void dlk_redis_handover_asks(const struct dlk_redis *redis, const dlk_ask *ask);
 /* How long to wait, from the answer to an acquire that says when to ask again. */
 int64_t dlk_redis_handover_wait(const dlk_ask *ask, int64_t answer);
 /* A release was told on the lock's channel. */
-static inline void dlk_redis_handover_heard(dlk_redis_turns *turns)
+static inline void dlk_redis_handover_heard(dlk_redis_key *key)
 {
-    turns->had_by_others = turns->held_back;
+    key->had_by_others = key->held_back;
 }
 /* The lock was acquired by this ask. */
 void dlk_redis_handover_acquired(dlk_ask *ask);
@@ -52,6 +52,6 @@ bool dlk_redis_handover_asked(const dlk_resp *message, uint64_t *ret_number,
 /* Another message there, "revoke <number>". */
 bool dlk_redis_handover_revokes(const dlk_resp *message, uint64_t *ret_number);
 /* Does that number of this key wait for it? */
-bool dlk_redis_handover_told(dlk_redis_turns *turns, uint64_t number, int64_t turn);
+bool dlk_redis_handover_told(dlk_redis_key *key, uint64_t number, int64_t turn);
 
 #endif

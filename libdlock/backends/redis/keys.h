@@ -6,33 +6,29 @@
 #include "backends/backend.h"
 #include "backends/redis/layout.h"
 
-/* What a client knows of a lock that is handed on: handover.h. */
-typedef struct dlk_redis_turns {
-    uint64_t contender; /* the number that was asked for last, which a message may name */
-    uint64_t appointed; /* the number that a message has named … */
-    int64_t appointed_turn; /* … and which hand-over that was */
-    /* While one of ours has it: how often it was handed on since it was put up for all, and how
-     * many of ours have had it in a row. */
-    int64_t turn;
-    int32_t run;
-    /* An open turn holds us back; and since then the lock was released by somebody else. */
-    bool held_back, had_by_others;
-    bool
-        deaf; /* when it was asked for, nobody could have told us that another wants it */
-} dlk_redis_turns;
-
 typedef struct dlk_redis_key {
     dlk_key *key;
     /* by dlk_ask.shared: a read/write lock has two sides */
     const dlk_redis_form *forms[2];
-    /* Where it hands over; of a fair lock only the contender: who is in the line, and told alone on
-     * a channel of its own, or 0. */
-    dlk_redis_turns turns;
 
-    bool tagged;     /* the name has a hash tag of its own, or looks like it */
-    bool told;       /* a release is, on a channel */
+    /* What a client knows of a lock that is handed on: handover.h. Of a fair lock only the contender:
+     * who is in the line, and told alone on a channel of its own, or 0. */
+    uint64_t contender; /* the number that was asked for last, which a message may name */
+    uint64_t appointed; /* the number that a message has named … */
+    int64_t appointed_turn; /* … and which hand-over that was */
+    /* While one of ours has it: how often it was handed on since it was put up for all, and how
+     * many of ours have had it in a row, up to DLK_REDIS_RUN. */
+    int64_t turn;
+    uint8_t run;
+    /* An open turn holds us back; and since then the lock was released by somebody else. */
+    bool held_back : 1, had_by_others : 1;
+    /* When it was asked for, nobody could have told us that another wants it. */
+    bool deaf : 1;
+    bool hands_over : 1; /* the server decides who is next: handover.h */
+
+    bool tagged : 1; /* the name has a hash tag of its own, or looks like it */
+    bool told : 1;   /* a release is, on a channel */
     bool held;       /* by somebody else, when it was last asked for */
-    bool hands_over; /* the server decides who is next: handover.h */
     bool looked;     /* somebody asked without wanting it, who waits for another time */
     unsigned char slot_count; /* keys behind the derived ones, where the form has such */
     uint16_t slot;            /* in a cluster */

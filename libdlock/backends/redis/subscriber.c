@@ -89,7 +89,7 @@ static void notify(dlk_redis *redis, dlk_redis_channel *channel)
     channel->last = ++redis->subscriber.messages;
     DLK_LIST_FOR (it, &channel->watchers) {
         dlk_redis_watcher *watcher = DLK_LIST_ITEM(it, dlk_redis_watcher, link);
-        dlk_redis_handover_heard(&watcher->key->turns);
+        dlk_redis_handover_heard(watcher->key);
         be_told(redis, watcher);
     }
     tell(redis);
@@ -118,7 +118,7 @@ static void take_own(dlk_redis *redis, const dlk_resp *message)
     channel->last = ++redis->subscriber.messages;
     DLK_LIST_FOR (it, &channel->watchers) {
         dlk_redis_watcher *watcher = DLK_LIST_ITEM(it, dlk_redis_watcher, link);
-        if (dlk_redis_handover_told(&watcher->key->turns, number, turn))
+        if (dlk_redis_handover_told(watcher->key, number, turn))
             be_told(redis, watcher);
     }
     tell(redis);

@@ -39,10 +39,10 @@ static size_t put_listened(const dlk_redis *redis, const dlk_redis_key *key,
                            char name[LISTENED_MAX])
 {
     size_t size = dlk_redis_channel_name(key, name);
-    if (!key->forms[0]->queues || !key->turns.contender)
+    if (!key->forms[0]->queues || !key->contender)
         return size;
     name[size++] = ':';
-    return size + dlk_redis_put_owner(redis, key->turns.contender, name + size);
+    return size + dlk_redis_put_owner(redis, key->contender, name + size);
 }
 
 /* NULL without memory. */

@@ -624,8 +624,8 @@ static bool random_ask(dlk_key *key)
     /* One of two clients, of which only the first is heard. */
     maker->owner[0] = between(0, 2) ? '0' : 'f';
     dlk_redis_key *data = key->data;
-    data->turns.turn = between(0, 5);
-    data->turns.run = (int32_t)between(0, 5);
+    data->turn = between(0, 5);
+    data->run = (uint8_t)between(0, 5);
     data->kept_at = between(0, 1); /* of a renewal at 0: it looks after the counter */
     if (ask.verb == DLK_BREAK && between(0, 1)) {
         (void)snprintf(owner_text, sizeof(owner_text), "%s:%" PRIu64, host.uuid,
