@@ -3,16 +3,13 @@
 #include "harness/awake.h"
 #include "harness/harness.h"
 #include "harness/server.h"
+#include "harness/wrong.h"
 
-#include <arpa/inet.h>
 #include <dlock/dlock.h>
 #include <netdb.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 static char told[8192];
 
@@ -36,61 +33,16 @@ static dlock_err refusal(const char *uri)
 
 /* ---- servers that aren't what they should be ---- */
 
-typedef struct wrong {
-    int listener, port;
-    const char *says; /* to who comes, then it hangs up; NULL: nothing, and waits */
-    pthread_t thread;
-    _Atomic bool ending;
-} wrong;
-
-static void *serve(void *arg)
+/* Says this to who comes, and hangs up; NULL: nothing, and waits. */
+static bool meet(const void *says, int fd)
 {
-    wrong *of = arg;
-    int held[64], count = 0;
-    for (;;) {
-        int fd = accept(of->listener, NULL, NULL);
-        if (fd < 0 || of->ending) {
-            close(fd);
-            break;
-        }
-        char in[4096];
-        if (of->says && of->says[0]) {
-            (void)recv(fd, in, sizeof(in), 0);
-            (void)send(fd, of->says, strlen(of->says), MSG_NOSIGNAL);
-        }
-        if (of->says || count == 64)
-            close(fd);
-        else
-            held[count++] = fd;
+    const char *text = says;
+    char in[4096];
+    if (text && text[0]) {
+        (void)recv(fd, in, sizeof(in), 0);
+        (void)send(fd, text, strlen(text), MSG_NOSIGNAL);
     }
-    while (count > 0)
-        close(held[--count]);
-    return NULL;
-}
-
-static bool start(wrong *of, const char *says)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(at);
-    *of = (wrong){.says = says};
-    of->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool fine = of->listener >= 0 &&
-                bind(of->listener, (struct sockaddr *)&at, size) == 0 &&
-                listen(of->listener, 64) == 0 &&
-                getsockname(of->listener, (struct sockaddr *)&at, &size) == 0;
-    of->port = ntohs(at.sin_port);
-    fine = fine && pthread_create(&of->thread, NULL, serve, of) == 0;
-    return harness_check(__FILE__, __LINE__, fine, "a server of our own");
-}
-
-static void stop(wrong *of)
-{
-    of->ending = true;
-    int fd = server_dial(of->port, 1); /* ends its accept */
-    (void)pthread_join(of->thread, NULL);
-    server_hang_up(&fd);
-    (void)close(of->listener);
+    return !text;
 }
 
 /* ---- what is said ---- */
@@ -167,14 +119,14 @@ TEST(whoever_says_nothing_is_said_to_say_nothing)
     wrong of[3];
     int ports[3];
     for (int i = 0; i < 3; i++) {
-        CHECK(start(&of[i], NULL));
+        CHECK(wrong_start(&of[i], meet, NULL));
         ports[i] = of[i].port;
     }
     each_is_told(
         ports, "client.connect_ms=400",
         (const char *const[]){"doesn't answer", "no answer", "not connected yet", NULL});
     for (int i = 0; i < 3; i++)
-        stop(&of[i]);
+        wrong_stop(&of[i]);
 }
 
 TEST(whoever_hangs_up_is_said_to_hang_up)
@@ -182,14 +134,14 @@ TEST(whoever_hangs_up_is_said_to_hang_up)
     wrong of[3];
     int ports[3];
     for (int i = 0; i < 3; i++) {
-        CHECK(start(&of[i], ""));
+        CHECK(wrong_start(&of[i], meet, ""));
         ports[i] = of[i].port;
     }
     each_is_told(ports, "client.connect_ms=600",
                  (const char *const[]){"closed by the server", "reset by peer",
                                        "not connected yet", "no answer yet", NULL});
     for (int i = 0; i < 3; i++)
-        stop(&of[i]);
+        wrong_stop(&of[i]);
 }
 
 TEST(what_a_hostile_server_says_is_not_told_raw)
@@ -197,12 +149,12 @@ TEST(what_a_hostile_server_says_is_not_told_raw)
     wrong of[3];
     int ports[3];
     for (int i = 0; i < 3; i++) {
-        CHECK(start(&of[i], "-ERR \x1b[2J\x1b]0;owned\x07 and so on\r\n"));
+        CHECK(wrong_start(&of[i], meet, "-ERR \x1b[2J\x1b]0;owned\x07 and so on\r\n"));
         ports[i] = of[i].port;
     }
     each_is_told(ports, "client.connect_ms=600", (const char *const[]){": ", NULL});
     for (int i = 0; i < 3; i++)
-        stop(&of[i]);
+        wrong_stop(&of[i]);
 }
 
 TEST(a_port_that_does_not_begin_with_tls_is_said_to_be_that)
@@ -215,7 +167,8 @@ TEST(a_port_that_does_not_begin_with_tls_is_said_to_be_that)
     if (!has_backend("rediss://"))
         SKIP("no TLS in this build");
     for (int round = 0; round < 2; round++) {
-        CHECK(start(&of, round == 0 ? "HTTP/1.1 400 Bad Request\r\n\r\n" : NULL));
+        CHECK(wrong_start(&of, meet,
+                          round == 0 ? "HTTP/1.1 400 Bad Request\r\n\r\n" : NULL));
         for (size_t i = 0; i < sizeof(tls) / sizeof(*tls); i++) {
             snprintf(uri, sizeof(uri), tls[i], of.port);
             strcat(uri, "client.connect_ms=400");
@@ -226,7 +179,7 @@ TEST(a_port_that_does_not_begin_with_tls_is_said_to_be_that)
             snprintf(uri, sizeof(uri), "127.0.0.1:%d: ", of.port);
             CHECK_CONTAINS(told, uri);
         }
-        stop(&of);
+        wrong_stop(&of);
     }
 }
 

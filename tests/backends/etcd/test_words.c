@@ -3,14 +3,12 @@
 #include "harness/certificates.h"
 #include "harness/etcd_server.h"
 #include "harness/server.h"
+#include "harness/wrong.h"
 
 #include "harness/harness.h"
 
 #include "net/http2_frames.h"
 
-#include <netinet/in.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +27,7 @@
 #define UNKNOWN "\0\0\0\xaa\0\0\0\0\0"
 #define GOAWAY  "\0\0\x08\7\0\0\0\0\0\0\0\0\0\0\0\0\0"
 
-typedef struct wrong {
+typedef struct misdeed {
     const char *greeting; /* NULL: none, and the connection stays */
     size_t greeting_size;
     const char
@@ -38,10 +36,7 @@ typedef struct wrong {
     bool unread; /* before it has read what it is asked: so the end is a reset */
     size_t more; /* so many frames that nobody knows, behind that */
     bool silent; /* and then it says nothing more */
-    int port, listener;
-    pthread_t thread;
-    _Atomic bool ending;
-} wrong;
+} misdeed;
 
 /* The first request, whole. */
 static void read_request(int fd)
@@ -60,7 +55,7 @@ static void read_request(int fd)
     }
 }
 
-static void answer(const wrong *of, int fd)
+static void answer(const misdeed *of, int fd)
 {
     char byte;
     if (of->unread)
@@ -77,50 +72,12 @@ static void answer(const wrong *of, int fd)
             return;
 }
 
-static void *serve(void *arg)
+static bool meet(const void *what, int fd)
 {
-    wrong *of = arg;
-    int fd, kept[64];
-    size_t count = 0;
-    while ((fd = accept(of->listener, NULL, NULL)) >= 0 && !of->ending) {
-        if (of->greeting)
-            answer(of, fd);
-        bool ends = of->greeting && !of->silent;
-        if (ends || count == sizeof(kept) / sizeof(*kept))
-            (void)close(fd);
-        else
-            kept[count++] = fd;
-    }
-    if (fd >= 0)
-        (void)close(fd);
-    while (count > 0)
-        (void)close(kept[--count]);
-    return NULL;
-}
-
-static bool start(wrong *of)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(at);
-    of->ending = false;
-    of->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool fine = of->listener >= 0 &&
-                bind(of->listener, (struct sockaddr *)&at, size) == 0 &&
-                listen(of->listener, 64) == 0 &&
-                getsockname(of->listener, (struct sockaddr *)&at, &size) == 0;
-    of->port = ntohs(at.sin_port);
-    fine = fine && pthread_create(&of->thread, NULL, serve, of) == 0;
-    return harness_check(__FILE__, __LINE__, fine, "a server of our own");
-}
-
-static void stop(wrong *of)
-{
-    of->ending = true;
-    int fd = server_dial(of->port, 1); /* ends its accept */
-    (void)pthread_join(of->thread, NULL);
-    server_hang_up(&fd);
-    (void)close(of->listener);
+    const misdeed *of = what;
+    if (of->greeting)
+        answer(of, fd);
+    return !of->greeting || of->silent;
 }
 
 /* ---- what is said ---- */
@@ -206,18 +163,19 @@ TEST(a_member_that_does_not_answer_is_told_in_our_words)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char more[160];
-        wrong member = {.greeting = cases[i].greeting,
-                        .greeting_size = cases[i].greeting_size,
-                        .says = cases[i].says,
-                        .size = cases[i].size,
-                        .unread = cases[i].unread,
-                        .silent = cases[i].silent,
-                        .more = cases[i].more};
+        wrong member;
+        const misdeed what = {.greeting = cases[i].greeting,
+                              .greeting_size = cases[i].greeting_size,
+                              .says = cases[i].says,
+                              .size = cases[i].size,
+                              .unread = cases[i].unread,
+                              .silent = cases[i].silent,
+                              .more = cases[i].more};
         snprintf(more, sizeof(more), "?%s",
                  cases[i].settings[0] ? cases[i].settings : LONG);
-        CHECK(start(&member));
+        CHECK(wrong_start(&member, meet, &what));
         is_told("etcd://127.0.0.1", member.port, more, cases[i].code, cases[i].words);
-        stop(&member);
+        wrong_stop(&member);
     }
     int port = server_free_port(0);
     is_told("etcd://127.0.0.1", port, "?" LONG, DLOCK_EUNAVAIL,
@@ -237,21 +195,23 @@ TEST(who_speaks_no_TLS_is_told_so)
     char more[200];
     if (!certificates_make(&made))
         return;
-    wrong http = {.greeting = BYTES("HTTP/1.1 400 Bad Request\r\n\r\n"), .unread = true},
-          silent = {.greeting = NULL};
+    wrong server;
+    const misdeed http = {.greeting = BYTES("HTTP/1.1 400 Bad Request\r\n\r\n"),
+                          .unread = true},
+                  silent = {.greeting = NULL};
     snprintf(more, sizeof(more), "?" LONG "tls.ca_file=%s&",
              certificates_path(&made, "ca.pem"));
-    CHECK(start(&http));
-    is_told("etcds://127.0.0.1", http.port, more, DLOCK_EPROTO,
+    CHECK(wrong_start(&server, meet, &http));
+    is_told("etcds://127.0.0.1", server.port, more, DLOCK_EPROTO,
             "etcd: no TLS with 127.0.0.1:#: that port doesn't begin with TLS: use a URI "
             "without it, or the server's port for TLS");
-    stop(&http);
-    CHECK(start(&silent));
-    is_told("etcds://127.0.0.1", silent.port, "?client.connect_ms=200&", DLOCK_EUNAVAIL,
+    wrong_stop(&server);
+    CHECK(wrong_start(&server, meet, &silent));
+    is_told("etcds://127.0.0.1", server.port, "?client.connect_ms=200&", DLOCK_EUNAVAIL,
             "etcd: 127.0.0.1:#: connected, but that port doesn't begin with TLS (is it "
             "one for "
             "etcd://?) within 200 ms");
-    stop(&silent);
+    wrong_stop(&server);
     certificates_remove(&made);
 }
 
