@@ -91,7 +91,7 @@ void dlk_local_kick(dlk_backend *backend);
 #define DLK_LOCAL_TRAITS                                                                 \
     {                                                                                    \
         .layout = "table", .class = 2, .queues = true, .fair = true, .tokens = true,     \
-        .hands_on = true,                                                                \
+        .hands_on = true, .no_keep = "there is no round trip to save",                   \
         .kinds = {[DLOCK_MUTEX] = true,    [DLOCK_READ] = true,                          \
                   [DLOCK_WRITE] = true,    [DLOCK_SEMAPHORE] = true,                     \
                   [DLOCK_ELECTION] = true, [DLK_KIND_CONDITION] = true},                 \

@@ -370,7 +370,7 @@ TEST(what_cant_be_kept_says_why)
         const char *uri, *settings, *why;
         dlock_kind kind;
     } cases[] = {
-        {"mem:?", "", "mem keeps no locks", DLOCK_MUTEX},
+        {"mem:?", "", "mem keeps no locks: there is no round trip to save", DLOCK_MUTEX},
         {"memcached://127.0.0.1:1?", "", "nobody could ask", DLOCK_MUTEX},
         {"redis://127.0.0.1:1?", "lock.fair=true", "redis.layout=redisson", DLOCK_MUTEX},
         {"redis://127.0.0.1:1?", "lock.permits=2", "only mutexes", DLOCK_SEMAPHORE},
