@@ -73,6 +73,12 @@ const dlk_backend_type *dlk_registry_find(const char *scheme)
 
 const char *dlk_registry_why(const char *scheme)
 {
+#ifdef DLK_PORTABLE
+    if (strcmp(scheme, "file") == 0)
+        return "it needs mutexes that outlive their owner and a way to see a process "
+               "die, which a portable build "
+               "does without";
+#endif
 #ifdef DLK_WITH_ZOOKEEPER
     if (strcmp(scheme, "zookeepers") == 0)
 #ifdef DLK_ZOOKEEPER_HAS_TLS

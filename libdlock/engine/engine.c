@@ -36,7 +36,8 @@ static void after_fork_in_child(void)
         dlk_engine *engine = DLK_LIST_ITEM(it, dlk_engine, registered);
         if (engine->backend->type->forked)
             engine->backend->type->forked(engine->backend);
-        engine->event_fd = engine->poll_fd = engine->kicks.fd = -1;
+        engine->poll_fd = -1;
+        engine->event = engine->kicks.wakeup = (dlk_wakeup)DLK_WAKEUP_NONE;
         dlk_list_remove(&engine->registered);
     }
     (void)pthread_mutex_unlock(&registry_mutex); /* the forking thread had locked it */
@@ -224,7 +225,8 @@ dlock_err dlk_engine_open(const dlk_backend_type *type, const dlk_uri *uri,
     if (!engine)
         return dlk_error_nomem(err);
     init_lists(engine);
-    engine->event_fd = engine->poll_fd = -1;
+    engine->event = (dlk_wakeup)DLK_WAKEUP_NONE;
+    engine->poll_fd = -1;
     engine->kicks = DLK_KICKS_INIT;
     engine->refs = 1;
     engine->generation = atomic_load(&dlk_fork_generation);

@@ -116,9 +116,9 @@ struct dlk_engine {
     const dlock_error *digested; /* … and the one that is being digested, or NULL */
     dlk_whys whys;               /* what was tried to get it up */
 
-    dlk_list events; /* dlk_slot.link */
-    dlk_note closed; /* the last event of all, which no lack of memory may prevent */
-    int event_fd;    /* or -1: nobody has asked for it */
+    dlk_list events;  /* dlk_slot.link */
+    dlk_note closed;  /* the last event of all, which no lack of memory may prevent */
+    dlk_wakeup event; /* its fd is the program's; none: nobody has asked for it */
     bool event_fd_raised;
     int64_t notes, note_limit, overflowed;
     dlock_log_fn *log;   /* fixed: the program's, else stderr's for DLOCK_LOG, or NULL */
@@ -131,7 +131,7 @@ struct dlk_engine {
     dlk_tell tell;                /* its topics: while somebody hears them */
 
     /* A program that waits in a poller of its own: visit.c. */
-    int poll_fd; /* an epoll of event_fd and the wires, or -1 */
+    int poll_fd; /* a nest of the event's descriptor and the wires, or -1 */
     int wires[DLK_BACKEND_WIRES];
     size_t wire_count; /* more than 0: what comes is left to the program */
     uint64_t wired;    /* host.wiring when they were laid */

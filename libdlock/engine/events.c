@@ -11,40 +11,34 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-/* Raw calls: read and write are cancellation points, and we hold the mutex. */
 void dlk_event_raise(dlk_engine *engine)
 {
-    uint64_t one = 1;
-    if (engine->event_fd < 0 || engine->event_fd_raised)
+    if (engine->event.fd < 0 || engine->event_fd_raised)
         return;
     engine->event_fd_raised = true;
-    (void)syscall(SYS_write, engine->event_fd, &one, sizeof(one)); /* it was empty */
+    dlk_wakeup_ring(&engine->event);
 }
 
 static void lower_fd(dlk_engine *engine)
 {
-    uint64_t count;
     if (!engine->event_fd_raised)
         return;
     engine->event_fd_raised = false;
-    (void)syscall(SYS_read, engine->event_fd, &count, sizeof(count)); /* it was full */
+    dlk_wakeup_quiet(&engine->event);
 }
 
 int dlk_event_fd(dlk_engine *engine)
 {
     if (engine->life == DLK_LIFE_CLOSED)
         return -1; /* the descriptor itself stays until the end, for those who poll it */
-    if (engine->event_fd < 0) {
-        engine->event_fd = DLK_FD(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (engine->event.fd < 0) {
+        (void)dlk_wakeup_open(&engine->event); /* the caller sees */
         if (!dlk_list_empty(&engine->events))
             dlk_event_raise(engine);
         dlk_engine_tell(engine);
     }
-    return engine->event_fd;
+    return engine->event.fd;
 }
 
 void dlk_event_push(dlk_engine *engine, dlk_slot *slot)
@@ -105,10 +99,10 @@ void dlk_event_note(dlk_engine *engine, dlock_what what, dlock_level level,
                     dlock_err code, char *text)
 {
     dlk_note *note = NULL;
-    if (engine->event_fd >= 0 && engine->notes < engine->note_limit)
+    if (engine->event.fd >= 0 && engine->notes < engine->note_limit)
         note = calloc(1, sizeof(*note));
     if (!note) {
-        engine->overflowed += engine->event_fd >= 0;
+        engine->overflowed += engine->event.fd >= 0;
         free(text);
         return;
     }
@@ -243,7 +237,7 @@ void dlk_events_free(dlk_engine *engine)
         if (slot->kind == DLK_SLOT_NOTE && slot != &engine->closed.slot)
             dlk_note_free(DLK_LIST_ITEM(slot, dlk_note, slot));
     }
-    dlk_fd_close(engine->event_fd);
+    dlk_wakeup_close(&engine->event);
     dlk_fd_close(engine->poll_fd);
-    engine->event_fd = engine->poll_fd = -1;
+    engine->poll_fd = -1;
 }

@@ -74,7 +74,7 @@ static bool sink_wants(const dlk_engine *engine, dlock_level level, unsigned top
 
 static bool events_want(const dlk_engine *engine, dlock_level level, unsigned topic)
 {
-    return engine->event_fd >= 0 && wants(&engine->to_event, level, topic);
+    return engine->event.fd >= 0 && wants(&engine->to_event, level, topic);
 }
 
 /* To whoever wants it. Takes the line over. */

@@ -1,5 +1,5 @@
 /*
- * Driving from a poller of the program's. Its descriptor is an epoll of the event descriptor and of
+ * Driving from a poller of the program's. Its descriptor is a nest (nest.h) of the event descriptor and of
  * the wires: the backend's sockets on which everything comes that is to be read. Between two visits
  * nobody drives, as between two calls of a lone caller; what differs is that the engine's thread
  * leaves what is awaited to the visitors, and looks for itself only when none has come for a while.
@@ -11,35 +11,27 @@
 #include "engine/engine.h"
 
 #include "backends/sleep.h"
+#include "engine/nest.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
-
-#include <sys/epoll.h>
-#include <unistd.h>
 
 /* So many answered at once are given the time to ask again, in one write. */
 #define BURST 3
 
-static bool watch(const dlk_engine *engine, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN};
-    return epoll_ctl(engine->poll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
 void dlk_engine_lay_wires(dlk_engine *engine)
 {
     bool were = dlk_engine_is_left(engine);
-    for (size_t i = 0; i < engine->wire_count; i++) /* fails for what has been closed */
-        (void)epoll_ctl(engine->poll_fd, EPOLL_CTL_DEL, engine->wires[i], NULL);
+    for (size_t i = 0; i < engine->wire_count; i++)
+        dlk_nest_remove(engine->poll_fd, engine->wires[i]);
     size_t count = 0;
     (void)engine->backend->type->wires(engine->backend, engine->wires, &count);
     engine->wire_count = 0;
-    while (engine->wire_count < count && watch(engine, engine->wires[engine->wire_count]))
+    while (engine->wire_count < count &&
+           dlk_nest_add(engine->poll_fd, engine->wires[engine->wire_count]))
         engine->wire_count++;
     if (engine->wire_count < count) { /* no memory: the engine's thread does it */
         while (engine->wire_count > 0)
-            (void)epoll_ctl(engine->poll_fd, EPOLL_CTL_DEL,
-                            engine->wires[--engine->wire_count], NULL);
+            dlk_nest_remove(engine->poll_fd, engine->wires[--engine->wire_count]);
     }
     engine->wired = engine->host.wiring;
     engine->visit_again = false;
@@ -57,13 +49,11 @@ int dlk_engine_poll_fd(dlk_engine *engine)
         return -1;
     if (engine->poll_fd >= 0)
         return engine->poll_fd;
-    int event_fd = dlk_event_fd(engine);
-    if (event_fd < 0)
-        return -1;
-    engine->poll_fd = DLK_FD(epoll_create1(EPOLL_CLOEXEC));
+    engine->poll_fd = dlk_nest_new();
     if (engine->poll_fd < 0)
         return -1;
-    if (!watch(engine, event_fd)) {
+    int event_fd = dlk_event_fd(engine);
+    if (event_fd < 0 || !dlk_nest_add(engine->poll_fd, event_fd)) {
         dlk_fd_close(engine->poll_fd);
         engine->poll_fd = -1;
         return -1;

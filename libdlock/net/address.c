@@ -4,8 +4,8 @@
  * to let go frees it, so neither has to wait for the other, however long the name service takes. */
 #include "net/address.h"
 
-#include "util/descriptor.h"
 #include "util/thread.h"
+#include "util/wakeup.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -13,13 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 struct dlk_lookup {
     _Atomic int owners;
     _Atomic bool ended; /* set after the result, read before it */
-    int fd;
+    dlk_wakeup end;
     int code; /* of getaddrinfo */
     dlk_thread_role role;
     dlk_addresses result;
@@ -93,7 +91,7 @@ static void let_go(dlk_lookup *lookup)
 {
     if (atomic_fetch_sub(&lookup->owners, 1) > 1)
         return;
-    dlk_fd_close(lookup->fd);
+    dlk_wakeup_close(&lookup->end);
     free(lookup);
 }
 
@@ -114,9 +112,7 @@ static void *look_up(void *arg)
     if (found)
         freeaddrinfo(found);
     atomic_store(&lookup->ended, true);
-    uint64_t one = 1;
-    /* Can't fail: the counter is 0 and the descriptor is ours until let_go. */
-    (void)!write(lookup->fd, &one, sizeof(one));
+    dlk_wakeup_ring(&lookup->end); /* it is ours until let_go */
     let_go(lookup);
     return NULL;
 }
@@ -130,15 +126,14 @@ dlk_lookup *dlk_lookup_start(const char *host, uint16_t port)
     memcpy(lookup->host, host, size);
     snprintf(lookup->port, sizeof(lookup->port), "%u", port);
     atomic_init(&lookup->owners, 2);
-    lookup->fd = DLK_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (lookup->fd < 0) {
+    if (!dlk_wakeup_open(&lookup->end)) {
         free(lookup);
         return NULL;
     }
     pthread_t thread;
     lookup->role = (dlk_thread_role){"dlock-lookup", look_up, lookup};
     if (!dlk_thread_start(&thread, &lookup->role)) {
-        dlk_fd_close(lookup->fd);
+        dlk_wakeup_close(&lookup->end);
         free(lookup);
         return NULL;
     }
@@ -148,7 +143,7 @@ dlk_lookup *dlk_lookup_start(const char *host, uint16_t port)
 
 int dlk_lookup_fd(const dlk_lookup *lookup)
 {
-    return lookup->fd;
+    return lookup->end.fd;
 }
 
 bool dlk_lookup_ended(const dlk_lookup *lookup)

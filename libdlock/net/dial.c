@@ -36,7 +36,7 @@ static bool try_next(dlk_dial *dial, int64_t now)
     int64_t left = (int64_t)(dial->addresses.count - dial->next);
     dial->until = now + (dial->deadline - now) / left;
     dial->next++;
-    dial->fd = dlk_socket_new(address->is.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    dial->fd = dlk_socket_new(address->is.any.sa_family);
     if (dial->fd < 0)
         return fails(dial, errno);
     /* EINTR: goes on by itself. EAGAIN: a full backlog of a Unix socket, which does not. */

@@ -1,18 +1,19 @@
 /*
  * How a thread that sleeps on descriptors is woken by others: a count that rises with each kick, and
- * an eventfd among what it polls.
+ * a descriptor of its own among what it polls (util/wakeup.h).
  *
  * Whoever is about to sleep reads the count together with what it decides by (how long to sleep, for
  * one), under the mutex that guards that. Then it says that it polls, and compares. A kick that has
  * come between the two, whatever has happened there, has made the count another one; one that comes
- * later finds the sleeper polling, and writes to the eventfd. So none is lost, and a kick costs a
- * system call only when somebody may be asleep. A write that comes late ends a later sleep for
+ * later finds the sleeper polling, and rings. So none is lost, and a kick costs a
+ * system call only when somebody may be asleep. A ring that comes late ends a later sleep for
  * nothing, which is harmless.
  */
 #ifndef DLK_NET_KICKS_H
 #define DLK_NET_KICKS_H
 
 #include "net/polls.h"
+#include "util/wakeup.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,13 +23,13 @@
 typedef struct dlk_kicks {
     _Atomic uint32_t count;
     _Atomic bool polls; /* the sleeper does, or is about to */
-    int fd;             /* -1: nobody polls here */
+    dlk_wakeup wakeup;  /* none: nobody polls here */
 } dlk_kicks;
 
 #define DLK_KICKS_INIT                                                                   \
     (dlk_kicks)                                                                          \
     {                                                                                    \
-        .fd = -1                                                                         \
+        .wakeup = DLK_WAKEUP_NONE                                                        \
     }
 
 /* For who polls; again is fine. False: no descriptor is left. */

@@ -3,7 +3,6 @@
 
 #include <limits.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #define LEAST_MS 1000
@@ -27,7 +26,11 @@ void dlk_silence_limit(int fd, int64_t ms)
     set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     set(fd, IPPROTO_TCP, TCP_KEEPIDLE, pause_s);
     set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause_s);
+#ifdef TCP_USER_TIMEOUT
     /* Of what was sent and not acknowledged, and of looks without an answer, instead of their
      * number. */
     set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, limit);
+#else
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, LOOKS);
+#endif
 }

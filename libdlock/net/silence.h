@@ -10,7 +10,12 @@
 #ifndef DLK_NET_SILENCE_H
 #define DLK_NET_SILENCE_H
 
+#include <netinet/tcp.h>
 #include <stdint.h>
+
+#ifndef TCP_KEEPIDLE /* macOS has another name for it */
+#define TCP_KEEPIDLE TCP_KEEPALIVE
+#endif
 
 /* Of a TCP socket; no less than a second, in which one lost packet is made up for. */
 void dlk_silence_limit(int fd, int64_t ms);

@@ -10,14 +10,24 @@
 #ifndef DLK_NET_SOCKET_H
 #define DLK_NET_SOCKET_H
 
+#include <sys/socket.h>
+
+/* For send: nobody waits, and no signal comes where nobody reads. A system without this flag says the
+ * latter of the socket itself. */
+#ifdef MSG_NOSIGNAL
+#define DLK_SEND (MSG_DONTWAIT | MSG_NOSIGNAL)
+#else
+#define DLK_SEND MSG_DONTWAIT
+#endif
+
 typedef enum dlk_ending {
     DLK_END_RESET,   /* what has not arrived never will */
     DLK_END_ORDERLY, /* what was said is still delivered */
 } dlk_ending;
 
-/* As socket(2), closed in an exec and in a fork's child, and reset when it is closed, which dlk_fd_close
- * does. */
-int dlk_socket_new(int family, int type, int protocol);
+/* A stream socket on which nobody waits, closed in an exec and in a fork's child, and reset when it is
+ * closed, which dlk_fd_close does; -1 and errno. */
+int dlk_socket_new(int family);
 /* From now on no byte goes in either direction but, if orderly, those under way; who sleeps on it
  * wakes up. At once, whoever else has the descriptor, a fork's child say. It is still to be closed. */
 void dlk_socket_end(int fd, dlk_ending ending);

@@ -5,15 +5,16 @@
  * so either the flusher gets `busy` or the driver sees `again`: no byte is left lying. */
 #include "net/stream.h"
 
+#include "net/silence.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/error.h"
+#include "util/secret.h"
 #include "util/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +69,7 @@ void dlk_stream_open(dlk_stream *stream, int fd)
 static void wipe(dlk_buf *buf)
 {
     if (buf->data)
-        explicit_bzero(buf->data, buf->capacity);
+        dlk_wipe(buf->data, buf->capacity);
 }
 
 void dlk_stream_close(dlk_stream *stream, dlk_ending ending)
@@ -158,7 +159,7 @@ static void write_out(dlk_stream *stream)
         size_t size = dlk_buf_size(&stream->sending);
         ssize_t put = stream->coat
                           ? stream->coat->type->send(stream->coat, fd, data, size)
-                          : send(fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+                          : send(fd, data, size, DLK_SEND);
         if (put >= 0) {
             stream->sent += put;
             dlk_buf_eat(&stream->sending, (size_t)put);

@@ -9,7 +9,9 @@
  */
 #include "net/tls_inner.h"
 
+#include "net/socket.h"
 #include "util/error.h"
+#include "util/secret.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -89,8 +91,8 @@ static BIO *make_bio(dlk_tls_coat *coat)
 static bool write_cipher(dlk_tls_coat *coat, int fd)
 {
     while (dlk_buf_size(&coat->cipher) > 0) {
-        ssize_t put = send(fd, dlk_buf_head(&coat->cipher), dlk_buf_size(&coat->cipher),
-                           MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t put =
+            send(fd, dlk_buf_head(&coat->cipher), dlk_buf_size(&coat->cipher), DLK_SEND);
         if (put >= 0)
             dlk_buf_eat(&coat->cipher, (size_t)put);
         else if (errno != EINTR)
@@ -233,7 +235,7 @@ static void tls_free(dlk_coat *base)
     SSL_free(coat->ssl);
     (void)pthread_mutex_destroy(&coat->mutex);
     dlk_buf_free(&coat->cipher);
-    explicit_bzero(coat->raw, sizeof(coat->raw));
+    dlk_wipe(coat->raw, sizeof(coat->raw));
     free(coat->peer);
     free(coat->host);
     free(coat);

@@ -3,10 +3,17 @@
 
 #include <time.h>
 
+/* POSIX's doesn't say whether it goes on while the machine is suspended: on macOS it does. */
+#ifdef CLOCK_BOOTTIME
+#define BOOT_CLOCK CLOCK_BOOTTIME
+#else
+#define BOOT_CLOCK CLOCK_MONOTONIC
+#endif
+
 int64_t dlk_clock_now(void)
 {
     struct timespec t;
-    if (clock_gettime(CLOCK_BOOTTIME, &t) != 0)
+    if (clock_gettime(BOOT_CLOCK, &t) != 0)
         return 0; /* cannot happen on a Linux newer than 2.6.39 */
     return (int64_t)t.tv_sec * DLK_NS_PER_SEC + t.tv_nsec;
 }

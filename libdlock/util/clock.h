@@ -1,5 +1,5 @@
 /* The one clock of libdlock: nanoseconds of CLOCK_BOOTTIME, which goes on counting while the
- * machine is suspended and never follows the wall clock. And the date, which is told to people, and which
+ * machine is suspended and never follows the wall clock (a system without it: CLOCK_MONOTONIC). And the date, which is told to people, and which
  * nothing goes by. */
 #ifndef DLK_UTIL_CLOCK_H
 #define DLK_UTIL_CLOCK_H

@@ -36,7 +36,7 @@ static void unlock(void)
 
 /* No cancellation point, unlike close(2) alone; the system call itself would be none, but pass by
  * ThreadSanitizer, which would then take whoever gets the number next for its owner of before. */
-static void end(int fd)
+void dlk_fd_end(int fd)
 {
     int state;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
@@ -49,7 +49,7 @@ static void close_all(void)
     for (size_t word = 0; word < words; word++)
         for (int bit = 0; kept[word] != 0; bit++) {
             if (kept[word] & 1)
-                end((int)word * BITS + bit);
+                dlk_fd_end((int)word * BITS + bit);
             kept[word] >>= 1;
         }
     unlock(); /* the forking thread had locked it */
@@ -95,16 +95,22 @@ void dlk_fd_begin(void)
     cancel_state = state;
 }
 
-int dlk_fd_keep(int fd)
+int dlk_fd_note(int fd)
 {
-    int saved = errno;
     if (fd >= 0 && !(watched && make_room(fd))) {
-        end(fd);
+        dlk_fd_end(fd);
         fd = -1;
-        saved = ENOMEM;
+        errno = ENOMEM;
     }
     if (fd >= 0)
         note(fd, true);
+    return fd;
+}
+
+int dlk_fd_keep(int fd)
+{
+    fd = dlk_fd_note(fd);
+    int saved = errno;
     int state = cancel_state;
     unlock();
     (void)pthread_setcancelstate(state, NULL);
@@ -119,7 +125,7 @@ void dlk_fd_close(int fd)
         return;
     lock();
     note(fd, false);
-    end(fd);
+    dlk_fd_end(fd);
     unlock();
     errno = saved;
 }

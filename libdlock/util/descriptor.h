@@ -18,5 +18,10 @@ void dlk_fd_close(int fd);
 /* Of DLK_FD only. */
 void dlk_fd_begin(void);
 int dlk_fd_keep(int fd);
+/* One more that @p make has made; -1 and ENOMEM as well. Between dlk_fd_begin and dlk_fd_keep. */
+int dlk_fd_note(int fd);
+
+/* close(2), but no cancellation point: for what isn't noted. errno may change. */
+void dlk_fd_end(int fd);
 
 #endif

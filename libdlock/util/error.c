@@ -127,11 +127,6 @@ bool dlk_error_retriable(dlock_err code)
            code == DLOCK_EUNKNOWN || code == DLOCK_EQUORUM;
 }
 
-const char *dlk_error_errno(int number, char *text, size_t size)
-{
-    return strerror_r(number, text, size); /* GNU's: may return a static text instead */
-}
-
 /* Public, but here: util must be able to free what it makes without knowing about api/. */
 void dlock_error_free(dlock_error *error)
 {

@@ -1,21 +1,21 @@
 /* Random numbers; see the header. The generator is SplitMix64 (Steele, Lea and Flood, 2014). */
 #include "util/rand.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <sys/random.h>
+#include <sys/random.h> /* getentropy, on macOS */
+#include <unistd.h>
+
+#define ENTROPY_MAX 256 /* it gives no more at a time */
 
 bool dlk_rand_bytes(void *out, size_t size)
 {
     unsigned char *to = out;
     while (size > 0) {
-        ssize_t got = getrandom(to, size, 0);
-        if (got < 0 && errno != EINTR)
+        size_t part = size < ENTROPY_MAX ? size : ENTROPY_MAX;
+        if (getentropy(to, part) != 0)
             return false;
-        if (got > 0) {
-            to += got;
-            size -= (size_t)got;
-        }
+        to += part;
+        size -= part;
     }
     return true;
 }

@@ -15,6 +15,14 @@ typedef struct hidden {
     char text[];
 } hidden;
 
+/* No compiler knows what this will be, so none leaves the call out. explicit_bzero isn't everywhere. */
+static void *(*const volatile set)(void *, int, size_t) = memset;
+
+void dlk_wipe(void *data, size_t size)
+{
+    (void)set(data, 0, size);
+}
+
 void *dlk_hidden_map(size_t *size)
 {
     if (*size > (size_t)-1 - PAGE_SIZE)
@@ -24,14 +32,17 @@ void *dlk_hidden_map(size_t *size)
         mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
         return NULL;
-    /* Fails where the kernel is short of memory: then a core dump could have it, and we go on. */
+        /* Fails where the kernel is short of memory: then a core dump could have it, and we go on. So it is
+     * where a system knows nothing of the kind. */
+#ifdef MADV_DONTDUMP
     (void)madvise(pages, *size, MADV_DONTDUMP);
+#endif
     return pages;
 }
 
 void dlk_hidden_unmap(void *pages, size_t size)
 {
-    explicit_bzero(pages, size);
+    dlk_wipe(pages, size);
     (void)munmap(pages, size); /* just what was mapped */
 }
 
@@ -76,6 +87,6 @@ void dlk_wipe_free(char *text)
 {
     if (!text)
         return;
-    explicit_bzero(text, strlen(text));
+    dlk_wipe(text, strlen(text));
     free(text);
 }

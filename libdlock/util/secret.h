@@ -17,6 +17,9 @@ char *dlk_secret_share(char *secret);
 /* For what the three return; the last owner wipes it. NULL is fine. */
 void dlk_secret_free(char *secret);
 
+/* Overwrites what is about to be given back, whatever the compiler thinks of its use. */
+void dlk_wipe(void *data, size_t size);
+
 /* Wipes and frees a text on the heap; NULL is fine. */
 void dlk_wipe_free(char *text);
 

@@ -69,7 +69,7 @@ dlock_err dlk_secret_from_file(const char *key, const char *path, char **ret,
     }
     /* What comes behind its first line is none of ours. */
     size_t used = strlen(data);
-    explicit_bzero(data + used, SECRET_MAX - used);
+    dlk_wipe(data + used, SECRET_MAX - used);
     *ret = data;
     return DLOCK_OK;
 }

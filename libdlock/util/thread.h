@@ -22,12 +22,15 @@ typedef struct dlk_thread_role {
  * it runs: it lies in what the thread works on, so that a fork in between leaves nothing behind. */
 bool dlk_thread_start(pthread_t *thread, const dlk_thread_role *role);
 
+/* Names the calling thread, for who looks with a debugger. */
+void dlk_thread_name(const char *name);
+
 /* Whether the calling thread may run on more than one core. */
 bool dlk_thread_has_cores(void);
 
 /*
- * A futex word. A sleeper reads it, decides to sleep, and sleeps only while it is unchanged;
- * whoever has news changes it and then wakes. A wake may come for nothing: always look again.
+ * A futex word (the kernel's on Linux, futex_posix.c elsewhere). A sleeper reads it, decides to sleep, and
+ * sleeps only while it is unchanged; whoever has news changes it and then wakes. A wake may come for nothing: always look again.
  * Safe in signal handlers. `shared` words lie in a mapping that several processes use.
  */
 typedef _Atomic uint32_t dlk_futex;

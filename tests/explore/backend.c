@@ -86,7 +86,7 @@ static void look_at(const fake *one, int64_t until)
     if (engine->takeover && engine->in_flight == 0)
         explore_fail(
             "nothing is under way, and the engine's thread still drives for all");
-    if (!dlk_list_empty(&engine->events) && engine->event_fd >= 0 &&
+    if (!dlk_list_empty(&engine->events) && engine->event.fd >= 0 &&
         !engine->event_fd_raised)
         explore_fail("an event lies in the queue, and its descriptor isn't readable");
 }
@@ -385,4 +385,10 @@ const dlk_backend_type *dlk_registry_find(const char *scheme)
 const char *dlk_registry_schemes(void)
 {
     return "fake";
+}
+
+const char *dlk_registry_why(const char *scheme)
+{
+    (void)scheme;
+    return NULL;
 }

@@ -24,7 +24,7 @@ static struct {
         int answers;
     } asks[CLIENT_ASKS];
     int asked;
-} world = {.kicks = {.fd = -1}, .mutex = PTHREAD_MUTEX_INITIALIZER};
+} world = {.kicks = {.wakeup = DLK_WAKEUP_NONE}, .mutex = PTHREAD_MUTEX_INITIALIZER};
 
 dlk_kicks *client_kicks(void)
 {

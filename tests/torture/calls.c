@@ -16,7 +16,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -483,12 +482,10 @@ int torture_madvise(void *memory, size_t size, int advice)
 
 /* ---- others ---- */
 
-ssize_t torture_getrandom(void *to, size_t size, unsigned int flags)
+int torture_getentropy(void *to, size_t size)
 {
-    int error = fault_strike(FAULT_getrandom);
-    if (error == SHORT)
-        return getrandom(to, size > 1 ? size / 2 : size, flags);
-    return error ? fails(error) : getrandom(to, size, flags);
+    int error = fault_strike(FAULT_getentropy);
+    return error ? fails(error) : getentropy(to, size);
 }
 
 int torture_kill(pid_t pid, int number)

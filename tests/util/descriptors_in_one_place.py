@@ -17,8 +17,12 @@ ALLOWED = {
 }
 IN_ONE_GO = {('libdlock/backends/local/process.c', 'int fd = open(path, O_RDONLY | O_CLOEXEC);'),
              ('libdlock/backends/local/process.c', '(void)close(fd);'),
+             # within DLK_FD, in socket.c
+             ('libdlock/net/socket_linux.c',
+              'return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);'),
+             ('libdlock/net/socket_posix.c', 'int fd = socket(family, SOCK_STREAM, 0);'),
              # in a fork's child: libzookeeper's and libpq's, which make it and close it
-             ('libdlock/backends/zookeeper/socket.c', '(void)syscall(SYS_close, it.fd);'),
+             ('libdlock/backends/zookeeper/socket.c', 'dlk_fd_end(it.fd);'),
              ('libdlock/backends/postgres/backend.c', '(void)close(pg->fd);')}
 
 

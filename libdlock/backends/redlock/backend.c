@@ -7,8 +7,8 @@
 #endif
 #ifdef DLK_WITH_REDIS
 #include "backends/redis/redis.h"
-#include "backends/redis/settings.h"
 #endif
+#include "backends/redis/settings.h"
 #include "backends/redlock/inner.h"
 #include "backends/sleep.h"
 #include "net/address.h"

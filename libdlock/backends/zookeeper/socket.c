@@ -2,6 +2,7 @@
 #include "backends/zookeeper/socket.h"
 
 #include "net/silence.h"
+#include "util/descriptor.h"
 #include "util/digits.h"
 #include "util/thread.h"
 
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* False when it is no socket. By its name and not by fstat: it may be another thread's, which
@@ -201,5 +201,5 @@ void dlk_zk_socket_close(const dlk_zk_socket *ours)
     const dlk_zk_mark it = {.fd = atomic_load(&ours->fd),
                             .inode = atomic_load(&ours->inode)};
     if (is_still(it))
-        (void)syscall(SYS_close, it.fd);
+        dlk_fd_end(it.fd);
 }

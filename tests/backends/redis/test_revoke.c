@@ -110,6 +110,7 @@ TEST(an_armed_hold_is_told_and_goes_on)
     teardown();
 }
 
+#ifndef DLK_PORTABLE /* whose threads have no names to know the client's by */
 /* How often the client's thread has gone to sleep. */
 static long sleeps_of_thread(void)
 {
@@ -164,6 +165,7 @@ TEST(without_an_armed_hold_the_thread_sleeps_while_a_caller_reads)
     dlock_lock_free(lock);
     teardown();
 }
+#endif
 
 /* What is told of a hold lies in one place: what was fetched first must not take the rest with it. */
 TEST(being_asked_is_told_behind_the_news_of_the_lease)

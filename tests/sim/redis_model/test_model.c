@@ -489,7 +489,7 @@ put_log(dlk_host *host, dlock_level level, const char *format, ...)
     (void)format;
 }
 
-static dlk_kicks kicks = {.fd = -1};
+static dlk_kicks kicks = {.wakeup = DLK_WAKEUP_NONE};
 static dlk_host host = {.tell = &dlk_tell_nobody,
                         .answered = answered,
                         .notified = notified,
