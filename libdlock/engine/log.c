@@ -5,6 +5,7 @@
  */
 #include "engine/engine.h"
 
+#include "util/env.h"
 #include "util/text.h"
 
 #include <inttypes.h>
@@ -189,7 +190,7 @@ static bool read_word(const char *word, size_t size, int *level, unsigned *topic
 /* Of a program that runs with rights which who calls it doesn't have nothing is told. */
 static void heed_environment(dlk_engine *engine)
 {
-    const char *text = secure_getenv("DLOCK_LOG"), *wrong = NULL;
+    const char *text = dlk_trusted_env("DLOCK_LOG"), *wrong = NULL;
     int level = 0, wrong_size = 0;
     unsigned topics = 0;
     if (!text || !text[0])

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #define SPIN_NS       (INT64_C(100) * 1000)
 #define SPIN_LOOKS    1000 /* at most, should the clock stand still */

@@ -2,6 +2,7 @@
 #include "util/info.h"
 
 #include "util/error.h"
+#include "util/grow.h"
 #include "util/number.h"
 
 #include <inttypes.h>
@@ -30,15 +31,11 @@ void dlk_info_free(dlock_info *info)
 
 static bool make_room(dlock_info *info)
 {
-    if (info->count < info->capacity)
-        return true;
-    size_t capacity = info->capacity ? 2 * info->capacity : 16;
-    dlk_info_entry *entries = reallocarray(info->entries, capacity, sizeof(*entries));
-    if (!entries)
-        return false;
-    info->entries = entries;
-    info->capacity = capacity;
-    return true;
+    dlk_info_entry *entries =
+        dlk_grow(info->entries, info->count, &info->capacity, sizeof(*entries));
+    if (entries)
+        info->entries = entries;
+    return entries != NULL;
 }
 
 static void add(dlock_info *info, dlk_info_entry entry, const char *key_format,

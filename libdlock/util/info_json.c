@@ -6,6 +6,7 @@
 #include "util/info.h"
 
 #include "util/buf.h"
+#include "util/grow.h"
 #include "util/text.h"
 
 #include <stdlib.h>
@@ -29,14 +30,11 @@ typedef struct json_tree {
 
 static size_t new_node(json_tree *tree, const char *name, size_t name_size)
 {
-    if (tree->count == tree->capacity) {
-        size_t capacity = tree->capacity ? 2 * tree->capacity : 64;
-        json_node *nodes = reallocarray(tree->nodes, capacity, sizeof(*nodes));
-        if (!nodes)
-            return NONE;
-        tree->nodes = nodes;
-        tree->capacity = capacity;
-    }
+    json_node *nodes =
+        dlk_grow(tree->nodes, tree->count, &tree->capacity, sizeof(*nodes));
+    if (!nodes)
+        return NONE;
+    tree->nodes = nodes;
     tree->nodes[tree->count] = (json_node){.name = name,
                                            .name_size = name_size,
                                            .first = NONE,

@@ -74,14 +74,6 @@ void *torture_realloc(void *block, size_t size)
     return block ? realloc(block, size) : counted(realloc(NULL, size));
 }
 
-void *torture_reallocarray(void *block, size_t count, size_t size)
-{
-    if (no_memory(FAULT_reallocarray))
-        return NULL;
-    return block ? reallocarray(block, count, size)
-                 : counted(reallocarray(NULL, count, size));
-}
-
 char *torture_strdup(const char *text)
 {
     return no_memory(FAULT_strdup) ? NULL : counted(strdup(text));
