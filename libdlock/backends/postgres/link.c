@@ -7,6 +7,7 @@
 #include "util/secret.h"
 
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,8 +232,17 @@ void dlk_pg_start(dlk_pg *pg, int64_t now)
     }
 }
 
+/* Whether there is what libpq wants. Asked without it, as when somebody woke the driver, it would wait for the socket. */
+static bool is_due(const dlk_pg *pg)
+{
+    struct pollfd socket = {.fd = pg->fd, .events = pg->wants};
+    return poll(&socket, 1, 0) > 0;
+}
+
 static void connect_on(dlk_pg *pg, int64_t now)
 {
+    if (!is_due(pg))
+        return;
     PostgresPollingStatusType status = PQconnectPoll(pg->conn);
     if (pg->fd != PQsocket(pg->conn)) {
         pg->fd = PQsocket(pg->conn);

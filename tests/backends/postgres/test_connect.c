@@ -3,10 +3,12 @@
 #include "harness/certificates.h"
 #include "harness/postgres_server.h"
 #include "harness/server.h"
+#include "harness/time.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,14 +171,15 @@ TEST(of_several_hosts_the_next_is_tried)
     server_let_go(dead);
 }
 
-/* It takes connections and says nothing. */
-static int be_silent_at(const char *address, int port)
+/* It takes so many connections and says nothing. */
+static int be_silent_at(const char *address, int port, int backlog)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
     (void)inet_pton(AF_INET, address, &at.sin_addr);
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    bool fine = bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(fd, 16) == 0;
+    bool fine =
+        bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(fd, backlog) == 0;
     if (!fine)
         close(fd);
     return fine ? fd : -1;
@@ -186,11 +189,58 @@ TEST(a_dead_address_leaves_time_to_the_next)
 {
     char uri[128], text[512];
     BEGIN();
-    int silent = be_silent_at("127.0.0.2", world_postgres()->port);
+    int silent = be_silent_at("127.0.0.2", world_postgres()->port, 16);
     CHECK(silent >= 0);
     snprintf(uri, sizeof(uri), "postgres://postgres@two.test:%d/postgres",
              world_postgres()->port);
     CHECK_ERR(try_at(uri, "postgres.tls=off client.connect_ms=4000", text, sizeof(text)),
               DLOCK_OK, NULL);
     close(silent);
+}
+
+/* ---- a connection that doesn't come about ---- */
+
+enum { CALLERS = 4, CALLS = 10, CONNECT_MS = 20000 };
+
+static void *call_often(void *client)
+{
+    for (int i = 0; i < CALLS; i++) {
+        DLOCK_AUTO(dlock_hold) hold = NULL;
+        dlock_err code = dlock_acquire(client, "nowhere", 20, &hold, NULL);
+        if (code == DLOCK_OK)
+            return NULL;
+    }
+    return NULL;
+}
+
+/* Those who call meanwhile wake the driver, with nothing on the socket: libpq would wait for it then, and all for us. */
+TEST(who_calls_while_it_connects_waits_no_longer_than_he_said)
+{
+    BEGIN();
+    char uri[128];
+    int fillers[4], port = server_free_port(0);
+    pthread_t callers[CALLERS];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    /* A listener whose backlog is full drops what comes. */
+    int full = be_silent_at("127.0.0.1", port, 0);
+    CHECK(full >= 0);
+    (void)inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
+    for (int i = 0; i < 4; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        (void)connect(fillers[i], (struct sockaddr *)&at, sizeof(at));
+    }
+    snprintf(uri, sizeof(uri), "postgres://postgres@127.0.0.1:%d/postgres", port);
+    DLOCK_AUTO(dlock_conf) conf = api_conf("client.lazy=true client.connect_ms=20000");
+    DLOCK_AUTO(dlock_client) client = NULL;
+    CHECK_ERR(dlock_client_open(uri, conf, &client, NULL), DLOCK_OK, NULL);
+    int64_t began = now_ms();
+    for (int i = 0; i < CALLERS; i++)
+        CHECK(pthread_create(&callers[i], NULL, call_often, client) == 0);
+    for (int i = 0; i < CALLERS; i++)
+        CHECK(pthread_join(callers[i], NULL) == 0);
+    CHECK(now_ms() - began < CONNECT_MS);
+    for (int i = 0; i < 4; i++)
+        close(fillers[i]);
+    close(full);
+    server_let_go(port);
 }
