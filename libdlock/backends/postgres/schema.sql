@@ -5,7 +5,8 @@
 -- fencing token. Names are bytes; leases end by this server's clock; one sequence numbers all grants.
 --
 -- Order of locks, so that no two requests wait for each other: the row of the name (dlock.locks) comes
--- first, everything else of the name behind it; a renewal touches rows of its own owner alone.
+-- first, everything else of the name behind it. A renewal takes rows of holders alone: whoever takes several of
+-- these takes them in the order of (name, owner).
 
 BEGIN;
 SELECT pg_advisory_xact_lock(7236826970157); -- two who install at a time
@@ -176,7 +177,10 @@ BEGIN
         reply := 'Y';
         RETURN;
     END IF;
-    DELETE FROM dlock.holders h WHERE h.name = n AND h.ends <= t;
+    PERFORM FROM dlock.holders h WHERE h.name = n AND h.ends <= t ORDER BY h.owner FOR UPDATE;
+    IF FOUND THEN
+        DELETE FROM dlock.holders h WHERE h.name = n AND h.ends <= t;
+    END IF;
     SELECT * INTO mine FROM dlock.line p WHERE p.name = n AND p.owner = o;
     IF mine.ends <= t OR mine.due <= t THEN
         DELETE FROM dlock.line p WHERE p.name = n AND p.owner = o;
@@ -254,6 +258,11 @@ DECLARE
     most interval;
     was timestamptz;
 BEGIN
+    IF array_length(names, 1) > 1 THEN
+        PERFORM FROM dlock.holders h JOIN unnest(names, owners) AS asked (n, o) ON h.name = asked.n AND h.owner = asked.o
+            ORDER BY h.name, h.owner FOR UPDATE OF h;
+        t := clock_timestamp(); -- it may have waited
+    END IF;
     FOR i IN 1 .. array_length(names, 1) LOOP
         reply := 'N';
         token := 0;
@@ -331,6 +340,7 @@ BEGIN
         RETURN;
     END IF;
     t := clock_timestamp();
+    PERFORM FROM dlock.holders h WHERE h.name = n AND (h.ends <= t OR o IN ('', h.owner)) ORDER BY h.owner FOR UPDATE;
     DELETE FROM dlock.holders h WHERE h.name = n AND h.ends <= t;
     DELETE FROM dlock.holders h WHERE h.name = n AND o IN ('', h.owner);
     IF FOUND THEN
@@ -458,6 +468,7 @@ BEGIN
             OR EXISTS (SELECT FROM dlock.line p WHERE p.name = n AND p.ends > t);
         PERFORM FROM dlock.fences f WHERE f.name = n FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
+        PERFORM FROM dlock.holders h WHERE h.name = n ORDER BY h.owner FOR UPDATE;
         DELETE FROM dlock.holders h WHERE h.name = n;
         DELETE FROM dlock.line p WHERE p.name = n;
         DELETE FROM dlock.fences f WHERE f.name = n;

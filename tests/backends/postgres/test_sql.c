@@ -198,6 +198,72 @@ TEST(no_later_grant_is_made_while_a_transaction_that_passed_is_open)
     CHECK_STR(release("guard", "b:1"), "Y");
 }
 
+/* ---- the order of locks ---- */
+
+static void *say(void *statement)
+{
+    return (void *)(intptr_t)(strcmp(ask(statement), "(failed)") != 0);
+}
+
+/* Both wait for the row in the middle, which is let go when both have what lies on their way to it: where they come from
+ * two sides, each has what the other wants. */
+static void meet_renewal(const char *statement, const char *left)
+{
+    static const char waiting[] =
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    static char keep[] =
+        "BEGIN; SELECT FROM dlock.holders WHERE name = 'order' AND owner = 'm:1' FOR "
+        "UPDATE; SELECT FROM pg_sleep(3600)";
+    static char renew[] =
+        "SELECT string_agg(reply::text, '') FROM dlock.renew(ARRAY['order', 'order', "
+        "'order']::bytea[], ARRAY['z:1', 'm:1', 'a:1'], ARRAY[60000, 60000, 60000], "
+        "ARRAY[0, 0, 0], ARRAY[0, 0, 0], ARRAY['', '', '']::bytea[])";
+    pthread_t keeper, renewal, other;
+    void *renewed = NULL, *done = NULL;
+    CHECK(pthread_create(&keeper, NULL, say, keep) == 0);
+    AWAIT(number("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") ==
+          1);
+    CHECK(pthread_create(&renewal, NULL, say, renew) == 0);
+    AWAIT(number(waiting) == 1);
+    AWAIT(strcmp(ask("SELECT count(*) FROM dlock.holders WHERE name = 'order' AND ends > "
+                     "clock_timestamp()"),
+                 left) == 0);
+    CHECK(pthread_create(&other, NULL, say, (void *)(uintptr_t)statement) == 0);
+    AWAIT(number(waiting) == 2);
+    CHECK_STR(ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "
+                  "wait_event = 'PgSleep'"),
+              "1");
+    CHECK(pthread_join(keeper, NULL) == 0);
+    CHECK(pthread_join(renewal, &renewed) == 0 && renewed != NULL);
+    CHECK(pthread_join(other, &done) == 0 && done != NULL);
+}
+
+static void hold_three(const char *ends)
+{
+    static const char *const owners[] = {"a:1", "m:1", "z:1"};
+    (void)ask("DELETE FROM dlock.holders WHERE name = 'order'");
+    for (int i = 0; i < 3; i++)
+        CHECK_STR(acquire("order", "semaphore", owners[i], 3, 1, true), "Y");
+    CHECK_STR(postgres_server_ask(
+                  world_postgres(),
+                  "UPDATE dlock.holders SET ends = %s WHERE name = 'order'", ends),
+              "");
+}
+
+TEST(who_takes_several_rows_and_a_renewal_do_not_wait_for_each_other)
+{
+    BEGIN();
+    hold_three("ends");
+    meet_renewal("SELECT dlock.break('order', '')", "3");
+    CHECK_STR(ask("SELECT count(*) FROM dlock.holders WHERE name = 'order'"), "0");
+    hold_three(
+        "clock_timestamp() + interval '1 s'"); /* they end behind the renewal's start */
+    meet_renewal("SELECT reply FROM dlock.acquire('order', 'semaphore', 'b:1', 60000, "
+                 "false, 1, 3, true, 60000, false, '', '')",
+                 "0");
+    CHECK_STR(ask("SELECT dlock.break('order', '')"), "Y");
+}
+
 /* ---- being asked for it ---- */
 
 static void *listening(void *channel)
