@@ -21,7 +21,7 @@ typedef struct subject {
 
 static void add_grant(subject *s, size_t i, dlock_state state, int holds)
 {
-    atomic_store(&s->grants[i].state, (int)state);
+    atomic_store(&s->grants[i].state, (uint8_t)state);
     s->grants[i].hold_count = holds;
     s->grants[i].name = &s->name;
     dlk_list_append(&s->engine.core.grants, &s->grants[i].all);

@@ -361,6 +361,8 @@ static int holders_in(model *m, int name, holder ret[MAX_HELD])
     case KIND_PATTERN_RW:
     case KIND_PATTERN_ELECTION:
     case KIND_ZK_CONDITION:
+    case KIND_ZK_KEPT:
+    case KIND_ZK_KEPT_BRIDGE:
     case KIND_MC_MUTEX:
     case KIND_MC_RW:
     case KIND_MC_PERMITS:
@@ -373,6 +375,7 @@ static int holders_in(model *m, int name, holder ret[MAX_HELD])
     case KIND_ETCD_RW:
     case KIND_ETCD_PERMITS:
     case KIND_ETCD_CONDITION:
+    case KIND_ETCD_KEPT:
     case KIND_REDLOCK:
     case KIND_REDLOCK_FENCING:
     case KIND_TABLE_RW:
