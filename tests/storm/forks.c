@@ -299,7 +299,7 @@ static void report(int rounds, int64_t took_ms)
         harness_note("%s", NO_FORKS);
 }
 
-/* The last tenth against the first. */
+/* The last tenth against the third: until then what is kept for the next is filled. */
 static void compare(const drift *first, const drift *last)
 {
     int elastic = world_is("redis") ? 2 : 0; /* a subscriber of each client */
@@ -346,7 +346,7 @@ TEST(forks_cancels_signals_and_resets_do_no_harm_and_leave_nothing)
     end();
     drift after = drift_now();
     report(done, took);
-    drift_note("after the first tenth", &tenth[0]);
+    drift_note("after the third tenth", &tenth[2]);
     drift_note("after the last tenth", &tenth[9]);
     CHECK_ALWAYS(s.overlaps == 0);
     CHECK_STR(s.what, "");
@@ -357,5 +357,5 @@ TEST(forks_cancels_signals_and_resets_do_no_harm_and_leave_nothing)
     CHECK_EQ_INT(after.fds, before.fds);
     CHECK(after.threads <= before.threads + THREAD_SANITIZER); /* it has its own */
     CHECK_EQ_INT(world_try("storm"), DLOCK_OK);
-    compare(&tenth[0], &tenth[9]);
+    compare(&tenth[2], &tenth[9]);
 }
