@@ -44,6 +44,18 @@ static char *unhex(const PGresult *result, int row, int column)
     return text;
 }
 
+/* dlock.inspect's columns. */
+enum { WHAT, KIND, PERMITS, OWNER, SHARED, TAKE, TOKEN, LEFT, SINCE, WHO, DATA, COLUMNS };
+
+/* Since when by the server's clock, in ms of the epoch. */
+static void tell_since(dlock_info *info, const PGresult *result, int row,
+                       const char *list, size_t number)
+{
+    int64_t since = dlk_pg_number(result, row, SINCE, 0);
+    if (since > 0)
+        dlk_info_add_int(info, since, "%s.%zu.since", list, number);
+}
+
 static void tell_client(dlock_info *info, const PGresult *result, int row, int column,
                         const char *list, size_t number)
 {
@@ -53,9 +65,7 @@ static void tell_client(dlock_info *info, const PGresult *result, int row, int c
     free(who);
 }
 
-/* ---- inspect: dlock.inspect's columns ---- */
-
-enum { WHAT, KIND, PERMITS, OWNER, SHARED, TAKE, TOKEN, LEFT, SINCE, WHO, DATA, COLUMNS };
+/* ---- inspect ---- */
 
 static void add_holder(dlock_info *info, const PGresult *result, int row, size_t holder,
                        bool tokens)
@@ -69,6 +79,7 @@ static void add_holder(dlock_info *info, const PGresult *result, int row, size_t
     dlk_info_add_int(info, dlk_pg_number(result, row, TAKE, 1), "holders.%zu.count",
                      holder);
     tell_client(info, result, row, WHO, "holders", holder);
+    tell_since(info, result, row, "holders", holder);
     if (data && data[0])
         dlk_info_add_text(info, data, "holders.%zu.data", holder);
     free(data);
@@ -84,6 +95,7 @@ static void add_waiter(dlock_info *info, const PGresult *result, int row, size_t
 {
     dlk_info_add_text(info, PQgetvalue(result, row, OWNER), "waiting.%zu.owner", waiter);
     tell_client(info, result, row, WHO, "waiting", waiter);
+    tell_since(info, result, row, "waiting", waiter);
 }
 
 static void add_permits(dlock_info *info, int64_t permits, int64_t taken)

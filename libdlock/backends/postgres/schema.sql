@@ -431,10 +431,10 @@ BEGIN
         (SELECT count(*)::int FROM dlock.line p WHERE p.name = n AND p.ends > t AND (p.due IS NULL OR p.due > t)),
         NULL::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::text FROM dlock.locks l WHERE l.name = n;
     RETURN QUERY SELECT 'holder', NULL::text, NULL::int, h.owner, h.shared, h.take, h.token,
-        (extract(epoch FROM h.ends - t) * 1000)::bigint, (extract(epoch FROM t - h.since) * 1000)::bigint,
+        (extract(epoch FROM h.ends - t) * 1000)::bigint, (extract(epoch FROM h.since) * 1000)::bigint,
         encode(h.who, 'hex'), encode(h.data, 'hex') FROM dlock.holders h WHERE h.name = n AND h.ends > t ORDER BY h.token;
     RETURN QUERY SELECT 'waiter', NULL::text, NULL::int, p.owner, p.shared, p.take, NULL::bigint, NULL::bigint,
-        (extract(epoch FROM t - p.since) * 1000)::bigint, encode(p.who, 'hex'), NULL::text FROM dlock.line p
+        (extract(epoch FROM p.since) * 1000)::bigint, encode(p.who, 'hex'), NULL::text FROM dlock.line p
         WHERE p.name = n AND p.ends > t AND (p.due IS NULL OR p.due > t) ORDER BY p.place LIMIT 64;
 END $$;
 
