@@ -81,18 +81,29 @@ static dlock_info *inspect(void)
     return world_await(&w, &ask) == DLK_YES ? ask.info : NULL;
 }
 
+static void check_told(dlock_info *info, const char *name, const char *expected)
+{
+    const char *value = dlock_info_get(info, name);
+    if (!value || strcmp(value, expected) != 0)
+        harness_note("it is about %s", name);
+    CHECK_STR(value ? value : "", expected);
+}
+
 static void check_seen(const char *name, const char *expected)
 {
     dlock_info *info = inspect();
     CHECK(info != NULL);
-    const char *value = "";
-    for (size_t i = 0; i < info->count; i++)
-        if (strcmp(info->entries[i].key, name) == 0)
-            value = info->entries[i].text;
-    if (strcmp(value, expected) != 0)
-        harness_note("it is about %s", name);
-    CHECK_STR(value, expected);
+    check_told(info, name, expected);
     dlk_info_free(info);
+}
+
+static void check_listed(const char *name, const char *expected)
+{
+    dlk_ask ask = world_make(&w, DLK_LIST, NULL, 0);
+    world_ask(&w, &ask);
+    CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
+    check_told(ask.info, name, expected);
+    dlk_info_free(ask.info);
 }
 
 static dlk_reply break_it(const char *owner)
@@ -455,6 +466,8 @@ TEST(fewer_than_none_are_free_after_a_peer_made_it_smaller)
     CHECK_EQ_INT(acquire(2), DLK_HELD);
     check_seen("permits", "1");
     check_seen("permits_free", "0");
+    check_listed("locks.0.name", "S");
+    check_listed("locks.0.taken", "2");
     CHECK_EQ_INT(ask_for(DLK_RELEASE, 1, 2), DLK_YES);
     CHECK_EQ_INT(acquire(2), DLK_YES);
     CHECK_EQ_INT(acquire(3), DLK_HELD);

@@ -18,16 +18,16 @@ end
 local found = {}
 for i = 2, #ARGV do
     local name, free = semaphore_of(ARGV[i])
-    local fine, seen = false, nil
+    local fine, seen, taken = false, nil, nil
     if name then
-        fine, seen = pcall(seen_permits, free, ARGV[i], 0, ARGV[1], 1)
+        fine, seen, taken = pcall(seen_permits, free, ARGV[i], 0, ARGV[1], 1)
     end
     if fine and seen[1] == 1 then
         found[#found + 1] = name
         found[#found + 1] = seen[8]
         found[#found + 1] = seen[10]
         found[#found + 1] = seen[12]
-        found[#found + 1] = seen[4] - seen[5]
+        found[#found + 1] = taken
     end
 end
 return found

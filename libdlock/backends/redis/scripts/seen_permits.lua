@@ -4,6 +4,7 @@
 --   @free how many are, as it is written there, nil: there is none; @key the taken ones; @size how many there
 --   are to be, 0: nobody says;
 --   @clients see client_of.lua; @most so many are told
+-- And how many are taken, which may be more than there are: a peer may have made it smaller.
 --@include permit_ids.lua
 --@include client_of.lua
 local function seen_permits(free, key, size, clients, most)
@@ -14,7 +15,6 @@ local function seen_permits(free, key, size, clients, most)
     if free then
         all = math.max(free + over + taken, 0)
     end
-    -- A peer may have made it smaller than what is taken.
     local left = all < 0 and -1 or math.max(all - taken, 0)
     local seen = { taken > 0 and 1 or 0, 'semaphore', -1, all, left, '', {} }
     local permits = redis.call('zrange', key, over, over + most - 1, 'WITHSCORES')
@@ -26,5 +26,5 @@ local function seen_permits(free, key, size, clients, most)
         seen[#seen + 1] = 1
         seen[#seen + 1] = client_of_permit(clients, seen[#seen - 3])
     end
-    return seen
+    return seen, taken
 end
