@@ -13,8 +13,8 @@ class Scale:
     """Ratios on a logarithmic axis: half as fast is as far from 1 as twice as fast."""
 
     def __init__(self, values):
-        self.low = max(t for t in TICKS if t <= max(min(values), TICKS[0]))
-        self.high = min(t for t in TICKS if t >= min(max(values), TICKS[-1]))
+        self.low = max(t for t in TICKS[:-1] if t <= max(min(values), TICKS[0]))
+        self.high = min(t for t in TICKS if t > self.low and t >= min(max(values), TICKS[-1]))
 
     def __call__(self, value):
         value = min(max(value, self.low), self.high)

@@ -202,6 +202,141 @@ TEST(an_answer_that_is_too_long_may_be_one_to_what_was_done)
     end();
 }
 
+/* ---- several in one request ---- */
+
+enum { BATCH = 3 };
+
+static dlk_etcd_call *send_about(const char *name)
+{
+    dlk_etcd_txn txn;
+    dlk_etcd_bytes key = {strlen(name), (uint8_t *)(uintptr_t)name};
+    dlk_etcd_txn_begin(&txn);
+    (void)dlk_etcd_txn_range(&txn, DLK_ETCD_THEN, key);
+    dlk_etcd_call *call = caller_call(DLK_ETCD_TXN, dlk_etcd_txn_end(&txn));
+    call->about = key;
+    dlk_etcd_calls_send(&caller.calls, call, caller.now);
+    return call;
+}
+
+static void say_all(int stream, const char *data, size_t size)
+{
+    char prefix[5] = {0};
+    prefix[4] = (char)size;
+    CHECK(size < 128);
+    peer_headers(&w.peer, 0, stream, ":status=200 content-type=application/grpc");
+    peer_data(&w.peer, 0, stream, prefix, sizeof(prefix));
+    peer_data(&w.peer, 0, stream, data, size);
+    peer_headers(&w.peer, NGHTTP2_FLAG_END_STREAM, stream, "grpc-status=0");
+}
+
+/* So many answers, each empty, which is one, too; but the one at @p odd, which is that. */
+static void say_together(int stream, size_t count, size_t odd, DlkEtcd__ResponseOp one)
+{
+    DlkEtcd__TxnResponse said = DLK_ETCD__TXN_RESPONSE__INIT;
+    DlkEtcd__ResponseOp ops[2 * BATCH], *all[2 * BATCH];
+    dlk_buf packed = {0};
+    for (size_t i = 0; i < count; i++) {
+        dlk_etcd_bytes none = {0};
+        ops[i] = (DlkEtcd__ResponseOp)DLK_ETCD__RESPONSE_OP__INIT;
+        ops[i].response_case = DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_TXN;
+        ops[i].response_txn = none;
+        if (i == odd)
+            ops[i] = one;
+        all[i] = &ops[i];
+    }
+    said.n_responses = count;
+    said.responses = all;
+    CHECK(dlk_etcd_pack(&said.base, &packed));
+    say_all(stream, dlk_buf_head(&packed), dlk_buf_size(&packed));
+    dlk_buf_free(&packed);
+}
+
+/* One under way, and three that are held back until its answer. */
+static bool begin_together(dlk_etcd_call *calls[BATCH], dlk_etcd_call **ret_first)
+{
+    static const char *const names[BATCH] = {"a", "b", "c"};
+    if (!begin())
+        return false;
+    caller.calls.batches.quickest = 1;
+    caller.calls.batches.usual = INT64_MAX / 2;
+    *ret_first = send_about("first");
+    for (int i = 0; i < BATCH; i++)
+        calls[i] = send_about(names[i]);
+    return harness_check(__FILE__, __LINE__,
+                         AWAITED_BY(turn(), peer_find(&w.peer, 1), 60000) &&
+                             !peer_find(&w.peer, 3),
+                         "the first alone");
+}
+
+TEST(whatever_else_than_its_answers_is_said_to_a_batch_each_has_its_own_or_none)
+{
+    DlkEtcd__ResponseOp range = DLK_ETCD__RESPONSE_OP__INIT;
+    DlkEtcd__RangeResponse found = DLK_ETCD__RANGE_RESPONSE__INIT;
+    range.response_case = DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
+    range.response_range = &found;
+    DlkEtcd__ResponseOp rubbish = DLK_ETCD__RESPONSE_OP__INIT;
+    rubbish.response_case = DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_TXN;
+    rubbish.response_txn = BYTES("\xff\xff\xff");
+    const struct {
+        size_t count, odd;
+        DlkEtcd__ResponseOp one;
+        const char *which; /* are answered */
+    } all[] = {
+        {3, 9, range, "yyy"},   {6, 9, range, "yyy"}, {1, 9, range, "ynn"},
+        {0, 9, range, "nnn"},   {3, 1, range, "yny"}, {3, 0, rubbish, "nyy"},
+        {6, 2, rubbish, "yyn"},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        dlk_etcd_call *calls[BATCH], *first;
+        if (!begin_together(calls, &first))
+            return;
+        say_all(1, "", 0);
+        ended(first, DLK_ETCD_OK, "");
+        CHECK(AWAITED_BY(turn(), peer_find(&w.peer, 3), 60000));
+        say_together(3, all[i].count, all[i].odd, all[i].one);
+        for (int k = 0; k < BATCH; k++) {
+            bool answered = all[i].which[k] == 'y';
+            ended(calls[k], answered ? DLK_ETCD_OK : DLK_ETCD_BAD,
+                  answered ? "" : "isn't one");
+        }
+        CHECK_EQ_INT(caller.calls.batches.under_way, 0);
+        CHECK_EQ_INT(caller.downs, 0);
+        end();
+    }
+}
+
+TEST(what_is_no_message_ends_all_that_went_together)
+{
+    dlk_etcd_call *calls[BATCH], *first;
+    if (!begin_together(calls, &first))
+        return;
+    say_all(1, "", 0);
+    ended(first, DLK_ETCD_OK, "");
+    CHECK(AWAITED_BY(turn(), peer_find(&w.peer, 3), 60000));
+    say_all(3, "\xff\xff\xff", 3);
+    for (int k = 0; k < BATCH; k++)
+        ended(calls[k], DLK_ETCD_BAD, "isn't one");
+    CHECK_EQ_INT(caller.calls.batches.under_way, 0);
+    end();
+}
+
+TEST(who_is_held_back_when_the_member_leaves_is_told_so)
+{
+    dlk_etcd_call *calls[BATCH], *first;
+    if (!begin_together(calls, &first))
+        return;
+    peer_goaway(&w.peer, 1, 0);
+    say_all(1, "", 0);
+    ended(first, DLK_ETCD_OK, "");
+    for (int k = 0; k < BATCH; k++)
+        ended(calls[k], DLK_ETCD_CUT, "the member leaves");
+    CHECK_EQ_INT(caller.calls.batches.under_way, 0);
+    CHECK(!peer_find(&w.peer, 3));
+    CHECK(AWAITED_BY((turn(), dlk_etcd_calls_tick(&caller.calls, caller.now)),
+                     caller.downs > 0, 60000));
+    end();
+}
+
 /* ---- the end ---- */
 
 TEST(the_last_call_is_waited_for_by_a_thread_that_has_the_mutex_as_others)
