@@ -22,6 +22,7 @@ static const struct kind {
     {"mutex", DLOCK_MUTEX, NULL, NULL, false},
     {"fenced", DLOCK_MUTEX, NULL, NULL, false},
     {"kept", DLOCK_MUTEX, "lock.keep_ms", "20", false},
+    {"keeper", DLOCK_MUTEX, "lock.keep_ms", "600000", false},
     {"multi", DLOCK_MUTEX, NULL, NULL, false},
     {"spin", DLOCK_MUTEX, NULL, NULL, true},
     {"fair", DLOCK_MUTEX, "lock.fair", "true", false},

@@ -160,6 +160,24 @@ def all_contend(kind):
 
 
 @on_cluster
+def gos_mutex_has_at_once_what_ours_keeps(_world, cluster, ours, go):
+    """Ours would keep it for ten minutes: until somebody's key is there beside its own."""
+    path, keeper, waiter = 'pairs/kept', ours.slot('ours0'), go.slot('go0')
+    for _ in range(3):
+        keeper.tell(f'take keeper {path} 0 {PATIENCE_MS}')
+        keeper.tell('release')
+        tap.equal('what is kept', len(cluster.keys(f'{path}/')), 1)
+        waiter.tell(f'take mutex {path} 0 {PATIENCE_MS}')
+        keeper.take('mutex', path, 0, PATIENCE_MS)
+        wait_until('both stand in the line', lambda: len(cluster.keys(f'{path}/')) == 2)
+        keeper.still_waits('go has it', TTL_MS / 1000)
+        waiter.tell('release')
+        keeper.expect('mutex after go')
+        keeper.tell('release')
+        wait_until('no key is left', lambda: cluster.keys(f'{path}/') == [])
+
+
+@on_cluster
 def gos_mutex_waits_for_who_imports_before_it(world, cluster, _ours, go):
     path, waiter = 'pairs/ticket', go.slot('go0')
     world.url = cluster.url
@@ -182,7 +200,8 @@ def gos_mutex_waits_for_who_imports_before_it(world, cluster, _ours, go):
 TESTS = [all_contend('mutex'), all_contend('election')]
 if MEMBERS == 1:
     TESTS = [one_waits_for_the_other('mutex'), one_waits_for_the_other('election'),
-             gos_mutex_waits_for_who_imports_before_it, *TESTS]
+             gos_mutex_waits_for_who_imports_before_it, gos_mutex_has_at_once_what_ours_keeps,
+             *TESTS]
 
 if __name__ == '__main__':
     try:

@@ -133,6 +133,24 @@ def keeps_out_and_wakes(holder, held, waiter, wanted):
     return test
 
 
+def has_at_once_what_ours_keeps(waiter):
+    """Ours would keep it for ten minutes: until somebody's node is there beside its own."""
+    @on_stage
+    def test(stage):
+        path, wanted = f'/kept/{waiter}', CURATORS[waiter]
+        keeper, other = stage.slot('ours'), stage.slot(waiter, 1)
+        for _ in range(3):
+            keeper.tell(f'take keeper {path} 0 {PATIENCE_MS}')
+            keeper.tell('release')
+            tap.equal('what is kept', len(stage.ephemeral(path)), 1)
+            other.tell(f'take {wanted} {path} 0 {PATIENCE_MS}')
+            wait_until('it is the only one', lambda: len(stage.ephemeral(path)) == 1)
+            other.tell('release')
+            is_over(stage, path)
+    test.__name__ = f'{waiter}_has_at_once_what_ours_keeps'
+    return test
+
+
 def owners(stage, kinds, each=2):
     return [(stage.slot(side, number), kind)
             for number in range(each) for side, kind in kinds.items()]
@@ -387,6 +405,7 @@ def no_node_of_anybody_is_left(stage):
 if __name__ == '__main__':
     main([
         *(keeps_out_and_wakes(*pair) for pair in PAIRS),
+        *map(has_at_once_what_ours_keeps, ('curator', 'kazoo', 'go')),
         all_four_on_one_mutex_are_never_two_inside_and_enter_in_the_order_of_their_nodes,
         ours_waits_for_the_kazoo_that_waits_for_ours,
         kazoo_as_it_is_and_ours_in_its_layout_are_never_two_inside,
