@@ -1,5 +1,5 @@
 /* The fence in the transaction: holders that pause wherever they like, and lose their lock meanwhile, commit nothing
- * that is stale. DLK_TEST_GUARDED says how many transactions (make proof: 20,000). */
+ * that is stale. DLK_TEST_GUARDED says how many transactions (make proof: 100,000). */
 #include "api/world.h"
 #include "harness/postgres_server.h"
 #include "harness/time.h"
