@@ -92,7 +92,8 @@ TEST(a_uri_that_leads_nowhere_is_refused_with_what_was_meant)
         {"mem:x?%zz=1", "%", DLOCK_EINVAL},
         {"mem://host", "host", DLOCK_EINVAL},
 #ifdef DLK_PORTABLE
-        {"file:///tmp/x", "file: it needs mutexes that outlive their owner", DLOCK_ENOTSUP},
+        {"file:///tmp/x", "file: it needs mutexes that outlive their owner",
+         DLOCK_ENOTSUP},
 #else
         {"file:", "file:///", DLOCK_EINVAL},
         {"file://otherhost/x", "host", DLOCK_EINVAL},
