@@ -1,8 +1,4 @@
-/* Inspecting and listing; see the header.
- *
- * A list alternates between SCAN, which finds hashes whose names begin right, and a script that
- * says which of these are locks; and then once more for the permits of semaphores, which are sorted sets. Each step has the whole time-out of a command: a large database
- * takes many steps, and the connection must not be given up for that. */
+/* Inspecting; see the header. */
 #include "backends/redis/reports.h"
 
 #include "backends/redis/asks.h"
@@ -12,7 +8,6 @@
 #include "backends/redis/layout.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/grow.h"
 #include "util/info.h"
 #include "util/number.h"
 #include "util/who.h"
@@ -20,10 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SCAN_COUNT "500"
-#define BATCH      4096 /* names of one SCAN that are looked at; SCAN itself stays far below */
-
-static bool give_info(dlk_redis *redis, dlk_ask *ask, dlock_info *info)
+bool dlk_redis_give_info(dlk_redis *redis, dlk_ask *ask, dlock_info *info)
 {
     if (dlk_info_failed(info)) {
         dlk_info_free(info);
@@ -48,7 +40,7 @@ bool dlk_redis_signalled(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
         return false;
     dlock_info *info = dlk_info_new();
     dlk_info_add_int(info, reply->integer, "signalled");
-    return give_info(redis, ask, info);
+    return dlk_redis_give_info(redis, ask, info);
 }
 
 /* ---- Inspect ---- */
@@ -186,7 +178,7 @@ bool dlk_redis_inspected(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
                       "layout");
     if (seen[HELD].integer != 0)
         ask->wait_ms = dlk_redis_look_again(redis, ask, dlk_span_ms(left));
-    return give_info(redis, ask, info);
+    return dlk_redis_give_info(redis, ask, info);
 }
 
 /* ---- Revocation: who holds the lock, then a word to each ---- */
@@ -251,268 +243,5 @@ bool dlk_redis_revoke_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *repl
                 DLOCK_ENOTSUP,
                 "redis: no holder listens: it isn't libdlock, or has not asked "
                 "for the events of its hold"));
-    return true;
-}
-
-/* ---- List ---- */
-
-typedef struct found {
-    char *name, *owner, *client;
-    int64_t left, taken; /* taken: of a semaphore; else 0 */
-} found;
-
-static void free_found(found *item)
-{
-    free(item->name);
-    free(item->owner);
-    free(item->client);
-}
-
-typedef struct listing {
-    char cursor[24]; /* "0" after the last SCAN */
-    bool dropped;    /* names that came with the others weren't looked at */
-    bool scanning;   /* the reply that comes is SCAN's, not the script's */
-    bool permits;    /* the second time, for permits */
-    char *pattern;
-    found *items;
-    size_t count, capacity;
-} listing;
-
-/* ask->scratch holds the listing while it lasts. */
-static listing *listing_of(const dlk_ask *ask)
-{
-    return (listing *)(intptr_t)ask->scratch;
-}
-
-void dlk_redis_reports_drop(dlk_ask *ask)
-{
-    if (ask->verb == DLK_DOCTOR) {
-        dlk_info_free(ask->info);
-        ask->info = NULL;
-    }
-    if (ask->verb != DLK_LIST || ask->scratch == 0)
-        return;
-    listing *list = listing_of(ask);
-    for (size_t i = 0; i < list->count; i++)
-        free_found(&list->items[i]);
-    free(list->items);
-    free(list->pattern);
-    free(list);
-    ask->scratch = 0;
-}
-
-/* Where the permits of the semaphore N are taken: in `{N}:timeout`, or without these braces. */
-#define TAKEN ":timeout"
-
-/* The beginning with what SCAN takes for special made plain, and "*"; of a key of permits, between what may
- * stand before and behind it. */
-static char *make_pattern(const char *begin, bool permits)
-{
-    char *pattern = malloc(strlen(begin) * 2 + sizeof("**" TAKEN)), *to = pattern;
-    if (!pattern)
-        return NULL;
-    if (permits)
-        *to++ = '*';
-    for (; *begin; begin++) {
-        if (strchr("*?[]\\^-", *begin))
-            *to++ = '\\';
-        *to++ = *begin;
-    }
-    *to++ = '*';
-    strcpy(to, permits ? TAKEN : "");
-    return pattern;
-}
-
-static bool put_scan(dlk_redis *redis, listing *list)
-{
-    const dlk_arg args[] = {
-        dlk_arg_text("SCAN"),  dlk_arg_text(list->cursor),
-        dlk_arg_text("MATCH"), dlk_arg_text(list->pattern),
-        dlk_arg_text("COUNT"), dlk_arg_text(SCAN_COUNT),
-        dlk_arg_text("TYPE"),  dlk_arg_text(list->permits ? "zset" : redis->layout->type),
-    };
-    list->scanning = true;
-    return dlk_resp_command(&redis->commands.link.stream.out, args, 8);
-}
-
-static bool begin_scan(dlk_redis *redis, const dlk_ask *ask, listing *list)
-{
-    free(list->pattern);
-    list->pattern = make_pattern(ask->text ? ask->text : "", list->permits);
-    strcpy(list->cursor, "0");
-    return list->pattern && put_scan(redis, list);
-}
-
-bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask)
-{
-    listing *list = calloc(1, sizeof(*list));
-    if (!list)
-        return false;
-    ask->scratch = (int64_t)(intptr_t)list;
-    if (begin_scan(redis, ask, list))
-        return true;
-    dlk_redis_reports_drop(ask);
-    return false;
-}
-
-/* Sends the names to the script that knows locks. */
-static bool put_names(dlk_redis *redis, listing *list, const dlk_resp *names)
-{
-    const dlk_redis_script *script =
-        &dlk_redis_scripts[list->permits ? DLK_SCRIPT_LIST_PERMITS : redis->layout->list];
-    size_t count = names->count < BATCH ? names->count : BATCH;
-    list->dropped |= count < names->count;
-    char clients[DLK_REDIS_CLIENT_PREFIX];
-    dlk_arg *args = malloc((count + 4) * sizeof(*args));
-    if (!args)
-        return false;
-    args[0] = dlk_arg_text("EVAL");
-    args[1] = (dlk_arg){script->text, script->size};
-    args[2] = dlk_arg_text("0");
-    args[3] = dlk_arg_text(dlk_redis_client_prefix(redis, clients));
-    for (size_t i = 0; i < count; i++)
-        args[i + 4] = (dlk_arg){names->items[i].text, names->items[i].size};
-    list->scanning = false;
-    bool fine = dlk_resp_command(&redis->commands.link.stream.out, args, count + 4);
-    free(args);
-    return fine;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const found *)a)->name, ((const found *)b)->name);
-}
-
-/* SCAN may tell a name twice. */
-static void sort_and_thin(listing *list)
-{
-    if (list->count == 0)
-        return;
-    qsort(list->items, list->count, sizeof(*list->items), by_name);
-    size_t kept = 1;
-    for (size_t i = 1; i < list->count; i++) {
-        found *item = &list->items[i];
-        if (strcmp(item->name, list->items[kept - 1].name) != 0)
-            list->items[kept++] = *item;
-        else
-            free_found(item);
-    }
-    list->count = kept;
-}
-
-static bool finish(dlk_redis *redis, dlk_ask *ask)
-{
-    listing *list = listing_of(ask);
-    dlock_info *info = dlk_info_new();
-    for (size_t i = 0; i < list->count && (int64_t)i < ask->limit; i++) {
-        dlk_info_add_text(info, list->items[i].name, "locks.%zu.name", i);
-        dlk_info_add_text(info, list->items[i].owner, "locks.%zu.owner", i);
-        if (list->items[i].left >= 0)
-            dlk_info_add_int(info, list->items[i].left, "locks.%zu.remaining_ms", i);
-        tell_client(info, list->items[i].client, "locks", i);
-        if (list->items[i].taken > 0) {
-            dlk_info_add_text(info, "semaphore", "locks.%zu.kind", i);
-            dlk_info_add_int(info, list->items[i].taken, "locks.%zu.taken", i);
-        }
-    }
-    if (list->dropped)
-        dlk_info_add_text(info, "the server told more keys at a time than are looked at",
-                          "incomplete");
-    dlk_redis_reports_drop(ask);
-    return give_info(redis, ask, info);
-}
-
-static bool keep(listing *list, const dlk_resp *item)
-{
-    found *items = dlk_grow(list->items, list->count, &list->capacity, sizeof(*items));
-    if (!items)
-        return false;
-    list->items = items;
-    found *into = &list->items[list->count];
-    *into = (found){strdup(item[0].text), strdup(item[1].text), strdup(item[3].text),
-                    item[2].integer, list->permits ? item[4].integer : 0};
-    list->count++; /* also when a copy failed: reports_drop frees it */
-    return into->name && into->owner && into->client;
-}
-
-/* The script's answer; *fine tells whether it made sense. False without memory. */
-static bool take_locks(listing *list, const char *begin, const dlk_resp *reply,
-                       bool *fine)
-{
-    const size_t width = list->permits ? 5 : 4;
-    *fine = reply->type == DLK_RESP_ARRAY && reply->count % width == 0;
-    for (size_t i = 0; *fine && i < reply->count; i += width) {
-        const dlk_resp *item = &reply->items[i];
-        *fine = item[0].type == DLK_RESP_TEXT && item[1].type == DLK_RESP_TEXT &&
-                item[2].type == DLK_RESP_INTEGER && item[3].type == DLK_RESP_TEXT &&
-                (!list->permits || item[4].type == DLK_RESP_INTEGER);
-        /* A name with a NUL inside is nobody's we know. */
-        bool lock = *fine && strlen(item[0].text) == item[0].size &&
-                    strncmp(item[0].text, begin, strlen(begin)) == 0 &&
-                    !dlk_redis_is_derived(item[0].text);
-        if (lock && !keep(list, item))
-            return false;
-    }
-    sort_and_thin(list);
-    return true;
-}
-
-/* SCAN's answer: the cursor to go on with, and names. */
-static bool take_cursor(listing *list, const dlk_resp *reply)
-{
-    if (reply->type != DLK_RESP_ARRAY || reply->count != 2 ||
-        reply->items[0].type != DLK_RESP_TEXT || reply->items[1].type != DLK_RESP_ARRAY ||
-        reply->items[0].size >= sizeof(list->cursor))
-        return false;
-    for (size_t i = 0; i < reply->items[1].count; i++)
-        if (reply->items[1].items[i].type != DLK_RESP_TEXT)
-            return false;
-    memcpy(list->cursor, reply->items[0].text, reply->items[0].size + 1);
-    return true;
-}
-
-/* On with what comes next: more names, or those of permits. *done: there is nothing more. */
-static bool go_on(dlk_redis *redis, const dlk_ask *ask, listing *list, bool *done)
-{
-    if (strcmp(list->cursor, "0") != 0)
-        return put_scan(redis, list);
-    *done = list->permits || redis->layout->list != DLK_SCRIPT_LIST_HASH;
-    if (*done)
-        return true;
-    list->permits = true;
-    return begin_scan(redis, ask, list);
-}
-
-bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
-                          int64_t now)
-{
-    listing *list = listing_of(ask);
-    bool fine = true, done = false, sent;
-    if (list->scanning) {
-        if (!take_cursor(list, reply))
-            return false;
-        if (reply->items[1].count > 0)
-            sent = put_names(redis, list, &reply->items[1]);
-        else
-            sent = go_on(redis, ask, list, &done);
-    } else {
-        sent = take_locks(list, ask->text ? ask->text : "", reply, &fine);
-        if (!fine)
-            return false;
-        done = sent && (int64_t)list->count >= ask->limit;
-        sent = sent && (done || go_on(redis, ask, list, &done));
-    }
-    if (done)
-        return finish(redis, ask);
-    dlk_list_remove(&ask->link);
-    if (sent) {
-        if (ask->deadline < now + redis->timeout_ns)
-            ask->deadline = now + redis->timeout_ns;
-        dlk_redis_ask_sent(redis, ask);
-    } else {
-        dlk_redis_reports_drop(ask);
-        dlk_redis_ask_refuse(redis, ask,
-                             dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
-    }
     return true;
 }

@@ -18,6 +18,9 @@ bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
 /* Appends the first command; false without memory. */
 bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask);
 
+/* The ask has this answer. */
+bool dlk_redis_give_info(dlk_redis *redis, dlk_ask *ask, dlock_info *info);
+
 /* Frees what a report that won't go on has gathered. Any ask. */
 void dlk_redis_reports_drop(dlk_ask *ask);
 
