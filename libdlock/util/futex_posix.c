@@ -136,27 +136,34 @@ static void nap(int64_t until)
             &(struct timespec){.tv_nsec = (long)(left < NAP_NS ? left : NAP_NS)}, NULL);
 }
 
+/* Where a handler forks, and returns in the child, nobody there may be left in a list, nor be taken out of
+ * one that is empty: no handler comes while we look whose process it is. */
 static void sleep_in(bed *own, sleeper *me, uint32_t seen, int64_t until)
 {
     sleepers *list = list_of(me->word);
     sigset_t before;
     me->wakeup = &own->wakeup;
     enter(list, &before);
-    dlk_list_append(&list->all, &me->link);
     atomic_fetch_add(&list->count, 1);
-    bool sleeps = atomic_load(me->word) == seen;
+    bool sleeps = is_ours(own) && atomic_load(me->word) == seen;
+    if (sleeps) /* no other one's wake is for who doesn't */
+        dlk_list_append(&list->all, &me->link);
+    else
+        atomic_fetch_sub(&list->count, 1);
     leave(list, &before);
-    struct pollfd called = {.fd = own->wakeup.fd, .events = POLLIN};
-    if (sleeps && dlk_poll_until(&called, 1, until) < 0 && errno != EINTR)
-        nap(until);    /* no memory: not to be asked again at once */
-    if (!is_ours(own)) /* a signal handler has forked, and returned in the child */
+    if (!sleeps)
         return;
+    struct pollfd called = {.fd = own->wakeup.fd, .events = POLLIN};
+    if (dlk_poll_until(&called, 1, until) < 0 && errno != EINTR)
+        nap(until); /* no memory: not to be asked again at once */
     enter(list, &before);
-    dlk_list_remove(&me->link);
-    atomic_fetch_sub(&list->count, 1);
+    if (is_ours(own)) {
+        dlk_list_remove(&me->link);
+        atomic_fetch_sub(&list->count, 1);
+        if (me->called)
+            dlk_wakeup_quiet(&own->wakeup);
+    }
     leave(list, &before);
-    if (me->called)
-        dlk_wakeup_quiet(&own->wakeup);
 }
 
 void dlk_futex_wait_bits(dlk_futex *word, uint32_t seen, int64_t until, uint32_t bits)

@@ -21,6 +21,7 @@ static bool make_pipe(int ends[2])
             int error = errno;
             dlk_fd_end(ends[0]);
             dlk_fd_end(ends[1]);
+            ends[0] = ends[1] = -1;
             errno = error;
             return false;
         }
