@@ -156,7 +156,7 @@ TEST(no_wake_is_lost)
 }
 
 /* What lies on the stack where a call has been. */
-__attribute__((noinline)) static void tread(void)
+__attribute__((noinline)) static void use_the_stack(void)
 {
     volatile char stack[4096];
     for (size_t i = 0; i < sizeof(stack); i++)
@@ -166,7 +166,7 @@ __attribute__((noinline)) static void tread(void)
 /* In the child of a handler's fork: nobody of the past sleeps there, and who does is heard. */
 static void judge_child(void)
 {
-    tread();
+    use_the_stack();
     dlk_futex_wake(&word, 1, false);
     _exit(turns_go_round() ? 0 : 1);
 }
