@@ -1,31 +1,14 @@
 /* Kept locks (lock.keep_ms) on each service that has them: local grants, who asks for one, and their tokens. */
+#include "harness/kept.h"
 #include "world.h"
 
 #include <string.h>
 
 #define KEEPS "lock.keep_ms=600000"
 
-/* Takes it within @p wait_ms, and lets go of it; answers its token, or -1 after a failed check. */
-static int64_t pair(dlock_lock *lock, int64_t wait_ms)
-{
-    dlock_hold *hold = NULL;
-    dlock_error *err = NULL;
-    if (!harness_err(__FILE__, __LINE__, "acquire",
-                     dlock_lock_acquire(lock, wait_ms, &hold, &err), DLOCK_OK, err))
-        return -1;
-    int64_t token = dlock_hold_token(hold);
-    (void)harness_err(__FILE__, __LINE__, "release", dlock_hold_release(hold, &err),
-                      DLOCK_OK, err);
-    dlock_hold_free(hold);
-    return token;
-}
-
-/* Once its client can be told that it is wanted. */
 static bool is_kept(dlock_client *client, dlock_lock *lock)
 {
-    int64_t kept;
-    return AWAITED((kept = api_stat(client, "kept"),
-                    pair(lock, 20000) >= 0 && api_stat(client, "kept") > kept));
+    return kept_begins(client, lock, 20000, 0);
 }
 
 #define KEEPER(keeper, lock, name)                                                       \
@@ -41,7 +24,7 @@ TEST(a_kept_lock_is_taken_without_a_request)
     int64_t local = api_stat(keeper, "local_grants"), last = 0;
     bool fences = api_has(keeper, "keep_tokens");
     for (int i = 0; i < 50; i++) {
-        int64_t token = pair(lock, 0);
+        int64_t token = kept_pair(lock, 0);
         CHECK(fences ? token > last : token == 0);
         last = token;
     }
@@ -62,7 +45,7 @@ TEST(who_wants_an_idle_one_gets_it_though_it_would_be_kept_for_long)
     for (int i = 1; i <= 5; i++) {
         CHECK(is_kept(keeper, lock));
         int64_t asked = api_stat(keeper, "kept_asked");
-        CHECK(pair(same, 20000) >= 0);
+        CHECK(kept_pair(same, 20000) >= 0);
         CHECK_EQ_INT(api_stat(keeper, "kept_asked") - asked, 1);
     }
     CHECK_EQ_INT(api_stat(keeper, "losses"), 0);
@@ -115,7 +98,7 @@ TEST(one_that_is_broken_is_nobodys_loss)
     DLOCK_AUTO(dlock_lock) same = world_lock(other, "kept-broken", NULL);
     int64_t back = api_stat(keeper, "kept_lost") + api_stat(keeper, "kept_asked");
     CHECK_OK(dlock_lock_break(same, api_seen(same, "holders.0.owner"), NULL), NULL);
-    CHECK(pair(same, 20000) >= 0);
+    CHECK(kept_pair(same, 20000) >= 0);
     CHECK(AWAITED(api_stat(keeper, "kept_lost") + api_stat(keeper, "kept_asked") > back));
     CHECK_EQ_INT(api_stat(keeper, "losses"), 0);
     CHECK(is_kept(keeper, lock));
@@ -144,23 +127,6 @@ TEST(whoever_needs_tokens_is_told_where_kept_locks_have_none)
 #define THREADS 3
 #define ROUNDS  60
 
-static atomic_int inside, overlaps;
-
-static void *work(void *lock)
-{
-    for (int i = 0; i < ROUNDS; i++) {
-        dlock_hold *hold = NULL;
-        if (dlock_lock_acquire(lock, DLOCK_FOREVER, &hold, NULL) != DLOCK_OK)
-            return (void *)"no lock";
-        overlaps += atomic_fetch_add(&inside, 1) != 0;
-        atomic_fetch_sub(&inside, 1);
-        if (dlock_hold_release(hold, NULL) != DLOCK_OK)
-            return (void *)"not released";
-        dlock_hold_free(hold);
-    }
-    return NULL;
-}
-
 TEST(threads_of_two_clients_that_keep_it_have_it_in_turn)
 {
     KEEPER(keeper, lock, "kept-crowd");
@@ -169,14 +135,8 @@ TEST(threads_of_two_clients_that_keep_it_have_it_in_turn)
     DLOCK_AUTO(dlock_lock) theirs = world_lock(second, "kept-crowd", KEEPS);
     DLOCK_AUTO(dlock_lock) plain = world_lock(other, "kept-crowd", NULL);
     dlock_lock *locks[3] = {lock, theirs, plain};
-    pthread_t threads[3 * THREADS];
-    for (int i = 0; i < 3 * THREADS; i++)
-        CHECK(pthread_create(&threads[i], NULL, work, locks[i % 3]) == 0);
-    for (int i = 0; i < 3 * THREADS; i++) {
-        void *wrong;
-        CHECK(pthread_join(threads[i], &wrong) == 0);
-        CHECK_STR(wrong ? (char *)wrong : "", "");
-    }
-    CHECK_EQ_INT(overlaps, 0);
+    kept_crowd_seen seen;
+    CHECK(kept_crowd(locks, THREADS, ROUNDS, &seen));
+    CHECK_EQ_INT(seen.overlaps, 0);
     CHECK(api_stat(keeper, "local_grants") > 0 && api_stat(second, "local_grants") > 0);
 }

@@ -1,11 +1,10 @@
 /* Kept locks (lock.keep_ms) through the public API, against a real server. */
 #include "harness/api.h"
 #include "harness/harness.h"
+#include "harness/kept.h"
 #include "harness/redis_server.h"
 #include "harness/time.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -34,27 +33,9 @@ static void teardown(void)
     redis_server_stop(&server);
 }
 
-/* Takes it, within @p wait_ms, and lets go of it; answers its token, 0 after a failed check. */
-static int64_t pair(dlock_lock *lock, int64_t wait_ms)
-{
-    dlock_hold *hold = NULL;
-    dlock_error *err = NULL;
-    if (!harness_err(__FILE__, __LINE__, "acquire",
-                     dlock_lock_acquire(lock, wait_ms, &hold, &err), DLOCK_OK, err))
-        return 0;
-    int64_t token = dlock_hold_token(hold);
-    (void)harness_err(__FILE__, __LINE__, "release", dlock_hold_release(hold, &err),
-                      DLOCK_OK, err);
-    dlock_hold_free(hold);
-    return token;
-}
-
-/* Once its client can be told that it is wanted. */
 static bool is_kept(dlock_client *client, dlock_lock *lock)
 {
-    int64_t kept;
-    return AWAITED((kept = api_stat(client, "kept"),
-                    pair(lock, 5000) > 0 && api_stat(client, "kept") > kept));
+    return kept_begins(client, lock, 5000, 1);
 }
 
 TEST(a_kept_lock_is_taken_without_a_request_and_each_time_with_a_larger_token)
@@ -65,7 +46,7 @@ TEST(a_kept_lock_is_taken_without_a_request_and_each_time_with_a_larger_token)
     int64_t commands = api_stat(keeper, "commands"), last = 0;
     int64_t local = api_stat(keeper, "local_grants");
     for (int i = 0; i < 20; i++) {
-        int64_t token = pair(lock, 0);
+        int64_t token = kept_pair(lock, 0);
         CHECK(token > last);
         last = token;
     }
@@ -86,10 +67,10 @@ TEST(who_wants_an_idle_one_gets_it_though_it_would_be_kept_for_long)
                *same = api_lock(other, DLOCK_MUTEX, "L", NULL);
     CHECK(is_kept(keeper, lock));
     int64_t asked = api_stat(keeper, "kept_asked");
-    int64_t token = pair(lock, 0), theirs = pair(same, 20000);
+    int64_t token = kept_pair(lock, 0), theirs = kept_pair(same, 20000);
     CHECK(theirs > token);
     CHECK_EQ_INT(api_stat(keeper, "kept_asked") - asked, 1);
-    CHECK(pair(lock, 20000) > theirs);
+    CHECK(kept_pair(lock, 20000) > theirs);
     dlock_lock_free(lock);
     dlock_lock_free(same);
     teardown();
@@ -132,11 +113,11 @@ TEST(one_that_is_gone_at_the_server_is_nobodys_loss)
     SETUP("lock.keep_ms=600000&lock.ttl_ms=600");
     dlock_lock *lock = api_lock(keeper, DLOCK_MUTEX, "L", NULL);
     CHECK(is_kept(keeper, lock));
-    int64_t token = pair(lock, 0);
+    int64_t token = kept_pair(lock, 0);
     redis_server_call(&server, "DEL L redisson_lock_token:{L}");
     CHECK(AWAITED(api_stat(keeper, "kept_lost") == 1));
     CHECK_EQ_INT(api_stat(keeper, "losses"), 0);
-    CHECK(pair(lock, 5000) > token);
+    CHECK(kept_pair(lock, 5000) > token);
     dlock_lock_free(lock);
     teardown();
 }
@@ -165,7 +146,7 @@ TEST(a_child_has_nothing_of_what_its_parent_keeps)
     int status = -1;
     CHECK(child > 0 && waitpid(child, &status, 0) == child);
     CHECK_EQ_INT(status, 0);
-    CHECK(pair(lock, 0) > 0);
+    CHECK(kept_pair(lock, 0) > 0);
     dlock_lock_free(lock);
     teardown();
 }
@@ -175,27 +156,6 @@ TEST(a_child_has_nothing_of_what_its_parent_keeps)
 #define THREADS 4
 #define ROUNDS  150
 
-static atomic_int inside, overlaps;
-static _Atomic int64_t last_token;
-static atomic_int not_rising;
-
-static void *work(void *lock)
-{
-    for (int i = 0; i < ROUNDS; i++) {
-        dlock_hold *hold = NULL;
-        if (dlock_lock_acquire(lock, DLOCK_FOREVER, &hold, NULL) != DLOCK_OK)
-            return (void *)"no lock";
-        overlaps += atomic_fetch_add(&inside, 1) != 0;
-        not_rising += dlock_hold_token(hold) <= atomic_load(&last_token);
-        atomic_store(&last_token, dlock_hold_token(hold));
-        atomic_fetch_sub(&inside, 1);
-        if (dlock_hold_release(hold, NULL) != DLOCK_OK)
-            return (void *)"not released";
-        dlock_hold_free(hold);
-    }
-    return NULL;
-}
-
 TEST(threads_of_two_clients_that_keep_it_have_it_in_turn_and_none_is_passed_over)
 {
     SETUP("lock.keep_ms=600000");
@@ -204,17 +164,10 @@ TEST(threads_of_two_clients_that_keep_it_have_it_in_turn_and_none_is_passed_over
     dlock_lock *locks[3] = {api_lock(keeper, DLOCK_MUTEX, "L", NULL),
                             api_lock(second, DLOCK_MUTEX, "L", NULL),
                             api_lock(other, DLOCK_MUTEX, "L", NULL)};
-    pthread_t threads[3 * THREADS];
-    atomic_store(&last_token, 0);
-    for (int i = 0; i < 3 * THREADS; i++)
-        CHECK(pthread_create(&threads[i], NULL, work, locks[i % 3]) == 0);
-    for (int i = 0; i < 3 * THREADS; i++) {
-        void *wrong;
-        CHECK(pthread_join(threads[i], &wrong) == 0);
-        CHECK_STR(wrong ? (char *)wrong : "", "");
-    }
-    CHECK_EQ_INT(overlaps, 0);
-    CHECK_EQ_INT(not_rising, 0);
+    kept_crowd_seen seen;
+    CHECK(kept_crowd(locks, THREADS, ROUNDS, &seen));
+    CHECK_EQ_INT(seen.overlaps, 0);
+    CHECK_EQ_INT(seen.not_rising, 0);
     harness_note("local grants: %d and %d of %d", (int)api_stat(keeper, "local_grants"),
                  (int)api_stat(second, "local_grants"), THREADS * ROUNDS);
     CHECK(api_stat(keeper, "local_grants") > 0 && api_stat(second, "local_grants") > 0);
@@ -317,10 +270,10 @@ TEST(behind_a_counter_that_was_begun_anew_no_token_is_smaller_than_one_before)
                *same = api_lock(other, DLOCK_MUTEX, "L", NULL),
                *warm = api_lock(keeper, DLOCK_MUTEX, "W", NULL);
     CHECK(is_kept(keeper, warm)); /* so it was greeted before the other's token */
-    int64_t theirs = pair(same, 5000);
+    int64_t theirs = kept_pair(same, 5000);
     redis_server_call(&server, "DEL redisson_lock_token:{L}");
     redis_server_call(&server, "INCR redisson_lock_token:{L}");
-    CHECK(pair(lock, 5000) > theirs);
+    CHECK(kept_pair(lock, 5000) > theirs);
     dlock_lock_free(lock);
     dlock_lock_free(same);
     dlock_lock_free(warm);
@@ -335,8 +288,8 @@ TEST(what_only_its_own_client_keeps_bars_nothing_there)
                    api_lock(keeper, DLOCK_MUTEX, "L", "lock.keep_ms=0 lock.fair=true");
     dlock_hold *hold = NULL;
     CHECK(is_kept(keeper, lock));
-    CHECK(pair(fair, 5000) > 0); /* another layout of its name */
-    CHECK(pair(lock, 5000) > 0);
+    CHECK(kept_pair(fair, 5000) > 0); /* another layout of its name */
+    CHECK(kept_pair(lock, 5000) > 0);
     CHECK_OK(dlock_lock_wait_idle(lock, 0, NULL), NULL);
     CHECK_OK(dlock_lock_acquire(lock, 5000, &hold, NULL), NULL);
     dlock_op *idle = dlock_lock_wait_idle_start(lock, 20000);
