@@ -95,7 +95,7 @@ void dlk_etcd_batch_note_time(dlk_etcd_calls *calls, int64_t asked_at)
 
 /* ---- a batch ---- */
 
-/* It is the caller's until then. */
+/* One user less; with the last it is gone. */
 static void let_go(dlk_etcd_calls *calls, dlk_etcd_batch *batch)
 {
     if (--batch->users > 0)
@@ -208,12 +208,11 @@ dlk_etcd_batch *dlk_etcd_batch_of(dlk_etcd_calls *calls, const dlk_grpc_call *gr
 static void read_one(dlk_etcd_calls *calls, dlk_etcd_call *call,
                      const DlkEtcd__TxnResponse *said, size_t index)
 {
-    const DlkEtcd__ResponseHeader *header = said ? said->header : NULL;
+    static const DlkEtcd__ResponseHeader none = DLK_ETCD__RESPONSE_HEADER__INIT;
     const dlk_etcd_bytes *own = said ? dlk_etcd_nested(said, index) : NULL;
     const void *packed = own && own->len > 0 ? own->data : (const void *)"";
-    dlk_etcd_call_read(calls, call, own ? packed : NULL, own ? own->len : 0);
-    call->term = header ? (int64_t)header->raft_term : 0;
-    call->revision = header ? header->revision : 0;
+    dlk_etcd_call_read(calls, call, own ? packed : NULL, own ? own->len : 0,
+                       said && said->header ? said->header : &none);
 }
 
 static void read_all(dlk_etcd_calls *calls, dlk_etcd_batch *batch)
@@ -238,7 +237,7 @@ static void read_all(dlk_etcd_calls *calls, dlk_etcd_batch *batch)
 /* What was certainly refused may be one's fault. */
 static void fail_all(dlk_etcd_calls *calls, dlk_etcd_batch *batch)
 {
-    char why[200];
+    char why[sizeof(batch->calls[0]->why)];
     dlk_etcd_end how = dlk_etcd_failure(&batch->grpc, why, sizeof(why));
     calls->batches.off |= how == DLK_ETCD_BAD;
     for (size_t i = 0; i < batch->count; i++) {

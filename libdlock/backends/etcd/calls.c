@@ -40,12 +40,13 @@ static void refuse_answer(dlk_etcd_calls *calls, dlk_etcd_call *call, const char
 }
 
 void dlk_etcd_call_read(dlk_etcd_calls *calls, dlk_etcd_call *call, const void *message,
-                        size_t size)
+                        size_t size, const DlkEtcd__ResponseHeader *header)
 {
     if (message)
         call->answer = dlk_etcd_unpack(dlk_etcd_rpcs[call->method].answer, message, size,
                                        &call->arena, &call->no_memory);
-    const DlkEtcd__ResponseHeader *header = dlk_etcd_header(call->answer);
+    if (!header)
+        header = dlk_etcd_header(call->answer);
     call->term = header ? (int64_t)header->raft_term : 0;
     call->revision = header ? header->revision : 0;
     if (call->no_memory)
@@ -93,7 +94,7 @@ static void conclude(dlk_etcd_calls *calls, dlk_etcd_call *call)
     if (call->grpc.status == DLK_GRPC_OK) {
         size_t size;
         const char *message = dlk_etcd_only_message(&call->grpc, &size);
-        dlk_etcd_call_read(calls, call, message, size);
+        dlk_etcd_call_read(calls, call, message, size, NULL);
     } else if (call->grpc.request.too_much && !call->no_memory) {
         refuse_answer(calls, call, "its answer is longer than any of etcd's");
     } else {

@@ -16,9 +16,10 @@ void dlk_etcd_calls_end_all(dlk_etcd_calls *calls, dlk_list *all, dlk_etcd_end h
 /* Puts it on the connection, alone; it ends if that can't be. */
 void dlk_etcd_call_ask(dlk_etcd_calls *calls, dlk_etcd_call *call);
 void dlk_etcd_call_not_sent(dlk_etcd_calls *calls, dlk_etcd_call *call);
-/* Ends it with its answer; NULL: there is none that can be read. */
+/* Ends it with its answer; NULL: there is none that can be read. @p header is that of what it was a part of; NULL:
+ * it has its own. */
 void dlk_etcd_call_read(dlk_etcd_calls *calls, dlk_etcd_call *call, const void *message,
-                        size_t size);
+                        size_t size, const DlkEtcd__ResponseHeader *header);
 /* The one message that there has to be, lent; NULL: there is another number of them. */
 const char *dlk_etcd_only_message(dlk_grpc_call *grpc, size_t *ret_size);
 /* What one that isn't OK comes to, and why. */
