@@ -83,19 +83,23 @@ static dlock_err check_class(const dlk_backend_type *type, const dlk_settings *s
                          dlk_settings_word(settings, DLK_KEY_CLIENT_REQUIRE));
 }
 
+static dlock_err no_backend(const char *scheme, dlock_error **err)
+{
+    const char *why = dlk_registry_why(scheme);
+    return why ? dlk_error_set(err, DLOCK_ENOTSUP, "%s: %s", scheme, why)
+               : dlk_error_set(err, DLOCK_ENOTSUP,
+                               "no backend for %s: in this build, which has: %s", scheme,
+                               dlk_registry_schemes());
+}
+
 static dlock_err open_parsed(const dlk_uri *uri, const dlock_conf *conf,
                              dlock_client *client, dlk_settings *from_uri,
                              dlock_error **err)
 {
     dlk_settings *settings = NULL;
     client->type = dlk_registry_find(uri->scheme);
-    const char *why = client->type ? NULL : dlk_registry_why(uri->scheme);
-    if (why)
-        return dlk_error_set(err, DLOCK_ENOTSUP, "%s: %s", uri->scheme, why);
     if (!client->type)
-        return dlk_error_set(err, DLOCK_ENOTSUP,
-                             "no backend for %s: in this build, which has: %s",
-                             uri->scheme, dlk_registry_schemes());
+        return no_backend(uri->scheme, err);
     dlock_err code = dlk_uri_apply(uri, from_uri, err);
     if (code == DLOCK_OK)
         code = dlk_settings_for_client(from_uri, conf ? conf->settings : NULL, &settings,

@@ -76,8 +76,7 @@ const char *dlk_registry_why(const char *scheme)
 #ifdef DLK_PORTABLE
     if (strcmp(scheme, "file") == 0)
         return "it needs mutexes that outlive their owner and a way to see a process "
-               "die, which a portable build "
-               "does without";
+               "die, which a portable build does without";
 #endif
 #ifdef DLK_WITH_ZOOKEEPER
     if (strcmp(scheme, "zookeepers") == 0)
