@@ -156,7 +156,7 @@ dlock_err dlock_lock_settings(const dlock_lock *lock, dlock_info **ret_info,
     if (dlk_engine_forked(lock->engine))
         return dlk_error_set(err, DLOCK_EFORKED,
                              "the client belongs to the parent process");
-    if (lock->multi)
+    if (lock->group)
         return dlk_error_set(err, DLOCK_ENOTSUP,
                              "a multi-lock has no settings of its own: ask its members");
     dlock_info *info = dlk_info_new();

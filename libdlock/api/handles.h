@@ -17,7 +17,7 @@ struct dlock_lock {
     int owner;         /* DLK_OWNER_… */
     bool signals_held; /* of a condition: cond.owner */
     /* several, or NULL; then `engine` is the first one's, and no name */
-    struct dlk_multi *multi;
+    dlk_group *group;
 };
 
 /* What a handle refers to beside the engine is given back: with the engine's mutex. */

@@ -52,7 +52,7 @@ dlock_err dlock_hold_export(dlock_hold *hold, const char **ret_ticket, dlock_err
     if (!hold || !ret_ticket)
         return dlk_error_set(err, DLOCK_EINVAL,
                              "dlock_hold_export needs a hold and a place for the ticket");
-    if (dlk_hold_is_multi(hold))
+    if (dlk_hold_is_group(hold))
         return dlk_error_set(err, DLOCK_ENOTSUP, "a multi-lock can't be handed on");
     if (dlk_engine_forked(hold->engine))
         return dlk_error_set(err, DLOCK_EFORKED,

@@ -1,7 +1,11 @@
 /* Holds: what a grant gives, asked without any I/O, and its end. */
 #include "api/handles.h"
-#include "multi/multi.h"
 #include "util/clock.h"
+
+static const dlk_group_hold_type *group_of(const dlock_hold *hold)
+{
+    return hold->more->group;
+}
 
 static const dlk_grant *grant_of(const dlock_hold *hold)
 {
@@ -35,8 +39,8 @@ static dlock_err settle(const dlock_hold *hold)
 static dlock_err check(const dlock_hold *hold, int64_t *left_ns)
 {
     *left_ns = 0;
-    if (dlk_hold_is_multi(hold))
-        return dlk_multi_check(hold, left_ns);
+    if (dlk_hold_is_group(hold))
+        return group_of(hold)->check(hold, left_ns);
     if (dlk_engine_forked(hold->engine))
         return DLOCK_EFORKED;
     if (atomic_load_explicit(&hold->hold.released, memory_order_acquire))
@@ -74,8 +78,8 @@ int64_t dlock_hold_remaining_ms(const dlock_hold *hold)
 int64_t dlock_hold_ttl_ms(const dlock_hold *hold)
 {
     dlk_stay stay;
-    if (hold && dlk_hold_is_multi(hold))
-        return dlk_multi_ttl_ms(hold);
+    if (hold && dlk_hold_is_group(hold))
+        return group_of(hold)->ttl_ms(hold);
     if (!hold || !dlk_engine_enter(hold->engine, &stay))
         return 0;
     int64_t ttl_ms = grant_of(hold)->terms.ttl_ms; /* an extension changes it */
@@ -85,15 +89,15 @@ int64_t dlock_hold_ttl_ms(const dlock_hold *hold)
 
 int64_t dlock_hold_token(const dlock_hold *hold)
 {
-    if (!hold || dlk_hold_is_multi(hold) || dlk_engine_forked(hold->engine))
+    if (!hold || dlk_hold_is_group(hold) || dlk_engine_forked(hold->engine))
         return 0;
     return hold->hold.token;
 }
 
 int64_t dlock_hold_member_token(const dlock_hold *hold, size_t index)
 {
-    if (hold && dlk_hold_is_multi(hold))
-        return dlock_hold_token(dlk_multi_member(hold, index));
+    if (hold && dlk_hold_is_group(hold))
+        return dlock_hold_token(group_of(hold)->member(hold, index));
     return index == 0 ? dlock_hold_token(hold) : 0;
 }
 
@@ -102,8 +106,8 @@ dlock_state dlock_hold_state(const dlock_hold *hold)
     int64_t left;
     if (!hold)
         return DLOCK_LOST;
-    if (dlk_hold_is_multi(hold))
-        return dlk_multi_state(hold);
+    if (dlk_hold_is_group(hold))
+        return group_of(hold)->state(hold);
     switch ((int)check(hold, &left)) {
     case DLOCK_OK:
         return dlk_grant_state(grant_of(hold));
@@ -116,15 +120,15 @@ dlock_state dlock_hold_state(const dlock_hold *hold)
 
 const char *dlock_hold_owner(const dlock_hold *hold)
 {
-    if (hold && dlk_hold_is_multi(hold))
-        return dlk_engine_owner(dlk_multi_member(hold, 0));
+    if (hold && dlk_hold_is_group(hold))
+        return dlk_engine_owner(group_of(hold)->member(hold, 0));
     return hold ? dlk_engine_owner(hold) : "";
 }
 
 const char *dlock_hold_name(const dlock_hold *hold)
 {
-    if (hold && dlk_hold_is_multi(hold))
-        return hold->more->multi_name;
+    if (hold && dlk_hold_is_group(hold))
+        return hold->more->group_name;
     return hold ? grant_of(hold)->name->key.name + hold->engine->prefix_size : "";
 }
 
@@ -139,8 +143,8 @@ dlock_err dlock_hold_feed(dlock_hold *hold)
     dlock_err code = check(hold, &left);
     if (code != DLOCK_OK)
         return code;
-    if (dlk_hold_is_multi(hold))
-        return dlk_multi_feed(hold);
+    if (dlk_hold_is_group(hold))
+        return group_of(hold)->feed(hold);
     if (!dlk_engine_enter(hold->engine, &stay))
         return DLOCK_EFORKED;
     int64_t now = dlk_clock_now();
@@ -164,8 +168,8 @@ dlock_err dlock_hold_notify(dlock_hold *hold, uint64_t tag)
     dlock_err code = check(hold, &left);
     if (code != DLOCK_OK)
         return code;
-    if (dlk_hold_is_multi(hold))
-        return dlk_multi_notify(hold, tag);
+    if (dlk_hold_is_group(hold))
+        return group_of(hold)->notify(hold, tag);
     if (!dlk_engine_enter(engine, &stay))
         return DLOCK_EFORKED;
     dlk_hold_more *more = dlk_hold_need(hold);
@@ -198,13 +202,13 @@ static dlock_op *refuse(dlock_hold *hold, int64_t *left_ns)
 }
 
 /* The same for every member of a multi-lock, if it is held as a whole. */
-static dlock_op *each_valid(dlock_hold *hold, dlk_multi_start *start, int64_t argument)
+static dlock_op *each_valid(dlock_hold *hold, dlk_group_start *start, int64_t argument)
 {
     int64_t left;
     dlock_op *refused = refuse(hold, &left);
     if (refused)
         return refused;
-    return dlk_multi_each(hold, start, argument);
+    return group_of(hold)->each(hold, start, argument);
 }
 
 static dlock_op *hold_query(dlock_hold *hold, dlk_verb verb, int64_t ttl_ms)
@@ -239,7 +243,7 @@ static dlock_op *verify_member(dlock_hold *member, int64_t unused)
 
 dlock_op *dlock_hold_verify_start(dlock_hold *hold)
 {
-    if (hold && dlk_hold_is_multi(hold))
+    if (hold && dlk_hold_is_group(hold))
         return each_valid(hold, verify_member, 0);
     return hold ? hold_query(hold, DLK_VERIFY, 0) : dlk_op_static(DLOCK_EINVAL);
 }
@@ -257,7 +261,7 @@ dlock_op *dlock_hold_extend_start(dlock_hold *hold, int64_t ttl_ms)
     if (ttl_ms < ttl->min || ttl_ms > ttl->max)
         return dlk_op_answered(hold->engine, DLOCK_EINVAL,
                                "a lease has 100 ms to 30 days");
-    if (dlk_hold_is_multi(hold))
+    if (dlk_hold_is_group(hold))
         return each_valid(hold, dlock_hold_extend_start, ttl_ms);
     return hold_query(hold, DLK_RENEW, ttl_ms);
 }
@@ -296,7 +300,7 @@ dlock_err dlock_hold_downgrade(dlock_hold *hold, dlock_error **err)
     dlock_err code = check(hold, &left);
     if (code != DLOCK_OK)
         return dlk_error_set(err, code, "it isn't held any more");
-    if (dlk_hold_is_multi(hold))
+    if (dlk_hold_is_group(hold))
         return dlk_error_set(err, DLOCK_ENOTSUP, "a multi-lock can't be downgraded");
     dlk_engine *engine = hold->engine;
     if (!dlk_engine_enter(engine, &stay))
@@ -316,8 +320,8 @@ dlock_err dlock_hold_release(dlock_hold *hold, dlock_error **err)
 {
     if (!hold)
         return dlk_error_set(err, DLOCK_EINVAL, "there is no hold to release");
-    if (dlk_hold_is_multi(hold))
-        return dlk_multi_release(hold, err);
+    if (dlk_hold_is_group(hold))
+        return group_of(hold)->release(hold, err);
     return dlk_engine_release(hold, err);
 }
 
@@ -326,8 +330,8 @@ dlock_op *dlock_hold_release_start(dlock_hold *hold)
     dlk_stay stay;
     if (!hold)
         return dlk_op_static(DLOCK_EINVAL);
-    if (dlk_hold_is_multi(hold))
-        return dlk_multi_release_start(hold);
+    if (dlk_hold_is_group(hold))
+        return group_of(hold)->release_start(hold);
     dlk_engine *engine = hold->engine;
     if (!dlk_engine_enter(engine, &stay))
         return dlk_op_static(DLOCK_EFORKED);
@@ -341,8 +345,8 @@ void dlock_hold_free(dlock_hold *hold)
     dlk_stay stay;
     if (!hold || dlk_engine_forked(hold->engine))
         return; /* a fork's child leaks it on purpose */
-    if (dlk_hold_is_multi(hold)) {
-        dlk_multi_free(hold);
+    if (dlk_hold_is_group(hold)) {
+        group_of(hold)->free(hold);
         return;
     }
     dlk_engine *engine = hold->engine;

@@ -1,7 +1,6 @@
 /* Locks: a kind, a name and settings, and what can be asked of the name. */
 #include "api/conf.h"
 #include "api/handles.h"
-#include "multi/multi.h"
 #include "util/clock.h"
 #include "util/kind.h"
 
@@ -255,67 +254,6 @@ dlock_err dlock_lock_new(dlock_client *client, dlock_kind kind, const char *name
     return dlk_error_clear(err);
 }
 
-/* Of the caller's handle, who may free it. */
-static dlock_err add_member(dlk_multi *multi, size_t index, const dlock_lock *lock,
-                            dlock_error **err)
-{
-    if (!lock)
-        return dlk_error_set(err, DLOCK_EINVAL, "member %zu of the multi-lock is NULL",
-                             index);
-    if (lock->multi)
-        return dlk_error_set(err, DLOCK_EINVAL,
-                             "member %zu of the multi-lock is a multi-lock itself",
-                             index);
-    dlk_member member = {.engine = lock->engine,
-                         .name = lock->name,
-                         .terms = lock->terms,
-                         .owner = lock->owner};
-    member.terms.keep_ms = 0; /* several are given back together */
-    if (!dlk_multi_add(multi, index, &member))
-        return dlk_error_set(err, DLOCK_EFORKED,
-                             "the client belongs to the parent process");
-    return DLOCK_OK;
-}
-
-static dlock_err check_multi_conf(const dlk_engine *first, const dlock_conf *conf,
-                                  dlock_error **err)
-{
-    dlk_settings *settings = NULL;
-    dlock_err code = dlk_settings_for_lock(first->settings, conf ? conf->settings : NULL,
-                                           &settings, err);
-    dlk_settings_free(settings);
-    return code;
-}
-
-dlock_err dlock_multi_new(dlock_lock *const *locks, size_t count, const dlock_conf *conf,
-                          dlock_lock **ret_lock, dlock_error **err)
-{
-    if (!locks || !ret_lock || count < 1 || count > DLK_MULTI_MAX)
-        return dlk_error_set(err, DLOCK_EINVAL,
-                             "dlock_multi_new needs 1 to %d locks and a place for the "
-                             "lock",
-                             DLK_MULTI_MAX);
-    dlk_multi *multi = dlk_multi_new(count);
-    dlock_lock *lock = calloc(1, sizeof(*lock));
-    dlock_err code = multi && lock ? DLOCK_OK : dlk_error_nomem(err);
-    for (size_t i = 0; i < count && code == DLOCK_OK; i++)
-        code = add_member(multi, i, locks[i], err);
-    if (code == DLOCK_OK)
-        code = check_multi_conf(multi->members[0].engine, conf, err);
-    if (code == DLOCK_OK)
-        code = dlk_multi_finish(multi, err);
-    if (code != DLOCK_OK) {
-        if (multi)
-            dlk_multi_unref(multi);
-        free(lock);
-        return code;
-    }
-    *lock = (dlock_lock){.engine = multi->members[0].engine, .multi = multi};
-    dlk_engine_ref(lock->engine);
-    *ret_lock = lock;
-    return dlk_error_clear(err);
-}
-
 static void let_go(dlk_engine *engine, const dlock_lock *lock, const dlk_stay *stay)
 {
     dlk_lock_unref(lock);
@@ -328,9 +266,9 @@ void dlock_lock_free(dlock_lock *lock)
     if (!lock || !dlk_engine_enter(lock->engine, &stay))
         return; /* a fork's child leaks it on purpose */
     dlk_engine *engine = lock->engine;
-    if (lock->multi) {
+    if (lock->group) {
         dlk_engine_leave(engine, &stay);
-        dlk_multi_unref(lock->multi);
+        lock->group->type->unref(lock->group);
     } else {
         let_go(engine, lock, &stay);
     }
@@ -355,8 +293,8 @@ dlock_err dlock_lock_acquire(dlock_lock *lock, int64_t wait_ms, dlock_hold **ret
                              "dlock_lock_acquire needs a lock and a place for the hold");
     if (wait_ms < DLOCK_FOREVER)
         return refuse_wait(err);
-    if (lock->multi)
-        return dlk_multi_acquire(lock->multi, wait_ms, ret_hold, err);
+    if (lock->group)
+        return lock->group->type->acquire(lock->group, wait_ms, ret_hold, err);
     uint64_t owner = lock->owner != DLK_OWNER_NONE ? dlk_thread_number() : 0;
     return dlk_engine_acquire(lock->engine, lock->name, &lock->terms, owner, wait_ms,
                               ret_hold, err);
@@ -368,8 +306,8 @@ dlock_op *dlock_lock_acquire_start(dlock_lock *lock, int64_t wait_ms)
         return dlk_op_static(DLOCK_EINVAL);
     if (wait_ms < DLOCK_FOREVER)
         return dlk_op_answered(lock->engine, DLOCK_EINVAL, dlk_bad_wait);
-    if (lock->multi)
-        return dlk_multi_acquire_start(lock->multi, wait_ms);
+    if (lock->group)
+        return lock->group->type->acquire_start(lock->group, wait_ms);
     uint64_t owner = lock->owner == DLK_OWNER_THREAD ? dlk_thread_number() : 0;
     return dlk_engine_acquire_start(lock->engine, lock->name, &lock->terms, owner,
                                     wait_ms);
@@ -404,7 +342,7 @@ dlock_err dlock_acquire(dlock_client *client, const char *name, int64_t wait_ms,
 dlock_op *dlk_lock_query(dlock_lock *lock, dlk_verb verb, const char *text,
                          dlk_stay *stay)
 {
-    if (lock->multi)
+    if (lock->group)
         return dlk_op_answered(lock->engine, DLOCK_ENOTSUP,
                                "a multi-lock has no state of its own: ask its members");
     dlock_op *failed, *op = dlk_query_op(lock->engine, verb, stay, &failed);

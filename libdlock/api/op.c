@@ -137,7 +137,7 @@ void dlock_op_free(dlock_op *op)
     int64_t now = dlk_clock_now();
     dlk_op_cancel_now(engine, op, now);
     dlk_event_withdraw(engine, &op->slot);
-    dlock_hold *multi = op->hold && dlk_hold_is_multi(op->hold) ? op->hold : NULL;
+    dlock_hold *multi = op->hold && dlk_hold_is_group(op->hold) ? op->hold : NULL;
     bool had_hold = op->hold && !multi;
     if (had_hold)
         dlk_engine_drop_hold(engine, op->hold);

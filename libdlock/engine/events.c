@@ -140,10 +140,10 @@ static void from_note(dlk_engine *engine, dlk_slot *slot, dlock_event *event)
     dlk_note_free(note);
 }
 
-/* That of a multi-lock has none of its own. */
+/* That of a group has none of its own. */
 static int64_t token_of(const dlock_hold *hold)
 {
-    return dlk_hold_is_multi(hold) ? 0 : hold->hold.token;
+    return dlk_hold_is_group(hold) ? 0 : hold->hold.token;
 }
 
 static void from_op(dlk_slot *slot, dlock_event *event)
@@ -162,8 +162,8 @@ static void from_hold(dlk_engine *engine, dlk_slot *slot, dlock_event *event)
     dlk_hold_more *more = DLK_LIST_ITEM(slot, dlk_hold_more, slot);
     const dlock_hold *hold = more->hold;
     event->token = token_of(hold);
-    event->text = strdup(dlk_hold_is_multi(hold)
-                             ? more->multi_name
+    event->text = strdup(dlk_hold_is_group(hold)
+                             ? more->group_name
                              : hold->hold.grant->name->key.name + engine->prefix_size);
     if (more->lost_news) { /* what came before it says nothing any more */
         event->what = DLOCK_EVENT_LOST;

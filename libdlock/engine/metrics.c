@@ -211,7 +211,7 @@ static void put_infos(metrics_page *page)
     put_family(page, "client", "info", NULL, "A client, and the library it runs on.");
     for (size_t of = 0; of < page->count; of++) {
         put_name(page, "client", "_info", &page->subjects[of], NULL);
-        put(page, ",version=\"%s\"} 1\n", dlock_version());
+        put(page, ",version=\"%s\"} 1\n", DLOCK_VERSION_STRING);
     }
 }
 

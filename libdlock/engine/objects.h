@@ -4,6 +4,7 @@
 #define DLK_ENGINE_OBJECTS_H
 
 #include "backends/backend.h"
+#include "engine/group.h"
 #include "engine/states.h"
 #include "locks/core.h"
 #include "util/thread.h"
@@ -72,8 +73,8 @@ struct dlock_hold {
     struct dlk_hold_more *more; /* or NULL */
 };
 
-/* That of a multi-lock, multi/hold.c, has members and no grant. */
-static inline bool dlk_hold_is_multi(const dlock_hold *hold)
+/* That of a group has members and no grant. */
+static inline bool dlk_hold_is_group(const dlock_hold *hold)
 {
     return !hold->hold.grant;
 }
@@ -86,7 +87,8 @@ typedef struct dlk_hold_more {
     int state_news; /* HELD or SUSPECT not fetched yet, as a dlock_what, or 0 */
     bool lost_news, revoke_news;
     bool listens; /* counted in engine->attended: it may be told that it is wanted */
-    const char *multi_name;
+    const dlk_group_hold_type *group; /* of the hold of one, and the group's name */
+    const char *group_name;
     char *ticket; /* of an exported one; owned */
     char owner[DLK_UUID_SIZE + 21];
 } dlk_hold_more;

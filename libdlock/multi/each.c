@@ -78,7 +78,7 @@ static dlk_each *begin(dlk_multi *multi, dlock_op **ret_op)
     return NULL;
 }
 
-dlock_op *dlk_multi_each(dlock_hold *hold, dlk_multi_start *start, int64_t argument)
+dlock_op *dlk_multi_each(dlock_hold *hold, dlk_group_start *start, int64_t argument)
 {
     dlock_op *op;
     dlk_multi *multi = dlk_multi_of(hold);

@@ -25,6 +25,8 @@ struct dlk_multi_hold {
     dlk_member_hold members[];
 };
 
+static const dlk_group_hold_type hold_type;
+
 static dlk_multi_hold *of(const dlock_hold *hold)
 {
     return DLK_LIST_ITEM(hold, dlk_multi_hold, hold);
@@ -53,7 +55,8 @@ dlk_multi_hold *dlk_multi_hold_new(dlk_multi *multi)
     whole->hold.engine = multi->members[0].engine;
     dlk_engine_ref(whole->hold.engine);
     dlk_hold_more_init(&whole->more, &whole->hold);
-    whole->more.multi_name = multi->name;
+    whole->more.group = &hold_type;
+    whole->more.group_name = multi->name;
     return whole;
 }
 
@@ -98,7 +101,7 @@ static bool is_released(const dlk_multi_hold *whole)
                                 memory_order_acquire);
 }
 
-dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns)
+static dlock_err check(const dlock_hold *hold, int64_t *left_ns)
 {
     const dlk_multi_hold *whole = of(hold);
     int64_t left_ms[DLK_MULTI_MAX];
@@ -119,12 +122,12 @@ dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns)
     return worst;
 }
 
-dlock_state dlk_multi_state(const dlock_hold *hold)
+static dlock_state state(const dlock_hold *hold)
 {
     const dlk_multi_hold *whole = of(hold);
     dlock_state states[DLK_MULTI_MAX];
     int64_t left;
-    dlock_err code = dlk_multi_check(hold, &left);
+    dlock_err code = check(hold, &left);
     if (code != DLOCK_OK)
         return code == DLOCK_ENOTHELD ? DLOCK_RELEASED : DLOCK_LOST;
     for (size_t i = 0; i < whole->multi->count; i++)
@@ -132,7 +135,7 @@ dlock_state dlk_multi_state(const dlock_hold *hold)
     return dlk_sum_state(states, whole->multi->count);
 }
 
-int64_t dlk_multi_ttl_ms(const dlock_hold *hold)
+static int64_t ttl_ms(const dlock_hold *hold)
 {
     const dlk_multi_hold *whole = of(hold);
     int64_t ttls[DLK_MULTI_MAX];
@@ -141,7 +144,7 @@ int64_t dlk_multi_ttl_ms(const dlock_hold *hold)
     return dlk_sum_least(ttls, whole->multi->count);
 }
 
-dlock_err dlk_multi_feed(dlock_hold *hold)
+static dlock_err feed(dlock_hold *hold)
 {
     const dlk_multi_hold *whole = of(hold);
     dlock_err code = DLOCK_OK;
@@ -253,7 +256,7 @@ static void disarm(dlk_multi_hold *whole)
     dlk_engine_leave(whole->hold.engine, &stay);
 }
 
-dlock_err dlk_multi_notify(dlock_hold *hold, uint64_t tag)
+static dlock_err notify(dlock_hold *hold, uint64_t tag)
 {
     dlk_stay stay;
     dlk_multi_hold *whole = of(hold);
@@ -272,7 +275,7 @@ dlock_err dlk_multi_notify(dlock_hold *hold, uint64_t tag)
         return DLOCK_ENOMEM;
     }
     /* What happened before we listened is seen here, and then no event comes. */
-    dlock_err code = dlk_multi_check(hold, &left);
+    dlock_err code = check(hold, &left);
     if (code != DLOCK_OK && dlk_engine_enter(hold->engine, &stay)) {
         whole->reported = DLOCK_LOST;
         dlk_engine_leave(hold->engine, &stay);
@@ -289,7 +292,7 @@ static bool begin_release(dlk_multi_hold *whole)
     return !atomic_exchange_explicit(&whole->released, true, memory_order_acq_rel);
 }
 
-dlock_err dlk_multi_release(dlock_hold *hold, dlock_error **err)
+static dlock_err release(dlock_hold *hold, dlock_error **err)
 {
     dlk_multi_hold *whole = of(hold);
     dlock_err worst = DLOCK_OK;
@@ -318,7 +321,7 @@ static dlock_op *release_member(dlock_hold *member, int64_t unused)
     return dlock_hold_release_start(member);
 }
 
-dlock_op *dlk_multi_release_start(dlock_hold *hold)
+static dlock_op *release_start(dlock_hold *hold)
 {
     if (dlk_engine_forked(hold->engine))
         return dlk_op_static(DLOCK_EFORKED);
@@ -328,7 +331,7 @@ dlock_op *dlk_multi_release_start(dlock_hold *hold)
     return dlk_multi_each(hold, release_member, 0);
 }
 
-void dlk_multi_free(dlock_hold *hold)
+static void free_hold(dlock_hold *hold)
 {
     dlk_stay stay;
     dlk_multi_hold *whole = of(hold);
@@ -343,3 +346,16 @@ void dlk_multi_free(dlock_hold *hold)
         dlk_multi_hold_drop_member(whole, whole->multi->order[i]);
     unref(whole);
 }
+
+static const dlk_group_hold_type hold_type = {
+    .check = check,
+    .state = state,
+    .ttl_ms = ttl_ms,
+    .member = dlk_multi_member,
+    .feed = feed,
+    .notify = notify,
+    .release = release,
+    .release_start = release_start,
+    .free = free_hold,
+    .each = dlk_multi_each,
+};

@@ -8,6 +8,9 @@
 
 void dlk_multi_ref(dlk_multi *multi);
 
+/* ---- each.c ---- */
+dlock_op *dlk_multi_each(dlock_hold *hold, dlk_group_start *start, int64_t argument);
+
 /* ---- op.c: what the caller has while it goes on ---- */
 typedef struct dlk_multi_op {
     dlk_compound compound; /* of the first member's engine */
@@ -42,5 +45,7 @@ dlock_hold *dlk_multi_hold_give(dlk_multi_hold *whole);
 /* It has got no members, or none any more. */
 void dlk_multi_hold_discard(dlk_multi_hold *whole);
 dlk_multi *dlk_multi_of(const dlock_hold *hold);
+/* NULL where there is none. */
+dlock_hold *dlk_multi_member(const dlock_hold *hold, size_t index);
 
 #endif

@@ -25,6 +25,7 @@ typedef struct dlk_member {
 
 typedef struct dlk_multi dlk_multi;
 struct dlk_multi {
+    dlk_group group;
     _Atomic int refs;
     size_t count;
     bool several;                 /* clients */
@@ -44,20 +45,4 @@ dlock_err dlk_multi_finish(dlk_multi *multi, dlock_error **err);
 dlock_err dlk_multi_acquire(dlk_multi *multi, int64_t wait_ms, dlock_hold **ret,
                             dlock_error **err);
 dlock_op *dlk_multi_acquire_start(dlk_multi *multi, int64_t wait_ms);
-
-/* ---- its hold ---- */
-dlock_err dlk_multi_check(const dlock_hold *hold, int64_t *left_ns);
-dlock_state dlk_multi_state(const dlock_hold *hold);
-int64_t dlk_multi_ttl_ms(const dlock_hold *hold);
-/* NULL where there is none. */
-dlock_hold *dlk_multi_member(const dlock_hold *hold, size_t index);
-dlock_err dlk_multi_feed(dlock_hold *hold);
-dlock_err dlk_multi_notify(dlock_hold *hold, uint64_t tag);
-dlock_err dlk_multi_release(dlock_hold *hold, dlock_error **err);
-dlock_op *dlk_multi_release_start(dlock_hold *hold);
-void dlk_multi_free(dlock_hold *hold);
-/* Starts the same for each member; the op is over when all are, with the worst of their codes. */
-typedef dlock_op *dlk_multi_start(dlock_hold *member, int64_t argument);
-dlock_op *dlk_multi_each(dlock_hold *hold, dlk_multi_start *start, int64_t argument);
-
 #endif

@@ -58,7 +58,7 @@ dlock_op *dlock_cond_wait_start(dlock_cond *cond, dlock_hold *hold, int64_t wait
     dlk_engine *engine = cond->line.engine;
     if (wait_ms < DLOCK_FOREVER)
         return dlk_op_answered(engine, DLOCK_EINVAL, dlk_bad_wait);
-    if (hold && dlk_hold_is_multi(hold))
+    if (hold && dlk_hold_is_group(hold))
         return dlk_op_answered(
             engine, DLOCK_ENOTSUP,
             "several locks as one can't be given back for a condition");
