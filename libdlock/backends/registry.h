@@ -2,7 +2,7 @@
 #ifndef DLK_BACKENDS_REGISTRY_H
 #define DLK_BACKENDS_REGISTRY_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 
 /* NULL when no backend of this build serves the scheme. */
 const dlk_backend_type *dlk_registry_find(const char *scheme);

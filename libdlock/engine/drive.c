@@ -1,7 +1,7 @@
 /* The mutex, waiting, and who does the I/O; engine.h says by which rules. */
 #include "engine/drive.h"
 
-#include "backends/sleep.h"
+#include "contract/sleep.h"
 #include "util/clock.h"
 #include "util/point.h"
 

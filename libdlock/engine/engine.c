@@ -1,7 +1,7 @@
 /* The life of an engine: opening, starting, closing, and what a fork leaves of it. */
 #include "engine/engine.h"
 
-#include "backends/limits.h"
+#include "contract/limits.h"
 #include "util/clock.h"
 #include "util/who.h"
 

@@ -3,7 +3,7 @@
 #ifndef DLK_ENGINE_OBJECTS_H
 #define DLK_ENGINE_OBJECTS_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 #include "engine/group.h"
 #include "engine/states.h"
 #include "locks/core.h"

@@ -10,7 +10,7 @@
  */
 #include "engine/engine.h"
 
-#include "backends/sleep.h"
+#include "contract/sleep.h"
 #include "engine/nest.h"
 #include "util/clock.h"
 #include "util/descriptor.h"

@@ -14,7 +14,7 @@
 #ifndef DLK_SESSION_PLACE_H
 #define DLK_SESSION_PLACE_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 
 typedef struct dlk_session dlk_session;
 typedef struct dlk_place dlk_place;

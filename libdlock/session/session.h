@@ -8,8 +8,8 @@
 #ifndef DLK_SESSION_SESSION_H
 #define DLK_SESSION_SESSION_H
 
-#include "backends/backend.h"
-#include "backends/flight.h"
+#include "contract/backend.h"
+#include "contract/flight.h"
 #include "session/place.h"
 #include "session/report.h"
 

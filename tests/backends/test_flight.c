@@ -2,7 +2,7 @@
  * find out. flight.c is compiled for this once more, with a call before each of its branches. */
 #include "harness/harness.h"
 
-#include "backends/flight.h"
+#include "contract/flight.h"
 
 #include <stdlib.h>
 

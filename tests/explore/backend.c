@@ -5,8 +5,8 @@
 #include "strand.h"
 #include "wire.h"
 
-#include "backends/flight.h"
 #include "backends/registry.h"
+#include "contract/flight.h"
 #include "engine/engine.h"
 #include "net/kicks.h"
 #include "net/stream.h"

@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 
 enum { CLIENT_KEYS = 4, CLIENT_ASKS = 8, CLIENT_WATCH = 30 /* for a verb */ };
 

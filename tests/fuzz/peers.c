@@ -2,7 +2,7 @@
  * our name service into the place of the real ones (meson.build). */
 #include "peers.h"
 
-#include "backends/sleep.h"
+#include "contract/sleep.h"
 #include "util/clock.h"
 
 #include <arpa/inet.h>

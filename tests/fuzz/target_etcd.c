@@ -4,7 +4,7 @@
 #include "gateway.h"
 
 #include "backends/etcd/fake_end.h"
-#include "backends/sleep.h"
+#include "contract/sleep.h"
 #include "util/clock.h"
 #include "util/thread.h"
 

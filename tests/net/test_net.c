@@ -1,5 +1,5 @@
 /* Addresses and lookups, dialling, backing off, and a stream that several threads write to. */
-#include "backends/flight.h"
+#include "contract/flight.h"
 #include "harness/harness.h"
 #include "lines.h"
 #include "net/address.h"

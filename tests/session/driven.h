@@ -5,7 +5,7 @@
 
 #include "harness/harness.h"
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 #include "util/clock.h"
 
 #define MS DLK_NS_PER_MS

@@ -2,7 +2,7 @@
  * asks goes over the wire (net.c) or to the table (table.c). */
 #include "sim.h"
 
-#include "backends/limits.h"
+#include "contract/limits.h"
 #include "util/error.h"
 #include "util/info.h"
 

@@ -3,7 +3,7 @@
 #include "redis_seam.h"
 #include "sim.h"
 
-#include "backends/sleep.h"
+#include "contract/sleep.h"
 #include "net/dial.h"
 #include "net/kicks.h"
 #include "net/stream.h"

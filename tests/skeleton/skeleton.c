@@ -9,7 +9,7 @@
  */
 #include "skeleton.h"
 
-#include "backends/flight.h"
+#include "contract/flight.h"
 #include "net/dial.h"
 #include "net/socket.h"
 #include "util/buf.h"

@@ -3,7 +3,7 @@
 #ifndef TESTS_SKELETON_H
 #define TESTS_SKELETON_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 
 extern const dlk_backend_type skeleton_backend;
 

@@ -2,7 +2,7 @@
 #ifndef DLK_BACKENDS_ETCD_ETCD_H
 #define DLK_BACKENDS_ETCD_ETCD_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 
 extern const dlk_backend_type dlk_etcd_backend;
 

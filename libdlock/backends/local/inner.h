@@ -2,10 +2,10 @@
 #ifndef DLK_BACKENDS_LOCAL_INNER_H
 #define DLK_BACKENDS_LOCAL_INNER_H
 
-#include "backends/backend.h"
 #include "backends/local/file.h"
 #include "backends/local/table.h"
 #include "backends/local/watch.h"
+#include "contract/backend.h"
 
 typedef struct dlk_home dlk_home;
 typedef struct dlk_local dlk_local;

@@ -2,7 +2,7 @@
 #ifndef DLK_BACKENDS_LOCAL_LOCAL_H
 #define DLK_BACKENDS_LOCAL_LOCAL_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 
 extern const dlk_backend_type dlk_mem_backend;
 extern const dlk_backend_type dlk_file_backend;

@@ -9,10 +9,10 @@
 #ifndef DLK_BACKENDS_MEMCACHED_INNER_H
 #define DLK_BACKENDS_MEMCACHED_INNER_H
 
-#include "backends/backend.h"
-#include "backends/flight.h"
 #include "backends/memcached/record.h"
 #include "backends/memcached/wire.h"
+#include "contract/backend.h"
+#include "contract/flight.h"
 #include "net/link.h"
 
 #include <poll.h>

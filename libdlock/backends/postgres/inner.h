@@ -8,8 +8,8 @@
 #ifndef DLK_BACKENDS_POSTGRES_INNER_H
 #define DLK_BACKENDS_POSTGRES_INNER_H
 
-#include "backends/flight.h"
 #include "backends/postgres/postgres.h"
+#include "contract/flight.h"
 #include "libpq_calls.h"
 #include "net/address.h"
 #include "net/backoff.h"

@@ -3,7 +3,7 @@
 #ifndef DLK_BACKENDS_POSTGRES_POSTGRES_H
 #define DLK_BACKENDS_POSTGRES_POSTGRES_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 
 extern const dlk_backend_type dlk_postgres_backend;
 

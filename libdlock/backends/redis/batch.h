@@ -3,9 +3,9 @@
 #ifndef DLK_BACKENDS_REDIS_BATCH_H
 #define DLK_BACKENDS_REDIS_BATCH_H
 
-#include "backends/backend.h"
 #include "backends/redis/link.h"
 #include "backends/redis/wire.h"
+#include "contract/backend.h"
 
 #define DLK_REDIS_BATCH 100
 

@@ -2,8 +2,8 @@
 #ifndef DLK_BACKENDS_REDIS_DOCTOR_H
 #define DLK_BACKENDS_REDIS_DOCTOR_H
 
-#include "backends/backend.h"
 #include "backends/redis/link.h"
+#include "contract/backend.h"
 
 /* Appends the first command; false without memory. */
 bool dlk_redis_doctor_begin(dlk_redis *redis, dlk_ask *ask);

@@ -3,9 +3,9 @@
 #ifndef DLK_BACKENDS_REDIS_INNER_H
 #define DLK_BACKENDS_REDIS_INNER_H
 
-#include "backends/backend.h"
-#include "backends/flight.h"
 #include "backends/redis/link.h"
+#include "contract/backend.h"
+#include "contract/flight.h"
 
 #include <poll.h>
 #include <stdatomic.h>

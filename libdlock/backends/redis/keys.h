@@ -3,8 +3,8 @@
 #ifndef DLK_BACKENDS_REDIS_KEYS_H
 #define DLK_BACKENDS_REDIS_KEYS_H
 
-#include "backends/backend.h"
 #include "backends/redis/layout.h"
+#include "contract/backend.h"
 
 typedef struct dlk_redis_key {
     dlk_key *key;

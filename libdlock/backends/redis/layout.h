@@ -25,10 +25,10 @@
 #ifndef DLK_BACKENDS_REDIS_LAYOUT_H
 #define DLK_BACKENDS_REDIS_LAYOUT_H
 
-#include "backends/backend.h"
 #include "backends/redis/scripts.h"
 #include "backends/redis/settings.h"
 #include "backends/redis/wire.h"
+#include "contract/backend.h"
 
 /* The folders of scripts/, in their order. */
 typedef enum dlk_redis_form_id {

@@ -3,7 +3,7 @@
 #ifndef DLK_BACKENDS_REDIS_REDIS_H
 #define DLK_BACKENDS_REDIS_REDIS_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 
 extern const dlk_backend_type dlk_redis_backend;
 /* The same for the master that sentinels name: redis+sentinel://host1,host2,host3/service. */

@@ -3,8 +3,8 @@
 #ifndef DLK_BACKENDS_REDIS_REPLICAS_H
 #define DLK_BACKENDS_REDIS_REPLICAS_H
 
-#include "backends/backend.h"
 #include "backends/redis/link.h"
+#include "contract/backend.h"
 
 /* In ask->scratch: WAIT is under way; it has failed, and the release is; it was forbidden. */
 #define DLK_REDIS_WAITS  0x10

@@ -2,8 +2,8 @@
 #ifndef DLK_BACKENDS_REDIS_REPORTS_H
 #define DLK_BACKENDS_REDIS_REPORTS_H
 
-#include "backends/backend.h"
 #include "backends/redis/link.h"
+#include "contract/backend.h"
 
 /* Each of these is given the reply to the ask's last command and answers the ask or sends the
  * next command. False when the reply makes no sense (and the ask is as before). */

@@ -3,8 +3,8 @@
 #ifndef DLK_BACKENDS_REDIS_RIGHTS_H
 #define DLK_BACKENDS_REDIS_RIGHTS_H
 
-#include "backends/backend.h"
 #include "backends/redis/link.h"
+#include "contract/backend.h"
 
 /* Appends the command that tries them all without changing anything (Redis 7 or newer); false
  * without memory. */

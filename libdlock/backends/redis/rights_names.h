@@ -3,9 +3,9 @@
 #ifndef DLK_BACKENDS_REDIS_RIGHTS_NAMES_H
 #define DLK_BACKENDS_REDIS_RIGHTS_NAMES_H
 
-#include "backends/backend.h"
 #include "backends/redis/layout.h"
 #include "backends/redis/link.h"
+#include "contract/backend.h"
 
 #define DLK_RIGHTS_KINDS_MAX 12
 

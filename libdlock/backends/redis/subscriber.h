@@ -11,8 +11,8 @@
 #ifndef DLK_BACKENDS_REDIS_SUBSCRIBER_H
 #define DLK_BACKENDS_REDIS_SUBSCRIBER_H
 
-#include "backends/backend.h"
 #include "backends/redis/channel.h"
+#include "contract/backend.h"
 
 bool dlk_redis_subscriber_init(dlk_redis *redis); /* false without memory */
 void dlk_redis_subscriber_free(dlk_redis *redis);

@@ -10,7 +10,7 @@
 #endif
 #include "backends/redis/settings.h"
 #include "backends/redlock/inner.h"
-#include "backends/sleep.h"
+#include "contract/sleep.h"
 #include "net/address.h"
 #include "util/clock.h"
 

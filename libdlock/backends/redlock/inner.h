@@ -2,7 +2,7 @@
  * What the files of this backend share.
  *
  * A Redlock is a backend made of backends: each node is a Redis, or for memlock:// a memcached, of
- * its own, driven through backends/backend.h. What is asked of us becomes a round: one request to each node, all at once.
+ * its own, driven through contract/backend.h. What is asked of us becomes a round: one request to each node, all at once.
  * A round has its verdict as soon as it is certain, so the slowest nodes are waited for only where
  * they decide; what they say later still counts for what is known of the lock.
  *
@@ -21,7 +21,7 @@
 #ifndef DLK_BACKENDS_REDLOCK_INNER_H
 #define DLK_BACKENDS_REDLOCK_INNER_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
 /* What the nodes tell: whether they can be reached, and what they log. The host hears that the
  * link is up as long as most of them can be reached. */
-#include "backends/node.h"
+#include "contract/node.h"
 #include "backends/redlock/inner.h"
 #include "util/clock.h"
 

@@ -3,7 +3,7 @@
 #ifndef DLK_BACKENDS_REDLOCK_REDLOCK_H
 #define DLK_BACKENDS_REDLOCK_REDLOCK_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 
 extern const dlk_backend_type dlk_redlock_backend;
 /* memlock://a,b,c, memlocks://a,b,c: the same of memcacheds. */

@@ -2,8 +2,8 @@
 #ifndef DLK_BACKENDS_ZOOKEEPER_PLAN_H
 #define DLK_BACKENDS_ZOOKEEPER_PLAN_H
 
-#include "backends/backend.h"
 #include "backends/zookeeper/rules.h"
+#include "contract/backend.h"
 
 #define DLK_ZK_STEPS 2
 /* Below it lie conditions, apart from the locks, and by the same names. */

@@ -2,7 +2,7 @@
 #include "fake_wire.h"
 
 #include "backends/etcd/etcd.h"
-#include "backends/sleep.h"
+#include "contract/sleep.h"
 #include "net/address.h"
 #include "net/grpc.h"
 

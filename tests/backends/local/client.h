@@ -2,9 +2,9 @@
 #ifndef TESTS_LOCAL_CLIENT_H
 #define TESTS_LOCAL_CLIENT_H
 
-#include "backends/backend.h"
 #include "backends/local/inner.h"
 #include "backends/local/local.h"
+#include "contract/backend.h"
 #include "util/clock.h"
 
 typedef struct fake {

@@ -2,7 +2,7 @@
  * silence, hanging up, errors. Nothing crashes, nothing hangs past its deadline. */
 #include "backends/redis/channel.h"
 #include "backends/redis/inner.h"
-#include "backends/sleep.h"
+#include "contract/sleep.h"
 #include "harness/scripted.h"
 #include "harness/time.h"
 #include "util/error.h"

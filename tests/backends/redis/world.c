@@ -2,7 +2,7 @@
 #include "world.h"
 
 #include "backends/redis/redis.h"
-#include "backends/sleep.h"
+#include "contract/sleep.h"
 #include "util/error.h"
 #include "util/who.h"
 

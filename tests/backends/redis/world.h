@@ -3,7 +3,7 @@
 #ifndef TESTS_BACKENDS_REDIS_WORLD_H
 #define TESTS_BACKENDS_REDIS_WORLD_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 #include "harness/harness.h"
 #include "harness/time.h"
 #include "util/clock.h"

@@ -1,8 +1,8 @@
 /* The cluster as one backend: its life, its link and the driver's steps; see cluster_inner.h. */
 #include "backends/redis/topology/cluster_inner.h"
 
-#include "backends/node.h"
 #include "backends/redis/redis.h"
+#include "contract/node.h"
 #include "util/clock.h"
 #include "util/error.h"
 

@@ -1,10 +1,10 @@
 /* What a backend's type says of its clients' leases, as the decisions want it. The engine goes by it,
  * and so do the simulators: nothing of it is written down a second time, where a wrong margin would
  * go unseen. */
-#ifndef DLK_BACKENDS_LIMITS_H
-#define DLK_BACKENDS_LIMITS_H
+#ifndef DLK_CONTRACT_LIMITS_H
+#define DLK_CONTRACT_LIMITS_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 #include "locks/core.h"
 
 /* The rest is the settings'. */

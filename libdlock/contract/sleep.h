@@ -3,10 +3,10 @@
  * without it. Between the backend's `arm` and `process`, by the driver, without the
  * mutex.
  */
-#ifndef DLK_BACKENDS_SLEEP_H
-#define DLK_BACKENDS_SLEEP_H
+#ifndef DLK_CONTRACT_SLEEP_H
+#define DLK_CONTRACT_SLEEP_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 #include "net/kicks.h"
 #include "net/polls.h"
 #include "util/clock.h"

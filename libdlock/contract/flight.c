@@ -1,5 +1,5 @@
 /* Asks that are under way; see the header. */
-#include "backends/flight.h"
+#include "contract/flight.h"
 
 #include "util/clock.h"
 #include "util/hash.h"

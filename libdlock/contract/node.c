@@ -1,5 +1,5 @@
 /* A node's host; see the header. */
-#include "backends/node.h"
+#include "contract/node.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -26,8 +26,8 @@
  *
  * What is NULL does nothing, or what its part says.
  */
-#ifndef DLK_BACKENDS_BACKEND_H
-#define DLK_BACKENDS_BACKEND_H
+#ifndef DLK_CONTRACT_BACKEND_H
+#define DLK_CONTRACT_BACKEND_H
 
 #include <dlock/dlock.h>
 

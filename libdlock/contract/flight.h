@@ -2,10 +2,10 @@
  * The asks that a backend has under way: what has been asked, and is PENDING. Each backend has one
  * flight for each of its connections, guarded like all of it by the client's mutex.
  */
-#ifndef DLK_BACKENDS_FLIGHT_H
-#define DLK_BACKENDS_FLIGHT_H
+#ifndef DLK_CONTRACT_FLIGHT_H
+#define DLK_CONTRACT_FLIGHT_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 
 typedef struct dlk_flight {
     dlk_host *host;

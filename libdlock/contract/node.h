@@ -1,8 +1,8 @@
 /* A backend that is a node of another: a server of a Redis Cluster, one of a Redlock. */
-#ifndef DLK_BACKENDS_NODE_H
-#define DLK_BACKENDS_NODE_H
+#ifndef DLK_CONTRACT_NODE_H
+#define DLK_CONTRACT_NODE_H
 
-#include "backends/backend.h"
+#include "contract/backend.h"
 
 /* A node's host, which gives what that of the whole gives and logs there; what the node tells
  * besides is still to be filled in. */
