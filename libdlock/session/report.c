@@ -87,25 +87,9 @@ void dlk_report_tell(dlk_report *report)
     dlk_report_answer(report, DLK_YES);
 }
 
-void dlk_report_find(dlk_report *report, const char *id, dlk_severity severity,
-                     const char *format, ...)
-{
-    char text[320];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args); /* what doesn't fit is cut off */
-    va_end(args);
-    int64_t number = report->findings++;
-    dlk_info_add_text(report->info, id, "findings.%" PRId64 ".id", number);
-    dlk_info_add_int(report->info, severity, "findings.%" PRId64 ".severity", number);
-    dlk_info_add_text(report->info, text, "findings.%" PRId64 ".text", number);
-    if ((int64_t)severity > report->worst)
-        report->worst = severity;
-}
-
 void dlk_report_conclude(dlk_report *report)
 {
-    dlk_info_add_int(report->info, report->worst, "verdict");
+    dlk_find_verdict(report->info);
     dlk_report_tell(report);
 }
 

@@ -7,26 +7,20 @@
 #define DLK_SESSION_REPORT_H
 
 #include "session/place.h"
+#include "util/findings.h"
 
 /* Each service's own begins with it. */
 typedef struct dlk_report {
     dlk_list link; /* in the session's reports */
     dlk_session *session;
-    dlk_ask *ask;            /* NULL: nobody waits for it any more */
-    dlk_line *line;          /* NULL: of the whole service */
-    int calls;               /* under way, and of ours that are in it */
-    bool unanswered;         /* some call of it got no answer: it ends as UNKNOWN */
-    dlock_error *why;        /* it can't be done: it ends as REFUSED */
-    int64_t acted;           /* holders that were broken, or told */
-    dlock_info *info;        /* what it tells in the end */
-    int64_t findings, worst; /* doctor's */
+    dlk_ask *ask;     /* NULL: nobody waits for it any more */
+    dlk_line *line;   /* NULL: of the whole service */
+    int calls;        /* under way, and of ours that are in it */
+    bool unanswered;  /* some call of it got no answer: it ends as UNKNOWN */
+    dlock_error *why; /* it can't be done: it ends as REFUSED */
+    int64_t acted;    /* holders that were broken, or told */
+    dlock_info *info; /* what it tells in the end */
 } dlk_report;
-
-typedef enum dlk_severity {
-    DLK_FINE,
-    DLK_WARNING,
-    DLK_UNSAFE,
-} dlk_severity;
 
 void dlk_report_begin(dlk_session *session, dlk_ask *ask, int64_t now);
 /* A call of its that was counted is over. Nothing else under way, and still not answered: it ends as
@@ -38,10 +32,7 @@ void dlk_report_answer(dlk_report *report, dlk_reply reply);
 void dlk_report_refuse(dlk_report *report, dlock_error *why);
 /* Answers with report->info. */
 void dlk_report_tell(dlk_report *report);
-/* One finding of a doctor's. */
-void dlk_report_find(dlk_report *report, const char *id, dlk_severity severity,
-                     const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* … and with the last one the verdict. */
+/* Answers with what a doctor found, and the verdict. */
 void dlk_report_conclude(dlk_report *report);
 
 /* The ask's time is up. */

@@ -21,7 +21,8 @@ struct dlock_info {
     dlk_info_entry *entries;
     size_t count, capacity;
     bool failed;
-    char *json; /* made at the first dlock_info_json, dropped by an add */
+    int findings, worst; /* findings.h */
+    char *json;          /* made at the first dlock_info_json, dropped by an add */
 };
 
 /* NULL without memory; all of the following take NULL as a list that failed. */

@@ -16,13 +16,12 @@ static void on_probe(dlk_etcd_call *call, int64_t now)
     (void)now;
     dlk_etcd_report *report = call->owner;
     if (call->end == DLK_ETCD_OK) {
-        dlk_report_find(&report->base, "rights", DLK_FINE,
-                        "keys can be written, read and deleted");
+        dlk_find(report->base.info, "rights", DLK_FINE,
+                 "keys can be written, read and deleted");
     } else {
         dlock_error *why = dlk_etcd_error(report->et, call, "write a key");
-        dlk_report_find(&report->base, "rights", DLK_UNSAFE,
-                        "no key can be written below client.prefix: %s",
-                        dlock_error_text(why));
+        dlk_find(report->base.info, "rights", DLK_UNSAFE,
+                 "no key can be written below client.prefix: %s", dlock_error_text(why));
         dlk_error_clear(&why);
     }
     dlk_report_conclude(&report->base);
@@ -72,14 +71,14 @@ static void on_members(dlk_etcd_call *call, int64_t now)
     for (size_t i = 0; list && i < list->n_members; i++)
         voting += !list->members[i]->islearner;
     if (call->end != DLK_ETCD_OK)
-        dlk_report_find(&report->base, "members", DLK_WARNING,
-                        "the members can't be listed: how many there are is unknown");
+        dlk_find(report->base.info, "members", DLK_WARNING,
+                 "the members can't be listed: how many there are is unknown");
     else if (voting >= 3)
-        dlk_report_find(&report->base, "members", DLK_FINE, "%zu members vote", voting);
+        dlk_find(report->base.info, "members", DLK_FINE, "%zu members vote", voting);
     else
-        dlk_report_find(&report->base, "members", DLK_WARNING,
-                        "%zu member%s vote%s: when one is gone, nothing is granted",
-                        voting, voting > 1 ? "s" : "", voting > 1 ? "" : "s");
+        dlk_find(report->base.info, "members", DLK_WARNING,
+                 "%zu member%s vote%s: when one is gone, nothing is granted", voting,
+                 voting > 1 ? "s" : "", voting > 1 ? "" : "s");
     try_rights(report, now);
 }
 
@@ -88,22 +87,21 @@ static void on_status(dlk_etcd_call *call, int64_t now)
     dlk_etcd_report *report = call->owner;
     const DlkEtcd__StatusResponse *status = (const void *)call->answer;
     if (call->end != DLK_ETCD_OK) {
-        dlk_report_find(&report->base, "status", DLK_WARNING,
-                        "the member doesn't tell its state");
+        dlk_find(report->base.info, "status", DLK_WARNING,
+                 "the member doesn't tell its state");
     } else {
-        dlk_report_find(&report->base, "server", DLK_FINE,
-                        "etcd %.*s, term %" PRIu64 ", %" PRId64 " MiB",
-                        (int)status->version.len, (const char *)status->version.data,
-                        status->raftterm, status->dbsize >> 20);
+        dlk_find(report->base.info, "server", DLK_FINE,
+                 "etcd %.*s, term %" PRIu64 ", %" PRId64 " MiB", (int)status->version.len,
+                 (const char *)status->version.data, status->raftterm,
+                 status->dbsize >> 20);
         if (status->leader == 0)
-            dlk_report_find(&report->base, "leader", DLK_UNSAFE,
-                            "there is no leader: nothing is granted");
+            dlk_find(report->base.info, "leader", DLK_UNSAFE,
+                     "there is no leader: nothing is granted");
         if (status->n_errors > 0)
-            dlk_report_find(&report->base, "alarm", DLK_UNSAFE,
-                            "the cluster has raised an alarm (%.*s): new locks are "
-                            "refused",
-                            (int)status->errors[0].len,
-                            (const char *)status->errors[0].data);
+            dlk_find(report->base.info, "alarm", DLK_UNSAFE,
+                     "the cluster has raised an alarm (%.*s): new locks are "
+                     "refused",
+                     (int)status->errors[0].len, (const char *)status->errors[0].data);
     }
     DlkEtcd__MemberListRequest list = DLK_ETCD__MEMBER_LIST_REQUEST__INIT;
     if (!dlk_etcd_report_send(report, DLK_ETCD_MEMBERS, dlk_etcd_request_of(&list.base),
@@ -116,16 +114,15 @@ static void judge_lease(dlk_etcd_report *report)
     const dlk_etcd *et = report->et;
     int64_t asked = dlk_settings_int(et->settings, DLK_KEY_LOCK_TTL_MS);
     if (et->lease_ms < asked + 1000)
-        dlk_report_find(&report->base, "lease", DLK_FINE,
-                        "lease %" PRIx64 " of %" PRId64 " ms", (uint64_t)et->lease,
-                        et->lease_ms);
+        dlk_find(report->base.info, "lease", DLK_FINE,
+                 "lease %" PRIx64 " of %" PRId64 " ms", (uint64_t)et->lease,
+                 et->lease_ms);
     else
-        dlk_report_find(
-            &report->base, "lease", DLK_WARNING,
-            "the lease lasts %" PRId64 " ms, not the %" PRId64
-            " that lock.ttl_ms asks for: the cluster's election time-out allows no "
-            "shorter one",
-            et->lease_ms, asked);
+        dlk_find(report->base.info, "lease", DLK_WARNING,
+                 "the lease lasts %" PRId64 " ms, not the %" PRId64
+                 " that lock.ttl_ms asks for: the cluster's election time-out allows no "
+                 "shorter one",
+                 et->lease_ms, asked);
 }
 
 static void judge_transport(dlk_etcd_report *report)
@@ -135,7 +132,7 @@ static void judge_transport(dlk_etcd_report *report)
                                   "plain: whoever is on the way can read the password "
                                   "and forge grants (etcds://)",
                                   text, sizeof(text));
-    dlk_report_find(&report->base, "transport", (dlk_severity)severity, "%s", text);
+    dlk_find(report->base.info, "transport", (dlk_severity)severity, "%s", text);
 }
 
 void dlk_etcd_doctor_begin(dlk_etcd_report *report, int64_t now)

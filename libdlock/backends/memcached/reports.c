@@ -1,6 +1,7 @@
 /* Inspecting an item, and examining the server. */
 #include "backends/memcached/inner.h"
 
+#include "util/findings.h"
 #include "util/info.h"
 #include "util/number.h"
 #include "util/who.h"
@@ -122,43 +123,21 @@ void dlk_mc_inspected(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply, int64
 
 /* ---- doctor ---- */
 
-enum { FINE, WARNING, UNSAFE };
-
-/* In ask->scratch behind the step: what was found, the worst of it, and what is told in the one
- * answer and judged with the other. */
-#define NEXT_FINDING (INT64_C(1) << 8)
-#define FINDINGS     INT64_C(0xff)
-#define WORST_SHIFT  16
-#define WORST_MASK   (INT64_C(3) << WORST_SHIFT)
-#define EVICTED      (INT64_C(1) << 20)
-
-static __attribute__((format(printf, 4, 5))) void
-find(dlk_ask *ask, const char *id, int64_t severity, const char *format, ...)
-{
-    char text[320];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    int64_t number = ask->scratch / NEXT_FINDING & FINDINGS;
-    dlk_info_add_text(ask->info, id, "findings.%" PRId64 ".id", number);
-    dlk_info_add_int(ask->info, severity, "findings.%" PRId64 ".severity", number);
-    dlk_info_add_text(ask->info, text, "findings.%" PRId64 ".text", number);
-    ask->scratch += NEXT_FINDING;
-    if (severity > (ask->scratch & WORST_MASK) >> WORST_SHIFT)
-        ask->scratch = (ask->scratch & ~WORST_MASK) | severity << WORST_SHIFT;
-}
+/* In ask->scratch behind the step: what is told in the one answer and judged with the other. */
+#define EVICTED (INT64_C(1) << 20)
 
 static void judge_uptime(const dlk_mc *mc, dlk_ask *ask, int64_t uptime)
 {
     int64_t ttl_ms = dlk_settings_int(mc->settings, DLK_KEY_LOCK_TTL_MS);
     if (dlk_span_of_seconds(uptime) < ttl_ms)
-        find(ask, "uptime", WARNING,
-             "the server started %" PRId64 " s ago, less than a lease: locks from before "
-             "may still be held by those who don't know yet that they lost them",
-             uptime);
+        dlk_find(ask->info, "uptime", DLK_WARNING,
+                 "the server started %" PRId64
+                 " s ago, less than a lease: locks from before "
+                 "may still be held by those who don't know yet that they lost them",
+                 uptime);
     else
-        find(ask, "uptime", FINE, "the server has been up for %" PRId64 " s", uptime);
+        dlk_find(ask->info, "uptime", DLK_FINE,
+                 "the server has been up for %" PRId64 " s", uptime);
 }
 
 static void judge_stat(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
@@ -170,11 +149,11 @@ static void judge_stat(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
         judge_uptime(mc, ask, number);
     if (dlk_mc_name_is(reply, "evictions") && number > 0) {
         ask->scratch |= EVICTED;
-        find(ask, "evictions", UNSAFE,
-             "%" PRId64
-             " items were evicted since the server started, and locks may have "
-             "been among them: give locks a server of their own",
-             number);
+        dlk_find(ask->info, "evictions", DLK_UNSAFE,
+                 "%" PRId64
+                 " items were evicted since the server started, and locks may have "
+                 "been among them: give locks a server of their own",
+                 number);
     }
 }
 
@@ -183,30 +162,35 @@ static void judge_setting(dlk_ask *ask, const dlk_mc_reply *reply)
     if (!dlk_mc_name_is(reply, "evictions"))
         return;
     if (dlk_mc_text_is(reply, "off"))
-        find(ask, "eviction", FINE,
-             "nothing is evicted (-M): when memory is full no new lock can be taken, and "
-             "none can be renewed");
+        dlk_find(
+            ask->info, "eviction", DLK_FINE,
+            "nothing is evicted (-M): when memory is full no new lock can be taken, and "
+            "none can be renewed");
     else if (!(ask->scratch & EVICTED))
-        find(ask, "eviction", WARNING,
-             "locks may be evicted when memory is full, though none was so far: run it "
-             "with -M");
+        dlk_find(
+            ask->info, "eviction", DLK_WARNING,
+            "locks may be evicted when memory is full, though none was so far: run it "
+            "with -M");
 }
 
 static void judge_server(const dlk_mc *mc, dlk_ask *ask)
 {
     const dlk_mc_server *server = &mc->server;
-    find(ask, "server", FINE, "memcached %s, by %s commands", server->version,
-         server->meta_stores ? "meta"
-         : server->meta      ? "meta and classic"
-                             : "classic");
+    dlk_find(ask->info, "server", DLK_FINE, "memcached %s, by %s commands",
+             server->version,
+             server->meta_stores ? "meta"
+             : server->meta      ? "meta and classic"
+                                 : "classic");
     if (server->meta_stores && !server->evicts)
-        find(ask, "protocol", UNSAFE,
-             "memcached.protocol=meta on a server with -M: when memory is full, whoever "
-             "asks for a lock deletes it; auto doesn't");
-    find(ask, "promise", WARNING,
-         "a restart, flush_all or an eviction forgets locks that are held: each holder "
-         "hears of it with its next renewal, and the resource has to check a token or "
-         "dlock_hold_verify until then");
+        dlk_find(
+            ask->info, "protocol", DLK_UNSAFE,
+            "memcached.protocol=meta on a server with -M: when memory is full, whoever "
+            "asks for a lock deletes it; auto doesn't");
+    dlk_find(
+        ask->info, "promise", DLK_WARNING,
+        "a restart, flush_all or an eviction forgets locks that are held: each holder "
+        "hears of it with its next renewal, and the resource has to check a token or "
+        "dlock_hold_verify until then");
 }
 
 static void judge_transport(dlk_mc *mc, dlk_ask *ask)
@@ -215,7 +199,7 @@ static void judge_transport(dlk_mc *mc, dlk_ask *ask)
     int severity = dlk_link_judge(
         &mc->link, "plain: whoever is on the way can forge grants (memcacheds://)", text,
         sizeof(text));
-    find(ask, "transport", severity, "%s", text);
+    dlk_find(ask->info, "transport", severity, "%s", text);
 }
 
 static void finish(dlk_mc *mc, dlk_ask *ask)
@@ -223,7 +207,7 @@ static void finish(dlk_mc *mc, dlk_ask *ask)
     dlock_info *info = ask->info;
     judge_server(mc, ask);
     judge_transport(mc, ask);
-    dlk_info_add_int(info, (ask->scratch & WORST_MASK) >> WORST_SHIFT, "verdict");
+    dlk_find_verdict(info);
     give_info(mc, ask, info);
 }
 
@@ -244,9 +228,9 @@ bool dlk_mc_doctor_reply(dlk_mc *mc, dlk_ask *ask, const dlk_mc_reply *reply)
     if (!denied && reply->kind != DLK_MC_GONE)
         return false;
     if (denied)
-        find(ask, "stats", WARNING,
-             "the server doesn't tell its %s: eviction and uptime are unknown",
-             settings ? "settings" : "statistics");
+        dlk_find(ask->info, "stats", DLK_WARNING,
+                 "the server doesn't tell its %s: eviction and uptime are unknown",
+                 settings ? "settings" : "statistics");
     if (settings)
         finish(mc, ask);
     else

@@ -1,6 +1,7 @@
 /* Inspecting, listing, and examining the server. */
 #include "backends/postgres/inner.h"
 
+#include "util/findings.h"
 #include "util/info.h"
 #include "util/number.h"
 #include "util/who.h"
@@ -178,44 +179,32 @@ const char dlk_pg_examine[] =
 
 enum { VERSION, COMMIT, FSYNC, STANDBYS, EXAMINED };
 
-static void find(dlock_info *info, int *number, int *worst, const char *id, int severity,
-                 const char *text)
-{
-    dlk_info_add_text(info, id, "findings.%d.id", *number);
-    dlk_info_add_int(info, severity, "findings.%d.severity", *number);
-    dlk_info_add_text(info, text, "findings.%d.text", (*number)++);
-    if (severity > *worst)
-        *worst = severity;
-}
-
 dlock_error *dlk_pg_examined(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
 {
-    enum { FINE, WARNING, UNSAFE };
     char text[320];
-    int number = 0, worst = FINE;
     if (PQnfields(result) != EXAMINED)
         return dlk_pg_nonsense();
     dlock_info *info = dlk_info_new();
     (void)snprintf(text, sizeof(text), "PostgreSQL %.40s, schema dlock %d%s",
                    PQgetvalue(result, 0, VERSION), DLK_PG_SCHEMA,
                    pg->hears ? "" : ", through a pool of connections: no messages");
-    find(info, &number, &worst, "server", pg->hears ? FINE : WARNING, text);
+    dlk_find(info, "server", pg->hears ? DLK_FINE : DLK_WARNING, "%s", text);
     bool loses = strcmp(PQgetvalue(result, 0, COMMIT), "off") == 0 ||
                  strcmp(PQgetvalue(result, 0, FSYNC), "on") != 0;
-    find(info, &number, &worst, "commit", loses ? UNSAFE : FINE,
-         loses ? "a crash may forget grants that were confirmed: set fsync=on and "
-                 "synchronous_commit=on"
-               : "a grant is on disk before it is confirmed");
+    dlk_find(info, "commit", loses ? DLK_UNSAFE : DLK_FINE,
+             loses ? "a crash may forget grants that were confirmed: set fsync=on and "
+                     "synchronous_commit=on"
+                   : "a grant is on disk before it is confirmed");
     int64_t standbys = dlk_pg_number(result, 0, STANDBYS, 0);
     if (standbys > 0)
-        find(info, &number, &worst, "standbys", WARNING,
-             "a standby that is promoted may not know the last grants: locks may be "
-             "granted "
-             "twice then, and tokens given again, unless commits wait for it");
+        dlk_find(info, "standbys", DLK_WARNING,
+                 "a standby that is promoted may not know the last grants: locks may be "
+                 "granted "
+                 "twice then, and tokens given again, unless commits wait for it");
     bool tls = PQsslInUse(pg->conn) == 1;
-    find(info, &number, &worst, "transport",
-         tls || pg->servers[pg->server].local ? FINE : WARNING,
-         tls ? "TLS" : "plain: whoever is on the way can forge grants (postgres.tls)");
-    dlk_info_add_int(info, worst, "verdict");
+    dlk_find(
+        info, "transport", tls || pg->servers[pg->server].local ? DLK_FINE : DLK_WARNING,
+        tls ? "TLS" : "plain: whoever is on the way can forge grants (postgres.tls)");
+    dlk_find_verdict(info);
     return give_info(pg, ask, info);
 }

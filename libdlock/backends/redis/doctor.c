@@ -11,43 +11,23 @@
 #include "backends/redis/layout.h"
 #include "backends/redis/rights.h"
 #include "util/error.h"
+#include "util/findings.h"
 #include "util/info.h"
 #include "util/number.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { FINE, WARNING, UNSAFE };
-
-/* ask->scratch while the examination lasts: what answer comes next, how many findings there are, the
- * worst of them. */
+/* ask->scratch while the examination lasts: what answer comes next, and whether rights were named. */
 enum { WANT_INFO, WANT_PROBE, WANT_RIGHTS, WANT_SUBSCRIBED };
-enum { NEXT_STEP = 1, NEXT_FINDING = 16, RIGHTS_NAMED = 0x10000, WORST_SHIFT = 32 };
+enum { NEXT_STEP = 1, RIGHTS_NAMED = 0x10000 };
 
 static int step_of(const dlk_ask *ask)
 {
-    return (int)(ask->scratch & (NEXT_FINDING - 1));
-}
-
-static __attribute__((format(printf, 4, 5))) void
-find(dlk_ask *ask, const char *id, int64_t severity, const char *format, ...)
-{
-    char text[600];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    int64_t number = (ask->scratch & (RIGHTS_NAMED - 1)) / NEXT_FINDING;
-    dlk_info_add_text(ask->info, id, "findings.%" PRId64 ".id", number);
-    dlk_info_add_int(ask->info, severity, "findings.%" PRId64 ".severity", number);
-    dlk_info_add_text(ask->info, text, "findings.%" PRId64 ".text", number);
-    ask->scratch += NEXT_FINDING;
-    if (severity > ask->scratch >> WORST_SHIFT)
-        ask->scratch = (ask->scratch & (2 * RIGHTS_NAMED - 1)) | severity << WORST_SHIFT;
+    return (int)(ask->scratch & (RIGHTS_NAMED - 1));
 }
 
 bool dlk_redis_doctor_begin(dlk_redis *redis, dlk_ask *ask)
@@ -69,14 +49,15 @@ static void judge_eviction(dlk_ask *ask, const dlk_resp *reply)
         !dlk_redis_info_value(reply, "maxmemory", limit, sizeof(limit)))
         return;
     if (strcmp(limit, "0") == 0 || strcmp(policy, "noeviction") == 0)
-        find(ask, "eviction", FINE, "nothing is evicted (maxmemory %s, %s)", limit,
-             policy);
+        dlk_find(ask->info, "eviction", DLK_FINE, "nothing is evicted (maxmemory %s, %s)",
+                 limit, policy);
     else
-        find(ask, "eviction", UNSAFE,
-             "locks and tokens may be evicted when memory is full: maxmemory-policy is "
-             "%s, it "
-             "should be noeviction",
-             policy);
+        dlk_find(
+            ask->info, "eviction", DLK_UNSAFE,
+            "locks and tokens may be evicted when memory is full: maxmemory-policy is "
+            "%s, it "
+            "should be noeviction",
+            policy);
 }
 
 static void judge_persistence(dlk_ask *ask, const dlk_resp *reply)
@@ -87,17 +68,19 @@ static void judge_persistence(dlk_ask *ask, const dlk_resp *reply)
     char saved[8];
     if (dlk_redis_info_value(reply, "rdb_last_bgsave_status", saved, sizeof(saved)) &&
         strcmp(saved, "ok") != 0)
-        find(ask, "saving", WARNING,
-             "the last save to disk failed: the server may refuse writes, so new locks, "
-             "until one succeeds");
+        dlk_find(
+            ask->info, "saving", DLK_WARNING,
+            "the last save to disk failed: the server may refuse writes, so new locks, "
+            "until one succeeds");
     if (strcmp(aof, "1") == 0)
-        find(ask, "persistence", FINE,
-             "appendonly is on: a restart loses at most what appendfsync leaves out");
+        dlk_find(ask->info, "persistence", DLK_FINE,
+                 "appendonly is on: a restart loses at most what appendfsync leaves out");
     else
-        find(ask, "persistence", WARNING,
-             "appendonly is off: a restart forgets locks that are held, and they may be "
-             "granted "
-             "again; fencing tokens go on rising with the server's clock");
+        dlk_find(
+            ask->info, "persistence", DLK_WARNING,
+            "appendonly is off: a restart forgets locks that are held, and they may be "
+            "granted "
+            "again; fencing tokens go on rising with the server's clock");
 }
 
 /* What a failover would forget: a replica that hasn't been heard of for seconds, or lags behind by
@@ -133,12 +116,12 @@ static bool find_lag(dlk_ask *ask, const dlk_resp *reply, int replicas)
     }
     if (worst_s < LAG_S && worst_bytes < LAG_BYTES)
         return false;
-    find(ask, "replication", WARNING,
-         "of %d replicas one lags behind by %" PRId64 " s and %" PRId64
-         " bytes: a failover to it "
-         "forgets "
-         "the locks of that time (redis.wait_replicas)",
-         replicas, worst_s, worst_bytes);
+    dlk_find(ask->info, "replication", DLK_WARNING,
+             "of %d replicas one lags behind by %" PRId64 " s and %" PRId64
+             " bytes: a failover to it "
+             "forgets "
+             "the locks of that time (redis.wait_replicas)",
+             replicas, worst_s, worst_bytes);
     return true;
 }
 
@@ -149,31 +132,35 @@ static void judge_replication(dlk_ask *ask, const dlk_resp *reply)
         !dlk_redis_info_value(reply, "connected_slaves", replicas, sizeof(replicas)))
         return;
     if (strcmp(role, "master") != 0)
-        find(ask, "replication", UNSAFE, "this is a replica: it takes no locks");
+        dlk_find(ask->info, "replication", DLK_UNSAFE,
+                 "this is a replica: it takes no locks");
     else if (find_lag(ask, reply, (int)dlk_number_or(replicas, 0, INT32_MAX, 0)))
         return;
     else if (strcmp(replicas, "0") != 0)
-        find(ask, "replication", WARNING,
-             "%s replicas: replication is asynchronous, so a failover may forget locks "
-             "that are "
-             "held",
-             replicas);
+        dlk_find(
+            ask->info, "replication", DLK_WARNING,
+            "%s replicas: replication is asynchronous, so a failover may forget locks "
+            "that are "
+            "held",
+            replicas);
     else
-        find(ask, "replication", FINE, "a master without replicas");
+        dlk_find(ask->info, "replication", DLK_FINE, "a master without replicas");
 }
 
 static void judge_info(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
     char version[32], run[64];
     if (reply->type == DLK_RESP_ERROR) {
-        find(ask, "info", WARNING,
-             "the user may not run INFO (+info): eviction, persistence and replication "
-             "are "
-             "unknown");
+        dlk_find(
+            ask->info, "info", DLK_WARNING,
+            "the user may not run INFO (+info): eviction, persistence and replication "
+            "are "
+            "unknown");
         return;
     }
     if (dlk_redis_info_value(reply, "redis_version", version, sizeof(version)))
-        find(ask, "server", FINE, "Redis %s, layout %s", version, redis->layout->name);
+        dlk_find(ask->info, "server", DLK_FINE, "Redis %s, layout %s", version,
+                 redis->layout->name);
     if (dlk_redis_info_value(reply, "run_id", run, sizeof(run)))
         dlk_info_add_text(ask->info, run, "server.run_id");
     judge_eviction(ask, reply);
@@ -185,8 +172,8 @@ static void judge_info(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 static void judge_settings(dlk_redis *redis, dlk_ask *ask)
 {
     if (dlk_settings_int(redis->settings, DLK_KEY_REDIS_SEMAPHORE) == DLK_REDIS_PLAIN)
-        find(
-            ask, "semaphore", WARNING,
+        dlk_find(
+            ask->info, "semaphore", DLK_WARNING,
             "redis.semaphore=plain: the permits of a holder that dies are lost for good; "
             "expirable gives them back when the lease is over");
 }
@@ -211,20 +198,21 @@ static void judge_clock(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
     int64_t moved_ms = (offset - redis->clock_offset) / 1000;
     int64_t apart_ms = ahead_ms(offset, now);
     if (llabs(moved_ms) < 1000 && apart_ms <= -APART_MS)
-        find(
-            ask, "clock", WARNING,
+        dlk_find(
+            ask->info, "clock", DLK_WARNING,
             "the server's clock is behind this machine's by %" PRId64
             " ms: if it was set back, leases from before last longer by as much (inspect "
             "says clock_back_ms)",
             -apart_ms);
     else if (llabs(moved_ms) < 1000)
-        find(ask, "clock", FINE, "the server's clock has run evenly since we connected");
+        dlk_find(ask->info, "clock", DLK_FINE,
+                 "the server's clock has run evenly since we connected");
     else
-        find(ask, "clock", WARNING,
-             "the server's clock was set %s by %" PRId64
-             " ms since we connected: leases %s",
-             moved_ms > 0 ? "forward" : "back", (int64_t)llabs(moved_ms),
-             moved_ms > 0 ? "ended early" : "last longer by as much");
+        dlk_find(ask->info, "clock", DLK_WARNING,
+                 "the server's clock was set %s by %" PRId64
+                 " ms since we connected: leases %s",
+                 moved_ms > 0 ? "forward" : "back", (int64_t)llabs(moved_ms),
+                 moved_ms > 0 ? "ended early" : "last longer by as much");
 }
 
 static bool judge_probe(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
@@ -233,13 +221,15 @@ static bool judge_probe(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
     char missing[128];
     bool but_fair;
     if (reply->type == DLK_RESP_ERROR) {
-        find(ask, "rights", UNSAFE, "the scripts can't run: %s", reply->text);
+        dlk_find(ask->info, "rights", DLK_UNSAFE, "the scripts can't run: %s",
+                 reply->text);
         return true;
     }
     if (!dlk_redis_missing_rights(reply, missing, sizeof(missing), &but_fair))
         return false;
     if (missing[0]) {
-        find(ask, "rights", UNSAFE, "the user lacks rights that locks need: %s", missing);
+        dlk_find(ask->info, "rights", DLK_UNSAFE,
+                 "the user lacks rights that locks need: %s", missing);
         ask->scratch |= RIGHTS_NAMED;
     }
     judge_clock(redis, ask, reply, now);
@@ -255,13 +245,14 @@ static void tell_wishes(dlk_ask *ask, const dlk_redis_lack *lack)
     if (!lack->wishes[0] || (lack->all && !lack->mutex))
         return;
     if (untold)
-        find(ask, lack->id, WARNING,
-             "who waits for %s isn't told of releases and looks again every "
-             "client.poll_ms: "
-             "the user lacks %s",
-             lack->needs, lack->wishes);
+        dlk_find(ask->info, lack->id, DLK_WARNING,
+                 "who waits for %s isn't told of releases and looks again every "
+                 "client.poll_ms: "
+                 "the user lacks %s",
+                 lack->needs, lack->wishes);
     else
-        find(ask, lack->id, FINE, "%s do without %s", lack->needs, lack->wishes);
+        dlk_find(ask->info, lack->id, DLK_FINE, "%s do without %s", lack->needs,
+                 lack->wishes);
 }
 
 static void tell_lack(void *to, const dlk_redis_lack *lack)
@@ -270,48 +261,51 @@ static void tell_lack(void *to, const dlk_redis_lack *lack)
     tell_wishes(ask, lack);
     if (!lack->names[0]) {
         if (lack->mutex)
-            find(ask, lack->id, FINE, "the user may run every command that locks need");
+            dlk_find(ask->info, lack->id, DLK_FINE,
+                     "the user may run every command that locks need");
     } else if (lack->mutex && ask->scratch & RIGHTS_NAMED) {
         return;
     } else if (lack->mutex) {
-        find(ask, lack->id, UNSAFE, "the user lacks rights that locks need: %s",
-             lack->names);
+        dlk_find(ask->info, lack->id, DLK_UNSAFE,
+                 "the user lacks rights that locks need: %s", lack->names);
     } else if (lack->operating || lack->all) {
-        find(ask, lack->id, FINE, "%s are not for this user, who lacks %s%s%s",
-             lack->needs, lack->names, lack->wishes[0] ? " " : "", lack->wishes);
+        dlk_find(ask->info, lack->id, DLK_FINE,
+                 "%s are not for this user, who lacks %s%s%s", lack->needs, lack->names,
+                 lack->wishes[0] ? " " : "", lack->wishes);
     } else {
-        find(ask, lack->id, UNSAFE,
-             "%s are refused, the first time as well: the user lacks %s", lack->needs,
-             lack->names);
+        dlk_find(ask->info, lack->id, DLK_UNSAFE,
+                 "%s are refused, the first time as well: the user lacks %s", lack->needs,
+                 lack->names);
     }
 }
 
 static dlock_err judge_rights(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
     if (redis->lacks_load)
-        find(ask, "rights.load", FINE,
-             "without +script|load the scripts travel when they are first needed");
+        dlk_find(ask->info, "rights.load", DLK_FINE,
+                 "without +script|load the scripts travel when they are first needed");
     if (redis->lacks_role)
-        find(ask, "rights.role", WARNING,
-             "without +role a master that was replaced is known by its first refusal "
-             "only");
+        dlk_find(ask->info, "rights.role", DLK_WARNING,
+                 "without +role a master that was replaced is known by its first refusal "
+                 "only");
     if (redis->lacks_switch)
-        find(
-            ask, "rights.sentinel", WARNING,
+        dlk_find(
+            ask->info, "rights.sentinel", DLK_WARNING,
             "the user lacks +subscribe, +unsubscribe or &+switch-master at a sentinel: a "
             "fail-over is noticed by asking now and then");
     if (redis->lacks_shards)
-        find(ask, "rights.shards", WARNING,
-             "without +pubsub|shardnumsub it isn't known how Redisson's waiters listen");
+        dlk_find(
+            ask->info, "rights.shards", DLK_WARNING,
+            "without +pubsub|shardnumsub it isn't known how Redisson's waiters listen");
     if (redis->lacks_name)
-        find(ask, "rights.name", FINE,
-             "without +client|setname the client has no name in CLIENT LIST");
+        dlk_find(ask->info, "rights.name", DLK_FINE,
+                 "without +client|setname the client has no name in CLIENT LIST");
     if (reply->type != DLK_RESP_ERROR)
         return dlk_redis_rights_judge(redis, reply, tell_lack, ask);
     if (!(ask->scratch & RIGHTS_NAMED))
-        find(ask, "rights", FINE,
-             "the user may run the commands of a mutex (before Redis 7 no others are "
-             "looked at)");
+        dlk_find(ask->info, "rights", DLK_FINE,
+                 "the user may run the commands of a mutex (before Redis 7 no others are "
+                 "looked at)");
     return DLOCK_OK;
 }
 
@@ -345,11 +339,12 @@ static bool judge_subscription(const dlk_redis *redis, dlk_ask *ask,
     int number = step_of(ask) - WANT_SUBSCRIBED;
     ask->scratch += NEXT_STEP;
     if (reply->type == DLK_RESP_ERROR && dlk_redis_error_code(reply) == DLOCK_EACCES)
-        find(ask, "rights.subscribe", WARNING,
-             "the user may not %s where releases are told (+%ssubscribe, +%sunsubscribe "
-             "and "
-             "the channel): waiters look again every client.poll_ms instead",
-             subscriptions[number], number > 1 ? "s" : "", number > 1 ? "s" : "");
+        dlk_find(
+            ask->info, "rights.subscribe", DLK_WARNING,
+            "the user may not %s where releases are told (+%ssubscribe, +%sunsubscribe "
+            "and "
+            "the channel): waiters look again every client.poll_ms instead",
+            subscriptions[number], number > 1 ? "s" : "", number > 1 ? "s" : "");
     return number + 1 == count_subscriptions(redis);
 }
 
@@ -363,7 +358,7 @@ static void judge_transport(dlk_redis *redis, dlk_ask *ask)
                        "plain: whoever is on the way can read the password and forge "
                        "grants (rediss://)",
                        text, sizeof(text));
-    find(ask, "transport", severity, "%s", text);
+    dlk_find(ask->info, "transport", severity, "%s", text);
 }
 
 /* ---- One after the other ---- */
@@ -400,7 +395,7 @@ static void go_on(dlk_redis *redis, dlk_ask *ask)
 
 static void end(dlk_redis *redis, dlk_ask *ask)
 {
-    dlk_info_add_int(ask->info, ask->scratch >> WORST_SHIFT, "verdict");
+    dlk_find_verdict(ask->info);
     if (dlk_info_failed(ask->info))
         fail(redis, ask);
     else

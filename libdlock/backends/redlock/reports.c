@@ -1,6 +1,7 @@
 /* Putting the nodes' reports together: what most of them say. */
 #include "backends/redlock/inner.h"
 #include "backends/redlock/redlock.h"
+#include "util/findings.h"
 #include "util/info.h"
 #include "util/number.h"
 
@@ -283,62 +284,23 @@ bool dlk_report_list(dlk_redlock_round *round)
 
 /* ---- doctor ---- */
 
-enum { FINE, WARNING, UNSAFE };
-
-typedef struct findings {
-    dlock_info *info;
-    int count;
-    int64_t worst;
-} findings;
-
-static void find(findings *all, const char *id, int64_t severity, const char *peer,
-                 const char *text)
-{
-    char line[512];
-    snprintf(line, sizeof(line), "%s%s%s", peer ? peer : "", peer ? ": " : "", text);
-    dlk_info_add_text(all->info, id, "findings.%d.id", all->count);
-    dlk_info_add_int(all->info, severity, "findings.%d.severity", all->count);
-    dlk_info_add_text(all->info, line, "findings.%d.text", all->count);
-    all->count++;
-    all->worst = severity > all->worst ? severity : all->worst;
-}
-
-static void add_findings(findings *all, const dlock_info *report, const char *peer)
-{
-    char key[40];
-    for (int i = 0;; i++) {
-        snprintf(key, sizeof(key), "findings.%d.id", i);
-        const char *id = dlock_info_get(report, key);
-        if (!id)
-            return;
-        snprintf(key, sizeof(key), "findings.%d.severity", i);
-        int64_t severity = number_of(report, key, WARNING);
-        snprintf(key, sizeof(key), "findings.%d.text", i);
-        const char *text = dlock_info_get(report, key);
-        find(all, id, severity, peer, text ? text : "");
-    }
-}
-
 /* Two addresses may lead to one server, which then counts twice. */
-static void find_twins(const dlk_redlock_round *round, findings *all)
+static void find_twins(const dlk_redlock_round *round, dlock_info *all)
 {
     const dlk_redlock *redlock = round->redlock;
     for (int i = 0; i < redlock->count; i++) {
         const char *run = dlock_info_get(report_of(round, i), "server.run_id");
         for (int k = 0; run && k < i; k++) {
             const char *other = dlock_info_get(report_of(round, k), "server.run_id");
-            char text[256];
-            if (!other || strcmp(run, other) != 0)
-                continue;
-            snprintf(text, sizeof(text),
-                     "%.100s and %.100s are one server: it counts as two nodes",
-                     redlock->nodes[k].peer, redlock->nodes[i].peer);
-            find(all, "twins", UNSAFE, NULL, text);
+            if (other && strcmp(run, other) == 0)
+                dlk_find(all, "twins", DLK_UNSAFE,
+                         "%s and %s are one server: it counts as two nodes",
+                         redlock->nodes[k].peer, redlock->nodes[i].peer);
         }
     }
 }
 
-static void find_absent(const dlk_redlock_round *round, findings *all)
+static void find_absent(const dlk_redlock_round *round, dlock_info *all)
 {
     const dlk_redlock *redlock = round->redlock;
     bool few = dlk_nodes_count(round->yes) < redlock->quorum;
@@ -347,37 +309,38 @@ static void find_absent(const dlk_redlock_round *round, findings *all)
         const dlk_ask *ask = &round->asks[i];
         if (report_of(round, i))
             continue;
-        find(all, "node", few ? UNSAFE : WARNING, node->peer,
-             ask->error       ? ask->error->text
-             : node->why_down ? node->why_down->text
-                              : "no answer");
+        dlk_find(all, "node", few ? DLK_UNSAFE : DLK_WARNING, "%s: %s", node->peer,
+                 ask->error       ? ask->error->text
+                 : node->why_down ? node->why_down->text
+                                  : "no answer");
     }
 }
 
-static void find_fencing(const dlk_redlock *redlock, findings *all)
+static void find_fencing(const dlk_redlock *redlock, dlock_info *all)
 {
     if (redlock->base.type == &dlk_memlock_backend) /* its nodes say what they promise */
         return;
     if (redlock->fencing)
-        find(all, "fencing", FINE, NULL,
-             "redlock.fencing is on: each grant has a token, which the resource has to "
-             "check");
+        dlk_find(
+            all, "fencing", DLK_FINE,
+            "redlock.fencing is on: each grant has a token, which the resource has to "
+            "check");
     else
-        find(all, "fencing", WARNING, NULL,
-             "redlock.fencing is off: grants have no token, so nothing protects the "
-             "resource "
-             "when nodes forget a lock or their clocks are set");
+        dlk_find(all, "fencing", DLK_WARNING,
+                 "redlock.fencing is off: grants have no token, so nothing protects the "
+                 "resource "
+                 "when nodes forget a lock or their clocks are set");
 }
 
 bool dlk_report_doctor(dlk_redlock_round *round)
 {
     const dlk_redlock *redlock = round->redlock;
-    findings all = {.info = dlk_info_new()};
-    find_absent(round, &all);
-    find_twins(round, &all);
-    find_fencing(redlock, &all);
+    dlock_info *all = dlk_info_new();
+    find_absent(round, all);
+    find_twins(round, all);
+    find_fencing(redlock, all);
     for (int i = 0; i < redlock->count; i++)
-        add_findings(&all, report_of(round, i), redlock->nodes[i].peer);
-    dlk_info_add_int(all.info, all.worst, "verdict");
-    return give(round, all.info);
+        dlk_find_all(all, report_of(round, i), redlock->nodes[i].peer);
+    dlk_find_verdict(all);
+    return give(round, all);
 }

@@ -12,19 +12,17 @@ static void judge_session(dlk_zk_report *report)
 {
     const dlk_zk *zk = report->zk;
     int64_t asked = dlk_settings_int(zk->settings, DLK_KEY_LOCK_TTL_MS);
-    dlk_report_find(&report->base, "session", DLK_FINE,
-                    "session 0x%" PRIx64 ", layout %s", zk->session,
-                    dlk_settings_word(zk->settings, DLK_KEY_ZOOKEEPER_LAYOUT));
+    dlk_find(report->base.info, "session", DLK_FINE, "session 0x%" PRIx64 ", layout %s",
+             zk->session, dlk_settings_word(zk->settings, DLK_KEY_ZOOKEEPER_LAYOUT));
     if (asked == zk->timeout_ms)
-        dlk_report_find(&report->base, "lease", DLK_FINE,
-                        "the session lasts the %" PRId64 " ms that were asked for",
-                        asked);
+        dlk_find(report->base.info, "lease", DLK_FINE,
+                 "the session lasts the %" PRId64 " ms that were asked for", asked);
     else
-        dlk_report_find(&report->base, "lease", DLK_WARNING,
-                        "the session lasts %" PRId64 " ms, not the %" PRId64
-                        " that lock.ttl_ms asks for: "
-                        "the servers' minSessionTimeout and maxSessionTimeout say so",
-                        zk->timeout_ms, asked);
+        dlk_find(report->base.info, "lease", DLK_WARNING,
+                 "the session lasts %" PRId64 " ms, not the %" PRId64
+                 " that lock.ttl_ms asks for: "
+                 "the servers' minSessionTimeout and maxSessionTimeout say so",
+                 zk->timeout_ms, asked);
 }
 
 /* One line for each server: server.1=host:2888:3888:participant;2181 */
@@ -37,16 +35,15 @@ static void judge_servers(dlk_zk_report *report, const dlk_zk_call *call)
         servers += !observer || observer > end;
     }
     if (servers >= 3)
-        dlk_report_find(&report->base, "servers", DLK_FINE, "%d servers vote", servers);
+        dlk_find(report->base.info, "servers", DLK_FINE, "%d servers vote", servers);
     else if (call->end == DLK_ZK_OK)
-        dlk_report_find(&report->base, "servers", DLK_WARNING,
-                        "%d server%s vote%s: when one is gone, nothing is granted",
-                        servers ? servers : 1, servers > 1 ? "s" : "",
-                        servers > 1 ? "" : "s");
+        dlk_find(report->base.info, "servers", DLK_WARNING,
+                 "%d server%s vote%s: when one is gone, nothing is granted",
+                 servers ? servers : 1, servers > 1 ? "s" : "", servers > 1 ? "" : "s");
     else
-        dlk_report_find(&report->base, "servers", DLK_WARNING,
-                        "/zookeeper/config can't be read: how many servers there "
-                        "are is unknown");
+        dlk_find(report->base.info, "servers", DLK_WARNING,
+                 "/zookeeper/config can't be read: how many servers there "
+                 "are is unknown");
 }
 
 static void on_config(dlk_zk_call *call, int64_t now)
@@ -69,12 +66,12 @@ static void on_probe_gone(dlk_zk_call *call, int64_t now)
     dlk_zk_report *report = call->owner;
     if (call->end == DLK_ZK_OK ||
         call->end == DLK_ZK_NO_NODE) /* another doctor's delete */
-        dlk_report_find(&report->base, "rights", DLK_FINE,
-                        "nodes can be made, listed and deleted");
+        dlk_find(report->base.info, "rights", DLK_FINE,
+                 "nodes can be made, listed and deleted");
     else
-        dlk_report_find(&report->base, "rights", DLK_UNSAFE,
-                        "a node that was made can't be deleted: it keeps its lock "
-                        "until the session ends");
+        dlk_find(report->base.info, "rights", DLK_UNSAFE,
+                 "a node that was made can't be deleted: it keeps its lock "
+                 "until the session ends");
     look_at_servers(report, now);
 }
 
@@ -100,10 +97,10 @@ static void on_probe(dlk_zk_call *call, int64_t now)
     if (sent)
         return;
     if (!made)
-        dlk_report_find(
-            &report->base, "rights", DLK_UNSAFE, "no node can be made in %s: %s",
-            report->zk->chroot[0] ? report->zk->chroot : "/",
-            call->end == DLK_ZK_NO_AUTH ? "its ACL forbids it" : "the server refuses it");
+        dlk_find(report->base.info, "rights", DLK_UNSAFE, "no node can be made in %s: %s",
+                 report->zk->chroot[0] ? report->zk->chroot : "/",
+                 call->end == DLK_ZK_NO_AUTH ? "its ACL forbids it"
+                                             : "the server refuses it");
     look_at_servers(report, now);
 }
 

@@ -3,6 +3,7 @@
 #include "backends/redis/topology/cluster_inner.h"
 
 #include "util/error.h"
+#include "util/findings.h"
 #include "util/info.h"
 #include "util/number.h"
 
@@ -81,62 +82,36 @@ static void merge_lists(report *all, dlock_info *into)
     }
 }
 
-static void add_finding(dlock_info *into, size_t *number, const char *id,
-                        int64_t severity, const char *peer, const char *text)
+static void merge_findings(const part *from, dlock_info *into)
 {
-    char line[512];
-    snprintf(line, sizeof(line), "%s: %s", peer, text);
-    dlk_info_add_text(into, id, "findings.%zu.id", *number);
-    dlk_info_add_int(into, severity, "findings.%zu.severity", *number);
-    dlk_info_add_text(into, line, "findings.%zu.text", *number);
-    ++*number;
+    const char *peer = from->node->redis->peer;
+    const dlock_error *why = from->ask.error;
+    if (from->ask.reply == DLK_YES)
+        dlk_find_all(into, from->ask.info, peer);
+    else
+        dlk_find(into, "node", DLK_UNSAFE, "%s: %s", peer,
+                 why ? why->text : "it doesn't answer");
 }
 
-static int64_t merge_findings(const part *from, dlock_info *into, size_t *number)
-{
-    const char *peer = from->node->redis->peer, *id;
-    int64_t worst = 0;
-    if (from->ask.reply != DLK_YES) {
-        const dlock_error *why = from->ask.error;
-        add_finding(into, number, "node", 2, peer, why ? why->text : "it doesn't answer");
-        return 2;
-    }
-    for (size_t i = 0; (id = value_of(from, "findings", i, "id")); i++) {
-        const char *severity = value_of(from, "findings", i, "severity");
-        const char *text = value_of(from, "findings", i, "text");
-        int64_t is = dlk_number_or(severity, 0, 2, 0);
-        worst = is > worst ? is : worst;
-        add_finding(into, number, id, is, peer, text ? text : "");
-    }
-    return worst;
-}
-
-static int64_t add_coverage(const dlk_cluster *cluster, dlock_info *into, size_t *number)
+static void add_coverage(const dlk_cluster *cluster, dlock_info *into)
 {
     size_t uncovered = 0;
-    char text[96];
     for (size_t i = 0; i < DLK_SLOTS; i++)
         uncovered += cluster->map[i] == 0;
-    if (uncovered == 0) {
-        add_finding(into, number, "cluster", 0, "cluster", "every slot has a node");
-        return 0;
-    }
-    snprintf(text, sizeof(text),
-             "%zu of %d slots have no node: their locks can't be taken", uncovered,
-             DLK_SLOTS);
-    add_finding(into, number, "cluster", 2, "cluster", text);
-    return 2;
+    if (uncovered == 0)
+        dlk_find(into, "cluster", DLK_FINE, "cluster: every slot has a node");
+    else
+        dlk_find(into, "cluster", DLK_UNSAFE,
+                 "cluster: %zu of %d slots have no node: their locks can't be taken",
+                 uncovered, DLK_SLOTS);
 }
 
 static void merge_examinations(const dlk_cluster *cluster, report *all, dlock_info *into)
 {
-    size_t number = 0;
-    int64_t worst = add_coverage(cluster, into, &number);
-    for (size_t i = 0; i < all->count; i++) {
-        int64_t is = merge_findings(&all->parts[i], into, &number);
-        worst = is > worst ? is : worst;
-    }
-    dlk_info_add_int(into, worst, "verdict");
+    add_coverage(cluster, into);
+    for (size_t i = 0; i < all->count; i++)
+        merge_findings(&all->parts[i], into);
+    dlk_find_verdict(into);
 }
 
 /* What one node couldn't say, the list would be silent about. */
