@@ -137,8 +137,8 @@ void dlock_op_free(dlock_op *op)
     int64_t now = dlk_clock_now();
     dlk_op_cancel_now(engine, op, now);
     dlk_event_withdraw(engine, &op->slot);
-    dlock_hold *multi = op->hold && dlk_hold_is_group(op->hold) ? op->hold : NULL;
-    bool had_hold = op->hold && !multi;
+    dlock_hold *group = op->hold && dlk_hold_is_group(op->hold) ? op->hold : NULL;
+    bool had_hold = op->hold && !group;
     if (had_hold)
         dlk_engine_drop_hold(engine, op->hold);
     op->hold = NULL;
@@ -146,7 +146,8 @@ void dlock_op_free(dlock_op *op)
     dlk_engine_digest(engine, now);
     dlk_engine_send(engine);
     dlk_engine_leave(engine, &stay);
-    dlock_hold_free(multi); /* it enters the engines of its members */
+    if (group)
+        group->more->group->free(group); /* it enters the engines of its members */
     if (had_hold)
         dlk_engine_unref(engine);
     dlk_engine_unref(engine);

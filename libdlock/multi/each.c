@@ -81,7 +81,7 @@ static dlk_each *begin(dlk_multi *multi, dlock_op **ret_op)
 dlock_op *dlk_multi_each(dlock_hold *hold, dlk_group_start *start, int64_t argument)
 {
     dlock_op *op;
-    dlk_multi *multi = dlk_multi_of(hold);
+    dlk_multi *multi = dlk_multi_hold_of(hold)->multi;
     dlk_each *each = begin(multi, &op);
     size_t count = multi->count;
     /* Without memory for it all is done all the same, a release at least; nobody hears of it. */

@@ -6,31 +6,7 @@
 
 #include <stdlib.h>
 
-/* One member's hold, and its changes. */
-typedef struct dlk_member_hold {
-    dlock_hold *hold;
-    dlk_hold_watch watch; /* under the member's mutex */
-    struct dlk_multi_hold *of;
-} dlk_member_hold;
-
-struct dlk_multi_hold {
-    dlock_hold hold; /* what the caller has; belongs to the first member's engine */
-    dlk_hold_more more;
-    dlk_multi *multi;
-    _Atomic int refs; /* the caller's, and one for each job that is queued */
-    _Atomic bool released;
-    bool listens;         /* to its members, since somebody wanted to be told */
-    bool freed;           /* under the first member's mutex */
-    dlock_state reported; /* the same */
-    dlk_member_hold members[];
-};
-
 static const dlk_group_hold_type hold_type;
-
-static dlk_multi_hold *of(const dlock_hold *hold)
-{
-    return DLK_LIST_ITEM(hold, dlk_multi_hold, hold);
-}
 
 static void unref(dlk_multi_hold *whole)
 {
@@ -81,16 +57,6 @@ void dlk_multi_hold_discard(dlk_multi_hold *whole)
     unref(whole);
 }
 
-dlk_multi *dlk_multi_of(const dlock_hold *hold)
-{
-    return of(hold)->multi;
-}
-
-dlock_hold *dlk_multi_member(const dlock_hold *hold, size_t index)
-{
-    return index < of(hold)->multi->count ? of(hold)->members[index].hold : NULL;
-}
-
 /* ---- asked without I/O ---- */
 
 /* By its holder, or because its client, the first member's, was closed: that is final. */
@@ -103,7 +69,7 @@ static bool is_released(const dlk_multi_hold *whole)
 
 static dlock_err check(const dlock_hold *hold, int64_t *left_ns)
 {
-    const dlk_multi_hold *whole = of(hold);
+    const dlk_multi_hold *whole = dlk_multi_hold_of(hold);
     int64_t left_ms[DLK_MULTI_MAX];
     dlock_err worst = DLOCK_OK;
     *left_ns = 0;
@@ -124,7 +90,7 @@ static dlock_err check(const dlock_hold *hold, int64_t *left_ns)
 
 static dlock_state state(const dlock_hold *hold)
 {
-    const dlk_multi_hold *whole = of(hold);
+    const dlk_multi_hold *whole = dlk_multi_hold_of(hold);
     dlock_state states[DLK_MULTI_MAX];
     int64_t left;
     dlock_err code = check(hold, &left);
@@ -137,7 +103,7 @@ static dlock_state state(const dlock_hold *hold)
 
 static int64_t ttl_ms(const dlock_hold *hold)
 {
-    const dlk_multi_hold *whole = of(hold);
+    const dlk_multi_hold *whole = dlk_multi_hold_of(hold);
     int64_t ttls[DLK_MULTI_MAX];
     for (size_t i = 0; i < whole->multi->count; i++)
         ttls[i] = dlock_hold_ttl_ms(whole->members[i].hold);
@@ -146,7 +112,7 @@ static int64_t ttl_ms(const dlock_hold *hold)
 
 static dlock_err feed(dlock_hold *hold)
 {
-    const dlk_multi_hold *whole = of(hold);
+    const dlk_multi_hold *whole = dlk_multi_hold_of(hold);
     dlock_err code = DLOCK_OK;
     for (size_t i = 0; i < whole->multi->count && code == DLOCK_OK; i++)
         code = dlock_hold_feed(whole->members[i].hold);
@@ -259,7 +225,7 @@ static void disarm(dlk_multi_hold *whole)
 static dlock_err notify(dlock_hold *hold, uint64_t tag)
 {
     dlk_stay stay;
-    dlk_multi_hold *whole = of(hold);
+    dlk_multi_hold *whole = dlk_multi_hold_of(hold);
     int64_t left;
     if (!dlk_engine_enter(hold->engine, &stay))
         return DLOCK_EFORKED;
@@ -294,7 +260,7 @@ static bool begin_release(dlk_multi_hold *whole)
 
 static dlock_err release(dlock_hold *hold, dlock_error **err)
 {
-    dlk_multi_hold *whole = of(hold);
+    dlk_multi_hold *whole = dlk_multi_hold_of(hold);
     dlock_err worst = DLOCK_OK;
     if (dlk_engine_forked(hold->engine))
         return dlk_error_set(err, DLOCK_EFORKED,
@@ -325,7 +291,7 @@ static dlock_op *release_start(dlock_hold *hold)
 {
     if (dlk_engine_forked(hold->engine))
         return dlk_op_static(DLOCK_EFORKED);
-    if (!begin_release(of(hold)))
+    if (!begin_release(dlk_multi_hold_of(hold)))
         return dlk_op_answered(hold->engine, DLOCK_ENOTHELD,
                                "this hold was released before");
     return dlk_multi_each(hold, release_member, 0);
@@ -334,7 +300,7 @@ static dlock_op *release_start(dlock_hold *hold)
 static void free_hold(dlock_hold *hold)
 {
     dlk_stay stay;
-    dlk_multi_hold *whole = of(hold);
+    dlk_multi_hold *whole = dlk_multi_hold_of(hold);
     if (whole->listens)
         listen_no_more(whole);
     if (whole->listens && dlk_engine_enter(hold->engine, &stay)) {

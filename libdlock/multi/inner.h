@@ -35,6 +35,37 @@ void dlk_closing_end(dlk_closing *closing);
 
 /* ---- hold.c ---- */
 typedef struct dlk_multi_hold dlk_multi_hold;
+/* One member's hold, and its changes. */
+typedef struct dlk_member_hold {
+    dlock_hold *hold;
+    dlk_hold_watch watch; /* under the member's mutex */
+    dlk_multi_hold *of;
+} dlk_member_hold;
+
+struct dlk_multi_hold {
+    dlock_hold hold; /* what the caller has; belongs to the first member's engine */
+    dlk_hold_more more;
+    dlk_multi *multi;
+    _Atomic int refs; /* the caller's, and one for each job that is queued */
+    _Atomic bool released;
+    bool listens;         /* to its members, since somebody wanted to be told */
+    bool freed;           /* under the first member's mutex */
+    dlock_state reported; /* the same */
+    dlk_member_hold members[];
+};
+
+static inline dlk_multi_hold *dlk_multi_hold_of(const dlock_hold *hold)
+{
+    return DLK_LIST_ITEM(hold, dlk_multi_hold, hold);
+}
+
+/* NULL where there is none. */
+static inline dlock_hold *dlk_multi_member(const dlock_hold *hold, size_t index)
+{
+    const dlk_multi_hold *whole = dlk_multi_hold_of(hold);
+    return index < whole->multi->count ? whole->members[index].hold : NULL;
+}
+
 /* Without members yet; NULL without memory. */
 dlk_multi_hold *dlk_multi_hold_new(dlk_multi *multi);
 /* The place of a member's hold, NULL while there is none. */
@@ -44,8 +75,5 @@ void dlk_multi_hold_drop_member(dlk_multi_hold *whole, size_t index);
 dlock_hold *dlk_multi_hold_give(dlk_multi_hold *whole);
 /* It has got no members, or none any more. */
 void dlk_multi_hold_discard(dlk_multi_hold *whole);
-dlk_multi *dlk_multi_of(const dlock_hold *hold);
-/* NULL where there is none. */
-dlock_hold *dlk_multi_member(const dlock_hold *hold, size_t index);
 
 #endif
