@@ -100,6 +100,20 @@ static dlock_err raise_by_uri(dlk_settings *settings, const dlk_settings *uri,
     return DLOCK_OK;
 }
 
+/* Hands over what was put together, where @p code is OK and nothing in it contradicts. */
+static dlock_err give(dlk_settings *settings, dlock_err code, dlk_settings **ret,
+                      dlock_error **err)
+{
+    if (!code)
+        code = check(settings, err);
+    if (code) {
+        dlk_settings_free(settings);
+        return code;
+    }
+    *ret = settings;
+    return dlk_error_clear(err);
+}
+
 dlock_err dlk_settings_for_client(const dlk_settings *uri, const dlk_settings *conf,
                                   dlk_settings **ret, dlock_error **err)
 {
@@ -115,14 +129,7 @@ dlock_err dlk_settings_for_client(const dlk_settings *uri, const dlk_settings *c
         code = overlay(settings, conf, err);
     if (!code)
         code = raise_by_uri(settings, uri, conf, err);
-    if (!code)
-        code = check(settings, err);
-    if (code) {
-        dlk_settings_free(settings);
-        return code;
-    }
-    *ret = settings;
-    return dlk_error_clear(err);
+    return give(settings, code, ret, err);
 }
 
 static dlock_err refuse_client_keys(const dlk_settings *conf, dlock_error **err)
@@ -148,12 +155,5 @@ dlock_err dlk_settings_for_lock(const dlk_settings *client, const dlk_settings *
     if (!settings)
         return dlk_error_nomem(err);
     code = overlay(settings, conf, err);
-    if (!code)
-        code = check(settings, err);
-    if (code) {
-        dlk_settings_free(settings);
-        return code;
-    }
-    *ret = settings;
-    return dlk_error_clear(err);
+    return give(settings, code, ret, err);
 }

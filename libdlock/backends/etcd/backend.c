@@ -8,6 +8,7 @@
 
 #include "backends/etcd/inner.h"
 #include "backends/etcd/reports.h"
+#include "contract/links.h"
 #include "util/error.h"
 
 #include <stdio.h>
@@ -163,14 +164,8 @@ static dlock_err init_links(dlk_etcd *et, const dlk_settings *settings, dlock_er
     dlk_host *host = et->base.backend.host;
     et->links = (dlk_link_common){.service = "etcd",
                                   .plain = "etcd://",
-                                  .hint = ": does it expect TLS (etcds://)?",
-                                  .kicks = host->kicks,
-                                  .rand = host->rand,
-                                  .bytes_sent = &host->bytes_sent,
-                                  .bytes_received = &host->bytes_received,
-                                  .wiring = &host->wiring,
-                                  .whys = host->whys,
-                                  .tell = host->tell};
+                                  .hint = ": does it expect TLS (etcds://)?"};
+    dlk_links_lend(&et->links, host);
     dlk_link_settings(&et->links, settings);
     dlk_etcd_calls_init(&et->calls, &et->links, &dlk_etcd_session_ops);
     /* Etcd doesn't look at what a user may do within a transaction in one (3.4). */

@@ -1,5 +1,6 @@
 /* What is memcached's of a link (net/link.h): putting replies together, and what is told of it. */
 #include "backends/memcached/inner.h"
+#include "contract/links.h"
 
 #include <string.h>
 
@@ -127,14 +128,8 @@ void dlk_mc_link_init(dlk_mc *mc)
     dlk_host *host = mc->base.host;
     mc->links = (dlk_link_common){.service = "memcached",
                                   .plain = "memcached://",
-                                  .hint = ": does it expect TLS (memcacheds://)?",
-                                  .kicks = host->kicks,
-                                  .rand = host->rand,
-                                  .bytes_sent = &host->bytes_sent,
-                                  .bytes_received = &host->bytes_received,
-                                  .wiring = &host->wiring,
-                                  .whys = host->whys,
-                                  .tell = host->tell};
+                                  .hint = ": does it expect TLS (memcacheds://)?"};
+    dlk_links_lend(&mc->links, host);
     dlk_link_settings(&mc->links, mc->settings);
     dlk_link_init(&mc->link, &mc->links, &ops);
 }

@@ -15,6 +15,7 @@
 #include "backends/redis/layout.h"
 #include "backends/redis/subscriber.h"
 #include "backends/redis/watch.h"
+#include "contract/links.h"
 #include "util/clock.h"
 
 #include <assert.h>
@@ -147,14 +148,8 @@ static void set_links(dlk_redis *redis, const dlk_settings *settings)
     dlk_host *host = redis->base.host;
     redis->links = (dlk_link_common){.service = "redis",
                                      .plain = "redis://",
-                                     .hint = ": does it expect TLS (rediss://)?",
-                                     .kicks = host->kicks,
-                                     .rand = host->rand,
-                                     .bytes_sent = &host->bytes_sent,
-                                     .bytes_received = &host->bytes_received,
-                                     .wiring = &host->wiring,
-                                     .whys = host->whys,
-                                     .tell = host->tell};
+                                     .hint = ": does it expect TLS (rediss://)?"};
+    dlk_links_lend(&redis->links, host);
     dlk_link_settings(&redis->links, settings);
 }
 

@@ -6,6 +6,7 @@
  */
 #include "backends/zookeeper/inner.h"
 
+#include "contract/links.h"
 #include "net/link.h"
 #include "util/number.h"
 
@@ -110,13 +111,8 @@ static dlk_zk_glance *look_begin(dlk_zk *zk, int64_t until, int64_t now)
                                      .plain = "zookeeper://",
                                      .hint = "",
                                      .connect_ns = until > now ? until - now : 0,
-                                     .backoff = zk->backoff,
-                                     .kicks = host->kicks,
-                                     .rand = host->rand,
-                                     .bytes_sent = &host->bytes_sent,
-                                     .bytes_received = &host->bytes_received,
-                                     .wiring = &host->wiring,
-                                     .whys = host->whys};
+                                     .backoff = zk->backoff};
+    dlk_links_lend(&look->common, host);
     for (const char *at = zk->hosts; *at && look->count < LOOK_MAX;) {
         size_t size = strcspn(at, ",");
         one *made = make(look, at, size);
