@@ -59,6 +59,14 @@ def refusals(repository):
     text = (repository.top / 'meson.build').read_text(encoding='utf-8')
     version = re.search(r"version: '([^']+)'", text)[1]
 
+    def all_places_have_the_version_of_this_tree():
+        tap.equal('tools/release --number', repository.release('--number'), (0, version + '\n'))
+
+    def a_heading_without_a_day_is_refused():
+        repository.change('CHANGELOG.md', f'## {version} (', f'## {version} (un')
+        repository.refuses("'CHANGELOG.md': 'none'")
+        repository.back()
+
     def two_versions_are_refused_and_the_places_named():
         for place in ('debian/changelog', 'pyproject.toml', 'packaging/conan/conanfile.py',
                       'packaging/vcpkg/libdlock/vcpkg.json', 'CHANGELOG.md',
@@ -77,7 +85,8 @@ def refusals(repository):
         repository.refuses('what is not committed')
         (repository.top / 'new').unlink()
 
-    return [two_versions_are_refused_and_the_places_named, a_place_without_a_version_is_named,
+    return [all_places_have_the_version_of_this_tree, a_heading_without_a_day_is_refused,
+            two_versions_are_refused_and_the_places_named, a_place_without_a_version_is_named,
             what_is_not_committed_is_refused]
 
 
