@@ -3,20 +3,18 @@ unpacked into a folder, or (--clean) installed by apt into a chroot that deboots
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import tap
 import tree
+from chroot import Chroot
 
 TOP = Path(__file__).resolve().parent.parent.parent
 PACKAGES = ('dlock', 'libdlock-dev', 'libdlock0', 'python3-dlock')
 # Debian's own tools and Python, whatever else is first in the path here.
 PATH = '/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin'
-# With a /proc of its own, as a chroot without one is no system.
-INSIDE = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
 
 
 class Packages:
@@ -50,33 +48,20 @@ class Packages:
         return tap.run(['dpkg', '-f', self.files[name], field]).strip()
 
 
-class Chroot:
+def with_repository(packages):
     """A new Debian 12 with apt's sources and these packages as a repository, and nothing else."""
-
-    def __init__(self, packages):
-        if os.geteuid() != 0:
-            raise tap.Skip('debootstrap needs root')
-        self.root = packages.work / 'chroot'
-        made = subprocess.run(['debootstrap', '--variant=minbase', 'bookworm', self.root],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False)
-        if made.returncode != 0:
-            raise tap.Skip(f'debootstrap: {made.stdout[-300:]!r}')
-        repository = self.root / 'repository'
-        repository.mkdir()
-        for file in packages.files.values():
-            shutil.copy(file, repository)
-        tap.run(['sh', '-c', 'dpkg-scanpackages --multiversion . > Packages'], cwd=repository)
-        (self.root / 'etc/apt/sources.list.d/dlock.list').write_text(
-            'deb [trusted=yes] file:/repository ./\n')
-        for part in ('debian/tests', 'examples'):
-            shutil.copytree(packages.source / part, self.root / 'source' / part)
-        self.run('apt-get update')
-
-    def run(self, command):
-        inside = ['env', 'DEBIAN_FRONTEND=noninteractive', 'sh', '-euc', f'cd /source; {command}']
-        return tap.run(['unshare', '--mount', '--pid', '--fork', 'sh', '-c', INSIDE, self.root,
-                        *inside])
+    system = Chroot.made(packages.work / 'chroot')
+    repository = system.root / 'repository'
+    repository.mkdir()
+    for file in packages.files.values():
+        shutil.copy(file, repository)
+    tap.run(['sh', '-c', 'dpkg-scanpackages --multiversion . > Packages'], cwd=repository)
+    (system.root / 'etc/apt/sources.list.d/dlock.list').write_text(
+        'deb [trusted=yes] file:/repository ./\n')
+    for part in ('debian/tests', 'examples'):
+        shutil.copytree(packages.source / part, system.root / 'source' / part)
+    system.run('apt-get update')
+    return system
 
 
 def depends_of(packages, test):
@@ -150,10 +135,10 @@ def main():
 
         def installed(test):
             if not chroot:
-                chroot.append(Chroot(packages))
+                chroot.append(with_repository(packages))
             needed = depends_of(packages, test)
             chroot[0].run(f'apt-get install --no-install-recommends -y {needed}')
-            chroot[0].run(f'debian/tests/{test}')
+            chroot[0].run(f'debian/tests/{test}', '/source')
 
         def unpacked(test):
             tap.run([packages.source / 'debian/tests' / test], cwd=packages.source,
