@@ -1,5 +1,5 @@
-"""The pastes of docs/how-to/install.md, each into a new Debian 12 that has nothing but a folder with
-the files of a release. How long each takes, downloads included, is printed; nothing is asserted.
+"""The pastes of docs/how-to/install.md, each into a new Debian 12 with nothing but a folder of the
+files of a release. How long each takes, downloads included, is printed; nothing is asserted of it.
 
     test_first_lock.py [--files FOLDER]     where tools/release has made them already
 """

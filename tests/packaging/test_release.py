@@ -15,7 +15,7 @@ import tree
 TOP = Path(__file__).resolve().parent.parent.parent
 GIT = ('git', '-c', 'user.name=tests', '-c', 'user.email=tests@localhost', '-c',
        'init.defaultBranch=main', '-c', 'commit.gpgsign=false')
-FILES = (r'libdlock-[\d.]+\.tar\.gz', r'libdlock-[\d.]+-cp3\d+-abi3-manylinux_\S+\.whl',
+FILES = (r'libdlock-[\d.]+\.tar\.gz', r'libdlock-[\d.]+-cp3\d+-abi3-manylinux_2_28_\S+\.whl',
          r'libdlock-[\d.]+\.spdx\.json', r'libdlock0_[\d.]+_\w+\.deb',
          r'libdlock-dev_[\d.]+_\w+\.deb', r'dlock_[\d.]+_\w+\.deb',
          r'python3-dlock_[\d.]+_\w+\.deb', 'SHA256SUMS')
