@@ -163,7 +163,7 @@ int cli_signal(const cli_call *cli);
 /* The DLOCK_URL of a command that we run: 0, or the exit status. NULL: the one that is there, as it
  * is; else without its secrets, and the caller's to free. */
 int cli_url_for_command(const cli_call *cli, char **ret_url);
-/* The lease that was asked for, wherever it was set. */
+/* The lease that was asked for, wherever it was set; INT64_MAX when no client can be made. */
 int64_t cli_ttl_ms(const cli_call *cli);
 
 /* openmetrics.c: serves the page at cli->openmetrics until a signal comes. The client is open. */

@@ -165,30 +165,13 @@ int cli_url_for_command(const cli_call *cli, char **ret_url)
     return *ret_url != NULL ? 0 : cli_fail(cli, NULL, DLOCK_ENOMEM, NULL);
 }
 
-/* The value of lock.ttl_ms in the URI's parameters; 0 when it isn't there. What is wrong with it
- * is for the library to say when it opens the URI. */
-static int64_t ttl_in_uri(const char *uri)
-{
-    static const char key[] = "lock.ttl_ms=";
-    const char *at = uri != NULL ? strchr(uri, '?') : NULL;
-    while (at != NULL) {
-        at++;
-        if (strncmp(at, key, sizeof key - 1) == 0)
-            return strtoll(at + sizeof key - 1, NULL, 10);
-        at = strchr(at, '&');
-    }
-    return 0;
-}
-
 int64_t cli_ttl_ms(const cli_call *cli)
 {
-    DLOCK_AUTO(dlock_info) table = NULL;
-    if (dlock_conf_dump(cli->conf, &table, NULL) != DLOCK_OK)
-        return 0;
-    const char *set = dlock_info_get(table, "lock.ttl_ms.value");
-    int64_t ttl = set != NULL ? strtoll(set, NULL, 10) : ttl_in_uri(cli->url);
-    if (ttl > 0)
-        return ttl;
-    const char *usual = dlock_info_get(table, "lock.ttl_ms.default");
-    return usual != NULL ? strtoll(usual, NULL, 10) : 0;
+    DLOCK_AUTO(dlock_client) client = NULL;
+    DLOCK_AUTO(dlock_info) settings = NULL;
+    /* It asks nobody. What is wrong with the URI is for the library to say when it is opened. */
+    if (dlock_client_new(cli->url, cli->conf, &client, NULL) != DLOCK_OK ||
+        dlock_client_settings(client, &settings, NULL) != DLOCK_OK)
+        return INT64_MAX;
+    return strtoll(dlock_info_get(settings, "lock.ttl_ms"), NULL, 10);
 }
