@@ -1,4 +1,5 @@
 /* Operations as the caller sees them; how they complete is the engine's business. */
+#include "engine/circle.h"
 #include "engine/engine.h"
 
 #include "util/clock.h"
@@ -41,6 +42,33 @@ dlock_err dlock_op_notify(dlock_op *op, uint64_t tag)
     return code;
 }
 
+/* Does the calling thread wait for what it acquires itself, behind somebody of its client? Mutex held. */
+static bool is_own_wait(const dlock_op *op)
+{
+    if (op->kind != DLK_OP_WAIT)
+        return false;
+    const dlk_wait *wait = &op->u.waiter.wait;
+    return !wait->releasing && !wait->importing && dlk_circle_concerns(wait) &&
+           wait->owner == dlk_thread_number();
+}
+
+/* Mutex held before and after. */
+static void await_end(dlk_engine *engine, dlock_op *op, int64_t until)
+{
+    dlk_sleeper me;
+    dlk_blocked blocked;
+    bool own = is_own_wait(op);
+    op->refs++;
+    if (own)
+        dlk_circle_begin(engine, &blocked, &op->u.waiter.wait);
+    dlk_sleeper_init(&me);
+    dlk_list_append(&op->sleepers, &me.mates);
+    dlk_engine_await(engine, &me, &op->over, until);
+    dlk_list_remove(&me.mates);
+    if (own)
+        dlk_circle_end(&blocked);
+}
+
 dlock_err dlock_op_wait(dlock_op *op, int64_t wait_ms)
 {
     dlk_stay stay;
@@ -53,13 +81,7 @@ dlock_err dlock_op_wait(dlock_op *op, int64_t wait_ms)
     dlk_engine *engine = op->engine;
     dlock_err code = settled(op);
     if (code == DLOCK_EPENDING && wait_ms != 0) {
-        dlk_sleeper me;
-        dlk_sleeper_init(&me);
-        dlk_list_append(&op->sleepers, &me.mates);
-        op->refs++;
-        dlk_engine_await(engine, &me, &op->over,
-                         dlk_clock_after(dlk_clock_now(), wait_ms));
-        dlk_list_remove(&me.mates);
+        await_end(engine, op, dlk_clock_after(dlk_clock_now(), wait_ms));
         code = op->over ? DLOCK_OK : DLOCK_EPENDING;
         dlk_op_unref(op);
     }

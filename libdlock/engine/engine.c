@@ -1,5 +1,6 @@
 /* The life of an engine: opening, starting, closing, and what a fork leaves of it. */
 #include "engine/engine.h"
+#include "engine/circle.h"
 
 #include "contract/limits.h"
 #include "util/clock.h"
@@ -21,16 +22,19 @@ static bool registry_ready;
 static void before_fork(void)
 {
     (void)pthread_mutex_lock(&registry_mutex);
+    dlk_circle_before_fork();
 }
 
 static void after_fork_in_parent(void)
 {
+    dlk_circle_after_fork(false);
     (void)pthread_mutex_unlock(&registry_mutex);
 }
 
 /* Little is touched: an engine's mutex may be held by a thread that isn't here. */
 static void after_fork_in_child(void)
 {
+    dlk_circle_after_fork(true);
     atomic_fetch_add(&dlk_fork_generation, 1);
     DLK_LIST_FOR (it, &registry) {
         dlk_engine *engine = DLK_LIST_ITEM(it, dlk_engine, registered);

@@ -1,4 +1,5 @@
 /* The blocking acquire and release, which need no operation object, and the end of a hold. */
+#include "engine/circle.h"
 #include "engine/engine.h"
 
 #include "util/clock.h"
@@ -6,12 +7,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Waits, unless it would wait for itself. Mutex held before and after. */
+static void await_grant(dlk_engine *engine, dlk_waiter *waiter, int64_t until)
+{
+    dlk_sleeper me;
+    dlk_blocked blocked;
+    bool concerned = dlk_circle_concerns(&waiter->wait);
+    if (concerned)
+        dlk_circle_begin(engine, &blocked, &waiter->wait);
+    dlk_sleeper_init(&me);
+    waiter->sleeper = &me;
+    dlk_engine_await(engine, &me, &waiter->wait.over, until);
+    if (concerned)
+        dlk_circle_end(&blocked);
+}
+
 dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms *terms,
                              uint64_t owner, int64_t wait_ms, dlock_hold **ret,
                              dlock_error **err)
 {
     dlk_stay stay;
-    dlk_sleeper me;
     dlk_waiter waiter;
     dlk_wait *wait = &waiter.wait;
     waiter.sleeper = NULL; /* until it has to be woken */
@@ -34,13 +49,10 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
     int64_t until = wait->once ? DLK_NEVER : dlk_clock_after(now, wait_ms);
     dlk_acquire_start(&engine->core, wait, until, now);
     dlk_engine_digest(engine, now);
-    if (!wait->over) {
-        dlk_sleeper_init(&me);
-        waiter.sleeper = &me;
-        dlk_engine_await(engine, &me, &wait->over, until);
-    } else {
+    if (!wait->over)
+        await_grant(engine, &waiter, until);
+    else
         dlk_engine_send(engine); /* a release that had to go first, for instance */
-    }
     if (wait->hold) {
         *ret = DLK_LIST_ITEM(wait->hold, dlock_hold, hold);
         dlk_engine_ref(engine);

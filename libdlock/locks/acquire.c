@@ -440,18 +440,17 @@ void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t
     dlk_name_unref(core, name);
 }
 
-void dlk_acquire_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now)
+/* As dlk_wait_give_up() has it, or with this text. */
+static void leave_line(dlk_core *core, dlk_wait *wait, dlock_err code, const char *text,
+                       int64_t now)
 {
-    if (wait->over)
-        return;
-    if (wait->importing) {
-        dlk_import_cancel(core, wait, code, now);
-        return;
-    }
     dlk_name *name = wait->name;
     dlk_name_ref(name);
     bool first = dlk_name_head(name) == wait;
-    dlk_wait_give_up(core, wait, code, now);
+    if (text)
+        dlk_wait_fail(core, wait, code, text);
+    else
+        dlk_wait_give_up(core, wait, code, now);
     dlk_wait *next = dlk_name_head(name);
     dlk_grant *trying = name->trying;
     /* The attempt goes on for the next one, unless that wants something else. */
@@ -460,4 +459,19 @@ void dlk_acquire_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t 
     settle_watch(core, name, now);
     dlk_contend(core, name, now);
     dlk_name_unref(core, name);
+}
+
+void dlk_acquire_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now)
+{
+    if (wait->over)
+        return;
+    if (wait->importing)
+        dlk_import_cancel(core, wait, code, now);
+    else
+        leave_line(core, wait, code, NULL, now);
+}
+
+void dlk_acquire_break(dlk_core *core, dlk_wait *wait, const char *text, int64_t now)
+{
+    leave_line(core, wait, DLOCK_EDEADLK, text, now);
 }

@@ -366,6 +366,19 @@ static inline void dlk_name_unref(dlk_core *core, dlk_name *name)
 void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t now);
 /* Ends the waiting with @p code, unless it is over. */
 void dlk_acquire_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t now);
+/* The same of one that isn't over: DLOCK_EDEADLK, with this text. */
+void dlk_acquire_break(dlk_core *core, dlk_wait *wait, const char *text, int64_t now);
+
+/* ---- blocked.c: whom of this client a wait waits for ---- */
+/* May somebody of this client be in its way? Who isn't behind any of ours when it begins never will be. */
+static inline bool dlk_wait_is_behind_ours(const dlk_wait *wait)
+{
+    return !wait->name->trying || dlk_list_first(&wait->name->queue) != &wait->link;
+}
+typedef bool dlk_blocker_fn(void *user, uint64_t owner);
+/* Shows @p found each thread that holds what has to be given back first, until it says true; then true. */
+bool dlk_wait_finds_blockers(const dlk_wait *wait, int64_t now, dlk_blocker_fn *found,
+                             void *user);
 
 /* ---- grant.c: holding ---- */
 void dlk_grant_destroy(dlk_core *core, dlk_grant *grant);

@@ -38,7 +38,7 @@ const char *dlock_strerror(dlock_err code)
     case DLOCK_ENOTHELD:
         return "not held";
     case DLOCK_EDEADLK:
-        return "the calling thread holds it already and would wait for itself";
+        return "the wait could never end: the calling thread would wait for itself";
     case DLOCK_EPENDING:
         return "not finished yet";
     case DLOCK_EUNAVAIL:

@@ -90,7 +90,8 @@ class OverReleaseError(NotHeldError, ValueError):
 
 
 class DeadlockError(DlockError, RuntimeError):
-    """The calling thread holds it in a way that could never end the wait."""
+    """The wait could never end: the calling thread holds the lock already, or its holder waits,
+    itself or by way of others, for what the calling thread holds."""
 
     code = native.EDEADLK
 

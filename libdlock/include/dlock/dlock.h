@@ -144,7 +144,8 @@ typedef enum dlock_err {
     DLOCK_ELOST = 4,
     /** This hold was released, or the lock isn't held (any more) by the one you named. */
     DLOCK_ENOTHELD = 5,
-    /** The calling thread holds it already in a way that could never end the wait. */
+    /** The wait could never end: the calling thread holds the lock already, or its holder waits, itself or
+     * by way of others, for what the calling thread holds. */
     DLOCK_EDEADLK = 6,
     /** Not finished yet. */
     DLOCK_EPENDING = 7,
@@ -826,6 +827,12 @@ DLOCK_API DLOCK_CHECKED dlock_err dlock_acquire(dlock_client *client, const char
  * place in the service's line: the engine gives it back as soon as the backend answers; until then
  * it blocks others for one TTL at most. After any failure you hold nothing. An absent server is
  * retried to the deadline. Signals don't end the wait.
+ *
+ * Threads of this process that would wait for each other in a circle, by locks of whichever of its
+ * clients: the one that would close it gets DLOCK_EDEADLK at once, whatever its deadline, and keeps
+ * what it has; the text names the locks. A thread waits so in this call, and in dlock_op_wait() for an
+ * acquire of its own (`lock.owner=thread`). Whoever has another thread release what it holds says
+ * `lock.owner=none`. Holders in other processes, or with another client of this one, aren't looked at.
  *
  * @param wait_ms   0 tries once, DLOCK_FOREVER waits without limit
  * @param ret_hold  yours: dlock_hold_free()
