@@ -65,6 +65,10 @@ func TestABadOptionIsAnErrorThatSaysWhich(t *testing.T) {
 	}
 	_, err := dlock.Open(bg(t), mem(), nil)
 	is(t, err, dlock.ErrInvalid)
+	for _, url := range []string{"mem:?client.order=warn", "mem:?client.order=error"} {
+		_, err = dlock.Open(bg(t), url) // of no lock a goroutine is the owner
+		is(t, err, dlock.ErrInvalid)
+	}
 	_, err = dlock.Open(bg(t), mem(), dlock.WithRequire("magic"))
 	is(t, err, dlock.ErrInvalid)
 	_, err = dlock.Open(bg(t), testredis.Start(t).URL(), dlock.WithRequire("correctness"))

@@ -161,8 +161,10 @@ static bool take_again(dlk_cond_wait *it)
     it->step = taken;
     if (!it->grant)
         return true;
-    dlock_op *op = dlk_engine_acquire_begin(engine, it->grant->name, &it->terms,
-                                            it->owner, DLOCK_FOREVER, &it->answer);
+    /* The lock was given back with those that the caller holds yet, so it says nothing of any order. */
+    dlk_acquirer who = {.owner = it->owner, .together = DLK_UNORDERED};
+    dlock_op *op = dlk_engine_acquire_begin(engine, it->grant->name, &it->terms, who,
+                                            DLOCK_FOREVER, &it->answer);
     (void)set(it, &it->asked, op);
     return !op || !dlk_op_then(op, &it->job);
 }
@@ -275,7 +277,8 @@ static dlock_op *line_up(dlk_cond_wait *it, const dlk_terms *terms, int64_t wait
     dlk_op_outcome failed;
     dlock_op *ret = it->whole.op;
     /* Who won't wait at all still lets others have the lock for a moment. */
-    dlock_op *op = dlk_engine_acquire_begin(it->whole.engine, it->line, terms, 0,
+    dlk_acquirer nobody = {.owner = 0};
+    dlock_op *op = dlk_engine_acquire_begin(it->whole.engine, it->line, terms, nobody,
                                             wait_ms ? wait_ms : 1, &failed);
     it->step = lined_up;
     (void)set(it, &it->lined, op);

@@ -23,10 +23,12 @@ static void before_fork(void)
 {
     (void)pthread_mutex_lock(&registry_mutex);
     dlk_circle_before_fork();
+    dlk_engine_order_before_fork();
 }
 
 static void after_fork_in_parent(void)
 {
+    dlk_engine_order_after_fork(false);
     dlk_circle_after_fork(false);
     (void)pthread_mutex_unlock(&registry_mutex);
 }
@@ -34,6 +36,7 @@ static void after_fork_in_parent(void)
 /* Little is touched: an engine's mutex may be held by a thread that isn't here. */
 static void after_fork_in_child(void)
 {
+    dlk_engine_order_after_fork(true);
     dlk_circle_after_fork(true);
     atomic_fetch_add(&dlk_fork_generation, 1);
     DLK_LIST_FOR (it, &registry) {
@@ -115,6 +118,7 @@ static void destroy(dlk_engine *engine)
     dlk_list_remove(&engine->registered);
     (void)pthread_mutex_unlock(&registry_mutex);
     dlk_engine_clear_freed(engine);
+    dlk_engine_order_end(engine);
     dlk_events_free(engine);
     dlk_list *spare;
     while ((spare = dlk_list_take_first(&engine->spare_grants)))
@@ -212,6 +216,9 @@ static dlock_err init(dlk_engine *engine, const dlk_backend_type *type,
     dlk_limits limits = limits_of(type, settings);
     if (!dlk_core_init(&engine->core, &port, &limits, seed))
         return dlk_error_nomem(err);
+    dlock_err code = dlk_engine_order_begin(engine, settings, err);
+    if (code != DLOCK_OK)
+        return code;
     engine->note_limit = dlk_settings_int(settings, DLK_KEY_CLIENT_EVENTS);
     dlk_engine_log_begin(engine, settings);
     if (!type->sleep && !dlk_kicks_open(&engine->kicks))

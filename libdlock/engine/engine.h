@@ -129,6 +129,7 @@ struct dlk_engine {
         log_lines; /* dlk_note.slot.link: for the sink, after the mutex is let go; … */
     int64_t lines, lines_dropped; /* … so many, and those that were one too many */
     dlk_tell tell;                /* its topics: while somebody hears them */
+    bool orders, order_refuses;   /* fixed: client.order */
 
     /* A program that waits in a poller of its own: visit.c. */
     int poll_fd; /* a nest of the event's descriptor and the wires, or -1 */
@@ -299,9 +300,13 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
 dlock_op *dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
                                    const dlk_terms *terms, uint64_t owner,
                                    int64_t wait_ms);
+/* Who acquires, and with which others, as dlk_wait.together has it. */
+typedef struct dlk_acquirer {
+    uint64_t owner, together;
+} dlk_acquirer;
 /* The same; NULL where it is decided at once, as *ret says. */
 dlock_op *dlk_engine_acquire_begin(dlk_engine *engine, dlk_name *name,
-                                   const dlk_terms *terms, uint64_t owner,
+                                   const dlk_terms *terms, dlk_acquirer who,
                                    int64_t wait_ms, dlk_op_outcome *ret);
 dlock_err dlk_engine_release(dlock_hold *hold, dlock_error **err);
 /* The same as an op, or NULL without memory; it is released all the same. Mutex held. */
@@ -355,6 +360,14 @@ void dlk_compound_end_early(dlk_engine *engine, dlock_op *op, dlock_err code);
 void dlk_compound_finish(dlk_compound *whole, dlock_err code, dlock_error *error);
 /* Nothing of it is under way any more, and the caller has been told. */
 void dlk_compound_close(dlk_compound *whole);
+
+/* ---- order.c: client.order ---- */
+dlock_err dlk_engine_order_begin(dlk_engine *engine, const dlk_settings *settings,
+                                 dlock_error **err);
+void dlk_engine_order_end(dlk_engine *engine);
+/* Around a fork, whose child has learnt nothing. */
+void dlk_engine_order_before_fork(void);
+void dlk_engine_order_after_fork(bool child);
 
 /* ---- events.c: all with the mutex held ---- */
 void dlk_event_push(dlk_engine *engine, dlk_slot *slot);

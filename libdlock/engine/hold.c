@@ -34,6 +34,7 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
     wait->name = name;
     wait->terms = *terms;
     wait->owner = owner;
+    wait->together = 0;
     wait->once = wait_ms == 0;
     if (!dlk_engine_enter(engine, &stay))
         return dlk_error_set(err, DLOCK_EFORKED,
@@ -64,7 +65,7 @@ dlock_err dlk_engine_acquire(dlk_engine *engine, dlk_name *name, const dlk_terms
 
 /* Never NULL. */
 static dlock_op *start(dlk_engine *engine, dlk_name *name, const dlk_terms *terms,
-                       uint64_t owner, int64_t wait_ms)
+                       dlk_acquirer who, int64_t wait_ms)
 {
     int64_t now = dlk_clock_now();
     dlock_op *op = dlk_op_waiting(engine, now);
@@ -74,7 +75,8 @@ static dlock_op *start(dlk_engine *engine, dlk_name *name, const dlk_terms *term
     *wait = (dlk_wait){
         .name = name,
         .terms = *terms,
-        .owner = owner ? owner : dlk_core_new_owner(&engine->core),
+        .owner = who.owner ? who.owner : dlk_core_new_owner(&engine->core),
+        .together = who.together,
     };
     wait->once = wait_ms == 0;
     dlk_acquire_start(&engine->core, wait,
@@ -91,13 +93,14 @@ dlock_op *dlk_engine_acquire_start(dlk_engine *engine, dlk_name *name,
     dlk_stay stay;
     if (!dlk_engine_enter(engine, &stay))
         return dlk_op_static(DLOCK_EFORKED);
-    dlock_op *op = start(engine, name, terms, owner, wait_ms);
+    dlk_acquirer who = {.owner = owner};
+    dlock_op *op = start(engine, name, terms, who, wait_ms);
     dlk_engine_leave(engine, &stay);
     return op;
 }
 
 dlock_op *dlk_engine_acquire_begin(dlk_engine *engine, dlk_name *name,
-                                   const dlk_terms *terms, uint64_t owner,
+                                   const dlk_terms *terms, dlk_acquirer who,
                                    int64_t wait_ms, dlk_op_outcome *ret)
 {
     dlk_stay stay;
@@ -105,7 +108,7 @@ dlock_op *dlk_engine_acquire_begin(dlk_engine *engine, dlk_name *name,
         *ret = dlk_op_end(dlk_op_static(DLOCK_EFORKED));
         return NULL;
     }
-    dlock_op *op = start(engine, name, terms, owner, wait_ms);
+    dlock_op *op = start(engine, name, terms, who, wait_ms);
     bool over = op->over, referenced = op->engine != NULL;
     if (over)
         *ret = dlk_op_end_inside(op);

@@ -427,7 +427,7 @@ void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t
     if (wait->over)
         return;
     dlk_name_ref(name);
-    if (!is_answered_here(core, wait, now)) {
+    if (!is_answered_here(core, wait, now) && dlk_is_in_order(core, wait, now)) {
         wait->label = dlk_label_ref(wait->terms.label);
         dlk_list_append(&name->queue, &wait->link);
         dlk_contend(core, name, now);

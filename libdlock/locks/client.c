@@ -95,6 +95,7 @@ static void close_grant(dlk_core *core, dlk_grant *grant, int64_t now)
     }
     grant->holds = NULL;
     grant->hold_count = grant->write_holds = 0;
+    dlk_order_gave(core, grant);
     if (atomic_load(&grant->state) != 0)
         atomic_store(&grant->state, DLOCK_RELEASED);
     if (lives)

@@ -40,6 +40,7 @@ typedef struct dlk_wait dlk_wait;
 typedef struct dlk_grant dlk_grant;
 typedef struct dlk_hold dlk_hold;
 typedef struct dlk_query dlk_query;
+typedef struct dlk_order_held dlk_order_held; /* order.h */
 
 /* What a lock handle wants of its grants. */
 typedef struct dlk_terms {
@@ -68,12 +69,16 @@ struct dlk_name {
     uint64_t agreed; /* stands for the settings that names of one text must agree on */
     uint32_t hash;
     int refs;
-    int idlers;      /* queries that wait for it to be free */
-    bool twin;       /* there has been another one of this text */
-    dlk_list queue;  /* dlk_wait.link: first come, first served */
-    dlk_list grants; /* dlk_grant.link */
+    uint16_t order_class; /* the port's: a number that it has given it */
+    int idlers;           /* queries that wait for it to be free */
+    bool twin;            /* there has been another one of this text */
+    dlk_list queue;       /* dlk_wait.link: first come, first served */
+    dlk_list grants;      /* dlk_grant.link */
     dlk_grant *trying;
 };
+
+/* No order is learnt from this wait. */
+#define DLK_UNORDERED UINT64_MAX
 
 /* Somebody waits for a grant, or for a release to be confirmed. Lies where its owner likes, and
  * must stay there until `over`. */
@@ -88,6 +93,8 @@ struct dlk_wait {
     bool importing; /* waits for what a ticket promises, beside the line */
     bool behind;    /* has been told once that somebody else holds it */
     bool placed;    /* of a condition: has had a place in the service's line */
+    uint64_t
+        together; /* 0: alone; else, for client.order, with which others, or DLK_UNORDERED */
     dlk_terms terms;
     dlk_label *label; /* terms.label, referenced while it stands in the queue */
     int64_t began;
@@ -177,6 +184,8 @@ struct dlk_grant {
     dlock_error *why; /* the last acquire or release got no further, or NULL */
     dlk_wait *waiter; /* who waits for the release, or for the import, or NULL */
     char *giver;      /* an import's: the owner that its ticket names; owned */
+    dlk_order_held
+        *ordered; /* client.order has noticed that a thread holds it; or NULL */
 };
 
 /* One hold of a grant. */
@@ -210,8 +219,19 @@ struct dlk_query {
     dlock_info *info;
 };
 
+/* Who heeds the order in which threads take locks. */
+typedef struct dlk_order_port {
+    /* A thread is about to wait for it. NULL: it may; else why not, to be freed. */
+    char *(*asked)(void *world, const dlk_wait *wait, int64_t now);
+    /* The wait's grant is its thread's now; no longer; only for reading. */
+    void (*took)(void *world, dlk_grant *grant, const dlk_wait *wait);
+    void (*gave)(void *world, dlk_grant *grant);
+    void (*turned)(void *world, dlk_grant *grant);
+} dlk_order_port;
+
 typedef struct dlk_port {
     void *world;
+    const dlk_order_port *order; /* or NULL: nobody does */
     /* Grants, and attempts, that may be asked for (dlk_core_mark_asked) are added to it: whoever drives has to
      * listen though nobody waits. Or NULL. */
     int *attended;

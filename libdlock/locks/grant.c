@@ -327,6 +327,8 @@ void dlk_grant_feed(dlk_core *core, dlk_grant *grant, int64_t now)
 void dlk_grant_turn(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     grant->terms.shared = true;
+    if (grant->ordered)
+        core->port.order->turned(core->port.world, grant);
     grant->turning = true;
     grant->due_at = now;
     if (may_renew(core, grant))
@@ -381,6 +383,7 @@ void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
     grant->holds = NULL;
     hold->shared = grant->terms.shared;
     dlk_grant_add_hold(grant, hold);
+    dlk_order_took(core, grant, wait);
     if (grant->keep)
         dlk_keep_begin(core, grant, ask, now);
     dlk_hist_add(&core->stats.wait[DLK_WAITED_GRANTED], now - wait->began);

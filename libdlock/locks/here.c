@@ -2,10 +2,25 @@
  * answer to a try is known already. */
 #include "locks/inner.h"
 
+#include <stdlib.h>
+
 /* May several of this wish have the lock at a time? */
 static bool is_shared(const dlk_name *name, const dlk_terms *terms)
 {
     return terms->shared || name->key.kind == DLOCK_SEMAPHORE;
+}
+
+bool dlk_is_against_order(dlk_core *core, dlk_wait *wait, int64_t now)
+{
+    if (wait->once || wait->together == DLK_UNORDERED ||
+        !dlk_owner_is_thread(wait->owner))
+        return false; /* who doesn't wait is in nobody's way */
+    char *why = core->port.order->asked(core->port.world, wait, now);
+    if (!why)
+        return false;
+    dlk_wait_fail(core, wait, DLOCK_EDEADLK, why);
+    free(why);
+    return true;
 }
 
 void dlk_grant_enter_again(dlk_core *core, dlk_wait *wait, dlk_grant *grant)

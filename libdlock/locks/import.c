@@ -24,6 +24,7 @@ dlock_err dlk_export(dlk_core *core, dlk_hold *hold, int64_t now)
         return DLOCK_EBUSY;
     dlk_name_ref(name);
     dlk_grant_remove_hold(grant, hold);
+    dlk_order_gave(core, grant);
     atomic_store_explicit(&hold->released, true, memory_order_release);
     atomic_store(&grant->state, DLOCK_RELEASED);
     core->stats.releases++;

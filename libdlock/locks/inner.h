@@ -164,6 +164,24 @@ static inline bool dlk_same_wish(const dlk_terms *a, const dlk_terms *b)
     return a->ttl_ms == b->ttl_ms && a->shared == b->shared && a->take == b->take &&
            (a->keep_ms > 0) == (b->keep_ms > 0) && dlk_label_same(a->label, b->label);
 }
+/* here.c: client.order refuses it; it is over then. */
+bool dlk_is_against_order(dlk_core *core, dlk_wait *wait, int64_t now);
+static inline bool dlk_is_in_order(dlk_core *core, dlk_wait *wait, int64_t now)
+{
+    return !core->port.order || !dlk_is_against_order(core, wait, now);
+}
+/* Its first hold is there, of this wait's owner; its last one is gone. */
+static inline void dlk_order_took(const dlk_core *core, dlk_grant *grant,
+                                  const dlk_wait *wait)
+{
+    if (core->port.order && dlk_owner_is_thread(grant->owner))
+        core->port.order->took(core->port.world, grant, wait);
+}
+static inline void dlk_order_gave(const dlk_core *core, dlk_grant *grant)
+{
+    if (grant->ordered && grant->hold_count == 0)
+        core->port.order->gave(core->port.world, grant);
+}
 /* here.c: another hold of a grant its owner has; of the read side also in one of the write side. */
 void dlk_grant_enter_again(dlk_core *core, dlk_wait *wait, dlk_grant *grant);
 /* here.c: a try behind others that will be answered as soon as they are: none of them excludes it, and

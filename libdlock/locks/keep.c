@@ -134,6 +134,7 @@ static void take_up(dlk_core *core, dlk_grant *grant, dlk_hold *hold, dlk_wait *
     dlk_lease_limit(&grant->lease, keep->whole,
                     most_ms ? dlk_clock_after(now, most_ms) : DLK_NEVER);
     dlk_grant_add_hold(grant, hold);
+    dlk_order_took(core, grant, wait);
     core->stats.local_grants++;
     DLK_TELL_OF(core, DLK_TELL_LOCK, grant,
                 "granted here, as it was kept, after %lld ms, token %" PRId64,

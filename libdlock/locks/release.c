@@ -302,6 +302,7 @@ void dlk_release_start(dlk_core *core, dlk_hold *hold, dlk_wait *wait, int64_t d
     grant->refs++;
     bool valid = dlk_grant_settle(core, grant, now);
     dlk_grant_remove_hold(grant, hold);
+    dlk_order_gave(core, grant);
     atomic_store_explicit(&hold->released, true, memory_order_release);
     if (!valid) {
         end_wait(core, wait, DLOCK_ELOST, "it was lost before the release");

@@ -19,11 +19,15 @@ typedef struct dlk_acquiring {
     dlk_closing *closing; /* or NULL */
     size_t member;        /* that is asked … */
     dlock_op *asked;      /* … by this, or NULL; changed under the mutex */
+    uint64_t together;    /* dlk_wait.together of all its members */
     dlock_error *error;   /* of the member that can't be had */
     dlock_err called_off; /* a call: why, or DLOCK_OK; under the mutex */
     dlk_multi_op *whole;  /* NULL: a call that waits */
     uint64_t *owners;     /* of an op: who they are was decided when it began */
 } dlk_acquiring;
+
+/* They are taken in an order that no two multi-locks contradict; it is no order of the program's. */
+static _Atomic uint64_t last_together;
 
 /* ---- being called off ---- */
 
@@ -91,9 +95,11 @@ static dlock_op *start(dlk_acquiring *it, const dlk_taking_action *todo,
                        dlk_op_outcome *ret)
 {
     const dlk_member *member = &it->multi->members[todo->member];
-    uint64_t owner = it->owners ? it->owners[todo->member] : owner_of(member, true);
+    dlk_acquirer who = {.owner = it->owners ? it->owners[todo->member]
+                                            : owner_of(member, true),
+                        .together = it->together};
     it->member = todo->member;
-    return dlk_engine_acquire_begin(member->engine, member->name, &member->terms, owner,
+    return dlk_engine_acquire_begin(member->engine, member->name, &member->terms, who,
                                     todo->wait_ms, ret);
 }
 
@@ -187,6 +193,7 @@ static void clear(dlk_acquiring *it)
 static dlk_taking_action begin(dlk_acquiring *it, dlk_multi *multi, int64_t wait_ms)
 {
     it->multi = multi;
+    it->together = atomic_fetch_add(&last_together, 1) + 1;
     it->engine = multi->members[0].engine;
     it->hold = dlk_multi_hold_new(multi);
     return dlk_taking_begin(&it->taking, multi->order, multi->count, wait_ms,

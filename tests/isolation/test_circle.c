@@ -55,6 +55,7 @@ static void let_it_roam(void)
 
 TEST(who_held_it_has_given_it_back_before_it_waits_for_another)
 {
+    dlk_point_hook = at_point;
     BEGIN();
     DLOCK_AUTO(dlock_client) client = world_client(NULL);
     DLOCK_AUTO(dlock_lock) first = world_lock(client, "first", NULL);
@@ -66,7 +67,6 @@ TEST(who_held_it_has_given_it_back_before_it_waits_for_another)
     scene.third = third;
     scene.waits = scene.moves = scene.done = 0;
     between = let_it_roam;
-    dlk_point_hook = at_point;
     /* Operations are owners of their own: nobody who waits. */
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(third, 0);
     ENDS(op, DLOCK_OK);

@@ -541,6 +541,47 @@ class Guards(OnRedis):
         self.assertEqual(self.steps, [('prepare',), ('run',), ('undo',), ('lost',)])
 
 
+class Deadlocks(unittest.TestCase):
+    """Of locks that are their threads'."""
+
+    def test_two_threads_that_want_each_other_s_lock_and_one_is_told(self):
+        with dlock.Client('mem:') as client:
+            first, second = client.rlock(new_name('first')), client.rlock(new_name('second'))
+            both_have_one = threading.Barrier(2)
+
+            def meet(outer, inner):
+                with outer:
+                    both_have_one.wait(LIMIT_S)
+                    try:
+                        with inner:
+                            return 'taken'
+                    except dlock.errors.DeadlockError as error:
+                        return str(error)
+
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                there = pool.submit(meet, first, second)
+                said = sorted([meet(second, first), there.result(LIMIT_S)])
+        self.assertEqual(said[1], 'taken')
+        self.assertIn('a deadlock: its holder waits for', said[0])
+
+    def test_an_order_is_learnt_and_what_contradicts_it_is_logged_or_refused(self):
+        for how in ('warn', 'error'):
+            with self.subTest(how), dlock.Client('mem:', order=how) as client:
+                with client.rlock('orders/1'), client.rlock('stock/2'):
+                    pass
+                with self.assertLogs('dlock', logging.WARNING) as logged, client.rlock('stock/3'):
+                    inner = client.rlock('orders/4')
+                    if how == 'error':
+                        with self.assertRaisesRegex(dlock.errors.DeadlockError,
+                                                    "'stock/2' while 'orders/1' was held"):
+                            inner.acquire()
+                    else:
+                        inner.acquire()
+                        inner.release()
+                    wait_until('a line comes', lambda: logged.records)
+                self.assertIn('lock order', logged.output[0])
+
+
 class Logging(unittest.TestCase):
     def test_log_lines_of_the_library_come_to_logging(self):
         server = Redis()

@@ -833,6 +833,8 @@ DLOCK_API DLOCK_CHECKED dlock_err dlock_acquire(dlock_client *client, const char
  * what it has; the text names the locks. A thread waits so in this call, and in dlock_op_wait() for an
  * acquire of its own (`lock.owner=thread`). Whoever has another thread release what it holds says
  * `lock.owner=none`. Holders in other processes, or with another client of this one, aren't looked at.
+ * With `client.order=error` DLOCK_EDEADLK also says that the order in which the thread takes its locks
+ * contradicts one that was learnt before; the text has both.
  *
  * @param wait_ms   0 tries once, DLOCK_FOREVER waits without limit
  * @param ret_hold  yours: dlock_hold_free()
