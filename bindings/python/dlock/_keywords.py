@@ -165,9 +165,9 @@ class ClientSettings(LockSettings, total=False):
         Topics of which each decision is logged, with commas between them. The level is debug,
         unless it is set. (default none; lock, renew, wait, net, tls, cluster, all; backends: all)
     order
-        Learns in which order threads take locks, by class of name (up to its first digit, or slash
-        behind a leading one), and tells when one contradicts it: in the log (warn), or by refusing
-        (error, DLOCK_EDEADLK). (default off; off, warn, error; backends: all)
+        Learns in which order threads take locks, by class of name (up to its first digit, or
+        slash behind a leading one), and tells when one contradicts it: in the log (warn), or by
+        refusing (error, DLOCK_EDEADLK). (default off; off, warn, error; backends: all)
     auth_username
         The user to authenticate as. (backends: redis, etcd, postgres, zookeeper (digest))
     auth_password
