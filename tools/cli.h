@@ -71,6 +71,7 @@ typedef struct cli_call {
 
     /* session */
     dlock_client *client;
+    bool left;              /* it couldn't be closed in time, and ends with the process */
     uint64_t tag;           /* of the op being awaited */
     int64_t began;          /* when the session began: -w counts from here */
     int signals;            /* signalfd of what ends a wait; -1 before cli_open */
@@ -149,9 +150,12 @@ int64_t cli_wait_left(const cli_call *cli);
 int cli_acquire(cli_call *cli, const char *name, dlock_hold **ret_hold);
 /* The same by a ticket. */
 int cli_import(cli_call *cli, const char *ticket, dlock_hold **ret_hold);
-/* Gives the lock back and closes the client, within client.close_ms: 0, or CLI_LOST. When the
- * answer didn't come it says so, and returns 0, or with --strict the exit status for that. */
+/* Gives the lock back and closes the client, within client.close_ms, and a moment behind the end of the
+ * lease at most: 0, or CLI_LOST. When the answer didn't come it says so, and returns 0, or with
+ * --strict the exit status for that. */
 int cli_release(cli_call *cli, dlock_hold *hold);
+/* Closes the client of a lock that is lost: within a moment. */
+void cli_leave(cli_call *cli);
 /* Fetches and drops the client's events, which only say that it is time to look; but that somebody
  * asks for the lock is told on stderr. */
 void cli_drain(cli_call *cli);

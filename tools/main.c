@@ -158,5 +158,8 @@ int main(int argc, char **argv)
         status = cli.not_obtained;
     cli_close(&cli);
     dlock_conf_free(cli.conf);
-    return cli_flush(&cli, status);
+    status = cli_flush(&cli, status);
+    if (cli.left) /* nothing is to end under the hands of the library's threads */
+        _exit(status);
+    return status;
 }

@@ -340,7 +340,7 @@ static const option options[] = {
      "take over what hold --export left, in the place of NAME; -: read it from stdin"},
     {'c', "command", "STRING", CLI_RUN, set_shell, "let a shell run STRING"},
     {0, "on-lost", "HOW", CLI_RUN, set_on_lost,
-     "the lock is lost: term (default), kill or ignore"},
+     "term (default), kill: CMD ends within its lease, dlock 0.25 s later; or ignore"},
     {0, "kill-after", "SECS", CLI_RUN, set_kill_after,
      "time between TERM and KILL (default: ttl/6, at most 5)"},
     {'F', "no-fork", NULL, CLI_RUN, refuse_no_fork, NULL},

@@ -188,8 +188,10 @@ static void supervise(run_state *run)
 
 static int status_of(run_state *run)
 {
-    if (run->lost)
+    if (run->lost) {
+        cli_leave(run->cli);
         return CLI_LOST;
+    }
     int released = cli_release(run->cli, run->hold);
     if (run->terminated || released == CLI_LOST)
         return CLI_LOST;

@@ -70,7 +70,10 @@ static int open_client(cli_call *cli)
 
 void cli_close(cli_call *cli)
 {
-    /* After cli_release it is closed, and this joins the library's threads. */
+    /* After cli_release it is closed, and this joins the library's threads; or it is left, since they
+     * wait for what nobody waits for any more. */
+    if (cli->left)
+        return;
     if (cli->client != NULL)
         (void)dlock_client_close(cli->client, NULL);
     dlock_client_free(cli->client);
@@ -253,11 +256,30 @@ int cli_acquire(cli_call *cli, const char *name, dlock_hold **ret_hold)
     return status;
 }
 
+/* A service that answers at all has done so by then. */
+enum { MOMENT_MS = 250 };
+
+/* Behind the end of the lease nobody waits for the lock to be given back. */
+static void wait_for_close(cli_call *cli, dlock_op *close, int64_t lease_ms)
+{
+    int64_t ms = lease_ms > MOMENT_MS ? lease_ms : MOMENT_MS;
+    cli->left = dlock_op_wait(close, ms) != DLOCK_OK;
+}
+
+void cli_leave(cli_call *cli)
+{
+    DLOCK_AUTO(dlock_op) close = dlock_client_close_start(cli->client);
+    wait_for_close(cli, close, 0);
+}
+
 /* What became of the release, once the client is closed. Closing goes on with what the release
  * itself has stopped waiting for, and with lock.release=async finds out what that doesn't. */
-static dlock_err how_released(dlock_op *release, dlock_op *close)
+static dlock_err how_released(cli_call *cli, dlock_op *release, dlock_op *close,
+                              int64_t lease_ms)
 {
-    (void)dlock_op_wait(close, DLOCK_FOREVER);
+    wait_for_close(cli, close, lease_ms);
+    if (cli->left)
+        return DLOCK_EUNKNOWN;
     (void)dlock_op_wait(release, DLOCK_FOREVER); /* closing has ended it */
     dlock_err code = dlock_op_result(release);
     bool open = code == DLOCK_OK || code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL;
@@ -266,12 +288,13 @@ static dlock_err how_released(dlock_op *release, dlock_op *close)
 
 int cli_release(cli_call *cli, dlock_hold *hold)
 {
-    /* Closing goes on with the release until it is confirmed, for client.close_ms at most: nobody
-     * else waits behind the command's end. Not cut short by a signal either: whether the lock was
-     * lost decides what we exit with. */
+    /* Closing goes on with the release until it is confirmed, for client.close_ms and as long as the
+     * lease lasts at most: nobody else waits behind the command's end. Not cut short by a signal
+     * either: whether the lock was lost decides what we exit with. */
+    int64_t lease_ms = dlock_hold_remaining_ms(hold);
     DLOCK_AUTO(dlock_op) release = dlock_hold_release_start(hold);
     DLOCK_AUTO(dlock_op) close = dlock_client_close_start(cli->client);
-    dlock_err code = how_released(release, close);
+    dlock_err code = how_released(cli, release, close, lease_ms);
     const dlock_error *error = dlock_op_error(release);
     if (code == DLOCK_OK)
         return 0;

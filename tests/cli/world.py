@@ -113,6 +113,11 @@ class World:
         except tap.Skip as why:
             self.skip = why
 
+    def server(self):
+        """The process that serves, where one does."""
+        one = self.redis or self.memcached or self.zookeeper or self.etcd.members[0]
+        return one.process
+
     def path(self, name):
         return os.path.join(self.directory, name)
 
