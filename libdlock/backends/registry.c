@@ -78,14 +78,10 @@ const char *dlk_registry_why(const char *scheme)
         return "it needs mutexes that outlive their owner and a way to see a process "
                "die, which a portable build does without";
 #endif
-#ifdef DLK_WITH_ZOOKEEPER
+#if defined(DLK_WITH_ZOOKEEPER) && !defined(DLK_ZOOKEEPER_HAS_TLS)
     if (strcmp(scheme, "zookeepers") == 0)
-#ifdef DLK_ZOOKEEPER_HAS_TLS
-        return "TLS to ZooKeeper isn't there yet, though its libzookeeper has it";
-#else
         return "this build's libzookeeper has no TLS (no zookeeper_init_ssl), as "
                "Debian's: use a TLS tunnel";
-#endif
 #endif
     (void)scheme;
     return NULL;

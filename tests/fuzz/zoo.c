@@ -109,8 +109,10 @@ void zoo_remove(size_t index)
 
 /* ---- what the client finds in the place of the library ---- */
 
-static dlk_zk_wire *wire_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
+static dlk_zk_wire *wire_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox,
+                              dlock_error **err)
 {
+    (void)err;
     line.wire = need(calloc(1, sizeof(*line.wire)));
     *line.wire = (dlk_zk_wire){.inbox = inbox, .epoch = setup->epoch};
     atomic_fetch_add(&inbox->wires, 1);

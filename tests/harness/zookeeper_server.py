@@ -38,6 +38,7 @@ class Server:
         if not os.path.exists(JAR) or not shutil.which('java'):
             raise tap.Skip('ZooKeeper is not installed')
         self.port, self.main, self.process = port, main, None
+        self.jars, self.java = [JAR, QUIET], []  # what else the machine is to be told
         self.directory = tempfile.mkdtemp(prefix='dlock-zookeeper-')
         self.data = os.path.join(self.directory, 'data')
         os.mkdir(self.data)
@@ -53,7 +54,7 @@ class Server:
             ['java', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-Xmx256m',
              '-XX:-UsePerfData', '-Dzookeeper.forceSync=no',
              '-Dznode.container.checkIntervalMs=1000', '-Dzookeeper.extendedTypesEnabled=true',
-             '-cp', f'{JAR}:{QUIET}', f'org.apache.zookeeper.server.{self.main}',
+             *self.java, '-cp', ':'.join(self.jars), f'org.apache.zookeeper.server.{self.main}',
              os.path.join(self.directory, 'zoo.cfg')],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

@@ -191,31 +191,32 @@ class ClientSettings(LockSettings, total=False):
     tls_verify
         Check chain and host name (full), the chain only, or nothing. A URI may only raise it.
         (default full; full, chain, insecure_none; backends: rediss, redlocks, memcacheds,
-        memlocks, etcds, postgres)
+        memlocks, etcds, zookeepers, postgres)
     tls_ca_file
         The authorities to trust. (default system; backends: rediss, redlocks, memcacheds,
-        memlocks, etcds, postgres)
+        memlocks, etcds, zookeepers, postgres)
     tls_ca_dir
         A directory of authorities to trust, named by hash. (default system; backends: rediss,
-        redlocks, memcacheds, memlocks, etcds)
+        redlocks, memcacheds, memlocks, etcds, zookeepers)
     tls_crl_file
         Certificates that were revoked. (backends: rediss, redlocks, memcacheds, memlocks, etcds,
-        postgres)
+        zookeepers, postgres)
     tls_cert_file
         Our own certificate, where the server asks for one. (backends: rediss, redlocks,
-        memcacheds, memlocks, etcds, postgres)
+        memcacheds, memlocks, etcds, zookeepers, postgres)
     tls_key_file
         The key of our own certificate. (backends: rediss, redlocks, memcacheds, memlocks, etcds,
-        postgres)
+        zookeepers, postgres)
     tls_key_password_file
         A file whose first line unlocks the key. (backends: rediss, redlocks, memcacheds,
-        memlocks, etcds)
+        memlocks, etcds, zookeepers)
     tls_server_name
         The name the server's certificate must carry. (default host of the URI; at most 255
-        printable characters; backends: rediss, redlocks, memcacheds, memlocks, etcds, postgres)
+        printable characters; backends: rediss, redlocks, memcacheds, memlocks, etcds, zookeepers,
+        postgres)
     tls_min_version
         The oldest TLS to accept. (default 1.2; 1.2, 1.3; backends: rediss, redlocks, memcacheds,
-        memlocks, etcds, postgres)
+        memlocks, etcds, zookeepers, postgres)
     redis_db
         The number of the database; the URI's path in redis:// and rediss://. (default 0;
         0..2147483647; backends: redis (cluster: 0))
@@ -253,6 +254,9 @@ class ClientSettings(LockSettings, total=False):
         False; backends: redlock)
     zookeeper_acl
         Who may touch the nodes we create. (default open; open, creator; backends: zookeeper)
+    zookeeper_auth
+        How auth.username and its password are shown: ZooKeeper's own digest scheme, or SASL's
+        DIGEST-MD5 where libzookeeper has it. (default digest; digest, sasl; backends: zookeeper)
     memcached_protocol
         Which commands to use: meta ones where the server has them, and for stores where it may
         evict (auto), always, or never. (default auto; auto, meta, classic; backends: memcached,
@@ -329,6 +333,7 @@ class ClientSettings(LockSettings, total=False):
     redis_client_key: bool
     redlock_fencing: bool
     zookeeper_acl: Literal['open', 'creator']
+    zookeeper_auth: Literal['digest', 'sasl']
     memcached_protocol: Literal['auto', 'meta', 'classic']
     memcached_key_encoding: Literal['none', 'base64', 'escaped']
     file_slots: int

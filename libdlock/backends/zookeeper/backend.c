@@ -9,6 +9,7 @@
 #include "backends/zookeeper/inner.h"
 #include "backends/zookeeper/paths.h"
 #include "backends/zookeeper/reports.h"
+#include "net/tls.h"
 #include "util/error.h"
 
 #include <stdio.h>
@@ -16,6 +17,18 @@
 #include <string.h>
 
 #define DEFAULT_PORT 2181u
+
+/* What the libzookeeper has that we are built with. */
+#ifdef DLK_ZOOKEEPER_HAS_TLS
+#define HAS_TLS true
+#else
+#define HAS_TLS false
+#endif
+#ifdef DLK_ZOOKEEPER_HAS_SASL
+#define HAS_SASL true
+#else
+#define HAS_SASL false
+#endif
 
 /* ---- names ---- */
 
@@ -124,6 +137,7 @@ static void zk_free(dlk_backend *backend)
     dlk_zk *zk = dlk_zk_of(backend);
     if (zk->look)
         dlk_zk_library.look->end(zk->look);
+    dlk_tls_free(zk->tls);
     dlk_error_clear(&zk->unopened);
     if (zk->inbox)
         dlk_zk_inbox_abandon(zk->inbox, dlk_clock_after(dlk_clock_now(), zk->close_ms));
@@ -154,15 +168,77 @@ static char *join_hosts(const dlk_uri *uri)
     return text;
 }
 
-static dlock_err check_settings(const dlk_settings *settings, dlock_error **err)
+static bool is_tls(const dlk_uri *uri)
+{
+    return strcmp(uri->scheme, "zookeepers") == 0;
+}
+
+/* libzookeeper takes the files as a list. */
+static dlock_err check_tls(const dlk_uri *uri, const dlk_settings *settings,
+                           dlock_error **err)
+{
+    static const dlk_key_id files[] = {DLK_KEY_TLS_CA_FILE, DLK_KEY_TLS_CERT_FILE,
+                                       DLK_KEY_TLS_KEY_FILE};
+    if (!dlk_settings_text(settings, DLK_KEY_TLS_CERT_FILE)[0])
+        return dlk_error_set(err, DLOCK_EINVAL,
+                             "zookeeper: zookeepers:// needs a certificate of ours, "
+                             "tls.cert_file: libzookeeper does no TLS without");
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
+        if (strchr(dlk_settings_text(settings, files[i]), ','))
+            return dlk_error_set(err, DLOCK_EINVAL,
+                                 "zookeeper: %s: libzookeeper takes no path with a comma "
+                                 "in it",
+                                 dlk_settings_spec(files[i])->name);
+    for (size_t i = 0; i < uri->host_count; i++)
+        if (!uri->hosts[i].port)
+            return dlk_error_set(err, DLOCK_EINVAL,
+                                 "zookeeper: zookeepers:// needs the port of %s, its "
+                                 "secureClientPort: there is no usual one",
+                                 uri->hosts[i].host);
+    return DLOCK_OK;
+}
+
+static dlock_err check_no_tls(const dlk_settings *settings, dlock_error **err)
 {
     for (dlk_key_id id = DLK_KEY_TLS_VERIFY; id <= DLK_KEY_TLS_MIN_VERSION; id++)
         if (dlk_settings_is_set(settings, id))
             return dlk_error_set(
-                err, DLOCK_ENOTSUP,
-                "zookeeper: %s: libzookeeper, as Debian builds it, has neither "
-                "TLS nor SASL; put a TLS tunnel before it",
+                err, HAS_TLS ? DLOCK_EINVAL : DLOCK_ENOTSUP,
+                HAS_TLS ? "zookeeper: %s is set, but zookeeper:// isn't encrypted: use "
+                          "zookeepers://"
+                        : "zookeeper: %s: libzookeeper, as Debian builds it, has neither "
+                          "TLS nor SASL; put a TLS tunnel before it",
                 dlk_settings_spec(id)->name);
+    return DLOCK_OK;
+}
+
+static dlock_err check_sasl(const dlk_uri *uri, const dlk_settings *settings,
+                            dlock_error **err)
+{
+    if (!HAS_SASL)
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "zookeeper: zookeeper.auth=sasl: this build's libzookeeper "
+                             "has no SASL (no zookeeper_init_sasl), as Debian's");
+    if (is_tls(uri))
+        return dlk_error_set(err, DLOCK_ENOTSUP,
+                             "zookeeper: zookeeper.auth=sasl: libzookeeper has SASL and "
+                             "TLS, but not both on one connection");
+    return dlk_settings_text(settings, DLK_KEY_AUTH_USERNAME)[0]
+               ? DLOCK_OK
+               : dlk_error_set(err, DLOCK_EINVAL,
+                               "zookeeper: zookeeper.auth=sasl needs auth.username and a "
+                               "password");
+}
+
+static dlock_err check_settings(const dlk_uri *uri, const dlk_settings *settings,
+                                dlock_error **err)
+{
+    dlock_err code =
+        is_tls(uri) ? check_tls(uri, settings, err) : check_no_tls(settings, err);
+    if (code == DLOCK_OK && dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_AUTH) == 1)
+        code = check_sasl(uri, settings, err);
+    if (code != DLOCK_OK)
+        return code;
     if (dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_ACL) == 1 &&
         !dlk_settings_text(settings, DLK_KEY_AUTH_USERNAME)[0])
         return dlk_error_set(
@@ -176,7 +252,7 @@ static dlock_err set_up(dlk_zk *zk, const dlk_uri *uri, const dlk_settings *sett
                         dlock_error **err)
 {
     const char *path = strcmp(uri->path, "/") == 0 ? "" : uri->path;
-    dlock_err code = check_settings(settings, err);
+    dlock_err code = check_settings(uri, settings, err);
     if (code == DLOCK_OK)
         code = dlk_zk_check_path(path, "the chroot", err);
     if (code != DLOCK_OK)
@@ -190,6 +266,10 @@ static dlock_err set_up(dlk_zk *zk, const dlk_uri *uri, const dlk_settings *sett
     zk->backoff.min_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MIN_MS);
     zk->backoff.max_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MAX_MS);
     zk->creator_acl = dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_ACL) == 1;
+    zk->sasl = dlk_settings_int(settings, DLK_KEY_ZOOKEEPER_AUTH) == 1;
+    code = is_tls(uri) ? dlk_tls_new(settings, &zk->tls, err) : DLOCK_OK;
+    if (code != DLOCK_OK)
+        return code;
     return zk->settings && zk->hosts && zk->chroot ? DLOCK_OK : dlk_error_nomem(err);
 }
 
@@ -313,7 +393,11 @@ static void adapt(const dlk_settings *settings, dlk_traits *traits)
     traits->keeps = dlk_zk_keeps(settings);
 }
 
-static const char *const schemes[] = {"zookeeper", NULL};
+static const char *const schemes[] = {"zookeeper",
+#ifdef DLK_ZOOKEEPER_HAS_TLS
+                                      "zookeepers",
+#endif
+                                      NULL};
 
 const dlk_backend_type dlk_zk_backend = {
     .name = "zookeeper",

@@ -33,7 +33,8 @@ struct dlk_zk {
     dlk_settings *settings;
     char *hosts, *chroot; /* "h:2181,h:2181"; "" or "/a/b" */
     int64_t connect_ns, close_ms;
-    bool creator_acl;
+    bool creator_acl, sasl;
+    struct dlk_tls *tls; /* of a look at the servers; NULL: without TLS */
 
     dlk_zk_inbox *inbox;
     dlk_zk_wire *wire;
@@ -215,6 +216,8 @@ void dlk_zk_session_news(dlk_zk *zk, const dlk_zk_item *item, int64_t now);
 /* Whether the last proof of life will do for what begins now; else one is asked for, and answered
  * before whatever is sent next. */
 bool dlk_zk_prove(dlk_zk *zk, int64_t now);
+
+/* ---- words.c ---- */
 /* What an end that was no success means to whoever asked; `what` was asked of `path`. */
 dlock_error *dlk_zk_error(const dlk_zk *zk, const dlk_zk_call *call, const char *what,
                           const char *path);

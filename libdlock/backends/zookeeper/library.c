@@ -13,6 +13,7 @@
 #include "backends/zookeeper/library.h"
 
 #include "backends/zookeeper/multi.h"
+#include "backends/zookeeper/secure.h"
 #include "backends/zookeeper/socket.h"
 #include "util/error.h"
 #include "util/secret.h"
@@ -36,6 +37,8 @@ struct dlk_zk_wire {
     char *hosts, *auth;
     int timeout_ms;
     bool creator_acl;
+    dlk_zk_secure *secure; /* or NULL */
+    bool introduced;       /* the library says who we are, with each connection */
 
     pthread_mutex_t mutex; /* guards: */
     zhandle_t *handle;     /* NULL until the library made it, and when it is closed */
@@ -230,9 +233,26 @@ static void publish(dlk_zk_wire *wire, zhandle_t *handle)
     (void)pthread_mutex_unlock(&wire->mutex);
 }
 
+/* With this connection and each that comes. */
+static bool introduce(dlk_zk_wire *wire, zhandle_t *handle)
+{
+    if (!wire->introduced && wire->auth && !dlk_zk_secure_says_who(wire->secure))
+        wire->introduced = zoo_add_auth(handle, "digest", wire->auth,
+                                        (int)strlen(wire->auth), NULL, NULL) == ZOK;
+    else
+        wire->introduced = true;
+    return wire->introduced;
+}
+
 static void on_session(dlk_zk_wire *wire, zhandle_t *handle, int state)
 {
-    if (state == ZOO_CONNECTED_STATE) {
+    if (state == ZOO_CONNECTED_STATE && !dlk_zk_secure_checked(wire->secure)) {
+        tell(wire, handle, DLK_ZK_NOT_OPENED,
+             "nobody has looked at the server's certificate: libzookeeper uses another "
+             "OpenSSL than libdlock");
+    } else if (state == ZOO_CONNECTED_STATE && wire->secure && !introduce(wire, handle)) {
+        tell(wire, handle, DLK_ZK_AUTH_FAILED, NULL);
+    } else if (state == ZOO_CONNECTED_STATE) {
         publish(wire, handle); /* it may come before zookeeper_init2 has returned */
         (void)zoo_set_servers_resolution_delay(handle, RESOLVE_TO_CONNECT);
         look_for_socket(wire, handle);
@@ -271,6 +291,7 @@ static void no_log(const char *message)
 static void free_wire(dlk_zk_wire *wire)
 {
     dlk_zk_socket_end(&wire->socket);
+    dlk_zk_secure_free(wire->secure);
     dlk_wipe_free(wire->auth);
     free(wire->hosts);
     (void)pthread_mutex_destroy(&wire->mutex);
@@ -282,15 +303,15 @@ static void *open_handle(void *arg)
     dlk_zk_wire *wire = arg;
     char text[128];
     dlk_zk_socket_begin(&wire->socket);
-    zhandle_t *handle = zookeeper_init2(wire->hosts, on_watch, wire->timeout_ms, NULL,
-                                        wire, ZOO_NO_LOG_CLIENTENV, no_log);
+    zhandle_t *handle = dlk_zk_secure_open(wire->secure, wire->hosts, on_watch,
+                                           wire->timeout_ms, wire, no_log);
     if (!handle) {
         dlk_error_errno(errno, text, sizeof(text));
         tell(wire, NULL, DLK_ZK_NOT_OPENED, text);
         return NULL;
     }
-    if (wire->auth && zoo_add_auth(handle, "digest", wire->auth, (int)strlen(wire->auth),
-                                   NULL, NULL) != ZOK)
+    /* With TLS only whom we have had a look at is told who we are. */
+    if (!wire->secure && !introduce(wire, handle))
         tell(wire, handle, DLK_ZK_AUTH_FAILED, NULL);
     (void)pthread_mutex_lock(&wire->mutex);
     wire->handle = handle; /* also for who closes: that waits for us */
@@ -298,7 +319,8 @@ static void *open_handle(void *arg)
     return NULL;
 }
 
-static dlk_zk_wire *library_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
+static dlk_zk_wire *library_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox,
+                                 dlock_error **err)
 {
     dlk_zk_wire *wire = dlk_zk_sockets_watch_forks() ? calloc(1, sizeof(*wire)) : NULL;
     if (!wire)
@@ -312,8 +334,10 @@ static dlk_zk_wire *library_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
     dlk_list_init(&wire->sent);
     dlk_zk_socket_init(&wire->socket, setup->silent_ms);
     (void)pthread_mutex_init(&wire->mutex, NULL); /* a default one can't fail on Linux */
-    wire->opener_role = (dlk_thread_role){"dlock-zk", open_handle, wire};
-    if (!wire->hosts || (setup->auth && !wire->auth) ||
+    bool secured = dlk_zk_secure_new(setup, &wire->secure, err) == DLOCK_OK;
+    const char *name = dlk_zk_secure_thread(wire->secure);
+    wire->opener_role = (dlk_thread_role){name[0] ? name : "dlock-zk", open_handle, wire};
+    if (!secured || !wire->hosts || (setup->auth && !wire->auth) ||
         !dlk_thread_start(&wire->opener, &wire->opener_role)) {
         free_wire(wire);
         return NULL;
@@ -429,6 +453,14 @@ static void library_close(dlk_zk_wire *wire, bool stay)
         (void)close_handle(wire); /* without a thread it has to be done here */
 }
 
+static bool library_denied(dlk_zk_wire *wire)
+{
+    (void)pthread_mutex_lock(&wire->mutex);
+    bool denied = wire->handle && zoo_state(wire->handle) == ZOO_AUTH_FAILED_STATE;
+    (void)pthread_mutex_unlock(&wire->mutex);
+    return denied;
+}
+
 /* The library's threads aren't here, and its locks may be held: only the socket is closed. */
 static void library_forked(dlk_zk_wire *wire)
 {
@@ -438,6 +470,7 @@ static void library_forked(dlk_zk_wire *wire)
 const dlk_zk_wire_type dlk_zk_library = {
     .open = library_open,
     .send = library_send,
+    .denied = library_denied,
     .close = library_close,
     .forked = library_forked,
     .look = &dlk_zk_glances,

@@ -11,6 +11,7 @@
 #define DLK_BACKENDS_ZOOKEEPER_LIBRARY_H
 
 #include "util/list.h"
+#include "util/settings.h"
 #include "util/thread.h"
 
 #include <pthread.h>
@@ -205,6 +206,8 @@ typedef struct dlk_zk_setup {
     int64_t silent_ms; /* a connection on which nothing comes for so long is given up */
     const char *auth;  /* "user:password" of the digest scheme, or NULL; a secret */
     bool creator_acl;  /* CREATOR_ALL for what we make, else open */
+    bool tls, sasl;    /* by `settings`; `auth` is said by SASL */
+    const dlk_settings *settings;
     uint32_t epoch;
 } dlk_zk_setup;
 
@@ -221,14 +224,17 @@ typedef struct dlk_zk_glance_type {
 } dlk_zk_glance_type;
 
 typedef struct dlk_zk_wire_type {
-    /* Begins to connect, on a thread of its own; NULL without memory or thread. @p setup is copied.
-     * The inbox counts the wire, and outlives it. */
-    dlk_zk_wire *(*open)(const dlk_zk_setup *setup, dlk_zk_inbox *inbox);
+    /* Begins to connect, on a thread of its own; NULL without memory or thread (*err stays NULL), or for
+     * what *err says. @p setup is copied. The inbox counts the wire, and outlives it. */
+    dlk_zk_wire *(*open)(const dlk_zk_setup *setup, dlk_zk_inbox *inbox,
+                         dlock_error **err);
     /* False: not accepted (no memory, not connected); nothing was sent, nothing comes back. */
     bool (*send)(dlk_zk_wire *wire, const dlk_zk_request *request, dlk_zk_call *call);
     /* Ends the session at the server if that can be reached, unless it is to `stay` until its time-out
      * with what it has made, and frees the wire, in the background. Calls under way come back as CUT, then dlk_zk_inbox_left is called. */
     void (*close)(dlk_zk_wire *wire, bool stay);
+    /* Whether the servers refuse who we are by SASL, which comes to nobody's ears; NULL: it isn't asked. */
+    bool (*denied)(dlk_zk_wire *wire);
     /* In a fork's child: what is inherited is closed as far as it can be reached. */
     void (*forked)(dlk_zk_wire *wire);
     const dlk_zk_glance_type *look; /* NULL: nobody looks */

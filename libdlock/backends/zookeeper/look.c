@@ -31,18 +31,26 @@ struct dlk_zk_glance {
 
 /* ---- the connection's side: who says nothing is heard ---- */
 
+/* One that every server answers, whatever it allows. */
+#define WORD "srvr"
+
+/* A ZooKeeper waits for the first word. By TLS it has to come, or there is no handshake to see. */
 static dlock_error *greet(dlk_link *link, int64_t now)
 {
-    (void)link;
     (void)now;
-    return NULL; /* a ZooKeeper waits for the first word */
+    if (link->common->tls && !dlk_buf_append(&link->stream.out, WORD, sizeof(WORD) - 1))
+        return dlk_error_make(DLOCK_ENOMEM, "zookeeper: no memory");
+    return NULL;
 }
 
 static dlock_error *feed(dlk_link *link, const char *data, size_t size, int64_t now)
 {
     (void)data;
     (void)size;
-    (void)now;
+    if (link->common->tls) {
+        dlk_link_greeted(link, now);
+        return NULL;
+    }
     return dlk_error_make(
         DLOCK_EPROTO, "zookeeper: %s: it speaks first, as no ZooKeeper does", link->peer);
 }
@@ -54,10 +62,11 @@ static void down(dlk_link *link, const dlock_error *error, int64_t now)
     ((one *)(void *)link)->over = true; /* the link has told the whys */
 }
 
+/* Nothing is wrong with it: it has answered, and hangs up. */
 static void ready(dlk_link *link, int64_t now)
 {
-    (void)link;
     (void)now;
+    ((one *)(void *)link)->over = true;
 }
 
 static void warn(dlk_link *link, const char *text)
@@ -110,6 +119,7 @@ static dlk_zk_glance *look_begin(dlk_zk *zk, int64_t until, int64_t now)
     look->common = (dlk_link_common){.service = "zookeeper",
                                      .plain = "zookeeper://",
                                      .hint = "",
+                                     .tls = zk->tls,
                                      .connect_ns = until > now ? until - now : 0,
                                      .backoff = zk->backoff};
     dlk_links_lend(&look->common, host);
@@ -148,6 +158,9 @@ static int64_t look_on(dlk_zk_glance *look, int64_t now)
     for (size_t i = 0; i < look->count; i++)
         if (!look->all[i]->over)
             dlk_link_arm(&look->all[i]->link, &look->polls);
+    for (size_t i = 0; i < look->count; i++)
+        if (!look->all[i]->over)
+            dlk_link_push(&look->all[i]->link, &look->polls);
     (void)dlk_polls_look(&look->polls);
     for (size_t i = 0; i < look->count; i++) {
         one *each = look->all[i];

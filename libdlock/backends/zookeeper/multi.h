@@ -4,7 +4,14 @@
 
 #include "backends/zookeeper/library.h"
 
+/* What the header declares only where it is told so. */
 #define THREADED
+#ifdef DLK_ZOOKEEPER_HAS_TLS
+#define HAVE_OPENSSL_H
+#endif
+#ifdef DLK_ZOOKEEPER_HAS_SASL
+#define HAVE_CYRUS_SASL_H
+#endif
 #include <zookeeper/zookeeper.h>
 
 int dlk_zk_create_mode(dlk_zk_mode mode);

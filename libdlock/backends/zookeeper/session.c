@@ -20,6 +20,8 @@
 #define PROOF_PART 6
 /* While there is something to lose, so often in a time-out. */
 #define KEEP_PART 3
+/* So often we look whether the servers refuse us by SASL. */
+#define DENIED_NS (50 * DLK_NS_PER_MS)
 
 /* ---- sending ---- */
 
@@ -87,43 +89,6 @@ bool dlk_zk_place_send(dlk_zk_place *place, const dlk_zk_request *request,
         return false;
     place->base.calls++;
     return true;
-}
-
-/* ---- words ---- */
-
-dlock_error *dlk_zk_error(const dlk_zk *zk, const dlk_zk_call *call, const char *what,
-                          const char *path)
-{
-    (void)zk;
-    switch (call->end) {
-    case DLK_ZK_NO_AUTH:
-        return dlk_error_make(DLOCK_EACCES,
-                              "zookeeper: may not %s %s: its ACL forbids it", what, path);
-    case DLK_ZK_NO_CHILDREN:
-        return dlk_error_make(
-            DLOCK_ECONFLICT,
-            "zookeeper: can't %s %s: the node above it is ephemeral, a lock or "
-            "a lock's",
-            what, path);
-    case DLK_ZK_BUSY:
-        return dlk_error_make(DLOCK_EUNAVAIL,
-                              "zookeeper: the server is too busy to %s %s", what, path);
-    case DLK_ZK_NO_MEMORY:
-        return dlk_error_make(DLOCK_ENOMEM, "zookeeper: no memory for the answer");
-    case DLK_ZK_OK:
-    case DLK_ZK_NO_NODE:
-    case DLK_ZK_NODE_EXISTS:
-    case DLK_ZK_NOT_EMPTY:
-    case DLK_ZK_NOT_KNOWN:
-    case DLK_ZK_OTHER_VERSION:
-    case DLK_ZK_BAD:
-    case DLK_ZK_GONE:
-    case DLK_ZK_CUT:
-        break;
-    }
-    return dlk_error_make(DLOCK_EPROTO,
-                          "zookeeper: the server won't %s %s: its code is %d", what, path,
-                          call->code);
 }
 
 /* ---- up and down ---- */
@@ -196,10 +161,13 @@ static void open_wire(dlk_zk *zk, int64_t now)
             .silent_ms = dlk_settings_int(zk->settings, DLK_KEY_CLIENT_TIMEOUT_MS),
             .auth = auth,
             .creator_acl = zk->creator_acl,
+            .tls = zk->tls != NULL,
+            .sasl = zk->sasl,
+            .settings = zk->settings,
             .epoch = zk->epoch,
         };
-        zk->wire = dlk_zk_library.open(&setup, zk->inbox);
-        if (!zk->wire)
+        zk->wire = dlk_zk_library.open(&setup, zk->inbox, &why);
+        if (!zk->wire && !why)
             dlk_error_set(&why, DLOCK_EUNAVAIL,
                           "zookeeper: no thread or memory to connect with");
     }
@@ -338,6 +306,15 @@ static int64_t tell_unopened(dlk_zk *zk, int64_t now)
     return zk->retry_at;
 }
 
+static void refused(dlk_zk *zk, int64_t now)
+{
+    begin_anew(
+        zk,
+        dlk_error_make(DLOCK_EACCES,
+                       "zookeeper: the server refuses auth.username and its password"),
+        now);
+}
+
 void dlk_zk_session_news(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
 {
     if (item->epoch != zk->epoch || !zk->wire)
@@ -355,7 +332,7 @@ void dlk_zk_session_news(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
                    now);
         return;
     case DLK_ZK_AUTH_FAILED:
-        if (zk->phase == DLK_ZK_OPENING) {
+        if (zk->phase == DLK_ZK_OPENING && !zk->sasl) {
             /* So the library calls a connection that ended before who we are was heard. */
             not_opened(zk,
                        dlk_error_make(DLOCK_EUNAVAIL,
@@ -363,11 +340,7 @@ void dlk_zk_session_news(dlk_zk *zk, const dlk_zk_item *item, int64_t now)
                        now);
             return;
         }
-        begin_anew(zk,
-                   dlk_error_make(
-                       DLOCK_EACCES,
-                       "zookeeper: the server refuses auth.username and its password"),
-                   now);
+        refused(zk, now);
         return;
     case DLK_ZK_NOT_OPENED:
         not_opened(zk,
@@ -472,6 +445,11 @@ int64_t dlk_zk_session_tick(dlk_zk *zk, int64_t now)
     }
     if (zk->phase == DLK_ZK_UP)
         return keep_proof(zk, now);
+    bool asks = zk->sasl && zk->phase == DLK_ZK_OPENING && dlk_zk_library.denied;
+    if (asks && dlk_zk_library.denied(zk->wire)) {
+        refused(zk, now);
+        return zk->retry_at;
+    }
     /* Nobody relies on the session any more. The library would go on with it for ever: though the
      * servers have been set up anew and refuse it, or hear us, keep it alive, and aren't heard. */
     int64_t over = over_at(zk), look_at = look(zk, now);
@@ -495,5 +473,7 @@ int64_t dlk_zk_session_tick(dlk_zk *zk, int64_t now)
     int64_t next = zk->phase == DLK_ZK_OPENING && over < zk->connect_until
                        ? over
                        : zk->connect_until;
+    if (asks && now + DENIED_NS < next)
+        next = now + DENIED_NS;
     return look_at < next ? look_at : next;
 }

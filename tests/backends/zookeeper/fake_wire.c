@@ -16,8 +16,10 @@ struct dlk_zk_wire {
 
 struct fake_wire there;
 
-static dlk_zk_wire *wire_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
+static dlk_zk_wire *wire_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox,
+                              dlock_error **err)
 {
+    (void)err;
     w.doings++;
     dlk_zk_wire *wire = there.full ? NULL : calloc(1, sizeof(*wire));
     if (!wire)

@@ -301,8 +301,10 @@ static void run_dial(event *e)
 
 /* ---- opening and closing ---- */
 
-static dlk_zk_wire *model_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox)
+static dlk_zk_wire *model_open(const dlk_zk_setup *setup, dlk_zk_inbox *inbox,
+                               dlock_error **err)
 {
+    (void)err;
     client *c = s.running;
     dlk_zk_wire *w = zk_need(calloc(1, sizeof(*w)));
     *w = (dlk_zk_wire){.owner = c,
