@@ -1,5 +1,7 @@
-"""ZooKeeper by TLS and SASL, with a libzookeeper that has them: a libdlock of its own, built with the
-one that tests/versions/zookeeper/build makes. test_secure.py CERTIFICATES.SH PREFIX"""
+"""ZooKeeper by TLS and SASL: with a libzookeeper that has them, and a libdlock built with it.
+
+test_secure.py CERTIFICATES.SH PREFIX; tests/versions/zookeeper/build makes the library.
+"""
 import os
 import shutil
 import signal
