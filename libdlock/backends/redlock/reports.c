@@ -239,17 +239,21 @@ static void add_listed(dlock_info *info, const listed *all, size_t count, int64_
         dlk_info_add_int(info, whose.pid, "locks.%zu.pid", number);
 }
 
-/* Those that one owner has on most nodes; how many. */
+/* Those that one owner has on most nodes; how many. *ret_doubt: there may be more, with nodes that are
+ * silent. */
 static int64_t add_held(const dlk_redlock_round *round, const listed *all, size_t count,
-                        dlock_info *info)
+                        size_t silent, dlock_info *info, bool *ret_doubt)
 {
     size_t quorum = (size_t)round->redlock->quorum, found = 0;
-    for (size_t i = 0; i + quorum <= count && (int64_t)found < round->parent->limit;) {
+    *ret_doubt = false;
+    for (size_t i = 0; i < count && (int64_t)found < round->parent->limit;) {
         size_t next = i + 1;
         while (next < count && same(&all[next], &all[i]))
             next++;
         if (next - i >= quorum)
             add_listed(info, &all[i], next - i, all[i + quorum - 1].left, found++);
+        else if (next - i + silent >= quorum)
+            *ret_doubt = true;
         i = next;
     }
     return (int64_t)found;
@@ -257,9 +261,11 @@ static int64_t add_held(const dlk_redlock_round *round, const listed *all, size_
 
 bool dlk_report_list(dlk_redlock_round *round)
 {
-    size_t room = 1, count = 0;
-    for (int i = 0; i < round->redlock->count; i++)
+    size_t room = 1, count = 0, silent = 0;
+    for (int i = 0; i < round->redlock->count; i++) {
         room += dlock_info_count(report_of(round, i));
+        silent += report_of(round, i) == NULL;
+    }
     listed *all = calloc(room, sizeof(*all));
     if (!all)
         return false;
@@ -276,7 +282,12 @@ bool dlk_report_list(dlk_redlock_round *round)
     }
     qsort(all, count, sizeof(*all), by_name);
     dlock_info *info = dlk_info_new();
-    if (add_held(round, all, count, info) < round->parent->limit)
+    bool doubt;
+    int64_t found = add_held(round, all, count, silent, info, &doubt);
+    if (doubt && !incomplete)
+        incomplete = "not every node has answered, and what the others tell of may be "
+                     "held with those";
+    if (found < round->parent->limit)
         dlk_info_add_text(info, incomplete, "incomplete");
     free(all);
     return give(round, info);
