@@ -7,6 +7,7 @@
 #include <dlock/dlock.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static inline dlock_client *bench_open(const bench_options *options)
@@ -61,6 +62,13 @@ static inline void bench_release(dlock_hold *hold)
     if (dlock_hold_release(hold, &error) != DLOCK_OK)
         bench_die("release", dlock_error_text(error));
     dlock_hold_free(hold);
+}
+
+/* 0 for what isn't in it. */
+static inline double bench_number(const dlock_info *info, const char *key)
+{
+    const char *value = dlock_info_get(info, key);
+    return value ? strtod(value, NULL) : 0;
 }
 
 #endif

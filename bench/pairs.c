@@ -3,8 +3,6 @@
  * hold, all with one. The threads of a process share one client. */
 #include "dlock_use.h"
 
-#include <stdlib.h>
-
 typedef struct scene {
     dlock_client *client; /* each process has a scene of its own, copied by fork */
     bench_spot *page;     /* NULL: the pairs are too short for it */
@@ -44,21 +42,15 @@ static void pairs(bench_stage *stage, bench_worker *me, void *shared)
     dlock_lock_free(lock);
 }
 
-static double number_of(const dlock_info *stats, const char *key)
-{
-    const char *value = dlock_info_get(stats, key);
-    return value ? strtod(value, NULL) : 0;
-}
-
 static void free_client(void *shared)
 {
     scene *at = shared;
     dlock_info *stats = NULL;
     if (dlock_client_stats(at->client, &stats, NULL) != DLOCK_OK)
         bench_die("stats", "dlock_client_stats failed");
-    at->grants = number_of(stats, "grants") + number_of(stats, "local_grants");
+    at->grants = bench_number(stats, "grants") + bench_number(stats, "local_grants");
     for (size_t i = 0; i < sizeof(traffic_keys) / sizeof(*traffic_keys); i++)
-        at->traffic[i] = number_of(stats, traffic_keys[i]);
+        at->traffic[i] = bench_number(stats, traffic_keys[i]);
     dlock_info_free(stats);
     dlock_client_free(at->client);
 }

@@ -117,6 +117,10 @@ def signal_line(run):
             f'{run["hand_overs_rate"]:,.0f} hand-overs/s; by CPU {run["by_cpu"]:.2f} of two')
 
 
+def asked_line(run):
+    return f'kept idle {run["kept"]:,.1f} us, released just then {run["held"]:,.1f} us'
+
+
 def wire_line(run):
     return f'{run["rate"]:,.0f} pairs/s by way of a relay'
 
@@ -138,6 +142,7 @@ LINES = {'Go': calls_line, 'pairs': pair_line, 'one name': contention_line,
          'holds of 5 ms': contention_line, 'FIFO': order_line,
          'killed in mid-hand-over': killed_line, 'held': held_line, 'start': start_line,
          'beside Redisson': beside_line, 'from Python': python_line,
+         'asked for': asked_line,
          'signal': signal_line, 'wire': wire_line, 'from 5 ms away': far_line}
 
 

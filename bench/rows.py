@@ -94,9 +94,10 @@ def peer_rows(programs):
 
 def go_rows():
     """Our Go package beside the libraries of Go, goroutine by goroutine."""
-    for library, workers, bar in (('redislock', 1, 1.2), ('redislock', 64, 1.2),
-                                  ('rueidislock', 1, None), ('rueidislock', 64, 1.2)):
-        for place, its_bar in both(bar):
+    for library, workers, bar, free_bar in (
+            ('redislock', 1, 1.05, 1.05), ('redislock', 64, 1.2, None),
+            ('rueidislock', 1, None, None), ('rueidislock', 64, 1.2, None)):
+        for place, its_bar in both(bar, free_bar):
             name = 'Go string' if workers == 1 else f'Go string, {workers} goroutines'
             yield Row(f'{name} / {library}', place, its_bar,
                       ['go-string', 'pairs', workers], [library, 'pairs', workers])
@@ -136,8 +137,8 @@ def crowds():
 
 def one_name_rows(programs):
     """One lock that all want, beside a queue kept in the script."""
-    for crowd, processes in crowds():
-        for place, bar in both(0.6):
+    for (crowd, processes), free_bar in zip(crowds(), (0.9, 0.8)):
+        for place, bar in both(0.6, free_bar):
             pinned = place == 'pinned'
             many = ['--workers', WAITERS, '--processes', processes]
             at = programs.servers[place]
@@ -236,7 +237,7 @@ def etcd_rows():
 def redlock_rows():
     """Five servers beside the library that keeps the same layout, which has no tokens."""
     for name, query, its_bar in (('redlock of 5', '', 1.5),
-                                 ('redlock of 5, fencing', '?redlock.fencing=on', None)):
+                                 ('redlock of 5, fencing', '?redlock.fencing=on', 1.2)):
         for place, bar in both(its_bar, its_bar):
             yield Row(f'{name} / redsync', place, bar, [ON_REDLOCK, 'bench-pairs', query],
                       ['redsync of 5', 'pairs', 1])
@@ -244,14 +245,15 @@ def redlock_rows():
 
 def topology_rows(programs):
     """Libdlock against itself on one server of the kind that the other rows use."""
-    rows = (('cluster / one server', 'redis+cluster', ON_CLUSTER, LEAST_IN_CLUSTER),
-            ('TLS / plain', 'rediss', ON_TLS, None))
-    for name, scheme, there, bar in rows:
+    rows = (('cluster / one server', 'redis+cluster', ON_CLUSTER, 1, LEAST_IN_CLUSTER),
+            ('TLS / plain', 'rediss', ON_TLS, 1, 0.8),
+            ('TLS / plain, 64 threads', 'rediss', ON_TLS, 64, 0.9))
+    for name, scheme, there, workers, bar in rows:
         if scheme not in programs.backends:
             continue
         for place, its_bar in both(bar):
-            yield Row(name, place, its_bar, [there, 'bench-pairs', ''],
-                      ours(programs, place, 'bench-pairs'))
+            yield Row(name, place, its_bar, [there, 'bench-pairs', '', '--workers', workers],
+                      ours(programs, place, 'bench-pairs', '', '--workers', workers))
 
 
 def mem_rows():

@@ -16,6 +16,8 @@ from server import Server
 
 TTL_MS = 10000
 MOST_CPU, MOST_RSS = 3, 5
+# Kept locks over held ones.
+MOST_KEPT_CPU, MOST_KEPT_RSS = 1.1, 1
 # Every so many hand-overs is open to Redisson's waiters; None: as the library has it.
 OPEN_TURN = 'redis.open_turn'
 TURNS = (None, 4, 8, 16)
@@ -78,21 +80,32 @@ def hold_together(programs, count, secs, stack, contestants):
 
 
 def held_by_us(programs, count, secs):
-    def ours(at, cores):
+    def ours(at, cores, more=''):
         return peers.Live(programs.command(
             ['bench-held', '--count', count, '--page', at.page.path, '--uri',
-             at.uri(f'?lock.ttl_ms={TTL_MS}')]), cores)
+             at.uri(f'?lock.ttl_ms={TTL_MS}{more}')]), cores)
+
+    def kept(at, cores):
+        return ours(at, cores, f'&lock.keep_ms={rows.KEPT_MS}')
 
     def floor(at, cores):
         return peers.Live(programs.command(['bench-floor-held', '--count', count, at.port]), cores)
 
     with contextlib.ExitStack() as stack:
-        us, raw = hold_together(programs, count, secs, stack,
-                                (('libdlock', ours), ('raw C', floor)))
-    cpu, rss = (us.run[key] / raw.run[key] for key in ('cpu_percent', 'rss_mb'))
+        us, raw, keeper = hold_together(programs, count, secs, stack, (
+            ('libdlock', ours), ('raw C', floor), ('libdlock, kept', kept)))
+
+    def over(one, other):
+        return (one.run[key] / other.run[key] for key in ('cpu_percent', 'rss_mb'))
+
+    cpu, rss = over(us, raw)
+    kept_cpu, kept_rss = over(keeper, us)
     return [us.result(check('CPU / raw C', cpu, MOST_CPU), check('RSS / raw C', rss, MOST_RSS),
                       check('lost', us.run['lost'], 0)),
-            raw.result()]
+            raw.result(),
+            keeper.result(check('CPU / held', kept_cpu, MOST_KEPT_CPU),
+                          check('RSS / held', kept_rss, MOST_KEPT_RSS),
+                          check('lost', keeper.run['lost'], 0))]
 
 
 def held_by(library, programs, count, secs):
@@ -261,6 +274,34 @@ def conditions(programs):
             yield scheme, uri
 
 
+# ---- a kept lock is asked for ----
+
+# The wait for one that its client keeps idle, over the wait for one that is released just then.
+ASKED_RUNS, MOST_ASKED = 5, 1.5
+
+
+def asked(name, programs, place, command):
+    """The runs in turn; what counts are their medians' ratios."""
+    waits = {'kept': [], 'held': []}
+    for _ in range(ASKED_RUNS):
+        for what, found in waits.items():
+            found.append(programs.run([*command, what], place)['p50_us'])
+    over = statistics.median(kept / held for kept, held in zip(*waits.values()))
+    return {'name': name, 'place': place,
+            'run': {what: statistics.median(found) for what, found in waits.items()},
+            'checks': [check('over one released just then', over, MOST_ASKED)]}
+
+
+def askers(programs, place):
+    """Each service that has kept locks, and the program on it."""
+    if 'redis' in programs.backends:
+        yield 'redis', rows.ours(programs, place, 'bench-asked')
+    if 'zookeeper' in programs.backends:
+        yield 'zookeeper', rows.on_zookeeper('asked')
+    if 'etcd' in programs.backends:
+        yield 'etcd', rows.on_etcd('asked')
+
+
 # ---- what Python costs ----
 
 def overhead(name, programs, words, library):
@@ -299,6 +340,12 @@ def all_of(programs, count, secs):
             yield (name, None, False,
                    lambda name=name, place=place, cores=cores, uri=uri:
                    [signalled(name, programs, place, cores, uri)])
+    for place in ('pinned', 'free'):
+        for service, command in askers(programs, place):
+            name = f'asked for: {service}'
+            yield (name, None, False,
+                   lambda name=name, place=place, command=command:
+                   [asked(name, programs, place, command)])
     if 'redlock' in programs.backends:
         for about, query, most in LATENCIES:
             yield (about, None, True,

@@ -109,10 +109,11 @@ func open(library string, s settings) (func() locker, error) {
 }
 
 type driver struct {
-	in   *bufio.Reader
-	page *page
-	base int64
-	make func() locker
+	in      *bufio.Reader
+	library string
+	page    *page
+	base    int64
+	make    func() locker
 }
 
 // Says "ready", waits for a line.
@@ -220,7 +221,7 @@ func main() {
 	lockers, err := open(os.Args[2], settings{
 		address: "127.0.0.1:" + os.Args[1], ports: os.Args[1], ttl: time.Duration(ttl) * time.Millisecond})
 	check(err)
-	d := &driver{in: bufio.NewReader(os.Stdin), page: shared, base: int64(base), make: lockers}
+	d := &driver{in: bufio.NewReader(os.Stdin), library: strings.ReplaceAll(os.Args[2], " ", "-"), page: shared, base: int64(base), make: lockers}
 	for {
 		line, err := d.in.ReadString('\n')
 		if err != nil {

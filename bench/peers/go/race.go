@@ -90,7 +90,9 @@ func (r *race) start() {
 func (r *race) work(number int) {
 	defer r.ended.Done()
 	ctx, me, l := context.Background(), &r.workers[number], r.make()
-	name, at, who := "peer/"+strconv.Itoa(number), &r.page[number], r.base+int64(number)+1
+	// A library's own: what one keeps, another would find with a layout that it doesn't know.
+	name := "peer/" + r.library + "/" + strconv.Itoa(number)
+	at, who := &r.page[number], r.base+int64(number)+1
 	if r.oneName {
 		name, at = "bench/0", &r.page[0]
 	} else {
