@@ -13,6 +13,18 @@
 #define LOOK_EVERY (2 * DLK_NS_PER_MS)
 /* And how long a program may take that reads from a poller of its own. */
 #define LOOK_AFTER_VISITORS (50 * DLK_NS_PER_MS)
+/* How long one looks who is next, and how many of them don't. */
+#define WARN_NS       (INT64_C(50) * 1000)
+#define WARN_LOOKS    5000 /* at most, should the clock stand still */
+#define WARN_REST_MAX 64
+#define WARN_NEVER    UINT8_MAX
+
+void dlk_engine_init_warnings(dlk_engine *engine)
+{
+    /* On a single core whoever looks keeps the other from going on. */
+    engine->warn_rest = dlk_thread_has_cores() ? 0 : WARN_NEVER;
+    engine->warn_pause = 1;
+}
 
 static const dlk_backend_type *type_of(const dlk_engine *engine)
 {
@@ -47,6 +59,21 @@ void dlk_engine_wake(dlk_engine *engine, dlk_sleeper *sleeper)
         dlk_sleeper_becomes(sleeper, DLK_SLEEPER_CALLED);
         dlk_list_append(&engine->waking, &sleeper->waking);
     }
+}
+
+/* Who is next in the line of a lock that goes round among our threads is woken while the one before it has
+ * the lock, and looks for a moment: to wake a core that has gone idle takes longer than most have a lock.
+ * As whoever reads a stream: after each look in vain twice as many do without. */
+void dlk_engine_warn(dlk_engine *engine, dlk_sleeper *sleeper)
+{
+    if (engine->warn_rest == WARN_NEVER || sleeper->state != DLK_SLEEPER_PARKED)
+        return;
+    if (engine->warn_rest > 0) {
+        engine->warn_rest--;
+        return;
+    }
+    sleeper->warned = true;
+    dlk_engine_wake(engine, sleeper);
 }
 
 static void kick_driver(dlk_engine *engine)
@@ -175,9 +202,12 @@ static void wake_all(dlk_engine *engine, dlk_list *waking)
         dlk_sleeper *sleeper = DLK_LIST_ITEM(link, dlk_sleeper, waking);
         dlk_futex *word = &sleeper->word;
         uint32_t seat = sleeper->seat;
-        if (atomic_exchange(word, DLK_SLEEPS_NOT) == DLK_SLEEPS_TOGETHER)
+        uint32_t how = atomic_exchange(word, DLK_SLEEPS_NOT);
+        if (how == DLK_SLEEPS_TOGETHER)
             strokes[gong_of(seat)] |= bit_of(seat);
-        else /* it may be gone: waking an address nobody sleeps at is harmless */
+        else if (
+            how !=
+            DLK_SLEEPS_LOOKING) /* it may be gone: waking an address nobody sleeps at is harmless */
             dlk_futex_wake(word, 1, false);
     }
     for (int i = 0; i < DLK_GONGS; i++) {
@@ -367,11 +397,38 @@ static bool sleeps(const dlk_sleeper *me)
     return atomic_load_explicit(&me->word, memory_order_acquire) != DLK_SLEEPS_NOT;
 }
 
+/* Is it our turn within a moment? Else we sleep. Without the mutex; true if somebody has woken us. */
+static bool look_for_turn(dlk_sleeper *me)
+{
+    int64_t end = dlk_clock_now() + WARN_NS;
+    for (int look = 0; look < WARN_LOOKS && sleeps(me); look++)
+        if (look % 8 == 7 && dlk_clock_now() >= end)
+            break;
+    DLK_POINT("park.looked");
+    uint32_t still = DLK_SLEEPS_LOOKING;
+    return !atomic_compare_exchange_strong(&me->word, &still, DLK_SLEEPS_ALONE);
+}
+
+/* What the look was worth: for those who are warned next. */
+static void note_look(dlk_engine *engine, bool found)
+{
+    if (found)
+        engine->warn_pause = 1;
+    else
+        engine->warn_rest = engine->warn_pause;
+    if (!found && engine->warn_pause < WARN_REST_MAX)
+        engine->warn_pause = (uint8_t)(2 * engine->warn_pause);
+}
+
 static void park(dlk_engine *engine, dlk_sleeper *me, int64_t until)
 {
-    bool together = engine->takeover;
+    bool together = engine->takeover && !me->warned, looks = me->warned, found = false;
     me->seat = engine->last_seat++;
-    atomic_store_explicit(&me->word, together ? DLK_SLEEPS_TOGETHER : DLK_SLEEPS_ALONE,
+    me->warned = false;
+    atomic_store_explicit(&me->word,
+                          together ? DLK_SLEEPS_TOGETHER
+                          : looks  ? DLK_SLEEPS_LOOKING
+                                   : DLK_SLEEPS_ALONE,
                           memory_order_relaxed);
     dlk_sleeper_becomes(me, DLK_SLEEPER_PARKED);
     dlk_list_append(&engine->sleepers, &me->link);
@@ -379,6 +436,8 @@ static void park(dlk_engine *engine, dlk_sleeper *me, int64_t until)
     DLK_POINT("park.sleep");
     if (together)
         sleep_together(engine, me, until);
+    if (looks)
+        found = look_for_turn(me);
     while (sleeps(me) && dlk_clock_now() < until)
         dlk_futex_wait(&me->word, DLK_SLEEPS_ALONE, until, false);
     DLK_POINT("park.woken");
@@ -391,6 +450,8 @@ static void park(dlk_engine *engine, dlk_sleeper *me, int64_t until)
     }
     dlk_sleeper_becomes(me, DLK_SLEEPER_AWAKE);
     dlk_list_remove(&me->link);
+    if (looks)
+        note_look(engine, found);
     if (engine->appointed == me)
         engine->appointed = NULL;
 }

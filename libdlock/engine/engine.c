@@ -268,6 +268,7 @@ dlock_err dlk_engine_start_new(dlk_engine *engine, int64_t now, dlock_error **er
         return dlk_error_set(err, DLOCK_EUNAVAIL, "the system refuses to start a thread");
     dlk_thread_becomes(engine, DLK_THREAD_AWAKE);
     engine->volleys = dlk_thread_has_cores();
+    dlk_engine_init_warnings(engine);
     dlk_life_becomes(engine, DLK_LIFE_OPEN);
     engine->backend->type->start(engine->backend, now);
     engine->unsent = true;

@@ -93,7 +93,8 @@ struct dlk_engine {
     dlk_sleeper *appointed; /* woken to become the driver */
     dlk_list sleepers, waking;
     uint32_t last_seat;
-    dlk_futex gongs[DLK_GONGS]; /* no mutex: each stroke counts one up */
+    uint8_t warn_rest, warn_pause; /* so many aren't warned: see dlk_engine_warn */
+    dlk_futex gongs[DLK_GONGS];    /* no mutex: each stroke counts one up */
 
     pthread_t thread;
     dlk_thread_role role;
@@ -227,6 +228,9 @@ void dlk_engine_await(dlk_engine *engine, dlk_sleeper *me, const bool *over,
                       int64_t until);
 void dlk_sleeper_init(dlk_sleeper *sleeper);
 void dlk_engine_wake(dlk_engine *engine, dlk_sleeper *sleeper);
+/* It is next, as the one before it has just been granted. */
+void dlk_engine_warn(dlk_engine *engine, dlk_sleeper *sleeper);
+void dlk_engine_init_warnings(dlk_engine *engine);
 /* Carries out what was asked for without the mutex, by whoever has it next. */
 void dlk_engine_catch_up(dlk_engine *engine);
 void dlk_engine_stop_driving(dlk_engine *engine);

@@ -26,9 +26,10 @@ typedef struct dlk_sleeper {
     dlk_futex word;  /* DLK_SLEEPS_… */
     uint32_t seat;   /* at the gongs */
     dlk_sleeper_state state;
+    bool warned; /* it is next: it looks a moment before it sleeps */
 } dlk_sleeper;
 
-enum { DLK_SLEEPS_NOT, DLK_SLEEPS_ALONE, DLK_SLEEPS_TOGETHER };
+enum { DLK_SLEEPS_NOT, DLK_SLEEPS_ALONE, DLK_SLEEPS_TOGETHER, DLK_SLEEPS_LOOKING };
 
 /* The engine answers many at a time, and wakes them with one system call: who parks while it has
  * taken over sleeps at a gong that 32 others hear, too, each by a bit of its own. Who parks one

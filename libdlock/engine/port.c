@@ -34,6 +34,18 @@ static void watch(void *world, dlk_key *key, bool on, int64_t now)
     engine->unsent = true;
 }
 
+/* One of ours has the lock now: who is behind it? */
+static void warn_next(dlk_engine *engine, const dlk_name *name)
+{
+    dlk_list *link = dlk_list_first(&name->queue);
+    if (!link)
+        return;
+    dlk_waiter *next =
+        DLK_LIST_ITEM(DLK_LIST_ITEM(link, dlk_wait, link), dlk_waiter, wait);
+    if (next->sleeper)
+        dlk_engine_warn(engine, next->sleeper);
+}
+
 static void wait_over(void *world, dlk_wait *wait)
 {
     dlk_engine *engine = world;
@@ -41,6 +53,8 @@ static void wait_over(void *world, dlk_wait *wait)
     if (!waiter->op) {
         if (waiter->sleeper)
             dlk_engine_wake(engine, waiter->sleeper);
+        if (waiter->sleeper && wait->hold)
+            warn_next(engine, wait->name);
         return;
     }
     dlock_op *op = waiter->op;
