@@ -25,8 +25,9 @@ static _Noreturn void usage(const char *rest_usage)
 {
     (void)fprintf(
         stderr,
-        "usage: %s [--uri URI] [--kind KIND] [--one-name] [--secs S] [--workers N]\n"
-        "       [--processes N] [--count N] [--hold-ms MS] [--look-every N] [--page "
+        "usage: %s [--uri URI] [--kind KIND] [--one-name] [--rested] [--secs S]\n"
+        "       [--workers N] [--processes N] [--count N] [--hold-ms MS] [--look-every "
+        "N] [--page "
         "FILE]\n"
         "       [--base N] [--cue] [--timed] [--cores A,B,…] %s\n",
         program_invocation_short_name, rest_usage);
@@ -55,6 +56,7 @@ static const struct option option_names[] = {
     {"uri", required_argument, NULL, 'u'},
     {"kind", required_argument, NULL, 'k'},
     {"one-name", no_argument, NULL, 'o'},
+    {"rested", no_argument, NULL, 'r'},
     {"secs", required_argument, NULL, 's'},
     {"workers", required_argument, NULL, 'w'},
     {"processes", required_argument, NULL, 'p'},
@@ -80,6 +82,9 @@ static bool parse_one(bench_options *options, int name)
         return true;
     case 'o':
         options->one_name = true;
+        return true;
+    case 'r':
+        options->rested = true;
         return true;
     case 's':
         options->secs = strtod(optarg, NULL);

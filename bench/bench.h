@@ -29,6 +29,7 @@ typedef struct bench_options {
     int hold_ms;
     int look_every; /* handover: inspect the queue at each so many hand-overs */
     bool one_name;  /* pairs: all workers take the same lock */
+    bool rested;    /* pairs: each lock is left alone for a while before */
     /* the file of the page, NULL: one for this program and its children */
     const char *page;
     int base; /* on the page a worker is known as base + its number + 1 */
