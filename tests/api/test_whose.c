@@ -191,11 +191,9 @@ TEST(who_waits_in_the_line_is_told_in_its_order)
 
 /* ---- since when ---- */
 
-/* The table's rows have no room for it, nor has a permit of Redis. */
-static bool tells_since(dlock_kind kind)
+/* The table's rows have no room for it. */
+static bool tells_since(void)
 {
-    if (world_is_one_redis())
-        return kind != DLOCK_SEMAPHORE;
     return !world_is("mem") && !world_is("file");
 }
 
@@ -216,7 +214,7 @@ static void check_since(const char *name, size_t kind)
     time_t before = time(NULL);
     DLOCK_AUTO(dlock_hold) hold = world_take(lock);
     int64_t since = world_seen(theirs, "holders.0.since");
-    if (!tells_since(wants)) {
+    if (!tells_since()) {
         CHECK_EQ_INT(since, -1);
         return;
     }

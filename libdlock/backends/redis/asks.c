@@ -36,6 +36,14 @@ static void more_of_readers(const struct dlk_redis *redis, const dlk_ask *ask,
     args[0] = dlk_arg_number(ask->ttl_ms > 0 ? ask->ttl_ms : 1, room[0]);
 }
 
+/* And what the holder says besides. */
+static void more_of_leased_permits(const struct dlk_redis *redis, const dlk_ask *ask,
+                                   dlk_arg *args, char room[DLK_REDIS_MORE][64])
+{
+    more_of_permits(redis, ask, args, room);
+    args[2] = dlk_arg_text(dlk_ask_data(ask));
+}
+
 /* What the elected one publishes. */
 static void more_of_election(const struct dlk_redis *redis, const dlk_ask *ask,
                              dlk_arg *args, char room[DLK_REDIS_MORE][64])
@@ -70,7 +78,7 @@ void dlk_redis_put_more(const dlk_redis *redis, const dlk_ask *ask,
     static dlk_redis_more *const of_form[DLK_FORM_COUNT] = {
         [DLK_FORM_HANDOVER] = dlk_redis_handover_more,
         [DLK_FORM_FAIR] = dlk_redis_fair_more,
-        [DLK_FORM_PERMITS] = more_of_permits,
+        [DLK_FORM_PERMITS] = more_of_leased_permits,
         [DLK_FORM_SEMAPHORE] = more_of_permits,
         [DLK_FORM_READ] = more_of_readers,
         [DLK_FORM_ELECTION] = more_of_election,

@@ -28,10 +28,13 @@ bool dlk_redis_give_info(dlk_redis *redis, dlk_ask *ask, dlock_info *info)
     return true;
 }
 
+/* Behind what a client says of itself there may be a date and, of a permit, the holder's lock.data. */
 static void tell_client(dlock_info *info, const char *said, const char *list,
                         size_t number)
 {
-    (void)dlk_who_tell_text(info, said, strlen(said), list, number); /* nothing behind */
+    size_t size = strlen(said), told = dlk_who_tell_text(info, said, size, list, number);
+    if (told < size)
+        dlk_info_add_text(info, said + told, "%s.%zu.data", list, number);
 }
 
 bool dlk_redis_signalled(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)

@@ -256,7 +256,9 @@ static bool add_kind(rights *all, const char *rest)
     "~dlock_silent:{app:* "
 #define SIGNALLED                                                                        \
     " +hlen ~dlock_cond:{app:* ~dlock_signals:{app:* &dlock_cond_channel:{app:* "
-#define COUNTED " +zcard +zrangebyscore +incrby +decrby +zadd +zrem +zscore +zrange "
+#define PERMITS " ~dlock_permit:{app:* "
+#define COUNTED                                                                          \
+    " +zcard +zrangebyscore +incrby +decrby +zadd +zrem +zscore +zrange " PERMITS
 
 /* Takes the keys of readers out, and gives them as narrowly as they are made, or not at all. */
 static bool give_readers(const char *keys)
@@ -313,7 +315,7 @@ TEST(rights_of_other_kinds_are_named_at_their_first_use)
     CHECK(!harness_failed());
     CHECK(add_kind(&all, " +hsetnx +lrange ~redisson_lock_queue:{app:* "
                          "~redisson_lock_timeout:{app:* ~dlock_silent:{app:* ~{app:* "
-                         "+incrby +decrby +hgetall "));
+                         "+incrby +decrby +hgetall " PERMITS));
     is_named_at_first_use(&plain, &all, CONDITION, NULL, NULL);
     redis_server_stop(&server);
 }

@@ -173,7 +173,9 @@ TEST(a_permit_lies_as_redisson_keeps_it)
     CHECK_EQ_INT(number_of("ZCARD " TAKEN), 1);
     CHECK_EQ_INT(number_of("PTTL S"), -1);
     CHECK_EQ_INT(number_of("PTTL " TAKEN), -1);
-    CHECK_EQ_INT(number_of("DBSIZE"), 2);
+    CHECK_EQ_INT(number_of("DBSIZE"), 3); /* one is ours, and ends with the lease */
+    CHECK(number_of("EVAL \"return redis.call('pttl', redis.call('keys', "
+                    "'dlock_permit:{S}:*')[1])\" 0") > 0);
     CHECK_EQ_INT(
         number_of("EVAL \"return #redis.call('zrange', KEYS[1], 0, 0)[1]\" 1 " TAKEN),
         16); /* raw bytes */
@@ -186,6 +188,48 @@ TEST(a_permit_lies_as_redisson_keeps_it)
     CHECK_EQ_INT(ask_for(DLK_RELEASE, 7, 1), DLK_YES);
     CHECK_STR(redis_server_call(&server, "KEYS *"), "S");
     CHECK_EQ_INT(free_permits(), 3);
+    single_tear_down();
+}
+
+/* Beside what Redisson has no room for: since when, and lock.data. */
+TEST(each_permit_of_a_grant_shows_what_its_holder_says)
+{
+    if (!set_up("3", "expirable"))
+        return;
+    dlk_ask ask = world_make(&w, DLK_ACQUIRE, key, 7);
+    char data[] = "shop 5\tsouth";
+    ask.take = 2;
+    ask.data = data;
+    int64_t before = wall_ms();
+    world_ask(&w, &ask);
+    CHECK_EQ_INT(world_await(&w, &ask), DLK_YES);
+    redis_server_call(&server, "ZADD " TAKEN " 922337203685477 0123456789abcdef");
+    redis_server_call(&server, "DECR S");
+    for (int again = 0; again < 2; again++) {
+        dlock_info *info = inspect();
+        CHECK(info != NULL);
+        check_told(info, "holders.0.data", data);
+        check_told(info, "holders.1.data", data);
+        check_told(info, "holders.1.since", dlock_info_get(info, "holders.0.since"));
+        CHECK(!dlock_info_get(info, "holders.2.data")); /* of Redisson's */
+        CHECK(!dlock_info_get(info, "holders.2.since"));
+        int64_t since = atoll(dlock_info_get(info, "holders.0.since"));
+        dlk_info_free(info);
+        CHECK(since >= before - 1000 && since <= wall_ms() + 1000);
+        CHECK_EQ_INT(ask_for(DLK_RENEW, 7, 2), DLK_YES); /* that leaves it as it is */
+        CHECK_EQ_INT(ask_for(DLK_ACQUIRE, 7, 2), DLK_YES);
+    }
+    CHECK_STR(redis_server_call(&server,
+                                "KEYS dlock_permit:*{S}:%.8s%.4s%.4s0000000000007",
+                                w.uuid, w.uuid + 9, w.uuid + 14)[0]
+                  ? "there"
+                  : "",
+              "there");
+    redis_server_call(&server, "EVAL \"return redis.call('del', redis.call('keys', "
+                               "'dlock_permit:{S}:*')[1])\" 0");
+    check_seen("holders.0.since", ""); /* nothing depends on it */
+    CHECK_EQ_INT(ask_for(DLK_RENEW, 7, 2), DLK_YES);
+    CHECK_EQ_INT(ask_for(DLK_RELEASE, 7, 2), DLK_YES);
     single_tear_down();
 }
 

@@ -3,11 +3,12 @@
 -- count, client. Changes nothing: what is over is counted as free.
 --   @free how many are, as it is written there, nil: there is none; @key the taken ones; @size how many there
 --   are to be, 0: nobody says;
---   @clients see client_of.lua; @most so many are told
+--   @clients see client_of.lua; @most so many are told; @said see said_of_permits.lua, nil: it isn't looked for
 -- And how many are taken, which may be more than there are: a peer may have made it smaller.
 --@include permit_ids.lua
 --@include client_of.lua
-local function seen_permits(free, key, size, clients, most)
+--@include said_of_permits.lua
+local function seen_permits(free, key, size, clients, most, said)
     local now = now_ms()
     local over = redis.call('zcount', key, 0, now)
     local taken = redis.call('zcard', key) - over
@@ -20,11 +21,13 @@ local function seen_permits(free, key, size, clients, most)
     local permits = redis.call('zrange', key, over, over + most - 1, 'WITHSCORES')
     for i = 1, #permits, 2 do
         local ends = tonumber(permits[i + 1])
-        seen[#seen + 1] = hex_of(permits[i])
+        local id = hex_of(permits[i])
+        local client = client_of_permit(clients, id)
+        seen[#seen + 1] = id
         seen[#seen + 1] = ''
         seen[#seen + 1] = ends >= never and -1 or ends - now
         seen[#seen + 1] = 1
-        seen[#seen + 1] = client_of_permit(clients, seen[#seen - 3])
+        seen[#seen + 1] = said and with_said(said, id, client) or client
     end
     return seen, taken
 end

@@ -1,9 +1,10 @@
 -- Takes permits with a lease of Redisson's RPermitExpirableSemaphore, by the server's clock.
---   KEYS: 1 free permits, 2 the taken ones    ARGV: see permits.lua
+--   KEYS: 1 free permits, 2 the taken ones, 3 see said_of_permits.lua    ARGV: see permits.lua, 6 lock.data
 -- Answers "0" (permits have no token) when they are, or were already, the owner's; else the ms
 -- until the first permit of others ends, -1 when none will.
 --@include permits.lua
 --@include permit_ids.lua
+--@include said_of_permits.lua
 
 if take > 4096 then
     return redis.error_reply('DLOCKTAKE at most 4096 permits can be taken at once, not ' .. ARGV[4])
@@ -25,8 +26,10 @@ end
 
 local ids = ids_of(ARGV[2], take)
 local mine, there = living(ids, now)
+local said = said_key(KEYS[3], hex_of(ids[1] or ''))
 if mine == take then
     hold(ids, now, ARGV[3])
+    pcall(lengthen, said, ARGV[3])
     return '0'
 end
 -- The grant begins anew: somebody broke a part of them, or their lease is over, and there were too
@@ -64,6 +67,7 @@ if type(done) ~= 'number' then
     remove(ids)
     return done
 end
+redis.pcall('set', said, string.format('%.0f', now) .. ' ' .. ARGV[6], 'PX', ARGV[3])
 local left = redis.call('pttl', KEYS[1])
 if left > 0 then -- Redisson can give a semaphore an end: both its keys have it
     redis.call('pexpire', KEYS[2], left)
