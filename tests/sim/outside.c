@@ -136,13 +136,13 @@ static void look_at_record(int name, const dlk_row *row)
 
 static bool is_share(const dlk_line_place *place)
 {
-    return place->token != 0 && dlk_is_pooled(place->kind);
+    return place->token != 0 && dlk_is_pooled(dlk_line_place_kind(place));
 }
 
 /* A writer takes all there are. */
 static bool is_shared(const dlk_line_place *place)
 {
-    return place->kind == DLOCK_WRITE && place->take == 1;
+    return dlk_line_place_kind(place) == DLOCK_WRITE && place->take == 1;
 }
 
 /* The row's places, one after the other, in no order: the line's links may be torn. */
@@ -151,7 +151,8 @@ static const dlk_line_place *next_place(const dlk_row *row, uint32_t *ref)
     const dlk_table *view = &s.table.view;
     while (row && *ref < view->head->place_high) {
         const dlk_line_place *place = dlk_line_place_at(view, ++*ref);
-        if (place->word != 0 && place->row == (uint32_t)(row - view->rows) + 1)
+        if (place->word != 0 &&
+            dlk_line_place_row(place) == (uint32_t)(row - view->rows) + 1)
             return place;
     }
     return NULL;
@@ -167,8 +168,10 @@ static void look_at_shares(int name, const dlk_row *row)
         if (!is_share(place) || place->word == *seen)
             continue;
         *seen = place->word;
-        give(name, &(gift){place->owner, place->number, place->token, is_shared(place),
-                           place->kind == DLOCK_WRITE ? 1 : (int32_t)place->take});
+        give(name,
+             &(gift){place->owner, place->number, place->token, is_shared(place),
+                     dlk_line_place_kind(place) == DLOCK_WRITE ? 1
+                                                               : (int32_t)place->take});
     }
 }
 
@@ -235,11 +238,12 @@ int table_next_fits(int name)
         const client *c = client_of(place->owner);
         if (is_share(place))
             taken += is_over(place->owner, place->until) ? 0 : place->take;
-        else if (dlk_is_pooled(place->kind) && c && !c->dead &&
+        else if (dlk_is_pooled(dlk_line_place_kind(place)) && c && !c->dead &&
                  (!next || place->word < next->word))
             next = place;
     }
-    const dlk_pool *pool = next ? dlk_pool_at(&s.table.view, next->row) : NULL;
+    const dlk_pool *pool =
+        next ? dlk_pool_at(&s.table.view, dlk_line_place_row(next)) : NULL;
     return pool && taken + next->take <= pool->size ? client_of(next->owner)->index
                                                     : NOBODY;
 }

@@ -265,7 +265,7 @@ static bool hear_wish(dlk_local *local, uint32_t row, int64_t wanted)
     DLK_LIST_FOR (it, &local->held) {
         const dlk_local_turn *turn = DLK_LIST_ITEM(it, dlk_local_turn, all);
         const dlk_line_place *place = dlk_line_place_of(local->table, &turn->turn);
-        if (place && DLK_GET(place->row) == row &&
+        if (place && dlk_line_place_row(place) == row &&
             dlk_turn_granted(local->table, &turn->turn, &token, &until) &&
             token <= wanted)
             host->revoked(host, turn->number);

@@ -61,8 +61,8 @@ void dlk_line_leave(dlk_section *section, uint32_t ref)
         section->damaged = true;
         return;
     }
-    uint32_t row_ref = DLK_GET(place->row);
-    if (dlk_is_pooled(DLK_GET(place->kind)))
+    uint32_t row_ref = dlk_line_place_row(place);
+    if (dlk_is_pooled(dlk_line_place_kind(place)))
         dlk_pool_subtract(section, row_ref, ref);
     dlk_line_remove(section, row_ref, ref);
     if (!section->damaged)
@@ -76,7 +76,7 @@ uint32_t dlk_line_first(dlk_section *section, const dlk_row *row, uint32_t row_r
         if (ref == 0)
             return 0;
         const dlk_line_place *place = dlk_line_place_at(section->table, ref);
-        if (!place || DLK_GET(place->row) != row_ref || DLK_GET(place->word) == 0 ||
+        if (!place || dlk_line_place_row(place) != row_ref || DLK_GET(place->word) == 0 ||
             steps == section->table->place_count) {
             section->damaged = true;
             return 0;
@@ -123,8 +123,8 @@ bool dlk_line_join(dlk_section *section, uint32_t row_ref, const dlk_request *re
     DLK_PUT(place->number, request->number);
     DLK_PUT(place->ttl_ms, ttl_ms_of(request));
     DLK_PUT(place->take, request->take);
-    DLK_PUT(place->row, row_ref);
-    DLK_PUT(place->kind, request->kind);
+    DLK_PUT(place->at, dlk_at_of(row_ref, request->kind).word);
+    DLK_PUT(place->since, dlk_date_of(request->now));
     DLK_PUT_AFTER(place->until, until);
     DLK_PUT_AFTER(place->token, token);
     dlk_line_append(section, row_ref, ref);

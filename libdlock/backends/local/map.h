@@ -37,7 +37,7 @@
 #define DLK_TABLE_MAGIC "dlocktbl" /* a finished table */
 #define DLK_TABLE_MAKING                                                                 \
     "dlock..."              /* one whose making was interrupted, if nobody has it open */
-#define DLK_TABLE_VERSION 4 /* raised when anything in this file changes */
+#define DLK_TABLE_VERSION 5 /* raised when anything in this file changes */
 #define DLK_TABLE_NAME    1024 /* bytes of a lock's name */
 #define DLK_TABLE_MUTEX   128  /* bytes kept for the mutex, whatever the libc */
 
@@ -87,6 +87,33 @@ typedef struct dlk_member {
     char name[DLK_MEMBER_NAME];
 } dlk_member;
 
+/* A slot and a kind of lock in one word, as there is no room for two. */
+typedef union dlk_at {
+    struct {
+        uint32_t ref : 24, kind : 8;
+    };
+    uint32_t word;
+} dlk_at;
+
+static inline dlk_at dlk_at_of(uint32_t ref, uint32_t kind)
+{
+    return (dlk_at){.ref = ref & 0xffffff, .kind = kind & 0xff};
+}
+
+/* Dates are for people: in so many ns, by the boot clock. They come round every two years. */
+#define DLK_DATE_BITS 24
+static inline uint32_t dlk_date_of(int64_t now)
+{
+    return (uint32_t)((uint64_t)now >> DLK_DATE_BITS);
+}
+
+/* How long ago that was, in ns. */
+static inline int64_t dlk_date_ago(uint32_t date, int64_t now)
+{
+    uint64_t all = (UINT64_C(1) << (32 + DLK_DATE_BITS)) - 1;
+    return (int64_t)(((uint64_t)now - ((uint64_t)date << DLK_DATE_BITS)) & all);
+}
+
 /* What counts of a lock: as it lies there, and as it is once it has been read. */
 typedef struct dlk_stored_record {
     /* generation << 32 | ref of the member; 0 nobody; DLK_OWNER_EXPORTED */
@@ -96,8 +123,8 @@ typedef struct dlk_stored_record {
     _Atomic int64_t until; /* end of the lease, boot clock */
     /* Of the place it was handed to, 0 when it was taken without waiting. */
     _Atomic uint64_t ticket;
-    _Atomic uint32_t place;
-    _Atomic uint32_t kind;
+    _Atomic uint32_t at;    /* dlk_at: that place, and the lock's kind */
+    _Atomic uint32_t since; /* the date of the grant */
 } dlk_stored_record;
 
 /* No member: the lock was exported, and nobody can have it but by an import before its lease ends. The
@@ -108,7 +135,13 @@ typedef struct dlk_record {
     uint64_t owner, number;
     int64_t token, until;
     uint64_t ticket;
-    uint32_t place, kind;
+    union {
+        struct {
+            uint32_t place : 24, kind : 8;
+        };
+        dlk_at at;
+    };
+    uint32_t since;
 } dlk_record;
 
 typedef struct dlk_row {
@@ -145,10 +178,21 @@ typedef struct dlk_line_place {
     _Atomic uint64_t number;
     _Atomic uint32_t ttl_ms;
     _Atomic uint32_t take; /* of a pool: permits */
-    _Atomic uint32_t row;
-    _Atomic uint32_t kind;
+    _Atomic uint32_t at;   /* dlk_at: the row, and the kind that is wanted of it */
+    _Atomic uint32_t
+        since; /* the date when it came; of a pool, once it is granted, of the grant */
     _Atomic uint32_t prev, next; /* derived: the line, or the free ones */
 } dlk_line_place;
+
+static inline uint32_t dlk_line_place_row(const dlk_line_place *place)
+{
+    return (dlk_at){.word = atomic_load_explicit(&place->at, memory_order_relaxed)}.ref;
+}
+
+static inline uint32_t dlk_line_place_kind(const dlk_line_place *place)
+{
+    return (dlk_at){.word = atomic_load_explicit(&place->at, memory_order_relaxed)}.kind;
+}
 
 /* What several may hold at a time: a row's permits. It counts while anybody is in the row's line. */
 typedef struct dlk_pool {

@@ -86,7 +86,7 @@ static void clear_places(dlk_section *section, uint64_t owner, int64_t now)
         const dlk_line_place *place = dlk_line_place_at(table, ref);
         if (!is_of(table, DLK_GET(place->owner), owner) || DLK_GET(place->word) == 0)
             continue;
-        if (dlk_is_pooled(DLK_GET(place->kind)))
+        if (dlk_is_pooled(dlk_line_place_kind(place)))
             dlk_pool_leave(section, ref, now);
         else if (DLK_GET(place->token) == 0)
             dlk_line_leave(section, ref);

@@ -101,7 +101,8 @@ bool dlk_table_import(dlk_section *section, uint32_t row_ref, const dlk_request 
                               .number = request->number,
                               .token = *token,
                               .until = request->now + request->ttl,
-                              .kind = request->kind,
+                              .at = dlk_at_of(0, request->kind),
+                              .since = dlk_date_of(request->now),
                           });
     return true;
 }

@@ -20,7 +20,7 @@ bool dlk_pool_is_here(const dlk_section *section, uint32_t row_ref)
     const dlk_row *row = dlk_row_at(section->table, row_ref);
     const dlk_line_place *first =
         row ? dlk_line_place_at(section->table, DLK_GET(row->first)) : NULL;
-    return first && dlk_is_pooled(DLK_GET(first->kind));
+    return first && dlk_is_pooled(dlk_line_place_kind(first));
 }
 
 /* A place that a link of the row's line leads to, at the @p steps-th step; NULL: nonsense. */
@@ -28,8 +28,8 @@ static dlk_line_place *in_line(dlk_section *section, uint32_t row_ref, uint32_t 
                                uint32_t steps)
 {
     dlk_line_place *place = dlk_line_place_at(section->table, ref);
-    if (place && DLK_GET(place->row) == row_ref && DLK_GET(place->word) != 0 &&
-        dlk_is_pooled(DLK_GET(place->kind)) && steps <= section->table->place_count)
+    if (place && dlk_line_place_row(place) == row_ref && DLK_GET(place->word) != 0 &&
+        dlk_is_pooled(dlk_line_place_kind(place)) && steps <= section->table->place_count)
         return place;
     section->damaged = true;
     return NULL;
@@ -80,6 +80,7 @@ static bool grant(dlk_section *section, dlk_pool *pool, dlk_line_place *place,
     int64_t token = dlk_table_next_token(section);
     if (token == 0)
         return false;
+    DLK_PUT(place->since, dlk_date_of(now));
     DLK_PUT_AFTER(place->until, end_of(now, DLK_GET(place->ttl_ms) * DLK_NS_PER_MS));
     DLK_POINT("pool.grant");
     atomic_store_explicit(&place->token, token, memory_order_release);
@@ -143,13 +144,13 @@ static int64_t signal_first(dlk_section *section, uint32_t row_ref, dlk_pool *po
 void dlk_pool_leave(dlk_section *section, uint32_t ref, int64_t now)
 {
     const dlk_line_place *place = dlk_line_place_at(section->table, ref);
-    uint32_t row_ref = place ? DLK_GET(place->row) : 0;
+    uint32_t row_ref = place ? dlk_line_place_row(place) : 0;
     dlk_pool *pool = dlk_pool_at(section->table, row_ref);
     if (!place || !pool) {
         section->damaged = true;
         return;
     }
-    if (DLK_GET(place->kind) == DLK_KIND_CONDITION && DLK_GET(place->token) != 0)
+    if (dlk_line_place_kind(place) == DLK_KIND_CONDITION && DLK_GET(place->token) != 0)
         (void)signal_first(section, row_ref, pool, 1, now); /* else it is lost */
     DLK_POINT("pool.leave");
     if (!section->damaged)
@@ -242,7 +243,7 @@ int64_t dlk_pool_signal(dlk_section *section, uint32_t row_ref, int64_t count,
     const dlk_line_place *first = dlk_line_place_at(section->table, DLK_GET(row->first));
     if (!first || section->damaged)
         return 0;
-    if (DLK_GET(first->kind) != DLK_KIND_CONDITION)
+    if (dlk_line_place_kind(first) != DLK_KIND_CONDITION)
         return -1;
     return signal_first(section, row_ref, pool, count, now);
 }
@@ -267,7 +268,7 @@ static dlk_outcome agree(dlk_section *section, uint32_t row_ref,
     }
     const dlk_line_place *place = dlk_line_place_at(section->table, first);
     uint32_t size = DLK_GET(pool->size);
-    if (!place || DLK_GET(place->kind) != request->kind)
+    if (!place || dlk_line_place_kind(place) != request->kind)
         return DLK_OTHER_KIND;
     if (request->permits != 0 && request->permits != size)
         return DLK_OTHER_SIZE;
@@ -377,7 +378,7 @@ static dlk_line_place *share_of(const dlk_section *section, uint32_t row_ref,
                                 const dlk_request *request, const dlk_turn *turn)
 {
     dlk_line_place *place = dlk_line_place_of(section->table, turn);
-    return place && DLK_GET(place->row) == row_ref &&
+    return place && dlk_line_place_row(place) == row_ref &&
                    DLK_GET(place->owner) == request->owner &&
                    DLK_GET(place->number) == request->number &&
                    DLK_GET(place->token) > 0 && DLK_GET(place->until) > request->now &&

@@ -57,7 +57,7 @@ static void forget_strangers(const dlk_table *table, uint32_t ref, dlk_record re
     if (record.owner != 0 && !dlk_record_is_anyones(table, record.owner)) {
         dlk_row_commit(row, &(dlk_record){.owner = 0});
     } else if (record.ticket != 0 && (!place || DLK_GET(place->word) != record.ticket ||
-                                      DLK_GET(place->row) != ref)) {
+                                      dlk_line_place_row(place) != ref)) {
         record.ticket = record.place = 0;
         dlk_row_commit(row, &record);
     }
@@ -103,7 +103,7 @@ static void rebuild_share(const dlk_table *table, dlk_line_place *place)
 /* A condition's place with a signal stays though its owner is dead: settling its row passes that on. */
 static bool is_signalled(const dlk_line_place *place)
 {
-    return DLK_GET(place->kind) == DLK_KIND_CONDITION && DLK_GET(place->token) > 0;
+    return dlk_line_place_kind(place) == DLK_KIND_CONDITION && DLK_GET(place->token) > 0;
 }
 
 /* True: the place is in a line. */
@@ -111,7 +111,7 @@ static bool rebuild_place(dlk_section *section, uint32_t ref)
 {
     const dlk_table *table = section->table;
     dlk_line_place *place = dlk_line_place_at(table, ref);
-    const dlk_row *row = dlk_row_at(table, DLK_GET(place->row));
+    const dlk_row *row = dlk_row_at(table, dlk_line_place_row(place));
     uint64_t ticket = DLK_GET(place->word);
     DLK_PUT(place->prev, 0);
     DLK_PUT(place->next, 0);
@@ -123,7 +123,7 @@ static bool rebuild_place(dlk_section *section, uint32_t ref)
     }
     if (ticket > DLK_GET(table->head->last_ticket))
         DLK_PUT(table->head->last_ticket, ticket);
-    if (dlk_is_pooled(DLK_GET(place->kind))) {
+    if (dlk_is_pooled(dlk_line_place_kind(place))) {
         rebuild_share(table, place);
         return true;
     }
@@ -154,9 +154,9 @@ static void rebuild_lines(dlk_section *section, uint32_t places)
     for (uint32_t i = 0; i < waiting && !section->damaged; i++) {
         uint32_t ref = DLK_GET(table->scratch[i]);
         const dlk_line_place *place = dlk_line_place_at(table, ref);
-        uint32_t row_ref = place ? DLK_GET(place->row) : 0;
+        uint32_t row_ref = place ? dlk_line_place_row(place) : 0;
         dlk_line_append(section, row_ref, ref);
-        if (place && dlk_is_pooled(DLK_GET(place->kind)))
+        if (place && dlk_is_pooled(dlk_line_place_kind(place)))
             dlk_pool_add(section, row_ref, ref);
     }
 }

@@ -53,7 +53,8 @@ static bool shares(const dlk_section *section, const dlk_line_place *place, int6
         .number = DLK_GET(place->number),
         .token = DLK_GET(place->token),
         .until = DLK_GET(place->until),
-        .kind = DLK_GET(place->kind),
+        .at = dlk_at_of(0, dlk_line_place_kind(place)),
+        .since = DLK_GET(place->since),
     };
     return dlk_is_pooled(ret->kind) && ret->token > 0 && ret->until > now &&
            dlk_member_of(section->table, ret->owner);
@@ -71,6 +72,7 @@ static void forget_late(dlk_section *section, uint32_t row, int64_t now)
 typedef struct party {
     char owner[DLK_OWNER_SIZE];
     uint32_t pid; /* 0: nobody's, it was exported */
+    uint32_t since;
     char client[DLK_MEMBER_NAME];
 } party;
 
@@ -81,6 +83,7 @@ static void see_party(const dlk_section *section, uint32_t row, const dlk_record
     const dlk_member *member = dlk_member_of(section->table, record->owner);
     dlk_table_owner_text(section, row, record, ret->owner);
     ret->pid = member ? (uint32_t)DLK_GET(member->word) : 0;
+    ret->since = record->since;
     ret->client[0] = '\0';
     if (member)
         dlk_member_name(member, ret->client);
@@ -96,6 +99,14 @@ static void tell_party(dlock_info *info, const party *one, const char *list,
     dlk_who who = dlk_who_here(one->client);
     who.pid = one->pid;
     dlk_who_tell(info, &who, list, number);
+}
+
+/* What lies there is by the boot clock, and coarse; it is told by the wall clock of now. */
+static void tell_since(dlock_info *info, const party *one, const char *list,
+                       size_t number)
+{
+    int64_t ago_ms = dlk_date_ago(one->since, dlk_clock_now()) / DLK_NS_PER_MS;
+    dlk_info_add_int(info, dlk_clock_date_ms() - ago_ms, "%s.%zu.since", list, number);
 }
 
 /* ---- inspect ---- */
@@ -184,6 +195,7 @@ static void tell_holder(dlock_info *info, const holder *one, int64_t index, int6
 {
     bool permits = one->record.kind == DLOCK_SEMAPHORE;
     tell_party(info, &one->who, "holders", (size_t)index);
+    tell_since(info, &one->who, "holders", (size_t)index);
     dlk_info_add_int(info, permits ? 0 : one->record.token, "holders.%" PRId64 ".token",
                      index);
     dlk_info_add_int(info, dlk_clock_ms_until(one->record.until, now, INT64_MAX),
@@ -220,8 +232,10 @@ static void tell(const dlk_local *local, dlk_ask *ask, const view *seen, int64_t
         tell_holder(info, &seen->shown[i], i, now);
     if (seen->publishes)
         dlk_info_add_text(info, seen->data, "holders.0.data");
-    for (size_t i = 0; i < seen->waiting_count; i++)
+    for (size_t i = 0; i < seen->waiting_count; i++) {
         tell_party(info, &seen->waiting[i], "waiting", i);
+        tell_since(info, &seen->waiting[i], "waiting", i);
+    }
     tell_permits(info, ask, seen);
     dlk_info_add_int(info, seen->waiters, "waiters");
     dlk_info_add_text(info, local->base.type->traits.layout, "layout");
@@ -295,7 +309,7 @@ static bool is_other(dlk_section *section, uint32_t row, const dlk_ask *ask, int
     if (dlk_table_holder(section, row, now, &record))
         return dlk_is_pooled(kind);
     return dlk_pool_is_here(section, row) && next_place(section, row, &at) &&
-           DLK_GET(at.place->kind) != kind;
+           dlk_line_place_kind(at.place) != kind;
 }
 
 void dlk_local_break(dlk_local *local, dlk_ask *ask, int64_t now)

@@ -92,7 +92,7 @@ static void free_granted_place(dlk_section *section, const dlk_row *row)
     uint64_t ticket = DLK_GET(stored->ticket);
     if (ticket == 0)
         return;
-    uint32_t ref = DLK_GET(stored->place);
+    uint32_t ref = ((dlk_at){.word = DLK_GET(stored->at)}).ref;
     const dlk_line_place *place = dlk_line_place_at(section->table, ref);
     if (place && DLK_GET(place->word) == ticket)
         dlk_line_place_free(section, ref);
@@ -117,7 +117,7 @@ static bool hand_over(dlk_section *section, uint32_t row_ref, uint32_t place_ref
     dlk_row *row = dlk_row_at(section->table, row_ref);
     dlk_line_place *place = dlk_line_place_at(section->table, place_ref);
     int64_t ttl = place ? DLK_GET(place->ttl_ms) * DLK_NS_PER_MS : 0;
-    if (!row || ttl == 0 || dlk_is_pooled(DLK_GET(place->kind))) {
+    if (!row || ttl == 0 || dlk_is_pooled(dlk_line_place_kind(place))) {
         section->damaged = true;
         return false;
     }
@@ -130,8 +130,8 @@ static bool hand_over(dlk_section *section, uint32_t row_ref, uint32_t place_ref
         .token = token,
         .until = ttl < INT64_MAX - now ? now + ttl : INT64_MAX,
         .ticket = DLK_GET(place->word),
-        .place = place_ref,
-        .kind = DLK_GET(place->kind),
+        .at = dlk_at_of(place_ref, dlk_line_place_kind(place)),
+        .since = dlk_date_of(now),
     };
     dlk_line_remove(section, row_ref, place_ref);
     if (section->damaged)
@@ -195,7 +195,8 @@ static dlk_outcome take(dlk_section *section, dlk_row *row, const dlk_request *r
                   .number = request->number,
                   .token = *token,
                   .until = *until,
-                  .kind = request->kind,
+                  .at = dlk_at_of(0, request->kind),
+                  .since = dlk_date_of(request->now),
               });
     return DLK_GRANTED;
 }
@@ -333,14 +334,14 @@ bool dlk_table_release(dlk_section *section, uint32_t row_ref, const dlk_request
     const dlk_line_place *place = dlk_line_place_of(section->table, turn);
     if (!place)
         return false;
-    if (DLK_GET(place->row) != row_ref || DLK_GET(place->owner) != request->owner ||
+    if (dlk_line_place_row(place) != row_ref || DLK_GET(place->owner) != request->owner ||
         DLK_GET(place->number) != request->number) {
         section->damaged = true;
         return false;
     }
     if (request->used)
         dlk_line_leave(section, turn->place);
-    else if (dlk_is_pooled(DLK_GET(place->kind)))
+    else if (dlk_is_pooled(dlk_line_place_kind(place)))
         dlk_pool_drop(section, row_ref, turn->place, request->now);
     dlk_turn_end(section, turn);
     return true;

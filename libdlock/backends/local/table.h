@@ -310,8 +310,8 @@ static inline dlk_record dlk_row_record(const dlk_row *row)
         .token = DLK_GET(stored->token),
         .until = DLK_GET(stored->until),
         .ticket = DLK_GET(stored->ticket),
-        .place = DLK_GET(stored->place),
-        .kind = DLK_GET(stored->kind),
+        .at = {.word = DLK_GET(stored->at)},
+        .since = DLK_GET(stored->since),
     };
 }
 

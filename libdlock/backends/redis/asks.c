@@ -28,20 +28,20 @@ static void more_of_permits(const struct dlk_redis *redis, const dlk_ask *ask,
                              room[1]);
 }
 
-/* The lease once more: that of the reader's own key. */
-static void more_of_readers(const struct dlk_redis *redis, const dlk_ask *ask,
-                            dlk_arg *args, char room[DLK_REDIS_MORE][64])
-{
-    (void)redis;
-    args[0] = dlk_arg_number(ask->ttl_ms > 0 ? ask->ttl_ms : 1, room[0]);
-}
-
 /* And what the holder says besides. */
 static void more_of_leased_permits(const struct dlk_redis *redis, const dlk_ask *ask,
                                    dlk_arg *args, char room[DLK_REDIS_MORE][64])
 {
     more_of_permits(redis, ask, args, room);
     args[2] = dlk_arg_text(dlk_ask_data(ask));
+}
+
+/* The lease once more: that of the reader's own key. */
+static void more_of_readers(const struct dlk_redis *redis, const dlk_ask *ask,
+                            dlk_arg *args, char room[DLK_REDIS_MORE][64])
+{
+    (void)redis;
+    args[0] = dlk_arg_number(ask->ttl_ms > 0 ? ask->ttl_ms : 1, room[0]);
 }
 
 /* What the elected one publishes. */

@@ -26,7 +26,7 @@ static const char *pool_fault(const dlk_table *table, uint32_t ref)
     for (uint32_t at = table->rows[ref - 1].first; at != 0;
          at = table->places[at - 1].next) {
         const dlk_line_place *place = &table->places[at - 1];
-        if (!dlk_is_pooled(place->kind))
+        if (!dlk_is_pooled(dlk_line_place_kind(place)))
             return say("a line is of two kinds", ref);
         if (atomic_load(&place->token) == 0)
             next = next ? next : at;
@@ -38,7 +38,8 @@ static const char *pool_fault(const dlk_table *table, uint32_t ref)
     if (taken != pool->taken || next != pool->next)
         return say("a pool has counted wrong", ref);
     bool condition =
-        table->places[table->rows[ref - 1].first - 1].kind == DLK_KIND_CONDITION;
+        dlk_line_place_kind(&table->places[table->rows[ref - 1].first - 1]) ==
+        DLK_KIND_CONDITION;
     if (condition ? pool->size != 0 : taken > pool->size)
         return say("more is taken than there is", ref);
     if (next && taken + table->places[next - 1].take <= pool->size &&
@@ -61,11 +62,11 @@ static const char *line_fault(const dlk_table *table, uint32_t ref, bool *placed
             return say("a line leads out of the places", ref);
         if (placed[at - 1])
             return say("a place is in a line twice", at);
-        if (place->row != ref || place->prev != prev)
+        if (dlk_line_place_row(place) != ref || place->prev != prev)
             return say("a place is in the wrong line", at);
         if (atomic_load(&place->word) <= ticket)
             return say("a line is not in the order of its tickets", at);
-        if (atomic_load(&place->token) != 0 && !dlk_is_pooled(place->kind))
+        if (atomic_load(&place->token) != 0 && !dlk_is_pooled(dlk_line_place_kind(place)))
             return say("a granted place is in a line", at);
         placed[at - 1] = true;
         ticket = atomic_load(&place->word);
@@ -74,7 +75,8 @@ static const char *line_fault(const dlk_table *table, uint32_t ref, bool *placed
     }
     if (row->last != prev)
         return say("a line doesn't end where it says", ref);
-    bool pooled = row->first != 0 && dlk_is_pooled(table->places[row->first - 1].kind);
+    bool pooled = row->first != 0 &&
+                  dlk_is_pooled(dlk_line_place_kind(&table->places[row->first - 1]));
     return pooled ? pool_fault(table, ref) : NULL;
 }
 

@@ -210,6 +210,7 @@ TEST(each_permit_of_a_grant_shows_what_its_holder_says)
         CHECK(info != NULL);
         check_told(info, "holders.0.data", data);
         check_told(info, "holders.1.data", data);
+        CHECK(dlock_info_get(info, "holders.0.since") != NULL);
         check_told(info, "holders.1.since", dlock_info_get(info, "holders.0.since"));
         CHECK(!dlock_info_get(info, "holders.2.data")); /* of Redisson's */
         CHECK(!dlock_info_get(info, "holders.2.since"));
