@@ -16,7 +16,7 @@ static bool shows_data(dlock_kind kind)
     if (world_is("redis") && kind == DLOCK_SEMAPHORE)
         return true;
     return kind == DLOCK_ELECTION || world_is("zookeeper") || world_is("etcd") ||
-           world_is("memcached") || world_is("postgres");
+           world_is("memcached") || world_is("memlock") || world_is("postgres");
 }
 
 static const struct {

@@ -97,6 +97,7 @@ typedef struct dlk_redlock_round {
     int64_t ttl_ms;
     int64_t token;
     char *text; /* what is asked for, a copy: it may be asked for once more */
+    char *data; /* what the hold is to show, or NULL */
     dlk_nodes asked, pending;
     dlk_nodes yes, no, bad;     /* bad: no answer to the question */
     dlk_nodes telling, written; /* the token that was decided */

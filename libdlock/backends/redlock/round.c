@@ -71,6 +71,7 @@ static void end(dlk_redlock_round *round, int64_t now)
         dlk_claim_let_go(redlock, claim);
     drop_answers(round);
     free(round->text);
+    free(round->data);
     dlk_redlock_key_unref(redlock, round->key);
     dlk_list_remove(&round->link);
     if (redlock->spare_count >= DLK_REDLOCK_SPARE) {
@@ -214,6 +215,7 @@ void dlk_round_ask_node(dlk_redlock_round *round, int index, dlk_verb verb, int6
                      .deadline = parent ? parent->deadline : now + redlock->timeout_ns,
                      .take = 1,
                      .text = round->text,
+                     .data = round->data,
                      .limit = parent ? parent->limit : 0,
                      .most_ms = parent ? parent->most_ms : 0,
                      .overlong = round->claim ? round->claim->overlong[index] : 0,
@@ -280,6 +282,8 @@ void dlk_round_mend(dlk_redlock_round *round, int index, int64_t now)
     mending->mends = true;
     mending->ttl_ms = round->ttl_ms;
     mending->token = claim->token;
+    mending->data =
+        round->data ? strdup(round->data) : NULL; /* without it nothing is shown */
     begin(mending, dlk_node_bit(index), now);
 }
 
@@ -306,12 +310,20 @@ static bool copy_text(dlk_redlock_round *round, const char *text)
     return round->text != NULL;
 }
 
+/* A node may have it still when the verdict has been told. */
+static bool copy_data(dlk_redlock_round *round, const char *data)
+{
+    round->data = data[0] ? strdup(data) : NULL;
+    return round->data || !data[0];
+}
+
 static void start(dlk_redlock *redlock, dlk_ask *ask, dlk_redlock_claim *claim,
                   dlk_nodes nodes, int64_t now)
 {
     dlk_redlock_key *key = ask->key ? ask->key->data : NULL;
     dlk_redlock_round *round = new_round(redlock, ask->verb, key, claim, ask, now);
-    bool copied = round && copy_text(round, ask->text);
+    bool copied =
+        round && copy_text(round, ask->text) && copy_data(round, dlk_ask_data(ask));
     if (copied)
         begin(round, nodes, now);
     else if (ask->verb == DLK_RELEASE)
