@@ -63,6 +63,7 @@ typedef struct cli_call {
     int64_t max;
     bool once;               /* top: one look */
     bool totals;             /* stats: of one look, without the locks themselves */
+    bool scan;               /* list: through all keys of the server */
     const char *openmetrics; /* top: where to serve a page for Prometheus, or NULL */
     int64_t bench_ms;        /* bench: for each of its measures */
     int64_t threads;         /* likewise: of those with many */
@@ -207,6 +208,8 @@ void cli_answer(const cli_call *cli, const char *name, const char *key,
                 const char *value);
 /* An info: a line of JSON, or a line "key  text" for each entry. */
 int cli_print_info(const cli_call *cli, dlock_info *info);
+/* cli_open, for who is going to list: on Redis by what clients tell, unless --scan says otherwise. */
+int cli_open_list(cli_call *cli);
 /* Whether this key of a list is a lock's name. */
 bool cli_is_name(const char *key);
 /* Says on stderr if this list isn't all there is: 0, or CLI_OTHER when a part wasn't looked at. */

@@ -290,6 +290,13 @@ static int set_threads(cli_call *cli, const char *value)
                                           : 0;
 }
 
+static int set_scan(cli_call *cli, const char *value)
+{
+    (void)value;
+    cli->scan = true;
+    return 0;
+}
+
 static int set_once(cli_call *cli, const char *value)
 {
     (void)value;
@@ -352,6 +359,8 @@ static const option options[] = {
     {'n', "number", "N", CLI_SIGNALS, set_number, "wake so many (default: 1)"},
     {0, "all", NULL, CLI_SIGNALS, set_all, "wake all who wait"},
     {0, "max", "N", CLI_LIST, set_max, "at most so many (default: 1000)"},
+    {0, "scan", NULL, CLI_LIST, set_scan,
+     "on Redis: go through all keys, also for locks of others, and say what that took"},
     {0, "once", NULL, CLI_TOP, set_once, "one look, and end"},
     {0, "openmetrics", "[ADDRESS:]PORT|unix:PATH", CLI_TOP, set_openmetrics,
      "a page for Prometheus there instead of a screen, /metrics, on the loopback by "

@@ -32,6 +32,7 @@
 #include <dlock/dlock.h>
 
 #include "locks/ask.h"
+#include "locks/told.h"
 #include "net/kicks.h"
 #include "net/polls.h"
 #include "util/error.h"
@@ -87,6 +88,13 @@ struct dlk_host {
     /* There is something to process that nobody may be waiting for: have somebody drive
      * soon. By any thread, WITHOUT the mutex. NULL: somebody always drives. */
     void (*news)(dlk_host *host);
+
+    /* ---- where others are told what this client has ---- */
+
+    /* What it has had, or waited for, for @p after at least: up to @p most lines in @p ret, which are
+     * good as long as the mutex is held. NULL: of a node (node.h). */
+    dlk_told_sum (*told)(dlk_host *host, int64_t now, int64_t after, dlk_told *ret,
+                         size_t most);
 
     /* ---- what it gives, fixed ---- */
 

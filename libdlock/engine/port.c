@@ -396,6 +396,12 @@ static void host_asked(dlk_host *host, uint64_t number, const char *name, size_t
     }
 }
 
+static dlk_told_sum host_told(dlk_host *host, int64_t now, int64_t after, dlk_told *ret,
+                              size_t most)
+{
+    return dlk_core_told(&of_host(host)->core, now, after, ret, most);
+}
+
 static void host_news(dlk_host *host)
 {
     dlk_engine *engine = of_host(host);
@@ -482,6 +488,7 @@ void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port)
         .lost = host_lost,
         .asked = host_asked,
         .news = host_news,
+        .told = host_told,
         .link = host_link,
         .log = host_log,
         .tell = &engine->tell,

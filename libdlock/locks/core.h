@@ -26,6 +26,7 @@
 #include "locks/label.h"
 #include "locks/lease.h"
 #include "locks/states.h"
+#include "locks/told.h"
 #include "util/heap.h"
 #include "util/hist.h"
 #include "util/rand.h"
@@ -317,6 +318,7 @@ struct dlk_core {
     dlk_name **names;
     size_t name_count, name_buckets;
     dlk_list grants, queries;
+    size_t grant_count;
     dlk_list spare_asks; /* dlk_ask.link */
     size_t spare_ask_count, ask_count;
     uint64_t last_number, last_owner;
@@ -463,5 +465,11 @@ static inline bool dlk_query_is_over(const dlk_query *query)
 }
 void dlk_query_start(dlk_core *core, dlk_query *query, int64_t deadline, int64_t now);
 void dlk_query_cancel(dlk_core *core, dlk_query *query, dlock_err code, int64_t now);
+
+/* ---- told.c ---- */
+/* What it has had, or waited for, for @p after at least, the oldest grants first. However many there are,
+ * only so many are looked at as @p most lines need. */
+dlk_told_sum dlk_core_told(const dlk_core *core, int64_t now, int64_t after,
+                           dlk_told *ret, size_t most);
 
 #endif

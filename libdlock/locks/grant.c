@@ -91,6 +91,7 @@ dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms,
     grant->due_at = DLK_NEVER;
     dlk_list_append(&name->grants, &grant->link);
     dlk_list_append(&core->grants, &grant->all);
+    core->grant_count++;
     return grant;
 }
 
@@ -116,6 +117,7 @@ void dlk_grant_drop(dlk_core *core, dlk_grant *grant)
         return;
     dlk_list_remove(&grant->link);
     dlk_list_remove(&grant->all);
+    core->grant_count--;
     if (grant->keep)
         dlk_keep_attend(core, -1);
     dlk_alarm_unreserve(core, &grant->alarm);

@@ -7,6 +7,7 @@ import subprocess
 
 import tap
 import world
+from waiting import wait_until
 from world import SERVICE, SHORT, lease
 
 
@@ -354,7 +355,8 @@ def the_completion_offers_commands_options_and_settings(w):
     tap.equal('values', offers('dlock', 'run', '--on-lost', 'ig'), ['ignore'])
     tap.equal('settings', offers('dlock', 'run', '--set', 'lock.ttl'), ['lock.ttl_ms='])
     holder, _ = w.hold('completed')
-    tap.equal('names', offers('dlock', 'inspect', 'compl'), ['completed'])
+    # On Redis it is told after a second.
+    wait_until('names', lambda: offers('dlock', 'inspect', 'compl') == ['completed'])
     tap.equal('names behind -n', offers('dlock', 'run', '-n', 'compl'), ['completed'])
     tap.equal("names behind signal's -n, which has a value",
               offers('dlock', 'signal', '-n', '2', 'compl'), ['completed'])

@@ -22,7 +22,7 @@ HERE = {'LC_ALL': 'C.UTF-8', 'TERM': 'screen', 'NO_COLOR': None, 'COLUMNS': None
 @contextlib.contextmanager
 def top(w, *options, url=None, width=80, height=24, **environment):
     """dlock top on a screen, behind it its status and whether the terminal is as it was."""
-    command = ' '.join(map(shlex.quote, [world.EXECUTABLE, 'top', *options]))
+    command = ' '.join(map(shlex.quote, [world.EXECUTABLE, *world.listing('top', *options)]))
     script = (f'trap : INT; echo before; was=$(stty -g); {command}; status=$?; '
               '[ "$(stty -g)" = "$was" ] && echo "ended with $status"; exec sleep 1000')
     clean = {key: None for key in os.environ if key.startswith('DLOCK_')}

@@ -48,6 +48,7 @@ complete -c dlock -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subc
 complete -c dlock -n '__fish_seen_subcommand_from break' -l force -d 'Needed'
 complete -c dlock -n '__fish_seen_subcommand_from break' -l owner -x -d 'Only from this owner'
 complete -c dlock -n '__fish_seen_subcommand_from ls top stats' -l max -x -d 'At most so many'
+complete -c dlock -n '__fish_seen_subcommand_from ls top stats' -l scan -d 'Go through all keys of a Redis'
 complete -c dlock -n '__fish_seen_subcommand_from bench' -l seconds -x -d 'For each measure'
 complete -c dlock -n '__fish_seen_subcommand_from bench' -l threads -x -d 'Of the measures with many'
 complete -c dlock -n '__fish_seen_subcommand_from bench' -l keep -x -d 'Keep a lock after its release, in seconds'

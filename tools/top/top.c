@@ -229,7 +229,7 @@ int cli_top(cli_call *cli, int argc, char **argv)
         cli_say(cli, "--openmetrics serves a page, which has neither --once nor --json");
         return CLI_USAGE;
     }
-    int status = cli_open(cli);
+    int status = cli_open_list(cli);
     if (status != 0)
         return status;
     if (cli->openmetrics)

@@ -249,6 +249,11 @@ class ClientSettings(LockSettings, total=False):
         Keep one key that says who this client is (client.name, host, pid), and show what those of
         others say in inspect and list. (default True; backends: redis, redis+sentinel,
         redis+cluster, redlock)
+    redis_list
+        What a list is made from: all keys of the server, a page at a time; what clients tell that
+        have held a lock, or waited for it, for more than a second; or all keys, with a rest as
+        long as each page took. (default scan; scan, clients, slowly; backends: redis,
+        redis+sentinel)
     redlock_fencing
         Give each grant a token, for a second round trip; off: one, and tokens are 0. (default
         False; backends: redlock)
@@ -331,6 +336,7 @@ class ClientSettings(LockSettings, total=False):
     redis_token_keep: Seconds
     redis_token_keep_ms: int
     redis_client_key: bool
+    redis_list: Literal['scan', 'clients', 'slowly']
     redlock_fencing: bool
     zookeeper_acl: Literal['open', 'creator']
     zookeeper_auth: Literal['digest', 'sasl']

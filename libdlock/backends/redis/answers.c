@@ -20,6 +20,7 @@ const char *const dlk_redis_verbs[] = {
     [DLK_VERIFY] = "verify",   [DLK_BREAK] = "break",   [DLK_INSPECT] = "inspect",
     [DLK_SIGNAL] = "signal",   [DLK_LIST] = "list",     [DLK_DOCTOR] = "doctor",
     [DLK_REVOKE] = "revoke",   [DLK_IMPORT] = "import", [DLK_REDIS_MAP] = "CLUSTER SLOTS",
+    [DLK_REDIS_TELL] = "tell",
 };
 
 /* ---- Rights ---- */

@@ -10,6 +10,7 @@
 #include "backends/redis/handover.h"
 #include "backends/redis/replicas.h"
 #include "backends/redis/reports.h"
+#include "backends/redis/told.h"
 #include "util/clock.h"
 #include "util/error.h"
 
@@ -320,6 +321,7 @@ static void note_asking(dlk_redis *redis, const dlk_ask *ask, int64_t now)
     if (key->hands_over || key->forms[0]->signals)
         dlk_redis_handover_asks(redis, ask);
     note_keeping(redis, ask);
+    dlk_redis_told_note(redis, ask);
 }
 
 /* What is refused before anybody asks the server; NULL: nothing is. */
@@ -417,6 +419,10 @@ dlock_error *dlk_redis_asks_reply(dlk_redis *redis, const dlk_resp *reply, int64
         return dlk_error_make(DLOCK_EPROTO, "redis: %s answers what nobody asked",
                               redis->peer);
     dlk_verb verb = ask->verb;
+    if (verb == DLK_REDIS_TELL) {
+        dlk_redis_told_answered(redis, reply);
+        return NULL;
+    }
     if (dlk_redis_ahead_taken(ask, DLK_REDIS_SAID)) {
         dlk_redis_client_key_answered(redis, reply);
         return NULL; /* what was asked for follows */
@@ -437,9 +443,14 @@ void dlk_redis_asks_fail(dlk_redis *redis, const dlock_error *error)
     dlk_list_init(&lost);
     dlk_flight_take_all(&redis->flight, &lost);
     dlk_list_splice(&lost, &redis->renewals);
+    dlk_list_splice(&lost, &redis->resting);
     dlk_list *first;
     while ((first = dlk_list_first(&lost))) {
         dlk_ask *ask = DLK_LIST_ITEM(first, dlk_ask, link);
+        if (ask->verb == DLK_REDIS_TELL) {
+            dlk_redis_told_answered(redis, NULL);
+            continue;
+        }
         dlk_redis_reports_drop(ask);
         (void)dlk_redis_ahead_taken(ask, DLK_REDIS_SAID);
         if (dlk_redis_rights_asked(

@@ -35,6 +35,8 @@ int64_t dlk_redis_asks_tick(dlk_redis *redis, int64_t now);
 
 /* A cluster's own request: who has which slots? */
 #define DLK_REDIS_MAP ((dlk_verb)(DLK_DOCTOR + 1))
+/* A client's own, which nobody waits for: told.h. */
+#define DLK_REDIS_TELL ((dlk_verb)(DLK_DOCTOR + 2))
 
 /* How the ask's lock lies on the server. */
 static inline const dlk_redis_form *dlk_redis_form_asked(const dlk_ask *ask)

@@ -13,7 +13,9 @@
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
+#include "backends/redis/reports.h"
 #include "backends/redis/subscriber.h"
+#include "backends/redis/told.h"
 #include "backends/redis/watch.h"
 #include "contract/links.h"
 #include "util/clock.h"
@@ -184,11 +186,13 @@ dlock_err dlk_redis_begin(dlk_redis *redis, const dlk_backend_type *type, dlk_ho
     assert(dlk_redis_script_count ==
            DLK_SCRIPT_FORMS + DLK_FORM_COUNT * (DLK_SCRIPT_COUNT + 1));
     redis->layout = layout;
+    redis->tells = host->told && dlk_settings_int(settings, DLK_KEY_REDIS_CLIENT_KEY);
     redis->mutex = dlk_redis_form_of(redis->layout, settings, DLOCK_MUTEX, false, NULL);
     if (!redis->mutex) /* no fair one: said when it is asked for */
         redis->mutex = redis->layout->forms;
     redis->base = (dlk_backend){.type = type, .host = host};
     dlk_list_init(&redis->renewals);
+    dlk_list_init(&redis->resting);
     dlk_flight_init(&redis->flight, host);
     return set_up(redis, uri, settings, err);
 }
@@ -258,11 +262,15 @@ void dlk_redis_rest(dlk_redis *redis, const dlock_error *why)
 static int64_t redis_tick(dlk_backend *backend, int64_t now)
 {
     dlk_redis *redis = self(backend);
+    int64_t telling = dlk_redis_told_tick(redis, now);
+    int64_t lists = dlk_redis_list_tick(redis, now);
     int64_t answers = dlk_redis_asks_tick(redis, now);
     int64_t commands = dlk_link_tick(&redis->commands.link, now);
     int64_t messages = dlk_redis_subscriber_tick(redis, now);
+    int64_t by_ourselves = telling < lists ? telling : lists;
     int64_t next = answers < commands ? answers : commands;
-    return next < messages ? next : messages;
+    next = next < messages ? next : messages;
+    return next < by_ourselves ? next : by_ourselves;
 }
 
 /* ---- The driver's steps ---- */

@@ -15,6 +15,7 @@
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
 #include "backends/redis/replicas.h"
+#include "backends/redis/told.h"
 #include "util/error.h"
 
 /* In ask->scratch of the first: how many, above DLK_REDIS_WITH_TEXT. */
@@ -195,6 +196,8 @@ static void send_off(dlk_redis *redis, dlk_list *asks, size_t count, bool with_t
 
 void dlk_redis_batch_put(dlk_redis *redis)
 {
+    if (!dlk_list_empty(&redis->renewals))
+        dlk_redis_told_renews(redis, ask_of(dlk_list_first(&redis->renewals)));
     while (!dlk_list_empty(&redis->renewals)) {
         dlk_list asks;
         dlk_list_init(&asks);

@@ -10,6 +10,7 @@
 
 #include "backends/redis/errors.h"
 #include "backends/redis/layout.h"
+#include "backends/redis/told.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,13 +44,14 @@ static bool is_half(const char *text)
 bool dlk_redis_is_client_key(const char *name)
 {
     size_t size = strlen(name), begin = strlen(DLK_REDIS_CLIENT_KEY);
+    if (strcmp(name, DLK_REDIS_CLIENT_KEY DLK_REDIS_CLIENT_INDEX) == 0)
+        return true;
     return size >= begin + DLK_REDIS_CLIENT_HALF &&
            strncmp(name, DLK_REDIS_CLIENT_KEY, begin) == 0 &&
            is_half(name + size - DLK_REDIS_CLIENT_HALF);
 }
 
-/* Without an end; 0: none. */
-static size_t put_name(const dlk_redis *redis, char to[DLK_REDIS_CLIENT_NAME])
+size_t dlk_redis_client_key_name(const dlk_redis *redis, char to[DLK_REDIS_CLIENT_NAME])
 {
     char prefix[DLK_REDIS_CLIENT_PREFIX];
     if (!dlk_redis_client_prefix(redis, prefix)[0])
@@ -63,7 +65,7 @@ static size_t put_name(const dlk_redis *redis, char to[DLK_REDIS_CLIENT_NAME])
 bool dlk_redis_client_key_write(dlk_redis *redis, const dlk_ask *ask)
 {
     char name[DLK_REDIS_CLIENT_NAME], ms[DLK_DIGITS_MAX];
-    size_t size = put_name(redis, name);
+    size_t size = dlk_redis_client_key_name(redis, name);
     if (size == 0)
         return false;
     redis->said_ms = dlk_redis_client_key_life_ms(redis, ask);
@@ -101,6 +103,7 @@ void dlk_redis_client_key_forget(dlk_redis *redis)
 {
     redis->said_until = 0;
     redis->lacks_client_key = false;
+    dlk_redis_told_forget(redis);
 }
 
 void dlk_redis_client_key_remove(dlk_redis *redis)
@@ -109,8 +112,10 @@ void dlk_redis_client_key_remove(dlk_redis *redis)
     if (redis->said_until == 0 || redis->lacks_client_key ||
         redis->commands.link.phase != DLK_LINK_READY)
         return;
-    const dlk_arg args[] = {dlk_arg_text("DEL"), {name, put_name(redis, name)}};
+    const dlk_arg args[] = {dlk_arg_text("DEL"),
+                            {name, dlk_redis_client_key_name(redis, name)}};
     if (args[1].size > 0 &&
         dlk_resp_command(&redis->commands.link.stream.out, args, 2)) /* else it ends */
         redis->base.host->commands++;
+    dlk_redis_told_remove(redis);
 }

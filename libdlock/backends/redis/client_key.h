@@ -12,13 +12,17 @@
  * between, see dlk_redis_cluster. A half, because a permit's id has no room for more; two clients have the same
  * one as good as never, and then a wrong name is shown. */
 #define DLK_REDIS_CLIENT_KEY    "dlock_client:"
+#define DLK_REDIS_CLIENT_INDEX  "all" /* in the place of the half: told.h */
 #define DLK_REDIS_CLIENT_PREFIX (sizeof(DLK_REDIS_CLIENT_KEY) + DLK_REDIS_TAG_MAX + 3)
 #define DLK_REDIS_CLIENT_HALF   18 /* characters */
 #define DLK_REDIS_CLIENT_NAME   (DLK_REDIS_CLIENT_PREFIX + DLK_REDIS_CLIENT_HALF)
 const char *dlk_redis_client_prefix(const dlk_redis *redis,
                                     char room[DLK_REDIS_CLIENT_PREFIX]);
 
-/* Whether a key of this name is a client's, and so no lock's. */
+/* The whole of ours, without an end, and how long that is; 0: there is none. */
+size_t dlk_redis_client_key_name(const dlk_redis *redis, char to[DLK_REDIS_CLIENT_NAME]);
+
+/* Whether a key of this name is a client's, or the list of them, and so no lock's. */
 bool dlk_redis_is_client_key(const char *name);
 
 /* So long it lasts at least, and so many of the longest lease. Who waits asks again far more often
@@ -45,6 +49,7 @@ static inline bool dlk_redis_client_key_is_due(const dlk_redis *redis, const dlk
         ask->verb == DLK_ACQUIRE || ask->verb == DLK_IMPORT || ask->verb == DLK_RENEW;
     int64_t left_ms = (redis->said_until - ask->since) / DLK_NS_PER_MS;
     return has_owner && !redis->lacks_client_key &&
+           redis->told == 0 && /* else it is told.c's */
            left_ms < dlk_redis_client_key_life_ms(redis, ask) / 3 * 2;
 }
 

@@ -80,6 +80,7 @@ struct dlk_redis {
     dlk_redis_connection commands;
     dlk_redis_subscriber subscriber;
     dlk_list renewals;     /* asks that go out with the next burst */
+    dlk_list resting;      /* lists between two pages (list.c) */
     dlk_flight flight;     /* those that are sent */
     dlock_error *why_down; /* while the link is down */
     /* why none but fair locks can be had, though the link is up */
@@ -95,6 +96,13 @@ struct dlk_redis {
     int64_t retry_ms;
     /* When the client's own key ends, or 0; and how long it lasts: client_key.h. */
     int64_t said_until, said_ms;
+    /* What is told of our locks, told.h: when to look for it again (0: nothing has changed), how much of it
+     * stands in our key, and whether the answer to that is under way. */
+    dlk_ask telling;
+    int64_t tell_at, looked_at;
+    int64_t told;
+    uint64_t told_hash;
+    bool tells, tell_asked, lacks_told;
     bool warned_publish, warned_eviction, warned_line;
     bool lacks_load, lacks_name, lacks_role, lacks_switch,
         lacks_shards;      /* rights that are welcome, seen at a greeting */

@@ -6,7 +6,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define TOKEN        "redisson_lock_token"
-#define PERMITS      ":timeout" /* the permits that are taken */
+#define PERMITS      DLK_REDIS_PERMITS
 
 /* How many KEYS acquire, release, renew, verify, break and inspect get. */
 #define KEYS_OF_MUTEX                                                                    \

@@ -49,7 +49,9 @@ typedef enum dlk_redis_form_id {
 } dlk_redis_form_id;
 
 #define DLK_REDIS_DERIVED 4 /* at most so many derived keys */
-#define DLK_REDIS_MORE    6 /* at most so many arguments of a form's own */
+#define DLK_REDIS_PERMITS                                                                \
+    ":timeout"           /* behind a semaphore's name: its permits that are taken */
+#define DLK_REDIS_MORE 6 /* at most so many arguments of a form's own */
 /* What is put around a name to derive another one, with braces and colons, has at most so many. */
 #define DLK_REDIS_PART_MAX 32
 

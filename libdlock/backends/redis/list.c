@@ -1,14 +1,18 @@
 /* Listing; see reports.h.
  *
- * A list alternates between SCAN, which finds hashes whose names begin right, and a script that says which of these are
- * locks; and then once more for the permits of semaphores, which are sorted sets. Each step has the whole time-out of a
- * command: a large database takes many steps, and the connection must not be given up for that. */
+ * Names come from SCAN, which finds keys whose names begin right, or from what clients tell (told_list.h); then
+ * a script says which of these are locks, and whose; and then once more for the permits of semaphores, which are
+ * sorted sets. Each step has the whole time-out of a command: a large database takes many steps, and the
+ * connection must not be given up for that. Between its pages a scan may rest for as long as they took
+ * (redis.list=slowly): others have half of the server at least. */
 #include "backends/redis/asks.h"
 #include "backends/redis/client_key.h"
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
 #include "backends/redis/reports.h"
+#include "backends/redis/told_list.h"
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/grow.h"
 #include "util/info.h"
@@ -19,6 +23,7 @@
 
 #define SCAN_COUNT "500"
 #define BATCH      4096 /* names of one SCAN that are looked at; SCAN itself stays far below */
+#define TOLD_BATCH 50 /* names that clients tell, in a request */
 
 typedef struct found {
     char *name, *owner, *client;
@@ -33,10 +38,16 @@ static void free_found(found *item)
 }
 
 typedef struct listing {
-    char cursor[24]; /* "0" after the last SCAN */
-    bool dropped;    /* names that came with the others weren't looked at */
-    bool scanning;   /* the reply that comes is SCAN's, not the script's */
-    bool permits;    /* the second time, for permits */
+    dlk_redis_told_list *told;   /* what clients tell; NULL: all keys are gone through */
+    dlk_redis_told_list *untold; /* that was to be so, and the server doesn't let us */
+    bool reading;                /* the reply that comes is of those, … */
+    bool scanning;               /* … is SCAN's; else the script's */
+    bool permits;                /* the second time, for permits */
+    char cursor[24];             /* "0" after the last SCAN */
+    bool dropped;                /* names that came with the others weren't looked at */
+    int64_t pages,
+        took; /* SCANs, and how long they and what was asked behind them took, ns */
+    int64_t sent_at; /* the last of them */
     char *pattern;
     found *items;
     size_t count, capacity;
@@ -60,19 +71,19 @@ void dlk_redis_reports_drop(dlk_ask *ask)
     for (size_t i = 0; i < list->count; i++)
         free_found(&list->items[i]);
     free(list->items);
+    dlk_redis_told_list_free(list->told);
+    dlk_redis_told_list_free(list->untold);
     free(list->pattern);
     free(list);
     ask->scratch = 0;
 }
 
-/* Where the permits of the semaphore N are taken: in `{N}:timeout`, or without these braces. */
-#define TAKEN ":timeout"
-
 /* The beginning with what SCAN takes for special made plain, and "*"; of a key of permits, between what may
  * stand before and behind it. */
 static char *make_pattern(const char *begin, bool permits)
 {
-    char *pattern = malloc(strlen(begin) * 2 + sizeof("**" TAKEN)), *to = pattern;
+    char *pattern = malloc(strlen(begin) * 2 + sizeof("**" DLK_REDIS_PERMITS)),
+         *to = pattern;
     if (!pattern)
         return NULL;
     if (permits)
@@ -83,7 +94,7 @@ static char *make_pattern(const char *begin, bool permits)
         *to++ = *begin;
     }
     *to++ = '*';
-    strcpy(to, permits ? TAKEN : "");
+    strcpy(to, permits ? DLK_REDIS_PERMITS : "");
     return pattern;
 }
 
@@ -96,6 +107,8 @@ static bool put_scan(dlk_redis *redis, listing *list)
         dlk_arg_text("TYPE"),  dlk_arg_text(list->permits ? "zset" : redis->layout->type),
     };
     list->scanning = true;
+    list->pages++;
+    list->sent_at = dlk_clock_now();
     return dlk_resp_command(&redis->commands.link.stream.out, args, 8);
 }
 
@@ -107,25 +120,40 @@ static bool begin_scan(dlk_redis *redis, const dlk_ask *ask, listing *list)
     return list->pattern && put_scan(redis, list);
 }
 
+/* Clients of a cluster don't tell: their keys lie on each node they ask. */
+static bool reads_told(const dlk_redis *redis)
+{
+    return dlk_settings_int(redis->settings, DLK_KEY_REDIS_LIST) ==
+               DLK_REDIS_LIST_CLIENTS &&
+           dlk_settings_int(redis->settings, DLK_KEY_REDIS_CLIENT_KEY) && !redis->cluster;
+}
+
+static bool begin_told(dlk_redis *redis, const dlk_ask *ask, listing *list)
+{
+    list->reading = true;
+    list->told = dlk_redis_told_list_new(ask->text ? ask->text : "", ask->limit);
+    return list->told && dlk_redis_told_list_put(redis, list->told);
+}
+
 bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask)
 {
     listing *list = calloc(1, sizeof(*list));
     if (!list)
         return false;
     ask->scratch = (int64_t)(intptr_t)list;
-    if (begin_scan(redis, ask, list))
+    if (reads_told(redis) ? begin_told(redis, ask, list) : begin_scan(redis, ask, list))
         return true;
     dlk_redis_reports_drop(ask);
     return false;
 }
 
 /* Sends the names to the script that knows locks. */
-static bool put_names(dlk_redis *redis, listing *list, const dlk_resp *names)
+static bool put_names(dlk_redis *redis, listing *list, const dlk_resp *names, size_t all)
 {
     const dlk_redis_script *script =
         &dlk_redis_scripts[list->permits ? DLK_SCRIPT_LIST_PERMITS : redis->layout->list];
-    size_t count = names->count < BATCH ? names->count : BATCH;
-    list->dropped |= count < names->count;
+    size_t count = all < BATCH ? all : BATCH;
+    list->dropped |= count < all;
     char clients[DLK_REDIS_CLIENT_PREFIX];
     dlk_arg *args = malloc((count + 4) * sizeof(*args));
     if (!args)
@@ -135,7 +163,7 @@ static bool put_names(dlk_redis *redis, listing *list, const dlk_resp *names)
     args[2] = dlk_arg_text("0");
     args[3] = dlk_arg_text(dlk_redis_client_prefix(redis, clients));
     for (size_t i = 0; i < count; i++)
-        args[i + 4] = (dlk_arg){names->items[i].text, names->items[i].size};
+        args[i + 4] = (dlk_arg){names[i].text, names[i].size};
     list->scanning = false;
     bool fine = dlk_resp_command(&redis->commands.link.stream.out, args, count + 4);
     free(args);
@@ -164,6 +192,14 @@ static void sort_and_thin(listing *list)
     list->count = kept;
 }
 
+static void add_scan(const listing *list, dlock_info *info)
+{
+    dlk_info_add_int(info, list->pages, "scan.pages");
+    dlk_info_add_int(info, list->took / DLK_NS_PER_MS, "scan.ms");
+    if (list->untold)
+        dlk_info_add_text(info, dlk_redis_told_list_why(list->untold), "scan.why");
+}
+
 static bool finish(dlk_redis *redis, dlk_ask *ask)
 {
     listing *list = listing_of(ask);
@@ -173,9 +209,9 @@ static bool finish(dlk_redis *redis, dlk_ask *ask)
         dlk_info_add_text(info, list->items[i].owner, "locks.%zu.owner", i);
         if (list->items[i].left >= 0)
             dlk_info_add_int(info, list->items[i].left, "locks.%zu.remaining_ms", i);
+        /* nothing behind it */
         (void)dlk_who_tell_text(info, list->items[i].client,
-                                strlen(list->items[i].client), "locks",
-                                i); /* nothing behind */
+                                strlen(list->items[i].client), "locks", i);
         if (list->items[i].taken > 0) {
             dlk_info_add_text(info, "semaphore", "locks.%zu.kind", i);
             dlk_info_add_int(info, list->items[i].taken, "locks.%zu.taken", i);
@@ -184,6 +220,10 @@ static bool finish(dlk_redis *redis, dlk_ask *ask)
     if (list->dropped)
         dlk_info_add_text(info, "the server told more keys at a time than are looked at",
                           "incomplete");
+    if (list->told)
+        dlk_redis_told_list_tell(list->told, info);
+    else
+        add_scan(list, info);
     dlk_redis_reports_drop(ask);
     return dlk_redis_give_info(redis, ask, info);
 }
@@ -237,48 +277,160 @@ static bool take_cursor(listing *list, const dlk_resp *reply)
     return true;
 }
 
-/* On with what comes next: more names, or those of permits. *done: there is nothing more. */
-static bool go_on(dlk_redis *redis, const dlk_ask *ask, listing *list, bool *done)
+/* What comes of a reply. */
+typedef enum step { BAD, NOMEM, SENT, REST, DONE } step;
+
+static step sent(bool done)
 {
-    if (strcmp(list->cursor, "0") != 0)
-        return put_scan(redis, list);
-    *done = list->permits || redis->layout->list != DLK_SCRIPT_LIST_HASH;
-    if (*done)
-        return true;
+    return done ? SENT : NOMEM;
+}
+
+/* Once more, for permits; false: that was it, or there are none in this layout. */
+static bool turns_to_permits(const dlk_redis *redis, listing *list)
+{
+    bool turns = !list->permits && redis->layout->list == DLK_SCRIPT_LIST_HASH;
     list->permits = true;
-    return begin_scan(redis, ask, list);
+    return turns;
+}
+
+/* The next names that clients tell, if there are more. */
+static step ask_about_told(dlk_redis *redis, listing *list, const dlk_ask *ask)
+{
+    dlk_resp names[TOLD_BATCH];
+    if ((int64_t)list->count >= ask->limit)
+        return DONE;
+    size_t count =
+        dlk_redis_told_list_names(list->told, list->permits, names, TOLD_BATCH);
+    if (count == 0 && turns_to_permits(redis, list))
+        count = dlk_redis_told_list_names(list->told, true, names, TOLD_BATCH);
+    return count > 0 ? sent(put_names(redis, list, names, count)) : DONE;
+}
+
+static step take_told(dlk_redis *redis, listing *list, const dlk_ask *ask,
+                      const dlk_resp *reply)
+{
+    switch (dlk_redis_told_list_take(list->told, reply)) {
+    case DLK_TOLD_BAD:
+        return BAD;
+    case DLK_TOLD_NOMEM:
+        return NOMEM;
+    case DLK_TOLD_MORE:
+        return sent(dlk_redis_told_list_put(redis, list->told));
+    case DLK_TOLD_ALL:
+        list->reading = false;
+        return ask_about_told(redis, list, ask);
+    case DLK_TOLD_REFUSED:
+        break;
+    }
+    list->reading = false;
+    list->untold = list->told;
+    list->told = NULL;
+    return sent(begin_scan(redis, ask, list));
+}
+
+static step next_page(dlk_redis *redis, const dlk_ask *ask, listing *list)
+{
+    if (strcmp(list->cursor, "0") == 0) {
+        if (!turns_to_permits(redis, list))
+            return DONE;
+        list->took += dlk_clock_now() - list->sent_at;
+        return sent(begin_scan(redis, ask, list));
+    }
+    if (dlk_settings_int(redis->settings, DLK_KEY_REDIS_LIST) == DLK_REDIS_LIST_SLOWLY)
+        return REST;
+    list->took += dlk_clock_now() - list->sent_at;
+    return sent(put_scan(redis, list));
+}
+
+static step take_page(dlk_redis *redis, listing *list, const dlk_ask *ask,
+                      const dlk_resp *reply)
+{
+    if (!take_cursor(list, reply))
+        return BAD;
+    const dlk_resp *names = &reply->items[1];
+    if (names->count > 0)
+        return sent(put_names(redis, list, names->items, names->count));
+    return next_page(redis, ask, list);
+}
+
+static step take(dlk_redis *redis, listing *list, const dlk_ask *ask,
+                 const dlk_resp *reply)
+{
+    bool fine = true;
+    if (list->reading)
+        return take_told(redis, list, ask, reply);
+    if (list->scanning)
+        return take_page(redis, list, ask, reply);
+    if (!take_locks(list, ask->text ? ask->text : "", reply, &fine))
+        return fine ? NOMEM : BAD;
+    if (!fine)
+        return BAD;
+    if (list->told)
+        return ask_about_told(redis, list, ask);
+    return (int64_t)list->count >= ask->limit ? DONE : next_page(redis, ask, list);
+}
+
+/* It goes on later (dlk_redis_list_tick), nobody waits for it in the meantime. */
+static void rest(dlk_redis *redis, dlk_ask *ask, listing *list, int64_t now)
+{
+    int64_t took = now - list->sent_at;
+    took = took > 0 ? took : 0;
+    list->took += took;
+    list->sent_at = now + took;
+    dlk_list_append(&redis->resting, &ask->link);
+}
+
+static void fail(dlk_redis *redis, dlk_ask *ask)
+{
+    dlk_redis_reports_drop(ask);
+    dlk_redis_ask_refuse(redis, ask,
+                         dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
+}
+
+static void follow(dlk_redis *redis, dlk_ask *ask, int64_t now)
+{
+    if (ask->deadline < now + redis->timeout_ns)
+        ask->deadline = now + redis->timeout_ns;
+    dlk_redis_ask_sent(redis, ask);
 }
 
 bool dlk_redis_list_go_on(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply,
                           int64_t now)
 {
     listing *list = listing_of(ask);
-    bool fine = true, done = false, sent;
-    if (list->scanning) {
-        if (!take_cursor(list, reply))
-            return false;
-        if (reply->items[1].count > 0)
-            sent = put_names(redis, list, &reply->items[1]);
-        else
-            sent = go_on(redis, ask, list, &done);
-    } else {
-        sent = take_locks(list, ask->text ? ask->text : "", reply, &fine);
-        if (!fine)
-            return false;
-        done = sent && (int64_t)list->count >= ask->limit;
-        sent = sent && (done || go_on(redis, ask, list, &done));
-    }
-    if (done)
+    step next = take(redis, list, ask, reply);
+    if (next == BAD)
+        return false;
+    if (next == DONE && list->pages > 0)
+        list->took += now - list->sent_at;
+    if (next == DONE)
         return finish(redis, ask);
     dlk_list_remove(&ask->link);
-    if (sent) {
-        if (ask->deadline < now + redis->timeout_ns)
-            ask->deadline = now + redis->timeout_ns;
-        dlk_redis_ask_sent(redis, ask);
-    } else {
-        dlk_redis_reports_drop(ask);
-        dlk_redis_ask_refuse(redis, ask,
-                             dlk_error_make(DLOCK_ENOMEM, "redis: out of memory"));
-    }
+    if (next == REST)
+        rest(redis, ask, list, now);
+    else if (next == SENT)
+        follow(redis, ask, now);
+    else
+        fail(redis, ask);
     return true;
+}
+
+int64_t dlk_redis_list_wake(dlk_redis *redis, int64_t now)
+{
+    int64_t next = DLK_NEVER;
+    DLK_LIST_FOR (it, &redis->resting) {
+        dlk_ask *ask = DLK_LIST_ITEM(it, dlk_ask, link);
+        listing *list = listing_of(ask);
+        if (now < list->sent_at) {
+            next = list->sent_at < next ? list->sent_at : next;
+            continue;
+        }
+        dlk_list_remove(it);
+        if (put_scan(redis, list))
+            follow(redis, ask, now);
+        else
+            fail(redis, ask);
+        dlk_redis_wake(redis);
+    }
+    return next;
 }

@@ -12,7 +12,6 @@
 #include "util/number.h"
 #include "util/who.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 bool dlk_redis_give_info(dlk_redis *redis, dlk_ask *ask, dlock_info *info)

@@ -25,7 +25,7 @@
     "lpos K e\nlrange K 0 0\nlrem K 0 e\npexpire K 1\npttl K\npublish C 0\n"             \
     "pubsub numsub\nrpush K e\nset K v\ntime\nzadd K 1 m\nzcard K\nzcount K 0 0\n"       \
     "zrange K 0 0\nzrangebyscore K 0 0\nzrem K m\nzscore K m\nscan 0\n"                  \
-    "spublish C 0\nasking\n"
+    "spublish C 0\nasking\nzremrangebyscore K 0 0\ngetrange K 0 0\n"
 
 /* ARGV: 1 the calls, 2 how many keys follow, 3 … the keys, then channels. Answers for each of them
  * which right is missing: '+' the command, '~' the key, '&' the channel; '' none. */
@@ -243,6 +243,30 @@ static void judge_client_key(const dlk_rights_names *list, const dlk_resp *items
             tell(to, &lack);
 }
 
+/* A client that tells nothing of its locks isn't listed (told.h), and who may not read that goes through all
+ * keys. */
+static void judge_telling(const dlk_resp *items,
+                          void (*tell)(void *to, const dlk_redis_lack *lack), void *to)
+{
+    static const char *const writes[] = {"zadd", "zremrangebyscore", "zrem"};
+    dlk_redis_lack told = {.id = "rights.told",
+                           .needs = "locks, which ls and top then don't show,"},
+                   list = {.id = "rights.list",
+                           .needs = "ls and top, which then go through all keys,"};
+    size_t item = 0;
+    for (const char *line = CALLS; *line; line = strchr(line, '\n') + 1, item++) {
+        const word command = {line, strcspn(line, " \n")};
+        bool lacks = items[item].text[0] == '+';
+        for (size_t i = 0; lacks && i < sizeof(writes) / sizeof(*writes); i++)
+            if (is(command, writes[i]))
+                add_lack(told.wishes, '+', command.at, command.size, "");
+        if (lacks && (is(command, "zrangebyscore") || is(command, "getrange")))
+            add_lack(list.wishes, '+', command.at, command.size, "");
+    }
+    tell(to, &told);
+    tell(to, &list);
+}
+
 static size_t count_calls(void)
 {
     size_t count = 0;
@@ -292,6 +316,8 @@ dlock_err dlk_redis_rights_judge(const dlk_redis *redis, const dlk_resp *reply,
     }
     if (code == DLOCK_OK)
         judge_client_key(&keys, reply->items + calls_made, tell, to);
+    if (code == DLOCK_OK && redis->tells && !redis->cluster)
+        judge_telling(reply->items, tell, to);
     dlk_rights_free_names(&keys);
     dlk_rights_free_names(&channels);
     return code;

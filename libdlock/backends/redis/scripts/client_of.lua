@@ -9,7 +9,8 @@ local function client_of_half(begin, half)
     end
     if not said[half] and asked < 128 then
         local text = redis.pcall('get', begin .. half)
-        said[half] = type(text) == 'string' and text or ''
+        -- behind the first line it says what it has: told.h
+        said[half] = type(text) == 'string' and string.match(text, '^[^\n]*') or ''
         asked = asked + 1
     end
     return said[half] or ''

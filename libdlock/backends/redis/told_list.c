@@ -1,0 +1,407 @@
+/* Reading what clients tell; see the header. A key is anybody's who may write there: what can't be read is
+ * counted, a date ahead of the server's clock is now, and no more of a key is read than a client writes. */
+#include "backends/redis/told_list.h"
+
+#include "backends/redis/client_key.h"
+#include "backends/redis/keys.h"
+#include "backends/redis/scripts.h"
+#include "backends/redis/told.h"
+#include "util/grow.h"
+#include "util/info.h"
+#include "util/number.h"
+#include "util/who.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLIENTS_MAX 10000
+#define AT_A_TIME   32                            /* clients in a request, … */
+#define KEY_BYTES   (DLK_REDIS_TOLD_BYTES + 1500) /* … each read so far */
+
+/* Who said a line, its client's lines share it. */
+typedef struct said_by {
+    char uuid[DLK_UUID_SIZE];
+    char who[];
+} said_by;
+
+typedef struct line {
+    char *name, *permits; /* permits: the key of a semaphore's, once it was asked for */
+    const said_by *by;
+    uint64_t number, thread;
+    int64_t token, since_ms; /* by the server's clock */
+    char kind[16];
+    bool waits;
+} line;
+
+struct dlk_redis_told_list {
+    char *begin;
+    int64_t limit;
+    bool asked; /* who tells; else: what they say is to be read yet */
+    char (*clients)[DLK_REDIS_CLIENT_HALF + 1]; /* halves of their uuids */
+    size_t client_count, next;                  /* the first that wasn't asked */
+    int64_t now_ms;                             /* the server's */
+    line *lines;
+    size_t count, capacity;
+    said_by **parties;
+    size_t who_count, who_capacity;
+    int64_t more, unread; /* lines that weren't told, or made no sense */
+    bool sorted;
+    size_t named[2]; /* lines whose names were given, and whose permits' */
+    char why[200];
+};
+
+static void free_line(const line *one)
+{
+    free(one->name);
+    free(one->permits);
+}
+
+dlk_redis_told_list *dlk_redis_told_list_new(const char *begin, int64_t limit)
+{
+    dlk_redis_told_list *list = calloc(1, sizeof(*list));
+    if (!list)
+        return NULL;
+    list->begin = strdup(begin);
+    list->limit = limit;
+    if (list->begin)
+        return list;
+    dlk_redis_told_list_free(list);
+    return NULL;
+}
+
+void dlk_redis_told_list_free(dlk_redis_told_list *list)
+{
+    if (!list)
+        return;
+    for (size_t i = 0; i < list->count; i++)
+        free_line(&list->lines[i]);
+    for (size_t i = 0; i < list->who_count; i++)
+        free(list->parties[i]);
+    free(list->parties);
+    free(list->lines);
+    free(list->clients);
+    free(list->begin);
+    free(list);
+}
+
+const char *dlk_redis_told_list_why(const dlk_redis_told_list *list)
+{
+    return list->why;
+}
+
+/* ---- Asking ---- */
+
+static bool put_script(dlk_redis *redis, int id, const dlk_arg *more, size_t count)
+{
+    const dlk_redis_script *script = &dlk_redis_scripts[id];
+    dlk_arg args[3 + 2 + AT_A_TIME] = {
+        dlk_arg_text("EVAL"), {script->text, script->size}, dlk_arg_text("0")};
+    memcpy(args + 3, more, count * sizeof(*more));
+    return dlk_resp_command(&redis->commands.link.stream.out, args, 3 + count);
+}
+
+static bool put_clients(dlk_redis *redis, const char *prefix)
+{
+    char index[DLK_REDIS_CLIENT_PREFIX + sizeof(DLK_REDIS_CLIENT_INDEX)],
+        most[DLK_DIGITS_MAX];
+    snprintf(index, sizeof(index), "%s" DLK_REDIS_CLIENT_INDEX, prefix);
+    const dlk_arg args[] = {dlk_arg_text(index), dlk_arg_number(CLIENTS_MAX, most)};
+    return put_script(redis, DLK_SCRIPT_CLIENTS, args, 2);
+}
+
+bool dlk_redis_told_list_put(dlk_redis *redis, dlk_redis_told_list *list)
+{
+    char prefix[DLK_REDIS_CLIENT_PREFIX], bytes[DLK_DIGITS_MAX];
+    dlk_arg args[2 + AT_A_TIME];
+    size_t count = 2;
+    (void)dlk_redis_client_prefix(redis, prefix);
+    if (!list->asked)
+        return put_clients(redis, prefix);
+    args[0] = dlk_arg_text(prefix);
+    args[1] = dlk_arg_number(KEY_BYTES - 1, bytes);
+    for (size_t i = list->next; i < list->client_count && count < 2 + AT_A_TIME; i++)
+        args[count++] = dlk_arg_text(list->clients[i]);
+    return put_script(redis, DLK_SCRIPT_TOLD, args, count);
+}
+
+/* ---- Answers ---- */
+
+/* "1790000000000", then halves of uuids. */
+static dlk_told_step take_clients(dlk_redis_told_list *list, const dlk_resp *reply)
+{
+    if (reply->type == DLK_RESP_TEXT) {
+        snprintf(list->why, sizeof(list->why), "%s", reply->text);
+        return DLK_TOLD_REFUSED;
+    }
+    if (reply->type != DLK_RESP_ARRAY || reply->count == 0 ||
+        !dlk_resp_decimal(&reply->items[0], &list->now_ms))
+        return DLK_TOLD_BAD;
+    list->asked = true;
+    list->clients = calloc(reply->count, sizeof(*list->clients));
+    if (!list->clients)
+        return DLK_TOLD_NOMEM;
+    for (size_t i = 1; i < reply->count; i++) {
+        const dlk_resp *item = &reply->items[i];
+        if (item->type != DLK_RESP_TEXT || item->size != DLK_REDIS_CLIENT_HALF ||
+            strspn(item->text, "0123456789abcdef-") != item->size)
+            list->unread++;
+        else
+            memcpy(list->clients[list->client_count++], item->text, item->size + 1);
+    }
+    return list->client_count > 0 ? DLK_TOLD_MORE : DLK_TOLD_ALL;
+}
+
+/* The word up to the next blank, with an end; false: there is none, or it is too long. */
+static bool take_word(const char **at, const char *end, char *to, size_t room)
+{
+    const char *blank = memchr(*at, ' ', (size_t)(end - *at));
+    size_t size = blank ? (size_t)(blank - *at) : room;
+    if (size == 0 || size >= room)
+        return false;
+    memcpy(to, *at, size);
+    to[size] = '\0';
+    *at = blank + 1;
+    return true;
+}
+
+static bool take_number(const char **at, const char *end, int64_t *ret)
+{
+    char word[DLK_DIGITS_MAX];
+    return take_word(at, end, word, sizeof(word)) &&
+           dlk_number_read(word, strlen(word), 0, INT64_MAX, ret);
+}
+
+static int digit_of(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* NULL: it is none, or there is no memory. */
+static char *take_name(const char *at, const char *end)
+{
+    char *name = malloc((size_t)(end - at) + 1), *to = name;
+    while (name && at < end) {
+        if (*at != '%') {
+            *to++ = *at++;
+            continue;
+        }
+        int high = end - at > 2 ? digit_of(at[1]) : -1;
+        int low = high >= 0 ? digit_of(at[2]) : -1;
+        if (low < 0 || high + low == 0) {
+            free(name);
+            return NULL;
+        }
+        *to++ = (char)(high * 16 + low);
+        at += 3;
+    }
+    if (name)
+        *to = '\0';
+    if (name && (!name[0] || strlen(name) > DLK_REDIS_NAME_MAX ||
+                 strlen(name) != (size_t)(to - name))) {
+        free(name);
+        return NULL;
+    }
+    return name;
+}
+
+/* False: it makes no sense. Ages count from the date at which they were written. */
+static bool read_line(line *ret, const char *at, const char *end, int64_t written_ms)
+{
+    int64_t age, number, thread;
+    *ret = (line){.waits = *at == 'w'};
+    if (end - at < 2 || (*at != 'w' && *at != 'h') || at[1] != ' ')
+        return false;
+    at += 2;
+    if (!take_number(&at, end, &age) || !take_number(&at, end, &number) ||
+        !take_number(&at, end, &ret->token) || !take_number(&at, end, &thread) ||
+        !take_word(&at, end, ret->kind, sizeof(ret->kind)))
+        return false;
+    ret->number = (uint64_t)number;
+    ret->thread = (uint64_t)thread;
+    ret->since_ms = age < written_ms ? written_ms - age : 0;
+    ret->name = take_name(at, end);
+    return ret->name != NULL;
+}
+
+static bool keep_line(dlk_redis_told_list *list, line *one, const said_by *by)
+{
+    line *lines = dlk_grow(list->lines, list->count, &list->capacity, sizeof(*lines));
+    if (!lines) {
+        free(one->name);
+        return false;
+    }
+    one->by = by;
+    list->lines = lines;
+    list->lines[list->count++] = *one;
+    return true;
+}
+
+static said_by *keep_party(dlk_redis_told_list *list, const char *uuid, const char *who,
+                           size_t size)
+{
+    said_by **parties =
+        dlk_grow(list->parties, list->who_count, &list->who_capacity, sizeof(*parties));
+    if (!parties)
+        return NULL;
+    list->parties = parties;
+    said_by *by = calloc(1, sizeof(*by) + size + 1);
+    if (!by)
+        return NULL;
+    memcpy(by->uuid, uuid, DLK_UUID_SIZE - 1);
+    memcpy(by->who, who, size);
+    list->parties[list->who_count++] = by;
+    return by;
+}
+
+static bool is_uuid_of(const char *text, const char *end, const char *half)
+{
+    return end - text == DLK_UUID_SIZE - 1 &&
+           strspn(text, "0123456789abcdef-") == DLK_UUID_SIZE - 1 &&
+           strncmp(text, half, DLK_REDIS_CLIENT_HALF) == 0;
+}
+
+/* False without memory. */
+static bool take_line(dlk_redis_told_list *list, const said_by *by, const char *at,
+                      const char *end, int64_t written_ms)
+{
+    line one;
+    int64_t more;
+    if (*at == '+' &&
+        dlk_number_read(at + 1, (size_t)(end - at) - 1, 0, INT64_MAX, &more))
+        list->more = dlk_number_sum(list->more, more);
+    else if (!read_line(&one, at, end, written_ms))
+        list->unread++;
+    else if (strncmp(one.name, list->begin, strlen(list->begin)) != 0)
+        free_line(&one);
+    else
+        return keep_line(list, &one, by);
+    return true;
+}
+
+/* False without memory. */
+static bool take_lines(dlk_redis_told_list *list, const char *half, const dlk_resp *text)
+{
+    const char *at = text->text, *end = at + text->size, *stop;
+    const char *first = memchr(at, '\n', text->size);
+    const char *second =
+        first ? memchr(first + 1, '\n', (size_t)(end - first - 1)) : NULL;
+    int64_t written_ms;
+    if (!second) /* it has gone, or is one of an older client */
+        return true;
+    const char *head = first + 1;
+    if (!take_number(&head, second, &written_ms) || !is_uuid_of(head, second, half)) {
+        list->unread++;
+        return true;
+    }
+    if (written_ms > list->now_ms)
+        written_ms = list->now_ms;
+    size_t tab = first > at && first[-1] == '\t';
+    const said_by *by = keep_party(list, head, at, (size_t)(first - at) - tab);
+    if (!by)
+        return false;
+    for (at = second + 1; at < end; at = stop + 1) {
+        stop = memchr(at, '\n', (size_t)(end - at));
+        if (!stop) { /* more than any client writes */
+            list->unread++;
+            break;
+        }
+        if (!take_line(list, by, at, stop, written_ms))
+            return false;
+    }
+    return true;
+}
+
+static dlk_told_step take_told(dlk_redis_told_list *list, const dlk_resp *reply)
+{
+    if (reply->type != DLK_RESP_ARRAY || reply->count == 0 ||
+        reply->count > list->client_count - list->next)
+        return DLK_TOLD_BAD;
+    for (size_t i = 0; i < reply->count; i++) {
+        if (reply->items[i].type != DLK_RESP_TEXT)
+            return DLK_TOLD_BAD;
+        if (!take_lines(list, list->clients[list->next + i], &reply->items[i]))
+            return DLK_TOLD_NOMEM;
+    }
+    list->next += reply->count;
+    return list->next < list->client_count ? DLK_TOLD_MORE : DLK_TOLD_ALL;
+}
+
+dlk_told_step dlk_redis_told_list_take(dlk_redis_told_list *list, const dlk_resp *reply)
+{
+    return list->asked ? take_told(list, reply) : take_clients(list, reply);
+}
+
+/* ---- What was told ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const line *one = a, *other = b;
+    int order = strcmp(one->name, other->name);
+    if (order != 0)
+        return order;
+    if (one->waits != other->waits)
+        return one->waits ? 1 : -1;
+    return one->since_ms < other->since_ms ? -1 : one->since_ms > other->since_ms;
+}
+
+static bool is_semaphore(const line *one)
+{
+    return strcmp(one->kind, "semaphore") == 0;
+}
+
+size_t dlk_redis_told_list_names(dlk_redis_told_list *list, bool permits, dlk_resp *ret,
+                                 size_t most)
+{
+    size_t count = 0, *next = &list->named[permits];
+    if (!list->sorted && list->count > 0)
+        qsort(list->lines, list->count, sizeof(*list->lines), by_name);
+    list->sorted = true;
+    for (; *next < list->count && count < most; ++*next) {
+        line *one = &list->lines[*next];
+        bool again = *next > 0 && strcmp(one[-1].name, one->name) == 0 &&
+                     is_semaphore(&one[-1]) == permits;
+        if (again || is_semaphore(one) != permits)
+            continue;
+        if (permits && !one->permits)
+            one->permits = dlk_redis_derive(DLK_REDIS_PERMITS, one->name);
+        char *name = permits ? one->permits : one->name;
+        if (name)
+            ret[count++] =
+                (dlk_resp){.type = DLK_RESP_TEXT, .text = name, .size = strlen(name)};
+    }
+    return count;
+}
+
+static void tell_line(dlock_info *info, const line *one, size_t i)
+{
+    dlk_info_add_text(info, one->name, "told.%zu.name", i);
+    dlk_info_add_text(info, one->waits ? "waiting" : "held", "told.%zu.state", i);
+    dlk_info_add_text(info, one->kind, "told.%zu.kind", i);
+    dlk_info_add_text(info, one->by->uuid, "told.%zu.uuid", i);
+    if (one->number > 0 && !is_semaphore(one)) { /* whose owners are permits' ids */
+        char owner[DLK_UUID_SIZE + DLK_DIGITS_MAX];
+        owner[DLK_UUID_SIZE - 1] = ':';
+        memcpy(owner, one->by->uuid, DLK_UUID_SIZE - 1);
+        *dlk_digits_put(owner + DLK_UUID_SIZE, one->number) = '\0';
+        dlk_info_add_text(info, owner, "told.%zu.owner", i);
+    }
+    if (one->thread > 0)
+        dlk_info_add_int(info, (int64_t)one->thread, "told.%zu.thread", i);
+    dlk_info_add_int(info, one->since_ms, "told.%zu.since", i);
+    (void)dlk_who_tell_text(info, one->by->who, strlen(one->by->who), "told", i);
+}
+
+void dlk_redis_told_list_tell(const dlk_redis_told_list *list, dlock_info *info)
+{
+    for (size_t i = 0; i < list->count && (int64_t)i < list->limit; i++)
+        tell_line(info, &list->lines[i], i);
+    dlk_info_add_int(info, (int64_t)list->client_count, "clients");
+    dlk_info_add_int(info, list->now_ms, "date");
+    if (list->more > 0)
+        dlk_info_add_int(info, list->more, "untold");
+    if (list->unread > 0)
+        dlk_info_add_int(info, list->unread, "unread");
+}

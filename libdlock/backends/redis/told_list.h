@@ -1,0 +1,35 @@
+/* A list of what clients tell (told.h): who does so, then what each says, some clients at a time. Nobody
+ * vouches for it, so the locks themselves are asked about afterwards (reports.c). */
+#ifndef DLK_BACKENDS_REDIS_TOLD_LIST_H
+#define DLK_BACKENDS_REDIS_TOLD_LIST_H
+
+#include "backends/redis/inner.h"
+#include "backends/redis/wire.h"
+
+typedef struct dlk_redis_told_list dlk_redis_told_list;
+
+/* Of names that begin so, and as many of them at most. NULL without memory. */
+dlk_redis_told_list *dlk_redis_told_list_new(const char *begin, int64_t limit);
+void dlk_redis_told_list_free(dlk_redis_told_list *list);
+
+typedef enum dlk_told_step {
+    DLK_TOLD_BAD, /* the reply makes no sense */
+    DLK_TOLD_NOMEM,
+    DLK_TOLD_MORE, /* dlk_redis_told_list_put has more to ask */
+    DLK_TOLD_ALL,  /* that was all */
+    DLK_TOLD_REFUSED /* the server doesn't say who tells anything; why: dlk_redis_told_list_why */
+} dlk_told_step;
+
+/* The next command; false without memory. */
+bool dlk_redis_told_list_put(dlk_redis *redis, dlk_redis_told_list *list);
+dlk_told_step dlk_redis_told_list_take(dlk_redis_told_list *list, const dlk_resp *reply);
+const char *dlk_redis_told_list_why(const dlk_redis_told_list *list);
+
+/* The next names, each once, at most so many, of all but semaphores; then, with @p permits, the keys of the
+ * permits of those. 0: there are no more. */
+size_t dlk_redis_told_list_names(dlk_redis_told_list *list, bool permits, dlk_resp *ret,
+                                 size_t most);
+/* Adds what they say, told.N.… */
+void dlk_redis_told_list_tell(const dlk_redis_told_list *list, dlock_info *info);
+
+#endif
