@@ -57,6 +57,32 @@ TEST(a_break_takes_the_lock_from_the_named_owner_only)
     CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_ELOST);
 }
 
+/* How many lines another client reads of this name: what its holder tells. */
+static int lines_told(const char *name)
+{
+    DLOCK_AUTO(dlock_client) reader = world_client("redis.list=clients");
+    DLOCK_AUTO(dlock_info) info = NULL;
+    int count = 0;
+    if (dlock_client_list(reader, name, 10, &info, NULL) != DLOCK_OK)
+        return -1;
+    for (size_t i = 0; i < dlock_info_count(info); i++) {
+        const char *key = dlock_info_key(info, i);
+        count += strncmp(key, "told.", 5) == 0 && strstr(key, ".state") != NULL;
+    }
+    return count;
+}
+
+TEST(a_client_tells_what_it_has_for_a_while_and_no_longer)
+{
+    BEGIN();
+    if (!world_is_one_redis())
+        LEAVE_OUT("only clients of one Redis tell");
+    CLIENT_WITH_HOLD(client, lock, hold, __func__, NULL);
+    AWAIT(lines_told(__func__) == 1);
+    CHECK_EQ_INT(dlock_hold_release(hold, NULL), DLOCK_OK);
+    AWAIT(lines_told(__func__) == 0);
+}
+
 TEST(a_break_serves_those_who_wait)
 {
     BEGIN();
