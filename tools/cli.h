@@ -62,6 +62,7 @@ typedef struct cli_call {
     const char *owner;
     int64_t max;
     bool once;               /* top: one look */
+    bool deadlocks;          /* doctor: who waits for whom in a circle, instead */
     bool totals;             /* stats: of one look, without the locks themselves */
     bool scan;               /* list: through all keys of the server */
     const char *openmetrics; /* top: where to serve a page for Prometheus, or NULL */
@@ -96,6 +97,7 @@ enum {
     CLI_SIGNALS = 1 << 11, /* others, at a condition */
     CLI_TOP = 1 << 12,
     CLI_BENCH = 1 << 13,
+    CLI_DOCTOR = 1 << 14,
 };
 
 typedef struct cli_command {
@@ -188,6 +190,8 @@ bool cli_timer_fired(int timer);
 size_t cli_utf8_size(const unsigned char *at);
 /* A text of a server's or a user's: what isn't printable must not reach a terminal, and is a ?. */
 void cli_print(FILE *out, const char *text);
+/* "26.8 s", "3 min 12 s", "5 h 2 min", "9 d 3 h". */
+void cli_print_span(int64_t ms);
 /* A lock's name, so that it can be pasted into a shell: where it has what isn't printable, in $'…'. */
 void cli_print_name(FILE *out, const char *name);
 /* One line on stderr: "dlock: run: …". */
@@ -210,6 +214,11 @@ void cli_answer(const cli_call *cli, const char *name, const char *key,
 int cli_print_info(const cli_call *cli, dlock_info *info);
 /* cli_open, for who is going to list: on Redis by what clients tell, unless --scan says otherwise. */
 int cli_open_list(cli_call *cli);
+/* How many circles of who waits for whom a list has; and of the first a line, "" without one: it isn't fit to be
+ * printed as it is. */
+size_t cli_count_deadlocks(const dlock_info *list);
+void cli_deadlock_line(const dlock_info *list, char *ret, size_t size);
+int cli_deadlocks(cli_call *cli);
 /* Whether this key of a list is a lock's name. */
 bool cli_is_name(const char *key);
 /* Says on stderr if this list isn't all there is: 0, or CLI_OTHER when a part wasn't looked at. */

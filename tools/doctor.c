@@ -45,6 +45,8 @@ int cli_doctor(cli_call *cli, int argc, char **argv)
     }
     if (argc == 1)
         cli->url = argv[0];
+    if (cli->deadlocks)
+        return cli_deadlocks(cli);
     int status = cli_open(cli);
     if (status != 0)
         return status;

@@ -22,20 +22,6 @@ static int64_t number_of(const char *text)
     return text != NULL ? strtoll(text, NULL, 10) : 0;
 }
 
-/* "26.8 s", "3 min 12 s", "5 h 2 min", "9 d 3 h". */
-static void print_span(int64_t ms)
-{
-    long long s = ms / 1000;
-    if (s < 60)
-        (void)printf("%lld.%lld s", s, (long long)(ms % 1000 / 100));
-    else if (s < 3600)
-        (void)printf("%lld min %lld s", s / 60, s % 60);
-    else if (s < 86400)
-        (void)printf("%lld h %lld min", s / 3600, s % 3600 / 60);
-    else
-        (void)printf("%lld d %lld h", s / 86400, s % 86400 / 3600);
-}
-
 /* A date, not a span: it is of another clock than ours. */
 static void print_since(const char *since)
 {
@@ -93,7 +79,7 @@ static void print_holder(const dlock_info *info, size_t number, bool permits)
     (void)fputs(".", stdout);
     if (left != NULL) {
         (void)fputs(" The lease lasts ", stdout);
-        print_span(number_of(left));
+        cli_print_span(number_of(left));
         (void)fputs(" more, unless it is renewed.", stdout);
     }
     if (number_of(token) > 0)

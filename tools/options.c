@@ -297,6 +297,13 @@ static int set_scan(cli_call *cli, const char *value)
     return 0;
 }
 
+static int set_deadlocks(cli_call *cli, const char *value)
+{
+    (void)value;
+    cli->deadlocks = true;
+    return 0;
+}
+
 static int set_once(cli_call *cli, const char *value)
 {
     (void)value;
@@ -361,6 +368,8 @@ static const option options[] = {
     {0, "max", "N", CLI_LIST, set_max, "at most so many (default: 1000)"},
     {0, "scan", NULL, CLI_LIST, set_scan,
      "on Redis: go through all keys, also for locks of others, and say what that took"},
+    {0, "deadlocks", NULL, CLI_DOCTOR, set_deadlocks,
+     "show who waits for whom in a circle, and what ends it: 1 when there is one"},
     {0, "once", NULL, CLI_TOP, set_once, "one look, and end"},
     {0, "openmetrics", "[ADDRESS:]PORT|unix:PATH", CLI_TOP, set_openmetrics,
      "a page for Prometheus there instead of a screen, /metrics, on the loopback by "

@@ -238,3 +238,16 @@ int cli_flush(const cli_call *cli, int status)
     int failed = cli_fail_errno(cli, "standard output");
     return status == CLI_OK ? failed : status;
 }
+
+void cli_print_span(int64_t ms)
+{
+    long long s = ms / 1000;
+    if (s < 60)
+        (void)printf("%lld.%lld s", s, (long long)(ms % 1000 / 100));
+    else if (s < 3600)
+        (void)printf("%lld min %lld s", s / 60, s % 60);
+    else if (s < 86400)
+        (void)printf("%lld h %lld min", s / 3600, s % 3600 / 60);
+    else
+        (void)printf("%lld d %lld h", s / 86400, s % 86400 / 3600);
+}

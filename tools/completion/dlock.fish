@@ -47,6 +47,7 @@ complete -c dlock -n '__fish_seen_subcommand_from run' -l kill-after -x -d 'Seco
 complete -c dlock -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subcommand --fcs-skip=3)'
 complete -c dlock -n '__fish_seen_subcommand_from break' -l force -d 'Needed'
 complete -c dlock -n '__fish_seen_subcommand_from break' -l owner -x -d 'Only from this owner'
+complete -c dlock -n '__fish_seen_subcommand_from doctor' -l deadlocks -d 'Who waits for whom in a circle'
 complete -c dlock -n '__fish_seen_subcommand_from ls top stats' -l max -x -d 'At most so many'
 complete -c dlock -n '__fish_seen_subcommand_from ls top stats' -l scan -d 'Go through all keys of a Redis'
 complete -c dlock -n '__fish_seen_subcommand_from bench' -l seconds -x -d 'For each measure'

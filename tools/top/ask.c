@@ -222,6 +222,8 @@ static bool take_list(top_ask *ask, const dlock_info *list, int64_t now)
     const char *why = dlock_info_get(list, "incomplete");
     ask->more = (int64_t)count >= ask->cli->max;
     (void)snprintf(ask->incomplete, sizeof ask->incomplete, "%s", why != NULL ? why : "");
+    ask->deadlocks = (int64_t)cli_count_deadlocks(list);
+    cli_deadlock_line(list, ask->deadlock, sizeof ask->deadlock);
     bool done = top_model_list(ask->model, seen, count, !ask->more && why == NULL,
                                ask->began, now);
     free(seen);

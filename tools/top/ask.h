@@ -41,6 +41,8 @@ typedef struct top_ask {
 
     bool more;            /* there may be more than the list has */
     char incomplete[160]; /* what a part couldn't be looked at for; "": nothing */
+    char deadlock[200];   /* who waits for whom in a circle; "": nobody */
+    int64_t deadlocks;    /* so many circles */
     dlock_err code;       /* of the last look */
     char failure[300];
     int64_t failed_at, answered_at; /* -1: never */

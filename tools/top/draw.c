@@ -106,6 +106,9 @@ static void draw_state(const top_picture *picture, int64_t now)
         how = colour(HURT) | A_BOLD;
     } else if (ask->answered_at < 0) {
         (void)snprintf(line, sizeof line, "asking...");
+    } else if (ask->deadlock[0] != '\0') {
+        (void)snprintf(line, sizeof line, "DEADLOCK, %s", ask->deadlock);
+        how = colour(HURT) | A_BOLD;
     } else {
         (void)tell_rest(ask, model, rest, sizeof rest);
         (void)snprintf(line, sizeof line,

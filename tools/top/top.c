@@ -98,6 +98,7 @@ static void print_json(const top_ask *ask, const top_model *model)
     json_number("held", model->held);
     json_number("waiting", model->waiting);
     json_number("lost", model->lost);
+    json_number("deadlocks", ask->deadlocks);
     (void)fputs(",\"locks\":[", stdout);
     for (size_t i = 0; i < model->shown; i++)
         json_row(model->view[i], i == 0);
@@ -124,6 +125,7 @@ static void print_totals(const top_ask *ask, const top_model *model)
                   {"late", late},
                   {"waiting", model->waiting},
                   {"longest_wait_ms", longest},
+                  {"deadlocks", ask->deadlocks},
                   {"failed", failed}};
     bool whole = !ask->more && ask->incomplete[0] == '\0' && failed == 0;
     if (ask->cli->json) {
@@ -145,6 +147,11 @@ static void print_totals(const top_ask *ask, const top_model *model)
 /* Says what isn't in the list: 0, or CLI_OTHER when a part wasn't looked at. */
 static int tell_rest(const top_ask *ask)
 {
+    if (ask->deadlock[0] != '\0') {
+        (void)fputs("dlock: top: DEADLOCK, ", stderr);
+        cli_print(stderr, ask->deadlock);
+        (void)fputs("; see dlock doctor --deadlocks\n", stderr);
+    }
     if (ask->more)
         cli_say(ask->cli, "these are --max %lld; there may be more",
                 (long long)ask->cli->max);

@@ -200,6 +200,17 @@ static void add_scan(const listing *list, dlock_info *info)
         dlk_info_add_text(info, dlk_redis_told_list_why(list->untold), "scan.why");
 }
 
+static const char *who_has(const void *of, const char *name, int64_t *ret_taken)
+{
+    const listing *list = of;
+    const found key = {.name = (char *)(uintptr_t)name};
+    const found *item = list->count > 0 ? bsearch(&key, list->items, list->count,
+                                                  sizeof(*list->items), by_name)
+                                        : NULL;
+    *ret_taken = item ? item->taken : 0;
+    return item ? item->owner : NULL;
+}
+
 static bool finish(dlk_redis *redis, dlk_ask *ask)
 {
     listing *list = listing_of(ask);
@@ -220,10 +231,13 @@ static bool finish(dlk_redis *redis, dlk_ask *ask)
     if (list->dropped)
         dlk_info_add_text(info, "the server told more keys at a time than are looked at",
                           "incomplete");
-    if (list->told)
-        dlk_redis_told_list_tell(list->told, info);
-    else
+    if (!list->told) {
         add_scan(list, info);
+    } else {
+        dlk_redis_told_list_judge(list->told, who_has, list);
+        if (!dlk_redis_told_list_tell(list->told, info) && info)
+            info->failed = true;
+    }
     dlk_redis_reports_drop(ask);
     return dlk_redis_give_info(redis, ask, info);
 }
@@ -297,12 +311,11 @@ static bool turns_to_permits(const dlk_redis *redis, listing *list)
 static step ask_about_told(dlk_redis *redis, listing *list, const dlk_ask *ask)
 {
     dlk_resp names[TOLD_BATCH];
-    if ((int64_t)list->count >= ask->limit)
-        return DONE;
+    bool others = (int64_t)list->count < ask->limit;
     size_t count =
-        dlk_redis_told_list_names(list->told, list->permits, names, TOLD_BATCH);
+        dlk_redis_told_list_names(list->told, list->permits, others, names, TOLD_BATCH);
     if (count == 0 && turns_to_permits(redis, list))
-        count = dlk_redis_told_list_names(list->told, true, names, TOLD_BATCH);
+        count = dlk_redis_told_list_names(list->told, true, others, names, TOLD_BATCH);
     return count > 0 ? sent(put_names(redis, list, names, count)) : DONE;
 }
 

@@ -1,15 +1,12 @@
 /* Reading what clients tell; see the header. A key is anybody's who may write there: what can't be read is
  * counted, a date ahead of the server's clock is now, and no more of a key is read than a client writes. */
-#include "backends/redis/told_list.h"
+#include "backends/redis/told_inner.h"
 
 #include "backends/redis/client_key.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/scripts.h"
-#include "backends/redis/told.h"
 #include "util/grow.h"
-#include "util/info.h"
 #include "util/number.h"
-#include "util/who.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,39 +16,7 @@
 #define AT_A_TIME   32                            /* clients in a request, … */
 #define KEY_BYTES   (DLK_REDIS_TOLD_BYTES + 1500) /* … each read so far */
 
-/* Who said a line, its client's lines share it. */
-typedef struct said_by {
-    char uuid[DLK_UUID_SIZE];
-    char who[];
-} said_by;
-
-typedef struct line {
-    char *name, *permits; /* permits: the key of a semaphore's, once it was asked for */
-    const said_by *by;
-    uint64_t number, thread;
-    int64_t token, since_ms; /* by the server's clock */
-    char kind[16];
-    bool waits;
-} line;
-
-struct dlk_redis_told_list {
-    char *begin;
-    int64_t limit;
-    bool asked; /* who tells; else: what they say is to be read yet */
-    char (*clients)[DLK_REDIS_CLIENT_HALF + 1]; /* halves of their uuids */
-    size_t client_count, next;                  /* the first that wasn't asked */
-    int64_t now_ms;                             /* the server's */
-    line *lines;
-    size_t count, capacity;
-    said_by **parties;
-    size_t who_count, who_capacity;
-    int64_t more, unread; /* lines that weren't told, or made no sense */
-    bool sorted;
-    size_t named[2]; /* lines whose names were given, and whose permits' */
-    char why[200];
-};
-
-static void free_line(const line *one)
+static void free_line(const told_line *one)
 {
     free(one->name);
     free(one->permits);
@@ -208,10 +173,10 @@ static char *take_name(const char *at, const char *end)
 }
 
 /* False: it makes no sense. Ages count from the date at which they were written. */
-static bool read_line(line *ret, const char *at, const char *end, int64_t written_ms)
+static bool read_line(told_line *ret, const char *at, const char *end, int64_t written_ms)
 {
     int64_t age, number, thread;
-    *ret = (line){.waits = *at == 'w'};
+    *ret = (told_line){.waits = *at == 'w'};
     if (end - at < 2 || (*at != 'w' && *at != 'h') || at[1] != ' ')
         return false;
     at += 2;
@@ -226,9 +191,10 @@ static bool read_line(line *ret, const char *at, const char *end, int64_t writte
     return ret->name != NULL;
 }
 
-static bool keep_line(dlk_redis_told_list *list, line *one, const said_by *by)
+static bool keep_line(dlk_redis_told_list *list, told_line *one, const told_by *by)
 {
-    line *lines = dlk_grow(list->lines, list->count, &list->capacity, sizeof(*lines));
+    told_line *lines =
+        dlk_grow(list->lines, list->count, &list->capacity, sizeof(*lines));
     if (!lines) {
         free(one->name);
         return false;
@@ -239,15 +205,15 @@ static bool keep_line(dlk_redis_told_list *list, line *one, const said_by *by)
     return true;
 }
 
-static said_by *keep_party(dlk_redis_told_list *list, const char *uuid, const char *who,
+static told_by *keep_party(dlk_redis_told_list *list, const char *uuid, const char *who,
                            size_t size)
 {
-    said_by **parties =
+    told_by **parties =
         dlk_grow(list->parties, list->who_count, &list->who_capacity, sizeof(*parties));
     if (!parties)
         return NULL;
     list->parties = parties;
-    said_by *by = calloc(1, sizeof(*by) + size + 1);
+    told_by *by = calloc(1, sizeof(*by) + size + 1);
     if (!by)
         return NULL;
     memcpy(by->uuid, uuid, DLK_UUID_SIZE - 1);
@@ -264,10 +230,10 @@ static bool is_uuid_of(const char *text, const char *end, const char *half)
 }
 
 /* False without memory. */
-static bool take_line(dlk_redis_told_list *list, const said_by *by, const char *at,
+static bool take_line(dlk_redis_told_list *list, const told_by *by, const char *at,
                       const char *end, int64_t written_ms)
 {
-    line one;
+    told_line one;
     int64_t more;
     if (*at == '+' &&
         dlk_number_read(at + 1, (size_t)(end - at) - 1, 0, INT64_MAX, &more))
@@ -299,7 +265,7 @@ static bool take_lines(dlk_redis_told_list *list, const char *half, const dlk_re
     if (written_ms > list->now_ms)
         written_ms = list->now_ms;
     size_t tab = first > at && first[-1] == '\t';
-    const said_by *by = keep_party(list, head, at, (size_t)(first - at) - tab);
+    const told_by *by = keep_party(list, head, at, (size_t)(first - at) - tab);
     if (!by)
         return false;
     for (at = second + 1; at < end; at = stop + 1) {
@@ -332,76 +298,4 @@ static dlk_told_step take_told(dlk_redis_told_list *list, const dlk_resp *reply)
 dlk_told_step dlk_redis_told_list_take(dlk_redis_told_list *list, const dlk_resp *reply)
 {
     return list->asked ? take_told(list, reply) : take_clients(list, reply);
-}
-
-/* ---- What was told ---- */
-
-static int by_name(const void *a, const void *b)
-{
-    const line *one = a, *other = b;
-    int order = strcmp(one->name, other->name);
-    if (order != 0)
-        return order;
-    if (one->waits != other->waits)
-        return one->waits ? 1 : -1;
-    return one->since_ms < other->since_ms ? -1 : one->since_ms > other->since_ms;
-}
-
-static bool is_semaphore(const line *one)
-{
-    return strcmp(one->kind, "semaphore") == 0;
-}
-
-size_t dlk_redis_told_list_names(dlk_redis_told_list *list, bool permits, dlk_resp *ret,
-                                 size_t most)
-{
-    size_t count = 0, *next = &list->named[permits];
-    if (!list->sorted && list->count > 0)
-        qsort(list->lines, list->count, sizeof(*list->lines), by_name);
-    list->sorted = true;
-    for (; *next < list->count && count < most; ++*next) {
-        line *one = &list->lines[*next];
-        bool again = *next > 0 && strcmp(one[-1].name, one->name) == 0 &&
-                     is_semaphore(&one[-1]) == permits;
-        if (again || is_semaphore(one) != permits)
-            continue;
-        if (permits && !one->permits)
-            one->permits = dlk_redis_derive(DLK_REDIS_PERMITS, one->name);
-        char *name = permits ? one->permits : one->name;
-        if (name)
-            ret[count++] =
-                (dlk_resp){.type = DLK_RESP_TEXT, .text = name, .size = strlen(name)};
-    }
-    return count;
-}
-
-static void tell_line(dlock_info *info, const line *one, size_t i)
-{
-    dlk_info_add_text(info, one->name, "told.%zu.name", i);
-    dlk_info_add_text(info, one->waits ? "waiting" : "held", "told.%zu.state", i);
-    dlk_info_add_text(info, one->kind, "told.%zu.kind", i);
-    dlk_info_add_text(info, one->by->uuid, "told.%zu.uuid", i);
-    if (one->number > 0 && !is_semaphore(one)) { /* whose owners are permits' ids */
-        char owner[DLK_UUID_SIZE + DLK_DIGITS_MAX];
-        owner[DLK_UUID_SIZE - 1] = ':';
-        memcpy(owner, one->by->uuid, DLK_UUID_SIZE - 1);
-        *dlk_digits_put(owner + DLK_UUID_SIZE, one->number) = '\0';
-        dlk_info_add_text(info, owner, "told.%zu.owner", i);
-    }
-    if (one->thread > 0)
-        dlk_info_add_int(info, (int64_t)one->thread, "told.%zu.thread", i);
-    dlk_info_add_int(info, one->since_ms, "told.%zu.since", i);
-    (void)dlk_who_tell_text(info, one->by->who, strlen(one->by->who), "told", i);
-}
-
-void dlk_redis_told_list_tell(const dlk_redis_told_list *list, dlock_info *info)
-{
-    for (size_t i = 0; i < list->count && (int64_t)i < list->limit; i++)
-        tell_line(info, &list->lines[i], i);
-    dlk_info_add_int(info, (int64_t)list->client_count, "clients");
-    dlk_info_add_int(info, list->now_ms, "date");
-    if (list->more > 0)
-        dlk_info_add_int(info, list->more, "untold");
-    if (list->unread > 0)
-        dlk_info_add_int(info, list->unread, "unread");
 }

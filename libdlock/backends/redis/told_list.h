@@ -26,10 +26,16 @@ dlk_told_step dlk_redis_told_list_take(dlk_redis_told_list *list, const dlk_resp
 const char *dlk_redis_told_list_why(const dlk_redis_told_list *list);
 
 /* The next names, each once, at most so many, of all but semaphores; then, with @p permits, the keys of the
- * permits of those. 0: there are no more. */
-size_t dlk_redis_told_list_names(dlk_redis_told_list *list, bool permits, dlk_resp *ret,
-                                 size_t most);
-/* Adds what they say, told.N.… */
-void dlk_redis_told_list_tell(const dlk_redis_told_list *list, dlock_info *info);
+ * permits of those. First those that seem to be part of a circle; without @p others no more. 0: there are no
+ * more. */
+size_t dlk_redis_told_list_names(dlk_redis_told_list *list, bool permits, bool others,
+                                 dlk_resp *ret, size_t most);
+/* All that was asked about is there: who has a lock, of a semaphore of how many permits; NULL: nobody. */
+typedef const char *dlk_redis_held_fn(const void *of, const char *name,
+                                      int64_t *ret_taken);
+void dlk_redis_told_list_judge(dlk_redis_told_list *list, dlk_redis_held_fn *held,
+                               const void *of);
+/* Adds what they say, told.N.…, and who waits for whom in circles, deadlocks.N.…; false without memory. */
+bool dlk_redis_told_list_tell(const dlk_redis_told_list *list, dlock_info *info);
 
 #endif
