@@ -68,6 +68,7 @@ typedef struct cli_call {
     const char *openmetrics; /* top: where to serve a page for Prometheus, or NULL */
     int64_t bench_ms;        /* bench: for each of its measures */
     int64_t threads;         /* likewise: of those with many */
+    bool install;            /* doctor: what the service lacks of ours */
     bool signal;             /* wait for one, at a condition */
     int64_t number;          /* of waiters to signal */
 
@@ -98,6 +99,7 @@ enum {
     CLI_TOP = 1 << 12,
     CLI_BENCH = 1 << 13,
     CLI_DOCTOR = 1 << 14,
+    CLI_INSTALL = 1 << 15, /* where a service is built in that needs it */
 };
 
 typedef struct cli_command {

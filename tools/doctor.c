@@ -4,6 +4,7 @@
 #include "cli.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { UNSAFE = 2 };
 
@@ -45,8 +46,16 @@ int cli_doctor(cli_call *cli, int argc, char **argv)
     }
     if (argc == 1)
         cli->url = argv[0];
+    if (cli->deadlocks && cli->install) {
+        cli_say(cli, "--deadlocks and --install: one at a time");
+        return CLI_USAGE;
+    }
     if (cli->deadlocks)
         return cli_deadlocks(cli);
+    if (cli->install && cli->url != NULL && strncmp(cli->url, "postgres", 8) != 0) {
+        cli_say(cli, "--install: only PostgreSQL needs something made beforehand");
+        return CLI_USAGE;
+    }
     int status = cli_open(cli);
     if (status != 0)
         return status;

@@ -32,7 +32,7 @@ static const cli_command commands[] = {
     {"bench", "", "measure how fast locks are on a service",
      CLI_SERVICE | CLI_TTL | CLI_BENCH, cli_bench},
     {"doctor", "[URI]", "look at a lock service as an operator would",
-     CLI_SERVICE | CLI_DOCTOR, cli_doctor},
+     CLI_SERVICE | CLI_DOCTOR | CLI_INSTALL, cli_doctor},
     {"version", "", "show the versions and backends", 0, cli_version},
     {"__keys", "", NULL, 0, cli_keys}, /* for the shells' completion */
 };

@@ -221,6 +221,13 @@ static int set_shell(cli_call *cli, const char *value)
     return 0;
 }
 
+static int set_install(cli_call *cli, const char *value)
+{
+    (void)value;
+    cli->install = true;
+    return set_conf(cli, "postgres.install", "true");
+}
+
 static int set_strict(cli_call *cli, const char *value)
 {
     (void)value;
@@ -379,6 +386,8 @@ static const option options[] = {
      "of the measures with many (default: 8, at most 64)"},
     {0, "keep", "SECS", CLI_BENCH, set_keep,
      "keep a lock after its release for so long (lock.keep_ms)"},
+    {0, "install", NULL, CLI_INSTALL, set_install,
+     "first make the schema that PostgreSQL needs, if it isn't there"},
     {0, "url", "URI", CLI_SERVICE, set_url,
      "the lock service, instead of DLOCK_URL; what run runs gets it without passwords"},
     {0, "set", "KEY=VALUE", CLI_SERVICE, set_any, "any setting; may be repeated"},
@@ -388,6 +397,12 @@ static const option options[] = {
     {'h', "help", NULL, CLI_COMMON, set_help, "this text"},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
+
+/* Which of them there are: what is only for PostgreSQL isn't, where that isn't built in. */
+static int built_in(int takes)
+{
+    return strstr(dlock_backends(), "postgres") ? takes : takes & ~CLI_INSTALL;
+}
 
 /* One element of argv that is an option, and how far we are in it ("-nw5"). */
 typedef struct place {
@@ -461,6 +476,7 @@ static int read_letters(cli_call *cli, int takes, place *at)
 int cli_options(cli_call *cli, int takes, int argc, char **argv)
 {
     place at = {.argc = argc, .argv = argv};
+    takes = built_in(takes);
     for (; at.index < argc; at.index++) {
         const char *argument = argv[at.index];
         if (strcmp(argument, "--") == 0)
@@ -477,6 +493,7 @@ int cli_options(cli_call *cli, int takes, int argc, char **argv)
 
 void cli_options_help(FILE *out, int takes)
 {
+    takes = built_in(takes);
     for (size_t i = 0; i < OPTIONS; i++) {
         const option *o = &options[i];
         if ((o->takes & takes) == 0 || o->what == NULL)

@@ -16,6 +16,7 @@ import tempfile
 import etcd_server
 import tap
 import zookeeper_server
+from postgres_server import Postgres
 from servers import Memcached, Redis
 from waiting import LIMIT, SLOW, wait_until
 
@@ -92,7 +93,7 @@ class World:
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix='dlock-cli-')
         self.started = []
-        self.redis = self.zookeeper = self.memcached = self.etcd = None
+        self.redis = self.zookeeper = self.memcached = self.etcd = self.postgres = None
         self.where = None  # what the libraries of others are told
         self.skip = None
         self.url = f'file://{self.directory}/locks'
@@ -112,6 +113,12 @@ class World:
             try:
                 self.etcd = etcd_server.Cluster()
                 self.url = self.etcd.url
+            except tap.Skip as why:
+                self.skip = why
+        if SERVICE == 'postgres':  # without our schema
+            try:
+                self.postgres = Postgres(bare=True)
+                self.url = self.postgres.url
             except tap.Skip as why:
                 self.skip = why
         if SERVICE == 'zookeeper':
@@ -194,6 +201,8 @@ class World:
             self.zookeeper.stop()
         if self.etcd:
             self.etcd.stop()
+        if self.postgres:
+            self.postgres.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def renew(self):

@@ -22,9 +22,9 @@ def program(name):
 
 
 class Postgres:
-    """With libdlock's schema in the database `postgres`, for the user `postgres`."""
+    """With libdlock's schema in the database `postgres`, for the user `postgres`; `bare`: without."""
 
-    def __init__(self):
+    def __init__(self, bare=False):
         if shutil.which(program('postgres')) is None:
             raise tap.Skip('PostgreSQL is not installed')
         self.port = free_ports(1)[0]
@@ -45,7 +45,14 @@ class Postgres:
              '-c', 'fsync=off', '-c', 'shared_buffers=16MB'], **quiet)
         wait_until('PostgreSQL serves', lambda: self.process.poll() is not None or
                    self.psql('-c', 'SELECT 1').returncode == 0, START_S)
-        self.psql('-f', SCHEMA).check_returncode()
+        if not bare:
+            self.psql('-f', SCHEMA).check_returncode()
+
+    def ask(self, statement, database='postgres'):
+        """What it answers, in psql's plainest words."""
+        done = self.psql('-d', database, '-A', '-t', '-c', statement)
+        tap.equal(f'{statement}: {done.stderr}', done.returncode, 0)
+        return done.stdout.strip()
 
     def psql(self, *what):
         return subprocess.run(
@@ -55,7 +62,10 @@ class Postgres:
 
     @property
     def url(self):
-        return f'postgres://postgres@127.0.0.1:{self.port}/postgres'
+        return self.url_of('postgres', 'postgres')
+
+    def url_of(self, user, database):
+        return f'postgres://{user}@127.0.0.1:{self.port}/{database}'
 
     def stop(self):
         self.process.send_signal(3)  # SIGQUIT: at once, with all of its processes

@@ -55,3 +55,4 @@ complete -c dlock -n '__fish_seen_subcommand_from bench' -l threads -x -d 'Of th
 complete -c dlock -n '__fish_seen_subcommand_from bench' -l keep -x -d 'Keep a lock after its release, in seconds'
 complete -c dlock -n '__fish_seen_subcommand_from top' -l once -d 'One look'
 complete -c dlock -n '__fish_seen_subcommand_from top' -l openmetrics -x -d 'Serve a page for Prometheus at a port or unix:PATH'
+complete -c dlock -n '__fish_seen_subcommand_from doctor' -l install -d "First make PostgreSQL's schema"

@@ -36,6 +36,7 @@ static dlock_client *open_client(const demo_state *demo, demo_worker *me)
     dlock_error *error = NULL;
     dlock_conf *conf = dlock_conf_new();
     if (dlock_conf_set_int(conf, "lock.ttl_ms", demo->ttl_ms, &error) != DLOCK_OK ||
+        dlock_conf_set(conf, "postgres.install", "true", &error) != DLOCK_OK ||
         dlock_client_open(demo->url, conf, &client, &error) != DLOCK_OK)
         fail(me, "open", dlock_error_text(error));
     dlock_conf_free(conf);

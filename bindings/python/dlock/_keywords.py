@@ -282,6 +282,9 @@ class ClientSettings(LockSettings, total=False):
     postgres_tls
         Speak TLS to the server: always (on), never, or to any but this machine (auto). (default
         auto; auto, on, off; backends: postgres)
+    postgres_install
+        Make the schema dlock, and its two roles, where they are missing or of an older version;
+        what `dlock doctor --install` sets. (default False; backends: postgres)
     """
 
     require: Literal['efficiency', 'fencing', 'correctness']
@@ -346,3 +349,4 @@ class ClientSettings(LockSettings, total=False):
     file_mode: str
     postgres_database: str
     postgres_tls: Literal['auto', 'on', 'off']
+    postgres_install: bool

@@ -37,6 +37,17 @@ static bool by_path(const dlk_uri *uri)
     return strstr(uri->scheme, "+unix") != NULL;
 }
 
+/* libpq takes it apart at commas, of which it knows no escaping: it would go elsewhere. */
+static dlock_err check_one_host(const char *name, dlock_error **err)
+{
+    return strchr(name, ',')
+               ? dlk_error_set(err, DLOCK_EINVAL,
+                               "postgres: %s has a comma, which libpq takes for the end "
+                               "of a host's name",
+                               name)
+               : DLOCK_OK;
+}
+
 static dlock_err set_servers(dlk_pg *pg, const dlk_uri *uri, dlock_error **err)
 {
     bool is_path = by_path(uri);
@@ -53,6 +64,9 @@ static dlock_err set_servers(dlk_pg *pg, const dlk_uri *uri, dlock_error **err)
             return dlk_error_nomem(err);
         server->port = is_path || !uri->hosts[i].port ? DEFAULT_PORT : uri->hosts[i].port;
         server->local = is_path || is_here(server->host);
+        dlock_err code = check_one_host(server->host, err);
+        if (code != DLOCK_OK)
+            return code;
     }
     if (!is_path)
         return DLOCK_OK;
@@ -105,11 +119,15 @@ static dlock_err set_up(dlk_pg *pg, const dlk_uri *uri, const dlk_settings *sett
     pg->connect_ns =
         dlk_settings_int(settings, DLK_KEY_CLIENT_CONNECT_MS) * DLK_NS_PER_MS;
     pg->retry_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_RETRY_MS);
+    pg->installs = dlk_settings_int(settings, DLK_KEY_POSTGRES_INSTALL);
     pg->backoff = (dlk_backoff){
         .min_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MIN_MS),
         .max_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MAX_MS)};
     (void)snprintf(pg->channel, sizeof(pg->channel), "dlock:%s", pg->base.host->uuid);
-    dlock_err code = dlk_loaded_need(&dlk_libpq, err);
+    dlock_err code =
+        check_one_host(dlk_settings_text(settings, DLK_KEY_TLS_SERVER_NAME), err);
+    if (code == DLOCK_OK)
+        code = dlk_loaded_need(&dlk_libpq, err);
     if (code == DLOCK_OK)
         code = set_servers(pg, uri, err);
     return code == DLOCK_OK ? set_database(pg, uri, err) : code;

@@ -14,13 +14,15 @@ static const struct {
     {"42501", DLOCK_EACCES, "GRANT dlock_user TO its user"},
     {"3D000", DLOCK_EINVAL, NULL}, /* no such database */
     {"22021", DLOCK_EINVAL, NULL}, /* a text that its encoding hasn't */
-    {"3F000", DLOCK_ENOTSUP, "the schema dlock isn't there: psql -f postgres.sql"},
+    {"3F000", DLOCK_ENOTSUP, "the schema dlock isn't there: dlock doctor --install"},
     {"42883", DLOCK_ENOTSUP,
-     "the schema dlock is another version's: psql -f postgres.sql"},
+     "the schema dlock is another version's: dlock doctor --install"},
     {"42P01", DLOCK_ENOTSUP,
-     "the schema dlock is another version's: psql -f postgres.sql"},
+     "the schema dlock is another version's: dlock doctor --install"},
     {"DL002", DLOCK_ENOTSUP,
      "ALTER ROLE … SET default_transaction_isolation = 'read committed'"},
+    {"DL003", DLOCK_ENOTSUP, NULL}, /* what schema.sql says to who installs it */
+    {"DL004", DLOCK_EACCES, NULL},
     {"08", DLOCK_EUNAVAIL, NULL},    /* connections */
     {"25006", DLOCK_EUNAVAIL, NULL}, /* only reads: a standby */
     {"40", DLOCK_EUNAVAIL, NULL},    /* rolled back: again may succeed */

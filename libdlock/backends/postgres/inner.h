@@ -16,6 +16,8 @@
 
 /* Of the schema that this library speaks to: dlock.version(). */
 #define DLK_PG_SCHEMA 1
+/* The SQLSTATE of what it says when it is installed. */
+#define DLK_PG_DONE "DL000"
 /* A place in the line is kept so long without a word from its client. */
 #define DLK_PG_STAY_MS 10000
 /* So many leases are renewed by one statement at most. */
@@ -52,6 +54,7 @@ typedef struct dlk_pg {
     dlk_pg_server *servers;
     size_t server_count;
     char channel[64]; /* where messages for this client come */
+    bool installs;    /* the schema, where it is missing */
     int64_t connect_ns, timeout_ns, retry_ms;
 
     /* from here on under the client's mutex, which whatever is called has */
@@ -69,7 +72,8 @@ typedef struct dlk_pg {
     bool
         broken; /* something couldn't be said: nothing may be said behind it, as answers are told from
                     * each other by their order; ended with the next step */
-    size_t step;     /* how many answers of the greeting have come */
+    int step;        /* what of the greeting is answered next */
+    char done[320];  /* what was installed on this client's behalf, in words */
     bool hears;      /* messages come; else it is asked again and again */
     bool pooled;     /* somebody stands between us and the server */
     int64_t until;   /* of this server's tries */
@@ -109,6 +113,10 @@ bool dlk_pg_say(dlk_pg *pg, const char *statement, int count, const char *const 
                 const int *sizes);
 /* It has to end: there is a gap in what was said. */
 void dlk_pg_break_off(dlk_pg *pg);
+
+/* ---- postgres_schema.c, made of schema.sql ---- */
+
+extern const char dlk_pg_schema[];
 
 /* ---- greeting.c ---- */
 

@@ -114,10 +114,14 @@ static void add_tls(const dlk_pg *pg, parameters *to)
         versions[dlk_settings_int(pg->settings, DLK_KEY_TLS_MIN_VERSION)]);
 }
 
-static void ignore_text(void *arg, const char *message)
+/* Nothing is printed; what schema.sql has done is kept. */
+static void take_notice(void *arg, const PGresult *notice)
 {
-    (void)arg;
-    (void)message;
+    dlk_pg *pg = arg;
+    const char *state = PQresultErrorField(notice, PG_DIAG_SQLSTATE);
+    const char *words = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);
+    if (state && words && strcmp(state, DLK_PG_DONE) == 0)
+        (void)snprintf(pg->done, sizeof(pg->done), "%s", words);
 }
 
 /* libpq's own socket is a part of what is counted, closed in a fork's child by `forked`. */
@@ -150,7 +154,7 @@ static bool begin_at(dlk_pg *pg, const char *address)
     if (!pg->conn || PQstatus(pg->conn) == CONNECTION_BAD)
         return false;
     (void)PQsetErrorVerbosity(pg->conn, PQERRORS_VERBOSE);
-    (void)PQsetNoticeProcessor(pg->conn, ignore_text, NULL);
+    (void)PQsetNoticeReceiver(pg->conn, take_notice, pg);
     pg->fd = PQsocket(pg->conn);
     pg->wants = POLLOUT;
     pg->phase = DLK_PG_CONNECTING;
@@ -313,6 +317,8 @@ static void ready(dlk_pg *pg)
     pg->phase = DLK_PG_READY;
     dlk_backoff_reset(&pg->backoff);
     dlk_error_clear(&pg->why_down);
+    if (pg->done[0])
+        pg->base.host->log(pg->base.host, DLOCK_LOG_INFO, "postgres: %s", pg->done);
     if (pg->pooled)
         pg->base.host->log(
             pg->base.host, DLOCK_LOG_INFO,

@@ -189,6 +189,9 @@ dlock_error *dlk_pg_examined(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
                    PQgetvalue(result, 0, VERSION), DLK_PG_SCHEMA,
                    pg->hears ? "" : ", through a pool of connections: no messages");
     dlk_find(info, "server", pg->hears ? DLK_FINE : DLK_WARNING, "%s", text);
+    if (pg->installs)
+        dlk_find(info, "install", DLK_FINE, "%s",
+                 pg->done[0] ? pg->done : "the schema dlock was there: nothing was done");
     bool loses = strcmp(PQgetvalue(result, 0, COMMIT), "off") == 0 ||
                  strcmp(PQgetvalue(result, 0, FSYNC), "on") != 0;
     dlk_find(info, "commit", loses ? DLK_UNSAFE : DLK_FINE,

@@ -1,4 +1,5 @@
--- What libdlock keeps in PostgreSQL: the layout `table`. Installed by psql -f; again is fine. Everything is in the schema `dlock`, and nobody but its owner touches the tables:
+-- What libdlock keeps in PostgreSQL: the layout `table`. Installed by dlock doctor --install, or psql -f;
+-- again is fine. Everything is in the schema `dlock`, and nobody but its owner touches the tables:
 -- the others call functions, each of which is one request, one transaction and one round trip.
 --
 -- Rights: the role dlock_user may lock (GRANT dlock_user TO my_service), dlock_guard may only check a
@@ -11,16 +12,52 @@
 BEGIN;
 SELECT pg_advisory_xact_lock(7236826970157); -- two who install at a time
 
-DO $$ BEGIN
-    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'dlock_user') THEN
-        CREATE ROLE dlock_user NOLOGIN;
+-- Whether whoever installs it may, in words that say what to do; then the roles and the schema, and what becomes of
+-- it. Nothing is called that somebody else may have put there.
+DO $$
+DECLARE
+    ours CONSTANT int := 1; -- dlock.version(), below
+    there int;
+    schema_owner oid := (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'dlock');
+    me record;
+    missing text[] := ARRAY(SELECT r FROM unnest(ARRAY['dlock_user', 'dlock_guard']) r WHERE to_regrole(r) IS NULL);
+    role text;
+BEGIN
+    SELECT r.oid, r.rolname AS name, r.rolsuper AS super, r.rolsuper OR r.rolcreaterole AS makes_roles,
+            has_database_privilege(current_database(), 'CREATE') AS makes_schemas
+        INTO me FROM pg_roles r WHERE r.rolname = current_user;
+    IF schema_owner <> me.oid AND NOT (me.super AND (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = schema_owner)) THEN
+        RAISE EXCEPTION 'the schema dlock belongs to %: install as that user, not as %',
+            schema_owner::regrole, me.name USING ERRCODE = 'DL004';
     END IF;
-    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'dlock_guard') THEN
-        CREATE ROLE dlock_guard NOLOGIN;
+    IF schema_owner IS NULL AND NOT me.makes_schemas THEN
+        RAISE EXCEPTION 'there is no schema dlock, and % may not make it: install as the database''s owner, or GRANT CREATE ON DATABASE % TO %',
+            me.name, quote_ident(current_database()), quote_ident(me.name) USING ERRCODE = 'DL004';
     END IF;
+    IF missing <> '{}' AND NOT me.makes_roles THEN
+        RAISE EXCEPTION 'there is no role %, and % may make none: CREATE ROLE % NOLOGIN, as one who may',
+            array_to_string(missing, ' and no role '), me.name, array_to_string(missing, ' NOLOGIN; CREATE ROLE ')
+            USING ERRCODE = 'DL004';
+    END IF;
+    IF to_regprocedure('dlock.version()') IS NOT NULL THEN
+        EXECUTE 'SELECT dlock.version()' INTO there;
+    END IF;
+    IF there > ours THEN
+        RAISE EXCEPTION 'the schema dlock is version %, and this one %: a newer libdlock made it', there, ours
+            USING ERRCODE = 'DL003';
+    END IF;
+    FOREACH role IN ARRAY missing LOOP
+        EXECUTE format('CREATE ROLE %I NOLOGIN', role);
+    END LOOP;
+    IF schema_owner IS NULL THEN
+        CREATE SCHEMA dlock;
+    END IF;
+    RAISE NOTICE '%', concat('the schema dlock, version ', ours, ', is ', CASE WHEN there IS NULL THEN 'made'
+            WHEN there < ours THEN 'there now, instead of version ' || there ELSE 'made anew over itself' END,
+            CASE WHEN missing <> '{}' THEN '; made the role ' || array_to_string(missing, ' and the role ') END,
+            '; whoever locks needs GRANT dlock_user') USING ERRCODE = 'DL000';
 END $$;
 
-CREATE SCHEMA IF NOT EXISTS dlock;
 REVOKE ALL ON SCHEMA dlock FROM PUBLIC;
 
 CREATE SEQUENCE IF NOT EXISTS dlock.tokens;

@@ -171,6 +171,23 @@ TEST(of_several_hosts_the_next_is_tried)
     server_let_go(dead);
 }
 
+/* libpq would try two hosts: /tmp/a, and another's in b. */
+TEST(a_comma_is_no_way_to_another_host)
+{
+    char uri[192], text[512];
+    BEGIN();
+    snprintf(uri, sizeof(uri), "postgres+unix://%s%%2Cb?auth.username=postgres",
+             world_postgres()->dir);
+    CHECK_ERR(try_at(uri, NULL, text, sizeof(text)), DLOCK_EINVAL, NULL);
+    CHECK_CONTAINS(text, "has a comma");
+    snprintf(uri, sizeof(uri), "postgres://postgres@localhost:%d/postgres",
+             world_postgres()->port);
+    CHECK_ERR(try_at(uri, "postgres.tls=on tls.server_name=one.test,localhost", text,
+                     sizeof(text)),
+              DLOCK_EINVAL, NULL);
+    CHECK_CONTAINS(text, "has a comma");
+}
+
 /* It takes so many connections and says nothing. */
 static int be_silent_at(const char *address, int port, int backlog)
 {

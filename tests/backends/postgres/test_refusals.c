@@ -67,7 +67,7 @@ TEST(a_database_without_the_schema_says_how_to_get_it)
     BEGIN();
     CHECK_STR(ask("CREATE DATABASE bare"), "");
     CHECK_ERR(try_as("postgres", "bare", text, sizeof(text)), DLOCK_ENOTSUP, NULL);
-    CHECK_CONTAINS(text, "psql -f");
+    CHECK_CONTAINS(text, "dlock doctor --install");
     CHECK_ERR(try_as("postgres", "missing", text, sizeof(text)), DLOCK_EINVAL, NULL);
     CHECK_CONTAINS(text, "missing");
 }
