@@ -22,7 +22,8 @@ FOLDER = Path(os.environ['DLK_FOLDER'])
 TOOLS = FOLDER / 'venv' / 'bin'
 EXAMPLES = TOP / 'bindings' / 'python' / 'examples'
 WHEEL = next((FOLDER / 'dist').glob('*.whl'))
-PAGES = [TOP / 'README.md', *sorted((TOP / 'docs').rglob('*.md'))]
+PAGES = [TOP / 'README.md', TOP / 'bindings/python/README.md',
+         *sorted((TOP / 'docs').rglob('*.md'))]
 LISTING = re.compile(r'<!-- (\S+) -->\n```python\n(.*?)^```$', re.M | re.S)
 
 
@@ -42,6 +43,18 @@ def in_fresh_environment(program, *args, **env):
 
 
 class Wheel(unittest.TestCase):
+    def test_its_description_has_only_links_that_lead_somewhere_on_the_index(self):
+        with zipfile.ZipFile(WHEEL) as packed:
+            name, = [each for each in packed.namelist() if each.endswith('/METADATA')]
+            _, _, page = packed.read(name).decode().partition('\n\n')
+        self.assertEqual(page.strip(), (TOP / 'bindings/python/README.md').read_text().strip())
+        links = re.findall(r'\]\(([^)]*)\)', page)
+        self.assertGreater(len(links), 3)
+        for link in links:
+            at, _, path = link.partition('/blob/main/')
+            self.assertEqual(at, 'https://github.com/libdlock/libdlock')
+            self.assertTrue((TOP / path).exists(), link)
+
     def test_ten_lines_run_in_a_fresh_environment_in_memory(self):
         self.assertIn('order 42 shipped', in_fresh_environment(EXAMPLES / 'ten_lines.py', 'mem:'))
 
