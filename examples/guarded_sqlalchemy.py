@@ -1,4 +1,4 @@
-"""As guarded_psycopg.py, by SQLAlchemy, at each commit: guarded_sqlalchemy.py postgres://…"""
+"""As guarded_psycopg.py, by SQLAlchemy, at each commit: guarded_sqlalchemy.py postgres:…"""
 import sys
 
 import dlock

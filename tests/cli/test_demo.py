@@ -1,4 +1,5 @@
-"""The demo: the numbers it ends with, on a lock file, on Redis and in PostgreSQL, as text and on a terminal."""
+"""The demo: the numbers it ends with, on a lock file, Redis and PostgreSQL, as text and on a
+terminal."""
 import os
 import pty
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The fence in the transaction as users of Python and Go write it: what comes too late is refused
-with DL001, and not in the table; without the check it would be there. What the page shows is theirs.
+with DL001, and is not in the table; without the check it would be. What the page shows is theirs.
 
 Usage: test_guarded.py GO_PROGRAM, with dlock, psycopg and SQLAlchemy in PYTHONPATH.
 """

@@ -282,6 +282,9 @@ class ClientSettings(LockSettings, total=False):
     postgres_tls
         Speak TLS to the server: always (on), never, or to any but this machine (auto). (default
         auto; auto, on, off; backends: postgres)
+    postgres_synchronous
+        A grant and each renewal waits until a standby has it on its disk; without one to wait for
+        (synchronous_standby_names) nothing is granted. (default False; backends: postgres)
     postgres_install
         Make the schema dlock, and its two roles, where they are missing or of an older version;
         what `dlock doctor --install` sets. (default False; backends: postgres)
@@ -349,4 +352,5 @@ class ClientSettings(LockSettings, total=False):
     file_mode: str
     postgres_database: str
     postgres_tls: Literal['auto', 'on', 'off']
+    postgres_synchronous: bool
     postgres_install: bool

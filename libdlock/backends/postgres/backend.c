@@ -119,6 +119,7 @@ static dlock_err set_up(dlk_pg *pg, const dlk_uri *uri, const dlk_settings *sett
     pg->connect_ns =
         dlk_settings_int(settings, DLK_KEY_CLIENT_CONNECT_MS) * DLK_NS_PER_MS;
     pg->retry_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_RETRY_MS);
+    pg->synchronous = dlk_settings_int(settings, DLK_KEY_POSTGRES_SYNCHRONOUS);
     pg->installs = dlk_settings_int(settings, DLK_KEY_POSTGRES_INSTALL);
     pg->backoff = (dlk_backoff){
         .min_ms = dlk_settings_int(settings, DLK_KEY_CLIENT_BACKOFF_MIN_MS),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes a C text of the schema: embed.py SCHEMA.sql OUTPUT.c
 
-It is one statement, as several can't be sent at once, so its transaction is that statement's; where
-the schema is that already it does nothing: who may not install it may connect all the same.
-dlock.version() isn't called to find out, but looked at: it may be somebody's who put it there for us
+It is one statement, as several can't be sent at once, so its transaction is that statement's. It
+does nothing where the schema is that already: who may not install it may connect all the same.
+dlock.version() isn't called to find out, but looked at: somebody may have put it there for us
 to call.
 """
 import re

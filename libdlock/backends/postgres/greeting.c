@@ -9,7 +9,9 @@ enum { INSTALLING, SERVER, LISTENING };
 
 static bool ask_who_it_is(dlk_pg *pg)
 {
-    return dlk_pg_say(pg, "SELECT dlock.version(), pg_is_in_recovery(), pg_backend_pid()",
+    return dlk_pg_say(pg,
+                      "SELECT dlock.version(), pg_is_in_recovery(), pg_backend_pid(), "
+                      "current_setting('synchronous_standby_names') = ''",
                       0, NULL, NULL);
 }
 
@@ -31,7 +33,7 @@ static dlock_error *listen_on(dlk_pg *pg)
 }
 
 /* Of its answer to who it is. */
-enum { VERSION, STANDBY, PID, FIELDS };
+enum { VERSION, STANDBY, PID, ALONE, FIELDS };
 
 static dlock_error *judge(dlk_pg *pg, const PGresult *result)
 {
@@ -51,6 +53,11 @@ static dlock_error *judge(dlk_pg *pg, const PGresult *result)
                               (long long)schema, DLK_PG_SCHEMA,
                               schema < DLK_PG_SCHEMA ? "dlock doctor --install"
                                                      : "a newer libdlock made it");
+    if (pg->synchronous && dlk_pg_letter(result, 0, ALONE) == 't')
+        return dlk_error_make(DLOCK_ENOTSUP,
+                              "postgres: postgres.synchronous: %s:%d waits for no "
+                              "standby: set synchronous_standby_names",
+                              pg->servers[pg->server].host, pg->servers[pg->server].port);
     /* Who pools connections invents the number of the process; there is no session to listen in. */
     pg->pooled = dlk_pg_number(result, 0, PID, 0) != PQbackendPID(pg->conn);
     return NULL;

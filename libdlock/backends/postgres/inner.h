@@ -55,6 +55,7 @@ typedef struct dlk_pg {
     size_t server_count;
     char channel[64]; /* where messages for this client come */
     bool installs;    /* the schema, where it is missing */
+    bool synchronous; /* what is granted waits for a standby */
     int64_t connect_ns, timeout_ns, retry_ms;
 
     /* from here on under the client's mutex, which whatever is called has */
@@ -75,6 +76,7 @@ typedef struct dlk_pg {
     int step;        /* what of the greeting is answered next */
     char done[320];  /* what was installed on this client's behalf, in words */
     bool hears;      /* messages come; else it is asked again and again */
+    bool doubtful;   /* a commit was told before a standby had it */
     bool pooled;     /* somebody stands between us and the server */
     int64_t until;   /* of this server's tries */
     int64_t give_up; /* of the address that is tried */

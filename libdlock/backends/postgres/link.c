@@ -26,7 +26,7 @@ void dlk_pg_hang_up(dlk_pg *pg)
     if (pg->conn)
         PQfinish(pg->conn);
     pg->conn = NULL;
-    pg->unsent = pg->hears = pg->broken = false;
+    pg->unsent = pg->hears = pg->broken = pg->doubtful = false;
     pg->said = pg->answers = pg->ear = 0;
     if (pg->lookup)
         dlk_lookup_drop(pg->lookup);
@@ -114,7 +114,8 @@ static void add_tls(const dlk_pg *pg, parameters *to)
         versions[dlk_settings_int(pg->settings, DLK_KEY_TLS_MIN_VERSION)]);
 }
 
-/* Nothing is printed; what schema.sql has done is kept. */
+/* Nothing is printed; what schema.sql has done is kept. To whoever ends our wait for a standby the server says
+ * that it has committed, with a warning, which has no state of its own. */
 static void take_notice(void *arg, const PGresult *notice)
 {
     dlk_pg *pg = arg;
@@ -122,6 +123,8 @@ static void take_notice(void *arg, const PGresult *notice)
     const char *words = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);
     if (state && words && strcmp(state, DLK_PG_DONE) == 0)
         (void)snprintf(pg->done, sizeof(pg->done), "%s", words);
+    if (state && strcmp(state, "01000") == 0)
+        pg->doubtful = pg->synchronous;
 }
 
 /* libpq's own socket is a part of what is counted, closed in a fork's child by `forked`. */
@@ -286,11 +289,27 @@ static void note_unsent(dlk_pg *pg)
         dlk_kick(pg->base.host->kicks); /* to wait until there is room */
 }
 
+/* What the functions do is committed when a standby has it, whatever the server or the user is set to. */
+static const char *make_synchronous(const dlk_pg *pg, const char *statement, char *to,
+                                    size_t room)
+{
+    static const char call[] = "SELECT * FROM dlock.";
+    if (!pg->synchronous || strncmp(statement, call, strlen(call)) != 0)
+        return statement;
+    (void)snprintf(to, room,
+                   "SELECT f.* FROM set_config('synchronous_commit', 'on', true), "
+                   "dlock.%s AS f",
+                   statement + strlen(call));
+    return to;
+}
+
 bool dlk_pg_say(dlk_pg *pg, const char *statement, int count, const char *const *values,
                 const int *sizes)
 {
     enum { MOST = 12 };
     int formats[MOST];
+    char text[256];
+    statement = make_synchronous(pg, statement, text, sizeof(text));
     for (int i = 0; i < count; i++)
         formats[i] = sizes[i] > 0;
     pg->base.host->commands++;
@@ -342,6 +361,11 @@ static dlock_error *end_answer(dlk_pg *pg)
     pg->answer = NULL;
     if (!result)
         return dlk_pg_nonsense();
+    if (pg->doubtful) {
+        PQclear(result);
+        return dlk_error_make(DLOCK_EUNAVAIL,
+                              "postgres: a commit may not have reached the standby");
+    }
     if (pg->phase == DLK_PG_GREETING) {
         pg->answers++;
         why = dlk_pg_greeted(pg, result, &done);

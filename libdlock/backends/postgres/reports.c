@@ -200,10 +200,13 @@ dlock_error *dlk_pg_examined(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
                    : "a grant is on disk before it is confirmed");
     int64_t standbys = dlk_pg_number(result, 0, STANDBYS, 0);
     if (standbys > 0)
-        dlk_find(info, "standbys", DLK_WARNING,
-                 "a standby that is promoted may not know the last grants: locks may be "
-                 "granted "
-                 "twice then, and tokens given again, unless commits wait for it");
+        dlk_find(
+            info, "standbys", pg->synchronous ? DLK_FINE : DLK_WARNING, "%s",
+            pg->synchronous
+                ? "a grant waits until a standby has it"
+                : "a standby that is promoted may not know the last grants: locks may be "
+                  "granted "
+                  "twice then, and tokens given again, unless commits wait for it");
     bool tls = PQsslInUse(pg->conn) == 1;
     dlk_find(
         info, "transport", tls || pg->servers[pg->server].local ? DLK_FINE : DLK_WARNING,
