@@ -303,6 +303,7 @@ void dlk_engine_now_closed(dlk_engine *engine)
     dlk_engine_digest(engine, dlk_clock_now());
     engine->core.up = false;
     dlk_core_stop(&engine->core);
+    dlk_engine_order_end(engine);
     dlk_life_becomes(engine, DLK_LIFE_CLOSED);
     finish_closers(engine);
     dlk_event_closed(engine);

@@ -130,7 +130,7 @@ struct dlk_engine {
         log_lines; /* dlk_note.slot.link: for the sink, after the mutex is let go; … */
     int64_t lines, lines_dropped; /* … so many, and those that were one too many */
     dlk_tell tell;                /* its topics: while somebody hears them */
-    bool orders, order_refuses;   /* fixed: client.order */
+    bool orders, order_refuses;   /* client.order; the first until it is closed */
 
     /* A program that waits in a poller of its own: visit.c. */
     int poll_fd; /* a nest of the event's descriptor and the wires, or -1 */
@@ -368,6 +368,7 @@ void dlk_compound_close(dlk_compound *whole);
 /* ---- order.c: client.order ---- */
 dlock_err dlk_engine_order_begin(dlk_engine *engine, const dlk_settings *settings,
                                  dlock_error **err);
+/* It is closed, and nothing is held any more; or it was never open. */
 void dlk_engine_order_end(dlk_engine *engine);
 /* Around a fork, whose child has learnt nothing. */
 void dlk_engine_order_before_fork(void);

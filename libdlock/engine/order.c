@@ -134,11 +134,13 @@ dlock_err dlk_engine_order_begin(dlk_engine *engine, const dlk_settings *setting
     return DLOCK_OK;
 }
 
-/* What is left with the last one is forgotten. */
+/* With the last one that ends, what was learnt is forgotten. */
 void dlk_engine_order_end(dlk_engine *engine)
 {
     if (!engine->orders || dlk_engine_forked(engine))
         return;
+    engine->orders = false;
+    engine->core.port.order = NULL;
     (void)pthread_mutex_lock(&mutex);
     if (--clients == 0) {
         dlk_order_free(learnt);
