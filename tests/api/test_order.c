@@ -230,7 +230,7 @@ TEST(the_members_of_a_multi_lock_have_no_order_among_themselves)
     CHECK_EQ_INT(dlock_acquire(client, "mc", patience_ms(), &c, NULL), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_release(c, NULL), DLOCK_OK);
     CHECK_EQ_INT(dlock_hold_release(all, NULL), DLOCK_OK);
-    NESTS(client, "ma", "mb");
+    NESTS(client, "mb", "ma"); /* they are taken by their names */
     CHECK(!is_told(client));
     NESTS(client, "mc", "mb"); /* but with others */
     CHECK(is_told(client));
