@@ -74,6 +74,7 @@ typedef struct cli_call {
 
     /* session */
     dlock_client *client;
+    bool connected;
     bool left;              /* it couldn't be closed in time, and ends with the process */
     uint64_t tag;           /* of the op being awaited */
     int64_t began;          /* when the session began: -w counts from here */
@@ -138,6 +139,10 @@ const char *cli_only_name(const cli_call *cli, int argc, char **argv);
 
 /* session.c */
 
+/* Makes the client, once, which says nothing to anybody yet: 0, or the exit status, as of cli_open. */
+int cli_make(cli_call *cli);
+/* The lease that was asked for, wherever it was set; of a client that is made. */
+int64_t cli_ttl_ms(const cli_call *cli);
 /* Connects, once. 0, or the exit status after saying what is wrong; cli_close in either case. */
 int cli_open(cli_call *cli);
 /* Gives everything back. */
@@ -172,8 +177,6 @@ int cli_signal(const cli_call *cli);
 /* The DLOCK_URL of a command that we run: 0, or the exit status. NULL: the one that is there, as it
  * is; else without its secrets, and the caller's to free. */
 int cli_url_for_command(const cli_call *cli, char **ret_url);
-/* The lease that was asked for, wherever it was set; INT64_MAX when no client can be made. */
-int64_t cli_ttl_ms(const cli_call *cli);
 
 /* openmetrics.c: serves the page at cli->openmetrics until a signal comes. The client is open. */
 int cli_serve_openmetrics(cli_call *cli, const char *prefix);

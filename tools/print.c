@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -236,6 +237,9 @@ int cli_flush(const cli_call *cli, int status)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
     int failed = cli_fail_errno(cli, "standard output");
+    /* Said once: it wouldn't go out later either. */
+    __fpurge(stdout);
+    clearerr(stdout);
     return status == CLI_OK ? failed : status;
 }
 

@@ -150,6 +150,9 @@ static bool fit_times(run_state *run, int64_t ttl_ms)
 
 static int choose_times(run_state *run)
 {
+    int status = cli_make(run->cli);
+    if (status != 0)
+        return status;
     if (fit_times(run, cli_ttl_ms(run->cli)))
         return 0;
     cli_say(run->cli, "--kill-after must be at most half the ttl, which is %lld ms",

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -182,7 +183,7 @@ static int connect_client(cli_call *cli)
     }
 }
 
-int cli_open(cli_call *cli)
+int cli_make(cli_call *cli)
 {
     if (cli->client)
         return 0;
@@ -193,9 +194,27 @@ int cli_open(cli_call *cli)
     }
     cli->began = cli_now_ms();
     int status = catch_signals(cli);
+    return status == 0 ? open_client(cli) : status;
+}
+
+int cli_open(cli_call *cli)
+{
+    if (cli->connected)
+        return 0;
+    int status = cli_make(cli);
     if (status == 0)
-        status = open_client(cli);
-    return status != 0 ? status : connect_client(cli);
+        status = connect_client(cli);
+    cli->connected = status == 0;
+    return status;
+}
+
+int64_t cli_ttl_ms(const cli_call *cli)
+{
+    DLOCK_AUTO(dlock_info) settings = NULL;
+    const char *ttl = NULL;
+    if (dlock_client_settings(cli->client, &settings, NULL) == DLOCK_OK)
+        ttl = dlock_info_get(settings, "lock.ttl_ms");
+    return ttl != NULL ? strtoll(ttl, NULL, 10) : 0;
 }
 
 int cli_condition(cli_call *cli, const char *name, dlock_cond **ret_cond)

@@ -164,14 +164,3 @@ int cli_url_for_command(const cli_call *cli, char **ret_url)
     *ret_url = without_secrets(cli->url, table);
     return *ret_url != NULL ? 0 : cli_fail(cli, NULL, DLOCK_ENOMEM, NULL);
 }
-
-int64_t cli_ttl_ms(const cli_call *cli)
-{
-    DLOCK_AUTO(dlock_client) client = NULL;
-    DLOCK_AUTO(dlock_info) settings = NULL;
-    /* It asks nobody. What is wrong with the URI is for the library to say when it is opened. */
-    if (dlock_client_new(cli->url, cli->conf, &client, NULL) != DLOCK_OK ||
-        dlock_client_settings(client, &settings, NULL) != DLOCK_OK)
-        return INT64_MAX;
-    return strtoll(dlock_info_get(settings, "lock.ttl_ms"), NULL, 10);
-}

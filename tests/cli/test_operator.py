@@ -324,6 +324,13 @@ def stats_counts_and_names_nobody(w):
         tap.equal(f'{wrong}', w.run('stats', *wrong)[0], 64)
 
 
+def output_that_goes_nowhere_is_told_once(w):
+    for command in (['stats'], ['top', '--once'], ['ls', '--json'], ['version']):
+        with open('/dev/full', 'wb') as full:
+            status, _, err = w.finish(w.start(*command, stdout=full))
+        tap.equal(f'{command} {err}', (status, err.count('standard output')), (70, 1))
+
+
 def version_and_help_need_no_service(w):
     bare = {k: v for k, v in w.environment().items() if k != 'DLOCK_URL'}
     status, out, _ = w.run('version', env=bare)
@@ -396,6 +403,7 @@ if __name__ == '__main__':
         top_shows_the_locks_again_and_again,
         top_goes_on_when_the_service_fails,
         stats_counts_and_names_nobody,
+        output_that_goes_nowhere_is_told_once,
         version_and_help_need_no_service,
         the_completion_offers_commands_options_and_settings,
         the_man_page_is_clean,
