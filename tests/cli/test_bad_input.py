@@ -169,6 +169,9 @@ def nothing_runs_and_nothing_is_left_after_an_error(w):
     marker = w.path('ran')
     w.run('run', '--ttl', '0', 'left', '--', 'touch', marker)
     w.run('run', '--kill-after', '999', 'left', '--', 'touch', marker)
+    # The lease of a URI is what the library reads there, also where a letter is escaped.
+    w.run('run', '--url', w.url + '?lock%2ettl_ms=3000', '--kill-after', '2', 'left', '--', 'touch',
+          marker)
     tap.equal('ran', os.path.exists(marker), False)
     tap.equal('free', bool(w.inspect('left')['held']), False)
 
