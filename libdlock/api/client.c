@@ -28,6 +28,20 @@ static dlock_err check_class(const dlk_backend_type *type, const dlk_settings *s
                          dlk_settings_word(settings, DLK_KEY_CLIENT_REQUIRE));
 }
 
+static dlock_err check_deadlock(const dlk_backend_type *type,
+                                const dlk_settings *settings, const dlk_uri *uri,
+                                dlock_error **err)
+{
+    if (dlk_settings_int(settings, DLK_KEY_CLIENT_DEADLOCK) == DLK_CLIENT_DEADLOCK_OFF ||
+        dlk_backend_traits(type, settings).tells)
+        return DLOCK_OK;
+    return dlk_error_set(err, DLOCK_ENOTSUP,
+                         "client.deadlock: clients of %s don't tell what they hold and "
+                         "wait for; those of one Redis do, also behind sentinels, unless "
+                         "redis.client_key=false",
+                         uri->scheme);
+}
+
 static dlock_err no_backend(const char *scheme, dlock_error **err)
 {
     const char *why = dlk_registry_why(scheme);
@@ -51,6 +65,8 @@ static dlock_err open_parsed(const dlk_uri *uri, const dlock_conf *conf,
                                        err);
     if (code == DLOCK_OK)
         code = check_class(client->type, settings, uri, err);
+    if (code == DLOCK_OK)
+        code = check_deadlock(client->type, settings, uri, err);
     if (code == DLOCK_OK)
         code = dlk_engine_open(client->type, uri, settings, conf ? conf->log : NULL,
                                conf ? conf->log_user : NULL, &client->engine, err);

@@ -96,6 +96,9 @@ struct dlk_host {
     dlk_told_sum (*told)(dlk_host *host, int64_t now, int64_t after, dlk_told *ret,
                          size_t most);
 
+    /* The wait of this thread for @p name is part of a circle of waits, and is to end with DLOCK_EDEADLK. */
+    void (*deadlock)(dlk_host *host, const char *name, uint64_t thread, const char *why);
+
     /* ---- what it gives, fixed ---- */
 
     const char *uuid; /* this client's identity, 36 characters */
@@ -140,6 +143,7 @@ typedef struct dlk_traits {
     bool kinds[DLK_KIND_COUNT];
     /* Why it has no conditions; NULL: it has, or could have. */
     const char *no_conditions;
+    bool tells;          /* clients tell what they have and wait for (client.deadlock) */
     bool keeps;          /* mutexes can be kept (lock.keep_ms) … */
     const char *no_keep; /* … or why they can't; NULL: they could */
     const char

@@ -337,6 +337,11 @@ void dlk_engine_digest_news(dlk_engine *engine, int64_t now)
         } else if ((link = dlk_list_take_first(&engine->notified))) {
             dlk_engine_name *name = DLK_LIST_ITEM(link, dlk_engine_name, news);
             dlk_core_notified(&engine->core, &name->name.key, now);
+        } else if ((link = dlk_list_take_first(&engine->doomed))) {
+            dlk_doomed *doomed = DLK_LIST_ITEM(link, dlk_doomed, link);
+            (void)dlk_core_break_wait(&engine->core, doomed->name, doomed->thread,
+                                      doomed->text, now); /* it may be over */
+            free(doomed);
         } else {
             return;
         }

@@ -123,6 +123,8 @@ static void destroy(dlk_engine *engine)
     dlk_list *spare;
     while ((spare = dlk_list_take_first(&engine->spare_grants)))
         free(DLK_LIST_ITEM(spare, dlk_grant_box, grant.link));
+    while ((spare = dlk_list_take_first(&engine->doomed)))
+        free(DLK_LIST_ITEM(spare, dlk_doomed, link));
     dlk_core_free(&engine->core);
     if (engine->backend)
         engine->backend->type->free(engine->backend);
@@ -159,6 +161,7 @@ static void init_lists(dlk_engine *engine)
     dlk_list_init(&engine->waking);
     dlk_list_init(&engine->answers);
     dlk_list_init(&engine->notified);
+    dlk_list_init(&engine->doomed);
     dlk_list_init(&engine->events);
     dlk_list_init(&engine->log_lines);
 }

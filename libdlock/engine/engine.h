@@ -54,6 +54,14 @@ typedef struct dlk_wanted {
     unsigned topics;
 } dlk_wanted;
 
+/* A wait in a circle of waits. */
+typedef struct dlk_doomed {
+    dlk_list link;
+    uint64_t thread;
+    const char *name; /* behind the text */
+    char text[];
+} dlk_doomed;
+
 struct dlk_engine {
     pthread_mutex_t mutex; /* guards everything below that isn't marked */
     _Atomic int refs;      /* no mutex */
@@ -112,6 +120,7 @@ struct dlk_engine {
 
     dlk_list answers;  /* dlk_ask.link: told by the backend, not digested yet */
     dlk_list notified; /* dlk_engine_name.news */
+    dlk_list doomed;   /* dlk_doomed.link: waits that are to end, for they never would */
     dlk_link_news link_news;
     dlock_error *link_error;     /* the last "down" not digested yet */
     const dlock_error *digested; /* … and the one that is being digested, or NULL */

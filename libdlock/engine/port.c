@@ -402,6 +402,19 @@ static dlk_told_sum host_told(dlk_host *host, int64_t now, int64_t after, dlk_to
     return dlk_core_told(&of_host(host)->core, now, after, ret, most);
 }
 
+static void host_deadlock(dlk_host *host, const char *name, uint64_t thread,
+                          const char *why)
+{
+    size_t text = strlen(why) + 1, size = strlen(name) + 1;
+    dlk_doomed *doomed = calloc(1, sizeof(*doomed) + text + size);
+    if (!doomed)
+        return; /* it is found again */
+    memcpy(doomed->text, why, text);
+    doomed->name = memcpy(doomed->text + text, name, size);
+    doomed->thread = thread;
+    dlk_list_append(&of_host(host)->doomed, &doomed->link);
+}
+
 static void host_news(dlk_host *host)
 {
     dlk_engine *engine = of_host(host);
@@ -489,6 +502,7 @@ void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port)
         .asked = host_asked,
         .news = host_news,
         .told = host_told,
+        .deadlock = host_deadlock,
         .link = host_link,
         .log = host_log,
         .tell = &engine->tell,

@@ -19,6 +19,11 @@ typedef enum dlk_key_id {
 
 /* What dlk_settings_int answers for the enums that more than one module looks at. */
 enum { DLK_RENEW_AUTO, DLK_RENEW_FED, DLK_RENEW_OFF };
+enum {
+    DLK_CLIENT_DEADLOCK_OFF,
+    DLK_CLIENT_DEADLOCK_REPORT,
+    DLK_CLIENT_DEADLOCK_BREAK_YOUNGEST
+};
 enum { DLK_OWNER_AUTO, DLK_OWNER_THREAD, DLK_OWNER_NONE };
 enum { DLK_RELEASE_SYNC, DLK_RELEASE_ASYNC };
 enum { DLK_REQUIRE_EFFICIENCY, DLK_REQUIRE_FENCING, DLK_REQUIRE_CORRECTNESS };

@@ -142,6 +142,13 @@ class ClientSettings(LockSettings, total=False):
     close, close_ms
         How long dlock_client_close waits for releases to be confirmed. (default 2000; 0..60000;
         both in ms; backends: all)
+    deadlock
+        Look for who waits for whom in a circle, across processes: log it, or end the wait that
+        began last as well, with DLOCK_EDEADLK. (default off; off, report, break-youngest;
+        backends: redis, redis+sentinel)
+    deadlock, deadlock_ms
+        Such a circle is found after half this time, at the latest after twice as long. (default
+        5000; 500..600000; both in ms; backends: redis, redis+sentinel)
     poll, poll_ms
         The longest wait for a message before looking again, give or take 25 %. (default 1000;
         10..60000; both in ms; backends: redis, zookeeper, etcd)
@@ -300,6 +307,9 @@ class ClientSettings(LockSettings, total=False):
     connect_ms: int
     close: Seconds
     close_ms: int
+    deadlock: Literal['off', 'report', 'break-youngest']
+    deadlock: Seconds
+    deadlock_ms: int
     poll: Seconds
     poll_ms: int
     retry: Seconds

@@ -3,6 +3,7 @@
 
 #include "backends/redis/answers.h"
 #include "backends/redis/batch.h"
+#include "backends/redis/circles.h"
 #include "backends/redis/client_key.h"
 #include "backends/redis/condition.h"
 #include "backends/redis/doctor.h"
@@ -229,6 +230,10 @@ void dlk_redis_ask_answer(dlk_redis *redis, dlk_ask *ask, dlk_reply reply)
 {
     dlk_list_remove(&ask->link);
     ask->reply = reply;
+    if (ask == &redis->circles.ask) {
+        dlk_redis_circles_answered(redis);
+        return;
+    }
     redis->base.host->answered(redis->base.host, ask);
 }
 

@@ -8,6 +8,7 @@
 
 #include "backends/redis/asks.h"
 #include "backends/redis/batch.h"
+#include "backends/redis/circles.h"
 #include "backends/redis/client_key.h"
 #include "backends/redis/greeting.h"
 #include "backends/redis/inner.h"
@@ -187,6 +188,7 @@ dlock_err dlk_redis_begin(dlk_redis *redis, const dlk_backend_type *type, dlk_ho
            DLK_SCRIPT_FORMS + DLK_FORM_COUNT * (DLK_SCRIPT_COUNT + 1));
     redis->layout = layout;
     redis->tells = host->told && dlk_settings_int(settings, DLK_KEY_REDIS_CLIENT_KEY);
+    dlk_redis_circles_begin(redis, settings);
     redis->mutex = dlk_redis_form_of(redis->layout, settings, DLOCK_MUTEX, false, NULL);
     if (!redis->mutex) /* no fair one: said when it is asked for */
         redis->mutex = redis->layout->forms;
@@ -263,11 +265,13 @@ static int64_t redis_tick(dlk_backend *backend, int64_t now)
 {
     dlk_redis *redis = self(backend);
     int64_t telling = dlk_redis_told_tick(redis, now);
+    int64_t circles = dlk_redis_circles_tick(redis, now);
     int64_t lists = dlk_redis_list_tick(redis, now);
     int64_t answers = dlk_redis_asks_tick(redis, now);
     int64_t commands = dlk_link_tick(&redis->commands.link, now);
     int64_t messages = dlk_redis_subscriber_tick(redis, now);
     int64_t by_ourselves = telling < lists ? telling : lists;
+    by_ourselves = circles < by_ourselves ? circles : by_ourselves;
     int64_t next = answers < commands ? answers : commands;
     next = next < messages ? next : messages;
     return next < by_ourselves ? next : by_ourselves;
@@ -373,6 +377,7 @@ void dlk_redis_adapt(const dlk_settings *settings, dlk_traits *traits)
 {
     const dlk_redis_form *mutex = dlk_redis_form_of(dlk_redis_layout_of(settings),
                                                     settings, DLOCK_MUTEX, false, NULL);
+    traits->tells &= dlk_settings_int(settings, DLK_KEY_REDIS_CLIENT_KEY) != 0;
     traits->keeps = mutex && mutex->hands_over;
     if (!traits->keeps)
         traits->no_keep =
@@ -386,7 +391,7 @@ static const char *const schemes[] = {"redis", "rediss", "redis+unix", NULL};
 const dlk_backend_type dlk_redis_backend = {
     .name = "redis",
     .schemes = schemes,
-    .traits = {.class = DLK_REQUIRE_FENCING, DLK_REDIS_TRAITS},
+    .traits = {.class = DLK_REQUIRE_FENCING, .tells = true, DLK_REDIS_TRAITS},
     .open = redis_open,
     .start = redis_start,
     .stop = redis_stop,

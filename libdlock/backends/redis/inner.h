@@ -58,6 +58,22 @@ typedef struct dlk_redis_cluster {
     bool (*tag)(const dlk_redis *node, char ret[DLK_REDIS_TAG_MAX]);
 } dlk_redis_cluster;
 
+/* What is known of circles of waits, circles.h. */
+#define DLK_REDIS_CIRCLES 8 /* that are followed at a time */
+typedef struct dlk_redis_circles {
+    dlk_ask ask;
+    int64_t span;        /* client.deadlock_ms in ns; 0: they aren't looked for */
+    int64_t waits_since; /* the longest wait that was told; DLK_NEVER: there is none */
+    int64_t looked_at;
+    bool breaks, asked, lacks;
+    /* Those that the last look has found, and how many have. */
+    struct {
+        uint64_t id;
+        int64_t looks;
+        bool met;
+    } seen[DLK_REDIS_CIRCLES];
+} dlk_redis_circles;
+
 struct dlk_redis {
     dlk_backend base; /* first: a dlk_backend * is a dlk_redis * */
 
@@ -102,7 +118,9 @@ struct dlk_redis {
     int64_t tell_at, looked_at;
     int64_t told;
     uint64_t told_hash;
+    int64_t tell_after; /* what lasts for less isn't told */
     bool tells, tell_asked, lacks_told;
+    dlk_redis_circles circles;
     bool warned_publish, warned_eviction, warned_line;
     bool lacks_load, lacks_name, lacks_role, lacks_switch,
         lacks_shards;      /* rights that are welcome, seen at a greeting */

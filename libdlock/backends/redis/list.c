@@ -121,8 +121,10 @@ static bool begin_scan(dlk_redis *redis, const dlk_ask *ask, listing *list)
 }
 
 /* Clients of a cluster don't tell: their keys lie on each node they ask. */
-static bool reads_told(const dlk_redis *redis)
+static bool reads_told(const dlk_redis *redis, const dlk_ask *ask)
 {
+    if (ask == &redis->circles.ask)
+        return true;
     return dlk_settings_int(redis->settings, DLK_KEY_REDIS_LIST) ==
                DLK_REDIS_LIST_CLIENTS &&
            dlk_settings_int(redis->settings, DLK_KEY_REDIS_CLIENT_KEY) && !redis->cluster;
@@ -141,7 +143,8 @@ bool dlk_redis_list_begin(dlk_redis *redis, dlk_ask *ask)
     if (!list)
         return false;
     ask->scratch = (int64_t)(intptr_t)list;
-    if (reads_told(redis) ? begin_told(redis, ask, list) : begin_scan(redis, ask, list))
+    if (reads_told(redis, ask) ? begin_told(redis, ask, list)
+                               : begin_scan(redis, ask, list))
         return true;
     dlk_redis_reports_drop(ask);
     return false;
@@ -333,6 +336,8 @@ static step take_told(dlk_redis *redis, listing *list, const dlk_ask *ask,
         list->reading = false;
         return ask_about_told(redis, list, ask);
     case DLK_TOLD_REFUSED:
+        if (ask == &redis->circles.ask) /* which a scan wouldn't show */
+            return DONE;
         break;
     }
     list->reading = false;

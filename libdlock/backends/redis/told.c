@@ -6,6 +6,7 @@
 #include "backends/redis/told.h"
 
 #include "backends/redis/asks.h"
+#include "backends/redis/circles.h"
 #include "backends/redis/client_key.h"
 #include "backends/redis/errors.h"
 #include "util/clock.h"
@@ -140,8 +141,7 @@ static bool would_end(const dlk_redis *redis, int64_t now)
 static bool look(dlk_redis *redis, int64_t now)
 {
     redis->looked_at = now;
-    redis->tell_at =
-        now + DLK_REDIS_TOLD_AFTER_NS; /* unless there is nothing to wait for */
+    redis->tell_at = now + redis->tell_after; /* unless there is nothing to wait for */
     if (redis->commands.link.phase != DLK_LINK_READY || redis->tell_asked)
         return false;
     dlk_told *lines = malloc(DLK_REDIS_TOLD_LINES * sizeof(*lines));
@@ -149,7 +149,8 @@ static bool look(dlk_redis *redis, int64_t now)
         return false;
     dlk_host *host = redis->base.host;
     dlk_told_sum sum =
-        host->told(host, now, DLK_REDIS_TOLD_AFTER_NS, lines, DLK_REDIS_TOLD_LINES);
+        host->told(host, now, redis->tell_after, lines, DLK_REDIS_TOLD_LINES);
+    dlk_redis_circles_note(redis, lines, sum.count);
     uint64_t hash = hash_of(lines, &sum);
     bool same = redis->told == (int64_t)sum.count + sum.more &&
                 (redis->told == 0 || redis->told_hash == hash);
@@ -172,7 +173,7 @@ void dlk_redis_told_renews(dlk_redis *redis, const dlk_ask *first)
     if (redis->told > 0 && life_ms > redis->said_ms) /* it has to outlive that lease */
         redis->said_until = 0;
     redis->said_ms = life_ms;
-    if (first->since - redis->looked_at >= DLK_REDIS_TOLD_AFTER_NS)
+    if (first->since - redis->looked_at >= redis->tell_after)
         (void)look(redis, first->since);
 }
 
@@ -209,7 +210,7 @@ void dlk_redis_told_forget(dlk_redis *redis)
     if (redis->told > 0)
         redis->tell_at = 1; /* at once */
     redis->told = 0;
-    redis->lacks_told = false;
+    redis->lacks_told = redis->circles.lacks = false;
 }
 
 void dlk_redis_told_remove(dlk_redis *redis)

@@ -16,7 +16,7 @@
 #include "backends/redis/wire.h"
 #include "util/clock.h"
 
-#define DLK_REDIS_TOLD_AFTER_NS DLK_NS_PER_SEC
+#define DLK_REDIS_TOLD_AFTER_NS DLK_NS_PER_SEC /* or a part of client.deadlock_ms */
 #define DLK_REDIS_TOLD_LINES    1000
 #define DLK_REDIS_TOLD_BYTES    (60 * 1024) /* of all lines, and of who it is some more */
 
@@ -29,7 +29,7 @@ static inline void dlk_redis_told_note(dlk_redis *redis, const dlk_ask *ask)
 {
     bool changes = dlk_redis_takes(ask) || ask->verb == DLK_RELEASE;
     if (changes && redis->tell_at == 0 && dlk_redis_told_may(redis))
-        redis->tell_at = ask->since + DLK_REDIS_TOLD_AFTER_NS;
+        redis->tell_at = ask->since + redis->tell_after;
 }
 /* Renewals are about to be written, of which this is the first: what has changed goes out with them. */
 void dlk_redis_told_renews(dlk_redis *redis, const dlk_ask *first);

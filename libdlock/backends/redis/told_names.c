@@ -248,6 +248,8 @@ bool dlk_redis_told_list_tell(const dlk_redis_told_list *list, dlock_info *info)
         tell_line(info, &list->lines[i], i);
     dlk_info_add_int(info, (int64_t)list->client_count, "clients");
     dlk_info_add_int(info, list->now_ms, "date");
+    if (list->why[0])
+        dlk_info_add_text(info, list->why, "scan.why");
     if (list->more > 0)
         dlk_info_add_int(info, list->more, "untold");
     if (list->unread > 0)

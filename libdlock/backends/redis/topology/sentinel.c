@@ -477,7 +477,7 @@ static const char *const schemes[] = {"redis+sentinel", "rediss+sentinel", NULL}
 const dlk_backend_type dlk_sentinel_backend = {
     .name = "redis",
     .schemes = schemes,
-    .traits = {.class = DLK_REQUIRE_EFFICIENCY, DLK_REDIS_TRAITS},
+    .traits = {.class = DLK_REQUIRE_EFFICIENCY, .tells = true, DLK_REDIS_TRAITS},
     .open = sentinels_open,
     .start = sentinels_start,
     .stop = sentinels_stop,
