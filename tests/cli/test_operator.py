@@ -103,8 +103,8 @@ def is_incomplete(answer):
 def a_list_that_is_not_whole_is_told_and_fails(w):
     with three_nodes() as (nodes, url):
         tap.equal('all', w.run('ls', '--url', url, '--max', '1', 'on'), (0, '', ''))
-        # Each has as many as are asked for, and may have kept back what the others tell of. (Two are
-        # asked, if the third isn't there in time.)
+        # Each has as many as are asked for, and may have kept back what the others tell of. (Two
+        # are asked, if the third isn't there in time.)
         for number, node in enumerate(nodes):
             node.command('SET', f'on {number} alone', 'owner')
         is_incomplete(w.run('ls', '--url', url, '--max', '1', 'on'))
