@@ -97,7 +97,6 @@ static void check_set(const cli_call *cli, int takes, const command_line *it)
     FUZZ_CHECK(cli->max > 0 && cli->number > 0, "%" PRId64 " and %" PRId64, cli->max,
                cli->number);
     FUZZ_CHECK(cli->on_lost <= CLI_ON_LOST_IGNORE, "%d", (int)cli->on_lost);
-    FUZZ_CHECK(cli_ttl_ms(cli) > 0, "a lease of %" PRId64 " ms", cli_ttl_ms(cli));
     FUZZ_CHECK(is_in(cli->url, it) && is_in(cli->shell, it) && is_in(cli->ticket, it) &&
                    is_in(cli->owner, it),
                "a text that nobody gave");
