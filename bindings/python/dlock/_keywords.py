@@ -146,9 +146,9 @@ class ClientSettings(LockSettings, total=False):
         Look for who waits for whom in a circle, across processes: log it, or end the wait that
         began last as well, with DLOCK_EDEADLK. (default off; off, report, break-youngest;
         backends: redis, redis+sentinel)
-    deadlock, deadlock_ms
+    deadlock_ms
         Such a circle is found after half this time, at the latest after twice as long. (default
-        5000; 500..600000; both in ms; backends: redis, redis+sentinel)
+        5000; 500..600000; in ms; backends: redis, redis+sentinel)
     poll, poll_ms
         The longest wait for a message before looking again, give or take 25 %. (default 1000;
         10..60000; both in ms; backends: redis, zookeeper, etcd)
@@ -308,7 +308,6 @@ class ClientSettings(LockSettings, total=False):
     close: Seconds
     close_ms: int
     deadlock: Literal['off', 'report', 'break-youngest']
-    deadlock: Seconds
     deadlock_ms: int
     poll: Seconds
     poll_ms: int

@@ -43,7 +43,7 @@ def keywords() -> dict[str, tuple[str, bool]]:
                 names.append(key)
             for name in names:
                 known[name] = (f'{section}.{key}', False)
-                if name.endswith('_ms'):
+                if name.endswith('_ms') and key[:-3] not in keys:
                     known[name[:-3]] = (f'{section}.{key}', True)
     return known
 
