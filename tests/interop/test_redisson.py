@@ -61,9 +61,11 @@ def must_be_full(stage, name, size):
 
 def left(stage, name):
     """The keys that belong to a name, without the counter of its tokens, which stays a while, as
-    the key of a client that was killed does."""
+    the key of a client that was killed does, and what is said of a permit that they gave back for
+    us: it ends with what would have been the lease."""
     return [key for key in stage.client.keys(f'*{name}*')
-            if not key.startswith((b'redisson_lock_token:', b'dlock_client:'))]
+            if not key.startswith((b'redisson_lock_token:', b'dlock_client:')) and
+            not (key.startswith(b'dlock_permit:') and 0 < stage.client.pttl(key) <= 30_000)]
 
 
 def keeps_out_and_wakes(held, wanted):
