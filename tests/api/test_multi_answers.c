@@ -53,21 +53,16 @@ static bool count(const dlk_name *name)
     return atomic_fetch_add(&asked[strtol(name->key.name, NULL, 10)], 1) < ENOUGH;
 }
 
-dlock_op *__real_dlk_engine_acquire_begin(dlk_engine *engine, dlk_name *name,
-                                          const dlk_terms *terms, uint64_t owner,
-                                          int64_t wait_ms, dlk_op_outcome *ret);
-dlock_op *__wrap_dlk_engine_acquire_begin(dlk_engine *engine, dlk_name *name,
-                                          const dlk_terms *terms, uint64_t owner,
-                                          int64_t wait_ms, dlk_op_outcome *ret);
-dlock_err __real_dlock_hold_check(const dlock_hold *hold);
-dlock_err __wrap_dlock_hold_check(const dlock_hold *hold);
+__typeof__(dlk_engine_acquire_begin) __real_dlk_engine_acquire_begin,
+    __wrap_dlk_engine_acquire_begin;
+__typeof__(dlock_hold_check) __real_dlock_hold_check, __wrap_dlock_hold_check;
 
 dlock_op *__wrap_dlk_engine_acquire_begin(dlk_engine *engine, dlk_name *name,
-                                          const dlk_terms *terms, uint64_t owner,
+                                          const dlk_terms *terms, dlk_acquirer who,
                                           int64_t wait_ms, dlk_op_outcome *ret)
 {
     if (count(name))
-        return __real_dlk_engine_acquire_begin(engine, name, terms, owner, wait_ms, ret);
+        return __real_dlk_engine_acquire_begin(engine, name, terms, who, wait_ms, ret);
     *ret = (dlk_op_outcome){.code = DLOCK_EOVERFLOW};
     return NULL;
 }

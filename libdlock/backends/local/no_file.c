@@ -88,7 +88,7 @@ void dlk_file_sink(const dlk_table *table)
     (void)table;
 }
 
-void dlk_local_look_at_file(dlk_local_report *to, const dlk_local *local)
+void dlk_local_look_at_file(dlock_info *to, const dlk_local *local)
 {
     (void)to;
     (void)local;

@@ -205,17 +205,18 @@ static bool same_number(int64_t a, int64_t b)
     return least > 2 * LATE_MS && apart < (us ? LATE_MS * 1000 : LATE_MS);
 }
 
-/* "owner time" or "owner time time", as a time-stamp lock has beside it: word by word. */
+/* "owner time" or "owner time time", as a time-stamp lock has beside it, or, with tabs between, what is said
+ * of a permit: word by word. */
 static bool same_words(const char *a, const char *b)
 {
     for (;;) {
-        size_t one = strcspn(a, " "), other = strcspn(b, " ");
+        size_t one = strcspn(a, " \t"), other = strcspn(b, " \t");
         bool times = one > 0 && other > 0 && strspn(a, "0123456789") == one &&
                      strspn(b, "0123456789") == other;
         if (times ? !same_number(strtoll(a, NULL, 10), strtoll(b, NULL, 10))
                   : one != other || memcmp(a, b, one) != 0)
             return false;
-        if (!a[one] || !b[other])
+        if (!a[one] || a[one] != b[other])
             return a[one] == b[other];
         a += one + 1;
         b += other + 1;
