@@ -2,6 +2,7 @@
  * nobody else ever is. */
 #include "world.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -330,21 +331,28 @@ typedef struct runner {
     pthread_t thread;
     table *t;
     unsigned seed;
-    int told, taken;
+    int rounds;
+    atomic_int told, taken;
     dlock_err odd;
 } runner;
+
+/* Two, in any order. */
+static dlock_err take_any(runner *r)
+{
+    int from = rand_r(&r->seed) % LOCKS, to = rand_r(&r->seed) % LOCKS;
+    DLOCK_AUTO(dlock_hold) first = NULL;
+    DLOCK_AUTO(dlock_hold) second = NULL;
+    dlock_err code = dlock_lock_acquire(r->t->locks[from], DLOCK_FOREVER, &first, NULL);
+    if (code == DLOCK_OK)
+        code = dlock_lock_acquire(r->t->locks[to], DLOCK_FOREVER, &second, NULL);
+    return code;
+}
 
 static void *run(void *arg)
 {
     runner *r = arg;
-    for (int i = 0; i < ROUNDS && r->odd == DLOCK_OK; i++) {
-        int from = rand_r(&r->seed) % LOCKS, to = rand_r(&r->seed) % LOCKS;
-        DLOCK_AUTO(dlock_hold) first = NULL;
-        DLOCK_AUTO(dlock_hold) second = NULL;
-        dlock_err code =
-            dlock_lock_acquire(r->t->locks[from], DLOCK_FOREVER, &first, NULL);
-        if (code == DLOCK_OK)
-            code = dlock_lock_acquire(r->t->locks[to], DLOCK_FOREVER, &second, NULL);
+    for (int i = 0; i < r->rounds && r->odd == DLOCK_OK; i++) {
+        dlock_err code = take_any(r);
         r->told += code == DLOCK_EDEADLK;
         r->taken += code == DLOCK_OK;
         if (code != DLOCK_OK && code != DLOCK_EDEADLK)
@@ -353,18 +361,42 @@ static void *run(void *arg)
     return NULL;
 }
 
+/* This one and some of those behind it. */
+static dlock_err take_upwards(runner *r, int at)
+{
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    if (at >= LOCKS)
+        return DLOCK_OK;
+    dlock_err code = dlock_lock_acquire(r->t->locks[at], DLOCK_FOREVER, &hold, NULL);
+    return code == DLOCK_OK ? take_upwards(r, at + 1 + rand_r(&r->seed) % 2) : code;
+}
+
+static void *run_upwards(void *arg)
+{
+    runner *r = arg;
+    for (int i = 0; i < r->rounds && r->odd == DLOCK_OK; i++)
+        r->odd = take_upwards(r, rand_r(&r->seed) % LOCKS);
+    return NULL;
+}
+
+static int runners_start(runner all[RUNNERS], table *t, int rounds, void *(*how)(void *))
+{
+    int runs = 0;
+    for (int i = 0; i < RUNNERS; i++) {
+        all[i] = (runner){.t = t, .seed = (unsigned)i + 1, .rounds = rounds};
+        runs += pthread_create(&all[i].thread, NULL, how, &all[i]) == 0;
+    }
+    return runs;
+}
+
 /* None is told of what is none: whoever waits for ever hangs, and whoever holds nothing is never told. */
 TEST(many_threads_that_take_two_in_any_order_all_come_to_an_end)
 {
     BEGIN();
     TABLE(t);
     table_open(&t, __func__, true, NULL);
-    runner all[RUNNERS] = {0};
-    int runs = 0, taken = 0, told = 0;
-    for (int i = 0; i < RUNNERS; i++) {
-        all[i] = (runner){.t = &t, .seed = (unsigned)i + 1};
-        runs += pthread_create(&all[i].thread, NULL, run, &all[i]) == 0;
-    }
+    runner all[RUNNERS];
+    int taken = 0, told = 0, runs = runners_start(all, &t, ROUNDS, run);
     for (int i = 0; i < runs; i++) {
         pthread_join(all[i].thread, NULL);
         CHECK_EQ_INT(all[i].odd, DLOCK_OK);
@@ -374,6 +406,39 @@ TEST(many_threads_that_take_two_in_any_order_all_come_to_an_end)
     CHECK_EQ_INT(runs, RUNNERS);
     CHECK_EQ_INT(taken + told, RUNNERS * ROUNDS);
     CHECK(taken > 0);
+}
+
+TEST(many_threads_that_keep_to_one_order_are_never_told)
+{
+    BEGIN();
+    TABLE(t);
+    table_open(&t, __func__, true, NULL);
+    runner all[RUNNERS];
+    int runs = runners_start(all, &t, ROUNDS, run_upwards);
+    for (int i = 0; i < runs; i++) {
+        pthread_join(all[i].thread, NULL);
+        CHECK_EQ_INT(all[i].odd, DLOCK_OK);
+    }
+    CHECK_EQ_INT(runs, RUNNERS);
+}
+
+/* Amid circles that come and go. */
+TEST(clients_that_close_end_all_who_wait)
+{
+    BEGIN();
+    TABLE(t);
+    table_open(&t, __func__, true, NULL);
+    runner all[RUNNERS];
+    int runs = runners_start(all, &t, INT_MAX, run);
+    for (int i = 0; i < runs; i++)
+        AWAIT(all[i].taken > 1);
+    CHECK_EQ_INT(dlock_client_close(t.other, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_client_close(t.client, NULL), DLOCK_OK);
+    for (int i = 0; i < runs; i++) {
+        pthread_join(all[i].thread, NULL);
+        CHECK_EQ_INT(all[i].odd, DLOCK_ECLOSED);
+    }
+    CHECK_EQ_INT(runs, RUNNERS);
 }
 
 /* ---- in a fork's child ---- */
