@@ -1,5 +1,6 @@
 /* client.order: what is learnt of the locks that threads take, and what isn't. Each test has classes of its own:
  * "<letter of the test>a/1" is of the class "<letter>a". */
+#include "harness/kept.h"
 #include "world.h"
 
 #include <stdio.h>
@@ -233,6 +234,47 @@ TEST(the_members_of_a_multi_lock_have_no_order_among_themselves)
     NESTS(client, "mb", "ma"); /* they are taken by their names */
     CHECK(!is_told(client));
     NESTS(client, "mc", "mb"); /* but with others */
+    CHECK(is_told(client));
+}
+
+/* Of two who read neither waits for the other. */
+TEST(who_gives_the_write_side_back_and_reads_on_is_a_reader)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = heard("client.order=warn");
+    if (!world_has_kind(client, "read"))
+        LEAVE_OUT("it has no read/write locks");
+    DLOCK_AUTO(dlock_lock) write = api_lock(client, DLOCK_WRITE, "wa", NULL);
+    DLOCK_AUTO(dlock_lock) read = api_lock(client, DLOCK_READ, "wa", NULL);
+    DLOCK_AUTO(dlock_hold) b = NULL;
+    DLOCK_AUTO(dlock_hold) writes = world_take(write);
+    DLOCK_AUTO(dlock_hold) reads = world_take(read);
+    CHECK_EQ_INT(dlock_hold_release(writes, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_acquire(client, "wb", patience_ms(), &b, NULL), DLOCK_OK);
+    CHECK_EQ_INT(dlock_hold_release(reads, NULL), DLOCK_OK);
+    DLOCK_AUTO(dlock_hold) again = world_take(read);
+    CHECK_EQ_INT(dlock_hold_release(again, NULL), DLOCK_OK);
+    CHECK(!is_told(client));
+    DLOCK_AUTO(dlock_hold) anew = world_take(write); /* who writes waits for the reader */
+    CHECK(is_told(client));
+}
+
+TEST(what_is_only_kept_is_held_by_nobody_and_then_by_whoever_takes_it_up)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = heard("client.order=warn");
+    NEED(client, "keep", "locks can't be kept");
+    DLOCK_AUTO(dlock_lock) a = world_lock(client, "va", "lock.keep_ms=60000");
+    CHECK(kept_begins(client, a, patience_ms(), 0));
+    NESTS(client, "vb", "vc");
+    DLOCK_AUTO(dlock_hold) b = NULL;
+    CHECK_EQ_INT(dlock_acquire(client, "vb", patience_ms(), &b, NULL), DLOCK_OK);
+    dlock_hold_free(world_take(a)); /* "vb" before "va", as it wasn't held before */
+    CHECK_EQ_INT(dlock_hold_release(b, NULL), DLOCK_OK);
+    CHECK(!is_told(client));
+    DLOCK_AUTO(dlock_hold) taken_up = world_take(a);
+    DLOCK_AUTO(dlock_hold) again = NULL;
+    CHECK_EQ_INT(dlock_acquire(client, "vb", patience_ms(), &again, NULL), DLOCK_OK);
     CHECK(is_told(client));
 }
 
