@@ -38,7 +38,7 @@ static dlock_err check_deadlock(const dlk_backend_type *type,
     return dlk_error_set(err, DLOCK_ENOTSUP,
                          "client.deadlock: clients of %s don't tell what they hold and "
                          "wait for; those of one Redis do, also behind sentinels, unless "
-                         "redis.client_key=false",
+                         "redis.client_key=false, by redis.layout=redisson and string",
                          uri->scheme);
 }
 

@@ -96,8 +96,10 @@ struct dlk_host {
     dlk_told_sum (*told)(dlk_host *host, int64_t now, int64_t after, dlk_told *ret,
                          size_t most);
 
-    /* The wait of this thread for @p name is part of a circle of waits, and is to end with DLOCK_EDEADLK. */
-    void (*deadlock)(dlk_host *host, const char *name, uint64_t thread, const char *why);
+    /* The wait of this thread for @p name that began before @p before is part of a circle of waits, and is to end
+     * with DLOCK_EDEADLK. */
+    void (*deadlock)(dlk_host *host, const char *name, uint64_t thread, int64_t before,
+                     const char *why);
 
     /* ---- what it gives, fixed ---- */
 

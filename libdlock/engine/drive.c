@@ -340,7 +340,8 @@ void dlk_engine_digest_news(dlk_engine *engine, int64_t now)
         } else if ((link = dlk_list_take_first(&engine->doomed))) {
             dlk_doomed *doomed = DLK_LIST_ITEM(link, dlk_doomed, link);
             (void)dlk_core_break_wait(&engine->core, doomed->name, doomed->thread,
-                                      doomed->text, now); /* it may be over */
+                                      doomed->before, doomed->text,
+                                      now); /* it may be over */
             free(doomed);
         } else {
             return;

@@ -58,6 +58,7 @@ typedef struct dlk_wanted {
 typedef struct dlk_doomed {
     dlk_list link;
     uint64_t thread;
+    int64_t before;   /* it began */
     const char *name; /* behind the text */
     char text[];
 } dlk_doomed;

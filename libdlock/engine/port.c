@@ -403,7 +403,7 @@ static dlk_told_sum host_told(dlk_host *host, int64_t now, int64_t after, dlk_to
 }
 
 static void host_deadlock(dlk_host *host, const char *name, uint64_t thread,
-                          const char *why)
+                          int64_t before, const char *why)
 {
     size_t text = strlen(why) + 1, size = strlen(name) + 1;
     dlk_doomed *doomed = calloc(1, sizeof(*doomed) + text + size);
@@ -412,6 +412,7 @@ static void host_deadlock(dlk_host *host, const char *name, uint64_t thread,
     memcpy(doomed->text, why, text);
     doomed->name = memcpy(doomed->text + text, name, size);
     doomed->thread = thread;
+    doomed->before = before;
     dlk_list_append(&of_host(host)->doomed, &doomed->link);
 }
 

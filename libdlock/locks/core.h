@@ -472,8 +472,9 @@ void dlk_query_cancel(dlk_core *core, dlk_query *query, dlock_err code, int64_t 
 dlk_told_sum dlk_core_told(const dlk_core *core, int64_t now, int64_t after,
                            dlk_told *ret, size_t most);
 
-/* Ends the wait of this thread for a name, whatever its kind, with DLOCK_EDEADLK. False: there is none. */
+/* Ends the wait of this thread for a name, whatever its kind, with DLOCK_EDEADLK. False: there is none that began
+ * before @p before. */
 bool dlk_core_break_wait(dlk_core *core, const char *name, uint64_t thread,
-                         const char *text, int64_t now);
+                         int64_t before, const char *text, int64_t now);
 
 #endif

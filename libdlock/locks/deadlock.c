@@ -247,8 +247,9 @@ bool dlk_deadlocks_find(const dlk_deadlock_line *lines, size_t count, dlk_deadlo
 {
     work at = {.lines = lines, .count = count};
     *ret = (dlk_deadlocks){.steps = room(count, sizeof(*ret->steps)),
-                           .ends = room(count, sizeof(*ret->ends))};
-    bool fine = begin(&at) && ret->steps && ret->ends;
+                           .ends = room(count, sizeof(*ret->ends)),
+                           .stuck = room(count, sizeof(*ret->stuck))};
+    bool fine = begin(&at) && ret->steps && ret->ends && ret->stuck;
     if (fine) {
         list_parties(&at);
         list_locks(&at);
@@ -258,6 +259,8 @@ bool dlk_deadlocks_find(const dlk_deadlock_line *lines, size_t count, dlk_deadlo
         for (size_t i = 0; i < at.party_count; i++)
             if (!at.parties[i].live)
                 lead_on(&at, &at.parties[i]);
+        for (size_t i = 0; i < count; i++)
+            ret->stuck[i] = lines[i].waits && !at.parties[at.party_of[i]].live;
         walk(&at, ret);
     } else {
         dlk_deadlocks_free(ret);
@@ -270,6 +273,7 @@ void dlk_deadlocks_free(dlk_deadlocks *all)
 {
     free(all->steps);
     free(all->ends);
+    free(all->stuck);
     *all = (dlk_deadlocks){0};
 }
 

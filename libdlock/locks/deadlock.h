@@ -37,6 +37,7 @@ typedef struct dlk_deadlocks {
     dlk_deadlock_step *steps; /* of one circle behind the other */
     size_t *ends;             /* where the steps of each end */
     size_t count;
+    bool *stuck; /* of each line: it is a wait that never ends, in a circle or for one */
 } dlk_deadlocks;
 
 /* No party is in two of them. False without memory. To be freed by dlk_deadlocks_free. */

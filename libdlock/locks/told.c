@@ -81,24 +81,24 @@ dlk_told_sum dlk_core_told(const dlk_core *core, int64_t now, int64_t after,
     return to.sum;
 }
 
-static dlk_wait *wait_of(const dlk_name *name, uint64_t thread)
+static dlk_wait *wait_of(const dlk_name *name, uint64_t thread, int64_t before)
 {
     DLK_LIST_FOR (it, &name->queue) {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
-        if (wait->owner == thread && !wait->once)
+        if (wait->owner == thread && !wait->once && wait->began < before)
             return wait;
     }
     return NULL;
 }
 
 bool dlk_core_break_wait(dlk_core *core, const char *name, uint64_t thread,
-                         const char *text, int64_t now)
+                         int64_t before, const char *text, int64_t now)
 {
     for (int kind = 1; kind < DLK_KIND_COUNT; kind++) {
         dlk_name *found = NULL;
         while (
             (found = dlk_name_find(core, (dlock_kind)kind, name, strlen(name), found))) {
-            dlk_wait *wait = wait_of(found, thread);
+            dlk_wait *wait = wait_of(found, thread, before);
             if (!wait)
                 continue;
             dlk_acquire_break(core, wait, text, now);

@@ -92,6 +92,21 @@ def a_semaphore_is_in_a_circle_when_all_its_permits_are(w):
     tap.equal('of one nothing is known', found(w), [])
 
 
+def of_a_semaphore_each_holder_is_followed(w):
+    """Who has its other permit waits for a lock that is in no circle of its own."""
+    command(w, 'SET', 's', '0')
+    for permit in 'a' * 16, 'b' * 16:
+        command(w, 'ZADD', '{s}:timeout', '99999999999999', permit)
+    hold(w, 0, 'x', 1)
+    hold(w, 0, 'y', 2)
+    write(w, UUIDS[0], 'h 90000 1 1 7 mutex x\nh 90000 2 1 7 mutex y\nw 5000 3 0 7 semaphore s\n')
+    write(w, UUIDS[1], 'h 90000 1 1 7 semaphore s\nw 4000 2 0 7 mutex x\n')
+    write(w, UUIDS[2], 'h 90000 1 1 7 semaphore s\nw 3000 2 0 7 mutex y\n')
+    tap.equal('one', len(found(w)), 1)
+    command(w, 'DEL', 'y')
+    tap.equal('one gets on', found(w), [])
+
+
 def a_writer_waits_for_every_reader(w):
     for number in (1, 2):
         command(w, 'HSET', 'rw', f'{UUIDS[number]}:1', '1')
@@ -142,6 +157,7 @@ if __name__ == '__main__':
         circles_are_drawn_and_what_ends_them,
         what_the_server_knows_better_is_no_circle,
         a_semaphore_is_in_a_circle_when_all_its_permits_are,
+        of_a_semaphore_each_holder_is_followed,
         a_writer_waits_for_every_reader,
         names_with_escapes_and_garbage_do_no_harm,
         top_and_stats_say_so,

@@ -149,6 +149,17 @@ def a_client_of_a_thousand_locks_writes_a_bounded_key(w):
     tap.equal('more', listed(w)['untold'], 99000)
 
 
+def more_clients_than_are_asked_are_said_to_be_there(w):
+    for i in range(0, 10001, 1000):
+        members = [f'{number:08x}-2222-3333' for number in range(i, min(i + 1000, 10001))]
+        command(w, 'ZADD', 'dlock_client:all',
+                *(word for member in members for word in ('9999999999999', member)))
+    status, _, err = w.run('ls')
+    tap.equal(err, (status, 'more clients tell' in err), (70, True))
+    command(w, 'ZREM', 'dlock_client:all', '00000000-2222-3333')
+    tap.equal('all of them', w.run('ls')[0], 0)
+
+
 def fresh(test):
     def run(w):
         command(w, 'FLUSHALL')
@@ -168,4 +179,5 @@ if __name__ == '__main__':
         where_it_cannot_be_read_all_keys_are_gone_through,
         scan_finds_the_locks_of_others_and_says_what_it_took,
         a_client_of_a_thousand_locks_writes_a_bounded_key,
+        more_clients_than_are_asked_are_said_to_be_there,
     )])

@@ -122,3 +122,18 @@ TEST(more_than_there_is_room_for_are_counted)
     CHECK_EQ_INT(lines[1].number, b.grant->number);
     end();
 }
+
+TEST(only_a_wait_that_is_old_enough_is_ended_for_a_circle)
+{
+    world_open();
+    world_acquire(&b, 7, 5000);
+    world_held(60000);
+    int64_t began = w.now;
+    CHECK(!dlk_core_break_wait(&w.core, w.name->key.name, 7, began, "x", w.now));
+    CHECK(!dlk_core_break_wait(&w.core, w.name->key.name, 8, began + 1, "x", w.now));
+    CHECK(!b.over);
+    CHECK(dlk_core_break_wait(&w.core, w.name->key.name, 7, began + 1, "x", w.now));
+    CHECK(b.over);
+    CHECK_EQ_INT(b.code, DLOCK_EDEADLK);
+    end();
+}

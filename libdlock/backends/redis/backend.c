@@ -377,7 +377,10 @@ void dlk_redis_adapt(const dlk_settings *settings, dlk_traits *traits)
 {
     const dlk_redis_form *mutex = dlk_redis_form_of(dlk_redis_layout_of(settings),
                                                     settings, DLOCK_MUTEX, false, NULL);
-    traits->tells &= dlk_settings_int(settings, DLK_KEY_REDIS_CLIENT_KEY) != 0;
+    const dlk_redis_form *first = dlk_redis_layout_of(settings)->forms;
+    /* where the server's key doesn't say who has a lock, what is told can't be checked */
+    traits->tells &= dlk_settings_int(settings, DLK_KEY_REDIS_CLIENT_KEY) != 0 &&
+                     !first->by_clocks && !first->slots;
     traits->keeps = mutex && mutex->hands_over;
     if (!traits->keeps)
         traits->no_keep =

@@ -16,6 +16,9 @@
 #include <string.h>
 
 #define TEXT_MAX 500
+/* A look takes the server some 2.5 us for each client that tells something, and each of them may look: all together
+ * take a twentieth of the server's time at most. */
+#define REST_NS (2500 * 20)
 
 void dlk_redis_circles_begin(dlk_redis *redis, const dlk_settings *settings)
 {
@@ -78,23 +81,30 @@ static size_t last_of(const dlock_info *info, size_t circle)
     return text ? (size_t)dlk_number_or(text, 0, INT32_MAX, 0) : 0;
 }
 
-/* Of its parties and what each waits for, wherever it is begun with. */
-static uint64_t id_of(const dlock_info *info, size_t circle, size_t size)
+static uint64_t hash_of(const dlock_info *info, size_t circle, size_t wait, bool last)
+{
+    const char *parts[] = {
+        of(info, circle, wait, "uuid"), of(info, circle, wait, "thread"),
+        of(info, circle, wait, "name"), of(info, circle, wait, "grant")};
+    uint64_t hash = dlk_hash(DLK_HASH_BEGIN, &last, sizeof(last));
+    for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++)
+        hash = dlk_hash(hash, parts[k], strlen(parts[k]) + 1);
+    return hash;
+}
+
+/* Of its parties, what each waits for, and the grants that they have, wherever it is begun with: a lock that was
+ * given back and taken again between two looks makes another circle. So does another last one: told again, two waits
+ * that began at once may change places, and only one of them is to end. */
+static uint64_t id_of(const dlock_info *info, size_t circle, size_t size, size_t last)
 {
     uint64_t sum = size;
-    for (size_t i = 0; i < size; i++) {
-        const char *parts[] = {of(info, circle, i, "uuid"), of(info, circle, i, "thread"),
-                               of(info, circle, i, "name")};
-        uint64_t hash = DLK_HASH_BEGIN;
-        for (size_t k = 0; k < 3; k++)
-            hash = dlk_hash(hash, parts[k], strlen(parts[k]) + 1);
-        sum += hash;
-    }
+    for (size_t i = 0; i < size; i++)
+        sum += hash_of(info, circle, i, i == last);
     return sum ? sum : 1;
 }
 
-/* How many looks in a row have found it; 0: there are too many to follow it. */
-static int64_t count_look(dlk_redis_circles *all, uint64_t id)
+/* It was found once more; NULL: there are too many to follow it. */
+static dlk_redis_circle *count_look(dlk_redis_circles *all, uint64_t id)
 {
     size_t at = 0;
     while (at < DLK_REDIS_CIRCLES && all->seen[at].id != id)
@@ -103,10 +113,13 @@ static int64_t count_look(dlk_redis_circles *all, uint64_t id)
         if (all->seen[i].id == 0)
             at = i;
     if (at == DLK_REDIS_CIRCLES)
-        return 0;
-    all->seen[at].id = id;
-    all->seen[at].met = true;
-    return ++all->seen[at].looks;
+        return NULL;
+    dlk_redis_circle *circle = &all->seen[at];
+    if (circle->looks++ == 0)
+        circle->since = all->looked_at;
+    circle->id = id;
+    circle->met = true;
+    return circle;
 }
 
 static void forget_others(dlk_redis_circles *all)
@@ -116,6 +129,14 @@ static void forget_others(dlk_redis_circles *all)
             memset(&all->seen[i], 0, sizeof(all->seen[i]));
         all->seen[i].met = false;
     }
+}
+
+/* It is written by any client: nothing in it shall move a terminal's cursor. */
+static void make_plain(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
 }
 
 /* "2 wait for each other: web at host:7 has a and waits for b; …" */
@@ -129,6 +150,7 @@ static void describe(const dlock_info *info, size_t circle, size_t size,
                          of(info, circle, i, "client"), of(info, circle, i, "host"),
                          of(info, circle, i, "pid"), of(info, circle, i, "has"),
                          of(info, circle, i, "name"));
+    make_plain(text);
 }
 
 static void judge(dlk_redis *redis, const dlock_info *info, size_t circle)
@@ -139,19 +161,22 @@ static void judge(dlk_redis *redis, const dlock_info *info, size_t circle)
     bool own = false;
     for (; of(info, circle, size, "name")[0]; size++)
         own |= strcmp(of(info, circle, size, "uuid"), host->uuid) == 0;
-    int64_t looks = own ? count_look(&redis->circles, id_of(info, circle, size)) : 0;
-    if (looks < 2)
-        return;
     size_t last = last_of(info, circle);
+    dlk_redis_circle *seen =
+        own ? count_look(&redis->circles, id_of(info, circle, size, last)) : NULL;
+    if (!seen || seen->looks < 2)
+        return;
     bool ours = strcmp(of(info, circle, last, "uuid"), host->uuid) == 0;
     describe(info, circle, size, text);
-    if (looks == 2)
+    if (seen->looks == 2)
         host->log(host, DLOCK_LOG_WARN, "deadlock: %s", text);
-    if (ours && redis->circles.breaks && host->deadlock)
-        host->deadlock(
-            host, of(info, circle, last, "name"),
-            (uint64_t)dlk_number_or(of(info, circle, last, "thread"), 0, INT64_MAX, 0),
-            text);
+    if (!ours || !redis->circles.breaks || !host->deadlock)
+        return;
+    host->deadlock(
+        host, of(info, circle, last, "name"),
+        (uint64_t)dlk_number_or(of(info, circle, last, "thread"), 0, INT64_MAX, 0),
+        seen->since, text);
+    seen->looks = 0; /* who waits there anew is looked at twice again */
 }
 
 void dlk_redis_circles_answered(dlk_redis *redis)
@@ -161,8 +186,10 @@ void dlk_redis_circles_answered(dlk_redis *redis)
     all->ask.info = NULL;
     all->asked = false;
     dlk_error_clear(&all->ask.error);
-    if (!info)
+    if (!info) { /* then the next two looks aren't two in a row */
+        memset(all->seen, 0, sizeof(all->seen));
         return;
+    }
     const char *why = dlock_info_get(info, "scan.why");
     if (why) { /* not tried again on this connection */
         all->lacks = true;
@@ -170,6 +197,9 @@ void dlk_redis_circles_answered(dlk_redis *redis)
                               "client.deadlock: what clients tell can't be read: %s",
                               why);
     }
+    const char *count = dlock_info_get(info, "clients");
+    int64_t clients = count ? dlk_number_or(count, 0, 10000, 0) : 0;
+    all->rest = clients * clients * REST_NS;
     for (size_t i = 0; of(info, i, 0, "name")[0]; i++)
         judge(redis, info, i);
     forget_others(all);

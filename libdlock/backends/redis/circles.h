@@ -21,7 +21,9 @@ static inline int64_t dlk_redis_circles_tick(dlk_redis *redis, int64_t now)
     if (all->waits_since == DLK_NEVER || all->asked || all->lacks ||
         redis->commands.link.phase != DLK_LINK_READY)
         return DLK_NEVER;
-    int64_t due = all->waits_since + all->span / 2, next = all->looked_at + all->span / 4;
+    int64_t due = all->waits_since + all->span / 2;
+    int64_t next =
+        all->looked_at + (all->span / 4 > all->rest ? all->span / 4 : all->rest);
     due = due > next ? due : next;
     return now < due ? due : dlk_redis_circles_look(redis, now);
 }

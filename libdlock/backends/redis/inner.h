@@ -60,18 +60,20 @@ typedef struct dlk_redis_cluster {
 
 /* What is known of circles of waits, circles.h. */
 #define DLK_REDIS_CIRCLES 8 /* that are followed at a time */
+typedef struct dlk_redis_circle {
+    uint64_t id;
+    int64_t looks, since; /* so many in a row have found it, since this one began */
+    bool met;             /* the last one has */
+} dlk_redis_circle;
+
 typedef struct dlk_redis_circles {
     dlk_ask ask;
     int64_t span;        /* client.deadlock_ms in ns; 0: they aren't looked for */
     int64_t waits_since; /* the longest wait that was told; DLK_NEVER: there is none */
     int64_t looked_at;
+    int64_t rest; /* between two looks at least, with as many clients as there are */
     bool breaks, asked, lacks;
-    /* Those that the last look has found, and how many have. */
-    struct {
-        uint64_t id;
-        int64_t looks;
-        bool met;
-    } seen[DLK_REDIS_CIRCLES];
+    dlk_redis_circle seen[DLK_REDIS_CIRCLES];
 } dlk_redis_circles;
 
 struct dlk_redis {

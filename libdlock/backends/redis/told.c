@@ -137,6 +137,17 @@ static bool would_end(const dlk_redis *redis, int64_t now)
            (redis->said_until - now) / DLK_NS_PER_MS < redis->said_ms / 3 * 2;
 }
 
+/* When what is told has to be told again, though nothing changes: semaphores aren't renewed with the others, nor is
+ * what is held without renewals. 0: nothing is told. */
+static int64_t next_life(const dlk_redis *redis, int64_t now)
+{
+    int64_t at = redis->said_until - (redis->said_ms / 3 * 2 - 1) * DLK_NS_PER_MS;
+    int64_t least = now + redis->tell_after;
+    if (redis->told == 0)
+        return 0;
+    return at > least ? at : least;
+}
+
 /* True: there is something to be sent. */
 static bool look(dlk_redis *redis, int64_t now)
 {
@@ -159,7 +170,7 @@ static bool look(dlk_redis *redis, int64_t now)
     if (sent)
         redis->told_hash = hash;
     if ((same || sent) && sum.next == DLK_NEVER)
-        redis->tell_at = 0;
+        redis->tell_at = next_life(redis, now);
     return sent;
 }
 
@@ -197,8 +208,10 @@ void dlk_redis_told_answered(dlk_redis *redis, const dlk_resp *reply)
         return;
     redis->told = 0;
     redis->said_until = 0;
-    if (!reply)
+    if (!reply) {
+        redis->tell_at = 1; /* at once on the next connection */
         return;
+    }
     dlock_err code = dlk_redis_error_code(reply);
     redis->lacks_told = code == DLOCK_EACCES || code == DLOCK_ECONFLICT;
     if (redis->lacks_told)

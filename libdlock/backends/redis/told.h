@@ -28,8 +28,10 @@ static inline bool dlk_redis_told_may(const dlk_redis *redis)
 static inline void dlk_redis_told_note(dlk_redis *redis, const dlk_ask *ask)
 {
     bool changes = dlk_redis_takes(ask) || ask->verb == DLK_RELEASE;
-    if (changes && redis->tell_at == 0 && dlk_redis_told_may(redis))
-        redis->tell_at = ask->since + redis->tell_after;
+    int64_t at = ask->since + redis->tell_after;
+    if (changes && (redis->tell_at == 0 || redis->tell_at > at) &&
+        dlk_redis_told_may(redis))
+        redis->tell_at = at;
 }
 /* Renewals are about to be written, of which this is the first: what has changed goes out with them. */
 void dlk_redis_told_renews(dlk_redis *redis, const dlk_ask *first);

@@ -42,7 +42,7 @@ struct dlk_redis_told_list {
     told_by **parties;
     size_t who_count, who_capacity;
     int64_t more, unread; /* lines that weren't told, or made no sense */
-    bool sorted;
+    bool sorted, cut;     /* cut: more clients tell than are asked */
     told_cursor named[2]; /* lines whose names were given, and whose permits' */
     char why[200];
 };

@@ -71,7 +71,7 @@ static bool put_clients(dlk_redis *redis, const char *prefix)
     char index[DLK_REDIS_CLIENT_PREFIX + sizeof(DLK_REDIS_CLIENT_INDEX)],
         most[DLK_DIGITS_MAX];
     snprintf(index, sizeof(index), "%s" DLK_REDIS_CLIENT_INDEX, prefix);
-    const dlk_arg args[] = {dlk_arg_text(index), dlk_arg_number(CLIENTS_MAX, most)};
+    const dlk_arg args[] = {dlk_arg_text(index), dlk_arg_number(CLIENTS_MAX + 1, most)};
     return put_script(redis, DLK_SCRIPT_CLIENTS, args, 2);
 }
 
@@ -106,7 +106,8 @@ static dlk_told_step take_clients(dlk_redis_told_list *list, const dlk_resp *rep
     list->clients = calloc(reply->count, sizeof(*list->clients));
     if (!list->clients)
         return DLK_TOLD_NOMEM;
-    for (size_t i = 1; i < reply->count; i++) {
+    list->cut = reply->count > CLIENTS_MAX + 1;
+    for (size_t i = 1; i < reply->count && i <= CLIENTS_MAX; i++) {
         const dlk_resp *item = &reply->items[i];
         if (item->type != DLK_RESP_TEXT || item->size != DLK_REDIS_CLIENT_HALF ||
             strspn(item->text, "0123456789abcdef-") != item->size)

@@ -66,7 +66,9 @@ static dlk_deadlock_line *make_lines(const dlk_redis_told_list *list, bool check
     return lines;
 }
 
-/* All lines of the locks that are part of a circle, were what is told true. Without memory there are none. */
+/* All lines of the locks that somebody waits for for ever, were what is told true: whether a circle is one may hang
+ * on others that are behind it, as of a semaphore on what each of its holders waits for. Without memory there are
+ * none. */
 static void find_suspects(dlk_redis_told_list *list)
 {
     dlk_deadlocks all;
@@ -75,9 +77,8 @@ static void find_suspects(dlk_redis_told_list *list)
         free(lines);
         return;
     }
-    for (size_t i = 0; all.count > 0 && i < all.ends[all.count - 1]; i++)
-        list->lines[all.steps[i].waits].suspect =
-            list->lines[all.steps[i].holds].suspect = true;
+    for (size_t i = 0; i < list->count; i++)
+        list->lines[i].suspect = all.stuck[i];
     dlk_deadlocks_free(&all);
     free(lines);
     for (size_t i = 1; i < list->count; i++)
@@ -219,6 +220,8 @@ static void tell_circle(const dlk_redis_told_list *list, const dlk_deadlock_line
         const dlk_deadlock_step *before = &all->steps[begin + (i + size - 1) % size];
         tell_who(info, &list->lines[all->steps[begin + i].waits], waits, i);
         dlk_info_add_text(info, list->lines[before->holds].name, "%s.%zu.has", waits, i);
+        dlk_info_add_int(info, (int64_t)list->lines[before->holds].number, "%s.%zu.grant",
+                         waits, i);
     }
     const told_line *has =
         &list->lines[all->steps[begin + (last + size - 1) % size].holds];
@@ -252,6 +255,9 @@ bool dlk_redis_told_list_tell(const dlk_redis_told_list *list, dlock_info *info)
         dlk_info_add_text(info, list->why, "scan.why");
     if (list->more > 0)
         dlk_info_add_int(info, list->more, "untold");
+    if (list->cut)
+        dlk_info_add_text(info, "more clients tell what they have than are asked",
+                          "incomplete");
     if (list->unread > 0)
         dlk_info_add_int(info, list->unread, "unread");
     return tell_circles(list, info);

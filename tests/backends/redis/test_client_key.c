@@ -1,5 +1,6 @@
 /* A client's own key (client_key.h): it leads owners back to processes, costs a lock nothing, never stays,
  * and nothing depends on it. */
+#include "backends/redis/told.h"
 #include "single.h"
 #include "util/info.h"
 
@@ -466,5 +467,57 @@ TEST(it_is_no_lock)
     CHECK_EQ_INT(w.backend->type->key_open(w.backend, &none, NULL), DLOCK_EINVAL);
     world_forget(&w,
                  world_key(&w, "dlock_client:orders")); /* which anybody's lock may be */
+    single_tear_down();
+}
+
+/* ---- What it has stands in the same key: told.h ---- */
+
+static dlk_told_sum has_one(dlk_host *host, int64_t now, int64_t after, dlk_told *ret,
+                            size_t most)
+{
+    (void)host, (void)now, (void)after, (void)most;
+    ret[0] = (dlk_told){.key = key, .since = 1, .number = 1};
+    return (dlk_told_sum){.count = 1, .next = DLK_NEVER};
+}
+
+static dlk_redis *telling_client(void)
+{
+    if (!single_set_up(ON, NULL))
+        return NULL;
+    dlk_redis *redis = (dlk_redis *)w.backend;
+    w.host.told = has_one;
+    redis->tells = true;
+    redis->tell_at = 1;
+    return redis;
+}
+
+/* Though nothing is asked for, given back or renewed: of a semaphore, or without renewals. */
+TEST(what_a_client_has_is_told_again_before_its_key_ends)
+{
+    dlk_redis *redis = telling_client();
+    if (!redis)
+        return;
+    ROUNDS_UNTIL(&w, has_key(&w) && !redis->tell_asked);
+    int64_t at = redis->tell_at;
+    CHECK(at > dlk_clock_now() && at < redis->said_until);
+    redis_server_call(&server, "PEXPIRE %s 5000", key_of(&w));
+    CHECK(dlk_redis_told_tick(redis, at) > at);
+    ROUNDS_UNTIL(&w, life_of(&w) > 5000);
+    single_tear_down();
+}
+
+TEST(what_was_told_when_the_connection_ended_is_told_on_the_next)
+{
+    dlk_redis *redis = telling_client();
+    if (!redis)
+        return;
+    ROUNDS_UNTIL(&w, has_key(&w) && !redis->tell_asked);
+    redis->said_until = 0;
+    redis->tell_at = 1;
+    (void)dlk_redis_told_tick(redis, dlk_clock_now());
+    CHECK(redis->tell_asked);
+    redis_server_call(&server, "CLIENT KILL TYPE normal SKIPME yes");
+    redis_server_call(&server, "DEL %s", key_of(&w));
+    ROUNDS_UNTIL(&w, w.ups == 2 && has_key(&w));
     single_tear_down();
 }

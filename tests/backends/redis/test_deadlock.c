@@ -122,39 +122,45 @@ static void start(pid_t *children, int size, const char *settings, int64_t wait_
 }
 
 /* A circle of so many: somebody is told so, keeps what it had, and all others get on. */
-static void is_broken(int size)
+static void is_broken(int size, const char *settings)
 {
     pid_t children[MOST];
     if (!begin())
         return;
-    start(children, size, "client.deadlock=break-youngest&client.deadlock_ms=1000",
-          600000);
+    start(children, size, settings, 600000);
     together_end(&shared->common, children, size);
     harness_note(
         "%d processes: %d ended, %d logged, the last %lld ms after the last wait "
         "began (client.deadlock_ms=%d)",
         size, atomic_load(&shared->deadlocks), atomic_load(&shared->logged),
         (long long)atomic_load(&shared->longest_ms), SPAN_MS);
-    CHECK(atomic_load(&shared->deadlocks) >= 1);
+    CHECK_EQ_INT(atomic_load(&shared->deadlocks), 1); /* one is enough, so no more */
     CHECK_EQ_INT(atomic_load(&shared->granted) + atomic_load(&shared->deadlocks), size);
     CHECK(atomic_load(&shared->granted) > 0);
     CHECK(atomic_load(&shared->logged) >= 1);
     redis_server_stop(&server);
 }
 
+#define BREAKS "client.deadlock=break-youngest&client.deadlock_ms=1000"
+
 TEST(two_processes_that_wait_for_each_other_get_on)
 {
-    is_broken(2);
+    is_broken(2, BREAKS);
+}
+
+TEST(so_do_those_with_locks_that_are_strings)
+{
+    is_broken(2, BREAKS "&redis.layout=string");
 }
 
 TEST(three_processes_that_wait_for_each_other_get_on)
 {
-    is_broken(3);
+    is_broken(3, BREAKS);
 }
 
 TEST(fifty_processes_that_wait_for_each_other_get_on)
 {
-    is_broken(50);
+    is_broken(50, BREAKS);
 }
 
 TEST(with_report_it_is_logged_and_nobody_stops)
@@ -171,6 +177,73 @@ TEST(with_report_it_is_logged_and_nobody_stops)
         (void)kill(children[i], SIGKILL);
         (void)waitpid(children[i], NULL, 0);
     }
+    redis_server_stop(&server);
+}
+
+/* Somebody else has ring-1 by this grant, and says that he waits for ring-0, since before. */
+static void put_other(int64_t grant)
+{
+    const char *answer = redis_server_call(
+        &server,
+        "EVAL \"local u, n = ARGV[1], ARGV[2] "
+        "redis.call('del', 'ring-1') redis.call('hset', 'ring-1', u .. ':' .. n, '1') "
+        "redis.call('set', 'dlock_client:' .. u:sub(1, 18), "
+        "'by\\\\tthere\\\\t7\\\\t\\\\n' "
+        ".. redis.call('time')[1] .. '000 ' .. u .. '\\\\nh 90000 ' .. n .. "
+        "' 1 7 mutex ring-1\\\\nw 80000 0 0 7 mutex ring-0\\\\n') "
+        "redis.call('zadd', 'dlock_client:all', '9999999999999', u:sub(1, 18)) return "
+        "1\" "
+        "0 ffffffff-2222-4333-8444-555555555555 %lld",
+        (long long)grant);
+    CHECK_STR(answer, "1");
+}
+
+/* Waits for ring-1, which the other has; what comes of it within 3 s, five looks. */
+static dlock_err wait_for_other(bool again)
+{
+    int status = -1;
+    int64_t grant = 1;
+    redis_server_call(&server, "DEL ring-0"); /* of the last one */
+    put_other(grant);
+    pid_t child = harness_fork();
+    if (child == 0) {
+        DLOCK_AUTO(dlock_client) client = NULL;
+        DLOCK_AUTO(dlock_hold) own = NULL;
+        DLOCK_AUTO(dlock_hold) hold = NULL;
+        dlock_err code = open_client(
+            "client.deadlock=break-youngest&client.deadlock_ms=2000", &client, NULL);
+        if (code == DLOCK_OK)
+            code = take(client, 0, 0, &own, NULL);
+        _exit(code == DLOCK_OK ? (int)take(client, 1, 3000, &hold, NULL) : 255);
+    }
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        nap_ms(20);
+        if (again)
+            put_other(++grant);
+    }
+    return WIFEXITED(status) ? (dlock_err)WEXITSTATUS(status) : DLOCK_EUNKNOWN;
+}
+
+TEST(what_was_taken_again_between_two_looks_is_in_no_circle)
+{
+    if (!begin())
+        return;
+    CHECK_EQ_INT(wait_for_other(true), DLOCK_ETIMEDOUT);
+    CHECK_EQ_INT(wait_for_other(false), DLOCK_EDEADLK);
+    redis_server_stop(&server);
+}
+
+/* Each reads what all tell: the more they are, the rarer. */
+TEST(many_clients_look_more_rarely)
+{
+    if (!begin())
+        return;
+    redis_server_call(&server,
+                      "EVAL \"for i = 1, 1000 do redis.call('zadd', 'dlock_client:all', "
+                      "'9999999999999', string.format('%%08x-2222-3333', i)) end\" 0");
+    CHECK_EQ_INT(wait_for_other(false), DLOCK_ETIMEDOUT);
+    CHECK_CONTAINS(redis_server_call(&server, "INFO commandstats"),
+                   "cmdstat_zrangebyscore:calls=1,");
     redis_server_stop(&server);
 }
 
@@ -211,9 +284,12 @@ TEST(who_gives_up_by_itself_is_in_no_circle)
 TEST(where_clients_tell_nothing_it_is_refused_with_the_reason)
 {
     static const char *const uris[] = {
-        "mem:x?client.deadlock=report", "redlock://a,b,c?client.deadlock=report",
+        "mem:x?client.deadlock=report",
+        "redlock://a,b,c?client.deadlock=report",
         "redis+cluster://a?client.deadlock=break-youngest",
-        "redis://a?client.deadlock=report&redis.client_key=false"};
+        "redis://a?client.deadlock=report&redis.client_key=false",
+        "redis://a?client.deadlock=report&redis.layout=timestamp",
+        "redis://a?client.deadlock=report&redis.layout=rueidis"};
     for (size_t i = 0; i < sizeof(uris) / sizeof(*uris); i++) {
         dlock_client *client = NULL;
         DLOCK_AUTO(dlock_error) err = NULL;
