@@ -1,8 +1,12 @@
-/* See the header. What is called from the library's threads has the list's mutex, and never waits. */
+/*
+ * See the header. The list is guarded by dlk_loaded_begin: no fork comes in between, of which the child would
+ * find a mutex taken for ever.
+ */
 #include "net/tls_foreign.h"
 
 #include "net/tls_inner.h"
 #include "util/error.h"
+#include "util/loaded.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -18,15 +22,16 @@ struct dlk_tls_foreign {
     char name[16];
     char **hosts; /* the certificate is to be for one of them; NULL behind the last */
     size_t host_count;
+    int oldest; /* version of TLS */
     bool full;
     _Atomic bool checked;
 };
 
-static pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER;
-static dlk_list all = {&all, &all}; /* under the mutex */
-static uint32_t last_number;        /* likewise */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int place = -1; /* of ours in each SSL */
+static dlk_list all = {&all, &all};
+static uint32_t last_number; /* likewise */
+static bool is_called;       /* likewise */
+/* A context of our own is being made, in a thread of that name. */
+static _Thread_local bool inside;
 
 /* ---- the certificate ---- */
 
@@ -49,26 +54,57 @@ static bool is_for_one(const dlk_tls_foreign *foreign, X509 *certificate)
     return false;
 }
 
-/* OpenSSL asks for each certificate of a chain whose signatures are right, the server's own last; and
- * before that, for what is wrong with one. */
-static int judge(int accepted, X509_STORE_CTX *store)
+/* Whether the chain is a good one by our authorities and revoked ones, as OpenSSL judges by itself. */
+static bool is_trusted(SSL_CTX *context, X509_STORE_CTX *asked, const SSL *ssl)
 {
-    const SSL *ssl =
-        X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
-    dlk_tls_foreign *foreign = ssl ? SSL_get_ex_data(ssl, place) : NULL;
-    if (!foreign || !accepted)
-        return 0;
-    if (X509_STORE_CTX_get_error_depth(store) > 0)
-        return 1;
-    if (foreign->full && !is_for_one(foreign, X509_STORE_CTX_get_current_cert(store))) {
-        X509_STORE_CTX_set_error(store, X509_V_ERR_HOSTNAME_MISMATCH);
-        return 0;
+    X509_STORE_CTX *ours = X509_STORE_CTX_new();
+    bool good = ours &&
+                X509_STORE_CTX_init(ours, SSL_CTX_get_cert_store(context),
+                                    X509_STORE_CTX_get0_cert(asked),
+                                    X509_STORE_CTX_get0_untrusted(asked)) &&
+                X509_STORE_CTX_set_default(ours, "ssl_server");
+    if (good) {
+        X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(ours),
+                                         SSL_get_security_level(ssl));
+        good = X509_verify_cert(ours) == 1;
+        X509_STORE_CTX_set_error(asked, X509_STORE_CTX_get_error(ours));
     }
+    X509_STORE_CTX_free(ours);
+    return good;
+}
+
+static bool is_accepted(dlk_tls_foreign *foreign, X509_STORE_CTX *asked, const SSL *ssl)
+{
+    inside = true;
+    SSL_CTX *context = dlk_tls_context(foreign->tls, NULL);
+    inside = false;
+    if (!context || SSL_version(ssl) < foreign->oldest)
+        return false;
+    if (dlk_tls_blind(foreign->tls))
+        return true;
+    if (!is_trusted(context, asked, ssl))
+        return false;
+    if (!foreign->full || is_for_one(foreign, X509_STORE_CTX_get0_cert(asked)))
+        return true;
+    X509_STORE_CTX_set_error(asked, X509_V_ERR_HOSTNAME_MISMATCH);
+    return false;
+}
+
+/* In the place of OpenSSL's own look at the certificates, by what the library has told it to trust. */
+static int judge(X509_STORE_CTX *asked, void *arg)
+{
+    dlk_tls_foreign *foreign = arg;
+    const SSL *ssl =
+        X509_STORE_CTX_get_ex_data(asked, SSL_get_ex_data_X509_STORE_CTX_idx());
+    X509_STORE_CTX_set_error(asked, X509_V_ERR_APPLICATION_VERIFICATION);
+    if (!ssl || !is_accepted(foreign, asked, ssl))
+        return 0;
+    X509_STORE_CTX_set_error(asked, X509_V_OK);
     atomic_store(&foreign->checked, true);
     return 1;
 }
 
-/* ---- the birth of an SSL ---- */
+/* ---- the birth of a context ---- */
 
 static dlk_tls_foreign *find(const char *name)
 {
@@ -80,59 +116,44 @@ static dlk_tls_foreign *find(const char *name)
     return NULL;
 }
 
-/* Whatever fails here leaves an SSL that accepts nobody. */
-static void hold_to(dlk_tls_foreign *foreign, SSL *ssl)
-{
-    bool blind = dlk_tls_blind(foreign->tls), newest = false;
-    SSL_set_verify(ssl, SSL_VERIFY_PEER, judge);
-    SSL_CTX *context = dlk_tls_context(foreign->tls, NULL);
-    if (!context)
-        return;
-    newest = SSL_CTX_get_min_proto_version(context) == TLS1_3_VERSION;
-    if (!SSL_set1_verify_cert_store(ssl, SSL_CTX_get_cert_store(context)) ||
-        !SSL_set_min_proto_version(ssl, newest ? TLS1_3_VERSION : TLS1_2_VERSION) ||
-        !SSL_set_ex_data(ssl, place, foreign))
-        return;
-    if (blind) {
-        SSL_set_verify(ssl, SSL_VERIFY_NONE, judge);
-        atomic_store(&foreign->checked, true);
-    }
-}
-
-static void on_ssl(void *parent, void *data, CRYPTO_EX_DATA *room, int number, long more,
-                   void *still_more)
+/* Of a context that is only half made, so nothing may be done with it but this, which sets two words. */
+static void on_context(void *parent, void *data, CRYPTO_EX_DATA *room, int number,
+                       long more, void *still_more)
 {
     (void)data, (void)room, (void)number, (void)more, (void)still_more;
     char name[16];
-    if (pthread_getname_np(pthread_self(), name, sizeof(name)) != 0 ||
+    if (inside || pthread_getname_np(pthread_self(), name, sizeof(name)) != 0 ||
         strncmp(name, NAME, sizeof(NAME) - 1) != 0)
         return;
-    (void)pthread_mutex_lock(&all_mutex);
+    dlk_loaded_begin();
     dlk_tls_foreign *foreign = find(name);
-    if (foreign)
-        hold_to(foreign, parent);
-    else
-        SSL_set_verify(parent, SSL_VERIFY_PEER, judge);
-    (void)pthread_mutex_unlock(&all_mutex);
+    dlk_loaded_end();
+    if (foreign) /* else it is another libdlock's in this process */
+        SSL_CTX_set_cert_verify_callback(parent, judge, foreign);
 }
 
 /* libdlock.so isn't unloaded (-z nodelete): it may be called for as long as OpenSSL is there. */
-static void ask_to_be_called(void)
+static bool ask_to_be_called(void)
 {
-    place = CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_SSL, 0, NULL, on_ssl, NULL, NULL);
+    dlk_loaded_begin();
+    is_called = is_called || CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_SSL_CTX, 0, NULL,
+                                                     on_context, NULL, NULL) >= 0;
+    bool called = is_called;
+    dlk_loaded_end();
+    return called;
 }
 
 /* ---- life ---- */
 
 static void enlist(dlk_tls_foreign *foreign)
 {
-    (void)pthread_mutex_lock(&all_mutex);
+    dlk_loaded_begin();
     do
         (void)snprintf(foreign->name, sizeof(foreign->name), NAME "%x",
                        ++last_number & NUMBERS);
     while (find(foreign->name));
     dlk_list_append(&all, &foreign->link);
-    (void)pthread_mutex_unlock(&all_mutex);
+    dlk_loaded_end();
 }
 
 dlock_err dlk_tls_foreign_new(const dlk_settings *settings, dlk_tls_foreign **ret,
@@ -143,16 +164,17 @@ dlock_err dlk_tls_foreign_new(const dlk_settings *settings, dlk_tls_foreign **re
         return dlk_error_nomem(err);
     dlk_list_init(&foreign->link);
     dlock_err code = dlk_tls_new(settings, &foreign->tls, err);
-    if (code == DLOCK_OK) {
-        (void)pthread_once(&once, ask_to_be_called);
-        if (place < 0)
-            code = dlk_error_nomem(err);
-    }
+    if (code == DLOCK_OK && !ask_to_be_called())
+        code = dlk_error_nomem(err);
     if (code != DLOCK_OK) {
         dlk_tls_foreign_free(foreign);
         return code;
     }
     foreign->full = strcmp(dlk_settings_word(settings, DLK_KEY_TLS_VERIFY), "full") == 0;
+    foreign->oldest =
+        strcmp(dlk_settings_word(settings, DLK_KEY_TLS_MIN_VERSION), "1.3") == 0
+            ? TLS1_3_VERSION
+            : TLS1_2_VERSION;
     enlist(foreign);
     *ret = foreign;
     return DLOCK_OK;
@@ -162,9 +184,9 @@ void dlk_tls_foreign_free(dlk_tls_foreign *foreign)
 {
     if (!foreign)
         return;
-    (void)pthread_mutex_lock(&all_mutex);
+    dlk_loaded_begin();
     dlk_list_remove(&foreign->link);
-    (void)pthread_mutex_unlock(&all_mutex);
+    dlk_loaded_end();
     dlk_tls_free(foreign->tls);
     for (size_t i = 0; i < foreign->host_count; i++)
         free(foreign->hosts[i]);

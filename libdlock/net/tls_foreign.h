@@ -2,10 +2,11 @@
  * The TLS of another library that uses OpenSSL and lets nobody near its connections: they are held to our
  * own settings all the same.
  *
- * OpenSSL calls whoever has asked for it at the birth of each SSL, in the thread that makes it. A library's
- * own thread is known by its name there, which a thread has from the one that starts it (on Linux). So an
- * SSL that is made in a thread of a foreign's name gets its authorities, its revoked ones, and a look at the
- * certificate that says yes or no in the handshake, before a byte of what the library has to say is sent.
+ * OpenSSL calls whoever has asked for it at the birth of each SSL_CTX, in the thread that makes it. A
+ * library's own thread is known by its name there, which a thread has from the one that starts it (on
+ * Linux). So whoever connects by a context that is made in a thread of a foreign's name has its certificate
+ * looked at by us: its authorities, the revoked ones, names and version say yes or no in the handshake,
+ * before a byte of what the library has to say is sent. Nobody else's context is touched.
  * Whoever uses this asks after each connection whether there was such a look: an OpenSSL that isn't ours,
  * as one that is inside of the library, doesn't call.
  */

@@ -60,22 +60,26 @@ class World:
                 with open(self.path(part), encoding='ascii') as file:
                     shown.write(file.read())
 
-    def tls_server(self, name='server'):
-        """A server with that certificate: another one, or the same once more."""
+    def tls_server(self, name='server', more=()):
+        """A server with that certificate: another one, or the same once more. With more in its
+        settings it is a new one."""
         self.show(name)
+        if more and self.secure:
+            self.secure.stop()
+            self.secure = None
         if self.secure:
             self.secure.restart()
         else:
-            self.secure = zookeeper_server.started(self.make_tls_server)[0]
+            self.secure = zookeeper_server.started(lambda: self.make_tls_server(more))[0]
         return self.secure
 
-    def make_tls_server(self):
+    def make_tls_server(self, more):
         port, secure = zookeeper_server.free_ports(2)
         server = zookeeper_server.Server(port, [
             f'secureClientPort={secure}', 'secureClientPortAddress=127.0.0.1',
             'serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory',
             f'ssl.keyStore.location={self.path("shown.pem")}', 'ssl.keyStore.type=PEM',
-            f'ssl.trustStore.location={self.path("ca.pem")}', 'ssl.trustStore.type=PEM'])
+            f'ssl.trustStore.location={self.path("ca.pem")}', 'ssl.trustStore.type=PEM', *more])
         server.jars += NETTY
         server.secure = secure
         return [server]
@@ -192,6 +196,12 @@ def who_has_no_certificate_is_told(w):
                                               key_file='selfsigned.key')), 'our certificate')
 
 
+def an_older_tls_than_asked_for_is_refused(w):
+    w.tls_server(more=['ssl.enabledProtocols=TLSv1.2'])
+    tap.equal('1.2 will do', w.secured(w.ours()), (0, 'done\n'))
+    refused('1.2', w.secured(w.ours(min_version='1.3')), 'TLS')
+
+
 def a_port_without_tls_is_told(w):
     server = w.tls_server()
     refused('a plain port', w.run(f'zookeepers://localhost:{server.port}', *w.ours(),
@@ -261,6 +271,7 @@ if __name__ == '__main__':
         an_unknown_authority_is_refused,
         what_is_over_or_taken_back_is_refused,
         who_has_no_certificate_is_told,
+        an_older_tls_than_asked_for_is_refused,
         a_port_without_tls_is_told,
         a_hold_survives_a_cut_by_tls_again_and_only_by_that,
         who_shows_another_certificate_after_a_cut_is_not_spoken_to,
