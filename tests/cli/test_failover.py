@@ -130,11 +130,34 @@ def without_a_standby_a_grant_that_should_wait_is_none(w):
     status, _, err = w.run('run', SETTING, 'alone', '--', 'true')
     tap.equal(err, (status, 'synchronous_standby_names' in err), (64, True))
     with pair(w) as standby:
-        tap.equal('with one', w.run('run', SETTING, 'alone', '--', 'true')[0], 0)
+        # It warns whoever connects that a collation isn't what it was.
+        w.postgres.ask("UPDATE pg_database SET datcollversion = '0' WHERE datname = 'postgres'")
+        status, _, err = w.run('run', SETTING, 'alone', '--', 'true')
+        tap.equal(err, status, 0)
         standby.kill()
         status, _, err = w.run('run', SETTING, '--set=client.timeout_ms=1000', '-w', '3', 'alone',
                                '--', 'true')
         tap.equal(err, status != 0, True)
+    w.renew()
+
+
+def a_renewal_that_waits_for_a_dead_standby_ends_with_the_lease(w):
+    """By the holder's clock, and not when an answer is given up."""
+    installed(w)
+    with pair(w) as standby:
+        holder, _ = w.hold('waits', '--ttl=2', SETTING, '--set=client.timeout_ms=600000')
+        standby.kill()
+        loses_it(w, holder)
+    w.renew()
+
+
+def who_has_nobody_to_wait_for_any_more_is_granted_nothing(w):
+    """Not only who connects then."""
+    installed(w)
+    with pair(w):
+        holder, _ = w.hold('short', '--ttl=2', SETTING)
+        w.postgres.set('synchronous_standby_names', '')
+        loses_it(w, holder)
     w.renew()
 
 
@@ -162,5 +185,7 @@ if __name__ == '__main__':
         a_standby_that_takes_over_knows_every_grant_that_waited_for_it,
         the_holder_goes_on_at_the_standby_that_took_over,
         without_a_standby_a_grant_that_should_wait_is_none,
+        a_renewal_that_waits_for_a_dead_standby_ends_with_the_lease,
+        who_has_nobody_to_wait_for_any_more_is_granted_nothing,
         a_wait_for_the_standby_that_somebody_cancels_is_no_grant,
     ]))

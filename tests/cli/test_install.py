@@ -1,10 +1,12 @@
 """doctor --install: what PostgreSQL needs is made, anew, or refused with what would help."""
 import json
+import subprocess
 import sys
 
 import tap
 import world
-from postgres_server import SCHEMA
+from postgres_server import SCHEMA, program
+from waiting import wait_until
 
 DENIED = 77
 UNSAFE = 1  # a server of the tests has fsync=off
@@ -106,8 +108,90 @@ def a_schema_that_somebody_else_put_there_is_not_called(w):
                'SET ROLE mallory; CREATE SCHEMA dlock; CREATE FUNCTION dlock.version() RETURNS int '
                "LANGUAGE plpgsql AS $$ BEGIN ALTER ROLE mallory SUPERUSER; RETURN 1; END $$")
     says(install(w, url(), DENIED), 'belongs to mallory')
-    tap.equal('mallory', w.postgres.ask(
-        "SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'"), 'f')
+    is_no_superuser(w, 'mallory')
+
+
+def is_no_superuser(w, user):
+    tap.equal(user, w.postgres.ask(
+        f"SELECT rolsuper FROM pg_roles WHERE rolname = '{user}'"), 'f')
+
+
+def nor_one_that_looks_like_ours(w):
+    """Its version() says 1 as ours does, and what is checked of that 1 is somebody else's."""
+    url = bare(w, 'likeness', 'CREATE ROLE mimic LOGIN',
+               'GRANT CREATE ON DATABASE likeness TO mimic',
+               'SET ROLE mimic; CREATE SCHEMA dlock; CREATE FUNCTION dlock.evil() RETURNS boolean '
+               'LANGUAGE plpgsql AS $$ BEGIN ALTER ROLE mimic SUPERUSER; RETURN true; END $$; '
+               'CREATE DOMAIN dlock.one AS int CHECK (dlock.evil()); CREATE FUNCTION '
+               "dlock.version() RETURNS dlock.one LANGUAGE sql AS 'SELECT 1'")
+    says(install(w, url(), DENIED), 'belongs to mimic')
+    is_no_superuser(w, 'mimic')
+
+
+def what_somebody_put_into_our_schema_is_not_used(w):
+    url = bare(w, 'cuckoo', 'CREATE ROLE cuckoo LOGIN', 'CREATE SCHEMA dlock',
+               'GRANT USAGE, CREATE ON SCHEMA dlock TO cuckoo',
+               'SET ROLE cuckoo; CREATE TABLE dlock.locks (name bytea PRIMARY KEY, id bigint, '
+               'kind text, permits int)')
+    says(install(w, url(), DENIED), 'something in it, belongs to cuckoo')
+
+
+def what_others_have_in_public_is_not_called(w):
+    """As their arguments fit better than those of PostgreSQL's own, these would be."""
+    become = "BEGIN ALTER ROLE squatter SUPERUSER; RETURN"
+    url = bare(w, 'squatted', 'CREATE ROLE squatter LOGIN',
+               'GRANT CREATE ON SCHEMA public TO squatter',
+               'SET ROLE squatter; CREATE FUNCTION public.unnest(text[]) RETURNS SETOF text '
+               f"LANGUAGE plpgsql AS $$ {become} QUERY VALUES ('dlock_user'), ('dlock_guard'); "
+               'END $$; CREATE FUNCTION public.convert_to(text, text) RETURNS bytea '
+               f"LANGUAGE plpgsql AS $$ {become} ''; END $$; CREATE FUNCTION "
+               'public.squat(oid, regprocedure) RETURNS boolean LANGUAGE plpgsql '
+               f'AS $$ {become} true; END $$; CREATE OPERATOR public.= '
+               '(FUNCTION = public.squat, LEFTARG = oid, RIGHTARG = regprocedure)')
+    says(install(w, url()), 'is made')
+    is_no_superuser(w, 'squatter')
+    failed = w.postgres.psql('-d', 'squatted', '-c', "SELECT dlock.check('x'::text, 1)")
+    says(failed.stderr, 'of x: this name was never granted')
+    is_no_superuser(w, 'squatter')
+
+
+def what_a_dump_has_not_is_made(w):
+    """The roles are none of a database's."""
+    url = bare(w, 'restored')()
+    install(w, url)
+    w.postgres.ask('ALTER ROLE dlock_guard RENAME TO elsewhere')
+    says(install(w, url), 'made the role dlock_guard')
+    w.postgres.ask('REVOKE USAGE ON SCHEMA dlock FROM dlock_user', 'restored')
+    says(install(w, url), 'anew')
+    says(install(w, url), 'nothing was done')
+
+
+def the_roles_are_made_in_two_databases_at_once(w):
+    """Each database has advisory locks of its own, and all have the same roles."""
+    first, second = bare(w, 'twin')(), bare(w, 'other_twin')()
+    for name in w.postgres.ask('SELECT datname FROM pg_database WHERE NOT datistemplate').split():
+        w.postgres.ask('DROP SCHEMA IF EXISTS dlock CASCADE', name)
+    w.postgres.ask('DROP ROLE dlock_user')
+    with subprocess.Popen([program('psql'), '-X', '-q', '-A', '-t', '-d', first,
+                           '-v', 'ON_ERROR_STOP=1'], text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdin.write("BEGIN; CREATE ROLE dlock_user NOLOGIN; SELECT 'made';\n")
+        other.stdin.flush()
+        tap.equal('the first', other.stdout.readline(), 'made\n')
+        installs = w.start('doctor', '--install', '--json', second)
+        wait_until('the second waits', lambda: installs.poll() is not None or w.postgres.ask(
+            "SELECT count(*) FROM pg_locks WHERE NOT granted") == '1')
+        other.communicate('COMMIT;\n')
+    status, out, err = w.finish(installs)
+    tap.equal(f'{out} {err}', status, UNSAFE)
+    says(out, 'is made')
+
+
+def a_name_with_control_characters_is_not_printed_as_it_is(w):
+    url = bare(w, 'strange', 'CREATE ROLE "a\x1b[31mb\nc%d" LOGIN')
+    err = install(w, url('a%1b%5b31mb%0ac%25d'), DENIED)
+    says(err, 'c%d may not make it', 'GRANT CREATE ON DATABASE strange TO "a')
+    tap.equal(err, ('\x1b' in err, err.count('\n')), (False, 1))
 
 
 def elsewhere_there_is_nothing_to_install(w):
@@ -124,5 +208,11 @@ if __name__ == '__main__':
         who_may_not_is_told_what_he_lacks,
         an_owner_who_is_no_superuser_is_enough,
         a_schema_that_somebody_else_put_there_is_not_called,
+        nor_one_that_looks_like_ours,
+        what_somebody_put_into_our_schema_is_not_used,
+        what_others_have_in_public_is_not_called,
+        what_a_dump_has_not_is_made,
+        the_roles_are_made_in_two_databases_at_once,
+        a_name_with_control_characters_is_not_printed_as_it_is,
         elsewhere_there_is_nothing_to_install,
     ]))

@@ -14,6 +14,7 @@ static const struct {
     {"42501", DLOCK_EACCES, "GRANT dlock_user TO its user"},
     {"3D000", DLOCK_EINVAL, NULL}, /* no such database */
     {"22021", DLOCK_EINVAL, NULL}, /* a text that its encoding hasn't */
+    {"22023", DLOCK_ENOTSUP, "postgres.synchronous: set synchronous_standby_names"},
     {"3F000", DLOCK_ENOTSUP, "the schema dlock isn't there: dlock doctor --install"},
     {"42883", DLOCK_ENOTSUP,
      "the schema dlock is another version's: dlock doctor --install"},

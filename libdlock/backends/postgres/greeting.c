@@ -19,6 +19,7 @@ static bool ask_who_it_is(dlk_pg *pg)
 bool dlk_pg_greet(dlk_pg *pg)
 {
     pg->hears = false;
+    pg->done[0] = '\0';
     pg->step = pg->installs ? INSTALLING : SERVER;
     return pg->installs ? dlk_pg_say(pg, dlk_pg_schema, 0, NULL, NULL)
                         : ask_who_it_is(pg);

@@ -5,6 +5,7 @@
 #include "net/socket.h"
 #include "util/clock.h"
 #include "util/secret.h"
+#include "util/text.h"
 
 #include <netdb.h>
 #include <poll.h>
@@ -115,15 +116,19 @@ static void add_tls(const dlk_pg *pg, parameters *to)
 }
 
 /* Nothing is printed; what schema.sql has done is kept. To whoever ends our wait for a standby the server says
- * that it has committed, with a warning, which has no state of its own. */
+ * that it has committed, with a warning, which has no state of its own; nor has what it warns of to whoever
+ * connects, such as another version of a collation. */
 static void take_notice(void *arg, const PGresult *notice)
 {
     dlk_pg *pg = arg;
     const char *state = PQresultErrorField(notice, PG_DIAG_SQLSTATE);
     const char *words = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);
-    if (state && words && strcmp(state, DLK_PG_DONE) == 0)
+    if (state && words && strcmp(state, DLK_PG_DONE) == 0 &&
+        pg->phase == DLK_PG_GREETING) {
         (void)snprintf(pg->done, sizeof(pg->done), "%s", words);
-    if (state && strcmp(state, "01000") == 0)
+        dlk_text_one_line(pg->done);
+    }
+    if (state && strcmp(state, "01000") == 0 && pg->phase == DLK_PG_READY)
         pg->doubtful = pg->synchronous;
 }
 
@@ -289,7 +294,8 @@ static void note_unsent(dlk_pg *pg)
         dlk_kick(pg->base.host->kicks); /* to wait until there is room */
 }
 
-/* What the functions do is committed when a standby has it, whatever the server or the user is set to. */
+/* What the functions do is committed when a standby has it, whatever the server or the user is set to. Where by now
+ * there is none to wait for, that is no value of the setting, and they do nothing. */
 static const char *make_synchronous(const dlk_pg *pg, const char *statement, char *to,
                                     size_t room)
 {
@@ -297,8 +303,9 @@ static const char *make_synchronous(const dlk_pg *pg, const char *statement, cha
     if (!pg->synchronous || strncmp(statement, call, strlen(call)) != 0)
         return statement;
     (void)snprintf(to, room,
-                   "SELECT f.* FROM set_config('synchronous_commit', 'on', true), "
-                   "dlock.%s AS f",
+                   "SELECT f.* FROM set_config('synchronous_commit', CASE "
+                   "current_setting('synchronous_standby_names') WHEN '' THEN "
+                   "'no standby' ELSE 'on' END, true), dlock.%s AS f",
                    statement + strlen(call));
     return to;
 }
@@ -308,7 +315,7 @@ bool dlk_pg_say(dlk_pg *pg, const char *statement, int count, const char *const 
 {
     enum { MOST = 12 };
     int formats[MOST];
-    char text[256];
+    char text[320];
     statement = make_synchronous(pg, statement, text, sizeof(text));
     for (int i = 0; i < count; i++)
         formats[i] = sizes[i] > 0;

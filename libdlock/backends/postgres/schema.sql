@@ -10,6 +10,8 @@
 -- these takes them in the order of (name, owner).
 
 BEGIN;
+-- Nothing of a schema that others may write to, such as `public`, is called for what it is named.
+SET LOCAL search_path = pg_catalog, pg_temp;
 SELECT pg_advisory_xact_lock(7236826970157); -- two who install at a time
 
 -- Whether whoever installs it may, in words that say what to do; then the roles and the schema, and what becomes of
@@ -20,15 +22,20 @@ DECLARE
     there int;
     schema_owner oid := (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'dlock');
     me record;
+    stranger regrole;
     missing text[] := ARRAY(SELECT r FROM unnest(ARRAY['dlock_user', 'dlock_guard']) r WHERE to_regrole(r) IS NULL);
     role text;
 BEGIN
     SELECT r.oid, r.rolname AS name, r.rolsuper AS super, r.rolsuper OR r.rolcreaterole AS makes_roles,
             has_database_privilege(current_database(), 'CREATE') AS makes_schemas
         INTO me FROM pg_roles r WHERE r.rolname = current_user;
-    IF schema_owner <> me.oid AND NOT (me.super AND (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = schema_owner)) THEN
-        RAISE EXCEPTION 'the schema dlock belongs to %: install as that user, not as %',
-            schema_owner::regrole, me.name USING ERRCODE = 'DL004';
+    SELECT r.oid INTO stranger FROM pg_roles r WHERE r.oid <> me.oid AND NOT (me.super AND r.rolsuper) AND r.oid IN (
+        SELECT schema_owner
+        UNION SELECT c.relowner FROM pg_class c WHERE c.relnamespace = to_regnamespace('dlock')
+        UNION SELECT p.proowner FROM pg_proc p WHERE p.pronamespace = to_regnamespace('dlock'));
+    IF stranger IS NOT NULL THEN
+        RAISE EXCEPTION 'the schema dlock, or something in it, belongs to %: install as that user, not as %',
+            stranger, me.name USING ERRCODE = 'DL004';
     END IF;
     IF schema_owner IS NULL AND NOT me.makes_schemas THEN
         RAISE EXCEPTION 'there is no schema dlock, and % may not make it: install as the database''s owner, or GRANT CREATE ON DATABASE % TO %',
@@ -47,7 +54,11 @@ BEGIN
             USING ERRCODE = 'DL003';
     END IF;
     FOREACH role IN ARRAY missing LOOP
-        EXECUTE format('CREATE ROLE %I NOLOGIN', role);
+        BEGIN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', role);
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN -- by who installs in another database now
+            missing := array_remove(missing, role);
+        END;
     END LOOP;
     IF schema_owner IS NULL THEN
         CREATE SCHEMA dlock;
@@ -530,7 +541,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION dlock.check(n text, token bigint) RETURNS void
-LANGUAGE sql AS $$ SELECT dlock.check(convert_to(n, 'UTF8'), token) $$;
+LANGUAGE sql AS $$ SELECT dlock.check(pg_catalog.convert_to(n, 'UTF8'), token) $$;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA dlock FROM PUBLIC;
 GRANT USAGE ON SCHEMA dlock TO dlock_user, dlock_guard;
