@@ -31,6 +31,7 @@ def pair(w):
         yield standby
     finally:
         standby.stop()
+        w.renew()  # also behind a test that failed
 
 
 def installed(w):
@@ -49,7 +50,7 @@ def try_it(w, name, url):
 
 
 def loses_it(w, holder):
-    wait_until('it is lost', lambda: holder.poll() is not None)
+    wait_until('it is lost', lambda: holder.poll() is not None, 2 * LIMIT)  # of a lease: TTL
     status, _, err = w.finish(holder)
     tap.equal(err, (status, 'lost' in err), (75, True))
 
@@ -107,7 +108,6 @@ def a_standby_that_takes_over_knows_every_grant_that_waited_for_it(w):
         tap.equal('tokens rise', later['token'] > held['token'], True)
         w.let_go(plain)
         loses_it(w, holder)  # it has nobody to wait for
-    w.renew()
 
 
 def the_holder_goes_on_at_the_standby_that_took_over(w):
@@ -122,7 +122,6 @@ def the_holder_goes_on_at_the_standby_that_took_over(w):
         renewed(standby, 'followed')
         tap.equal('held', told(w, 'followed', url), [(held['owner'], held['token'])])
         w.let_go(holder)
-    w.renew()
 
 
 def without_a_standby_a_grant_that_should_wait_is_none(w):
@@ -138,7 +137,6 @@ def without_a_standby_a_grant_that_should_wait_is_none(w):
         status, _, err = w.run('run', SETTING, '--set=client.timeout_ms=1000', '-w', '3', 'alone',
                                '--', 'true')
         tap.equal(err, status != 0, True)
-    w.renew()
 
 
 def a_renewal_that_waits_for_a_dead_standby_ends_with_the_lease(w):
@@ -148,7 +146,6 @@ def a_renewal_that_waits_for_a_dead_standby_ends_with_the_lease(w):
         holder, _ = w.hold('waits', '--ttl=2', SETTING, '--set=client.timeout_ms=600000')
         standby.kill()
         loses_it(w, holder)
-    w.renew()
 
 
 def who_has_nobody_to_wait_for_any_more_is_granted_nothing(w):
@@ -158,7 +155,6 @@ def who_has_nobody_to_wait_for_any_more_is_granted_nothing(w):
         holder, _ = w.hold('short', '--ttl=2', SETTING)
         w.postgres.set('synchronous_standby_names', '')
         loses_it(w, holder)
-    w.renew()
 
 
 def a_wait_for_the_standby_that_somebody_cancels_is_no_grant(w):
@@ -175,7 +171,6 @@ def a_wait_for_the_standby_that_somebody_cancels_is_no_grant(w):
         tap.equal('not granted', asks.poll() == 0, False)
         asks.kill()
         asks.wait()
-    w.renew()
 
 
 if __name__ == '__main__':
