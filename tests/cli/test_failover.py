@@ -148,6 +148,26 @@ def a_renewal_that_waits_for_a_dead_standby_ends_with_the_lease(w):
         loses_it(w, holder)
 
 
+def what_a_client_has_given_up_takes_none_of_the_servers_connections(w):
+    """But for the one that waits for the standby, the others wait for its row."""
+    installed(w)
+    with pair(w) as standby:
+        standby.kill()
+        asks = w.start('run', SETTING, '--set=client.timeout_ms=500', 'stuck', '--', 'true')
+        seen = set()
+
+        def alive():
+            pids = w.postgres.ask("SELECT pid FROM pg_stat_activity "
+                                  "WHERE wait_event IN ('SyncRep', 'transactionid')").split()
+            seen.update(pids)
+            return len(pids)
+        wait_until('many tries', lambda: alive() and len(seen) >= 10)
+        wait_until('they are gone', lambda: alive() <= 5)
+        tap.equal('it asks on', asks.poll(), None)
+        asks.kill()
+        asks.wait()
+
+
 def who_has_nobody_to_wait_for_any_more_is_granted_nothing(w):
     """Not only who connects then."""
     installed(w)
@@ -181,6 +201,7 @@ if __name__ == '__main__':
         the_holder_goes_on_at_the_standby_that_took_over,
         without_a_standby_a_grant_that_should_wait_is_none,
         a_renewal_that_waits_for_a_dead_standby_ends_with_the_lease,
+        what_a_client_has_given_up_takes_none_of_the_servers_connections,
         who_has_nobody_to_wait_for_any_more_is_granted_nothing,
         a_wait_for_the_standby_that_somebody_cancels_is_no_grant,
     ]))

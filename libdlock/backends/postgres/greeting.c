@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* The answers to them come in this order. */
-enum { INSTALLING, SERVER, LISTENING };
+enum { INSTALLING, SERVER, MINDING, LISTENING };
 
 static bool ask_who_it_is(dlk_pg *pg)
 {
@@ -28,9 +28,14 @@ bool dlk_pg_greet(dlk_pg *pg)
 /* Not on a connection of a pool: it would be another client's next, and listen on. */
 static dlock_error *listen_on(dlk_pg *pg)
 {
+    /* Else what we have given up waits on in the server for whoever has the row, which with a standby that is
+     * away may be for ever, and each of our tries takes one of its connections. */
+    static const char mind[] = "SET client_connection_check_interval = '1s'";
     char listen[80];
     (void)snprintf(listen, sizeof(listen), "LISTEN \"%s\"", pg->channel);
-    return dlk_pg_say(pg, listen, 0, NULL, NULL) ? NULL : dlk_pg_link_error(pg);
+    return dlk_pg_say(pg, mind, 0, NULL, NULL) && dlk_pg_say(pg, listen, 0, NULL, NULL)
+               ? NULL
+               : dlk_pg_link_error(pg);
 }
 
 /* Of its answer to who it is. */
@@ -72,6 +77,8 @@ dlock_error *dlk_pg_greeted(dlk_pg *pg, const PGresult *result, bool *ret_done)
         *ret_done = pg->pooled;
         return error || pg->pooled ? error : listen_on(pg);
     }
+    if (step == MINDING)
+        return NULL; /* not before PostgreSQL 14, nor on every system */
     if (PQresultStatus(result) != PGRES_COMMAND_OK)
         return dlk_pg_error(result);
     if (step == INSTALLING)
