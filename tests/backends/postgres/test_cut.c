@@ -140,7 +140,8 @@ TEST(a_guarded_transaction_that_idles_holds_up_the_next_until_the_server_ends_it
     CHECK_OK(dlock_acquire(first, "slow", 0, &hold, &err), err);
     PGconn *idle = guarded(dlock_hold_token(hold));
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
-    CHECK_ERR(dlock_acquire(second, "slow", 300, &next, NULL), DLOCK_ETIMEDOUT, NULL);
+    /* Not so short that there is no answer yet, which would be another error. */
+    CHECK_ERR(dlock_acquire(second, "slow", 2000, &next, NULL), DLOCK_ETIMEDOUT, NULL);
     CHECK(commits(idle));
     CHECK_OK(dlock_acquire(second, "slow", LONG_MS, &next, &err), err);
     CHECK_OK(dlock_hold_release(next, NULL), NULL);
