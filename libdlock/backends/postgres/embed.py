@@ -22,9 +22,11 @@ IF (SELECT p.prosrc FROM pg_proc p WHERE p.oid = to_regprocedure('dlock.version(
     IS DISTINCT FROM '{version}'
     OR EXISTS (SELECT FROM pg_namespace n JOIN pg_roles o ON o.oid = n.nspowner
         JOIN pg_roles me ON me.rolname = current_user
-        WHERE n.nspname = 'dlock' AND (me.rolsuper OR me.oid = o.oid) AND (me.rolsuper > o.rolsuper
+        WHERE n.nspname = 'dlock' AND (me.rolsuper OR me.oid = o.oid)
+            AND (me.rolsuper > o.rolsuper
             OR has_schema_privilege(to_regrole('dlock_user')::oid, n.oid, 'USAGE') IS NOT TRUE
-            OR has_schema_privilege(to_regrole('dlock_guard')::oid, n.oid, 'USAGE') IS NOT TRUE)) THEN
+            OR has_schema_privilege(to_regrole('dlock_guard')::oid, n.oid, 'USAGE') IS NOT TRUE))
+THEN
 PERFORM set_config('client_min_messages', 'notice', true);
 EXECUTE $schema$
 {text}
