@@ -43,8 +43,9 @@ static const dlk_redis_form redisson[] = {
         .kind = DLOCK_SEMAPHORE,
         .notifies = true,
         .channel = "redisson_sc",
-        .derived = {PERMITS, "dlock_permit"},
-        .keys = {3, 3, 3, 2, 2, 3},
+        .derived = {PERMITS},
+        .beside = "dlock_permit",
+        .keys = {2, 2, 2, 2, 2, 2},
         .more_count = 3,
     },
     {

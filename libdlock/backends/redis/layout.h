@@ -80,6 +80,7 @@ typedef struct dlk_redis_form {
     const char *channel; /* the beginning of the name where a release is told */
     /* What is put before the name (p:{N}), or with ':' at its beginning behind it ({N}:s). */
     const char *derived[DLK_REDIS_DERIVED];
+    const char *beside; /* the same, of keys that it does without, or NULL */
     /* How many KEYS each script gets; a renew that looks after the counter at least two. */
     unsigned char keys[DLK_SCRIPT_COUNT];
     bool sets; /* a plain SET NX PX says of a free lock all that its acquire does */

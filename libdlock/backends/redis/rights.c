@@ -308,6 +308,7 @@ dlock_err dlk_redis_rights_judge(const dlk_redis *redis, const dlk_resp *reply,
         size_t granted = judge_commands(redis, kinds, i, items, &lack);
         items += calls_made;
         size_t own = judge_names(redis, &keys, i, '~', items, lack.names);
+        own += judge_names(redis, &keys, DLK_RIGHTS_BESIDE + i, '~', items, lack.wishes);
         items += keys.count;
         own += judge_names(redis, &channels, i, '&', items, lack.wishes);
         /* Commands are shared by many kinds, names by few. */

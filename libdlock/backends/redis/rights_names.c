@@ -139,8 +139,13 @@ void dlk_rights_list_keys(const dlk_redis *redis, const dlk_rights_kind *kinds,
     add_name(to, 0, strdup(redis->probe_key));
     if (dlk_redis_client_prefix(redis, clients)[0])
         add_name(to, DLK_RIGHTS_CLIENT_KEY, strdup(clients));
-    for (size_t i = 0; dlk_rights_has_prefix(redis) && i < count; i++)
+    for (size_t i = 0; dlk_rights_has_prefix(redis) && i < count; i++) {
+        const char *beside = kinds[i].operating ? NULL : kinds[i].form->beside;
         list_more_keys(redis, &kinds[i], i, redis->settings, redis->probe_key, to);
+        if (beside)
+            add_name(to, DLK_RIGHTS_BESIDE + i,
+                     dlk_redis_derive(beside, redis->probe_key));
+    }
 }
 
 void dlk_rights_list_channels(const dlk_redis *redis, const dlk_rights_kind *kinds,

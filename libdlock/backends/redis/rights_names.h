@@ -24,6 +24,8 @@ size_t dlk_rights_list_kinds(const dlk_redis *redis,
 
 /* In the place of a kind: it is the client's own. */
 #define DLK_RIGHTS_CLIENT_KEY DLK_RIGHTS_KINDS_MAX
+/* And beside the kind: what it does without. */
+#define DLK_RIGHTS_BESIDE (DLK_RIGHTS_KINDS_MAX + 1)
 
 typedef struct dlk_rights_names {
     char *text[DLK_RIGHTS_NAMES_MAX];

@@ -93,6 +93,23 @@ TEST(an_owner_is_led_back_to_its_process)
     redis_server_stop(&server);
 }
 
+/* Whoever may write there can say another name, and no more than that: no date, and no data. */
+TEST(more_than_a_client_says_of_itself_is_not_told)
+{
+    if (!single_set_up(ON, NULL))
+        return;
+    CHECK_EQ_INT(world_do(&w, DLK_ACQUIRE, key, 1, NULL), DLK_YES);
+    redis_server_call(&server,
+                      "EVAL \"return redis.call('set', redis.call('keys', "
+                      "'dlock_client:*')[1], table.concat({'who', 'where', '12', '1700', "
+                      "'data'}, string.char(9)))\" 0");
+    CHECK_STR(seen("holders.0.client"), "who");
+    CHECK_STR(seen("holders.0.pid"), "12");
+    CHECK_STR(seen("holders.0.data"), "");
+    CHECK(strcmp(seen("holders.0.since"), "1700") != 0);
+    single_tear_down();
+}
+
 TEST(it_is_said_in_every_layout)
 {
     static const char *const layouts[] = {"redisson", "string", "timestamp", "rueidis"};

@@ -538,6 +538,26 @@ TEST(while_a_slot_moves_holds_live_that_may_be_kept)
         move_under_a_hold("{8}", "lock.keep_ms=60000");
 }
 
+/* What is said of permits beside them lies in a key that need not be there: renewals don't wait for it. */
+TEST(while_a_slot_moves_permits_are_renewed)
+{
+    if (!have_cluster())
+        return;
+    DLOCK_AUTO(dlock_client) client = open_with("lock.permits=2");
+    CHECK(client);
+    DLOCK_AUTO(dlock_lock) lock = lock_of(client, DLOCK_SEMAPHORE, "moving{9}");
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    CHECK_OK(dlock_lock_acquire(lock, PATIENCE_MS, &hold, &err), err);
+    int slot = redis_cluster_slot(&cluster, "9"), to = elsewhere("{9}");
+    CHECK(redis_cluster_begin_move(&cluster, slot, to));
+    CHECK_OK(dlock_hold_extend(hold, 61000, &err), err);
+    CHECK(redis_cluster_end_move(&cluster, slot, to));
+    CHECK_OK(dlock_hold_extend(hold, 90000, &err), err);
+    CHECK_OK(dlock_hold_verify(hold, &err), err);
+    CHECK_OK(dlock_hold_release(hold, &err), err);
+}
+
 /* A move that took the lock's key with it and lost it: the new node decides, not the redirection. */
 TEST(a_hold_whose_key_did_not_come_along_is_lost)
 {

@@ -343,12 +343,45 @@ TEST(rights_of_other_kinds_are_named_at_their_first_use)
     CHECK(add_kind(&all, FAIR SIGNALLED COUNTED " ~{app:* ")); /* those of readers */
     is_named_at_first_use(&plain, &all, DLOCK_WRITE, NULL, NULL);
     CHECK(!harness_failed());
-    CHECK(add_kind(&all, FAIR SIGNALLED " +hgetall "));
+    CHECK(add_kind(&all, FAIR SIGNALLED " +hgetall " PERMITS)); /* these do without */
     is_named_at_first_use(&plain, &all, DLOCK_SEMAPHORE, "lock.permits", "2");
     CHECK(!harness_failed());
     CHECK(add_kind(&all, " +hsetnx +lrange ~redisson_lock_queue:{app:* "
                          "~redisson_lock_timeout:{app:* ~dlock_silent:{app:* ~{app:* "
                          "+incrby +decrby +hgetall " PERMITS));
     is_named_at_first_use(&plain, &all, CONDITION, NULL, NULL);
+    redis_server_stop(&server);
+}
+
+/* Whether whoever looks is told since when. */
+static void semaphore_as(const char *without, bool told)
+{
+    rights all;
+    DLOCK_AUTO(dlock_client) client = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    DLOCK_AUTO(dlock_lock) lock = NULL;
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    DLOCK_AUTO(dlock_info) info = NULL;
+    CHECK(add_kind(&all, without) && give(&all, NULL));
+    redis_server_call(&server, "ACL SETUSER locks +zcount"); /* to look */
+    CHECK_OK(open_as("lock.permits=2", &client, &err), err);
+    CHECK_OK(dlock_lock_new(client, DLOCK_SEMAPHORE, "orders", NULL, &lock, &err), err);
+    CHECK_OK(dlock_lock_acquire(lock, 0, &hold, &err), err);
+    CHECK_OK(dlock_hold_extend(hold, 61000, &err), err);
+    CHECK_OK(dlock_hold_verify(hold, &err), err);
+    CHECK_OK(dlock_lock_inspect(lock, &info, &err), err);
+    CHECK(dlock_info_get(info, "holders.0.owner") != NULL);
+    CHECK((dlock_info_get(info, "holders.0.since") != NULL) == told);
+    CHECK_OK(dlock_hold_release(hold, &err), err);
+}
+
+/* Nothing depends on what is said beside the permits. */
+TEST(permits_do_without_the_key_of_what_is_said_of_them)
+{
+    if (!begin())
+        return;
+    semaphore_as("", true);
+    forget();
+    semaphore_as(PERMITS, false);
     redis_server_stop(&server);
 }

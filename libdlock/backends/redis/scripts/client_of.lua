@@ -9,8 +9,8 @@ local function client_of_half(begin, half)
     end
     if not said[half] and asked < 128 then
         local text = redis.pcall('get', begin .. half)
-        -- behind the first line it says what it has: told.h
-        said[half] = type(text) == 'string' and string.match(text, '^[^\n]*') or ''
+        -- name, host and pid; behind the first line it says what it has: told.h
+        said[half] = type(text) == 'string' and string.match(text, '^[^\n\t]*\t?[^\n\t]*\t?[^\n\t]*') or ''
         asked = asked + 1
     end
     return said[half] or ''

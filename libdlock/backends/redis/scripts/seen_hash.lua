@@ -45,7 +45,7 @@ local function seen_number()
     if not free then
         return redis.error_reply('DLOCKKIND no lock of this layout is here')
     end
-    local fine, seen = pcall(seen_permits, free, taken, 0, ARGV[#ARGV], 64)
+    local fine, seen = pcall(seen_permits, free, taken, 0, ARGV[#ARGV], 64, true)
     if fine and #seen > 7 then
         return seen
     end

@@ -3,7 +3,7 @@
 -- count, client. Changes nothing: what is over is counted as free.
 --   @free how many are, as it is written there, nil: there is none; @key the taken ones; @size how many there
 --   are to be, 0: nobody says;
---   @clients see client_of.lua; @most so many are told; @said see said_of_permits.lua, nil: it isn't looked for
+--   @clients see client_of.lua; @most so many are told; @said whether to look for what said_of_permits.lua has
 -- And how many are taken, which may be more than there are: a peer may have made it smaller.
 --@include permit_ids.lua
 --@include client_of.lua
@@ -27,7 +27,7 @@ local function seen_permits(free, key, size, clients, most, said)
         seen[#seen + 1] = ''
         seen[#seen + 1] = ends >= never and -1 or ends - now
         seen[#seen + 1] = 1
-        seen[#seen + 1] = said and with_said(said, id, client) or client
+        seen[#seen + 1] = said and with_said(key, id, client) or client
     end
     return seen, taken
 end

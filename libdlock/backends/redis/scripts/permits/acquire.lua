@@ -1,5 +1,5 @@
 -- Takes permits with a lease of Redisson's RPermitExpirableSemaphore, by the server's clock.
---   KEYS: 1 free permits, 2 the taken ones, 3 see said_of_permits.lua    ARGV: see permits.lua, 6 lock.data
+--   KEYS: 1 free permits, 2 the taken ones    ARGV: see permits.lua, 6 lock.data
 -- Answers "0" (permits have no token) when they are, or were already, the owner's; else the ms
 -- until the first permit of others ends, -1 when none will.
 --@include permits.lua
@@ -26,7 +26,7 @@ end
 
 local ids = ids_of(ARGV[2], take)
 local mine, there = living(ids, now)
-local said = said_key(KEYS[3], hex_of(ids[1] or ''))
+local said = said_key(KEYS[2], hex_of(ids[1] or ''))
 if mine == take then
     hold(ids, now, ARGV[3])
     pcall(lengthen, said, ARGV[3])
