@@ -6,8 +6,7 @@ looking, on real servers, through the Python package. The result is the page doc
     seen.py --write     writes the page
 
 A field counts as shown only if it is right: the name and the data that were set, this host and
-process, a date within the minute. What isn't shown has a reason in REASONS, else the run fails; and
-a reason that nothing needs is none.
+process, a date within the minute. What isn't shown has a reason (reason_of), else the run fails.
 """
 import contextlib
 import itertools
