@@ -10,6 +10,9 @@
 #define PAGE     4096u
 #define MEM_ROWS 65536u /* only what is used costs memory */
 
+/* No file has more either (stamp.c). */
+_Static_assert(MEM_ROWS * 2 <= 0xffffff, "a place's number fits into a dlk_at");
+
 static size_t pages(size_t size)
 {
     return (size + PAGE - 1) / PAGE * PAGE;
