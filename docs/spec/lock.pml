@@ -113,6 +113,9 @@ bit looked[CLIENTS];  /* has asked by itself since the lock moved last */
 byte ticks = TICKS, cuts = CUTS, losses = LOSSES, stops = STOPS, deaths = DEATHS, wipes = WIPES,
      cancels = CANCELS, ends = ENDS;
 
+/* Asked whether a message is in a channel, Spin's verifier answers with its place, from 1 on, and its simulator
+ * with 1; as a bit the place 2 would be no. So each such question ends in "!= 0". */
+
 inline moved()
 {
     d = 0;
@@ -141,7 +144,7 @@ inline hand_out(c)
     do
     :: d < CLIENTS ->
         assert(d == c || !inside[d] || valid[d] == 0 || forgotten); /* exclusion */
-        waits = (line??[eval(attempt[d])]);
+        waits = (line??[eval(attempt[d])]) != 0;
         if
         :: d != c && waits ->
             passed[d]++;

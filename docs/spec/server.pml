@@ -4,7 +4,7 @@
 inline publish(what, whose)
 {
     d = CLIENT_OF(whose);
-    known = (news[d]??[eval(what), eval(whose)]); /* once more says nothing new */
+    known = (news[d]??[eval(what), eval(whose)]) != 0; /* once more says nothing new */
     if
     :: life[d] != DEAD && !known ->
         assert(len(news[d]) < 4);
@@ -15,7 +15,7 @@ inline publish(what, whose)
 
 inline line_up(whose)
 {
-    known = (line??[eval(whose)]);
+    known = (line??[eval(whose)]) != 0;
     if
     :: !known -> line!whose
     :: else
@@ -85,7 +85,7 @@ inline serve_acquire()
         answer = HELD;
 #ifdef KEEP
 #ifdef WRONG_ASKS_ONCE
-        known = (line??[eval(owner)]);
+        known = (line??[eval(owner)]) != 0;
         if
         :: !known -> publish(ASKED, holder)
         :: else
@@ -103,7 +103,7 @@ inline serve_release()
     if
     :: holder != owner ->
         answer = NOT_OURS;
-        known = (line??[eval(owner)]);
+        known = (line??[eval(owner)]) != 0;
         if
         :: known -> line??eval(owner)
         :: else

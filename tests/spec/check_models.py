@@ -83,11 +83,15 @@ ROWS = [
     sound('three clients of two threads, hand-over, LOSSES=1', 'lock', '-DLOSSES=1', full=True),
     sound('three clients of two threads, hand-over, DEATHS=1', 'lock', '-DDEATHS=1', full=True),
     sound('three clients of two threads, hand-over, STOPS=1', 'lock', '-DSTOPS=1', full=True),
+    sound('three clients of two threads, hand-over, CANCELS=1', 'lock', '-DCANCELS=1', full=True),
+    sound('three clients of two threads, hand-over, CUTS=1', 'lock', '-DCUTS=1', full=True),
     sound('three clients of two threads, kept, nothing goes wrong', 'lock', '-DKEEP', full=True),
     sound('three clients of two threads, kept, WIPES=1', 'lock', '-DKEEP -DWIPES=1', full=True),
     sound('three clients of two threads, kept, LOSSES=1', 'lock', '-DKEEP -DLOSSES=1', full=True),
     sound('three clients of two threads, kept, DEATHS=1', 'lock', '-DKEEP -DDEATHS=1', full=True),
     sound('three clients of two threads, kept, ENDS=1', 'lock', '-DKEEP -DENDS=1', full=True),
+    sound('three clients of two threads, kept, CANCELS=1', 'lock', '-DKEEP -DCANCELS=1', full=True),
+    sound('three clients of two threads, kept, TICKS=1', 'lock', '-DKEEP -DTICKS=1', full=True),
 ]
 
 
