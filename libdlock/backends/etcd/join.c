@@ -125,6 +125,16 @@ static void on_changed(dlk_etcd_call *call, int64_t now)
         host->notified(host, place->home->base.key);
 }
 
+/* It may have gone between our look and the watch: one look more, behind which the watch stands. */
+static void on_past(dlk_etcd_call *call, int64_t now)
+{
+    dlk_etcd_place *place = call->owner;
+    dlk_host *host = place->et->base.backend.host;
+    place->looked = now - LOOK_AGAIN_NS;
+    if (place->home->base.key)
+        host->notified(host, place->home->base.key);
+}
+
 static void watch(dlk_etcd_place *place, const dlk_etcd_call *call,
                   const dlk_etcd_position *position, int64_t now)
 {
@@ -138,6 +148,8 @@ static void watch(dlk_etcd_place *place, const dlk_etcd_call *call,
     place->watch = dlk_etcd_watch(
         place->et, position->from, position->to, dlk_number_sum(call->revision, 1),
         puts ? DLK_ETCD_CHANGES : DLK_ETCD_DELETES, on_changed, place, now);
+    if (place->watch)
+        place->watch->past = on_past;
 }
 
 /* Refused for good: nothing of it stays. */

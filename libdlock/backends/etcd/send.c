@@ -110,6 +110,7 @@ dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, dlk_etcd_bytes from, dlk_etcd_bytes 
     if (!call)
         return NULL;
     call->watch = create.watch_id;
+    call->start = revision;
     call->timeout_ms = 0;
     call->asked = true;
     dlk_etcd_calls_send(&et->calls, call, now);

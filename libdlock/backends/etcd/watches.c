@@ -51,6 +51,13 @@ static void end_refused(dlk_etcd_calls *calls, dlk_etcd_call *call,
                       why[0] ? why : "it refuses to watch");
 }
 
+/* What others do at any other key counts as well: a look in vain is cheaper than the wait. */
+static bool begins_in_the_past(const dlk_etcd_call *call,
+                               const DlkEtcd__WatchResponse *said)
+{
+    return call->start > 0 && said->header && said->header->revision >= call->start;
+}
+
 /* False: the stream is of no use any more. One of 3.4 that has refused to watch something reads no more there. */
 static bool hear_watch(dlk_etcd_calls *calls, const DlkEtcd__WatchResponse *said)
 {
@@ -59,6 +66,7 @@ static bool hear_watch(dlk_etcd_calls *calls, const DlkEtcd__WatchResponse *said
         call = find_next(calls);
     if (!call)
         return true;
+    const bool stood = said->created && !call->stands;
     call->stands |= said->created;
     if (said->canceled && said->compact_revision == 0) {
         end_refused(calls, call, said->cancel_reason);
@@ -69,6 +77,8 @@ static bool hear_watch(dlk_etcd_calls *calls, const DlkEtcd__WatchResponse *said
         dlk_etcd_call_end(calls, call, DLK_ETCD_OK, "");
         if (!said->canceled)
             dlk_etcd_watches_cancel(calls, call->watch);
+    } else if (stood && call->past && begins_in_the_past(call, said)) {
+        call->past(call, calls->now);
     }
     return true;
 }

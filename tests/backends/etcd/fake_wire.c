@@ -115,6 +115,25 @@ static DlkEtcd__RangeResponse own_key(void)
     return found;
 }
 
+/* Another's key, which lies beside ours. */
+static DlkEtcd__RangeResponse before_us(void)
+{
+    static char name[256];
+    static DlkEtcd__KeyValue kv, *kvs[] = {&kv};
+    DlkEtcd__RangeResponse found = DLK_ETCD__RANGE_RESPONSE__INIT;
+    if (!there.other || there.key.len == 0 || there.key.len > sizeof(name))
+        return found;
+    kv = (DlkEtcd__KeyValue)DLK_ETCD__KEY_VALUE__INIT;
+    memcpy(name, there.key.data, there.key.len);
+    name[there.key.len - 1] = name[there.key.len - 1] == 'a' ? 'b' : 'a';
+    kv.key = (dlk_etcd_bytes){there.key.len, (uint8_t *)name};
+    kv.create_revision = 1;
+    kv.lease = LEASE + 1;
+    found.kvs = kvs;
+    found.n_kvs = 1;
+    return found;
+}
+
 /* The first key that is compared, which is our own but where there is a fence. */
 static void note_key(const DlkEtcd__TxnRequest *ask)
 {
@@ -123,7 +142,6 @@ static void note_key(const DlkEtcd__TxnRequest *ask)
     there.made = there.revision;
 }
 
-/* Nobody else is in the line. */
 static void do_transaction(const DlkEtcd__TxnRequest *ask,
                            DlkEtcd__ResponseHeader *header, int stream)
 {
@@ -138,7 +156,7 @@ static void do_transaction(const DlkEtcd__TxnRequest *ask,
             there.made = 0;
     looks = !compares &&
             ask->success[0]->request_case == DLK_ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
-    DlkEtcd__RangeResponse own = own_key(), nobody = DLK_ETCD__RANGE_RESPONSE__INIT;
+    DlkEtcd__RangeResponse own = own_key(), before = before_us();
     DlkEtcd__Done done = DLK_ETCD__DONE__INIT;
     DlkEtcd__ResponseOp first = DLK_ETCD__RESPONSE_OP__INIT,
                         second = DLK_ETCD__RESPONSE_OP__INIT;
@@ -151,7 +169,7 @@ static void do_transaction(const DlkEtcd__TxnRequest *ask,
     else
         first.response_put = &done;
     second.response_case = DLK_ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
-    second.response_range = compares ? &nobody : &own;
+    second.response_range = compares || there.other ? &before : &own;
     answer.header = header;
     answer.succeeded = yes;
     answer.n_responses = 2;
@@ -248,6 +266,32 @@ static void answer(peer_request *request)
         break;
     }
     peer_forget(&fake_end.peer, request);
+}
+
+bool say_it_watches(int64_t revision)
+{
+    DlkEtcd__ResponseHeader header = DLK_ETCD__RESPONSE_HEADER__INIT;
+    DlkEtcd__WatchResponse said = DLK_ETCD__WATCH_RESPONSE__INIT;
+    dlk_buf packed = {0};
+    fake_end_exchange();
+    header.revision = revision;
+    said.header = &header;
+    said.watch_id = 1;
+    said.created = true;
+    for (int i = 0; i < fake_end.peer.count; i++) {
+        const peer_request *request = &fake_end.peer.requests[i];
+        if (fake_end_method(request) != DLK_ETCD_WATCH)
+            continue;
+        if (!dlk_etcd_pack(&said.base, &packed))
+            abort();
+        fake_end_say_head(request->stream);
+        fake_end_say_message(request->stream, dlk_buf_head(&packed),
+                             dlk_buf_size(&packed));
+        dlk_buf_free(&packed);
+        fake_end_exchange();
+        return true;
+    }
+    return false;
 }
 
 /* Which wait for an answer. */

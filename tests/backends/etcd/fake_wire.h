@@ -28,6 +28,7 @@ extern struct fake_wire {
     dlk_etcd_bytes key; /* ours */
     const char *value;  /* what it says; NULL: nothing */
     int64_t made;       /* its revision; 0: it isn't there */
+    bool other;         /* somebody is before us in the line */
 } there;
 
 /* Opened, and nothing more: the names of two members. */
@@ -37,6 +38,8 @@ bool begin_with(dlock_kind kind);
 void end(void);
 /* How many of them are under way. */
 int count_asked(fake_ask what);
+/* The first watch stands, as of that revision; false: there is none. */
+bool say_it_watches(int64_t revision);
 /* Everything is answered that isn't held, and what is asked then. */
 void serve(void);
 

@@ -35,6 +35,38 @@ TEST(whatever_a_session_does_by_the_clock_it_names_the_moment_of)
     end();
 }
 
+/* Who was before it may have gone before it watched; etcd tells of that up to 100 ms later, this one never. */
+TEST(who_waits_looks_once_more_when_its_watch_begins_in_the_past)
+{
+    for (int past = 0; past < 2; past++) {
+        CHECK(begin_with(DLOCK_MUTEX));
+        there.other = true;
+        CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_HELD);
+        int64_t seen = there.revision;
+        int notified = w.notified, requests = there.requests;
+        there.other = false;
+        CHECK(say_it_watches(seen + past));
+        CHECK_EQ_INT(w.notified - notified, past);
+        CHECK_EQ_INT(ask(DLK_ACQUIRE), past ? DLK_YES : DLK_HELD);
+        CHECK_EQ_INT(there.requests - requests, past);
+        end();
+    }
+}
+
+/* … and once, if he is still there. */
+TEST(who_has_looked_in_vain_goes_on_watching)
+{
+    CHECK(begin_with(DLOCK_MUTEX));
+    there.other = true;
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_HELD);
+    CHECK(say_it_watches(there.revision + 5));
+    int requests = there.requests;
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_HELD);
+    CHECK_EQ_INT(there.requests - requests, 1);
+    end();
+}
+
 static dlk_reply kept_as(dlk_verb verb, dlk_etcd_end end)
 {
     bool refuses =

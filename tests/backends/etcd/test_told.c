@@ -137,6 +137,61 @@ static void ended(const dlk_etcd_call *call, dlk_etcd_end how, const char *why)
 
 /* ---- watches ---- */
 
+static void say_stands(int64_t number, int64_t revision)
+{
+    DlkEtcd__ResponseHeader header = DLK_ETCD__RESPONSE_HEADER__INIT;
+    DlkEtcd__WatchResponse said = DLK_ETCD__WATCH_RESPONSE__INIT;
+    header.revision = revision;
+    said.header = revision ? &header : NULL;
+    said.watch_id = number;
+    said.created = true;
+    say(said);
+}
+
+static void say_news(int64_t number)
+{
+    DlkEtcd__Done done = DLK_ETCD__DONE__INIT, *events[] = {&done};
+    DlkEtcd__WatchResponse said = DLK_ETCD__WATCH_RESPONSE__INIT;
+    said.watch_id = number;
+    said.n_events = 1;
+    said.events = events;
+    say(said);
+}
+
+static int looks; /* that were asked for */
+
+static void on_past(dlk_etcd_call *call, int64_t now)
+{
+    (void)call, (void)now;
+    looks++;
+}
+
+/* What has happened before it stood etcd tells of up to 100 ms later; this member never does. */
+TEST(a_watch_that_begins_in_the_past_is_looked_for_once)
+{
+    static const struct {
+        int64_t start, revision; /* of its answer; 0: it has no header */
+        int looks;
+    } cases[] = {{5, 4, 0}, {5, 5, 1}, {5, 9, 1}, {0, 9, 0}, {5, 0, 0}};
+    if (!begin())
+        return;
+    for (int i = 0; i < (int)(sizeof(cases) / sizeof(cases[0])); i++) {
+        dlk_etcd_call *call = watch(i + 1);
+        call->start = cases[i].start;
+        call->past = on_past;
+        CHECK(AWAITED_BY(turn(), peer_find(&w.peer, 1), 60000));
+        if (i == 0)
+            peer_headers(&w.peer, 0, 1, ":status=200 content-type=application/grpc");
+        looks = 0;
+        for (int twice = 0; twice < 2; twice++)
+            say_stands(i + 1, cases[i].revision);
+        say_news(i + 1); /* said last, so heard last */
+        ended(call, DLK_ETCD_OK, "");
+        CHECK_EQ_INT(looks, cases[i].looks);
+    }
+    end();
+}
+
 /* etcd 3.4 says whose it was, 3.5 doesn't; after that 3.4 reads nothing more on the stream. */
 TEST(a_refused_watch_is_told_from_the_others_and_ends_the_stream)
 {

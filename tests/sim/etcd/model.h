@@ -255,7 +255,8 @@ typedef struct etcd_watch {
     wire *wire;
     int32_t stream;
     int64_t number, start;
-    etcd_span span; /* owned */
+    int64_t synced_at; /* it tells of nothing before */
+    etcd_span span;    /* owned */
     dlk_etcd_news of;
     bool deaf; /* it tells of nothing any more, and nobody has noticed */
 } etcd_watch;

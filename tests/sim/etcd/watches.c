@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#define SYNC_EVERY (100 * MS)
+
 static dlk_list watches; /* etcd_watch.link */
 
 static void forget(etcd_watch *w)
@@ -74,7 +76,8 @@ static void say(const etcd_watch *w, DlkEtcd__WatchResponse *said)
     said->watch_id = w->number;
     p->watch = w->number;
     etcd_pack(&said->base, &p->effect.body);
-    event_at(&p->event, s.now + between(&c->rand, 50 * 1000, 1 * MS), run_news, p);
+    int64_t from = said->created || s.now > w->synced_at ? s.now : w->synced_at;
+    event_at(&p->event, from + between(&c->rand, 50 * 1000, 1 * MS), run_news, p);
 }
 
 static void fire(const etcd_watch *w)
@@ -111,6 +114,9 @@ static void create(const etcd_packet *p, const DlkEtcd__WatchCreateRequest *ask)
     w->stream = p->stream;
     w->number = ask->watch_id;
     w->start = ask->start_revision;
+    /* A member goes ten times a second through those that begin in the past. */
+    if (w->start <= etcd_store_revision())
+        w->synced_at = (s.now / SYNC_EVERY + 1) * SYNC_EVERY;
     w->of = ask->n_filters == 0 ? DLK_ETCD_CHANGES
             : ask->filters[0] == DLK_ETCD__WATCH_CREATE_REQUEST__FILTER__NOPUT
                 ? DLK_ETCD_DELETES
