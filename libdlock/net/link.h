@@ -144,10 +144,9 @@ static inline bool dlk_link_is_connected(const dlk_link *link)
     return link->phase == DLK_LINK_GREETING || link->phase == DLK_LINK_READY;
 }
 
-/* For an examination of a link that is ready: how safe it is from those on the way, 0: fine, 1: a
- * warning, 2: unsafe, and why, into @p text; @p plain is what is said of one without TLS to another
- * machine. */
-int dlk_link_judge(const dlk_link *link, const char *plain, char *text, size_t size);
+/* For an examination of a link that is ready: finds, as "transport", how safe it is from those on the way;
+ * @p plain is what is said of one without TLS to another machine. */
+void dlk_link_judge(const dlk_link *link, const char *plain, dlock_info *info);
 
 /* The hint when this, which has come, is how a server for TLS answers those without it; else "". */
 const char *dlk_link_hint(const dlk_link *link, const char *data);

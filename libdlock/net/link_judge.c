@@ -1,12 +1,12 @@
 /* How safe a link is from those on the way; see link.h. */
 #include "net/link.h"
 
+#include "util/findings.h"
+
 #include <stdio.h>
 #include <time.h>
 
 #define EXPIRES_SOON_S (14 * 24 * 60 * 60)
-
-enum { FINE, WARNING, UNSAFE };
 
 static bool is_local(const dlk_link *link)
 {
@@ -16,38 +16,32 @@ static bool is_local(const dlk_link *link)
     return at->is.any.sa_family == AF_UNIX || IN6_IS_ADDR_LOOPBACK(&at->is.in6.sin6_addr);
 }
 
-static int judge_plain(const dlk_link *link, const char *plain, char *text, size_t size)
-{
-    bool local = is_local(link);
-    snprintf(text, size, "%s", local ? "plain, on this machine" : plain);
-    return local ? FINE : WARNING;
-}
-
-int dlk_link_judge(const dlk_link *link, const char *plain, char *text, size_t size)
+void dlk_link_judge(const dlk_link *link, const char *plain, dlock_info *info)
 {
     char agreed[128], date[32];
     int64_t until;
-    if (!link->common->tls)
-        return judge_plain(link, plain, text, size);
+    if (!link->common->tls) {
+        bool local = is_local(link);
+        dlk_find(info, "transport", local ? DLK_FINE : DLK_WARNING, "%s",
+                 local ? "plain, on this machine" : plain);
+        return;
+    }
     dlk_tls_describe(&link->stream, agreed, sizeof(agreed), &until);
     time_t when = (time_t)until;
     struct tm is;
     if (until < 0 || !gmtime_r(&when, &is) ||
         !strftime(date, sizeof(date), "%Y-%m-%d", &is))
         snprintf(date, sizeof(date), "an unknown day");
-    if (dlk_tls_blind(link->common->tls)) {
-        snprintf(text, size,
+    if (dlk_tls_blind(link->common->tls))
+        dlk_find(info, "transport", DLK_UNSAFE,
                  "%s, but nobody checks who answers (tls.verify=insecure_none): whoever "
                  "is on the way can forge grants",
                  agreed);
-        return UNSAFE;
-    }
-    if (until >= 0 && until - time(NULL) < EXPIRES_SOON_S) {
-        snprintf(text, size,
+    else if (until >= 0 && until - time(NULL) < EXPIRES_SOON_S)
+        dlk_find(info, "transport", DLK_WARNING,
                  "%s; the server's certificate expires on %s: no lock can be had then",
                  agreed, date);
-        return WARNING;
-    }
-    snprintf(text, size, "%s; the server's certificate is valid until %s", agreed, date);
-    return FINE;
+    else
+        dlk_find(info, "transport", DLK_FINE,
+                 "%s; the server's certificate is valid until %s", agreed, date);
 }

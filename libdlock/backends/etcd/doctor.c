@@ -127,12 +127,10 @@ static void judge_lease(dlk_etcd_report *report)
 
 static void judge_transport(dlk_etcd_report *report)
 {
-    char text[320];
-    int severity = dlk_link_judge(&report->et->calls.link,
-                                  "plain: whoever is on the way can read the password "
-                                  "and forge grants (etcds://)",
-                                  text, sizeof(text));
-    dlk_find(report->base.info, "transport", (dlk_severity)severity, "%s", text);
+    dlk_link_judge(&report->et->calls.link,
+                   "plain: whoever is on the way can read the password "
+                   "and forge grants (etcds://)",
+                   report->base.info);
 }
 
 void dlk_etcd_doctor_begin(dlk_etcd_report *report, int64_t now)

@@ -352,13 +352,10 @@ static bool judge_subscription(const dlk_redis *redis, dlk_ask *ask,
 
 static void judge_transport(dlk_redis *redis, dlk_ask *ask)
 {
-    char text[320];
-    int severity =
-        dlk_link_judge(&redis->commands.link,
-                       "plain: whoever is on the way can read the password and forge "
-                       "grants (rediss://)",
-                       text, sizeof(text));
-    dlk_find(ask->info, "transport", severity, "%s", text);
+    dlk_link_judge(&redis->commands.link,
+                   "plain: whoever is on the way can read the password and forge "
+                   "grants (rediss://)",
+                   ask->info);
 }
 
 /* ---- One after the other ---- */
