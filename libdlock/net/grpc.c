@@ -1,6 +1,7 @@
 /* Calls by gRPC: how messages lie in the bodies of HTTP/2, and how a call has ended; see the header. */
 #include "net/grpc.h"
 
+#include "util/digits.h"
 #include "util/number.h"
 #include "util/text.h"
 
@@ -27,9 +28,7 @@ static void add_news(dlk_grpc_call *call)
 
 static int hex(char digit)
 {
-    const char *digits = "0123456789abcdef";
-    const char *at = memchr(digits, digit | 0x20, 16);
-    return at ? (int)(at - digits) : -1;
+    return dlk_digits_hex((char)(digit | 0x20));
 }
 
 /* "%20" is a blank. People read it, so nothing stays in it that a terminal would obey. */

@@ -32,4 +32,20 @@ static inline char *dlk_digits_put_hex(char *to, uint64_t number)
     return to;
 }
 
+/* Always two of them. */
+static inline char *dlk_digits_put_byte(char *to, unsigned char byte)
+{
+    *to++ = "0123456789abcdef"[byte >> 4];
+    *to++ = "0123456789abcdef"[byte & 15];
+    return to;
+}
+
+/* What one of them stands for; -1: it is none. */
+static inline int dlk_digits_hex(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
 #endif

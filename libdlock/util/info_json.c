@@ -6,6 +6,7 @@
 #include "util/info.h"
 
 #include "util/buf.h"
+#include "util/digits.h"
 #include "util/grow.h"
 #include "util/text.h"
 
@@ -119,7 +120,7 @@ static bool put(dlk_buf *out, const char *text)
 /* A character of ASCII, or U+0080 to U+009F, which terminals obey as well. */
 static bool put_low(dlk_buf *out, unsigned char c)
 {
-    static const char hex[] = "0123456789abcdef";
+    char escape[] = "\\u0000";
     switch (c) {
     case '"':
         return put(out, "\\\"");
@@ -136,8 +137,8 @@ static bool put_low(dlk_buf *out, unsigned char c)
     }
     if (c >= 0x20 && c < 0x7f)
         return dlk_buf_append(out, &c, 1);
-    char escape[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-    return dlk_buf_append(out, escape, sizeof(escape));
+    (void)dlk_digits_put_byte(escape + 4, c);
+    return dlk_buf_append(out, escape, 6);
 }
 
 static bool put_string(dlk_buf *out, const char *text, size_t size)

@@ -5,6 +5,7 @@
  * may have its password anywhere in there. */
 #include "util/uri.h"
 
+#include "util/digits.h"
 #include "util/error.h"
 #include "util/uri_mask.h"
 
@@ -34,10 +35,7 @@ static bool is_local(const char *scheme)
 
 static int hex_value(char c)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return dlk_digits_hex((char)tolower((unsigned char)c));
 }
 
 static dlock_err decode_into(char *out, dlk_slice in, dlock_error **err)

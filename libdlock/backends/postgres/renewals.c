@@ -30,11 +30,8 @@ static void put_bytes(arrays *to, int which, const char *bytes, size_t size)
     }
     memcpy(at, "\"\\\\x", 4);
     at += 4;
-    for (size_t i = 0; i < size; i++) {
-        unsigned char byte = (unsigned char)bytes[i];
-        *at++ = "0123456789abcdef"[byte >> 4];
-        *at++ = "0123456789abcdef"[byte & 15];
-    }
+    for (size_t i = 0; i < size; i++)
+        at = dlk_digits_put_byte(at, (unsigned char)bytes[i]);
     *at++ = '"';
     dlk_buf_added(&to->of[which], (size_t)(at - room));
 }

@@ -1,6 +1,7 @@
 /* Inspecting, listing, and examining the server. */
 #include "backends/postgres/inner.h"
 
+#include "util/digits.h"
 #include "util/findings.h"
 #include "util/info.h"
 #include "util/number.h"
@@ -27,18 +28,16 @@ static dlock_error *give_info(dlk_pg *pg, dlk_ask *ask, dlock_info *info)
 /* What stands there in hexadecimal, as a text; NULL without memory, or where it is none. */
 static char *unhex(const PGresult *result, int row, int column)
 {
-    static const char digits[] = "0123456789abcdef";
     const char *hex = PQgetvalue(result, row, column);
     size_t size = strlen(hex) / 2;
     char *text = malloc(size + 1);
     for (size_t i = 0; text && i < size; i++) {
-        const char *high = strchr(digits, hex[2 * i]),
-                   *low = strchr(digits, hex[2 * i + 1]);
-        if (!high || !low) {
+        int high = dlk_digits_hex(hex[2 * i]), low = dlk_digits_hex(hex[2 * i + 1]);
+        if (high < 0 || low < 0) {
             free(text);
             return NULL;
         }
-        text[i] = (char)((high - digits) << 4 | (low - digits));
+        text[i] = (char)(high << 4 | low);
     }
     if (text)
         text[size] = '\0';

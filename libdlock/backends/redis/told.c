@@ -10,6 +10,7 @@
 #include "backends/redis/client_key.h"
 #include "backends/redis/errors.h"
 #include "util/clock.h"
+#include "util/digits.h"
 #include "util/hash.h"
 
 #include <inttypes.h>
@@ -31,7 +32,6 @@ static const char *kind_of(const dlk_told *line)
 
 static char *put_escaped(char *to, const char *name, size_t size)
 {
-    static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < size; i++) {
         unsigned char byte = (unsigned char)name[i];
         if (byte > ' ' && byte != '%' && byte != 0x7f) {
@@ -39,8 +39,7 @@ static char *put_escaped(char *to, const char *name, size_t size)
             continue;
         }
         *to++ = '%';
-        *to++ = digits[byte >> 4];
-        *to++ = digits[byte & 15];
+        to = dlk_digits_put_byte(to, byte);
     }
     return to;
 }

@@ -5,6 +5,7 @@
 #include "backends/redis/client_key.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/scripts.h"
+#include "util/digits.h"
 #include "util/grow.h"
 #include "util/number.h"
 
@@ -138,13 +139,6 @@ static bool take_number(const char **at, const char *end, int64_t *ret)
            dlk_number_read(word, strlen(word), 0, INT64_MAX, ret);
 }
 
-static int digit_of(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
 /* NULL: it is none, or there is no memory. */
 static char *take_name(const char *at, const char *end)
 {
@@ -154,8 +148,8 @@ static char *take_name(const char *at, const char *end)
             *to++ = *at++;
             continue;
         }
-        int high = end - at > 2 ? digit_of(at[1]) : -1;
-        int low = high >= 0 ? digit_of(at[2]) : -1;
+        int high = end - at > 2 ? dlk_digits_hex(at[1]) : -1;
+        int low = high >= 0 ? dlk_digits_hex(at[2]) : -1;
         if (low < 0 || high + low == 0) {
             free(name);
             return NULL;
