@@ -195,6 +195,10 @@ bool cli_timer_fired(int timer);
 size_t cli_utf8_size(const unsigned char *at);
 /* A text of a server's or a user's: what isn't printable must not reach a terminal, and is a ?. */
 void cli_print(FILE *out, const char *text);
+/* What is known, as cli_print, between the two. NULL: nothing. */
+void cli_print_more(const char *before, const char *text, const char *behind);
+/* A number of an info's; 0 where it isn't known. */
+int64_t cli_number(const char *text);
 /* "26.8 s", "3 min 12 s", "5 h 2 min", "9 d 3 h". */
 void cli_print_span(int64_t ms);
 /* A lock's name, so that it can be pasted into a shell: where it has what isn't printable, in $'…'. */

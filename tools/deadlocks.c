@@ -4,7 +4,6 @@
  */
 #include "cli.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { LOCKS = 1 }; /* asked about beside those in circles: none of them matters */
@@ -58,33 +57,20 @@ void cli_deadlock_line(const dlock_info *info, char *ret, size_t size)
         (void)snprintf(ret + used, size - used, "; and %zu more such", all - 1);
 }
 
-static int64_t number_of(const char *text)
-{
-    return text != NULL ? strtoll(text, NULL, 10) : 0;
-}
-
-static void print_more(const char *before, const char *text)
-{
-    if (text == NULL)
-        return;
-    (void)fputs(before, stdout);
-    cli_print(stdout, text);
-}
-
 static void print_party(const dlock_info *info, size_t number, size_t wait)
 {
     const char *client = of(info, number, wait, "client");
     cli_print(stdout, client != NULL ? client : of(info, number, wait, "uuid"));
-    print_more(" on ", of(info, number, wait, "host"));
-    print_more(", process ", of(info, number, wait, "pid"));
-    print_more(", thread ", of(info, number, wait, "thread"));
+    cli_print_more(" on ", of(info, number, wait, "host"), "");
+    cli_print_more(", process ", of(info, number, wait, "pid"), "");
+    cli_print_more(", thread ", of(info, number, wait, "thread"), "");
 }
 
 static void print_wait(const dlock_info *info, size_t number, size_t wait)
 {
     const char *kind = of(info, number, wait, "kind");
-    int64_t ms = number_of(dlock_info_get(info, "date")) -
-                 number_of(of(info, number, wait, "since"));
+    int64_t ms = cli_number(dlock_info_get(info, "date")) -
+                 cli_number(of(info, number, wait, "since"));
     (void)fputs("  ", stdout);
     print_party(info, number, wait);
     (void)fputs(" has ", stdout);
@@ -94,7 +80,7 @@ static void print_wait(const dlock_info *info, size_t number, size_t wait)
     (void)fputs(" for ", stdout);
     cli_print_name(stdout, of(info, number, wait, "name"));
     if (kind != NULL && strcmp(kind, "mutex") != 0)
-        print_more(", ", kind);
+        cli_print_more(", ", kind, "");
     (void)putchar('\n');
 }
 
@@ -111,7 +97,7 @@ static void print_way_out(const dlock_info *info, size_t number)
     const char *owner = at(info, number, "break.owner");
     const char *name = at(info, number, "break.name");
     (void)fputs("  The last to wait is ", stdout);
-    print_party(info, number, (size_t)number_of(at(info, number, "last")));
+    print_party(info, number, (size_t)cli_number(at(info, number, "last")));
     if (owner == NULL || name == NULL) { /* of a semaphore */
         (void)fputs(": its end ends this.\n", stdout);
         return;
@@ -128,8 +114,8 @@ static void print_way_out(const dlock_info *info, size_t number)
 static void print_all(const dlock_info *info, size_t count)
 {
     if (count == 0) {
-        print_more("no deadlock among what ", dlock_info_get(info, "clients"));
-        (void)puts(" clients tell");
+        cli_print_more("no deadlock among what ", dlock_info_get(info, "clients"),
+                       " clients tell\n");
     }
     for (size_t i = 0; i < count; i++) {
         size_t waits = count_waits(info, i);

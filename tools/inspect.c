@@ -4,7 +4,6 @@
  */
 #include "cli.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,17 +16,12 @@ static const char *of(const dlock_info *info, const char *list, size_t number,
     return dlock_info_get(info, key);
 }
 
-static int64_t number_of(const char *text)
-{
-    return text != NULL ? strtoll(text, NULL, 10) : 0;
-}
-
 /* A date, not a span: it is of another clock than ours. */
 static void print_since(const char *since)
 {
     struct tm date;
     char text[32];
-    time_t when = (time_t)(number_of(since) / 1000);
+    time_t when = (time_t)(cli_number(since) / 1000);
     if (since == NULL || gmtime_r(&when, &date) == NULL ||
         strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &date) == 0)
         return;
@@ -57,15 +51,6 @@ static void print_party(const dlock_info *info, const char *list, size_t number)
     print_since(of(info, list, number, "since"));
 }
 
-static void print_more(const char *before, const char *text, const char *behind)
-{
-    if (text == NULL)
-        return;
-    (void)fputs(before, stdout);
-    cli_print(stdout, text);
-    (void)fputs(behind, stdout);
-}
-
 static void print_holder(const dlock_info *info, size_t number, bool permits)
 {
     const char *left = of(info, "holders", number, "remaining_ms");
@@ -74,31 +59,31 @@ static void print_holder(const dlock_info *info, size_t number, bool permits)
     (void)fputs("Held by ", stdout);
     print_party(info, "holders", number);
     if (permits)
-        print_more(", ", count,
-                   strcmp(count ? count : "", "1") == 0 ? " permit" : " permits");
+        cli_print_more(", ", count,
+                       strcmp(count ? count : "", "1") == 0 ? " permit" : " permits");
     (void)fputs(".", stdout);
     if (left != NULL) {
         (void)fputs(" The lease lasts ", stdout);
-        cli_print_span(number_of(left));
+        cli_print_span(cli_number(left));
         (void)fputs(" more, unless it is renewed.", stdout);
     }
-    if (number_of(token) > 0)
-        print_more(" Token ", token, ".");
-    print_more(" Data: ", of(info, "holders", number, "data"), "");
+    if (cli_number(token) > 0)
+        cli_print_more(" Token ", token, ".");
+    cli_print_more(" Data: ", of(info, "holders", number, "data"), "");
     (void)putchar('\n');
 }
 
 static void print_waiting(const dlock_info *info)
 {
     const char *waiters = dlock_info_get(info, "waiters");
-    int64_t many = number_of(waiters);
+    int64_t many = cli_number(waiters);
     if (many > 0)
         (void)printf("%lld wait%s.\n", (long long)many, many == 1 ? "s" : "");
     for (size_t i = 0; of(info, "waiting", i, "owner") != NULL; i++) {
         (void)printf("%zu. in the line: ", i + 1);
         print_party(info, "waiting", i);
         (void)putchar('.');
-        print_more(" Data: ", of(info, "waiting", i, "data"), "");
+        cli_print_more(" Data: ", of(info, "waiting", i, "data"), "");
         (void)putchar('\n');
     }
 }
@@ -107,8 +92,8 @@ static void print_permits(const dlock_info *info)
 {
     const char *free = dlock_info_get(info, "permits_free");
     const char *permits = dlock_info_get(info, "permits");
-    print_more(" ", free, " ");
-    print_more("of its ", free != NULL ? permits : NULL, " ");
+    cli_print_more(" ", free, " ");
+    cli_print_more("of its ", free != NULL ? permits : NULL, " ");
     (void)fputs(free != NULL ? "permits are free." : "", stdout);
 }
 
@@ -116,12 +101,12 @@ static void print_sentences(const char *name, const dlock_info *info)
 {
     const char *kind = dlock_info_get(info, "kind");
     const char *back = dlock_info_get(info, "clock_back_ms");
-    bool held = number_of(dlock_info_get(info, "held")) != 0;
+    bool held = cli_number(dlock_info_get(info, "held")) != 0;
     bool permits = kind != NULL && strcmp(kind, "semaphore") == 0;
     cli_print_name(stdout, name);
     (void)fputs(held ? " is held" : " is free", stdout);
-    print_more(": ", kind, "");
-    print_more(", layout ", dlock_info_get(info, "layout"), "");
+    cli_print_more(": ", kind, "");
+    cli_print_more(", layout ", dlock_info_get(info, "layout"), "");
     (void)putchar('.');
     if (permits)
         print_permits(info);
@@ -129,10 +114,10 @@ static void print_sentences(const char *name, const dlock_info *info)
     for (size_t i = 0; of(info, "holders", i, "owner") != NULL; i++)
         print_holder(info, i, permits);
     print_waiting(info);
-    print_more("Kept by this client, idle for ", dlock_info_get(info, "kept_ms"),
-               " ms.\n");
-    print_more("The server's clock was set back by ", back,
-               " ms: leases from before last as much longer.\n");
+    cli_print_more("Kept by this client, idle for ", dlock_info_get(info, "kept_ms"),
+                   " ms.\n");
+    cli_print_more("The server's clock was set back by ", back,
+                   " ms: leases from before last as much longer.\n");
 }
 
 int cli_inspect(cli_call *cli, int argc, char **argv)

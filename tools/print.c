@@ -243,6 +243,20 @@ int cli_flush(const cli_call *cli, int status)
     return status == CLI_OK ? failed : status;
 }
 
+void cli_print_more(const char *before, const char *text, const char *behind)
+{
+    if (text == NULL)
+        return;
+    (void)fputs(before, stdout);
+    cli_print(stdout, text);
+    (void)fputs(behind, stdout);
+}
+
+int64_t cli_number(const char *text)
+{
+    return text != NULL ? strtoll(text, NULL, 10) : 0;
+}
+
 void cli_print_span(int64_t ms)
 {
     long long s = ms / 1000;

@@ -214,7 +214,7 @@ int64_t cli_ttl_ms(const cli_call *cli)
     const char *ttl = NULL;
     if (dlock_client_settings(cli->client, &settings, NULL) == DLOCK_OK)
         ttl = dlock_info_get(settings, "lock.ttl_ms");
-    return ttl != NULL ? strtoll(ttl, NULL, 10) : 0;
+    return cli_number(ttl);
 }
 
 int cli_condition(cli_call *cli, const char *name, dlock_cond **ret_cond)

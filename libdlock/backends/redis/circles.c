@@ -7,6 +7,7 @@
 
 #include "backends/redis/asks.h"
 #include "backends/redis/reports.h"
+#include "backends/redis/told_list.h"
 #include "util/error.h"
 #include "util/hash.h"
 #include "util/info.h"
@@ -131,15 +132,8 @@ static void forget_others(dlk_redis_circles *all)
     }
 }
 
-/* It is written by any client: nothing in it shall move a terminal's cursor. */
-static void make_plain(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            *text = '?';
-}
-
-/* "2 wait for each other: web at host:7 has a and waits for b; …" */
+/* "2 wait for each other: web at host:7 has a and waits for b; …" Any client writes such names: what is logged, and what
+ * is an error's text, is made fit to be shown there. */
 static void describe(const dlock_info *info, size_t circle, size_t size,
                      char text[TEXT_MAX])
 {
@@ -150,7 +144,6 @@ static void describe(const dlock_info *info, size_t circle, size_t size,
                          of(info, circle, i, "client"), of(info, circle, i, "host"),
                          of(info, circle, i, "pid"), of(info, circle, i, "has"),
                          of(info, circle, i, "name"));
-    make_plain(text);
 }
 
 static void judge(dlk_redis *redis, const dlock_info *info, size_t circle)
@@ -198,7 +191,7 @@ void dlk_redis_circles_answered(dlk_redis *redis)
                               why);
     }
     const char *count = dlock_info_get(info, "clients");
-    int64_t clients = count ? dlk_number_or(count, 0, 10000, 0) : 0;
+    int64_t clients = count ? dlk_number_or(count, 0, DLK_REDIS_TOLD_CLIENTS, 0) : 0;
     all->rest = clients * clients * REST_NS;
     for (size_t i = 0; of(info, i, 0, "name")[0]; i++)
         judge(redis, info, i);

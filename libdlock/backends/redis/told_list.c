@@ -13,9 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLIENTS_MAX 10000
-#define AT_A_TIME   32                            /* clients in a request, … */
-#define KEY_BYTES   (DLK_REDIS_TOLD_BYTES + 1500) /* … each read so far */
+#define AT_A_TIME 32                            /* clients in a request, … */
+#define KEY_BYTES (DLK_REDIS_TOLD_BYTES + 1500) /* … each read so far */
 
 static void free_line(const told_line *one)
 {
@@ -72,7 +71,8 @@ static bool put_clients(dlk_redis *redis, const char *prefix)
     char index[DLK_REDIS_CLIENT_PREFIX + sizeof(DLK_REDIS_CLIENT_INDEX)],
         most[DLK_DIGITS_MAX];
     snprintf(index, sizeof(index), "%s" DLK_REDIS_CLIENT_INDEX, prefix);
-    const dlk_arg args[] = {dlk_arg_text(index), dlk_arg_number(CLIENTS_MAX + 1, most)};
+    const dlk_arg args[] = {dlk_arg_text(index),
+                            dlk_arg_number(DLK_REDIS_TOLD_CLIENTS + 1, most)};
     return put_script(redis, DLK_SCRIPT_CLIENTS, args, 2);
 }
 
@@ -107,8 +107,8 @@ static dlk_told_step take_clients(dlk_redis_told_list *list, const dlk_resp *rep
     list->clients = calloc(reply->count, sizeof(*list->clients));
     if (!list->clients)
         return DLK_TOLD_NOMEM;
-    list->cut = reply->count > CLIENTS_MAX + 1;
-    for (size_t i = 1; i < reply->count && i <= CLIENTS_MAX; i++) {
+    list->cut = reply->count > DLK_REDIS_TOLD_CLIENTS + 1;
+    for (size_t i = 1; i < reply->count && i <= DLK_REDIS_TOLD_CLIENTS; i++) {
         const dlk_resp *item = &reply->items[i];
         if (item->type != DLK_RESP_TEXT || item->size != DLK_REDIS_CLIENT_HALF ||
             strspn(item->text, "0123456789abcdef-") != item->size)

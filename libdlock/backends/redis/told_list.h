@@ -1,10 +1,12 @@
 /* A list of what clients tell (told.h): who does so, then what each says, some clients at a time. Nobody
- * vouches for it, so the locks themselves are asked about afterwards (reports.c). */
+ * vouches for it, so the locks themselves are asked about afterwards (list.c). */
 #ifndef DLK_BACKENDS_REDIS_TOLD_LIST_H
 #define DLK_BACKENDS_REDIS_TOLD_LIST_H
 
 #include "backends/redis/inner.h"
 #include "backends/redis/wire.h"
+
+#define DLK_REDIS_TOLD_CLIENTS 10000 /* are asked at most */
 
 typedef struct dlk_redis_told_list dlk_redis_told_list;
 

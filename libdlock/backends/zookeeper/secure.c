@@ -1,5 +1,5 @@
 /*
- * See the header.
+ * See the header. Where the library has neither, as Debian's, whoever wants them is refused before (backend.c).
  *
  * TLS. The library asks for three files, trusts the system's authorities beside those it is told, and takes
  * any host's certificate. So its connections are held to our settings by net/tls_foreign.h, and who is
@@ -9,9 +9,12 @@
  */
 #include "backends/zookeeper/secure.h"
 
+#ifdef DLK_ZOOKEEPER_HAS_TLS
 #include "net/tls_foreign.h"
+#endif
 #include "util/error.h"
 #include "util/secret.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,12 +22,12 @@
 #include <string.h>
 
 struct dlk_zk_secure {
+    bool sasl; /* else TLS */
 #ifdef DLK_ZOOKEEPER_HAS_TLS
-    dlk_tls_foreign *tls; /* or NULL: SASL */
+    dlk_tls_foreign *tls; /* or NULL */
     char *files; /* as zookeeper_init_ssl wants them; with a password, a secret */
 #endif
 #ifdef DLK_ZOOKEEPER_HAS_SASL
-    bool sasl;
     char *user;
     sasl_secret_t *password;
     sasl_callback_t callbacks[5];
@@ -97,12 +100,26 @@ static dlock_err use_tls(dlk_zk_secure *secure, const dlk_zk_setup *setup,
 
 extern ZooLogLevel logLevel; /* the library's; its header is installed nowhere */
 
+static pthread_mutex_t one_by_one = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+/* Whoever was opening is its parent's. A fork doesn't wait for that: it may be looking for an address. */
+static void let_the_child_open(void)
+{
+    (void)pthread_mutex_init(&one_by_one, NULL);
+}
+
+static void mind_forks(void)
+{
+    (void)dlk_fork_watch(NULL, NULL, let_the_child_open); /* without memory it may hang */
+}
+
 /* It logs to stderr until it can be told where to, and takes its argument apart by strtok. */
 static zhandle_t *open_tls(const dlk_zk_secure *secure, const char *hosts,
                            watcher_fn watcher, int timeout_ms, void *context,
                            log_callback_fn log)
 {
-    static pthread_mutex_t one_by_one = PTHREAD_MUTEX_INITIALIZER;
+    (void)pthread_once(&fork_once, mind_forks);
     (void)pthread_mutex_lock(&one_by_one);
     ZooLogLevel level = logLevel;
     zoo_set_debug_level((ZooLogLevel)0);
@@ -266,6 +283,7 @@ zhandle_t *dlk_zk_secure_open(dlk_zk_secure *secure, const char *hosts,
     if (secure && secure->sasl)
         return open_sasl(secure, hosts, watcher, timeout_ms, context, log);
 #endif
+    (void)secure;
     return zookeeper_init2(hosts, watcher, timeout_ms, NULL, context,
                            ZOO_NO_LOG_CLIENTENV, log);
 }
@@ -282,10 +300,5 @@ bool dlk_zk_secure_checked(dlk_zk_secure *secure)
 
 bool dlk_zk_secure_says_who(const dlk_zk_secure *secure)
 {
-#ifdef DLK_ZOOKEEPER_HAS_SASL
     return secure && secure->sasl;
-#else
-    (void)secure;
-    return false;
-#endif
 }
