@@ -13,7 +13,6 @@
 #include "util/error.h"
 #include "util/secret.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -249,19 +248,12 @@ static const dlk_coat_type type = {.send = tls_send,
 
 /* ---- Beginning ---- */
 
-static bool is_address(const char *host)
-{
-    struct in6_addr any;
-    return inet_pton(AF_INET, host, &any) == 1 || inet_pton(AF_INET6, host, &any) == 1;
-}
-
 /* Whom the certificate must name, and whom we say that we want (which only names can be). */
 static bool expect_host(dlk_tls_coat *coat)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(coat->ssl);
-    bool check =
-        strcmp(dlk_settings_word(coat->tls->settings, DLK_KEY_TLS_VERIFY), "full") == 0;
-    if (is_address(coat->host))
+    bool check = dlk_tls_checks_names(coat->tls);
+    if (dlk_tls_is_address(coat->host))
         return !check || X509_VERIFY_PARAM_set1_ip_asc(param, coat->host);
     X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                                X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);

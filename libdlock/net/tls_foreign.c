@@ -8,7 +8,6 @@
 #include "util/error.h"
 #include "util/loaded.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +21,6 @@ struct dlk_tls_foreign {
     char name[16];
     char **hosts; /* the certificate is to be for one of them; NULL behind the last */
     size_t host_count;
-    int oldest; /* version of TLS */
-    bool full;
     _Atomic bool checked;
 };
 
@@ -37,8 +34,7 @@ static _Thread_local bool inside;
 
 static bool is_for(X509 *certificate, const char *host)
 {
-    struct in6_addr any;
-    if (inet_pton(AF_INET, host, &any) == 1 || inet_pton(AF_INET6, host, &any) == 1)
+    if (dlk_tls_is_address(host))
         return X509_check_ip_asc(certificate, host, 0) == 1;
     return X509_check_host(certificate, host, 0,
                            X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
@@ -78,13 +74,14 @@ static bool is_accepted(dlk_tls_foreign *foreign, X509_STORE_CTX *asked, const S
     inside = true;
     SSL_CTX *context = dlk_tls_context(foreign->tls, NULL);
     inside = false;
-    if (!context || SSL_version(ssl) < foreign->oldest)
+    if (!context || SSL_version(ssl) < SSL_CTX_get_min_proto_version(context))
         return false;
     if (dlk_tls_blind(foreign->tls))
         return true;
     if (!is_trusted(context, asked, ssl))
         return false;
-    if (!foreign->full || is_for_one(foreign, X509_STORE_CTX_get0_cert(asked)))
+    if (!dlk_tls_checks_names(foreign->tls) ||
+        is_for_one(foreign, X509_STORE_CTX_get0_cert(asked)))
         return true;
     X509_STORE_CTX_set_error(asked, X509_V_ERR_HOSTNAME_MISMATCH);
     return false;
@@ -170,11 +167,6 @@ dlock_err dlk_tls_foreign_new(const dlk_settings *settings, dlk_tls_foreign **re
         dlk_tls_foreign_free(foreign);
         return code;
     }
-    foreign->full = strcmp(dlk_settings_word(settings, DLK_KEY_TLS_VERIFY), "full") == 0;
-    foreign->oldest =
-        strcmp(dlk_settings_word(settings, DLK_KEY_TLS_MIN_VERSION), "1.3") == 0
-            ? TLS1_3_VERSION
-            : TLS1_2_VERSION;
     enlist(foreign);
     *ret = foreign;
     return DLOCK_OK;

@@ -6,6 +6,8 @@
 #include "openssl_calls.h"
 #include "util/list.h"
 
+#include <arpa/inet.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #define DLK_TLS_RAW    (16384 + 512) /* a record fits */
@@ -40,6 +42,18 @@ typedef struct dlk_tls_coat {
     size_t raw_start, raw_end;
     char raw[DLK_TLS_RAW];
 } dlk_tls_coat;
+
+static inline bool dlk_tls_is_address(const char *host)
+{
+    struct in6_addr any;
+    return inet_pton(AF_INET, host, &any) == 1 || inet_pton(AF_INET6, host, &any) == 1;
+}
+
+/* Whether the certificate has to be for whoever was asked for. */
+static inline bool dlk_tls_checks_names(const dlk_tls *tls)
+{
+    return strcmp(dlk_settings_word(tls->settings, DLK_KEY_TLS_VERIFY), "full") == 0;
+}
 
 /* The context for a new connection, made anew where a file has changed. NULL: *err says why. */
 SSL_CTX *dlk_tls_context(dlk_tls *tls, dlock_error **err);
