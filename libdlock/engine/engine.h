@@ -274,6 +274,10 @@ static inline bool dlk_engine_is_left(const dlk_engine *engine)
 
 /* ---- port.c: between core and backend ---- */
 void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port);
+
+/* ---- names.c ---- */
+/* The port's. */
+void dlk_engine_free_name(void *world, dlk_name *name);
 /* Takes them over as the client's. */
 void dlk_engine_set_settings(dlk_engine *engine, dlk_settings *settings);
 /* A reference to settings equal to these, to be given back by dlk_settings_free(); NULL without memory.
