@@ -4,6 +4,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +13,14 @@ typedef struct option {
     const char *name;
     const char *argument; /* NULL: takes none */
     int takes;            /* the commands that have it */
-    int (*set)(cli_call *cli,
-               const char *value); /* 0, or -1 after saying what is wrong */
+    /* 0, or -1 after saying what is wrong. NULL: what is at `at` in cli_call becomes true, or the argument. */
+    int (*set)(cli_call *cli, const char *value);
+    size_t at;
     const char *what;
 } option;
+
+#define BY(function) function, 0
+#define AT(member)   NULL, offsetof(cli_call, member)
 
 static int wrong(const cli_call *cli, const char *name, const char *value,
                  const char *wanted)
@@ -57,12 +62,6 @@ static int parse_seconds(const cli_call *cli, const char *name, const char *valu
     return 0;
 }
 
-static int set_url(cli_call *cli, const char *value)
-{
-    cli->url = value;
-    return 0;
-}
-
 static int set_conf(cli_call *cli, const char *key, const char *value)
 {
     dlock_error *error = NULL;
@@ -87,13 +86,6 @@ static int set_any(cli_call *cli, const char *value)
     return result;
 }
 
-static int set_json(cli_call *cli, const char *value)
-{
-    (void)value;
-    cli->json = true;
-    return 0;
-}
-
 static int set_verbose(cli_call *cli, const char *value)
 {
     (void)value;
@@ -102,13 +94,6 @@ static int set_verbose(cli_call *cli, const char *value)
                set_conf(cli, "client.debug", "all");
     cli->verbose = true;
     return set_conf(cli, "client.log_level", "info");
-}
-
-static int set_help(cli_call *cli, const char *value)
-{
-    (void)value;
-    cli->help = true;
-    return 0;
 }
 
 static int set_kind(cli_call *cli, dlock_kind kind)
@@ -215,24 +200,11 @@ static int set_kill_after(cli_call *cli, const char *value)
     return parse_seconds(cli, "kill-after", value, &cli->kill_after_ms);
 }
 
-static int set_shell(cli_call *cli, const char *value)
-{
-    cli->shell = value;
-    return 0;
-}
-
 static int set_install(cli_call *cli, const char *value)
 {
     (void)value;
     cli->install = true;
     return set_conf(cli, "postgres.install", "true");
-}
-
-static int set_strict(cli_call *cli, const char *value)
-{
-    (void)value;
-    cli->strict = true;
-    return 0;
 }
 
 static int refuse_no_fork(cli_call *cli, const char *value)
@@ -243,32 +215,6 @@ static int refuse_no_fork(cli_call *cli, const char *value)
         "-F can't work: a lease has to be renewed while the command runs, and after an "
         "exec nobody would");
     return -1;
-}
-
-static int set_export(cli_call *cli, const char *value)
-{
-    (void)value;
-    cli->export = true;
-    return 0;
-}
-
-static int set_import(cli_call *cli, const char *value)
-{
-    cli->ticket = value;
-    return 0;
-}
-
-static int set_force(cli_call *cli, const char *value)
-{
-    (void)value;
-    cli->force = true;
-    return 0;
-}
-
-static int set_owner(cli_call *cli, const char *value)
-{
-    cli->owner = value;
-    return 0;
 }
 
 /* A number of things from 1. */
@@ -297,33 +243,6 @@ static int set_threads(cli_call *cli, const char *value)
                                           : 0;
 }
 
-static int set_scan(cli_call *cli, const char *value)
-{
-    (void)value;
-    cli->scan = true;
-    return 0;
-}
-
-static int set_deadlocks(cli_call *cli, const char *value)
-{
-    (void)value;
-    cli->deadlocks = true;
-    return 0;
-}
-
-static int set_once(cli_call *cli, const char *value)
-{
-    (void)value;
-    cli->once = true;
-    return 0;
-}
-
-static int set_openmetrics(cli_call *cli, const char *value)
-{
-    cli->openmetrics = value;
-    return 0;
-}
-
 static int set_number(cli_call *cli, const char *value)
 {
     return parse_count(cli, "number", value, &cli->number);
@@ -336,65 +255,60 @@ static int set_all(cli_call *cli, const char *value)
     return 0;
 }
 
-static int set_signal(cli_call *cli, const char *value)
-{
-    (void)value;
-    cli->signal = true;
-    return 0;
-}
-
 static const option options[] = {
-    {'n', "nonblock", NULL, CLI_WAIT, set_nonblock, "don't wait: exit 1 when it is held"},
-    {'w', "wait", "SECS", CLI_WAIT, set_wait, "wait so long at most (default: no limit)"},
-    {'E', "conflict-exit-code", "CODE", CLI_WAIT, set_conflict,
+    {'n', "nonblock", NULL, CLI_WAIT, BY(set_nonblock),
+     "don't wait: exit 1 when it is held"},
+    {'w', "wait", "SECS", CLI_WAIT, BY(set_wait),
+     "wait so long at most (default: no limit)"},
+    {'E', "conflict-exit-code", "CODE", CLI_WAIT, BY(set_conflict),
      "exit with this instead of 1 when it isn't obtained"},
-    {'s', "shared", NULL, CLI_KIND, set_shared, "the read side of a read/write lock"},
-    {'x', "exclusive", NULL, CLI_KIND, set_exclusive,
+    {'s', "shared", NULL, CLI_KIND, BY(set_shared), "the read side of a read/write lock"},
+    {'x', "exclusive", NULL, CLI_KIND, BY(set_exclusive),
      "the write side of a read/write lock"},
-    {0, "permits", "N", CLI_KIND, set_permits, "one of N permits of a semaphore"},
-    {0, "ttl", "SECS", CLI_TTL, set_ttl, "the lease (default: 30)"},
-    {0, "strict", NULL, CLI_HOLDS, set_strict,
+    {0, "permits", "N", CLI_KIND, BY(set_permits), "one of N permits of a semaphore"},
+    {0, "ttl", "SECS", CLI_TTL, BY(set_ttl), "the lease (default: 30)"},
+    {0, "strict", NULL, CLI_HOLDS, AT(strict),
      "a release that isn't confirmed is a failure: exit 69"},
-    {0, "export", NULL, CLI_EXPORT, set_export,
+    {0, "export", NULL, CLI_EXPORT, AT(export),
      "leave the lock to whoever has the ticket that is printed"},
-    {0, "import", "TICKET", CLI_RUN, set_import,
+    {0, "import", "TICKET", CLI_RUN, AT(ticket),
      "take over what hold --export left, in the place of NAME; -: read it from stdin"},
-    {'c', "command", "STRING", CLI_RUN, set_shell, "let a shell run STRING"},
-    {0, "on-lost", "HOW", CLI_RUN, set_on_lost,
+    {'c', "command", "STRING", CLI_RUN, AT(shell), "let a shell run STRING"},
+    {0, "on-lost", "HOW", CLI_RUN, BY(set_on_lost),
      "term (default), kill: CMD ends within its lease, dlock 0.25 s later; or ignore"},
-    {0, "kill-after", "SECS", CLI_RUN, set_kill_after,
+    {0, "kill-after", "SECS", CLI_RUN, BY(set_kill_after),
      "time between TERM and KILL (default: ttl/6, at most 5)"},
-    {'F', "no-fork", NULL, CLI_RUN, refuse_no_fork, NULL},
-    {0, "force", NULL, CLI_BREAK, set_force, "needed: the victim may still be at work"},
-    {0, "owner", "OWNER", CLI_BREAK, set_owner,
+    {'F', "no-fork", NULL, CLI_RUN, BY(refuse_no_fork), NULL},
+    {0, "force", NULL, CLI_BREAK, AT(force), "needed: the victim may still be at work"},
+    {0, "owner", "OWNER", CLI_BREAK, AT(owner),
      "only from this owner, as inspect shows it"},
-    {0, "signal", NULL, CLI_CONDITION, set_signal,
+    {0, "signal", NULL, CLI_CONDITION, AT(signal),
      "wait for a signal at the condition NAME instead"},
-    {'n', "number", "N", CLI_SIGNALS, set_number, "wake so many (default: 1)"},
-    {0, "all", NULL, CLI_SIGNALS, set_all, "wake all who wait"},
-    {0, "max", "N", CLI_LIST, set_max, "at most so many (default: 1000)"},
-    {0, "scan", NULL, CLI_LIST, set_scan,
+    {'n', "number", "N", CLI_SIGNALS, BY(set_number), "wake so many (default: 1)"},
+    {0, "all", NULL, CLI_SIGNALS, BY(set_all), "wake all who wait"},
+    {0, "max", "N", CLI_LIST, BY(set_max), "at most so many (default: 1000)"},
+    {0, "scan", NULL, CLI_LIST, AT(scan),
      "on Redis: go through all keys, also for locks of others, and say what that took"},
-    {0, "deadlocks", NULL, CLI_DOCTOR, set_deadlocks,
+    {0, "deadlocks", NULL, CLI_DOCTOR, AT(deadlocks),
      "show who waits for whom in a circle, and what ends it: 1 when there is one"},
-    {0, "once", NULL, CLI_TOP, set_once, "one look, and end"},
-    {0, "openmetrics", "[ADDRESS:]PORT|unix:PATH", CLI_TOP, set_openmetrics,
+    {0, "once", NULL, CLI_TOP, AT(once), "one look, and end"},
+    {0, "openmetrics", "[ADDRESS:]PORT|unix:PATH", CLI_TOP, AT(openmetrics),
      "a page for Prometheus there instead of a screen, /metrics, on the loopback by "
      "default"},
-    {0, "seconds", "SECS", CLI_BENCH, set_seconds, "for each measure (default: 2)"},
-    {0, "threads", "N", CLI_BENCH, set_threads,
+    {0, "seconds", "SECS", CLI_BENCH, BY(set_seconds), "for each measure (default: 2)"},
+    {0, "threads", "N", CLI_BENCH, BY(set_threads),
      "of the measures with many (default: 8, at most 64)"},
-    {0, "keep", "SECS", CLI_BENCH, set_keep,
+    {0, "keep", "SECS", CLI_BENCH, BY(set_keep),
      "keep a lock after its release for so long (lock.keep_ms)"},
-    {0, "install", NULL, CLI_INSTALL, set_install,
+    {0, "install", NULL, CLI_INSTALL, BY(set_install),
      "first make the schema that PostgreSQL needs, if it isn't there"},
-    {0, "url", "URI", CLI_SERVICE, set_url,
+    {0, "url", "URI", CLI_SERVICE, AT(url),
      "the lock service, instead of DLOCK_URL; what run runs gets it without passwords"},
-    {0, "set", "KEY=VALUE", CLI_SERVICE, set_any, "any setting; may be repeated"},
-    {'v', "verbose", NULL, CLI_SERVICE, set_verbose,
+    {0, "set", "KEY=VALUE", CLI_SERVICE, BY(set_any), "any setting; may be repeated"},
+    {'v', "verbose", NULL, CLI_SERVICE, BY(set_verbose),
      "the library's log on stderr; -vv: each decision"},
-    {0, "json", NULL, CLI_COMMON, set_json, "answer in JSON"},
-    {'h', "help", NULL, CLI_COMMON, set_help, "this text"},
+    {0, "json", NULL, CLI_COMMON, AT(json), "answer in JSON"},
+    {'h', "help", NULL, CLI_COMMON, AT(help), "this text"},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
@@ -429,6 +343,18 @@ static int unknown(const cli_call *cli, const char *shown)
     return -1;
 }
 
+static int set(cli_call *cli, const option *o, const char *value)
+{
+    void *at = (char *)cli + o->at;
+    if (o->set != NULL)
+        return o->set(cli, value);
+    if (o->argument != NULL)
+        *(const char **)at = value;
+    else
+        *(bool *)at = true;
+    return 0;
+}
+
 static int read_long(cli_call *cli, int takes, place *at)
 {
     const char *name = at->argv[at->index] + 2;
@@ -441,12 +367,12 @@ static int read_long(cli_call *cli, int takes, place *at)
             continue;
         if (o->argument == NULL) {
             if (rest == NULL)
-                return o->set(cli, NULL);
+                return set(cli, o, NULL);
             cli_say(cli, "--%s takes no value", o->name);
             return -1;
         }
         const char *value = value_of(cli, at->argv[at->index], rest, at);
-        return value == NULL ? -1 : o->set(cli, value);
+        return value == NULL ? -1 : set(cli, o, value);
     }
     return unknown(cli, at->argv[at->index]);
 }
@@ -465,9 +391,9 @@ static int read_letters(cli_call *cli, int takes, place *at)
         if (o->argument != NULL) {
             const char *value =
                 value_of(cli, shown, letter[1] != '\0' ? letter + 1 : NULL, at);
-            return value == NULL ? -1 : o->set(cli, value);
+            return value == NULL ? -1 : set(cli, o, value);
         }
-        if (o->set(cli, NULL) != 0)
+        if (set(cli, o, NULL) != 0)
             return -1;
     }
     return 0;
