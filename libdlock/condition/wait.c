@@ -27,8 +27,8 @@ struct dlk_cond_wait {
     dlk_grant *grant;
     dlk_terms terms; /* … and as it is taken again; the label is referenced */
     uint64_t owner;
-    int64_t
-        run; /* which of those who have had this grant, one after the other, the caller is */
+    /* which of those who have had this grant, one after the other, the caller is */
+    int64_t run;
     dlock_op *lined;       /* in the line, or NULL; changed under the mutex */
     dlock_op *asked;       /* the release, then the acquire, or NULL; the same */
     dlk_op_outcome answer; /* where `asked` was over at once */

@@ -114,8 +114,8 @@ struct dlk_host {
     pthread_mutex_t *mutex;
     /* Ends the driver's sleep; the nodes of a backend made of backends share it. */
     dlk_kicks *kicks;
-    dlk_host
-        *whole; /* of such a node: that of the backend which it is a part of (node.h) */
+    /* of such a node: that of the backend which it is a part of (node.h) */
+    dlk_host *whole;
 
     /* ---- what the backend writes ---- */
 
@@ -148,8 +148,8 @@ typedef struct dlk_traits {
     bool tells;          /* clients tell what they have and wait for (client.deadlock) */
     bool keeps;          /* mutexes can be kept (lock.keep_ms) … */
     const char *no_keep; /* … or why they can't; NULL: they could */
-    const char
-        *no_keep_tokens; /* why they have no fencing tokens then; NULL: they have */
+    /* why they have no fencing tokens then; NULL: they have */
+    const char *no_keep_tokens;
 } dlk_traits;
 
 /* What is given back, and nobody waits for. */

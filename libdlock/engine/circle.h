@@ -7,8 +7,8 @@
 /* A thread waits, in a call of ours, for what it acquires itself, and somebody of its client may be in the
  * way. On that thread's stack. */
 typedef struct dlk_blocked {
-    dlk_list
-        link; /* in its chain of the table; this and the rest under the table's mutex */
+    /* in its chain of the table; this and the rest under the table's mutex */
+    dlk_list link;
     uint64_t thread;
     uint64_t number; /* of this wait: no other one has it */
     dlk_engine *engine;

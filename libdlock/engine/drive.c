@@ -205,9 +205,8 @@ static void wake_all(dlk_engine *engine, dlk_list *waking)
         uint32_t how = atomic_exchange(word, DLK_SLEEPS_NOT);
         if (how == DLK_SLEEPS_TOGETHER)
             strokes[gong_of(seat)] |= bit_of(seat);
-        else if (
-            how !=
-            DLK_SLEEPS_LOOKING) /* it may be gone: waking an address nobody sleeps at is harmless */
+        else if (how != DLK_SLEEPS_LOOKING)
+            /* It may be gone: waking an address nobody sleeps at is harmless. */
             dlk_futex_wake(word, 1, false);
     }
     for (int i = 0; i < DLK_GONGS; i++) {

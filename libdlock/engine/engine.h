@@ -136,8 +136,8 @@ struct dlk_engine {
     void *log_user;      /* fixed */
     dlk_wanted to_log;   /* fixed: what it hears */
     dlk_wanted to_event; /* fixed: what LOG events are made of */
-    dlk_list
-        log_lines; /* dlk_note.slot.link: for the sink, after the mutex is let go; … */
+    /* dlk_note.slot.link: for the sink, after the mutex is let go; … */
+    dlk_list log_lines;
     int64_t lines, lines_dropped; /* … so many, and those that were one too many */
     dlk_tell tell;                /* its topics: while somebody hears them */
     bool orders, order_refuses;   /* client.order; the first until it is closed */

@@ -152,8 +152,8 @@ struct dlk_ask {
      * the lease lasts for ttl_ms from `since` on, where it set or lengthened it, or found
      * it so long. A YES without says no more than whose it is. */
     bool lasts;
-    int64_t
-        token; /* YES to acquire (or `next`) or import; to renew where it keeps: as below, or 0 */
+    /* YES to acquire (or `next`) or import; to renew where it keeps: as below, or 0 */
+    int64_t token;
     /* YES where it keeps: the last token of a block that begins with `token`; 0: there is no block */
     int64_t last_token;
     bool asked;      /* YES where it keeps: others wait in the line */

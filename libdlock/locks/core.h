@@ -94,8 +94,8 @@ struct dlk_wait {
     bool importing; /* waits for what a ticket promises, beside the line */
     bool behind;    /* has been told once that somebody else holds it */
     bool placed;    /* of a condition: has had a place in the service's line */
-    uint64_t
-        together; /* 0: alone; else, for client.order, with which others, or DLK_UNORDERED */
+    /* 0: alone; else, for client.order, with which others, or DLK_UNORDERED */
+    uint64_t together;
     dlk_terms terms;
     dlk_label *label; /* terms.label, referenced while it stands in the queue */
     int64_t began;
@@ -185,8 +185,8 @@ struct dlk_grant {
     dlock_error *why; /* the last acquire or release got no further, or NULL */
     dlk_wait *waiter; /* who waits for the release, or for the import, or NULL */
     char *giver;      /* an import's: the owner that its ticket names; owned */
-    dlk_order_held
-        *ordered; /* client.order has noticed that a thread holds it; or NULL */
+    /* client.order has noticed that a thread holds it; or NULL */
+    dlk_order_held *ordered;
 };
 
 /* One hold of a grant. */

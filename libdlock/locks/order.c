@@ -19,8 +19,8 @@ typedef struct dlk_class {
     char *text; /* the service, a NUL, prefix and class */
     size_t size;
     uint16_t next; /* in its chain; 0: none */
-    uint64_t
-        seen[2]; /* the last asking that has met it as held, for writing, for reading */
+    /* the last asking that has met it as held, for writing, for reading */
+    uint64_t seen[2];
 } dlk_class;
 
 typedef struct dlk_pair {

@@ -34,8 +34,8 @@ typedef struct dlk_order_lock {
     uint64_t owner;  /* a thread */
     uint16_t number; /* of its class */
     bool shared;
-    uint64_t
-        together; /* not 0: with others of this number, which have no order among themselves */
+    /* not 0: with others of this number, which have no order among themselves */
+    uint64_t together;
     const char *name; /* to be shown */
 } dlk_order_lock;
 

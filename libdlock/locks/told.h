@@ -7,10 +7,10 @@
 typedef struct dlk_told {
     const dlk_key *key;
     int64_t since; /* of the client's clock */
-    uint64_t
-        number; /* the owner on the wire is <uuid>:<number>; 0: none is known there */
-    uint64_t
-        thread; /* who has it, or waits, of the client's threads; 0: that isn't known */
+    /* the owner on the wire is <uuid>:<number>; 0: none is known there */
+    uint64_t number;
+    /* who has it, or waits, of the client's threads; 0: that isn't known */
+    uint64_t thread;
     int64_t token;
     bool waits;  /* for it, else it has it */
     bool shared; /* the read side */
@@ -19,8 +19,8 @@ typedef struct dlk_told {
 typedef struct dlk_told_sum {
     size_t count; /* lines that were filled in */
     int64_t more; /* locks that weren't looked at for them */
-    int64_t
-        next; /* when the next one has lasted for a while; DLK_NEVER: none is younger */
+    /* when the next one has lasted for a while; DLK_NEVER: none is younger */
+    int64_t next;
 } dlk_told_sum;
 
 #endif

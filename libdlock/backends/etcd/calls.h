@@ -45,8 +45,8 @@ struct dlk_etcd_call {
     dlk_etcd_bytes about;
     dlk_list wait;         /* among those that are held back until more can go out */
     dlk_etcd_batch *batch; /* it went out in */
-    int64_t
-        asked_at; /* since then it is among those that others wait for; 0: it isn't (batch.c) */
+    /* since then it is among those that others wait for; 0: it isn't (batch.c) */
+    int64_t asked_at;
     bool stands;    /* the server has said that it watches */
     bool compacted; /* what it was to watch from on is forgotten: that is news, too */
 

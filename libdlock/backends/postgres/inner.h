@@ -65,14 +65,14 @@ typedef struct dlk_pg {
     dlk_addresses to; /* where that server is … */
     size_t address;   /* … and the one that is tried */
     PGconn *conn;
-    PGresult
-        *answer; /* to what was said first, whose transaction hasn't ended; or NULL */
+    /* to what was said first, whose transaction hasn't ended; or NULL */
+    PGresult *answer;
     int fd;      /* its socket; -1: none */
     short wants; /* while CONNECTING: what to poll for */
     bool unsent; /* libpq has more than the socket takes */
-    bool
-        broken; /* something couldn't be said: nothing may be said behind it, as answers are told from
+    /* something couldn't be said: nothing may be said behind it, as answers are told from
                     * each other by their order; ended with the next step */
+    bool broken;
     int step;        /* what of the greeting is answered next */
     char done[320];  /* what was installed on this client's behalf, in words */
     bool hears;      /* messages come; else it is asked again and again */

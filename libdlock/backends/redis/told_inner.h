@@ -19,8 +19,8 @@ typedef struct told_line {
     int64_t token, since_ms; /* by the server's clock */
     char kind[16];
     bool waits;
-    bool
-        suspect; /* of a lock that seems to be part of a circle, and is asked about first */
+    /* of a lock that seems to be part of a circle, and is asked about first */
+    bool suspect;
     bool denied; /* the service says otherwise */
 } told_line;
 

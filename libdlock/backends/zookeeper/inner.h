@@ -47,8 +47,8 @@ struct dlk_zk {
     bool proving;  /* such a request is under way */
     int64_t connect_until, retry_at;
     bool was_up; /* it was greeted once */
-    dlk_zk_glance
-        *look; /* at the servers, while the first connection is awaited, or NULL … */
+    /* at the servers, while the first connection is awaited, or NULL … */
+    dlk_zk_glance *look;
     dlock_error
         *unopened;   /* why the library won't even begin: told when the look is over */
     int64_t look_at; /* … and when it goes on, or begins */

@@ -32,8 +32,8 @@ struct dlk_zk_report {
     dlk_zk_finding *waiting; /* the first of those who wait, in their order; … */
     size_t waiting_count;
     int64_t waiters; /* … and how many of other clients do */
-    int64_t
-        written; /* what lies in the line's folder: whoever has the lock may count from that */
+    /* what lies in the line's folder: whoever has the lock may count from that */
+    int64_t written;
     int64_t left; /* a semaphore's permits that nobody has */
 
     char **folders; /* list: still to be looked into */
