@@ -116,6 +116,12 @@ bool dlk_pg_say(dlk_pg *pg, const char *statement, int count, const char *const 
 /* It has to end: there is a gap in what was said. */
 void dlk_pg_break_off(dlk_pg *pg);
 
+/* ---- parameters.c ---- */
+
+/* Has libpq begin with an address of the server whose turn it is, the host itself where that is NULL. NULL
+ * without memory, or where the password can't be had, as *err says then. */
+PGconn *dlk_pg_begin(const dlk_pg *pg, const char *address, dlock_error **err);
+
 /* ---- postgres_schema.c, made of schema.sql ---- */
 
 extern const char dlk_pg_schema[];
