@@ -43,12 +43,21 @@ def text_of(path, included=None):
     return '\n'.join(line for line in lines if line)
 
 
-def entry(name, text, out, table):
-    sha1 = hashlib.sha1(text.encode()).hexdigest()
-    codes = ', '.join(str(byte) for byte in text.encode())
-    out.append(f'static const char {name}_text[] = {{{codes}, 0}};')
-    size = f'sizeof({name}_text) - 1'
-    table.append(f'    {{"{name}", {name}_text, {size}, "{sha1}"}},')
+def entries(texts):
+    """One array of all texts, what a client sends by itself at its beginning: nothing else of it need become
+    resident for most programs."""
+    usual = [name for name in texts if name.startswith(('handover_', 'scripts_probe', 'scripts_say'))]
+    lines, at, offsets = [], 0, {}
+    for name in [*usual, *(name for name in texts if name not in usual)]:
+        code = texts[name].encode() + b'\0'
+        offsets[name] = at
+        at += len(code)
+        lines.append(f'    /* {name} */ {", ".join(map(str, code))},')
+    table = [f'    {{"{name}", texts + {offsets[name]}, {len(text.encode())}, '
+             f'"{hashlib.sha1(text.encode()).hexdigest()}"}},' for name, text in texts.items()]
+    return ['static const char texts[] = {', *lines, '};', '',
+            'const dlk_redis_script dlk_redis_scripts[] = {', *table, '};',
+            f'const size_t dlk_redis_script_count = {len(table)};']
 
 
 def many(path):
@@ -60,16 +69,13 @@ def many(path):
 
 def main():
     dependencies, output, *scripts = sys.argv[1:]
-    out = ['/* Made by embed.py from the .lua files. */', '#include "backends/redis/scripts.h"', '']
-    table = []
-    for path in map(Path, scripts):
-        entry(f'{path.parent.name}_{path.stem}', text_of(path), out, table)
+    texts = {f'{path.parent.name}_{path.stem}': text_of(path) for path in map(Path, scripts)}
     for path in map(Path, scripts):
         if path.name == 'renew.lua':
-            entry(f'{path.parent.name}_renew_many', many(path), out, table)
-    out += ['', 'const dlk_redis_script dlk_redis_scripts[] = {', *table, '};',
-            f'const size_t dlk_redis_script_count = {len(table)};', '']
-    Path(output).write_text('\n'.join(out))
+            texts[f'{path.parent.name}_renew_many'] = many(path)
+    Path(output).write_text('\n'.join([
+        '/* Made by embed.py from the .lua files. */', '#include "backends/redis/scripts.h"', '',
+        *entries(texts), '']))
     needs = ' '.join(str(path).replace(' ', '\\ ') for path in sorted(been_read))
     Path(dependencies).write_text(f'{output}: {needs}\n')
 
