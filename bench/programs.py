@@ -10,6 +10,7 @@ import etcd
 import machine
 import memcached
 import peers
+import postgres
 import redlock
 import server
 import zookeeper
@@ -22,6 +23,8 @@ ON_ZOOKEEPER = 'on ZooKeeper'
 # Before a program, and the query of its URI; None: it is told the port.
 ON_MEMCACHED = 'on memcached'
 ON_ETCD = 'on etcd'
+# Before a program of ours, and the query of its URI, or before the floor, and None.
+ON_POSTGRES = 'on PostgreSQL'
 # Before a program, and the query of its URI.
 ON_REDLOCK = 'on a Redlock of five'
 ON_CLUSTER = 'on a Cluster'
@@ -46,6 +49,7 @@ class Programs:
         self.zookeepers = {}  # likewise, as soon as one is needed
         self.memcacheds = {}
         self.etcds = {}
+        self.postgreses = {}
         self.redlocks = {}
         self.clusters = {}
         self.encrypted = {}
@@ -115,6 +119,12 @@ class Programs:
             self.etcds[place], self.versions['etcd'] = at, at.version
         return self.etcds[place]
 
+    def postgres(self, place):
+        if place not in self.postgreses:
+            at = postgres.Postgres(self.files, cores_of(place), f'postgres-{place}')
+            self.postgreses[place], self.versions['PostgreSQL'] = at, at.version
+        return self.postgreses[place]
+
     def warm(self, at, place):
         self.output(['bench-floor-zookeeper', '--page', at.page.path, '--workers', '4', '--secs',
                      self.warm_secs['ZooKeeper'], '--uri', at.hosts(), 'tuned'], cores_of(place))
@@ -127,6 +137,8 @@ class Programs:
             return self.memcached(place)
         if words[0] in peers.ETCDS or words[0] == ON_ETCD:
             return self.etcd(place)
+        if words[0] == ON_POSTGRES:
+            return self.postgres(place)
         if words[0] in peers.REDLOCKS or words[0] == ON_REDLOCK:
             return self.redlock(place)
         if words[0] == ON_CLUSTER:
@@ -183,7 +195,9 @@ class Programs:
             words = self.on_zookeeper(at, *words[1:])
         elif words[0] == ON_MEMCACHED:
             words = self.on_memcached(at, *words[1:])
-        elif words[0] in (ON_REDLOCK, ON_CLUSTER, ON_TLS):
+        elif words[0] == ON_POSTGRES and words[2] is None:
+            words = [words[1], '--page', at.page.path, *words[3:-1], at.conninfo(), words[-1]]
+        elif words[0] in (ON_POSTGRES, ON_REDLOCK, ON_CLUSTER, ON_TLS):
             words = [words[1], '--page', at.page.path, '--uri', at.uri(words[2]), *words[3:]]
         if library:
             self.player(library, place)  # its start and its warming up don't count
@@ -212,7 +226,7 @@ class Programs:
     def close(self):
         self.dismiss()
         for at in (*self.zookeepers.values(), *self.memcacheds.values(), *self.etcds.values(),
-                   *self.redlocks.values(), *self.clusters.values(),
+                   *self.postgreses.values(), *self.redlocks.values(), *self.clusters.values(),
                    *self.encrypted.values()):
             at.end()
 

@@ -96,9 +96,10 @@ def start_line(run):
 
 
 def held_line(run):
+    by = f' by {run["scripts_rate"]:,.0f} scripts/s' if run['scripts_rate'] else ''
     return (f'{run["held"]:,} locks: client {run["cpu_percent"]:.2f} % of a core, '
-            f'{run["rss_mb"]:.1f} MB; {run["commands_rate"]:,.0f} commands/s by '
-            f'{run["scripts_rate"]:,.0f} scripts/s; {run["lost"]:,} lost')
+            f'{run["rss_mb"]:.1f} MB; {run["commands_rate"]:,.0f} commands/s{by}; '
+            f'{run["lost"]:,} lost')
 
 
 def side_line(who, run):

@@ -5,8 +5,8 @@ import typing
 
 import machine
 import peers
-from programs import (ON_CLUSTER, ON_ETCD, ON_MEMCACHED, ON_REDLOCK, ON_TLS, ON_ZOOKEEPER,
-                      RAW, cores_of)
+from programs import (ON_CLUSTER, ON_ETCD, ON_MEMCACHED, ON_POSTGRES, ON_REDLOCK, ON_TLS,
+                      ON_ZOOKEEPER, RAW, cores_of)
 
 HOLDS_MS = 5
 WAITERS = 16
@@ -237,6 +237,26 @@ def etcd_rows():
                   (Limit('most/least', 'spread'), Limit('revisions', 'commands_each')))
 
 
+def on_postgres(program, *more):
+    return [ON_POSTGRES, f'bench-{program}', '', *more]
+
+
+def postgres_rows():
+    """The floor is the same two calls by plain libpq. 64 threads of it have a connection each, or take
+    turns at one: then the server has as many processes as for a client of ours."""
+    for name, workers, how, bar in (('postgres', 1, 'pairs', 0.9),
+                                    ('postgres, 64 threads / one connection', 64, 'shared', 3),
+                                    ('postgres, 64 threads / a connection each', 64, 'pairs', None)):
+        for place, its_bar in both(bar, bar):
+            yield Row(name, place, its_bar, on_postgres('pairs', '--workers', workers),
+                      [ON_POSTGRES, 'bench-floor-postgres', None, '--workers', workers, how])
+    for place, its_bar in both(None):
+        yield Row(f'postgres one name, {WAITERS} threads / pg_advisory_lock', place, its_bar,
+                  on_postgres('contention', '--workers', WAITERS),
+                  [ON_POSTGRES, 'bench-floor-postgres', None, '--workers', WAITERS, 'advisory'],
+                  (Limit('most/least', 'spread'),))
+
+
 def redlock_rows():
     """Five servers beside the library that keeps the same layout, which has no tokens."""
     for name, query, its_bar in (('redlock of 5', '', 1.5),
@@ -342,6 +362,8 @@ def compared(programs):
         yield from topology_rows(programs)
     if 'etcd' in programs.backends:
         yield from etcd_rows()
+    if 'postgres' in programs.backends:
+        yield from postgres_rows()
     if 'zookeeper' in programs.backends:
         yield from zookeeper_rows()
 

@@ -7,6 +7,7 @@ import statistics
 import time
 
 import peers
+import postgres
 import redlock
 import rows
 import zookeeper
@@ -18,6 +19,8 @@ TTL_MS = 10000
 MOST_CPU, MOST_RSS = 3, 5
 # Kept locks over held ones.
 MOST_KEPT_CPU, MOST_KEPT_RSS = 1.1, 1
+# Of 10,000 leases of 10 s on PostgreSQL.
+MOST_STATEMENTS = 35
 # Every so many hand-overs is open to Redisson's waiters; None: as the library has it.
 OPEN_TURN = 'redis.open_turn'
 TURNS = (None, 4, 8, 16)
@@ -57,16 +60,8 @@ class Holder:
                 'checks': list(checks)}
 
 
-def hold_together(programs, count, secs, stack, contestants):
-    """Has all of them hold their locks at the same time, each against its own server."""
-    cores = cores_of('pinned')
-    holders = []
-    for name, start in contestants:
-        at = stack.enter_context(Server(programs.files, cores, f'held-{name}'))
-        program = start(at, cores)
-        stack.callback(program.end)
-        holders.append(Holder(name, program, at))
-        program.prepare(*(['held', count] if name in peers.LIBRARIES else []))
+def watch(holders, secs):
+    """What they take while they renew, for so long."""
     time.sleep(TTL_MS / 3000)  # until the first renewals have spread
     for holder in holders:
         holder.mark()
@@ -77,6 +72,19 @@ def hold_together(programs, count, secs, stack, contestants):
     for holder in holders:
         holder.finish()
     return holders
+
+
+def hold_together(programs, count, secs, stack, contestants):
+    """Has all of them hold their locks at the same time, each against its own server."""
+    cores = cores_of('pinned')
+    holders = []
+    for name, start in contestants:
+        at = stack.enter_context(Server(programs.files, cores, f'held-{name}'))
+        program = start(at, cores)
+        stack.callback(program.end)
+        holders.append(Holder(name, program, at))
+        program.prepare(*(['held', count] if name in peers.LIBRARIES else []))
+    return watch(holders, secs)
 
 
 def held_by_us(programs, count, secs):
@@ -115,6 +123,22 @@ def held_by(library, programs, count, secs):
     with contextlib.ExitStack() as stack:
         return [holder.result() for holder in
                 hold_together(programs, count, secs, stack, ((library, start),))]
+
+
+def held_on_postgres(programs, count, secs):
+    """How many statements that takes, by pg_stat_statements."""
+    cores = cores_of('pinned')
+    at = postgres.Postgres(programs.files, cores, 'held-postgres', counts=True)
+    with contextlib.ExitStack() as stack:
+        stack.callback(at.end)
+        program = peers.Live(programs.command(
+            ['bench-held', '--count', count, '--page', at.page.path, '--uri',
+             at.uri(f'?lock.ttl_ms={TTL_MS}')]), cores)
+        stack.callback(program.end)
+        program.prepare()
+        us, = watch([Holder('postgres', program, at)], secs)
+    return [us.result(check('statements/s', us.run['commands_rate'], MOST_STATEMENTS * count / 10000),
+                      check('lost', us.run['lost'], 0))]
 
 
 # ---- a program's start ----
@@ -356,6 +380,8 @@ def all_of(programs, count, secs):
             name = f'wire: {about}'
             yield (name, None, False, lambda name=name, query=query, most=most:
                    [wire(name, programs, query, most)])
+    if 'postgres' in programs.backends:
+        yield 'held: postgres', None, False, lambda: held_on_postgres(programs, count, secs)
     if 'redis' not in programs.backends:
         return
     yield 'held: libdlock', None, False, lambda: held_by_us(programs, count, secs)
