@@ -116,6 +116,27 @@ TEST(of_sessions_that_acquire_at_once_one_is_inside)
     CHECK_EQ_INT(number("SELECT value FROM counted"), SESSIONS * ROUNDS);
 }
 
+/* Each grant leaves dead rows, and an index that is asked about the name may look at all of them each time. */
+TEST(what_is_dead_is_not_looked_at_again_and_again)
+{
+    enum { GRANTS = 2000, A_GRANT_AT_MOST = 50 };
+    BEGIN();
+    CHECK_STR(
+        postgres_server_ask(
+            world_postgres(),
+            "DO $$ BEGIN FOR i IN 1 .. %d LOOP "
+            "  PERFORM FROM dlock.acquire('busy', 'mutex', 'a:' || i, 60000, false, 1, "
+            "    0, true, 60000, false, '', ''); COMMIT; "
+            "  PERFORM dlock.release('busy', 'a:' || i); COMMIT; "
+            "END LOOP; END $$",
+            GRANTS),
+        "");
+    int64_t looks = number("SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE "
+                           "schemaname = 'dlock' AND relname = 'holders'");
+    printf("# %lld rows looked at for %d grants\n", (long long)looks, GRANTS);
+    CHECK(looks > 0 && looks < (int64_t)GRANTS * A_GRANT_AT_MOST);
+}
+
 /* A transaction that looks at an older state would grant what another has. */
 TEST(a_transaction_that_repeats_its_reads_is_refused)
 {
