@@ -273,12 +273,12 @@ def latency(name, programs, query, most):
 SIGNAL_RUNS, MOST_SIGNAL = 5, 1.5
 
 
-def signalled(name, programs, place, cores, uri):
+def signalled(name, programs, place, cores, command):
     """Two that signal each other, beside two that hand the lock to each other; the runs in turn."""
     signals, hand_overs = [], []
     for _ in range(SIGNAL_RUNS):
-        for program, runs in (('bench-signal', signals), ('bench-handover', hand_overs)):
-            runs.append(programs.run([program, '--workers', 2, *cores, '--uri', uri], place))
+        for program, runs in (('signal', signals), ('handover', hand_overs)):
+            runs.append(programs.run([*command(program), '--workers', 2, *cores], place))
     over, by_cpu = (
         statistics.median(figure(one, two) for one, two in zip(signals, hand_overs))
         for figure in (lambda one, two: two['rate'] / max(1e-9, 2 * one['rate']),
@@ -292,10 +292,17 @@ def signalled(name, programs, place, cores, uri):
 
 
 def conditions(programs):
-    """The backends that have conditions; each worker is a thread with a client of its own."""
+    """The backends that have conditions, where they are measured, and the command of a program there; each
+    worker is a thread with a client of its own."""
     for scheme, uri in (('mem', 'mem:'), ('file', rows.file_uri(programs))):
-        if scheme in programs.backends:
-            yield scheme, uri
+        for place, cores in rows.places():
+            yield (scheme, place, cores,
+                   lambda program, uri=uri: [f'bench-{program}', '--uri', uri])
+    for place in ('pinned', 'free'):
+        yield ('redis', place, [],
+               lambda program, place=place: rows.ours(programs, place, f'bench-{program}'))
+        yield 'zookeeper', place, [], rows.on_zookeeper
+        yield 'etcd', place, [], rows.on_etcd
 
 
 # ---- a kept lock is asked for ----
@@ -358,12 +365,12 @@ def all_of(programs, count, secs):
         yield (name, library, True,
                lambda name=name, words=words, library=library:
                [overhead(name, programs, words, library)])
-    for scheme, uri in conditions(programs):
-        for place, cores in rows.places():
+    for scheme, place, cores, command in conditions(programs):
+        if scheme in programs.backends:
             name = f'signal: {scheme}'
             yield (name, None, False,
-                   lambda name=name, place=place, cores=cores, uri=uri:
-                   [signalled(name, programs, place, cores, uri)])
+                   lambda name=name, place=place, cores=cores, command=command:
+                   [signalled(name, programs, place, cores, command)])
     for place in ('pinned', 'free'):
         for service, command in askers(programs, place):
             name = f'asked for: {service}'

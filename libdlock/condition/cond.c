@@ -51,7 +51,8 @@ void dlock_cond_free(dlock_cond *cond)
 
 /* ---- waiting ---- */
 
-dlock_op *dlock_cond_wait_start(dlock_cond *cond, dlock_hold *hold, int64_t wait_ms)
+static dlock_op *start_wait(const dlock_cond *cond, const dlock_hold *hold,
+                            int64_t wait_ms, bool awaited)
 {
     if (!cond)
         return dlk_op_static(DLOCK_EINVAL);
@@ -66,7 +67,12 @@ dlock_op *dlock_cond_wait_start(dlock_cond *cond, dlock_hold *hold, int64_t wait
         return dlk_op_answered(engine, DLOCK_EINVAL,
                                "the hold and the condition are of different clients");
     return dlk_condition_wait_start(engine, cond->line.name, &cond->line.terms, hold,
-                                    wait_ms);
+                                    wait_ms, awaited);
+}
+
+dlock_op *dlock_cond_wait_start(dlock_cond *cond, dlock_hold *hold, int64_t wait_ms)
+{
+    return start_wait(cond, hold, wait_ms, false);
 }
 
 dlock_err dlock_cond_wait(dlock_cond *cond, dlock_hold *hold, int64_t wait_ms,
@@ -75,7 +81,7 @@ dlock_err dlock_cond_wait(dlock_cond *cond, dlock_hold *hold, int64_t wait_ms,
     if (hold && !ret_hold)
         return dlk_error_set(err, DLOCK_EINVAL,
                              "dlock_cond_wait needs a place for the hold");
-    return dlk_op_await(dlock_cond_wait_start(cond, hold, wait_ms), ret_hold, NULL, err);
+    return dlk_op_await(start_wait(cond, hold, wait_ms, true), ret_hold, NULL, err);
 }
 
 /* ---- signalling ---- */

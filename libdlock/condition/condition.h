@@ -8,9 +8,10 @@
 #include "engine/engine.h"
 
 /* Gives the lock of @p hold, if any, back as soon as a place in the line of the condition @p name is
- * confirmed, waits there for @p wait_ms, and takes the lock again. Never NULL. */
+ * confirmed, waits there for @p wait_ms, and takes the lock again. Never NULL. @p awaited: the caller
+ * waits for the end of it at once, and drives meanwhile. */
 dlock_op *dlk_condition_wait_start(dlk_engine *engine, const dlk_name *name,
                                    const dlk_terms *terms, const dlock_hold *hold,
-                                   int64_t wait_ms);
+                                   int64_t wait_ms, bool awaited);
 
 #endif

@@ -316,7 +316,6 @@ static dlock_err fill(dlk_cond_wait *it, dlk_engine *engine, const dlk_name *nam
     dlock_err code = hold ? check_hold(engine, hold, err) : DLOCK_OK;
     if (code == DLOCK_OK)
         code = dlk_engine_name_again(engine, name, &it->line, err);
-    it->job.run = go_on;
     if (code != DLOCK_OK || !hold)
         return code;
     dlk_grant *grant = it->grant = hold->hold.grant;
@@ -330,7 +329,7 @@ static dlock_err fill(dlk_cond_wait *it, dlk_engine *engine, const dlk_name *nam
 
 dlock_op *dlk_condition_wait_start(dlk_engine *engine, const dlk_name *name,
                                    const dlk_terms *terms, const dlock_hold *hold,
-                                   int64_t wait_ms)
+                                   int64_t wait_ms, bool awaited)
 {
     dlk_stay stay;
     dlock_error *error = NULL;
@@ -338,6 +337,7 @@ dlock_op *dlk_condition_wait_start(dlk_engine *engine, const dlk_name *name,
     dlk_cond_wait *it = calloc(1, sizeof(*it));
     if (!it)
         return dlk_op_static(DLOCK_ENOMEM);
+    it->job = (dlk_job){.run = go_on, .awaited = awaited};
     if (!dlk_engine_enter(engine, &stay)) {
         free(it);
         return dlk_op_static(DLOCK_EFORKED);

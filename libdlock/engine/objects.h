@@ -49,6 +49,7 @@ typedef struct dlk_job dlk_job;
 struct dlk_job {
     dlk_list link; /* in engine->jobs */
     void (*run)(dlk_job *job);
+    bool awaited; /* by a caller who waits for what it leads to, and drives */
 };
 
 /* Whoever wants to hear of a hold's changes of state: a multi-lock of its members'. */

@@ -127,7 +127,7 @@ void dlk_op_finish(dlk_engine *engine, dlock_op *op, dlock_err code, dlock_error
 
 void dlk_op_run_then(dlk_engine *engine, dlock_op *op)
 {
-    engine->attended--;
+    engine->attended -= !op->then->awaited;
     dlk_list_append(&engine->jobs, &op->then->link);
     op->then = NULL;
 }
@@ -148,7 +148,7 @@ static bool then(dlock_op *op, dlk_job *job, bool placed)
         dlk_list_init(&job->link);
         op->then = job;
         op->then_placed = placed;
-        engine->attended++; /* somebody has to drive for it */
+        engine->attended += !job->awaited; /* somebody has to drive for it */
     }
     dlk_engine_leave(engine, &stay);
     return waits;
