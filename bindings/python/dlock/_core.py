@@ -59,6 +59,11 @@ class _Main:
     ending = False   # the interpreter: what is left are daemon threads
 
 
+def patience() -> int:
+    """How many ms the calling thread may wait in one piece."""
+    return SLICE_MS if threading.get_ident() == _Main.ident else native.FOREVER
+
+
 def wait(op: native.Op) -> int:
     """Waits for an op and returns its code. Whatever a signal handler raises ends the wait: the
     op is cancelled then, and what it was granted all the same is given back."""

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import _native as native, errors
-from ._core import finish, logger, next_tag, refuse_pickling, this_thread, wait
+from ._core import finish, logger, next_tag, patience, refuse_pickling, this_thread, wait
 from ._settings import Seconds, seconds_to_ms
 
 if TYPE_CHECKING:
@@ -118,11 +118,15 @@ class Hold:
         lock = self._lock and self._lock()
         if lock:
             lock._forget(self)
-        op = native.hold_release_start(self._native)
-        code = wait(op)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Releases what its lock has forgotten."""
+        op = native.hold_release(self._native, patience())
+        code = native.OK if op is None else wait(op)
         if self._tag:
             self._disarm()
-        if code != native.OK:
+        if op is not None and code != native.OK:
             raise errors.from_op(op, self.name)
 
     def verify(self) -> None:

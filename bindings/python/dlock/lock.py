@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from . import _native as native, errors
-from ._core import finish, finish_info, refuse_pickling, this_thread, wait
+from ._core import finish, finish_info, patience, refuse_pickling, this_thread, wait
 from ._keywords import LockSettings
 from ._settings import (
     Seconds, check_counts, check_name, check_releases, check_text, make_conf, settings_of,
@@ -83,11 +83,14 @@ class Lock:
         return cast(Hold, self._acquire(wait_ms(True, timeout), True))
 
     def _acquire(self, ms: int, must: bool,
-                 awaited: Callable[[native.Op], int] = wait) -> Hold | None:
-        op = native.lock_acquire_start(self._native, ms)
+                 awaited: Callable[[native.Op], int] | None = None) -> Hold | None:
+        """@awaited is whoever waits in its own way."""
+        handle: native.Hold | None = None
         try:
-            code = awaited(op)
-            handle = native.op_take_hold(op)
+            handle, op = native.lock_acquire(self._native, ms, 0 if awaited else patience())
+            if op is not None:
+                code = (awaited or wait)(op)
+                handle = native.op_take_hold(op)
             if handle is not None:
                 hold = Hold(handle, self.client, self._ref, self._raise_on_loss)
                 self._holds.append(hold)
@@ -97,6 +100,7 @@ class Lock:
             # traceback would refer to it for long.
             handle = None
             raise
+        assert op is not None   # either of them there is
         if code in (native.EBUSY, native.ETIMEDOUT) and not must:
             return None
         raise errors.not_acquired(op, self.name)
@@ -109,7 +113,7 @@ class Lock:
         :raises NotHeldError: it holds nothing
         :raises LostError: the lock was no longer yours
         """
-        self._pick().release()
+        self._pick()._give_back()
 
     def _pick(self) -> Hold:
         """Takes the hold to release from the list; no two callers get the same."""
@@ -123,11 +127,7 @@ class Lock:
 
     def _newest(self) -> Hold | None:
         """The hold to release, or to signal with: the calling thread's, or else another's."""
-        me = this_thread()
-        for hold in reversed(tuple(self._holds)):
-            if hold._thread == me:
-                return hold
-        return self._of_others()
+        return _newest_of(self._holds, this_thread()) or self._of_others()
 
     def _of_others(self) -> Hold | None:
         return self._holds[-1] if self._holds else None
@@ -157,21 +157,19 @@ class Lock:
         work is left without its lock."""
         me = this_thread()
         while True:
-            entered = tuple(reversed(self._entered))
-            mine = [hold for hold in entered if hold._thread == me]
-            others = [] if mine else self._left_by_others(entered)
-            if not mine and not others:
+            hold = _newest_of(self._entered, me) or self._left_by_others()
+            if hold is None:
                 raise errors.NotHeldError(f'{self.name!r}: __exit__ without __enter__',
                                           lock_name=self.name)
-            hold = (mine or others)[0]
             try:
                 self._entered.remove(hold)
             except ValueError:
                 continue   # another thread has left it this moment
             return hold
 
-    def _left_by_others(self, entered: tuple[Hold, ...]) -> list[Hold]:
-        return sorted(entered, key=lambda hold: not hold.lost)
+    def _left_by_others(self) -> Hold | None:
+        entered = tuple(reversed(self._entered))
+        return min(entered, key=lambda hold: not hold.lost, default=None)
 
     def _retaken(self, thread: int) -> Hold | None:
         """What this thread took in place of what it gave back inside of a block, as
@@ -266,8 +264,8 @@ class RLock(Lock):
     def _of_others(self) -> Hold | None:
         return None
 
-    def _left_by_others(self, entered: tuple[Hold, ...]) -> list[Hold]:
-        return []
+    def _left_by_others(self) -> Hold | None:
+        return None
 
     # threading.Condition asks for these.
 
@@ -354,7 +352,7 @@ class Semaphore(Lock):
         failed: errors.DlockError | None = None
         for hold in self._pick_many(n):
             try:
-                hold.release()
+                hold._give_back()
             except errors.DlockError as why:
                 failed = failed or why
         if failed is not None:
@@ -396,6 +394,14 @@ class MultiLock(Lock):
     def locked(self) -> bool:
         """Whether anybody holds any of them, as their services know it."""
         return any(lock.locked() for lock in self.locks)
+
+
+def _newest_of(holds: list[Hold], thread: int) -> Hold | None:
+    """The last of them that this thread took."""
+    for hold in reversed(tuple(holds)):
+        if hold._thread == thread:
+            return hold
+    return None
 
 
 def check_client(client: object) -> None:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import _native as native, errors
-from ._core import wait
 from .client import Client
 from .hold import Hold
 from .lock import Lock
@@ -44,7 +43,7 @@ class _CutLock(Lock):
     """A lock whose client can be cut off, and whose holds are known to the kit."""
 
     def _acquire(self, ms: int, must: bool,
-                 awaited: Callable[[native.Op], int] = wait) -> Hold | None:
+                 awaited: Callable[[native.Op], int] | None = None) -> Hold | None:
         client = self.client
         assert isinstance(client, MemoryClient)
         client.check_link()
