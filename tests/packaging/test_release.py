@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from pathlib import Path
 
 import tap
@@ -138,7 +139,17 @@ def files(repository):
                   for relation in bill['relationships']
                   if relation['relationshipType'] == 'CONTAINS'
                   and packages[relation['spdxElementId']]['name'] == wheel}
-        tap.equal('inside of the wheel', inside, {'hiredis', 'openssl', 'zookeeper-client-c'})
+        tap.equal('inside of the wheel', inside, {'hiredis', 'openssl', 'zookeeper-client-c', 'nghttp2',
+                                                'protobuf-c'})
+
+    def the_wheel_has_what_etcd_needs_beside_it_and_no_other_library():
+        with zipfile.ZipFile(one(FILES[1])) as wheel:
+            grafted = {re.sub(r'.*/(lib[a-z0-9]+(?:-c)?).*', r'\1', name)
+                       for name in wheel.namelist() if name.startswith('libdlock.libs/')}
+            licences = {Path(name).stem for name in wheel.namelist() if '/licenses/' in name}
+        tap.equal('libraries', grafted, {'libnghttp2', 'libprotobuf-c'})
+        tap.equal('licences', licences, {'LICENSE', 'hiredis', 'openssl', 'zookeeper', 'nghttp2',
+                                         'protobuf-c'})
 
     def no_path_of_this_machine_is_in_a_file():
         with tempfile.TemporaryDirectory() as folder:
@@ -156,6 +167,7 @@ def files(repository):
     return [it_is_the_same_a_second_time, there_is_one_of_each_and_nothing_else,
             the_sums_are_those_of_the_files, the_sources_are_those_of_the_commit,
             the_bill_of_materials_names_each_file_and_nothing_that_is_not_there,
+            the_wheel_has_what_etcd_needs_beside_it_and_no_other_library,
             no_path_of_this_machine_is_in_a_file]
 
 

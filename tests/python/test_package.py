@@ -94,7 +94,8 @@ class Wheel(unittest.TestCase):
         with zipfile.ZipFile(WHEEL) as wheel:
             names = {name.rpartition('/')[2] for name in wheel.namelist() if '/licenses/' in name}
             wheel.extract('dlock/_native.abi3.so', FOLDER / 'unpacked')
-        self.assertEqual(names, {'LICENSE', 'hiredis.txt', 'openssl.txt', 'zookeeper.txt'})
+        self.assertEqual(names, {'LICENSE', 'hiredis.txt', 'nghttp2.txt', 'openssl.txt',
+                                 'protobuf-c.txt', 'zookeeper.txt'})
         sections = run(['readelf', '--sections', FOLDER / 'unpacked/dlock/_native.abi3.so'])
         self.assertNotRegex(sections, r'\.symtab|\.debug_info')
 
