@@ -45,7 +45,7 @@ static const promise promises[] = {
     {"etcd", 2, .session = true, .queues = true, .fair = true, .tokens = true,
      .hands_on = true, .kinds = ALL | CONDITION},
     {"postgres", 1, .queues = true, .fair = true, .tokens = true, .hands_on = true,
-     .kinds = ALL},
+     .kinds = ALL | CONDITION},
 };
 
 static const promise *promise_of(const dlk_backend_type *type)

@@ -7,6 +7,8 @@ from world import SHORT
 
 
 def a_signal_wakes_who_waits_at_a_condition(w):
+    if w.postgres:
+        w.run('doctor', '--install', w.url)
     status, out, err = w.run('signal', 'filled', '--json')
     tap.equal(f'nobody waits {err}', (status, json.loads(out)),
               (0, {'name': 'filled', 'signalled': 0}))

@@ -43,7 +43,7 @@ def without_the_schema_it_is_told_how_to_get_it(w):
 
 
 def it_is_made_with_its_roles_and_again_is_fine(w):
-    says(install(w, w.url), 'version 1, is made', 'the role dlock_user and the role dlock_guard',
+    says(install(w, w.url), 'version 2, is made', 'the role dlock_user and the role dlock_guard',
          'GRANT dlock_user')
     tap.equal('locks', lock(w, w.url)[0], 0)
     before = w.postgres.ask("SELECT oid, xmin FROM pg_proc WHERE proname = 'acquire'")
@@ -63,7 +63,7 @@ def what_is_older_is_brought_up_to_date_and_what_is_held_stays(w):
     w.postgres.ask("CREATE OR REPLACE FUNCTION dlock.version() RETURNS int LANGUAGE sql IMMUTABLE "
                    "AS 'SELECT 0'", 'older')
     tap.equal('an older one', lock(w, url)[0], 64)
-    says(install(w, url), 'version 1', 'instead of version 0')
+    says(install(w, url), 'version 2', 'instead of version 0')
     tap.equal('still held', json.loads(w.run('inspect', '--json', '--url', url, 'kept')[1])
               ['holders'][0]['owner'], held['owner'])
     w.let_go(holder)

@@ -14,11 +14,9 @@
 
 static const char *const words[DLK_KIND_COUNT] = {
     /* what the server calls the kinds */
-    [DLOCK_MUTEX] = "mutex",
-    [DLOCK_READ] = "write",
-    [DLOCK_WRITE] = "write",
-    [DLOCK_SEMAPHORE] = "semaphore",
-    [DLOCK_ELECTION] = "election"};
+    [DLOCK_MUTEX] = "mutex",       [DLOCK_READ] = "write",
+    [DLOCK_WRITE] = "write",       [DLOCK_SEMAPHORE] = "semaphore",
+    [DLOCK_ELECTION] = "election", [DLK_KIND_CONDITION] = "condition"};
 
 dlock_err dlk_pg_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
 {
@@ -58,12 +56,19 @@ void dlk_pg_watch(dlk_backend *backend, dlk_key *key, bool on, int64_t now)
 /* Who was called has a second to come (schema.sql): whoever is next looks a little later. */
 #define LOOK_NS (1100 * DLK_NS_PER_MS)
 
-/* Whoever waits for what is called so looks at @p at; a name may be used as several kinds. */
-static void look_at(dlk_pg *pg, int64_t id, int64_t at)
+/* Whom a message means: all who wait for the name of this id, which may be used as several kinds; or, in a
+ * condition's line, the one whose place has this number. */
+static bool is_meant(const dlk_pg_key *key, char what, int64_t number)
+{
+    return what == 'w' ? key->number == (uint64_t)number : key->id == number;
+}
+
+/* Whoever is meant looks at @p at. */
+static void look_at(dlk_pg *pg, char what, int64_t number, int64_t at)
 {
     DLK_LIST_FOR (it, &pg->watched) {
         dlk_pg_key *key = DLK_LIST_ITEM(it, dlk_pg_key, watched);
-        if (key->id != id || (key->look_at > 0 && key->look_at <= at))
+        if (!is_meant(key, what, number) || (key->look_at > 0 && key->look_at <= at))
             continue;
         key->look_at = at;
         if (at < pg->look_at)
@@ -71,7 +76,8 @@ static void look_at(dlk_pg *pg, int64_t id, int64_t at)
     }
 }
 
-/* "free <id>", "soon <id>", "revoke <number>": of the sequence that numbers names, and of our grants. */
+/* "free <id>", "soon <id>", "wake <number>", "revoke <number>": of the sequence that numbers names, and of our
+ * grants. */
 void dlk_pg_heard(dlk_pg *pg, const char *message, int64_t now)
 {
     dlk_host *host = pg->base.host;
@@ -87,7 +93,7 @@ void dlk_pg_heard(dlk_pg *pg, const char *message, int64_t now)
         return;
     }
     pg->messages++;
-    look_at(pg, number, message[0] == 'f' ? now : now + LOOK_NS);
+    look_at(pg, message[0], number, message[0] == 's' ? now + LOOK_NS : now);
     (void)dlk_pg_look(pg, now);
 }
 
@@ -171,6 +177,14 @@ static void add_name(const dlk_pg *pg, saying *to, const dlk_ask *ask)
         add_text(to, dlk_pg_owner(pg, ask->number, to->owner));
 }
 
+/* So long its place is kept. In a condition's line it may be long until there is anything to ask for. */
+static int64_t stay_ms(const dlk_ask *ask)
+{
+    return ask->key->kind == DLK_KIND_CONDITION && ask->ttl_ms > DLK_PG_STAY_MS
+               ? ask->ttl_ms
+               : DLK_PG_STAY_MS;
+}
+
 static const char *acquire(const dlk_pg *pg, saying *to, const dlk_ask *ask)
 {
     bool counts = ask->key->kind == DLOCK_SEMAPHORE;
@@ -183,7 +197,7 @@ static const char *acquire(const dlk_pg *pg, saying *to, const dlk_ask *ask)
     add_number(to,
                counts ? dlk_settings_int(ask->key->settings, DLK_KEY_LOCK_PERMITS) : 0);
     add_text(to, ask->once ? "t" : "f");
-    add_number(to, DLK_PG_STAY_MS);
+    add_number(to, stay_ms(ask));
     add_text(to, pg->hears ? "t" : "f");
     add_about(pg, to, ask);
     return "SELECT * FROM dlock.acquire($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, "
@@ -202,7 +216,10 @@ static const char *put(const dlk_pg *pg, saying *to, const dlk_ask *ask)
         return "SELECT * FROM dlock.downgrade($1, $2, $3)";
     case DLK_RELEASE:
         add_name(pg, to, ask);
-        return "SELECT dlock.release($1, $2)";
+        if (ask->used == 0)
+            return "SELECT dlock.release($1, $2)";
+        add_number(to, ask->used);
+        return "SELECT dlock.use($1, $2, $3)";
     case DLK_VERIFY:
         add_name(pg, to, ask);
         return "SELECT dlock.verify($1, $2)";
@@ -230,7 +247,9 @@ static const char *put(const dlk_pg *pg, saying *to, const dlk_ask *ask)
     case DLK_DOCTOR:
         return dlk_pg_examine;
     case DLK_SIGNAL:
-        break;
+        add_bytes(to, ask->key->name, ask->key->size);
+        add_number(to, ask->limit);
+        return "SELECT * FROM dlock.signal($1, $2)";
     }
     return NULL;
 }
@@ -259,6 +278,7 @@ void dlk_pg_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
         dlk_pg_key *key = ask->key->data;
         key->asked_at = pg->messages;
         key->look_at = 0;
+        key->number = ask->number;
     }
     if (pg->phase != DLK_PG_READY || pg->broken) {
         dlk_flight_not_sent(ask, pg->why_down);
@@ -362,6 +382,24 @@ static dlock_error *said_yes_or_no(dlk_pg *pg, dlk_ask *ask, const PGresult *res
     return NULL;
 }
 
+/* Of dlock.signal's answer. */
+enum { SAID, SIGNALLED, SAID_OF_SIGNAL };
+
+static dlock_error *signalled(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
+{
+    char reply = dlk_pg_letter(result, 0, SAID);
+    if (PQnfields(result) != SAID_OF_SIGNAL || (reply != 'Y' && reply != 'K'))
+        return dlk_pg_nonsense();
+    if (reply == 'K') {
+        conflict(pg, ask, reply, 0);
+        return NULL;
+    }
+    dlock_info *info = dlk_info_new();
+    dlk_info_add_int(info, dlk_pg_number(result, 0, SIGNALLED, 0), "signalled");
+    dlk_pg_give_info(pg, ask, info);
+    return NULL;
+}
+
 static void refuse_all(dlk_pg *pg, const PGresult *result)
 {
     int64_t count = dlk_pg_batch_of(dlk_flight_first(&pg->flight));
@@ -404,6 +442,8 @@ dlock_error *dlk_pg_answered(dlk_pg *pg, const PGresult *result)
         return dlk_pg_nonsense();
     if (ask->verb == DLK_DOCTOR)
         return dlk_pg_examined(pg, ask, result);
+    if (ask->verb == DLK_SIGNAL)
+        return signalled(pg, ask, result);
     return ask->verb == DLK_ACQUIRE ? acquired(pg, ask, result)
                                     : said_yes_or_no(pg, ask, result);
 }

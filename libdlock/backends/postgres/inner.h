@@ -15,7 +15,7 @@
 #include "net/backoff.h"
 
 /* Of the schema that this library speaks to: dlock.version(). */
-#define DLK_PG_SCHEMA 1
+#define DLK_PG_SCHEMA 2
 /* The SQLSTATE of what it says when it is installed. */
 #define DLK_PG_DONE "DL000"
 /* A place in the line is kept so long without a word from its client. */
@@ -43,7 +43,8 @@ typedef struct dlk_pg_key {
     dlk_key *key;
     int64_t id;       /* what the server's messages call it; 0: not known yet */
     int64_t look_at;  /* when to look whether those before it came; 0: not */
-    int64_t asked_at; /* how many messages had come when it was asked for last */
+    int64_t asked_at; /* how many messages had come when it was asked for last, … */
+    uint64_t number;  /* … and by which of our grants */
 } dlk_pg_key;
 
 typedef struct dlk_pg {
@@ -168,6 +169,8 @@ dlock_error *dlk_pg_inspected(dlk_pg *pg, dlk_ask *ask, const PGresult *result);
 dlock_error *dlk_pg_listed(dlk_pg *pg, dlk_ask *ask, const PGresult *result);
 dlock_error *dlk_pg_examined(dlk_pg *pg, dlk_ask *ask, const PGresult *result);
 extern const char dlk_pg_examine[]; /* what the examination asks */
+/* Answers so; takes over @p info. */
+void dlk_pg_give_info(dlk_pg *pg, dlk_ask *ask, dlock_info *info);
 
 /* ---- errors.c ---- */
 

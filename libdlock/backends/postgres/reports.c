@@ -12,17 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dlock_error *give_info(dlk_pg *pg, dlk_ask *ask, dlock_info *info)
+void dlk_pg_give_info(dlk_pg *pg, dlk_ask *ask, dlock_info *info)
 {
     if (dlk_info_failed(info)) {
         dlk_info_free(info);
         dlk_flight_refuse(&pg->flight, ask,
                           dlk_error_make(DLOCK_ENOMEM, "postgres: out of memory"));
-        return NULL;
+        return;
     }
     ask->info = info;
     dlk_flight_answer(&pg->flight, ask, DLK_YES);
-    return NULL;
 }
 
 /* What stands there in hexadecimal, as a text; NULL without memory, or where it is none. */
@@ -148,7 +147,8 @@ dlock_error *dlk_pg_inspected(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
         int64_t retry_ms = dlk_rand_jitter(pg->base.host->rand, pg->retry_ms, 33);
         ask->wait_ms = pg->hears || left < retry_ms ? dlk_span_ms(left) : retry_ms;
     }
-    return give_info(pg, ask, info);
+    dlk_pg_give_info(pg, ask, info);
+    return NULL;
 }
 
 /* ---- list ---- */
@@ -167,7 +167,8 @@ dlock_error *dlk_pg_listed(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
         tell_client(info, result, row, 3, "locks", (size_t)row);
         free(name);
     }
-    return give_info(pg, ask, info);
+    dlk_pg_give_info(pg, ask, info);
+    return NULL;
 }
 
 /* ---- doctor ---- */
@@ -211,5 +212,6 @@ dlock_error *dlk_pg_examined(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
         info, "transport", tls || pg->servers[pg->server].local ? DLK_FINE : DLK_WARNING,
         tls ? "TLS" : "plain: whoever is on the way can forge grants (postgres.tls)");
     dlk_find_verdict(info);
-    return give_info(pg, ask, info);
+    dlk_pg_give_info(pg, ask, info);
+    return NULL;
 }

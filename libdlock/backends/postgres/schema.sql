@@ -5,6 +5,9 @@
 -- Rights: the role dlock_user may lock (GRANT dlock_user TO my_service), dlock_guard may only check a
 -- fencing token. Names are bytes; leases end by this server's clock; one sequence numbers all grants.
 --
+-- A condition is a line in which nobody is granted anything until a signal: whoever is signalled is a holder, with a
+-- token and a lease, until he has used it. Whose lease ends before, or who gives it back unused, passes it on.
+--
 -- Order of locks, so that no two requests wait for each other: the row of the name (dlock.locks) comes
 -- first, everything else of the name behind it. A renewal takes rows of holders alone: whoever takes several of
 -- these takes them in the order of (name, owner).
@@ -18,7 +21,7 @@ SELECT pg_advisory_xact_lock(7236826970157); -- two who install at a time
 -- it. Nothing is called that somebody else may have put there.
 DO $$
 DECLARE
-    ours CONSTANT int := 1; -- dlock.version(), below
+    ours CONSTANT int := 2; -- dlock.version(), below
     there int;
     schema_owner oid := (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'dlock');
     me record;
@@ -112,7 +115,7 @@ CREATE TABLE IF NOT EXISTS dlock.line (
     take int NOT NULL,
     since timestamptz NOT NULL,
     ends timestamptz NOT NULL,
-    due timestamptz,
+    due timestamptz, -- not of a condition
     pid int, -- of its connection, where that is known: it stands there as long as that
     who bytea NOT NULL,
     PRIMARY KEY (name, place),
@@ -120,7 +123,7 @@ CREATE TABLE IF NOT EXISTS dlock.line (
 ) WITH (fillfactor = 70);
 
 CREATE OR REPLACE FUNCTION dlock.version() RETURNS int
-LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+LANGUAGE sql IMMUTABLE AS 'SELECT 2';
 
 -- The row of a name, locked; made where it isn't there. What is read behind that has to be what stands there now:
 -- a transaction that looks at an older state would grant what somebody has.
@@ -155,6 +158,9 @@ DECLARE
 BEGIN
     SELECT count(*), count(*) FILTER (WHERE NOT h.shared), coalesce(sum(h.take), 0) INTO held, writers, taken
         FROM dlock.holders h WHERE h.name = l.name;
+    IF l.kind = 'condition' THEN
+        RETURN false;
+    END IF;
     IF l.kind = 'semaphore' THEN
         RETURN taken + taken_ahead + tk <= l.permits;
     END IF;
@@ -201,6 +207,30 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Signals the first `most` of those who wait at a condition and live, and answers how many there were. They have five
+-- seconds to come for it, more than for a lock, since they keep nobody out meanwhile. Who stands first behind them is told
+-- as well: he looks when the first of these signals may have to go on.
+CREATE OR REPLACE FUNCTION dlock.wake(l dlock.locks, most bigint, t timestamptz) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    p dlock.line;
+    woken bigint := 0;
+BEGIN
+    FOR p IN SELECT * FROM dlock.line WHERE name = l.name ORDER BY place LOOP
+        IF p.ends <= t OR NOT dlock.lives(p.pid) THEN
+            DELETE FROM dlock.line WHERE name = p.name AND place = p.place;
+            CONTINUE;
+        END IF;
+        PERFORM pg_notify('dlock:' || split_part(p.owner, ':', 1), 'wake ' || split_part(p.owner, ':', 2));
+        EXIT WHEN woken = most;
+        DELETE FROM dlock.line WHERE name = p.name AND place = p.place;
+        INSERT INTO dlock.holders VALUES (p.name, p.owner, false, 1, nextval('dlock.tokens'), t, t + interval '5 seconds',
+            p.who, '');
+        woken := woken + 1;
+    END LOOP;
+    RETURN woken;
+END $$;
+
 -- Replies: Y granted; H held (left_ms: when to ask again, 0: a transaction that has checked the token of the
 -- last grant is still open); K another kind of lock is in use; S another size, in left_ms; P the semaphore has no size.
 CREATE OR REPLACE FUNCTION dlock.acquire(n bytea, k text, o text, ttl_ms bigint, sh boolean, tk int, size int,
@@ -214,6 +244,7 @@ DECLARE
     mine dlock.line;
     seen record;
     idle boolean;
+    gone bigint := 0;
     due timestamptz;
     here int := CASE WHEN listens THEN pg_backend_pid() END;
 BEGIN
@@ -228,6 +259,12 @@ BEGIN
     PERFORM FROM dlock.holders h WHERE h.name = n AND h.ends <= t ORDER BY h.owner FOR UPDATE;
     IF FOUND THEN
         DELETE FROM dlock.holders h WHERE h.name = n AND h.ends <= t;
+        GET DIAGNOSTICS gone = ROW_COUNT;
+    END IF;
+    IF gone > 0 AND l.kind = 'condition' AND dlock.wake(l, gone, t) > 0 THEN -- maybe this one
+        SELECT * INTO reply, token, left_ms, id, placed
+            FROM dlock.acquire(n, k, o, ttl_ms, sh, tk, size, once, stay_ms, listens, w, d);
+        RETURN;
     END IF;
     SELECT * INTO mine FROM dlock.line p WHERE p.name = n AND p.owner = o;
     IF mine.ends <= t OR mine.due <= t THEN
@@ -292,6 +329,9 @@ BEGIN
         PERFORM dlock.call_next(l, t); -- a lease that has ended calls nobody
         SELECT min(e) INTO due FROM (SELECT h.ends AS e FROM dlock.holders h WHERE h.name = n
             UNION ALL SELECT p.due FROM dlock.line p WHERE p.name = n AND p.owner <> o) AS all_ends;
+        IF k = 'condition' THEN -- the first looks after the signals; the others only keep their places
+            due := least(t + stay_ms * interval '1 ms' / 3, CASE WHEN seen.ahead = 0 THEN due END);
+        END IF;
         left_ms := ceil(greatest(extract(epoch FROM due - t) * 1000, 0)) + 1;
     END IF;
 END $$;
@@ -342,7 +382,7 @@ BEGIN
     PERFORM dlock.call_next(l, t);
 END $$;
 
--- Gives back what the owner has: the lock, or its place.
+-- Gives back what the owner has: the lock, its place, or its signal, which goes on.
 CREATE OR REPLACE FUNCTION dlock.release(n bytea, o text, OUT reply "char")
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -364,7 +404,50 @@ BEGIN
     IF FOUND THEN
         reply := 'Y';
     END IF;
-    PERFORM dlock.call_next(l, t);
+    IF l.kind = 'condition' THEN -- and whoever is first now looks after the signals
+        PERFORM dlock.wake(l, (ended IS NOT NULL)::int, t);
+    ELSE
+        PERFORM dlock.call_next(l, t);
+    END IF;
+END $$;
+
+-- Gives back a condition's place: the signal of this token has done its work, so it goes on to nobody. Any other that is
+-- there came to the place of a request that was late, and isn't the one that was used.
+CREATE OR REPLACE FUNCTION dlock.use(n bytea, o text, used bigint, OUT reply "char")
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM dlock.locks r WHERE r.name = n FOR UPDATE;
+    DELETE FROM dlock.holders h WHERE h.name = n AND h.owner = o AND h.token = used;
+    reply := CASE WHEN FOUND THEN 'Y' ELSE dlock.release(n, o) END;
+END $$;
+
+-- Signals the first `most` who wait at a condition; K: a lock is in use under this name. Not safe to repeat.
+CREATE OR REPLACE FUNCTION dlock.signal(n bytea, most bigint, OUT reply "char", OUT signalled bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    l dlock.locks;
+    t timestamptz;
+    gone bigint;
+BEGIN
+    reply := 'Y';
+    signalled := 0;
+    SELECT * INTO l FROM dlock.locks r WHERE r.name = n FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    t := clock_timestamp();
+    IF l.kind <> 'condition' THEN
+        IF EXISTS (SELECT FROM dlock.holders h WHERE h.name = n AND h.ends > t)
+                OR EXISTS (SELECT FROM dlock.line p WHERE p.name = n AND p.ends > t) THEN
+            reply := 'K';
+        END IF;
+        RETURN;
+    END IF;
+    PERFORM FROM dlock.holders h WHERE h.name = n AND h.ends <= t ORDER BY h.owner FOR UPDATE;
+    DELETE FROM dlock.holders h WHERE h.name = n AND h.ends <= t;
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    PERFORM dlock.wake(l, gone, t); -- these go on first
+    signalled := dlock.wake(l, most, t);
 END $$;
 
 CREATE OR REPLACE FUNCTION dlock.verify(n bytea, o text, OUT reply "char")
@@ -381,6 +464,8 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l dlock.locks;
     t timestamptz;
+    gone bigint;
+    broken bigint;
 BEGIN
     reply := 'N';
     SELECT * INTO l FROM dlock.locks r WHERE r.name = n FOR UPDATE;
@@ -390,8 +475,13 @@ BEGIN
     t := clock_timestamp();
     PERFORM FROM dlock.holders h WHERE h.name = n AND (h.ends <= t OR o IN ('', h.owner)) ORDER BY h.owner FOR UPDATE;
     DELETE FROM dlock.holders h WHERE h.name = n AND h.ends <= t;
+    GET DIAGNOSTICS gone = ROW_COUNT;
     DELETE FROM dlock.holders h WHERE h.name = n AND o IN ('', h.owner);
-    IF FOUND THEN
+    GET DIAGNOSTICS broken = ROW_COUNT;
+    IF l.kind = 'condition' THEN
+        PERFORM dlock.wake(l, gone + broken, t);
+    END IF;
+    IF broken > 0 THEN
         reply := 'Y';
         PERFORM FROM dlock.fences f WHERE f.name = n FOR NO KEY UPDATE SKIP LOCKED;
         IF FOUND THEN -- else somebody's transaction is past its check
@@ -495,7 +585,8 @@ DECLARE
 BEGIN
     RETURN QUERY SELECT DISTINCT ON (h.name) encode(h.name, 'hex'), h.owner, (extract(epoch FROM h.ends - t) * 1000)::bigint,
             encode(h.who, 'hex')
-        FROM dlock.holders h WHERE h.name >= beginning AND h.ends > t
+        FROM dlock.holders h JOIN dlock.locks l USING (name)
+        WHERE l.kind <> 'condition' AND h.name >= beginning AND h.ends > t
             AND substring(h.name FROM 1 FOR length(beginning)) = beginning
         ORDER BY h.name, h.token LIMIT most;
 END $$;
@@ -559,6 +650,6 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA dlock FROM PUBLIC;
 GRANT USAGE ON SCHEMA dlock TO dlock_user, dlock_guard;
 GRANT EXECUTE ON FUNCTION dlock.version(), dlock.check(bytea, bigint), dlock.check(text, bigint)
     TO dlock_user, dlock_guard;
-GRANT EXECUTE ON FUNCTION dlock.acquire, dlock.renew, dlock.downgrade, dlock.release, dlock.verify,
+GRANT EXECUTE ON FUNCTION dlock.acquire, dlock.renew, dlock.downgrade, dlock.release, dlock.use, dlock.signal, dlock.verify,
     dlock.break, dlock.listen, dlock.revoke, dlock.import, dlock.inspect, dlock.list, dlock.forget TO dlock_user;
 COMMIT;
