@@ -288,7 +288,7 @@ dlock_err dlock_client_features(const dlock_client *client, dlock_info **ret_inf
                      "fair");
     dlk_info_add_int(info, traits->queues, "queues");
     dlk_info_add_int(info, traits->hands_on, "handoff");
-    dlk_info_add_int(info, client->type->listen != NULL, "revoke");
+    dlk_info_add_int(info, client->type->listen && !traits->deaf, "revoke");
     dlk_info_add_int(info, !traits->session, "extend");
     dlk_info_add_int(info, traits->keeps, "keep");
     dlk_info_add_int(info, traits->keeps && !traits->no_keep_tokens, "keep_tokens");

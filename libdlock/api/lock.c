@@ -85,7 +85,9 @@ static dlock_err check_keep(const dlk_engine *engine, dlock_kind kind,
 static dlock_err check_settings(const dlk_engine *engine, dlock_kind kind,
                                 const dlk_settings *settings, dlock_error **err)
 {
-    const dlk_traits *traits = &engine->backend->type->traits;
+    const dlk_traits adapted =
+        dlk_backend_traits(engine->backend->type, engine->settings);
+    const dlk_traits *traits = &adapted;
     if (dlk_settings_int(settings, DLK_KEY_LOCK_FAIR) && !traits->fair &&
         !traits->fair_asked)
         return dlk_error_set(err, DLOCK_ENOTSUP,

@@ -125,6 +125,9 @@ struct dlk_host {
     uint64_t wiring;
     /* … some of what was asked waits until the socket takes it. */
     bool rest;
+    /* Something may come at any time that can't wait for the next request, as the end of a connection which all
+     * depends on: somebody drives though nobody waits. */
+    bool heed;
 };
 
 /* What differs between services, for the engine and for dlock_client_features. */
@@ -140,6 +143,7 @@ typedef struct dlk_traits {
     bool fair_asked;    /* … or where lock.fair asks for it and the layout can */
     bool tokens;        /* grants can fence */
     bool hands_on;      /* grants of some kinds can be exported and imported */
+    bool deaf;          /* though the type has `listen`, nobody can be asked for a lock */
     int margin_percent; /* taken off every lease, of the ttl … */
     int64_t margin_ms;  /* … and as a constant */
     bool kinds[DLK_KIND_COUNT];

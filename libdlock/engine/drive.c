@@ -107,6 +107,7 @@ bool dlk_engine_must_drive(const dlk_engine *engine, int64_t now)
     if (engine->life == DLK_LIFE_NEW || engine->life == DLK_LIFE_CLOSED)
         return false;
     if (engine->takeover || !engine->core.up || engine->left_to_driver ||
+        engine->host.heed ||
         (dlk_engine_is_left(engine) ? engine->host.rest : engine->attended > 0) ||
         atomic_load_explicit(&engine->news, memory_order_relaxed))
         return true;
@@ -187,7 +188,7 @@ static bool nothing_to_arrange(const dlk_engine *engine)
            engine->attended == 0 && dlk_list_empty(&engine->sleepers) &&
            dlk_list_empty(&engine->waking) && dlk_list_empty(&engine->log_lines) &&
            dlk_list_empty(&engine->jobs) && engine->life == DLK_LIFE_OPEN &&
-           engine->core.up && !engine->left_to_driver &&
+           engine->core.up && !engine->left_to_driver && !engine->host.heed &&
            !atomic_load_explicit(&engine->news, memory_order_relaxed) &&
            (engine->thread_state != DLK_THREAD_ASLEEP ||
             next_deadline(engine) >= engine->asleep_until);

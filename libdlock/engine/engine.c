@@ -195,7 +195,8 @@ static bool take_names(dlk_engine *engine, const dlk_settings *settings)
 
 static dlk_limits limits_of(const dlk_backend_type *type, const dlk_settings *s)
 {
-    dlk_limits limits = dlk_backend_limits(&type->traits);
+    const dlk_traits traits = dlk_backend_traits(type, s);
+    dlk_limits limits = dlk_backend_limits(&traits);
     limits.timeout_ms = dlk_settings_int(s, DLK_KEY_CLIENT_TIMEOUT_MS);
     limits.connect_ms = dlk_settings_int(s, DLK_KEY_CLIENT_CONNECT_MS);
     limits.poll_ms = dlk_settings_int(s, DLK_KEY_CLIENT_POLL_MS);

@@ -56,7 +56,7 @@ TEST(the_dump_of_null_documents_every_key)
             CHECK(dlock_info_get(info, name) != NULL);
         }
     }
-    CHECK_EQ_INT(keys, 80);
+    CHECK_EQ_INT(keys, 82);
     CHECK_STR(dlock_info_get(info, "lock.ttl_ms.range"), "100..2592000000");
     CHECK_STR(dlock_info_get(info, "lock.ttl_ms.default"), "30000");
     CHECK_STR(dlock_info_get(info, "lock.ttl_ms.scope"), "lock");

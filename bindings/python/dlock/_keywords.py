@@ -11,9 +11,9 @@ class LockSettings(TypedDict, total=False):
     """What a lock may be told; a client's values are the defaults of its locks.
 
     ttl, ttl_ms
-        How long a grant lasts when nobody renews it. On zookeeper and etcd it is the session's
-        and belongs into the client's conf. (default 30000; 100..2592000000; both in ms; backends:
-        all)
+        How long a grant lasts when nobody renews it. On zookeeper, etcd and advisory locks it is
+        the session's and belongs into the client's conf. (default 30000; 100..2592000000; both in
+        ms; backends: all)
     renew
         Renew every third of the ttl (auto), only if dlock_hold_feed was called since (fed), or
         never (off). (default auto; auto, fed, off; backends: all)
@@ -74,6 +74,11 @@ class LockSettings(TypedDict, total=False):
     zookeeper_strict
         Nodes of another kind are DLOCK_ECONFLICT; false: only a warning. (default True; backends:
         zookeeper)
+    postgres_key
+        Which advisory lock a name is: a hash of the server's, the number that it says, or what
+        another library makes of it. (default hashtextextended; hashtextextended, hashtext,
+        number, django-pglocks, django-pglock, django-pgware, with_advisory_lock, distributedlock;
+        backends: postgres (advisory))
     """
 
     ttl: Seconds
@@ -100,15 +105,18 @@ class LockSettings(TypedDict, total=False):
     zookeeper_node: str
     zookeeper_election: Literal['latch', 'selector']
     zookeeper_strict: bool
+    postgres_key: Literal[
+        'hashtextextended', 'hashtext', 'number', 'django-pglocks', 'django-pglock',
+        'django-pgware', 'with_advisory_lock', 'distributedlock']
 
 
 class ConditionSettings(TypedDict, total=False):
     """What a condition may be told.
 
     ttl, ttl_ms
-        How long a grant lasts when nobody renews it. On zookeeper and etcd it is the session's
-        and belongs into the client's conf. (default 30000; 100..2592000000; both in ms; backends:
-        all)
+        How long a grant lasts when nobody renews it. On zookeeper, etcd and advisory locks it is
+        the session's and belongs into the client's conf. (default 30000; 100..2592000000; both in
+        ms; backends: all)
     cond_owner
         A signal has to bring a valid hold; else it is DLOCK_ENOTHELD or DLOCK_ELOST. (default
         False; backends: those with conditions)
@@ -155,7 +163,7 @@ class ClientSettings(LockSettings, total=False):
     retry, retry_ms
         The pause between two tries where nothing notifies, give or take 33 %. (default 75;
         1..60000; both in ms; backends: redis (string, timestamp), redlock, memcached, memlock,
-        postgres (through a pool))
+        postgres (advisory, or through a pool))
     backoff_min, backoff_min_ms
         The pause before the first reconnect; it doubles from there. (default 50; 1..600000; both
         in ms; backends: networked)
@@ -295,6 +303,9 @@ class ClientSettings(LockSettings, total=False):
     postgres_install
         Make the schema dlock, and its two roles, where they are missing or of an older version;
         what `dlock doctor --install` sets. (default False; backends: postgres)
+    postgres_layout
+        Rows of the schema dlock, or advisory locks, as other programs take them: no tokens, no
+        line. (default table; table, advisory; backends: postgres)
     """
 
     require: Literal['efficiency', 'fencing', 'correctness']
@@ -363,3 +374,4 @@ class ClientSettings(LockSettings, total=False):
     postgres_tls: Literal['auto', 'on', 'off']
     postgres_synchronous: bool
     postgres_install: bool
+    postgres_layout: Literal['table', 'advisory']

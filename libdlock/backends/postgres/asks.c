@@ -1,5 +1,5 @@
 /* Asks as statements, and their answers. */
-#include "backends/postgres/inner.h"
+#include "backends/postgres/advisory.h"
 
 #include "util/clock.h"
 #include "util/digits.h"
@@ -20,7 +20,7 @@ static const char *const words[DLK_KIND_COUNT] = {
 
 dlock_err dlk_pg_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
 {
-    (void)backend;
+    const dlk_pg *pg = dlk_pg_of(backend);
     dlk_pg_key *data = calloc(1, sizeof(*data));
     if (!data)
         return dlk_error_nomem(err);
@@ -29,7 +29,10 @@ dlock_err dlk_pg_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
     key->data = data;
     key->queues = true;
     key->hands_on = key->kind == DLOCK_MUTEX;
-    return DLOCK_OK;
+    dlock_err code = pg->claims ? dlk_pg_advisory_key(key, err) : DLOCK_OK;
+    if (code != DLOCK_OK)
+        dlk_pg_key_close(backend, key);
+    return code;
 }
 
 void dlk_pg_key_close(dlk_backend *backend, dlk_key *key)
@@ -289,7 +292,10 @@ void dlk_pg_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
         dlk_list_append(&pg->renewals, &ask->link);
     } else {
         dlk_pg_send_renewals(pg); /* the order of asking is that of doing */
-        send_one(pg, ask);
+        if (pg->claims)
+            dlk_pg_advisory_ask(pg, ask);
+        else
+            send_one(pg, ask);
     }
 }
 
@@ -426,12 +432,16 @@ dlock_error *dlk_pg_answered(dlk_pg *pg, const PGresult *result)
         return PQresultStatus(result) == PGRES_TUPLES_OK ? NULL : dlk_pg_error(result);
     if (!ask)
         return dlk_pg_nonsense();
+    if (PQresultStatus(result) == PGRES_FATAL_ERROR && pg->claims)
+        return dlk_pg_advisory_failed(pg, ask, result);
     if (PQresultStatus(result) == PGRES_FATAL_ERROR) {
         refuse_all(pg, result);
         return NULL;
     }
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
         return dlk_pg_nonsense();
+    if (pg->claims)
+        return dlk_pg_advisory_answered(pg, ask, result);
     if (ask->scratch > 0)
         return dlk_pg_renewed(pg, result);
     if (ask->verb == DLK_INSPECT)
@@ -465,4 +475,6 @@ void dlk_pg_asks_fail(dlk_pg *pg)
         dlk_flight_not_sent(ask, pg->why_down);
         pg->base.host->answered(pg->base.host, ask);
     }
+    if (pg->claims)
+        dlk_pg_claims_lose(pg);
 }

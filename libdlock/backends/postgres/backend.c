@@ -1,7 +1,7 @@
 /* The backend for PostgreSQL: what the pieces in this folder make together. */
 #include "backends/postgres/postgres.h"
 
-#include "backends/postgres/inner.h"
+#include "backends/postgres/advisory.h"
 #include "util/clock.h"
 #include "util/number.h"
 
@@ -17,6 +17,7 @@
 static void pg_free(dlk_backend *backend)
 {
     dlk_pg *pg = dlk_pg_of(backend);
+    dlk_pg_claims_free(pg->claims);
     for (size_t i = 0; i < pg->server_count; i++)
         free(pg->servers[i].host);
     free(pg->servers);
@@ -102,6 +103,30 @@ static dlock_err set_database(dlk_pg *pg, const dlk_uri *uri, dlock_error **err)
     return DLOCK_OK;
 }
 
+static bool is_advisory(const dlk_settings *settings)
+{
+    return dlk_settings_int(settings, DLK_KEY_POSTGRES_LAYOUT) == 1;
+}
+
+static dlock_err set_layout(dlk_pg *pg, dlock_error **err)
+{
+    if (!is_advisory(pg->settings))
+        return DLOCK_OK;
+    pg->claims = dlk_pg_claims_new();
+    return pg->claims ? dlk_pg_advisory_check(pg->settings, err) : dlk_error_nomem(err);
+}
+
+static void adapt(const dlk_settings *settings, dlk_traits *traits)
+{
+    if (is_advisory(settings))
+        dlk_pg_advisory_adapt(traits);
+}
+
+static bool has_kind(const dlk_settings *settings, dlock_kind kind)
+{
+    return !is_advisory(settings) || dlk_pg_advisory_has(kind);
+}
+
 static dlock_err set_up(dlk_pg *pg, const dlk_uri *uri, const dlk_settings *settings,
                         dlock_error **err)
 {
@@ -127,6 +152,8 @@ static dlock_err set_up(dlk_pg *pg, const dlk_uri *uri, const dlk_settings *sett
     (void)snprintf(pg->channel, sizeof(pg->channel), "dlock:%s", pg->base.host->uuid);
     dlock_err code =
         check_one_host(dlk_settings_text(settings, DLK_KEY_TLS_SERVER_NAME), err);
+    if (code == DLOCK_OK)
+        code = set_layout(pg, err);
     if (code == DLOCK_OK)
         code = dlk_loaded_need(&dlk_libpq, err);
     if (code == DLOCK_OK)
@@ -241,6 +268,8 @@ const dlk_backend_type dlk_postgres_backend = {
     .process = pg_process,
     .key_open = dlk_pg_key_open,
     .key_close = dlk_pg_key_close,
+    .adapt = adapt,
+    .has_kind = has_kind,
     .watch = dlk_pg_watch,
     .listen = pg_listen,
     .forked = pg_forked,

@@ -1,6 +1,6 @@
 /* What is said first on a connection: our schema, if we are to; who we are to hear of, and whether this is a server
  * to lock on. */
-#include "backends/postgres/inner.h"
+#include "backends/postgres/advisory.h"
 
 #include <stdio.h>
 
@@ -18,6 +18,8 @@ static bool ask_who_it_is(dlk_pg *pg)
 /* Behind a schema that is refused nothing is asked: it would call what somebody else has put there. */
 bool dlk_pg_greet(dlk_pg *pg)
 {
+    if (pg->claims)
+        return dlk_pg_advisory_greet(pg);
     pg->hears = false;
     pg->done[0] = '\0';
     pg->step = pg->installs ? INSTALLING : SERVER;
@@ -71,6 +73,8 @@ static dlock_error *judge(dlk_pg *pg, const PGresult *result)
 
 dlock_error *dlk_pg_greeted(dlk_pg *pg, const PGresult *result, bool *ret_done)
 {
+    if (pg->claims)
+        return dlk_pg_advisory_greeted(pg, result, ret_done);
     int step = pg->step++;
     if (step == SERVER) {
         dlock_error *error = judge(pg, result);

@@ -45,6 +45,8 @@ typedef struct dlk_pg_key {
     int64_t look_at;  /* when to look whether those before it came; 0: not */
     int64_t asked_at; /* how many messages had come when it was asked for last, … */
     uint64_t number;  /* … and by which of our grants */
+    int64_t lock;     /* of the layout advisory: advisory.h's dlk_pg_lock … */
+    bool pair;
 } dlk_pg_key;
 
 typedef struct dlk_pg {
@@ -85,7 +87,9 @@ typedef struct dlk_pg {
     dlk_backoff backoff;
     dlock_error *why_down; /* while it isn't READY */
     dlk_flight flight;
-    dlk_list renewals;     /* dlk_ask.link: not sent yet */
+    dlk_list renewals; /* dlk_ask.link: not sent yet */
+    /* the layout advisory: what of it is ours; NULL: the layout table */
+    struct dlk_pg_claims *claims;
     dlk_list watched;      /* dlk_pg_key.watched */
     int64_t look_at;       /* the first of theirs, or DLK_NEVER */
     int64_t messages;      /* so many have come */

@@ -1,5 +1,5 @@
 /* Renewals: many in one statement. */
-#include "backends/postgres/inner.h"
+#include "backends/postgres/advisory.h"
 
 #include "util/buf.h"
 #include "util/digits.h"
@@ -92,7 +92,7 @@ static void send_batch(dlk_pg *pg)
 void dlk_pg_send_renewals(dlk_pg *pg)
 {
     while (!pg->broken && !dlk_list_empty(&pg->renewals))
-        send_batch(pg);
+        pg->claims ? dlk_pg_advisory_renew(pg) : send_batch(pg);
 }
 
 int64_t dlk_pg_batch_of(const dlk_ask *ask)

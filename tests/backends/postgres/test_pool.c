@@ -112,3 +112,23 @@ TEST(clients_of_a_pool_wait_in_line_and_are_served_in_turn)
     }
     stop();
 }
+
+/* A session of a pool is another client's next. */
+TEST(advisory_locks_through_a_pool_are_refused)
+{
+    BEGIN();
+    if (!server_is_installed("/usr/sbin/pgbouncer"))
+        return;
+    CHECK(start());
+    if (!harness_failed()) {
+        DLOCK_AUTO(dlock_conf) conf = api_conf("postgres.layout=advisory");
+        DLOCK_AUTO(dlock_error) err = NULL;
+        dlock_client *client = NULL;
+        char uri[128];
+        snprintf(uri, sizeof(uri), "postgres://postgres@127.0.0.1:%d/postgres",
+                 pool.port);
+        CHECK_ERR(dlock_client_open(uri, conf, &client, &err), DLOCK_ENOTSUP, err);
+        CHECK(err && strstr(dlock_error_text(err), "a pool of connections"));
+    }
+    stop();
+}
