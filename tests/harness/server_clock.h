@@ -1,4 +1,4 @@
-/* A Redis whose time of day the test sets. Where there is no module for that (DLK_CLOCK says where it
+/* A server, a Redis mostly, whose time of day the test sets. Where there is no module for that (DLK_CLOCK says where it
  * lies) the running test is skipped. */
 #ifndef HARNESS_SERVER_CLOCK_H
 #define HARNESS_SERVER_CLOCK_H

@@ -541,6 +541,8 @@ BEGIN
         reply := 'Y';
         RETURN;
     END IF;
+    PERFORM FROM dlock.holders x WHERE x.name = n AND (x.ends <= t OR x.owner = giver) ORDER BY x.owner FOR UPDATE;
+    DELETE FROM dlock.holders x WHERE x.name = n AND x.ends <= t; -- it may be what `o` had
     SELECT * INTO h FROM dlock.holders x WHERE x.name = n AND x.owner = giver AND x.ends > t;
     IF NOT FOUND THEN
         reply := 'N';
