@@ -39,7 +39,7 @@ struct dlk_etcd_call {
     int64_t timeout_ms; /* 0: none, for one that watches */
     int64_t until;
     int64_t watch; /* its number */
-    int64_t start; /* the first revision that it is to tell of; 0: the next */
+    int64_t start; /* the first revision that matters to it; 0: the next */
     /* A transaction's, lent: all its keys begin so. Those that are about others, neither beginning with the
      * other, may go out together with it. No data: it goes alone. */
     dlk_etcd_bytes about;
@@ -52,8 +52,9 @@ struct dlk_etcd_call {
 
     /* for whoever asked */
     dlk_etcd_done *done, *then;
-    /* Of a watch, or NULL: it stands, and begins in the past. What has happened since a member tells of up to
-     * 100 ms later, when it goes through such watches next; so it is better looked for. Called from
+    /* Of a watch, or NULL: it stands, tells of what comes from now on, and something may have happened since
+     * `start`, which has to be looked for. (A member tells of the past, too, if it is asked for it, but of that
+     * and of all that comes meanwhile only when it goes through such watches, every 100 ms.) Called from
      * dlk_link_process, at most once; may not end or put in calls. */
     dlk_etcd_done *past;
     void *owner;

@@ -194,10 +194,11 @@ typedef enum dlk_etcd_news {
     DLK_ETCD_PUTS
 } dlk_etcd_news;
 /* Is over when a key of [from, to) is deleted, put, or either (changes) at @p revision or later; without
- * `to`: the one key. NULL: there is none, now; dlk_etcd_places_nudge follows when there may be. */
+ * `to`: the one key. With @p past only at what comes once it stands: dlk_etcd_call.past. NULL: there is
+ * none, now; dlk_etcd_places_nudge follows when there may be. */
 dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, dlk_etcd_bytes from, dlk_etcd_bytes to,
                               int64_t revision, dlk_etcd_news of, dlk_etcd_done *done,
-                              void *owner, int64_t now);
+                              dlk_etcd_done *past, void *owner, int64_t now);
 /* Nobody wants to know any more: `done` won't be called. */
 void dlk_etcd_drop(dlk_etcd *et, dlk_etcd_call *call);
 /* Somebody has to drive, though nobody's ask is under way. */

@@ -91,7 +91,7 @@ static void hear_who_comes(dlk_etcd_place *place, int64_t now)
         return;
     place->watch =
         dlk_etcd_watch(place->et, line->from, line->to, dlk_number_sum(place->rev, 1),
-                       DLK_ETCD_PUTS, on_somebody, place, now);
+                       DLK_ETCD_PUTS, on_somebody, NULL, place, now);
     place->base.wanted = !place->watch;
 }
 
@@ -147,9 +147,7 @@ static void watch(dlk_etcd_place *place, const dlk_etcd_call *call,
     place->ahead = dlk_etcd_bytes_copy(position->from.data, position->from.len);
     place->watch = dlk_etcd_watch(
         place->et, position->from, position->to, dlk_number_sum(call->revision, 1),
-        puts ? DLK_ETCD_CHANGES : DLK_ETCD_DELETES, on_changed, place, now);
-    if (place->watch)
-        place->watch->past = on_past;
+        puts ? DLK_ETCD_CHANGES : DLK_ETCD_DELETES, on_changed, on_past, place, now);
 }
 
 /* Refused for good: nothing of it stays. */

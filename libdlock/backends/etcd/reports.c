@@ -240,7 +240,7 @@ static void watch_idle(dlk_etcd_report *report, const dlk_etcd_call *call, int64
     if (home->idle && !home->idle_watch && home->base.key)
         home->idle_watch = dlk_etcd_watch(report->et, home->all.from, home->all.to,
                                           dlk_number_sum(call->revision, 1),
-                                          DLK_ETCD_DELETES, on_changed, home, now);
+                                          DLK_ETCD_DELETES, on_changed, NULL, home, now);
 }
 
 /* Of this client's waiters the core knows, but not of those at the condition of a lock's name. */

@@ -88,7 +88,7 @@ dlk_etcd_call *dlk_etcd_send(dlk_etcd *et, dlk_etcd_method method,
 
 dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, dlk_etcd_bytes from, dlk_etcd_bytes to,
                               int64_t revision, dlk_etcd_news of, dlk_etcd_done *done,
-                              void *owner, int64_t now)
+                              dlk_etcd_done *past, void *owner, int64_t now)
 {
     DlkEtcd__WatchCreateRequest create = DLK_ETCD__WATCH_CREATE_REQUEST__INIT;
     DlkEtcd__WatchRequest watch = DLK_ETCD__WATCH_REQUEST__INIT;
@@ -99,7 +99,7 @@ dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, dlk_etcd_bytes from, dlk_etcd_bytes 
         return NULL;
     create.key = from;
     create.range_end = to;
-    create.start_revision = revision;
+    create.start_revision = past ? 0 : revision;
     create.watch_id = ++et->watches;
     create.n_filters = of != DLK_ETCD_CHANGES;
     create.filters = &without;
@@ -111,6 +111,7 @@ dlk_etcd_call *dlk_etcd_watch(dlk_etcd *et, dlk_etcd_bytes from, dlk_etcd_bytes 
         return NULL;
     call->watch = create.watch_id;
     call->start = revision;
+    call->past = past;
     call->timeout_ms = 0;
     call->asked = true;
     dlk_etcd_calls_send(&et->calls, call, now);

@@ -113,7 +113,7 @@ static void create(const etcd_packet *p, const DlkEtcd__WatchCreateRequest *ask)
     w->wire = p->wire;
     w->stream = p->stream;
     w->number = ask->watch_id;
-    w->start = ask->start_revision;
+    w->start = ask->start_revision ? ask->start_revision : etcd_store_revision() + 1;
     /* A member goes ten times a second through those that begin in the past. */
     if (w->start <= etcd_store_revision())
         w->synced_at = (s.now / SYNC_EVERY + 1) * SYNC_EVERY;
