@@ -50,11 +50,14 @@ KINDS = (*PARTIES, 'condition')
 
 # ---- why something isn't shown ----
 
-LINE = 'nobody has a place in a line at the service: who waits only its own client knows'
+# Clients of ours tell it; what they say isn't the service's word, and inspect has that alone.
+TOLD = '`told` of `dlock ls --json` has who and since when, on a Redis without a Cluster'
+LINE = ('nobody has a place in a line at the service: who waits only its own client knows; '
+        f'{TOLD}')
 PLAIN = ('Redisson\'s RSemaphore is a number: whose the permits are stands nowhere that can be '
-         'listed')
+         f'listed; {TOLD}')
 SHARED_LINE = ('the line is a list of owners, which Redisson and other clients of ours share: '
-               'there is no room for more')
+               f'there is no room for more; {TOLD}')
 MUTEX = ('the layout is another library\'s, with the owner and no more; a Redlock\'s date is its '
          'token, which it has with `redlock.fencing`')
 TABLE = ('a row has one text, its holder\'s, and a place none: '
