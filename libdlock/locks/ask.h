@@ -117,6 +117,8 @@ struct dlk_ask {
     bool once;   /* acquire: nobody will wait, so a place in a line isn't wanted */
     bool brief;  /* inspect: only whether anybody holds it is wanted */
     bool undoes; /* release: an acquire of this number is under way, unanswered */
+    bool
+        refills; /* renew, where it keeps: more tokens are wanted, and whether others wait */
     /* release of a condition's place: the token of the signal that has done its work. Any other goes to
      * whoever is next, as that of one who dies. 0: none has. */
     int64_t used;
@@ -152,11 +154,12 @@ struct dlk_ask {
      * the lease lasts for ttl_ms from `since` on, where it set or lengthened it, or found
      * it so long. A YES without says no more than whose it is. */
     bool lasts;
-    /* YES to acquire (or `next`) or import; to renew where it keeps: as below, or 0 */
+    /* YES to acquire (or `next`) or import; to renew with `refills`: as below, or 0 */
     int64_t token;
-    /* YES where it keeps: the last token of a block that begins with `token`; 0: there is no block */
+    /* YES where it keeps, a renew with `refills`: the last token of a block that begins with `token`; 0: there is
+     * no block */
     int64_t last_token;
-    bool asked;      /* YES where it keeps: others wait in the line */
+    bool asked;      /* the same: others wait in the line */
     int64_t wait_ms; /* HELD */
     /* REFUSED always; NOT_SENT and UNKNOWN where more is known. Engine frees. */
     dlock_error *error;

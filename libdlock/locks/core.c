@@ -158,7 +158,7 @@ void dlk_ask_prepare(dlk_ask *ask, dlk_verb verb, const dlk_grant *grant, int64_
     ask->lasts = false;
     ask->take = 1;
     ask->next = 0;
-    ask->undoes = ask->exported = ask->asked = false;
+    ask->undoes = ask->exported = ask->refills = ask->asked = false;
     ask->used = 0;
     ask->data = NULL;
     if (grant) {

@@ -130,6 +130,7 @@ typedef struct dlk_keep {
     int64_t run_began;  /* the server's grant; … */
     int64_t run; /* … the local ones after it: so many, and which one it is just now */
     bool asked;  /* somebody else waits for it, as far as we know */
+    bool full;   /* nothing of the block has been used */
     bool extended; /* its lease may be longer than whoever takes it up has wished for */
 } dlk_keep;
 

@@ -243,6 +243,7 @@ void dlk_grant_renew(dlk_core *core, dlk_grant *grant, int64_t now)
     if (grant->terms.renewal != DLK_RENEW_AUTO && !grant->fed) /* it only turns */
         ask->ttl_ms = (dlk_lease_end(&grant->lease) - now) / DLK_NS_PER_MS + 1;
     grant->fed = false;
+    ask->refills = grant->keep && !grant->keep->full;
     DLK_POINT("renew.ask");
     dlk_grant_bound(core, grant, ask, now);
     (void)dlk_ask_go(core, ask, now); /* the answer finds its way by itself */

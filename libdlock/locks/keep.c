@@ -33,6 +33,7 @@ void dlk_keep_reserved(const dlk_core *core, dlk_grant *grant, const dlk_ask *as
     if (ask->token > keep->last_token && ask->last_token > 0) {
         keep->next_token = ask->token;
         keep->last_token = ask->last_token;
+        keep->full = true;
     }
     int64_t since = ask->lasts ? ask->since : grant->lease.asked_at;
     int64_t whole = dlk_lease_reach(since, ask->ttl_ms, core->limits.margin);
@@ -47,6 +48,7 @@ void dlk_keep_begin(const dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
     dlk_keep_reserved(core, grant, ask);
     keep->asked |= ask->verb == DLK_IMPORT; /* who waits has asked whoever gave it away */
     keep->next_token = ask->token + 1;      /* the first one is this hold's */
+    keep->full = false;
     keep->run_began = now;
 }
 
@@ -130,6 +132,7 @@ static void take_up(dlk_core *core, dlk_grant *grant, dlk_hold *hold, dlk_wait *
     keep->run++;
     if (grant->token > 0)
         grant->token = keep->next_token++;
+    keep->full = false;
     int64_t most_ms = wait->terms.max_hold_ms;
     dlk_lease_limit(&grant->lease, keep->whole,
                     most_ms ? dlk_clock_after(now, most_ms) : DLK_NEVER);

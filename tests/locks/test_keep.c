@@ -193,6 +193,33 @@ TEST(an_answer_with_older_tokens_brings_none)
     end();
 }
 
+static bool renewal_refills(void)
+{
+    bool refills = world_asked(DLK_RENEW)->refills;
+    world_answer(DLK_RENEW, DLK_YES);
+    return refills;
+}
+
+TEST(one_that_rests_is_renewed_as_a_held_one_is)
+{
+    world_open();
+    w.block = 4;
+    dlk_terms terms = keeping();
+    terms.keep_ms = 60000;
+    world_acquire_terms(&a, 1, 60000, terms);
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    world_release(&release, a.hold);
+    world_move(3700);
+    CHECK(renewal_refills()); /* a token was used: the grant's own */
+    world_move(3700);
+    CHECK(!renewal_refills());
+    int64_t first = pair(2);
+    CHECK(first > 0 && pair(3) > first);
+    world_move(3700);
+    CHECK(renewal_refills());
+    end();
+}
+
 /* ---- Asked for ---- */
 
 TEST(an_idle_one_goes_back_as_soon_as_somebody_asks)

@@ -23,9 +23,9 @@ static void reserve(dlk_ask *one)
         return;
     bool takes = one->verb == DLK_ACQUIRE || one->verb == DLK_IMPORT;
     bool keeps = dlk_number_keeps(one->number) && w.block > 0;
-    if (takes || (keeps && one->verb == DLK_RENEW))
+    if (takes || (keeps && one->refills))
         one->token = ++w.last_token;
-    if (!keeps || one->verb == DLK_RELEASE)
+    if (!keeps || !(takes || one->refills))
         return;
     one->asked = w.line;
     one->last_token = w.last_token += w.block - 1;

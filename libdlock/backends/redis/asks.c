@@ -102,8 +102,7 @@ static bool keeps(const dlk_redis *redis, const dlk_ask *ask)
     const dlk_redis_key *key = ask->key->data;
     return dlk_redis_form_asked(ask)->tokens &&
            dlk_settings_int(redis->settings, DLK_KEY_REDIS_TOKEN_KEEP_MS) > 0 &&
-           (ask->verb != DLK_RENEW || ask->since == key->kept_at ||
-            dlk_number_keeps(ask->number)); /* it brings more of them */
+           (ask->verb != DLK_RENEW || ask->since == key->kept_at || ask->refills);
 }
 
 size_t dlk_redis_own_keys(const dlk_redis *redis, const dlk_ask *ask,
@@ -112,7 +111,7 @@ size_t dlk_redis_own_keys(const dlk_redis *redis, const dlk_ask *ask,
     size_t own = dlk_redis_form_asked(ask)->keys[script];
     if (script != DLK_SCRIPT_RENEW || (ask->scratch & DLK_REDIS_ALONE) != 0)
         return own;
-    if (dlk_number_keeps(ask->number))
+    if (ask->refills)
         return 3; /* handover/renew.lua */
     return own < 2 && keeps(redis, ask) ? 2 : own;
 }

@@ -83,7 +83,7 @@ typedef struct part {
 static size_t more_count(const dlk_ask *ask)
 {
     const dlk_redis_form *form = dlk_redis_form_asked(ask);
-    return form->renews_alone && !dlk_number_keeps(ask->number) ? 0 : form->more_count;
+    return form->renews_alone && !ask->refills ? 0 : form->more_count;
 }
 
 static size_t argument_count(const dlk_ask *ask)

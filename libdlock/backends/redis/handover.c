@@ -184,7 +184,7 @@ bool dlk_redis_handover_tokens(dlk_ask *ask, uint64_t number, const dlk_resp *re
 bool dlk_redis_handover_renewed(dlk_ask *ask, const dlk_resp *reply, int64_t *ret_answer)
 {
     uint64_t numbers[4];
-    if (!dlk_number_keeps(ask->number) || !take_numbers(reply, numbers, 4) ||
+    if (!ask->refills || !take_numbers(reply, numbers, 4) ||
         !take_block(ask, &numbers[1]))
         return false;
     *ret_answer = (int64_t)numbers[0];

@@ -254,6 +254,7 @@ dlk_ask world_make(world *w, dlk_verb verb, dlk_key *key, uint64_t number)
         .verb = verb,
         .key = key,
         .number = number,
+        .refills = verb == DLK_RENEW && dlk_number_keeps(number),
         .take = 1,
         .ttl_ms = 10000,
         .deadline = now + dlk_settings_int(w->settings, DLK_KEY_CLIENT_TIMEOUT_MS) *
