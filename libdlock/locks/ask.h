@@ -119,6 +119,8 @@ struct dlk_ask {
     bool undoes; /* release: an acquire of this number is under way, unanswered */
     bool
         refills; /* renew, where it keeps: more tokens are wanted, and whether others wait */
+    /* acquire, at a node of a Redlock: what its clock says at least, in us; 0: not known */
+    int64_t clock_us;
     /* release of a condition's place: the token of the signal that has done its work. Any other goes to
      * whoever is next, as that of one who dies. 0: none has. */
     int64_t used;

@@ -159,7 +159,7 @@ void dlk_ask_prepare(dlk_ask *ask, dlk_verb verb, const dlk_grant *grant, int64_
     ask->take = 1;
     ask->next = 0;
     ask->undoes = ask->exported = ask->refills = ask->asked = false;
-    ask->used = 0;
+    ask->used = ask->clock_us = 0;
     ask->data = NULL;
     if (grant) {
         ask->key = &grant->name->key;

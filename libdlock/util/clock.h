@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#define DLK_NS_PER_US  INT64_C(1000)
 #define DLK_NS_PER_MS  INT64_C(1000000)
 #define DLK_NS_PER_SEC INT64_C(1000000000)
 /* "Never", as a point in time; far enough from INT64_MAX that small sums can't overflow. */

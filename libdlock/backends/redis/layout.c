@@ -183,7 +183,7 @@ static const dlk_redis_form fenced_node = {
     .keys = {2, 1, 1, 2, 1, 2},
     .derived = {TOKEN},
     .renews_alone = true,
-    .more_count = 1,
+    .more_count = 2,
 };
 static const dlk_redis_layout node_layouts[] = {
     {"string", "string", true, DLK_SCRIPT_LIST_STRING, &plain_node, 1, true},

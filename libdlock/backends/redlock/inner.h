@@ -95,12 +95,13 @@ typedef struct dlk_redlock_round {
     int64_t started;
     int64_t decide_at; /* when those who are silent don't count any more */
     int64_t ttl_ms;
-    int64_t token;
+    int64_t token, clock_us;
     char *text; /* what is asked for, a copy: it may be asked for once more */
     char *data; /* what the hold is to show, or NULL */
     dlk_nodes asked, pending;
     dlk_nodes yes, no, bad;     /* bad: no answer to the question */
     dlk_nodes telling, written; /* the token that was decided */
+    bool agreed;                /* … by all that have granted it, so it is written */
     dlk_ask asks[];             /* by node */
 } dlk_redlock_round;
 
@@ -129,6 +130,7 @@ struct dlk_redlock {
     dlk_redlock_claim *claims[DLK_REDLOCK_BUCKETS];
     size_t claim_count;
     uint64_t last_alias;
+    int64_t ahead_us; /* of our clock, the nodes': verdict.c; 0: not known */
     /* Up to it, a number that no claim has may have requests under way. */
     uint64_t last_late;
     int64_t look_at;  /* when to read what nobody waits for */

@@ -32,14 +32,17 @@ static dlk_redlock_round *new_round(dlk_redlock *redlock, dlk_verb verb,
     }
     if (!round)
         return NULL;
-    *round = (dlk_redlock_round){.redlock = redlock,
-                                 .key = key,
-                                 .claim = claim,
-                                 .parent = parent,
-                                 .verb = verb,
-                                 .started = now,
-                                 .decide_at = DLK_NEVER,
-                                 .ttl_ms = parent ? parent->ttl_ms : 0};
+    int64_t ahead_us = verb == DLK_ACQUIRE && parent ? redlock->ahead_us : 0;
+    *round =
+        (dlk_redlock_round){.redlock = redlock,
+                            .clock_us = ahead_us ? now / DLK_NS_PER_US + ahead_us : 0,
+                            .key = key,
+                            .claim = claim,
+                            .parent = parent,
+                            .verb = verb,
+                            .started = now,
+                            .decide_at = DLK_NEVER,
+                            .ttl_ms = parent ? parent->ttl_ms : 0};
     if (key)
         key->refs++;
     if (claim)
@@ -223,6 +226,7 @@ void dlk_round_ask_node(dlk_redlock_round *round, int index, dlk_verb verb, int6
                      .undoes = verb == DLK_RELEASE && round->claim &&
                                round->claim->taking[index] > 0,
                      .token = round->telling || round->mends ? round->token : 0,
+                     .clock_us = round->clock_us,
                      .wait_ms = -1};
     round->asked |= bit;
     node->type->ask(node, ask, now);

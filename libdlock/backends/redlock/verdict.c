@@ -7,6 +7,9 @@
 /* Most nodes have said yes or no: the others get as long again, and this. */
 #define GRACE        (5 * DLK_NS_PER_MS)
 #define DOCTOR_GRACE (500 * DLK_NS_PER_MS) /* an examination takes a node longer */
+/* What the way to a node may be shorter the next time; and how far a clock may be past: token.lua. */
+#define SLACK_US 1000
+#define PAST_US  1000000
 
 static bool enough(const dlk_redlock_round *round, dlk_nodes nodes)
 {
@@ -47,12 +50,40 @@ static const dlock_error *final_error(const dlk_redlock_round *round)
 
 /* ---- acquire ---- */
 
+/* A majority has said the same number: so each of them has written it down, with the lock. */
+static bool agree(dlk_redlock_round *round)
+{
+    dlk_nodes same = 0;
+    for (int i = 0; i < round->redlock->count; i++)
+        if (round->yes & dlk_node_bit(i) && round->asks[i].token == round->token)
+            same |= dlk_node_bit(i);
+    return enough(round, same);
+}
+
+/* They are told of a moment that all of their clocks are past, by less than a second, so that they say the same.
+ * Where that wasn't so, one has said what its clock is. */
+static void learn_clocks(dlk_redlock_round *round)
+{
+    int64_t least = round->token, past = round->clock_us;
+    for (int i = 0; i < round->redlock->count; i++)
+        if (round->yes & dlk_node_bit(i) && round->asks[i].token < least)
+            least = round->asks[i].token;
+    if (past && least >= past && least < past + PAST_US)
+        return; /* it is their counters that are apart */
+    round->redlock->ahead_us = least - round->started / DLK_NS_PER_US - SLACK_US;
+}
+
 /* The token is decided by the first majority and written down by a majority, each of which still
  * holds the lock then: whoever is granted it later reads one of these, and goes beyond it. */
 static void tell_token(dlk_redlock_round *round, int64_t now)
 {
-    if (round->claim->giving || (!round->telling && !enough(round, round->yes)))
+    if (round->claim->giving || round->agreed ||
+        (!round->telling && !enough(round, round->yes)))
         return;
+    if (!round->telling && (round->agreed = agree(round)))
+        return;
+    if (!round->telling)
+        learn_clocks(round);
     dlk_nodes untold = round->yes & (dlk_nodes)~round->telling;
     if (!round->telling)
         round->decide_at = DLK_NEVER; /* they have been asked only now */
@@ -107,7 +138,7 @@ static void settle_acquire(dlk_redlock_round *round, int64_t now)
         dlk_round_answer(round, DLK_HELD, NULL);
         return;
     }
-    if (enough(round, fencing ? round->written : round->yes)) {
+    if (enough(round, fencing && !round->agreed ? round->written : round->yes)) {
         grant(round);
         return;
     }

@@ -566,6 +566,31 @@ TEST(a_token_goes_beyond_what_any_of_the_majority_knows_and_is_written_to_most)
     world_clear(&w);
 }
 
+/* An acquire and a release are two scripts on each node; a second round is a third one. */
+TEST(one_round_is_enough_where_the_nodes_know_the_name)
+{
+    enum { PAIRS = 40, LEAST = 2 * NODES * PAIRS };
+    SET(NODES, "?redlock.fencing=on");
+    dlock_client *client = world_open(&w);
+    dlock_lock *lock = client ? world_lock(client, "L") : NULL;
+    int64_t last = 0, scripts = 0;
+    CHECK(lock);
+    for (int i = 0; i < PAIRS; i++) {
+        dlock_hold *hold = world_take(lock, 60000);
+        CHECK(hold);
+        CHECK_ALWAYS(dlock_hold_token(hold) > last);
+        last = dlock_hold_token(hold);
+        world_give(hold);
+    }
+    AWAIT(world_keys(&w, "L") == 0);
+    for (int i = 0; i < NODES; i++)
+        scripts += world_calls(&w, i, "evalsha");
+    CHECK(scripts < LEAST + LEAST / 4);
+    dlock_lock_free(lock);
+    dlock_client_free(client);
+    world_clear(&w);
+}
+
 /* ---- asking about it ---- */
 
 TEST(inspect_list_and_break_go_by_the_majority)

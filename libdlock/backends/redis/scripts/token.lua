@@ -10,7 +10,10 @@ local no_counter = 'DLOCKTOKEN the counter of fencing tokens holds something els
 -- smaller, also where the server has gone back to an older counter: that ends every connection. A small number is of
 -- a counter that was lost, and begun anew by others: as without one there is no block, since larger tokens may
 -- have been handed out meanwhile.
-local function next_token(last, since)
+--
+-- On a node of a Redlock `past` stands for the clock, where it is earlier by less than a second and the counter is
+-- there: so the nodes say the same.
+local function next_token(last, since, past)
     local time = redis.call('time')
     local token = time[1] .. string.sub('00000' .. time[2], -6)
     local number, first
@@ -21,6 +24,9 @@ local function next_token(last, since)
         number = tonumber(last)
         if #last > 16 or number >= 9007199254740990 then
             return nil, 'DLOCKFULL the counter of fencing tokens is at its end'
+        end
+        if past and number >= small and past < tonumber(token) and tonumber(token) < past + 1000000 then
+            token = string.format('%.0f', past)
         end
         if number >= tonumber(token) then
             token = string.format('%.0f', number + 1)

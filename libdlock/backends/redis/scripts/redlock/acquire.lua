@@ -1,7 +1,7 @@
 -- One node's part of a Redlock: SET NX PX, for which an owner may ask again.
 --   KEYS: 1 the lock (string: the owner), 2 the counter of its tokens, where they fence
 --   ARGV: 1 channel, 2 owner, 3 lease in ms; where they fence 4 see token_life.lua, 5 0, or the token it has
---   elsewhere
+--   elsewhere, 6 0, or what the clocks of all nodes are past, in us
 -- Answers a text when the lock is (or was already) the owner's: "0", or what its token could be
 -- as far as this node knows. Else the PTTL of the holder as a number, -1 where its key has no end.
 --@include lease.lua
@@ -22,5 +22,5 @@ return token_or_undo(function()
     if ARGV[5] ~= '0' then
         return raise_token(ARGV[5])
     end
-    return next_token(redis.call('get', KEYS[2]))
+    return next_token(redis.call('get', KEYS[2]), nil, tonumber(ARGV[6]))
 end)
