@@ -18,6 +18,7 @@ from peers import Failed, PeerFailed
 
 # In place of a program: the commands libdlock sends, without libdlock.
 RAW = 'raw commands'
+RAW_BY_TLS = 'raw commands by TLS'
 # Before a program, and what it is to open, in which @ stands for the host and the port.
 ON_ZOOKEEPER = 'on ZooKeeper'
 # Before a program, and the query of its URI; None: it is told the port.
@@ -143,7 +144,7 @@ class Programs:
             return self.redlock(place)
         if words[0] == ON_CLUSTER:
             return self.cluster(place)
-        if words[0] == ON_TLS:
+        if words[0] in (ON_TLS, RAW_BY_TLS):
             return self.with_tls(place)
         return self.servers.get(place)
 
@@ -188,7 +189,10 @@ class Programs:
         what the server was asked; and what the page says of exclusion."""
         at = self.server_of(words, place)
         if words[0] == RAW:
-            words = self.raw(place, *words[1:])
+            words = self.raw(place, at, at.port, *words[1:])
+        elif words[0] == RAW_BY_TLS:
+            self.output(['bench-pairs', '--secs', '0.05', '--uri', at.uri('')], cores_of(place))
+            words = self.raw(place, at, f'tls:{at.tls_port}', *words[1:])
         elif words[0] == ON_ZOOKEEPER:
             words = self.on_zookeeper(at, *words[1:])
         elif words[0] == ON_ETCD:
@@ -248,9 +252,8 @@ class Programs:
                 for words in pair]
         return self.caught[place, query]
 
-    def raw(self, place, query='', *more):
-        """The same commands in a loop of plain hiredis."""
+    def raw(self, place, at, port, query='', *more):
+        """The same commands in a loop of plain hiredis. Their scripts are on that server."""
         acquire, release = self.catch(place, query)
-        at = self.servers[place]
-        return ['bench-floor-redis', '--page', at.page.path, *more, '--', at.port,
+        return ['bench-floor-redis', '--page', at.page.path, *more, '--', port,
                 *acquire, '--', *release]

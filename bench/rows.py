@@ -6,7 +6,7 @@ import typing
 import machine
 import peers
 from programs import (ON_CLUSTER, ON_ETCD, ON_MEMCACHED, ON_POSTGRES, ON_REDLOCK, ON_TLS,
-                      ON_ZOOKEEPER, RAW, cores_of)
+                      ON_ZOOKEEPER, RAW, RAW_BY_TLS, cores_of)
 
 HOLDS_MS = 5
 WAITERS = 16
@@ -277,6 +277,9 @@ def topology_rows(programs):
         for place, its_bar in both(bar):
             yield Row(name, place, its_bar, [there, 'bench-pairs', '', '--workers', workers],
                       ours(programs, place, 'bench-pairs', '', '--workers', workers))
+    if 'rediss' in programs.backends:
+        for place, _ in both(None):  # what encryption costs whoever does nothing else
+            yield Row('raw commands: TLS / plain', place, None, [RAW_BY_TLS, ''], [RAW, ''])
 
 
 def mem_rows():

@@ -62,7 +62,7 @@ class Holder:
 
 def watch(holders, secs):
     """What they take while they renew, for so long."""
-    time.sleep(TTL_MS / 3000)  # until the first renewals have spread
+    time.sleep(1.2 * TTL_MS / 3000)  # until the first renewals, which bring a kept lock tokens, are over
     for holder in holders:
         holder.mark()
     rounds = max(1, round(secs / (TTL_MS / 3000)))  # of renewals
