@@ -136,6 +136,12 @@ static ssize_t tls_send(dlk_coat *base, int fd, const char *data, size_t size)
     return put;
 }
 
+/* Something that has come already, and wasn't read. With the lock. */
+static bool is_more(const dlk_tls_coat *coat)
+{
+    return coat->raw_start < coat->raw_end || SSL_pending(coat->ssl) > 0;
+}
+
 /* As much as there is room for, or is there. With the lock. */
 static ssize_t decrypt(dlk_tls_coat *coat, int fd, char *to, size_t size)
 {
@@ -143,21 +149,23 @@ static ssize_t decrypt(dlk_tls_coat *coat, int fd, char *to, size_t size)
     coat->reading = true;
     ERR_clear_error();
     ssize_t result = 0;
-    while (used < size) {
+    bool over = false;
+    do {
         int got = SSL_read(coat->ssl, to + used, (int)(size - used));
         if (got <= 0) {
             result = give_up(coat, fd, got);
+            over = result == 0 || errno != EAGAIN;
             break;
         }
         used += (size_t)got;
-    }
+        /* Where nothing is left another call could only say so. */
+    } while (used < size && is_more(coat));
     coat->reading = false;
-    coat->base.more =
-        used == size && (SSL_pending(coat->ssl) > 0 || coat->raw_start < coat->raw_end);
     if (used == 0)
         return result;
-    if (result == 0 || errno != EAGAIN)
-        coat->base.more |= used < size; /* the end, or a failure: told when all is read */
+    /* The end, or a failure: told when all is read. */
+    coat->base.more = over || (used == size && is_more(coat));
+    (void)write_cipher(coat, fd); /* what the server has asked for beside, as new keys */
     return (ssize_t)used;
 }
 
