@@ -247,7 +247,7 @@ def wire(name, programs, query, most_trips):
 
 # An acquire over one node's round trip, at most.
 LATENCY_RUNS = 3
-LATENCIES = (('redlock of 5', '', 1.5), ('redlock of 5, fencing', '?redlock.fencing=on', 2.5))
+LATENCIES = (('redlock of 5', '', 1.5), ('redlock of 5, fencing', '?redlock.fencing=on', 1.5))
 
 
 def latency(name, programs, query, most):
