@@ -1,4 +1,8 @@
-"""Draws the ratios as SVG: a dot for each pair of runs, a stroke at the median, a mark at a bar."""
+"""Draws the ratios as SVG: a dot for each pair of runs, a stroke at the median, a mark at a bar.
+
+Not by matplotlib: a test compares the picture with its table byte for byte, and matplotlib's SVG
+changes with its release and with the fonts that are there.
+"""
 import math
 from xml.sax.saxutils import escape
 

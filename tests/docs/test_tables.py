@@ -18,6 +18,23 @@ TOP = Path(__file__).resolve().parent.parent.parent
 WRITTEN = re.compile(r'(<!-- backends: (.*?) -->\n)(.*?)(<!-- end of backends -->)', re.S)
 PAGES = [TOP / 'README.md', TOP / 'docs/explanation/kinds.md']
 PROMISES = TOP / 'docs/explanation/promises.md'
+# Services as sentences call them, by their schemes, and what isn't a service of its own.
+SERVICES = {'mem': 'memory', 'file': 'file', 'redis': 'Redis', 'postgres': 'PostgreSQL',
+            'zookeeper': 'ZooKeeper', 'etcd': 'etcd', 'memcached': 'memcached'}
+MANY = {'redlock', 'memlock'}
+# Who says what there is, and with what it begins; to the end of that paragraph.
+SUMMARIES = {
+    'README.md': 'Correct distributed locks',
+    'bindings/python/README.md': 'Correct distributed locks',
+    'bindings/python/dlock/__init__.py': 'Correct distributed locks',
+    'bindings/go/doc.go': 'Package dlock', 'pyproject.toml': 'description = "',
+    'debian/control': 'Description: distributed locks over',
+    'packaging/conan/conanfile.py': "description = '",
+    'packaging/vcpkg/libdlock/vcpkg.json': '"description": "',
+}
+# Neither has its client for C.
+WITHOUT = {'packaging/conan/conanfile.py': {'ZooKeeper'},
+           'packaging/vcpkg/libdlock/vcpkg.json': {'ZooKeeper'}}
 GRADES = '| | reaches | class (`client.require`) | holder killed | order of waiters |'
 
 
@@ -87,6 +104,23 @@ def main():
             tap.equal(f'{name}: in order', order.startswith('first come'),
                       known[name]['fair'] == '1')
 
+    def schemes():
+        return {re.match(r'`([a-z]+)', name)[1] for name in features.of_each_backend(library)}
+
+    def each_summary_names_each_service():
+        tap.equal('services that have a name here', schemes() - MANY, set(SERVICES))
+        for place, begins in SUMMARIES.items():
+            text = (TOP / place).read_text(encoding='utf-8')
+            said = re.split(r'\n *\n|",\n|"\n', text.partition(begins)[2], maxsplit=1)[0]
+            missing = {name for name in SERVICES.values() if name not in said}
+            tap.equal(f'{place}: not named', missing, WITHOUT.get(place, set()))
+
+    def the_manual_names_each_scheme():
+        manual = (TOP / 'tools/dlock.1').read_text(encoding='utf-8')
+        named = set(re.findall(r'^\.It Pa ([a-z]+)', manual, re.M))
+        # Locks in the memory of a command are nobody else's.
+        tap.equal('schemes that it does not name', schemes() - named - {'mem'}, set())
+
     if how == ['--write']:
         known = features.of_each_backend(library)
         for page in PAGES:
@@ -94,7 +128,8 @@ def main():
         return 0
     return tap.main([(test.__name__, test) for test in (
         written_tables_are_what_the_library_answers,
-        promises_name_each_backend_with_its_class)])
+        promises_name_each_backend_with_its_class,
+        each_summary_names_each_service, the_manual_names_each_scheme)])
 
 
 if __name__ == '__main__':

@@ -33,7 +33,8 @@ class Client:
                 ship(42, held.token)
 
     :param url: ``mem:``, ``file:///run/lock/app``, ``redis://[user:password@]host[:port][/db]``,
-        ``redis+unix:///path``; see ``dlock.backends()``
+        ``postgres://``, ``zookeeper://``, ``etcd://``, ``memcached://`` and their variants: all
+        that this build has are in ``dlock.backends()``
     :param settings: such as ``ttl=30``, ``prefix="app/"``, ``redis_layout="string"``,
         ``require="fencing"``; settings of locks are the defaults of this client's locks
     :raises BackendError: it can't be reached

@@ -30,7 +30,7 @@ class Client:
     :meth:`connect` connects, or else the first request does. A client belongs to the first loop
     that awaits something of it, until that loop is closed.
 
-    :param url: ``mem:``, ``file:///run/lock/app``, ``redis://…``; see ``dlock.backends()``
+    :param url: as for :class:`dlock.Client`
     :param settings: as keyword arguments: ``ttl=30``, ``redis_layout='string'``, …
     """
 
