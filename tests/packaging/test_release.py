@@ -139,8 +139,8 @@ def files(repository):
                   for relation in bill['relationships']
                   if relation['relationshipType'] == 'CONTAINS'
                   and packages[relation['spdxElementId']]['name'] == wheel}
-        tap.equal('inside of the wheel', inside, {'hiredis', 'openssl', 'zookeeper-client-c', 'nghttp2',
-                                                'protobuf-c'})
+        tap.equal('inside of the wheel', inside,
+                  {'hiredis', 'openssl', 'zookeeper-client-c', 'nghttp2', 'protobuf-c'})
 
     def the_wheel_has_what_etcd_needs_beside_it_and_no_other_library():
         with zipfile.ZipFile(one(FILES[1])) as wheel:
