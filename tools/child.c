@@ -18,6 +18,7 @@
  * have held any mutex. Everything is prepared before, the environment too.
  */
 #include "child.h"
+#include "errno_text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,6 +29,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -103,9 +105,7 @@ static bool make_environment(const dlock_hold *hold, int64_t ttl_ms, const char 
 static _Noreturn void say_and_exit(const char *command, int reason)
 {
     static const char prefix[] = "dlock: run: ", between[] = ": ", end[] = "\n";
-    const char *why = strerrordesc_np(reason);
-    const char *parts[] = {prefix, command, between, why != NULL ? why : "exec failed",
-                           end};
+    const char *parts[] = {prefix, command, between, errno_text(reason), end};
     struct iovec lines[5];
     for (size_t i = 0; i < 5; i++)
         lines[i] = (struct iovec){.iov_base = (char *)(uintptr_t)parts[i],
@@ -159,7 +159,7 @@ static _Noreturn void be_guard(const run_child *child, int leash)
     (void)close(
         child->leash); /* in case close_range isn't there: it must end with our parent */
     (void)close(child->go);
-    (void)close_range(REST, ~0U, 0);
+    (void)syscall(SYS_close_range, REST, ~0U, 0); /* musl has no function for it */
     if (!drop_anchor(child->pid) || write(LEASH, "", 1) != 1)
         _exit(CLI_OTHER);
     struct pollfd fds[] = {{.fd = LEASH, .events = POLLIN},

@@ -3,6 +3,7 @@
  * them, answers on stdout as text or JSON.
  */
 #include "cli.h"
+#include "errno_text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -183,7 +184,7 @@ int cli_fail(const cli_call *cli, const char *what, dlock_err code,
 
 int cli_fail_errno(const cli_call *cli, const char *what)
 {
-    cli_say(cli, "%s: %s", what, strerrordesc_np(errno));
+    cli_say(cli, "%s: %s", what, errno_text(errno));
     return CLI_OTHER;
 }
 

@@ -6,6 +6,8 @@
  */
 #include "demo.h"
 
+#include <dlock/dlock.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -41,6 +43,20 @@ int64_t demo_now_us(void)
 }
 
 /* ---- Setting up ------------------------------------------------------------------------ */
+
+/* Without a service a file has to do, which a portable build doesn't have. */
+static bool has_a_service(void)
+{
+    const char *url = getenv("DLOCK_URL");
+    if ((url != NULL && url[0] != '\0') || strstr(dlock_backends(), "file") != NULL)
+        return true;
+    (void)fprintf(
+        stderr,
+        "dlock-demo: this build has no file:, so set DLOCK_URL to a server's URL "
+        "(there are: %s)\n",
+        dlock_backends());
+    return false;
+}
 
 static int set_up(demo_state *demo)
 {
@@ -282,6 +298,8 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: dlock-demo [SECONDS]\n");
         return 64;
     }
+    if (!has_a_service())
+        return 1;
     const struct sigaction catch = {.sa_handler = on_signal};
     (void)sigaction(SIGINT, &catch, NULL);
     (void)sigaction(SIGTERM, &catch, NULL);

@@ -4,6 +4,8 @@
  */
 #include "demo.h"
 
+#include "../errno_text.h"
+
 #include <dlock/dlock.h>
 
 #include <errno.h>
@@ -60,7 +62,7 @@ static void increment(const demo_state *demo, demo_worker *me, int64_t token)
 {
     int64_t count, last;
     if (counter_read(demo->counter, &count, &last) != 0)
-        fail(me, demo->counter, strerrordesc_np(errno));
+        fail(me, demo->counter, errno_text(errno));
     sleep_ms(THINK_MS);
     switch (counter_write(demo->counter, count + 1, token)) {
     case 1:
@@ -70,7 +72,7 @@ static void increment(const demo_state *demo, demo_worker *me, int64_t token)
         atomic_fetch_add(&me->refused, 1);
         break;
     default:
-        fail(me, demo->counter, strerrordesc_np(errno));
+        fail(me, demo->counter, errno_text(errno));
     }
 }
 
