@@ -321,7 +321,7 @@ static dlock_err fill(dlk_cond_wait *it, dlk_engine *engine, const dlk_name *nam
     dlk_grant *grant = it->grant = hold->hold.grant;
     grant->refs++;
     it->run = dlk_grant_run(grant);
-    it->terms = grant->terms;
+    it->terms = dlk_grant_terms_of(grant);
     (void)dlk_label_ref(it->terms.label);
     it->owner = dlk_owner_is_thread(grant->owner) ? grant->owner : 0;
     return DLOCK_OK;

@@ -334,8 +334,8 @@ void dlk_engine_digest_news(dlk_engine *engine, int64_t now)
                 dlk_core_link(&engine->core, true, NULL, now);
             engine->digested = NULL;
             dlk_error_clear(&why);
-        } else if ((link = dlk_list_take_first(&engine->notified))) {
-            dlk_engine_name *name = DLK_LIST_ITEM(link, dlk_engine_name, news);
+        } else if (engine->notified.first) {
+            dlk_engine_name *name = dlk_engine_news_take(&engine->notified);
             dlk_core_notified(&engine->core, &name->name.key, now);
         } else if ((link = dlk_list_take_first(&engine->doomed))) {
             dlk_doomed *doomed = DLK_LIST_ITEM(link, dlk_doomed, link);

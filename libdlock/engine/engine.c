@@ -160,7 +160,6 @@ static void init_lists(dlk_engine *engine)
     dlk_list_init(&engine->sleepers);
     dlk_list_init(&engine->waking);
     dlk_list_init(&engine->answers);
-    dlk_list_init(&engine->notified);
     dlk_list_init(&engine->doomed);
     dlk_list_init(&engine->events);
     dlk_list_init(&engine->log_lines);

@@ -119,9 +119,9 @@ struct dlk_engine {
     dlk_list spare_grants; /* dlk_grant.link */
     int spare_grant_count;
 
-    dlk_list answers;  /* dlk_ask.link: told by the backend, not digested yet */
-    dlk_list notified; /* dlk_engine_name.news */
-    dlk_list doomed;   /* dlk_doomed.link: waits that are to end, for they never would */
+    dlk_list answers; /* dlk_ask.link: told by the backend, not digested yet */
+    dlk_news notified;
+    dlk_list doomed; /* dlk_doomed.link: waits that are to end, for they never would */
     dlk_link_news link_news;
     dlock_error *link_error;     /* the last "down" not digested yet */
     const dlock_error *digested; /* … and the one that is being digested, or NULL */
@@ -251,7 +251,7 @@ void dlk_engine_digest_news(dlk_engine *engine, int64_t now);
 static inline void dlk_engine_digest(dlk_engine *engine, int64_t now)
 {
     if (engine->link_news != DLK_LINK_NO_NEWS || !dlk_list_empty(&engine->answers) ||
-        !dlk_list_empty(&engine->notified))
+        engine->notified.first)
         dlk_engine_digest_news(engine, now);
 }
 
@@ -276,6 +276,10 @@ static inline bool dlk_engine_is_left(const dlk_engine *engine)
 void dlk_engine_connect_port(dlk_engine *engine, dlk_port *port);
 
 /* ---- names.c ---- */
+/* At the end, unless it is there; the first one, of those that are; this one, if it is there. */
+void dlk_engine_news_add(dlk_news *news, dlk_engine_name *own);
+dlk_engine_name *dlk_engine_news_take(dlk_news *news);
+void dlk_engine_news_remove(dlk_news *news, dlk_engine_name *own);
 /* The port's. */
 void dlk_engine_free_name(void *world, dlk_name *name);
 /* Takes them over as the client's. */

@@ -54,7 +54,7 @@ static void count_waits(const dlk_core *core, int64_t now, dlk_snapshot *ret)
 {
     for (size_t i = 0; i < core->name_buckets; i++) {
         for (const dlk_name *name = core->names[i]; name; name = name->next) {
-            DLK_LIST_FOR (it, &name->queue) {
+            DLK_CHAIN_FOR (it, &name->queue) {
                 int64_t waited = now - DLK_LIST_ITEM(it, dlk_wait, link)->began;
                 ret->waiting++;
                 if (waited > ret->longest_wait)

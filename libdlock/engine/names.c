@@ -7,6 +7,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- names that may be free ---- */
+
+void dlk_engine_news_add(dlk_news *news, dlk_engine_name *own)
+{
+    if (own->news)
+        return;
+    own->news = own;
+    if (news->first)
+        news->last->news = own;
+    else
+        news->first = own;
+    news->last = own;
+}
+
+dlk_engine_name *dlk_engine_news_take(dlk_news *news)
+{
+    dlk_engine_name *own = news->first;
+    news->first = own == news->last ? NULL : own->news;
+    own->news = NULL;
+    return own;
+}
+
+void dlk_engine_news_remove(dlk_news *news, dlk_engine_name *own)
+{
+    if (!own->news) /* mostly */
+        return;
+    const dlk_engine_name *last = news->last;
+    for (bool over = false; !over;) {
+        dlk_engine_name *it = dlk_engine_news_take(news);
+        over = it == last;
+        if (it != own)
+            dlk_engine_news_add(news, it);
+    }
+}
+
+/* ---- making and ending ---- */
+
 /* Its settings are its own, and only read from here on. */
 static void free_own(dlk_engine_name *own)
 {
@@ -24,7 +61,7 @@ void dlk_engine_free_name(void *world, dlk_name *name)
 {
     dlk_engine *engine = world;
     dlk_engine_name *own = DLK_LIST_ITEM(name, dlk_engine_name, name);
-    dlk_list_remove(&own->news);
+    dlk_engine_news_remove(&engine->notified, own);
     close_key(engine, &name->key);
     free_own(own);
 }
@@ -95,8 +132,7 @@ static dlock_err make_name(dlk_engine *engine, dlock_kind kind, const char *text
     if (!own)
         return dlk_error_nomem(err);
     memcpy(own->text, text, size + 1);
-    dlk_list_init(&own->news);
-    own->name.key = (dlk_key){.name = own->text, .size = size, .kind = kind};
+    own->name.key = (dlk_key){.name = own->text, .size = (uint32_t)size, .kind = kind};
     own->name.key.settings = dlk_engine_share_settings(engine, settings);
     own->name.agreed = agreed;
     dlock_err code = own->name.key.settings ? DLOCK_OK : dlk_error_nomem(err);

@@ -172,10 +172,17 @@ typedef struct dlk_grant_box {
 } dlk_grant_box;
 
 /* A name with what the engine needs around it. */
-typedef struct dlk_engine_name {
+typedef struct dlk_engine_name dlk_engine_name;
+struct dlk_engine_name {
     dlk_name name;
-    dlk_list news; /* engine->notified */
+    dlk_engine_name
+        *news; /* the next one in dlk_news, the last one itself; NULL: it isn't there */
     char text[];
-} dlk_engine_name;
+};
+
+/* Names that may be free, in the order in which that was told. */
+typedef struct dlk_news {
+    dlk_engine_name *first, *last;
+} dlk_news;
 
 #endif

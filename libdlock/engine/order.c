@@ -84,7 +84,8 @@ static void took(void *world, dlk_grant *grant, const dlk_wait *wait)
     (void)pthread_mutex_lock(&mutex);
     dlk_order_lock lock =
         lock_of(world, grant->name, grant->owner, grant->terms.shared, wait->together);
-    grant->ordered = dlk_order_take(learnt, &lock, grant);
+    if (dlk_grant_need_more(grant)) /* else it isn't learnt from */
+        grant->more->ordered = dlk_order_take(learnt, &lock, grant);
     (void)pthread_mutex_unlock(&mutex);
 }
 
@@ -92,8 +93,8 @@ static void gave(void *world, dlk_grant *grant)
 {
     (void)world;
     (void)pthread_mutex_lock(&mutex);
-    dlk_order_give(grant->ordered);
-    grant->ordered = NULL;
+    dlk_order_give(grant->more->ordered);
+    grant->more->ordered = NULL;
     (void)pthread_mutex_unlock(&mutex);
 }
 
@@ -101,7 +102,7 @@ static void turned(void *world, dlk_grant *grant)
 {
     (void)world;
     (void)pthread_mutex_lock(&mutex);
-    dlk_order_turn(grant->ordered);
+    dlk_order_turn(grant->more->ordered);
     (void)pthread_mutex_unlock(&mutex);
 }
 

@@ -36,7 +36,7 @@ static void watch(void *world, dlk_key *key, bool on, int64_t now)
 /* One of ours has the lock now: who is behind it? */
 static void warn_next(dlk_engine *engine, const dlk_name *name)
 {
-    dlk_list *link = dlk_list_first(&name->queue);
+    dlk_list *link = name->queue.first;
     if (!link)
         return;
     dlk_waiter *next =
@@ -79,7 +79,7 @@ static void add_kept(const dlk_query *query)
 {
     if (!query->info || !query->name || query->ask.verb != DLK_INSPECT)
         return;
-    DLK_LIST_FOR (it, &query->name->grants) {
+    DLK_CHAIN_FOR (it, &query->name->grants) {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (dlk_grant_is_kept(grant))
             dlk_info_add_int(query->info,
@@ -238,8 +238,7 @@ static void host_notified(dlk_host *host, dlk_key *key)
     dlk_engine *engine = of_host(host);
     dlk_engine_name *own =
         DLK_LIST_ITEM(DLK_LIST_ITEM(key, dlk_name, key), dlk_engine_name, name);
-    if (dlk_list_empty(&own->news))
-        dlk_list_append(&engine->notified, &own->news);
+    dlk_engine_news_add(&engine->notified, own);
 }
 
 static void host_lost(dlk_host *host, dlk_key *key, uint64_t number)

@@ -12,7 +12,7 @@ dlk_grant *dlk_name_blocker(const dlk_name *name, const dlk_terms *terms)
 {
     if (name->key.kind == DLOCK_SEMAPHORE)
         return NULL;
-    DLK_LIST_FOR (it, &name->grants) {
+    DLK_CHAIN_FOR (it, &name->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (dlk_grant_lives(grant) && !(grant->terms.shared && terms->shared))
             return grant;
@@ -23,7 +23,7 @@ dlk_grant *dlk_name_blocker(const dlk_name *name, const dlk_terms *terms)
 /* A grant that has to go back first, and can't just now. */
 static const dlk_grant *unsent_release(const dlk_name *name)
 {
-    DLK_LIST_FOR (it, &name->grants) {
+    DLK_CHAIN_FOR (it, &name->grants) {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (grant->stage == DLK_STAGE_OWED)
             return grant;
@@ -42,7 +42,7 @@ static void watch(dlk_core *core, dlk_name *name, bool on, int64_t now)
 /* Nobody waits for the name any more: nobody need hear of it. */
 static void settle_watch(dlk_core *core, dlk_name *name, int64_t now)
 {
-    if (name->key.watched && dlk_list_empty(&name->queue) && name->idlers == 0)
+    if (name->key.watched && !name->queue.first && name->idlers == 0)
         watch(core, name, false, now);
 }
 
@@ -102,7 +102,7 @@ void dlk_contend_queued(dlk_core *core, dlk_name *name, int64_t now)
             /* Our own next acquire goes out behind it; dlk_give_send comes back here. */
             if (!head->once)
                 return;
-            const dlock_error *why = before->why;
+            const dlock_error *why = dlk_grant_why(before);
             dlk_wait_unreached(core, head, DLOCK_EUNAVAIL,
                                why ? dlk_error_copy(why) : NULL);
             continue;
@@ -203,7 +203,7 @@ static void granted(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, int64_
 static void end_tries(dlk_core *core, dlk_name *name, int32_t take)
 {
     bool wait_before = false;
-    DLK_LIST_FOR (it, &name->queue) {
+    DLK_CHAIN_FOR (it, &name->queue) {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
         if (!wait->once)
             wait_before = true;
@@ -236,7 +236,7 @@ static void behind(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, dlk_wai
     end_tries(core, grant->name, grant->terms.take);
     if (head->over) {
         dlk_wait *next = dlk_name_head(grant->name);
-        if (!next || !dlk_same_wish(&next->terms, &grant->terms)) {
+        if (!next || !dlk_same_wish(&next->terms, grant)) {
             abandon(core, grant, now);
             return;
         }
@@ -259,7 +259,7 @@ static void behind(dlk_core *core, dlk_grant *grant, const dlk_ask *ask, dlk_wai
 static void unreached(dlk_core *core, dlk_grant *grant, dlk_ask *ask, dlk_wait *head,
                       int64_t now)
 {
-    grant->why = dlk_ask_error(ask);
+    dlk_grant_failed(grant, dlk_ask_error(ask));
     grant->was_behind = grant->name->key.queues && grant->was_behind;
     if (!core->up && dlk_down_for_good(core)) {
         dlk_wait_refused(core, head, dlk_error_copy(core->down));
@@ -271,8 +271,9 @@ static void unreached(dlk_core *core, dlk_grant *grant, dlk_ask *ask, dlk_wait *
         return;
     }
     grant->due_at = dlk_retry_after(core, now, &grant->retries);
+    const dlock_error *why = dlk_grant_why(grant);
     DLK_TELL_OF(core, DLK_TELL_WAIT, grant, "no answer (%s); asked again in %lld ms",
-                grant->why ? grant->why->text : "the server can't be reached",
+                why ? why->text : "the server can't be reached",
                 dlk_tell_ms(now, grant->due_at));
 }
 
@@ -332,7 +333,7 @@ void dlk_trying_answered(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t
 /* The first connection is there. Tries have waited for it, and now for an answer. */
 void dlk_trying_connected(dlk_core *core, dlk_grant *grant, int64_t now)
 {
-    DLK_LIST_FOR (it, &grant->name->queue) {
+    DLK_CHAIN_FOR (it, &grant->name->queue) {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
         if (wait->once)
             dlk_alarm_set(core, &wait->alarm, DLK_NEVER);
@@ -368,7 +369,7 @@ void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *w
 /* The grant, held or lost, of which this owner has not released every hold. */
 static dlk_grant *owned(const dlk_name *name, uint64_t owner)
 {
-    DLK_LIST_FOR (it, &name->grants) {
+    DLK_CHAIN_FOR (it, &name->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (grant->hold_count > 0 && grant->owner == owner)
             return grant;
@@ -407,7 +408,7 @@ static bool is_answered_here(dlk_core *core, dlk_wait *wait, int64_t now)
         dlk_wait_fail(core, wait, DLOCK_EBUSY, "another owner of this client holds it");
         return true;
     }
-    if (!name->trying && dlk_list_empty(&name->queue))
+    if (!name->trying && !name->queue.first)
         return false;
     if (dlk_turn_comes(core, name, wait))
         return false;
@@ -429,7 +430,7 @@ void dlk_acquire_start(dlk_core *core, dlk_wait *wait, int64_t deadline, int64_t
     dlk_name_ref(name);
     if (!is_answered_here(core, wait, now) && dlk_is_in_order(core, wait, now)) {
         wait->label = dlk_label_ref(wait->terms.label);
-        dlk_list_append(&name->queue, &wait->link);
+        dlk_chain_append(&name->queue, &wait->link);
         dlk_contend(core, name, now);
         if (!wait->over && wait->once && dlk_connecting(core))
             deadline = dlk_clock_after(now, core->limits.connect_ms);
@@ -454,7 +455,7 @@ static void leave_line(dlk_core *core, dlk_wait *wait, dlock_err code, const cha
     dlk_wait *next = dlk_name_head(name);
     dlk_grant *trying = name->trying;
     /* The attempt goes on for the next one, unless that wants something else. */
-    if (first && trying && (!next || !dlk_same_wish(&next->terms, &trying->terms)))
+    if (first && trying && (!next || !dlk_same_wish(&next->terms, trying)))
         abandon(core, trying, now);
     settle_watch(core, name, now);
     dlk_contend(core, name, now);

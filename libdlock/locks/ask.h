@@ -21,24 +21,27 @@ struct dlk_settings;
 /* A lock's name as the server sees it. Lives as long as anything that names it. */
 struct dlk_key {
     const char *name; /* prefix + name, ends with NUL */
-    size_t size;
     const struct dlk_settings
         *settings;   /* of the handle that made it: layout, fair, permits */
+    uint32_t size;   /* of the name */
     dlock_kind kind; /* DLOCK_WRITE stands for both sides of a read/write lock */
-    bool watched;    /* engine's: `watch(on)` has been called */
 
     /* backend's, set by key_open */
-    bool queues; /* a contender has a place in a line there, which has to be given back */
-    bool tells_all; /* … but those who only watch hear that it is free all the same */
-    bool passes;    /* a release may name our own next contender (dlk_ask.next) */
-    bool hands_on;  /* its locks can be imported */
-    /* … and what is exported would go with its giver, unless the service is told of it: by a
-     * release with `exported` */
-    bool told_exports;
+    void *data; /* what it made of the key */
     /* Others there may cut a reader's lease to so much, so it is renewed as often as one that is
      * no longer; 0: nobody does. */
     int32_t shared_cut_ms;
-    void *data; /* what it made of the key */
+    /* a contender has a place in a line there, which has to be given back */
+    bool queues : 1;
+    /* … but those who only watch hear that it is free all the same */
+    bool tells_all : 1;
+    bool passes : 1;   /* a release may name our own next contender (dlk_ask.next) */
+    bool hands_on : 1; /* its locks can be imported */
+    /* … and what is exported would go with its giver, unless the service is told of it: by a
+     * release with `exported` */
+    bool told_exports : 1;
+
+    bool watched : 1; /* engine's: `watch(on)` has been called */
 };
 
 /* What can be asked. */

@@ -8,7 +8,7 @@ static bool waits_for_readers(const dlk_wait *wait)
 {
     if (!wait->terms.shared)
         return true;
-    DLK_LIST_FOR (it, &wait->name->queue) {
+    DLK_CHAIN_FOR (it, &wait->name->queue) {
         const dlk_wait *before = DLK_LIST_ITEM(it, dlk_wait, link);
         if (before == wait)
             break;
@@ -32,7 +32,7 @@ bool dlk_wait_finds_blockers(const dlk_wait *wait, int64_t now, dlk_blocker_fn *
         wait->name->key.kind == DLOCK_SEMAPHORE)
         return false;
     bool readers_too = waits_for_readers(wait);
-    DLK_LIST_FOR (it, &wait->name->grants) {
+    DLK_CHAIN_FOR (it, &wait->name->grants) {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (is_in_the_way(grant, readers_too, now) && found(user, grant->owner))
             return true;

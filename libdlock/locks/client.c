@@ -79,9 +79,8 @@ void dlk_core_link(dlk_core *core, bool up, const dlock_error *why, int64_t now)
 static void close_name(dlk_core *core, dlk_name *name, int64_t now)
 {
     dlk_name_ref(name);
-    while (!dlk_list_empty(&name->queue))
-        dlk_acquire_cancel(core,
-                           DLK_LIST_ITEM(dlk_list_first(&name->queue), dlk_wait, link),
+    while (name->queue.first)
+        dlk_acquire_cancel(core, DLK_LIST_ITEM(name->queue.first, dlk_wait, link),
                            DLOCK_ECLOSED, now);
     dlk_name_unref(core, name);
 }

@@ -213,8 +213,8 @@ dlock_error *dlk_ask_error(dlk_ask *ask)
 dlk_ask *dlk_ask_new(dlk_core *core, dlk_verb verb, dlk_grant *grant, int64_t within_ms,
                      int64_t now)
 {
-    if (grant->why)
-        dlk_error_clear(&grant->why);
+    if (grant->more)
+        dlk_grant_failed(grant, NULL);
     dlk_ask *ask = take_ask(core, verb == DLK_RELEASE || verb == DLK_RENEW);
     if (!ask)
         return NULL;
@@ -269,7 +269,7 @@ void dlk_wait_begin(dlk_core *core, dlk_wait *wait, int64_t now)
 void dlk_wait_end(dlk_core *core, dlk_wait *wait, dlock_err code, dlock_error *error)
 {
     assert(!wait->over);
-    dlk_list_remove(&wait->link);
+    dlk_chain_remove(&wait->name->queue, &wait->link);
     dlk_alarm_unreserve(core, &wait->alarm);
     dlk_label_unref(wait->label);
     wait->label = NULL;
@@ -317,7 +317,7 @@ void dlk_core_answered(dlk_core *core, dlk_ask *ask, int64_t now)
 
 void dlk_core_mark_gone(dlk_key *key, uint64_t number)
 {
-    DLK_LIST_FOR (it, &DLK_LIST_ITEM(key, dlk_name, key)->grants) {
+    DLK_CHAIN_FOR (it, &DLK_LIST_ITEM(key, dlk_name, key)->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         grant->gone |= grant->number == number;
     }
@@ -326,7 +326,7 @@ void dlk_core_mark_gone(dlk_key *key, uint64_t number)
 /* What the service has said of grants of this name. */
 static void heed(dlk_core *core, dlk_name *name, int64_t now)
 {
-    DLK_LIST_FOR (it, &name->grants) {
+    DLK_CHAIN_FOR (it, &name->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         bool lost = grant->gone && dlk_grant_lives(grant);
         grant->gone = false;

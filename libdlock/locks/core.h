@@ -57,6 +57,15 @@ typedef struct dlk_terms {
     dlk_label *label; /* shown by its holds; the handle's, or referenced by the grant */
 } dlk_terms;
 
+/* The same of a grant; what it says of keeping is in dlk_keep. */
+typedef struct dlk_grant_terms {
+    int64_t ttl_ms, max_hold_ms;
+    dlk_label *label;
+    int32_t take;
+    uint8_t renewal;
+    bool shared, reentrant, release_async;
+} dlk_grant_terms;
+
 /* A deadline of some object of ours. */
 enum { DLK_ALARM_WAIT, DLK_ALARM_GRANT, DLK_ALARM_QUERY };
 typedef struct dlk_alarm {
@@ -66,16 +75,16 @@ typedef struct dlk_alarm {
 /* One name of one client. Kept by lock handles, waits and grants. */
 struct dlk_name {
     dlk_key key;
-    dlk_name *next;  /* in its chain of the table */
+    dlk_name *next;  /* of those in its bucket of the table */
     uint64_t agreed; /* stands for the settings that names of one text must agree on */
     uint32_t hash;
     int refs;
-    uint16_t order_class; /* the port's: a number that it has given it */
-    int idlers;           /* queries that wait for it to be free */
-    bool twin;            /* there has been another one of this text */
-    dlk_list queue;       /* dlk_wait.link: first come, first served */
-    dlk_list grants;      /* dlk_grant.link */
+    dlk_chain queue;  /* dlk_wait.link: first come, first served */
+    dlk_chain grants; /* dlk_grant.link */
     dlk_grant *trying;
+    int idlers;           /* queries that wait for it to be free */
+    uint16_t order_class; /* the port's: a number that it has given it */
+    bool twin;            /* there has been another one of this text */
 };
 
 /* No order is learnt from this wait. */
@@ -129,10 +138,22 @@ typedef struct dlk_keep {
     int64_t last_token; /* … up to here; 0: there is none */
     int64_t run_began;  /* the server's grant; … */
     int64_t run; /* … the local ones after it: so many, and which one it is just now */
-    bool asked;  /* somebody else waits for it, as far as we know */
-    bool full;   /* nothing of the block has been used */
+    /* of dlk_terms, as whoever has it, or had it last, has wished for */
+    int32_t keep_ms;
+    uint16_t keep_runs, keep_run_ms;
+    bool asked;    /* somebody else waits for it, as far as we know */
+    bool full;     /* nothing of the block has been used */
     bool extended; /* its lease may be longer than whoever takes it up has wished for */
 } dlk_keep;
+
+/* What few grants have, made when it is first needed. */
+typedef struct dlk_grant_more {
+    dlock_error *why; /* the last acquire or release got no further, or NULL */
+    char *giver;      /* an import's: the owner that its ticket names; owned */
+    /* client.order has noticed that a thread holds it; or NULL */
+    dlk_order_held *ordered;
+    int64_t overlong; /* dlk_ask.overlong, of the last renewal */
+} dlk_grant_more;
 
 /* What the server gave us, may have given us, or is asked for. Made by the port, which may have
  * more around it. There may be ten thousand of them: what is only needed while a request is under
@@ -145,7 +166,7 @@ struct dlk_grant {
     dlk_name *name;
     uint64_t number;
     uint64_t owner;
-    dlk_terms terms;
+    dlk_grant_terms terms;
     dlk_lease lease;
     int64_t token;  /* of those who hold it now */
     dlk_keep *keep; /* it may outlive its holds; NULL: it may not */
@@ -183,11 +204,8 @@ struct dlk_grant {
     bool gone : 1; /* the service has taken it away, and it isn't lost yet */
     bool exported : 1; /* what is told to the service is that it is left to a ticket */
 
-    dlock_error *why; /* the last acquire or release got no further, or NULL */
     dlk_wait *waiter; /* who waits for the release, or for the import, or NULL */
-    char *giver;      /* an import's: the owner that its ticket names; owned */
-    /* client.order has noticed that a thread holds it; or NULL */
-    dlk_order_held *ordered;
+    dlk_grant_more *more;
 };
 
 /* One hold of a grant. */
@@ -396,7 +414,7 @@ void dlk_acquire_break(dlk_core *core, dlk_wait *wait, const char *text, int64_t
 /* May somebody of this client be in its way? Who isn't behind any of ours when it begins never will be. */
 static inline bool dlk_wait_is_behind_ours(const dlk_wait *wait)
 {
-    return !wait->name->trying || dlk_list_first(&wait->name->queue) != &wait->link;
+    return !wait->name->trying || wait->name->queue.first != &wait->link;
 }
 typedef bool dlk_blocker_fn(void *user, uint64_t owner);
 /* Shows @p found each thread that holds what has to be given back first, until it says true; then true. */
@@ -410,6 +428,10 @@ static inline void dlk_grant_unref(dlk_core *core, dlk_grant *grant)
     if (--grant->refs == 0)
         dlk_grant_destroy(core, grant);
 }
+/* NULL: no memory. */
+dlk_grant_more *dlk_grant_need_more(dlk_grant *grant);
+/* What it was asked with, or is held with. Its label is the grant's. */
+dlk_terms dlk_grant_terms_of(const dlk_grant *grant);
 /* Brings the state up to @p now; true while the grant is held and valid. */
 bool dlk_grant_settle(dlk_core *core, dlk_grant *grant, int64_t now);
 void dlk_grant_feed(dlk_core *core, dlk_grant *grant, int64_t now);

@@ -57,12 +57,12 @@ bool dlk_tries_unreached(dlk_core *core, dlk_grant *grant)
     if (dlk_connecting(core))
         return false;
     dlk_wait *head = dlk_name_head(grant->name);
-    DLK_LIST_FOR (it, &grant->name->queue) {
+    DLK_CHAIN_FOR (it, &grant->name->queue) {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
         if (!wait->once)
             continue;
         was_head |= wait == head;
-        const dlock_error *why = grant->why;
+        const dlock_error *why = dlk_grant_why(grant);
         dlk_wait_unreached(core, wait, unreached_code(grant, wait == head),
                            why ? dlk_error_copy(why) : NULL);
     }
@@ -106,10 +106,9 @@ void dlk_wait_give_up(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t no
         core->stats.cancels++;
         dlk_hist_add(&core->stats.wait[DLK_WAITED_CANCELLED], now - wait->began);
     }
-    const dlk_grant *trying = wait->name->trying;
+    const dlock_error *why = dlk_grant_why(wait->name->trying);
     if (code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL)
-        dlk_wait_unreached(core, wait, code,
-                           trying && trying->why ? dlk_error_copy(trying->why) : NULL);
+        dlk_wait_unreached(core, wait, code, why ? dlk_error_copy(why) : NULL);
     else if (code == DLOCK_ETIMEDOUT)
         dlk_wait_fail(core, wait, code, "somebody else held it all the time");
     else

@@ -85,22 +85,80 @@ dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms,
     grant->name = name;
     dlk_name_ref(name);
     grant->stage = (uint8_t)stage;
-    grant->terms = *terms;
+    dlk_grant_set_terms(grant, terms);
+    grant->terms.label = terms->label;
     (void)dlk_label_ref(grant->terms.label);
     grant->refs = 1;
     grant->due_at = DLK_NEVER;
-    dlk_list_append(&name->grants, &grant->link);
+    dlk_chain_append(&name->grants, &grant->link);
     dlk_list_append(&core->grants, &grant->all);
     core->grant_count++;
     return grant;
 }
 
+dlk_terms dlk_grant_terms_of(const dlk_grant *grant)
+{
+    const dlk_grant_terms *terms = &grant->terms;
+    const dlk_keep *keep = grant->keep;
+    return (dlk_terms){.ttl_ms = terms->ttl_ms,
+                       .max_hold_ms = terms->max_hold_ms,
+                       .keep_ms = keep ? keep->keep_ms : 0,
+                       .keep_runs = keep ? keep->keep_runs : 0,
+                       .keep_run_ms = keep ? keep->keep_run_ms : 0,
+                       .take = terms->take,
+                       .renewal = terms->renewal,
+                       .shared = terms->shared,
+                       .reentrant = terms->reentrant,
+                       .release_async = terms->release_async,
+                       .label = terms->label};
+}
+
+void dlk_grant_set_terms(dlk_grant *grant, const dlk_terms *terms)
+{
+    grant->terms = (dlk_grant_terms){.ttl_ms = terms->ttl_ms,
+                                     .max_hold_ms = terms->max_hold_ms,
+                                     .label = grant->terms.label,
+                                     .take = terms->take,
+                                     .renewal = terms->renewal,
+                                     .shared = terms->shared,
+                                     .reentrant = terms->reentrant,
+                                     .release_async = terms->release_async};
+    if (!grant->keep)
+        return;
+    grant->keep->keep_ms = terms->keep_ms;
+    grant->keep->keep_runs = terms->keep_runs;
+    grant->keep->keep_run_ms = terms->keep_run_ms;
+}
+
+dlk_grant_more *dlk_grant_need_more(dlk_grant *grant)
+{
+    if (!grant->more)
+        grant->more = calloc(1, sizeof(*grant->more));
+    return grant->more;
+}
+
+static void free_more(dlk_grant_more *more)
+{
+    dlk_error_clear(&more->why);
+    free(more->giver);
+    free(more);
+}
+
+void dlk_grant_failed(dlk_grant *grant, dlock_error *why)
+{
+    if (grant->more)
+        dlk_error_clear(&grant->more->why);
+    if (why && dlk_grant_need_more(grant))
+        grant->more->why = why;
+    else
+        dlk_error_clear(&why);
+}
+
 void dlk_grant_destroy(dlk_core *core, dlk_grant *grant)
 {
     assert(grant->refs == 0);
-    if (grant->why)
-        dlk_error_clear(&grant->why);
-    free(grant->giver);
+    if (grant->more)
+        free_more(grant->more);
     if (grant->keep)
         free(grant->keep);
     dlk_label_unref(grant->terms.label);
@@ -115,7 +173,7 @@ void dlk_grant_drop(dlk_core *core, dlk_grant *grant)
     if (grant->hold_count > 0 || grant->asks != DLK_ASKS_NOTHING ||
         grant->stage != DLK_STAGE_OVER || dlk_list_empty(&grant->link))
         return;
-    dlk_list_remove(&grant->link);
+    dlk_chain_remove(&grant->name->grants, &grant->link);
     dlk_list_remove(&grant->all);
     core->grant_count--;
     if (grant->keep)
@@ -227,7 +285,7 @@ void dlk_grant_bound(const dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64
     dlk_lease_asked(lease, now, ask->ttl_ms, core->limits.timeout_ms);
     ask->most_ms =
         dlk_clock_ms_until(lease->forgotten_at, now, INT64_MAX / DLK_NS_PER_MS);
-    ask->overlong = lease->overlong;
+    ask->overlong = grant->more ? grant->more->overlong : 0;
 }
 
 void dlk_grant_renew(dlk_core *core, dlk_grant *grant, int64_t now)
@@ -249,9 +307,16 @@ void dlk_grant_renew(dlk_core *core, dlk_grant *grant, int64_t now)
     (void)dlk_ask_go(core, ask, now); /* the answer finds its way by itself */
 }
 
+/* Without memory it is told by the next answer. */
+static void note_overlong(dlk_grant *grant, int64_t overlong)
+{
+    if (grant->more || (overlong && dlk_grant_need_more(grant)))
+        grant->more->overlong = overlong;
+}
+
 void dlk_grant_renewed(dlk_core *core, dlk_grant *grant, dlk_ask *ask, int64_t now)
 {
-    grant->lease.overlong = ask->overlong;
+    note_overlong(grant, ask->overlong);
     if (ask->lasts)
         dlk_lease_renew(&grant->lease, ask->since, ask->ttl_ms, core->limits.margin);
     if (grant->keep)
@@ -330,7 +395,7 @@ void dlk_grant_feed(dlk_core *core, dlk_grant *grant, int64_t now)
 void dlk_grant_turn(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     grant->terms.shared = true;
-    if (grant->ordered)
+    if (grant->more && grant->more->ordered)
         core->port.order->turned(core->port.world, grant);
     grant->turning = true;
     grant->due_at = now;
@@ -352,10 +417,12 @@ void dlk_grant_asked(const dlk_core *core, dlk_grant *grant, int64_t now)
 
 void dlk_grant_lease(dlk_core *core, dlk_grant *grant, const dlk_ask *ask)
 {
-    const dlk_terms *terms = &grant->terms;
+    const dlk_grant_terms *terms = &grant->terms;
     int64_t since = ask->since;
     if (!ask->lasts && grant->lease.asked_at < since)
         since = grant->lease.asked_at;
+    if (grant->keep)
+        grant->keep->whole = dlk_lease_reach(since, ask->ttl_ms, core->limits.margin);
     dlk_lease_start(&grant->lease, since, ask->ttl_ms, core->limits.margin,
                     terms->max_hold_ms ? dlk_clock_after(since, terms->max_hold_ms)
                                        : DLK_NEVER);
@@ -377,10 +444,8 @@ void dlk_grant_hand_over(dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
 {
     grant->token = ask->token;
     grant->owner = wait->owner;
-    dlk_label *label =
-        grant->terms.label; /* what was asked with: the same text as the wait's */
-    grant->terms = wait->terms;
-    grant->terms.label = label;
+    /* Its label is what was asked with: the same text as the wait's. */
+    dlk_grant_set_terms(grant, &wait->terms);
     grant->terms.ttl_ms = ask->ttl_ms;
     dlk_hold *hold = grant->holds;
     grant->holds = NULL;

@@ -57,7 +57,7 @@ void dlk_grant_enter_again(dlk_core *core, dlk_wait *wait, dlk_grant *grant)
 
 void dlk_grant_enter_waits(dlk_core *core, dlk_grant *grant)
 {
-    DLK_LIST_FOR (it, &grant->name->queue) {
+    DLK_CHAIN_FOR (it, &grant->name->queue) {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
         if (wait->owner == grant->owner)
             dlk_grant_enter_again(core, wait, grant);
@@ -70,7 +70,7 @@ bool dlk_turn_comes(const dlk_core *core, const dlk_name *name, const dlk_wait *
         return false;
     if (!dlk_grant_takes(name->trying) && !dlk_connecting(core))
         return false;
-    DLK_LIST_FOR (it, &name->queue)
+    DLK_CHAIN_FOR (it, &name->queue)
         if (!is_shared(name, &DLK_LIST_ITEM(it, dlk_wait, link)->terms))
             return false;
     return true;

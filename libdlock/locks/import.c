@@ -83,7 +83,7 @@ void dlk_import_start(dlk_core *core, dlk_wait *wait, const char *giver, int64_t
         return;
     dlk_grant *grant =
         core->closed ? NULL : dlk_grant_new(core, name, &wait->terms, DLK_STAGE_IMPORTED);
-    char *text = grant ? strdup(giver) : NULL;
+    char *text = grant && dlk_grant_need_more(grant) ? strdup(giver) : NULL;
     if (!text) {
         if (grant)
             abandon(core, grant, now);
@@ -94,7 +94,7 @@ void dlk_import_start(dlk_core *core, dlk_wait *wait, const char *giver, int64_t
                                                  : "no memory for a grant"));
         return;
     }
-    grant->giver = text;
+    grant->more->giver = text;
     grant->waiter = wait;
     wait->grant = grant;
     grant->refs++;
@@ -115,7 +115,7 @@ void dlk_import_send(dlk_core *core, dlk_grant *grant, int64_t now)
     dlk_grant_step(grant, DLK_GRANT_IMPORT_SENT);
     grant->due_at = DLK_NEVER;
     dlk_grant_asked(core, grant, now);
-    ask->text = grant->giver;
+    ask->text = grant->more->giver;
     (void)dlk_ask_go(core, ask, now); /* the answer finds its way by itself */
 }
 

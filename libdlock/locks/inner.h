@@ -70,7 +70,7 @@ static inline bool dlk_grant_may_be_there(const dlk_grant *grant)
 /* Whose wish goes to the server, or NULL. */
 static inline dlk_wait *dlk_name_head(const dlk_name *name)
 {
-    dlk_list *first = dlk_list_first(&name->queue);
+    dlk_list *first = name->queue.first;
     return first ? DLK_LIST_ITEM(first, dlk_wait, link) : NULL;
 }
 /* An inspection that waits for the name to be free. */
@@ -144,7 +144,7 @@ dlock_error *dlk_ask_error(dlk_ask *ask);
 void dlk_contend_queued(dlk_core *core, dlk_name *name, int64_t now);
 static inline void dlk_contend(dlk_core *core, dlk_name *name, int64_t now)
 {
-    if (!name->trying && !dlk_list_empty(&name->queue))
+    if (!name->trying && name->queue.first)
         dlk_contend_queued(core, name, now);
 }
 void dlk_trying_send(dlk_core *core, dlk_grant *grant, int64_t now);
@@ -158,11 +158,12 @@ void dlk_trying_link_down(dlk_core *core, dlk_grant *grant, const dlock_error *w
 /* acquire.c: a living grant of this client that excludes the wish. */
 dlk_grant *dlk_name_blocker(const dlk_name *name, const dlk_terms *terms);
 
-/* Can an attempt, or a grant, of the one go on for the other? */
-static inline bool dlk_same_wish(const dlk_terms *a, const dlk_terms *b)
+/* Can an attempt, or a grant, go on for this wish? */
+static inline bool dlk_same_wish(const dlk_terms *a, const dlk_grant *of)
 {
+    const dlk_grant_terms *b = &of->terms;
     return a->ttl_ms == b->ttl_ms && a->shared == b->shared && a->take == b->take &&
-           (a->keep_ms > 0) == (b->keep_ms > 0) && dlk_label_same(a->label, b->label);
+           (a->keep_ms > 0) == (of->keep != NULL) && dlk_label_same(a->label, b->label);
 }
 /* here.c: client.order refuses it; it is over then. */
 bool dlk_is_against_order(dlk_core *core, dlk_wait *wait, int64_t now);
@@ -179,7 +180,7 @@ static inline void dlk_order_took(const dlk_core *core, dlk_grant *grant,
 }
 static inline void dlk_order_gave(const dlk_core *core, dlk_grant *grant)
 {
-    if (grant->ordered && grant->hold_count == 0)
+    if (grant->more && grant->more->ordered && grant->hold_count == 0)
         core->port.order->gave(core->port.world, grant);
 }
 /* here.c: another hold of a grant its owner has; of the read side also in one of the write side. */
@@ -193,7 +194,7 @@ bool dlk_name_has_rival(dlk_core *core, const dlk_name *name, int64_t now);
 void dlk_grant_enter_waits(dlk_core *core, dlk_grant *grant);
 static inline void dlk_grant_owners_waits(dlk_core *core, dlk_grant *grant)
 {
-    if (dlk_owner_is_thread(grant->owner) && !dlk_list_empty(&grant->name->queue))
+    if (dlk_owner_is_thread(grant->owner) && grant->name->queue.first)
         dlk_grant_enter_waits(core, grant);
 }
 
@@ -254,6 +255,14 @@ void dlk_import_cancel(dlk_core *core, dlk_wait *wait, dlock_err code, int64_t n
 /* An attempt of this stage, in its name's list, with a number of its own; NULL without memory. */
 dlk_grant *dlk_grant_new(dlk_core *core, dlk_name *name, const dlk_terms *terms,
                          dlk_stage stage);
+/* All of them but the label. */
+void dlk_grant_set_terms(dlk_grant *grant, const dlk_terms *terms);
+/* The last acquire or release got no further because of this, which is taken over; NULL: it isn't said. */
+void dlk_grant_failed(dlk_grant *grant, dlock_error *why);
+static inline const dlock_error *dlk_grant_why(const dlk_grant *grant)
+{
+    return grant && grant->more ? grant->more->why : NULL;
+}
 /* It is about to be asked for, with its ttl_ms: acquired, inherited, imported. */
 void dlk_grant_asked(const dlk_core *core, dlk_grant *grant, int64_t now);
 /* @p ask was answered with YES: its lease runs from the request, if that says that it lasts; else

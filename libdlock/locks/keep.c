@@ -35,9 +35,8 @@ void dlk_keep_reserved(const dlk_core *core, dlk_grant *grant, const dlk_ask *as
         keep->last_token = ask->last_token;
         keep->full = true;
     }
-    int64_t since = ask->lasts ? ask->since : grant->lease.asked_at;
-    int64_t whole = dlk_lease_reach(since, ask->ttl_ms, core->limits.margin);
-    if (whole > keep->whole)
+    int64_t whole = dlk_lease_reach(ask->since, ask->ttl_ms, core->limits.margin);
+    if (ask->lasts && whole > keep->whole)
         keep->whole = whole;
 }
 
@@ -58,8 +57,8 @@ void dlk_keep_begin(const dlk_core *core, dlk_grant *grant, const dlk_ask *ask,
 static bool run_is_over(const dlk_grant *grant, int64_t now)
 {
     const dlk_keep *keep = grant->keep;
-    return keep->run >= grant->terms.keep_runs ||
-           now >= dlk_clock_after(keep->run_began, grant->terms.keep_run_ms);
+    return keep->run >= keep->keep_runs ||
+           now >= dlk_clock_after(keep->run_began, keep->keep_run_ms);
 }
 
 /* Where to count that it has to go back, though this one of ours waits for it, or nobody does; NULL: it
@@ -73,8 +72,7 @@ static int64_t *why_back(dlk_core *core, const dlk_grant *grant, const dlk_wait 
     if (grant->name->idlers > 0 && !head) /* nor one of ours who waits until it is free */
         return &stats->kept_asked;
     if (core->closed || dlk_grant_state(grant) != DLOCK_HELD ||
-        now >= dlk_keep_ends(grant) ||
-        (head && !dlk_same_wish(&head->terms, &grant->terms)))
+        now >= dlk_keep_ends(grant) || (head && !dlk_same_wish(&head->terms, grant)))
         return &stats->kept_idle;
     return NULL;
 }
@@ -86,7 +84,7 @@ bool dlk_keep_stays(dlk_core *core, dlk_grant *grant, int64_t now)
     if (grant->terms.shared || grant->name->trying || keep->extended)
         return false;
     /* From the first release on, but no longer than any of those who had it would keep it. */
-    int64_t until = dlk_clock_after(now, grant->terms.keep_ms);
+    int64_t until = dlk_clock_after(now, keep->keep_ms);
     if (until < keep->until)
         keep->until = until;
     int64_t *back = why_back(core, grant, dlk_name_head(grant->name), now);
@@ -124,9 +122,8 @@ static void take_up(dlk_core *core, dlk_grant *grant, dlk_hold *hold, dlk_wait *
                     int64_t now)
 {
     dlk_keep *keep = grant->keep;
-    dlk_label *label = grant->terms.label; /* the same text: it was the same wish */
-    grant->terms = wait->terms;
-    grant->terms.label = label;
+    dlk_grant_set_terms(grant,
+                        &wait->terms); /* the label is the same: it was the same wish */
     grant->owner = wait->owner;
     grant->since = now;
     keep->run++;
@@ -196,7 +193,7 @@ bool dlk_keep_next(dlk_core *core, dlk_grant *grant, dlk_wait *head, int64_t now
 
 void dlk_keep_answered(dlk_core *core, dlk_grant *grant, int64_t now)
 {
-    bool waited_for = !dlk_list_empty(&grant->name->queue);
+    bool waited_for = grant->name->queue.first;
     if (waited_for && !has_token(grant))
         dlk_keep_end(core, grant, &core->stats.kept_idle, now);
     else if (waited_for)
@@ -208,7 +205,7 @@ void dlk_keep_answered(dlk_core *core, dlk_grant *grant, int64_t now)
 bool dlk_core_mark_asked(dlk_key *key, uint64_t number)
 {
     bool known = false;
-    DLK_LIST_FOR (it, &DLK_LIST_ITEM(key, dlk_name, key)->grants) {
+    DLK_CHAIN_FOR (it, &DLK_LIST_ITEM(key, dlk_name, key)->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (grant->number != number || !grant->keep)
             continue;
@@ -220,13 +217,13 @@ bool dlk_core_mark_asked(dlk_key *key, uint64_t number)
 void dlk_keep_asked(dlk_core *core, dlk_grant *grant, int64_t now)
 {
     if (grant->keep && grant->keep->asked && dlk_grant_is_kept(grant) &&
-        dlk_list_empty(&grant->name->queue))
+        !grant->name->queue.first)
         dlk_keep_end(core, grant, &core->stats.kept_asked, now);
 }
 
 bool dlk_keep_give_up(dlk_core *core, dlk_name *name, int64_t now)
 {
-    DLK_LIST_FOR (it, &name->grants) {
+    DLK_CHAIN_FOR (it, &name->grants) {
         dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (!dlk_grant_is_kept(grant))
             continue;

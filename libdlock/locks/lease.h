@@ -14,13 +14,15 @@ typedef struct dlk_margin {
 
 /* All times in ns of the boot clock. */
 typedef struct dlk_lease {
-    int64_t suspect_at; /* half the lease without a success */
+    union {
+        int64_t
+            asked_at; /* until it is granted: the first request that may have got it */
+        int64_t suspect_at; /* from then on: half the lease without a success */
+    };
     /* Nobody else can have the lock before; from then on we don't. Read by any thread. */
     _Atomic int64_t ends_at;
     int64_t limit; /* lock.max_hold_ms: ends_at never passes it; DLK_NEVER = none */
     int64_t forgotten_at; /* by then the server has surely let go, whatever happened */
-    int64_t asked_at;     /* the first request that may have got it was sent */
-    int64_t overlong;     /* dlk_ask.overlong, of the last renewal */
 } dlk_lease;
 
 /* Granted by a request of @p since. */

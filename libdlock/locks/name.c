@@ -47,9 +47,9 @@ dlk_name *dlk_name_find(dlk_core *core, dlock_kind kind, const char *text, size_
 
 static bool in_use(const dlk_name *name)
 {
-    if (name->trying || !dlk_list_empty(&name->queue))
+    if (name->trying || name->queue.first)
         return true;
-    DLK_LIST_FOR (it, &name->grants)
+    DLK_CHAIN_FOR (it, &name->grants)
         if (dlk_grant_lives(DLK_LIST_ITEM(it, dlk_grant, link)))
             return true;
     return false;
@@ -81,8 +81,7 @@ bool dlk_name_add(dlk_core *core, dlk_name *name)
     core->name_count++;
     name->refs = 1;
     name->trying = NULL;
-    dlk_list_init(&name->queue);
-    dlk_list_init(&name->grants);
+    name->queue = name->grants = (dlk_chain){NULL};
     name->idlers = 0;
     return true;
 }

@@ -38,7 +38,7 @@ static void retire(dlk_core *core, dlk_query *query)
     if (grant)
         dlk_grant_unref(core, grant);
     if (name) {
-        if (name->key.watched && dlk_list_empty(&name->queue) && name->idlers == 0) {
+        if (name->key.watched && !name->queue.first && name->idlers == 0) {
             name->key.watched = false;
             core->port.watch(core->port.world, &name->key, false, 0);
         }
@@ -160,7 +160,7 @@ static void count_own_waiters(dlk_core *core, const dlk_query *query)
     dlk_name *name = NULL;
     int64_t own = 0;
     while ((name = dlk_name_find(core, key->kind, key->name, key->size, name))) {
-        DLK_LIST_FOR (it, &name->queue)
+        DLK_CHAIN_FOR (it, &name->queue)
             own += !DLK_LIST_ITEM(it, dlk_wait, link)->once; /* a try doesn't wait */
     }
     if (own > 0)

@@ -95,7 +95,7 @@ static bool outlives_lease(const dlk_core *core, const dlk_grant *grant)
 
 static void give_later(dlk_core *core, dlk_grant *grant, dlock_error *why, int64_t now)
 {
-    grant->why = why;
+    dlk_grant_failed(grant, why);
     if (now >= grant->lease.forgotten_at && !outlives_lease(core, grant)) {
         end_release(core, grant, DLOCK_EUNKNOWN,
                     "never confirmed; its lease is over by now");

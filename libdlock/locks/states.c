@@ -33,8 +33,7 @@ static bool rest_is_sound(const dlk_grant *grant)
 static bool grant_is_sound(const dlk_grant *grant)
 {
     bool tried = grant->stage == DLK_STAGE_TRIED;
-    if (tried != (grant->name->trying == grant) ||
-        (tried && dlk_list_empty(&grant->name->queue)))
+    if (tried != (grant->name->trying == grant) || (tried && !grant->name->queue.first))
         return false;
     if (grant->standing == DLK_STANDS_UNKNOWN && !grant->ambiguous)
         return false;

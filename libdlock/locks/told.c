@@ -46,7 +46,7 @@ static void add_holder(telling *to, const dlk_grant *grant)
 static void add_waiters(telling *to, const dlk_name *name)
 {
     const dlk_wait *head = dlk_name_head(name);
-    DLK_LIST_FOR (it, &name->queue) {
+    DLK_CHAIN_FOR (it, &name->queue) {
         const dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
         const dlk_told line = {
             .key = &name->key,
@@ -75,7 +75,7 @@ dlk_told_sum dlk_core_told(const dlk_core *core, int64_t now, int64_t after,
         looked++;
         if (dlk_grant_lives(grant))
             add_holder(&to, grant);
-        if (dlk_list_first(&grant->name->grants) == &grant->link)
+        if (grant->name->grants.first == &grant->link)
             add_waiters(&to, grant->name);
     }
     return to.sum;
@@ -83,7 +83,7 @@ dlk_told_sum dlk_core_told(const dlk_core *core, int64_t now, int64_t after,
 
 static dlk_wait *wait_of(const dlk_name *name, uint64_t thread, int64_t before)
 {
-    DLK_LIST_FOR (it, &name->queue) {
+    DLK_CHAIN_FOR (it, &name->queue) {
         dlk_wait *wait = DLK_LIST_ITEM(it, dlk_wait, link);
         if (wait->owner == thread && !wait->once && wait->began < before)
             return wait;

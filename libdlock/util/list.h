@@ -64,6 +64,46 @@ static inline dlk_list *dlk_list_take_first(dlk_list *head)
     return first;
 }
 
+/* A list whose head is a pointer: for lists that there are many of, most of them empty or with one item.
+ * Its nodes are the same: the first one's `prev` is the last, the last one's `next` is NULL, and one that is
+ * in none points to itself. */
+typedef struct dlk_chain {
+    dlk_list *first;
+} dlk_chain;
+
+/* Walks the items; the body may remove the current one. */
+#define DLK_CHAIN_FOR(it, chain)                                                         \
+    for (dlk_list *it = (chain)->first, *it##_next = it ? it->next : NULL; it;           \
+         it = it##_next, it##_next = it ? it->next : NULL)
+
+/* @p node must be in no list. */
+static inline void dlk_chain_append(dlk_chain *chain, dlk_list *node)
+{
+    dlk_list *first = chain->first;
+    node->next = NULL;
+    node->prev = first ? first->prev : node;
+    if (first)
+        first->prev = first->prev->next = node;
+    else
+        chain->first = node;
+}
+
+/* Of this chain, or of none. */
+static inline void dlk_chain_remove(dlk_chain *chain, dlk_list *node)
+{
+    if (node->next == node)
+        return;
+    if (node->next)
+        node->next->prev = node->prev;
+    else
+        chain->first->prev = node->prev;
+    if (chain->first == node)
+        chain->first = node->next;
+    else
+        node->prev->next = node->next;
+    dlk_list_init(node);
+}
+
 /* Moves all items of @p from to the end of @p to. */
 static inline void dlk_list_splice(dlk_list *to, dlk_list *from)
 {

@@ -25,7 +25,7 @@ static void add_grant(subject *s, size_t i, dlock_state state, int holds)
     s->grants[i].hold_count = holds;
     s->grants[i].name = &s->name;
     dlk_list_append(&s->engine.core.grants, &s->grants[i].all);
-    dlk_list_append(&s->name.grants, &s->grants[i].link);
+    dlk_chain_append(&s->name.grants, &s->grants[i].link);
 }
 
 static subject *begin(void)
@@ -40,8 +40,6 @@ static subject *begin(void)
     dlk_list_init(&core->grants);
     dlk_list_init(&core->queries);
     dlk_list_init(&core->spare_asks);
-    dlk_list_init(&s->name.queue);
-    dlk_list_init(&s->name.grants);
     s->names[0] = &s->name;
     core->names = s->names;
     core->name_buckets = core->name_count = 1;
@@ -145,7 +143,7 @@ TEST(what_is_held_kept_and_waited_for_is_counted_apart)
     const int64_t began[] = {500 * MS, 200 * MS, 900 * MS};
     for (size_t i = 0; i < 3; i++) {
         s->waits[i].began = began[i];
-        dlk_list_append(&s->name.queue, &s->waits[i].link);
+        dlk_chain_append(&s->name.queue, &s->waits[i].link);
     }
     dlk_engine_count_all(&s->engine, 1000 * MS, &now);
     CHECK_EQ_INT(now.waiting, 3);

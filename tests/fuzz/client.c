@@ -139,7 +139,7 @@ void client_open(const char *uri, const client_key keys[CLIENT_KEYS], fuzz_bytes
     open_backend(uri);
     for (int i = 0; i < CLIENT_KEYS && keys[i].name; i++) {
         client.keys[i] = (dlk_key){.name = keys[i].name,
-                                   .size = strlen(keys[i].name),
+                                   .size = (uint32_t)strlen(keys[i].name),
                                    .kind = keys[i].kind,
                                    .settings = world.settings};
         (void)client.backend->type->key_open(client.backend, &client.keys[i], NULL);

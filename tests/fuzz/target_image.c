@@ -107,8 +107,8 @@ static void make_client(user *it, int number)
     it->local->leave = stay;
     it->local->watching = true; /* no thread that watches others */
     for (int i = 0; i < NAMES; i++)
-        it->keys[i] =
-            (dlk_key){.name = names[i], .size = strlen(names[i]), .kind = DLOCK_MUTEX};
+        it->keys[i] = (dlk_key){
+            .name = names[i], .size = (uint32_t)strlen(names[i]), .kind = DLOCK_MUTEX};
 }
 
 /* A client that has just come: it remembers neither places in lines nor where its names are. */

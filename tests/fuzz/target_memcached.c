@@ -126,7 +126,7 @@ static void check_item(dlk_mc_form form, bool shared, dlk_mc_text value)
 static bool open_key(dlk_mc *mc, dlk_key *key, const char *name)
 {
     *key = (dlk_key){.name = name,
-                     .size = strlen(name),
+                     .size = (uint32_t)strlen(name),
                      .kind = DLOCK_MUTEX,
                      .settings = mc->settings};
     bool fits = dlk_mc_key_open(&mc->base, key, NULL) == DLOCK_OK;

@@ -122,15 +122,17 @@ static void check_commands(const char *name, dlk_resp_reader *reader)
         abort();
     redis.layout = dlk_redis_layout_of(defaults);
     memcpy(redis.owner, "o:", redis.owner_size = 2);
-    dlk_key key = {
-        .name = name, .size = strlen(name), .kind = DLOCK_MUTEX, .settings = defaults};
+    dlk_key key = {.name = name,
+                   .size = (uint32_t)strlen(name),
+                   .kind = DLOCK_MUTEX,
+                   .settings = defaults};
     bool fits = key.size <= DLK_REDIS_NAME_MAX && !dlk_redis_is_derived(name);
     FUZZ_CHECK((dlk_redis_key_open(&redis.base, &key, NULL) == DLOCK_OK) == fits,
-               "a name of %zu bytes", key.size);
+               "a name of %zu bytes", (size_t)key.size);
     if (!fits)
         return;
     const dlk_redis_key *data = key.data;
-    const dlk_redis_form *form = data->forms[0];
+    const dlk_redis_form *form = data->form;
     const dlk_ask ask = {
         .verb = DLK_ACQUIRE, .key = &key, .number = 7, .ttl_ms = 1000, .take = 1};
     dlk_buf *whole = &redis.commands.link.stream.out;
@@ -217,7 +219,8 @@ static void turn(dlk_core *core, entry *it)
     it->name = calloc(1, sizeof(*it->name));
     if (!it->name)
         abort();
-    it->name->key = (dlk_key){.name = it->text, .size = it->size, .kind = it->kind};
+    it->name->key =
+        (dlk_key){.name = it->text, .size = (uint32_t)it->size, .kind = it->kind};
     FUZZ_CHECK(dlk_name_add(core, it->name), "no memory");
     FUZZ_CHECK(!dlk_name_rival(core, it->name), "a rival that isn't in use");
 }

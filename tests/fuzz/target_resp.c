@@ -299,8 +299,8 @@ static void make_world(void)
     world.theirs = world.redis->commands.take;
     world.redis->commands.take = judge;
     for (int i = 0; i < KEYS; i++) {
-        world.keys[i] =
-            (dlk_key){.name = names[i], .size = strlen(names[i]), .kind = DLOCK_MUTEX};
+        world.keys[i] = (dlk_key){
+            .name = names[i], .size = (uint32_t)strlen(names[i]), .kind = DLOCK_MUTEX};
         world.keys[i].settings = world.redis->settings;
         if (dlk_redis_key_open(backend, &world.keys[i], NULL) != DLOCK_OK)
             abort();

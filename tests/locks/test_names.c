@@ -21,7 +21,7 @@ static dlk_name *add(const char *text, dlock_kind kind, uint64_t agreed)
     dlk_name *name = calloc(1, sizeof(*name));
     if (!name)
         return NULL;
-    name->key = (dlk_key){.name = text, .size = strlen(text), .kind = kind};
+    name->key = (dlk_key){.name = text, .size = (uint32_t)strlen(text), .kind = kind};
     name->agreed = agreed;
     return dlk_name_add(&w.core, name) ? name : NULL;
 }

@@ -154,7 +154,7 @@ bool client_has_grant(const client *c, uint64_t number)
 /* Of who holds without a number: its grants that have this token. */
 static bool has_token(const client *c, int name, int64_t token)
 {
-    DLK_LIST_FOR (it, &c->names[name]->grants) {
+    DLK_CHAIN_FOR (it, &c->names[name]->grants) {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (dlk_grant_state(grant) != 0 && grant->token == token)
             return true;
@@ -164,7 +164,7 @@ static bool has_token(const client *c, int name, int64_t token)
 
 bool client_holds(const client *c, int name, int64_t token)
 {
-    DLK_LIST_FOR (it, &c->names[name]->grants) {
+    DLK_CHAIN_FOR (it, &c->names[name]->grants) {
         const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
         if (dlk_grant_lives(grant) && grant->token == token)
             return true;
@@ -176,7 +176,7 @@ bool client_knows(const client *c, int name, const holder *h)
 {
     if (h->number)
         return client_has_grant(c, h->number);
-    DLK_LIST_FOR (it, &c->names[name]->grants)
+    DLK_CHAIN_FOR (it, &c->names[name]->grants)
         if (DLK_LIST_ITEM(it, dlk_grant, link)->token == 0)
             return true; /* it may be about this one */
     return has_token(c, name, h->token);

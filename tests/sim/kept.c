@@ -38,7 +38,7 @@ static bool is_kept_from_others(int name)
         const dlk_grant *trying = well ? c->names[name]->trying : NULL;
         wanted |= trying && trying->standing == DLK_STANDS_BEHIND && waits_long(c, name);
         if (well)
-            DLK_LIST_FOR (it, &c->names[name]->grants)
+            DLK_CHAIN_FOR (it, &c->names[name]->grants)
                 kept |= dlk_grant_is_kept(DLK_LIST_ITEM(it, dlk_grant, link));
     }
     return kept && wanted;

@@ -269,7 +269,7 @@ const char *server_derived(int name, int index)
 {
     static char texts[DLK_REDIS_DERIVED][64];
     const dlk_redis_key *data = operator.keys[name].data;
-    char *text = dlk_redis_derive(data->forms[0]->derived[index], data->key->name);
+    char *text = dlk_redis_derive(data->form->derived[index], data->key->name);
     if (!text)
         abort();
     (void)snprintf(texts[index], sizeof(texts[index]), "%s", text); /* fits */
@@ -285,7 +285,7 @@ bool server_evict(int name, bool counter)
     /* Whoever takes the count of free permits away has made a semaphore of another size. */
     if (!counter && s.config.kind == KIND_SEMAPHORE)
         return false;
-    if (counter && data->forms[0]->derived[0])
+    if (counter && data->form->derived[0])
         key = dlk_arg_text(server_derived(name, 0));
     set_clock();
     if (!model_delete(&s.server.model, &key))

@@ -10,6 +10,7 @@
 #include "backends/local/process.h"
 #include "util/clock.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -207,7 +208,7 @@ dlock_err dlk_local_key_open(dlk_backend *backend, dlk_key *key, dlock_error **e
 {
     (void)backend;
     if (key->size < 1 || key->size > DLK_TABLE_NAME)
-        return dlk_error_set(err, DLOCK_EINVAL, "a name has 1 to %d bytes, not %zu",
+        return dlk_error_set(err, DLOCK_EINVAL, "a name has 1 to %d bytes, not %" PRIu32,
                              DLK_TABLE_NAME, key->size);
     dlk_local_key *data = calloc(1, sizeof(*data));
     if (!data)

@@ -213,7 +213,7 @@ static bool take_set(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 static bool take_acquired(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
 {
     dlk_redis_key *key = ask->key->data;
-    const dlk_redis_form *form = key->forms[ask->shared];
+    const dlk_redis_form *form = dlk_redis_key_form(key, ask->shared);
     bool tells_new = form->queues || form->signals;
     if (ask->scratch == DLK_REDIS_BY_SET)
         return take_set(redis, ask, reply);

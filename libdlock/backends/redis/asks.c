@@ -246,7 +246,7 @@ void dlk_redis_ask_refuse(dlk_redis *redis, dlk_ask *ask, dlock_error *error)
 int64_t dlk_redis_look_again(dlk_redis *redis, const dlk_ask *ask, int64_t left_ms)
 {
     const dlk_redis_key *key = ask->key->data;
-    if (key->forms[0]->notifies && !redis->poll_only)
+    if (key->form->notifies && !redis->poll_only)
         return left_ms;
     int64_t retry_ms = dlk_rand_jitter(redis->base.host->rand, redis->retry_ms, 33);
     return left_ms >= 0 && left_ms < retry_ms ? left_ms : retry_ms;
@@ -271,7 +271,8 @@ static void note_keeping(const dlk_redis *redis, const dlk_ask *ask)
 static bool begins_by_set(const dlk_ask *ask)
 {
     const dlk_redis_key *key = ask->key ? ask->key->data : NULL;
-    return ask->verb == DLK_ACQUIRE && key->forms[ask->shared]->sets && !key->held;
+    return ask->verb == DLK_ACQUIRE && dlk_redis_key_form(key, ask->shared)->sets &&
+           !key->held;
 }
 
 static bool put_set(dlk_redis *redis, dlk_ask *ask)
@@ -317,13 +318,13 @@ static void note_asking(dlk_redis *redis, const dlk_ask *ask, int64_t now)
     /* In a cluster a request may be sent once more after it was given up, and a newer one has asked. */
     bool given_up =
         ask->verb == DLK_ACQUIRE && dlk_number_older(ask->number, key->contender);
-    if (key->forms[0]->queues && !given_up)
+    if (key->form->queues && !given_up)
         dlk_redis_fair_asks(redis, ask, now);
     if ((ask->verb == DLK_ACQUIRE && !given_up) || ask->next)
         key->asked_at = redis->subscriber.messages;
     else if (ask->verb == DLK_INSPECT)
         key->looked = true;
-    if (key->hands_over || key->forms[0]->signals)
+    if (key->hands_over || key->form->signals)
         dlk_redis_handover_asks(redis, ask);
     note_keeping(redis, ask);
     dlk_redis_told_note(redis, ask);

@@ -41,7 +41,7 @@ int64_t dlk_redis_asks_tick(dlk_redis *redis, int64_t now);
 /* How the ask's lock lies on the server. */
 static inline const dlk_redis_form *dlk_redis_form_asked(const dlk_ask *ask)
 {
-    return ((const dlk_redis_key *)ask->key->data)->forms[ask->shared];
+    return dlk_redis_key_form(ask->key->data, ask->shared);
 }
 
 /* Does it take a lock? */

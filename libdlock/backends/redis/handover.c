@@ -43,8 +43,7 @@ void dlk_redis_handover_more(const dlk_redis *redis, const dlk_ask *ask, dlk_arg
                     : due && dlk_redis_channel_tells(redis, ask->key->data);
     const uint64_t terms[] = {
         lines_up ? (uint64_t)life_of_line(redis, ask->ttl_ms) : 0,
-        (uint64_t)claim_ms(redis),
-        due ? 0 : (uint64_t)key->turn + 1, /* up to INT64_MAX there */
+        (uint64_t)claim_ms(redis), due ? 0 : (uint64_t)key->turn + 1,
         /* Who keeps locks has had a run of his own (lock.keep_runs). */
         key->run < DLK_REDIS_RUN && !dlk_number_keeps(ask->number), flag,
         (uint64_t)redis->greeted_us, /* last: for one that keeps alone */
@@ -119,7 +118,7 @@ bool dlk_redis_handover_released(const dlk_redis *redis, dlk_ask *ask,
     if (key->run < DLK_REDIS_RUN) /* more make no difference */
         key->run++;
     /* Passed on though it was due: nobody else wants a turn. */
-    key->turn = is_due(redis, key) ? 0 : dlk_number_sum(key->turn, 1);
+    key->turn = is_due(redis, key) ? 0 : key->turn + (key->turn < DLK_REDIS_TURN_MAX);
     return true;
 }
 
@@ -134,7 +133,7 @@ static bool take_number(const char **at, const char *end, uint64_t *ret)
 }
 
 bool dlk_redis_handover_parse(const dlk_redis *redis, const dlk_resp *message,
-                              uint64_t *ret_number, int64_t *ret_turn,
+                              uint64_t *ret_number, uint32_t *ret_turn,
                               const char **ret_channel, size_t *ret_size)
 {
     const char *at = message->text, *end = at + message->size;
@@ -145,7 +144,7 @@ bool dlk_redis_handover_parse(const dlk_redis *redis, const dlk_resp *message,
     at += redis->owner_size;
     if (!take_number(&at, end, ret_number) || !take_number(&at, end, &turn))
         return false;
-    *ret_turn = (int64_t)turn;
+    *ret_turn = turn < DLK_REDIS_TURN_MAX ? (uint32_t)turn : DLK_REDIS_TURN_MAX;
     *ret_channel = at;
     *ret_size = (size_t)(end - at);
     return true;
@@ -225,7 +224,7 @@ bool dlk_redis_handover_revokes(const dlk_resp *message, uint64_t *ret_number)
 }
 
 /* A newer one may have been overtaken by one that was given up, and has asked for last. */
-bool dlk_redis_handover_told(dlk_redis_key *key, uint64_t number, int64_t turn)
+bool dlk_redis_handover_told(dlk_redis_key *key, uint64_t number, uint32_t turn)
 {
     if (dlk_number_older(number, key->contender))
         return false;

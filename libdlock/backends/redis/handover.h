@@ -15,6 +15,9 @@
 /* The owners of one client have the lock so many times in a row while others are in the line. */
 #define DLK_REDIS_RUN 4
 
+/* More hand-overs since a lock was put up for all make no difference: redis.open_turn is less. */
+#define DLK_REDIS_TURN_MAX (UINT32_MAX - 1)
+
 /* An answer that says how long to hold back for others is never longer, in ms. */
 #define DLK_REDIS_MOMENT_MAX 60000
 
@@ -38,7 +41,7 @@ bool dlk_redis_handover_released(const struct dlk_redis *redis, dlk_ask *ask,
 /* A message on the client's own channel, "<owner> <turn> <channel of the lock>". True when it
  * names an owner of this client; then the rest is filled in. */
 bool dlk_redis_handover_parse(const struct dlk_redis *redis, const dlk_resp *message,
-                              uint64_t *ret_number, int64_t *ret_turn,
+                              uint64_t *ret_number, uint32_t *ret_turn,
                               const char **ret_channel, size_t *ret_size);
 /* Takes "<first token> <last token> <0 or 1>" (scripts/keeps.lua), for a number that keeps its lock, else
  * the token alone. False for nonsense. */
@@ -52,6 +55,6 @@ bool dlk_redis_handover_asked(const dlk_resp *message, uint64_t *ret_number,
 /* Another message there, "revoke <number>". */
 bool dlk_redis_handover_revokes(const dlk_resp *message, uint64_t *ret_number);
 /* Does that number of this key wait for it? */
-bool dlk_redis_handover_told(dlk_redis_key *key, uint64_t number, int64_t turn);
+bool dlk_redis_handover_told(dlk_redis_key *key, uint64_t number, uint32_t turn);
 
 #endif

@@ -9,6 +9,7 @@
 #include "util/settings.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,7 +159,7 @@ size_t dlk_redis_channel_name(const dlk_redis_key *key, char to[DLK_REDIS_CHANNE
 {
     if (!key->told)
         return 0;
-    const char *part = key->forms[0]->channel;
+    const char *part = key->form->channel;
     return (size_t)(put_derived(to, part, strlen(part), key->key->name, key->key->size,
                                 key->tagged) -
                     to);
@@ -174,7 +175,7 @@ char *dlk_redis_put_channel(char *to, const dlk_redis *redis, const dlk_redis_ke
     if (!key->told)
         return dlk_resp_bulk(to, "", 0);
     if (redis->publish == DLK_PUBLISH_ALL)
-        return put_derived_bulk(to, key, key->forms[0]->channel);
+        return put_derived_bulk(to, key, key->form->channel);
     char name[DLK_REDIS_CHANNEL_MAX];
     size_t size = dlk_redis_channel_name(key, name);
     to = dlk_resp_bulk_begin(to, 1 + size);
@@ -197,10 +198,14 @@ static dlock_err find_forms(const dlk_redis *redis, dlk_redis_key *data,
 {
     const dlk_redis_layout *layout =
         redis->layout->node ? redis->layout : dlk_redis_layout_of(key->settings);
-    for (int side = 0; side < (key->kind == DLOCK_WRITE ? 2 : 1); side++)
-        if (!(data->forms[side] =
-                  dlk_redis_form_of(layout, key->settings, key->kind, side == 1, err)))
-            return DLOCK_ENOTSUP;
+    data->form = dlk_redis_form_of(layout, key->settings, key->kind, false, err);
+    if (!data->form || key->kind != DLOCK_WRITE)
+        return data->form ? DLOCK_OK : DLOCK_ENOTSUP;
+    const dlk_redis_form *readers =
+        dlk_redis_form_of(layout, key->settings, key->kind, true, err);
+    if (!readers)
+        return DLOCK_ENOTSUP;
+    data->readers = (int8_t)(readers - data->form);
     return DLOCK_OK;
 }
 
@@ -208,7 +213,7 @@ static dlock_err check_class(const dlk_redis *redis, const dlk_redis_key *data,
                              dlock_error **err)
 {
     if (dlk_settings_int(redis->settings, DLK_KEY_CLIENT_REQUIRE) < DLK_REQUIRE_FENCING ||
-        !data->forms[0]->by_clocks)
+        !data->form->by_clocks)
         return DLOCK_OK;
     return dlk_error_set(err, DLOCK_ENOTSUP,
                          "redis.layout=%s depends on the clocks of all who use it, but "
@@ -220,7 +225,7 @@ static dlock_err check_class(const dlk_redis *redis, const dlk_redis_key *data,
 static void fill(const dlk_redis *redis, dlk_redis_key *data)
 {
     dlk_key *key = data->key;
-    const dlk_redis_form *form = data->forms[0];
+    const dlk_redis_form *form = data->form;
     for (int i = 0; i < DLK_REDIS_DERIVED && form->derived[i]; i++)
         assert(strlen(form->derived[i]) + 4 <= DLK_REDIS_PART_MAX);
     data->tagged = is_tagged(key->name);
@@ -235,7 +240,7 @@ static void fill(const dlk_redis *redis, dlk_redis_key *data)
     key->queues = form->queues || form->hands_over || form->signals;
     key->tells_all = true; /* a fair lock's release, too, is told on the lock's channel */
     key->hands_on = form->import != 0;
-    if (data->forms[1])
+    if (data->readers)
         key->shared_cut_ms = REDISSON_LEASE_MS;
 }
 
@@ -244,7 +249,7 @@ dlock_err dlk_redis_key_open(dlk_backend *backend, dlk_key *key, dlock_error **e
     const dlk_redis *redis = (const dlk_redis *)backend;
     if (key->size > DLK_REDIS_NAME_MAX)
         return dlk_error_set(err, DLOCK_EINVAL,
-                             "redis: a name has at most %d bytes, not %zu",
+                             "redis: a name has at most %d bytes, not %" PRIu32,
                              DLK_REDIS_NAME_MAX, key->size);
     if (dlk_redis_is_derived(key->name))
         return dlk_error_set(err, DLOCK_EINVAL,

@@ -8,18 +8,19 @@
 
 typedef struct dlk_redis_key {
     dlk_key *key;
-    /* by dlk_ask.shared: a read/write lock has two sides */
-    const dlk_redis_form *forms[2];
+    const dlk_redis_form *form; /* of a read/write lock that of the write side; … */
 
     /* What a client knows of a lock that is handed on: handover.h. Of a fair lock only the contender:
      * who is in the line, and told alone on a channel of its own, or 0. */
     uint64_t contender; /* the number that was asked for last, which a message may name */
     uint64_t appointed; /* the number that a message has named … */
-    int64_t appointed_turn; /* … and which hand-over that was */
-    /* While one of ours has it: how often it was handed on since it was put up for all, and how
-     * many of ours have had it in a row, up to DLK_REDIS_RUN. */
-    int64_t turn;
+    uint32_t appointed_turn; /* … and which hand-over that was */
+    /* While one of ours has it: how often it was handed on since it was put up for all, up to
+     * DLK_REDIS_TURN_MAX, and how many of ours have had it in a row, up to DLK_REDIS_RUN. */
+    uint32_t turn;
     uint8_t run;
+    int8_t
+        readers; /* … and so many forms behind it in the layout is the read side's, or 0 */
     /* An open turn holds us back; and since then the lock was released by somebody else. */
     bool held_back : 1, had_by_others : 1;
     /* When it was asked for, nobody could have told us that another wants it. */
@@ -36,6 +37,13 @@ typedef struct dlk_redis_key {
     uint64_t asked_at; /* how many messages had come when the lock was last asked for */
     struct dlk_redis_watcher *watcher; /* while it is watched: channel.h */
 } dlk_redis_key;
+
+/* That of a side, or of a lock that has but one. */
+static inline const dlk_redis_form *dlk_redis_key_form(const dlk_redis_key *key,
+                                                       bool shared)
+{
+    return key->form + (shared ? key->readers : 0);
+}
 
 /* "p:{name}", or "{name}:s" for ":s"; without braces of ours when the name has one, and then with a
  * second colon for a p of ours. NULL without memory. */

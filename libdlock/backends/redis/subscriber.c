@@ -101,7 +101,7 @@ static void notify(dlk_redis *redis, dlk_redis_channel *channel)
 static void take_own(dlk_redis *redis, const dlk_resp *message)
 {
     uint64_t number;
-    int64_t turn;
+    uint32_t turn;
     const char *name;
     size_t size;
     DLK_POINT("message");
@@ -265,7 +265,7 @@ static void ask_instead(dlk_redis *redis, dlk_redis_channel *channel)
 {
     DLK_LIST_FOR (it, &channel->watchers) {
         dlk_redis_watcher *watcher = DLK_LIST_ITEM(it, dlk_redis_watcher, link);
-        const dlk_redis_form *form = watcher->key->forms[0];
+        const dlk_redis_form *form = watcher->key->form;
         if (form->queues || form->signals)
             be_told(redis, watcher);
     }

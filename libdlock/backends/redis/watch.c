@@ -39,7 +39,7 @@ static size_t put_listened(const dlk_redis *redis, const dlk_redis_key *key,
                            char name[LISTENED_MAX])
 {
     size_t size = dlk_redis_channel_name(key, name);
-    if (!key->forms[0]->queues || !key->contender)
+    if (!key->form->queues || !key->contender)
         return size;
     name[size++] = ':';
     return size + dlk_redis_put_owner(redis, key->contender, name + size);
@@ -75,7 +75,7 @@ static void watch_on(dlk_redis *redis, dlk_redis_key *key, int64_t now)
 {
     dlk_redis_subscriber *subscriber = &redis->subscriber;
     if (key->hands_over ||
-        key->forms[0]->signals) /* may end in discarding all that nobody watches */
+        key->form->signals) /* may end in discarding all that nobody watches */
         dlk_redis_listen_to_own(redis, now);
     key->watcher = make_watcher(redis, key);
     if (!key->watcher)
@@ -98,7 +98,7 @@ static void watch_on(dlk_redis *redis, dlk_redis_key *key, int64_t now)
 static bool is_own(const dlk_redis_key *key, const dlk_redis_channel *channel)
 {
     char name[DLK_REDIS_CHANNEL_MAX];
-    return key->forms[0]->queues && channel->size > dlk_redis_channel_name(key, name);
+    return key->form->queues && channel->size > dlk_redis_channel_name(key, name);
 }
 
 static void watch_off(dlk_redis *redis, dlk_redis_key *key, int64_t now)

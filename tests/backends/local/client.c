@@ -140,7 +140,7 @@ dlk_key *client_key_of(fake *client, const char *name, dlock_kind kind,
     if (!key)
         abort();
     key->name = strdup(name);
-    key->size = strlen(name);
+    key->size = (uint32_t)strlen(name);
     key->kind = kind;
     key->settings = settings;
     if (client->backend->type->key_open(client->backend, key, NULL) != DLOCK_OK)

@@ -478,7 +478,7 @@ TEST(it_is_no_lock)
     CHECK(!dlock_info_get(list.info, "locks.0.name"));
     dlock_info_free(list.info);
     dlk_key none = {.name = key_of(&w),
-                    .size = strlen(key_of(&w)),
+                    .size = (uint32_t)strlen(key_of(&w)),
                     .kind = DLOCK_MUTEX,
                     .settings = w.settings};
     CHECK_EQ_INT(w.backend->type->key_open(w.backend, &none, NULL), DLOCK_EINVAL);

@@ -216,7 +216,7 @@ TEST(a_message_that_hands_over_has_numbers_that_can_be_counted_on)
         int64_t turn; /* < 0: it is none */
     } cases[] = {
         {"u:7 3 channel", 3},
-        {"u:7 9223372036854775807 channel", INT64_MAX},
+        {"u:7 9223372036854775807 channel", DLK_REDIS_TURN_MAX},
         {"u:7 9223372036854775808 channel", -1},
         {"u:9223372036854775808 3 channel", -1},
         {"u:7 -1 channel", -1},
@@ -231,13 +231,13 @@ TEST(a_message_that_hands_over_has_numbers_that_can_be_counted_on)
         dlk_resp message = {
             .type = DLK_RESP_TEXT, .text = cases[i].text, .size = strlen(cases[i].text)};
         uint64_t number = 0;
-        int64_t turn = -1;
+        uint32_t turn = 0;
         const char *channel = NULL;
         size_t size = 0;
         bool fine =
             dlk_redis_handover_parse(&redis, &message, &number, &turn, &channel, &size);
         CHECK_EQ_INT(fine, cases[i].turn >= 0);
-        CHECK_EQ_INT(fine ? turn : -1, cases[i].turn);
+        CHECK_EQ_INT(fine ? (int64_t)turn : -1, cases[i].turn);
         CHECK(!fine || (number == 7 && size == 7 && memcmp(channel, "channel", 7) == 0));
     }
 }

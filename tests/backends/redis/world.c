@@ -225,7 +225,7 @@ dlk_key *world_key_of(world *w, dlock_kind kind, const char *name)
     dlock_error *err = NULL;
     dlk_key *key = calloc(1, sizeof(*key));
     *key = (dlk_key){.name = strdup(name),
-                     .size = strlen(name),
+                     .size = (uint32_t)strlen(name),
                      .kind = kind,
                      .settings = w->settings};
     dlock_err code = w->backend->type->key_open(w->backend, key, &err);

@@ -434,7 +434,7 @@ static void check_leases(int name)
         if (!lease || lease->revoked || c->dead)
             continue;
         int64_t lasts = (int64_t)((double)lease->ends_at / s.server.rate) + MS;
-        DLK_LIST_FOR (it, &c->names[name]->grants) {
+        DLK_CHAIN_FOR (it, &c->names[name]->grants) {
             const dlk_grant *grant = DLK_LIST_ITEM(it, dlk_grant, link);
             if (!dlk_grant_lives(grant) ||
                 true_time(c, dlk_lease_end(&grant->lease)) <= lasts)

@@ -551,7 +551,7 @@ static void vary(const dlk_ask *ask, dlk_arg *args, size_t count)
     const dlk_redis_key *data = ask->key->data;
     /* The last but where clients' keys are said after it. */
     dlk_arg *last = &args[count - 1 - (ask->verb == DLK_INSPECT)];
-    if (data->forms[0]->signals && ask->verb == DLK_ACQUIRE) {
+    if (data->form->signals && ask->verb == DLK_ACQUIRE) {
         last[-1] = dlk_arg_text(brief ? "20" : "600000");
         *last = dlk_arg_text(between(0, 3) ? "1" : "0");
     } else if (data->hands_over && between(0, 3) > 0) {
@@ -643,7 +643,7 @@ static bool random_ask(dlk_key *key)
     /* One of two clients, of which only the first is heard. */
     maker->owner[0] = between(0, 2) ? '0' : 'f';
     dlk_redis_key *data = key->data;
-    data->turn = between(0, 5);
+    data->turn = (uint32_t)between(0, 5);
     data->run = (uint8_t)between(0, 5);
     data->kept_at = between(0, 1); /* of a renewal at 0: it looks after the counter */
     if (ask.verb == DLK_BREAK && between(0, 1)) {
@@ -669,8 +669,8 @@ static bool random_mischief(const dlk_key *key)
     const char *name = key->name;
     static char other[64];
     int derived = (int)between(-1, DLK_REDIS_DERIVED - 1);
-    if (derived >= 0 && data->forms[0]->derived[derived]) {
-        char *text = dlk_redis_derive(data->forms[0]->derived[derived], name);
+    if (derived >= 0 && data->form->derived[derived]) {
+        char *text = dlk_redis_derive(data->form->derived[derived], name);
         (void)snprintf(other, sizeof(other), "%s", text ? text : ""); /* fits */
         free(text);
         name = other;
@@ -798,10 +798,9 @@ static bool play(const char *layout, dlock_kind kind, const char *setting)
     if (fine && open_maker(settings, node)) {
         if (dlk_redis_backend.key_open(&maker->base, &key, NULL) == DLOCK_OK) {
             const dlk_redis_key *data = key.data;
-            bool known = tried[data->forms[0]->id];
-            tried[data->forms[0]->id] = true;
-            if (data->forms[1])
-                tried[data->forms[1]->id] = true;
+            bool known = tried[data->form->id];
+            tried[data->form->id] = true;
+            tried[dlk_redis_key_form(data, true)->id] = true;
             listen_around(&key);
             for (int i = 0; i < ROUNDS && fine && !known; i++)
                 fine = play_round(&key);

@@ -419,7 +419,7 @@ static bool is_known(const client *c, int name, const zk_node *node)
     const holder h = holder_of(node);
     if (h.number || stands_in_line(node, name, &as))
         return client_knows(c, name, &h);
-    return !dlk_list_empty(&c->names[name]->grants);
+    return c->names[name]->grants.first != NULL;
 }
 
 static void check_orphans(int name)
