@@ -242,11 +242,12 @@ def on_postgres(program, *more):
 
 
 def postgres_rows():
-    """The floor is the same two calls by plain libpq. 64 threads of it have a connection each, or take
-    turns at one: then the server has as many processes as for a client of ours."""
+    """The floor is the same two calls by plain libpq. 64 threads of it have a connection each, or
+    take turns at one: then the server has as many processes as for a client of ours."""
+    crowd = 'postgres, 64 threads'
     for name, workers, how, bar in (('postgres', 1, 'pairs', 0.9),
-                                    ('postgres, 64 threads / one connection', 64, 'shared', 3),
-                                    ('postgres, 64 threads / a connection each', 64, 'pairs', None)):
+                                    (f'{crowd} / one connection', 64, 'shared', 3),
+                                    (f'{crowd} / a connection each', 64, 'pairs', None)):
         for place, its_bar in both(bar, bar):
             yield Row(name, place, its_bar, on_postgres('pairs', '--workers', workers),
                       [ON_POSTGRES, 'bench-floor-postgres', None, '--workers', workers, how])

@@ -62,7 +62,8 @@ class Holder:
 
 def watch(holders, secs):
     """What they take while they renew, for so long."""
-    time.sleep(1.2 * TTL_MS / 3000)  # until the first renewals, which bring a kept lock tokens, are over
+    # Until the first renewals, which bring a kept lock tokens, are over.
+    time.sleep(1.2 * TTL_MS / 3000)
     for holder in holders:
         holder.mark()
     rounds = max(1, round(secs / (TTL_MS / 3000)))  # of renewals
@@ -137,7 +138,8 @@ def held_on_postgres(programs, count, secs):
         stack.callback(program.end)
         program.prepare()
         us, = watch([Holder('postgres', program, at)], secs)
-    return [us.result(check('statements/s', us.run['commands_rate'], MOST_STATEMENTS * count / 10000),
+    most = MOST_STATEMENTS * count / 10000
+    return [us.result(check('statements/s', us.run['commands_rate'], most),
                       check('lost', us.run['lost'], 0))]
 
 
@@ -292,8 +294,8 @@ def signalled(name, programs, place, cores, command):
 
 
 def conditions(programs):
-    """The backends that have conditions, where they are measured, and the command of a program there; each
-    worker is a thread with a client of its own."""
+    """The backends that have conditions, where they are measured, and the command of a program
+    there; each worker is a thread with a client of its own."""
     for scheme, uri in (('mem', 'mem:'), ('file', rows.file_uri(programs))):
         for place, cores in rows.places():
             yield (scheme, place, cores,
