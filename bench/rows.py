@@ -247,8 +247,8 @@ def postgres_rows():
     crowd = 'postgres, 64 threads'
     for name, workers, how, bar in (('postgres', 1, 'pairs', 0.9),
                                     (f'{crowd} / one connection', 64, 'shared', 3),
-                                    (f'{crowd} / a connection each', 64, 'pairs', None)):
-        for place, its_bar in both(bar, bar):
+                                    (f'{crowd} / a connection each', 64, 'pairs', 3)):
+        for place, its_bar in both(bar):
             yield Row(name, place, its_bar, on_postgres('pairs', '--workers', workers),
                       [ON_POSTGRES, 'bench-floor-postgres', None, '--workers', workers, how])
     for place, its_bar in both(None):
