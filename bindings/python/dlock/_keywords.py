@@ -270,8 +270,8 @@ class ClientSettings(LockSettings, total=False):
         long as each page took. (default scan; scan, clients, slowly; backends: redis,
         redis+sentinel)
     redlock_fencing
-        Give each grant a token, for a second round trip; off: one, and tokens are 0. (default
-        False; backends: redlock)
+        Give each grant a token; a second round trip where nodes disagree. Off: tokens are 0.
+        (default False; backends: redlock)
     zookeeper_acl
         Who may touch the nodes we create. (default open; open, creator; backends: zookeeper)
     zookeeper_auth
