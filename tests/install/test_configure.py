@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import tap
@@ -46,6 +47,20 @@ def expect(done, status, *words):
         raise AssertionError(f'exit {got}, not {status} and {words}:\n{said}')
 
 
+def only_what_is_installed_is_built(folder, targets):
+    """And nothing twice, but what libdlock.so and libdlock.a have in two ways."""
+    tap.equal('built and not installed', [target['name'] for target in targets
+                                          if target['build_by_default'] and not target['installed']],
+              [])
+    compiled = Counter(os.path.normpath(folder / name) for name in re.findall(
+        r' -c (\S+\.c)\b', tap.run(['ninja', '-n', '-v', '-C', folder])))
+    loading = {name for target in targets if target['name'] in ('dlock-loading', 'dlock-list')
+               for sources in target['target_sources'] for name in sources.get('sources', ())}
+    print(f'# {compiled.total()} files are compiled')
+    tap.equal('compiled twice', {name for name, times in compiled.items() if times > 1} - loading,
+              set())
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix='dlock-configure-') as folder:
         work, wheel = Path(folder), wheel_options()
@@ -80,6 +95,7 @@ def main():
             programs = [target['name'] for target in known['targets']
                         if target['type'] == 'executable' and target['installed']]
             tap.equal('programs that are installed', programs, ['dlock'])
+            only_what_is_installed_is_built(folder, known['targets'])
 
         def what_conan_takes_of_the_tree_is_enough():
             recipe = (TOP / 'packaging/conan/conanfile.py').read_text(encoding='utf-8')
