@@ -44,8 +44,8 @@ def text_of(path, included=None):
 
 
 def entries(texts):
-    """One array of all texts, what a client sends by itself at its beginning: nothing else of it need become
-    resident for most programs."""
+    """One array of all texts, at its beginning what a client sends by itself: nothing else of it need
+    become resident for most programs."""
     usual = [name for name in texts if name.startswith(('handover_', 'scripts_probe', 'scripts_say'))]
     lines, at, offsets = [], 0, {}
     for name in [*usual, *(name for name in texts if name not in usual)]:
