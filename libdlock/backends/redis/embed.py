@@ -46,7 +46,8 @@ def text_of(path, included=None):
 def entries(texts):
     """One array of all texts, at its beginning what a client sends by itself: nothing else of it need
     become resident for most programs."""
-    usual = [name for name in texts if name.startswith(('handover_', 'scripts_probe', 'scripts_say'))]
+    first = ('handover_', 'scripts_probe', 'scripts_say')
+    usual = [name for name in texts if name.startswith(first)]
     lines, at, offsets = [], 0, {}
     for name in [*usual, *(name for name in texts if name not in usual)]:
         code = texts[name].encode() + b'\0'
