@@ -54,10 +54,24 @@ void fake_end_connected(void)
     w.doings++;
 }
 
+static int64_t first_revision(const dlk_etcd_call *call)
+{
+    dlk_arena arena;
+    bool no_memory;
+    const DlkEtcd__WatchRequest *ask = (const void *)dlk_etcd_unpack(
+        &dlk_etcd__watch_request__descriptor, dlk_buf_head(&call->request),
+        dlk_buf_size(&call->request), &arena, &no_memory);
+    int64_t first = ask ? ask->create_request->start_revision : -1;
+    dlk_arena_free(&arena);
+    return first;
+}
+
 void __wrap_dlk_etcd_calls_send(dlk_etcd_calls *calls, dlk_etcd_call *call, int64_t now)
 {
     w.doings++;
     there.requests += call->method != DLK_ETCD_WATCH;
+    if (call->method == DLK_ETCD_WATCH)
+        there.watches_from = first_revision(call);
     __real_dlk_etcd_calls_send(calls, call, now);
 }
 

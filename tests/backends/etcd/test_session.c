@@ -35,13 +35,15 @@ TEST(whatever_a_session_does_by_the_clock_it_names_the_moment_of)
     end();
 }
 
-/* Who was before it may have gone before it watched; etcd tells of that up to 100 ms later, this one never. */
+/* Who was before it may have gone before it watched; of a watch that is to begin there etcd tells up to 100 ms
+ * later, also of what comes meanwhile, and of one that begins now never. */
 TEST(who_waits_looks_once_more_when_its_watch_begins_in_the_past)
 {
     for (int past = 0; past < 2; past++) {
         CHECK(begin_with(DLOCK_MUTEX));
         there.other = true;
         CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_HELD);
+        CHECK_EQ_INT(there.watches_from, 0);
         int64_t seen = there.revision;
         int notified = w.notified, requests = there.requests;
         there.other = false;
