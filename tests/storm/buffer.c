@@ -7,6 +7,8 @@
  * Who is killed with the lock held may have taken an item and not said so, or been woken for one and not
  * taken it. That is for whoever sees the death: it broadcasts.
  *
+ * A table in memory is one process': there they are threads of it, four clients', and nobody is killed.
+ *
  * DLK_STORM_ITEMS (400) of each producer, DLK_STORM_KILLS (20). DLK_STORM_THREADS (4) of each process, and
  * DLK_STORM_ROOM (8) for so many items: with less of both a larger part of them is waited for.
  */
@@ -179,8 +181,6 @@ static void run(const int *first, void *(*work)(void *))
 {
     ends of;
     worker workers[THREADS];
-    (void)prctl(PR_SET_PDEATHSIG,
-                SIGKILL); /* nobody waits for ever behind a test that fails */
     open_ends(&of);
     for (int i = 0; i < shared->threads; i++) {
         workers[i] = (worker){.of = &of, .number = *first + i};
@@ -192,14 +192,42 @@ static void run(const int *first, void *(*work)(void *))
     close_ends(&of);
 }
 
-static void run_producers(void *first)
+/* What one client does: a process, or in memory a thread of this one. */
+typedef struct part {
+    void *(*work)(void *);
+    int first;
+    bool alone; /* in memory */
+    pid_t pid;
+    pthread_t thread;
+} part;
+
+static void run_process(void *arg)
 {
-    run(first, produce);
+    const part *it = arg;
+    (void)prctl(PR_SET_PDEATHSIG,
+                SIGKILL); /* nobody waits for ever behind a test that fails */
+    run(&it->first, it->work);
 }
 
-static void run_consumers(void *first)
+static void *run_thread(void *arg)
 {
-    run(first, consume);
+    const part *it = arg;
+    run(&it->first, it->work);
+    return NULL;
+}
+
+static void begin(part *it)
+{
+    if (!it->alone)
+        it->pid = world_child_start(run_process, it);
+    else if (pthread_create(&it->thread, NULL, run_thread, it) != 0)
+        abort();
+}
+
+/* 0: all went well. */
+static int end(part *it)
+{
+    return it->alone ? pthread_join(it->thread, NULL) : world_child_end(it->pid);
 }
 
 /* By a client that is closed again: the sanitizer can't follow children of a process with threads. */
@@ -228,8 +256,7 @@ static void check_log(void)
 TEST(nothing_is_lost_or_doubled_and_nobody_waits_for_ever)
 {
     BEGIN();
-    static int firsts[PROCESSES] = {0};
-    pid_t pids[PROCESSES];
+    part parts[PROCESSES];
     shared = together_map(sizeof(*shared));
     CHECK(shared != NULL);
     shared->items = from_env("DLK_STORM_ITEMS", 400);
@@ -238,30 +265,34 @@ TEST(nothing_is_lost_or_doubled_and_nobody_waits_for_ever)
     shared->threads = from_env("DLK_STORM_THREADS", THREADS);
     CHECK(shared->threads <= THREADS);
     shared->producers = PROCESSES / 2 * shared->threads;
-    firsts[1] = shared->threads;
-    const int kills = from_env("DLK_STORM_KILLS", 20);
+    const bool alone = world_is("mem");
+    const int kills = alone ? 0 : from_env("DLK_STORM_KILLS", 20);
     const int64_t step = shared->items * shared->producers / (kills + 1);
-    shared->limit = step + step / 2;
-    for (int i = 0; i < PROCESSES; i++)
-        pids[i] = world_child_start(i < 2 ? run_producers : run_consumers, &firsts[i]);
+    shared->limit = kills > 0 ? step + step / 2 : INT64_MAX;
+    for (int i = 0; i < PROCESSES; i++) {
+        parts[i] = (part){.work = i < PROCESSES / 2 ? produce : consume,
+                          .first = i * shared->threads,
+                          .alone = alone};
+        begin(&parts[i]);
+    }
     int killed = 0;
     while (!is_done() && shared->all.errors == 0) {
         int64_t next = (killed + 1) * step;
         AWAIT(shared->taken >= next || is_done() || shared->all.errors > 0);
         if (killed >= kills || is_done())
             continue;
-        pid_t *pid = &pids[2 + killed % 2];
-        CHECK_EQ_INT(kill(*pid, SIGKILL), 0);
-        (void)world_child_end(*pid);
+        part *dead = &parts[2 + killed % 2];
+        CHECK_EQ_INT(kill(dead->pid, SIGKILL), 0);
+        (void)end(dead);
         killed++;
         shared->limit = killed < kills ? next + step + step / 2 : INT64_MAX;
         see_a_death();
         CHECK(!harness_failed());
-        *pid = world_child_start(run_consumers, &firsts[2]);
+        begin(dead);
     }
     CHECK_STR(shared->all.what, "");
     for (int i = 0; i < PROCESSES; i++)
-        CHECK_EQ_INT(world_child_end(pids[i]), 0);
+        CHECK_EQ_INT(end(&parts[i]), 0);
     CHECK_EQ_INT(shared->taken, shared->put);
     check_log();
     harness_note("%d kills, %d waits", killed, (int)shared->waits);
