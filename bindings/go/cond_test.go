@@ -3,6 +3,9 @@ package dlock_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,9 +51,22 @@ func wait(t *testing.T, cond *dlock.Cond, hold *dlock.Hold, ctx context.Context)
 	return over
 }
 
+// On each service that has conditions. Those that a test in Go doesn't start itself are told by whoever runs it, in
+// DLOCK_TEST_URLS (tests/go/run.py).
+func withConditions(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	t.Run("mem", func(t *testing.T) { test(t, mem()) })
+	t.Run("file", func(t *testing.T) { test(t, "file://"+filepath.Join(t.TempDir(), "table")) })
+	t.Run("redis", func(t *testing.T) { test(t, testredis.Start(t).URL()) })
+	for _, url := range strings.Fields(os.Getenv("DLOCK_TEST_URLS")) {
+		scheme, _, _ := strings.Cut(url, ":")
+		// The names of a test are its own there.
+		t.Run(scheme, func(t *testing.T) { test(t, url+"?client.prefix="+t.Name()+"/") })
+	}
+}
+
 func TestASignalWakesAWaiterWhoHoldsTheLockAgain(t *testing.T) {
-	t.Run("mem", func(t *testing.T) { aSignalWakes(t, mem()) })
-	t.Run("redis", func(t *testing.T) { aSignalWakes(t, testredis.Start(t).URL()) })
+	withConditions(t, aSignalWakes)
 }
 
 func aSignalWakes(t *testing.T, url string) {
@@ -79,7 +95,12 @@ func aSignalWakes(t *testing.T, url string) {
 }
 
 func TestAWaitThatRunsOutHoldsTheLockAgain(t *testing.T) {
-	client := open(t, mem())
+	withConditions(t, aWaitRunsOut)
+}
+
+func aWaitRunsOut(t *testing.T, url string) {
+	t.Helper()
+	client := open(t, url)
 	hold := take(t, client.Mutex("m"))
 	again, signalled, err := client.Cond("m/cond").WaitFor(bg(t), hold, 10*time.Millisecond)
 	if err != nil || signalled || again.Check() != nil {
@@ -91,7 +112,12 @@ func TestAWaitThatRunsOutHoldsTheLockAgain(t *testing.T) {
 }
 
 func TestAContextThatEndsLeavesNothingHeld(t *testing.T) {
-	client := open(t, mem())
+	withConditions(t, aContextEnds)
+}
+
+func aContextEnds(t *testing.T, url string) {
+	t.Helper()
+	client := open(t, url)
 	hold := take(t, client.Mutex("m"))
 	ctx, cancel := context.WithCancel(bg(t))
 	over := wait(t, client.Cond("m/cond"), hold, ctx)
@@ -110,7 +136,12 @@ func TestAContextThatEndsLeavesNothingHeld(t *testing.T) {
 }
 
 func TestABroadcastWakesAll(t *testing.T) {
-	client := open(t, mem())
+	withConditions(t, aBroadcastWakes)
+}
+
+func aBroadcastWakes(t *testing.T, url string) {
+	t.Helper()
+	client := open(t, url)
 	cond := client.Cond("m/cond")
 	var all []chan woken
 	for i := range 3 {

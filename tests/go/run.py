@@ -3,17 +3,24 @@
 
     run.py FOLDER ARGUMENT…       go test ARGUMENT… in FOLDER
 
+With DLK_SERVICES, names of services, it starts one of each and tells the tests in DLOCK_TEST_URLS where they are.
+
 It is built against the libdlock of DLK_BUILD, a build folder, with the Go that tools/go finds. A
 test that fails while the machine stood still has shown nothing: it is void, said to be so, and
 tried again (see tests/harness/awake.h)."""
+import atexit
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from datetime import datetime
 
+import etcd_server
 import golang
+import zookeeper_server
 from awake import STALLED_S, Watch
+from tap import Skip
 
 TRIES_MAX = 6
 
@@ -125,11 +132,25 @@ def run_all(tap, folder, flags, packages, **env):
         tap.line(False, 'go test runs', [wrong or 'no tests'])
 
 
+def start_services(tap):
+    """Where they are. What isn't installed has no tests, and that is said."""
+    urls = []
+    for name in os.environ.get('DLK_SERVICES', '').split():
+        try:
+            server = {'zookeeper': zookeeper_server.single, 'etcd': etcd_server.Cluster}[name]()
+        except Skip as why:
+            tap.line(True, name, after=f' # SKIP {why}')
+            continue
+        atexit.register(server.stop)
+        urls.append(server.url)
+    return ' '.join(urls)
+
+
 def main():
     tap = Tap(Watch())
     folder, *flags, packages = sys.argv[1:]
     golang.fetch(folder)
-    run_all(tap, folder, flags, packages)
+    run_all(tap, folder, flags, packages, DLOCK_TEST_URLS=start_services(tap))
     print(f'1..{tap.number}')
     return 1 if tap.failures else 0
 

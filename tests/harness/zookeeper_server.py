@@ -38,6 +38,7 @@ class Server:
         if not os.path.exists(JAR) or not shutil.which('java'):
             raise tap.Skip('ZooKeeper is not installed')
         self.port, self.main, self.process = port, main, None
+        self.url = f'zookeeper://127.0.0.1:{port}'
         self.jars, self.java = [JAR, QUIET], []  # what else the machine is to be told
         self.directory = tempfile.mkdtemp(prefix='dlock-zookeeper-')
         self.data = os.path.join(self.directory, 'data')
