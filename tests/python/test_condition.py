@@ -7,11 +7,13 @@ import unittest
 
 import dlock
 import dlock.aio
-from world import LIMIT_S, SHORT_S, new_file, new_name, shared_redis, wait_until
+from world import (LIMIT_S, SHORT_S, new_file, new_name, shared_etcd, shared_redis,
+                   shared_zookeeper, wait_until)
 
 
 class Threads(unittest.TestCase):
     new_url = staticmethod(new_file)
+    lease = {'ttl': 5}
 
     def setUp(self):
         self.url = self.new_url()
@@ -121,14 +123,28 @@ class Threads(unittest.TestCase):
 
     def test_the_settings_of_a_condition(self):
         lock = self.client.lock(new_name())
-        cond = self.client.condition(lock, 'named', ttl=5, cond_owner=True)
+        cond = self.client.condition(lock, 'named', cond_owner=True, **self.lease)
         self.assertEqual(cond.name, 'named')
         with cond:
             self.assertEqual(cond.notify(), 0)
 
 
+class ThreadsInMemory(Threads):
+    new_url = staticmethod(lambda: 'mem:')
+
+
 class ThreadsOnRedis(Threads):
     new_url = staticmethod(lambda: shared_redis().url)
+
+
+class ThreadsOnZooKeeper(Threads):
+    new_url = staticmethod(lambda: shared_zookeeper().url)
+    lease = {}  # the session's
+
+
+class ThreadsOnEtcd(Threads):
+    new_url = staticmethod(lambda: shared_etcd().url)
+    lease = {}
 
 
 class Tasks(unittest.IsolatedAsyncioTestCase):
@@ -236,8 +252,20 @@ class Tasks(unittest.IsolatedAsyncioTestCase):
                 dlock.aio.Condition(wrong)
 
 
+class TasksInAFile(Tasks):
+    new_url = staticmethod(new_file)
+
+
 class TasksOnRedis(Tasks):
     new_url = staticmethod(lambda: shared_redis().url)
+
+
+class TasksOnZooKeeper(Tasks):
+    new_url = staticmethod(lambda: shared_zookeeper().url)
+
+
+class TasksOnEtcd(Tasks):
+    new_url = staticmethod(lambda: shared_etcd().url)
 
 
 if __name__ == '__main__':

@@ -9,6 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'harness'))
 import waiting  # noqa: E402
+import zookeeper_server  # noqa: E402
 from etcd_server import Cluster  # noqa: E402
 from servers import Redis  # noqa: E402
 
@@ -42,6 +43,10 @@ def shared_redis():
 
 def shared_etcd():
     return shared(Cluster)
+
+
+def shared_zookeeper():
+    return shared(zookeeper_server.single)
 
 
 def new_file():
