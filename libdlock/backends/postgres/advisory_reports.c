@@ -65,6 +65,7 @@ dlock_error *dlk_pg_advisory_inspected(dlk_pg *pg, dlk_ask *ask, const PGresult 
     for (int row = 0; row < PQntuples(result); row++) {
         if (dlk_pg_letter(result, row, GRANTED) == 't') {
             shared = is_shared(result, row);
+            dlk_info_add_int(info, 0, "holders.%zu.token", holders);
             add_session(info, result, row, "holders", holders++);
         } else {
             add_session(info, result, row, "waiting", waiting++);
