@@ -22,6 +22,13 @@ static dlock_client *direct(void)
     return api_open("postgres://postgres@127.0.0.1:%d/postgres", world_postgres()->port);
 }
 
+static dlock_client *direct_advisory(void)
+{
+    return api_open("postgres://postgres@127.0.0.1:%d/postgres?postgres.layout=advisory&"
+                    "client.retry_ms=5",
+                    world_postgres()->port);
+}
+
 /* ---- cuts ---- */
 
 static const struct {
@@ -31,15 +38,16 @@ static const struct {
              {PROXY_CUT_REPLY, "cut reply"},       {PROXY_DROP_REPLY, "drop reply"},
              {PROXY_TEAR_REQUEST, "tear request"}, {PROXY_TEAR_REPLY, "tear reply"}};
 
-static dlock_client *by_way_of(proxy_link *link)
+static dlock_client *by_way_of(proxy_link *link, const char *layout)
 {
     char uri[160];
     DLOCK_AUTO(dlock_conf)
     conf = api_conf("client.lazy=true client.timeout_ms=1000 client.connect_ms=1000 "
                     "client.backoff_min_ms=1 client.backoff_max_ms=20 lock.ttl_ms=3000");
     dlock_client *client = NULL;
-    snprintf(uri, sizeof(uri), "postgres://postgres@127.0.0.1:%d/postgres",
-             proxy_port(link));
+    snprintf(uri, sizeof(uri),
+             "postgres://postgres@127.0.0.1:%d/postgres?postgres.layout=%s",
+             proxy_port(link), layout);
     (void)dlock_client_open(uri, conf, &client, NULL); /* NULL is seen */
     return client;
 }
@@ -59,13 +67,43 @@ static void hold_once(dlock_client *client, int64_t *ret_token)
     (void)dlock_hold_release(hold, NULL); /* or it ends by itself */
 }
 
+/* What verify confirms the session has. */
+static void hold_advisory_once(dlock_client *client)
+{
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    dlock_err code = DLOCK_EUNAVAIL;
+    for (int i = 0; i < TRIES && code != DLOCK_OK; i++)
+        code = dlock_acquire(client, "cut", LONG_MS, &hold, NULL);
+    CHECK_ERR(code, DLOCK_OK, NULL);
+    if (dlock_hold_verify(hold, NULL) == DLOCK_OK)
+        CHECK_STR(ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), "1");
+    (void)dlock_hold_release(hold, NULL); /* or it ends with its session */
+}
+
+static void cut_advisory_at(proxy_link *link, dlock_client *other, proxy_deed deed,
+                            int number)
+{
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    CHECK(proxy_add_plan(link, (proxy_plan){.deed = deed, .number = number}));
+    dlock_client *client = by_way_of(link, "advisory");
+    CHECK(client != NULL);
+    hold_advisory_once(client);
+    CHECK_OK(dlock_acquire(other, "cut", LONG_MS, &hold, &err), err);
+    CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+    dlock_client_free(client);
+    proxy_forget_plans(link);
+    AWAIT(strcmp(ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), "0") ==
+          0);
+}
+
 static void cut_at(proxy_link *link, dlock_client *other, proxy_deed deed, int number)
 {
     int64_t token = 0;
     DLOCK_AUTO(dlock_hold) hold = NULL;
     DLOCK_AUTO(dlock_error) err = NULL;
     CHECK(proxy_add_plan(link, (proxy_plan){.deed = deed, .number = number}));
-    dlock_client *client = by_way_of(link);
+    dlock_client *client = by_way_of(link, "table");
     CHECK(client != NULL);
     hold_once(client, &token);
     CHECK_OK(dlock_acquire(other, "cut", LONG_MS, &hold, &err), err);
@@ -77,30 +115,44 @@ static void cut_at(proxy_link *link, dlock_client *other, proxy_deed deed, int n
     CHECK_STR(ask("SELECT count(*) FROM dlock.line WHERE ends > now()"), "0");
 }
 
-TEST(cut_at_any_message_a_lock_is_held_by_one_and_comes_free)
+typedef void cutting(proxy_link *link, dlock_client *other, proxy_deed deed, int number);
+
+static void cut_everywhere(dlock_client *other, cutting *cut)
 {
-    BEGIN();
     char target[32];
     const char *why = NULL;
     snprintf(target, sizeof(target), "%d", world_postgres()->port);
     proxy *between = proxy_new(1);
     proxy_link *link = proxy_listen(between, NULL, 0, target, "postgres", &why);
-    DLOCK_AUTO(dlock_client) other = direct();
     int cuts = 0;
     CHECK(link != NULL);
     for (size_t i = 0; link && i < sizeof(deeds) / sizeof(deeds[0]); i++) {
         int number = 0, done;
         do {
             done = (int)proxy_get_stats(link).deeds;
-            cut_at(link, other, deeds[i].deed, ++number);
+            cut(link, other, deeds[i].deed, ++number);
         } while (number < MESSAGES_MAX && proxy_get_stats(link).deeds > done);
         harness_note("%s: at %d messages", deeds[i].name, number - 1);
-        CHECK(number > 6); /* greeting, listening, taking, looking, longer, back */
+        CHECK(number > 5); /* greeting, taking, looking, back, and what is between */
         CHECK(number < MESSAGES_MAX);
         cuts += number - 1;
     }
     harness_note("%d cuts", cuts);
     proxy_free(between);
+}
+
+TEST(cut_at_any_message_a_lock_is_held_by_one_and_comes_free)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) other = direct();
+    cut_everywhere(other, cut_at);
+}
+
+TEST(cut_at_any_message_an_advisory_lock_is_held_by_one_and_comes_free)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) other = direct_advisory();
+    cut_everywhere(other, cut_advisory_at);
 }
 
 /* ---- transactions that don't end ---- */
