@@ -41,6 +41,14 @@ static const struct kind {
     {"kazoo-write", DLOCK_WRITE, "zookeeper.layout", "kazoo", false},
     {"kazoo-election", DLOCK_ELECTION, "zookeeper.layout", "kazoo", false},
     {"bridge", DLOCK_MUTEX, "zookeeper.layout", "bridge", false},
+    {"hashtext", DLOCK_MUTEX, "postgres.key", "hashtext", false},
+    {"hashtextextended", DLOCK_MUTEX, "postgres.key", "hashtextextended", false},
+    {"number", DLOCK_MUTEX, "postgres.key", "number", false},
+    {"number-read", DLOCK_READ, "postgres.key", "number", false},
+    {"number-write", DLOCK_WRITE, "postgres.key", "number", false},
+    {"django-pglocks", DLOCK_MUTEX, "postgres.key", "django-pglocks", false},
+    {"django-pglock", DLOCK_MUTEX, "postgres.key", "django-pglock", false},
+    {"django-pgware", DLOCK_MUTEX, "postgres.key", "django-pgware", false},
     {"exclusive", DLOCK_MUTEX, "zookeeper.layout", "exclusive", false},
 };
 
