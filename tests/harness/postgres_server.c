@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -255,9 +256,26 @@ static int remove_one(const char *path, const struct stat *about, int type,
     return remove(path);
 }
 
+/* The System V segment by which a server sees that it is the only one outlives it when it is killed, and there are so
+ * many for the whole machine (4,096). Its number is the last word of its process file's seventh line. */
+static void remove_segment(const postgres_server *server)
+{
+    char path[96], line[256];
+    int number = 0, segment = -1;
+    snprintf(path, sizeof(path), "%s/data/postmaster.pid", server->dir);
+    FILE *in = fopen(path, "re");
+    while (in && number < 7 && fgets(line, sizeof(line), in))
+        number++;
+    if (in)
+        fclose(in);
+    if (number == 7 && sscanf(line, "%*u %d", &segment) == 1)
+        (void)shmctl(segment, IPC_RMID, NULL);
+}
+
 void postgres_server_stop(postgres_server *server)
 {
     postgres_server_kill(server);
+    remove_segment(server);
     if (server->dir[0])
         (void)nftw(server->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     server->dir[0] = '\0';
