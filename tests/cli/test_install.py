@@ -101,6 +101,10 @@ def an_owner_who_is_no_superuser_is_enough(w):
     says(install(w, url('clerk')), 'nothing was done')
     status, _, err = lock(w, url('clerk'))
     tap.equal(err, status, 0)
+    waiting = w.start('wait', '--signal', '--url', url('clerk'), 'word')
+    wait_until('he signals', lambda: json.loads(w.run(
+        'signal', '--json', '--url', url('clerk'), 'word')[1])['signalled'] == 1)
+    tap.equal('woken', w.finish(waiting)[0], 0)
 
 
 def a_schema_that_somebody_else_put_there_is_not_called(w):

@@ -23,13 +23,13 @@ class LockSettings(TypedDict, total=False):
     keep, keep_ms
         How long a client may keep a mutex after its release, for its next owner here, until
         another client asks for it. (default 0 = off; 0..2147483647; both in ms; backends: redis,
-        zookeeper, etcd)
+        zookeeper, etcd, postgres)
     keep_runs
         How often a kept lock goes to owners of its client at most while another client waits.
-        (default 8; 1..65535; backends: redis, zookeeper, etcd)
+        (default 8; 1..65535; backends: redis, zookeeper, etcd, postgres)
     keep_run, keep_run_ms
         And for how long, whichever is first; looked at when it is released. (default 2; 0..60000;
-        both in ms; backends: redis, zookeeper, etcd)
+        both in ms; backends: redis, zookeeper, etcd, postgres)
     reentrant
         A second acquire by the same thread gets another hold of the grant; false: it is
         DLOCK_EDEADLK. (default True; backends: all)

@@ -79,17 +79,31 @@ static void look_at(dlk_pg *pg, char what, int64_t number, int64_t at)
     }
 }
 
-/* "free <id>", "soon <id>", "wake <number>", "revoke <number>": of the sequence that numbers names, and of our
- * grants. */
+/* Somebody else wants what we keep: "<number> <name>", in hexadecimal. */
+static void hear_asked(dlk_host *host, int64_t number, const char *text)
+{
+    const char *space = strchr(text, ' ');
+    char *name = space ? dlk_pg_unhex(space + 1) : NULL;
+    if (name)
+        host->asked(host, (uint64_t)number, name, strlen(space + 1) / 2);
+    free(name);
+}
+
+/* "free <id>", "soon <id>", "wake <number>", "revoke <number>", "asked <number> <name>": of the sequence that numbers
+ * names, and of our grants. */
 void dlk_pg_heard(dlk_pg *pg, const char *message, int64_t now)
 {
     dlk_host *host = pg->base.host;
     int64_t number = 0;
     const char *space = strchr(message, ' ');
     if (space)
-        number = dlk_number_or(space + 1, 1, INT64_MAX, 0);
-    if (number == 0)
+        number = strtoll(space + 1, NULL, 10);
+    if (number <= 0)
         return;
+    if (message[0] == 'a') {
+        hear_asked(host, number, space + 1);
+        return;
+    }
     if (message[0] == 'r') {
         if (pg->listens)
             host->revoked(host, (uint64_t)number);
@@ -338,6 +352,21 @@ static int64_t look_again(dlk_pg *pg, int64_t left_ms)
     return left_ms > 0 && left_ms < retry_ms ? left_ms : retry_ms;
 }
 
+bool dlk_pg_has_it(const dlk_pg *pg, dlk_ask *ask, char reply)
+{
+    ask->lasts = reply == 'Y' || reply == 'A';
+    /* Nobody could tell us that he wants it. */
+    ask->asked = dlk_number_keeps(ask->number) && (reply == 'A' || !pg->hears);
+    return ask->lasts;
+}
+
+/* Those who have a kept lock in turn would have one number, and dlock.check would pass them all. */
+static int64_t token_of(const dlk_ask *ask, const PGresult *result, int column)
+{
+    bool none = ask->key->kind == DLOCK_SEMAPHORE || dlk_number_keeps(ask->number);
+    return none ? 0 : dlk_pg_number(result, 0, column, 0);
+}
+
 enum { REPLY, TOKEN, LEFT, ID, PLACED };
 
 static dlock_error *acquired(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
@@ -346,10 +375,8 @@ static dlock_error *acquired(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
     if (PQnfields(result) != 5)
         return dlk_pg_nonsense();
     ((dlk_pg_key *)ask->key->data)->id = dlk_pg_number(result, 0, ID, 0);
-    if (reply == 'Y') {
-        ask->lasts = true;
-        ask->token =
-            ask->key->kind == DLOCK_SEMAPHORE ? 0 : dlk_pg_number(result, 0, TOKEN, 0);
+    if (dlk_pg_has_it(pg, ask, reply)) {
+        ask->token = token_of(ask, result, TOKEN);
         dlk_flight_answer(&pg->flight, ask, DLK_YES);
     } else if (reply == 'H') {
         ask->wait_ms = look_again(pg, dlk_pg_number(result, 0, LEFT, -1));
@@ -381,8 +408,8 @@ static dlock_error *said_yes_or_no(dlk_pg *pg, dlk_ask *ask, const PGresult *res
         conflict(pg, ask, reply, 0);
         return NULL;
     }
-    if (reply == 'Y' && PQnfields(result) > 1 && ask->key->kind != DLOCK_SEMAPHORE)
-        ask->token = dlk_pg_number(result, 0, TOKEN, 0);
+    if (reply == 'Y' && PQnfields(result) > 1)
+        ask->token = token_of(ask, result, TOKEN);
     ask->lasts = reply == 'Y' && (ask->verb == DLK_RENEW || ask->verb == DLK_IMPORT);
     dlk_flight_answer(&pg->flight, ask, reply == 'Y' ? DLK_YES : DLK_NOT_OURS);
     return NULL;

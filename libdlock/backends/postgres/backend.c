@@ -250,7 +250,10 @@ const dlk_backend_type dlk_postgres_backend = {
             .hands_on = true,
             .margin_percent = 1,
             .margin_ms = 2,
-            .no_keep = "nobody asks for a kept lock there yet",
+            .keeps = true,
+            .no_keep_tokens =
+                "dlock.check passes the last grant of the server's, whoever "
+                "of the client has it by now",
             .kinds = {[DLOCK_MUTEX] = true,
                       [DLOCK_ELECTION] = true,
                       [DLOCK_SEMAPHORE] = true,

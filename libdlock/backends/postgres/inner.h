@@ -142,6 +142,9 @@ dlock_error *dlk_pg_greeted(dlk_pg *pg, const PGresult *result, bool *ret_done);
 void dlk_pg_ask(dlk_backend *backend, dlk_ask *ask, int64_t now);
 /* Tells the server, once on each connection, that this client hears of those who ask for a lock, if so. */
 void dlk_pg_lend_ear(dlk_pg *pg);
+/* Whether this letter says that it is ours, and that it lasts: then it is noted in the ask, with whether
+ * somebody else wants what is kept. */
+bool dlk_pg_has_it(const dlk_pg *pg, dlk_ask *ask, char reply);
 /* Takes the answer to what was sent first. NULL, or why the connection is to end. */
 dlock_error *dlk_pg_answered(dlk_pg *pg, const PGresult *result);
 /* Everything under way is answered so, or, not sent yet, NOT_SENT. */
@@ -187,6 +190,8 @@ dlock_error *dlk_pg_link_error(const dlk_pg *pg);
 dlock_error *dlk_pg_nonsense(void);
 /* A number of a result, none of which is below 0, or @p otherwise: NULL, none, or too large. */
 int64_t dlk_pg_number(const PGresult *result, int row, int column, int64_t otherwise);
+/* Bytes in hexadecimal, as a text, yours to free(); NULL without memory, or where it is none. */
+char *dlk_pg_unhex(const char *hex);
 /* A reply: one letter; 0: something else. */
 char dlk_pg_letter(const PGresult *result, int row, int column);
 

@@ -110,9 +110,9 @@ dlock_error *dlk_pg_renewed(dlk_pg *pg, const PGresult *result)
         char reply = dlk_pg_letter(result, i, 0);
         if (!ask)
             return NULL; /* the client was closed by an answer before */
-        ask->lasts = reply == 'Y';
         ask->overlong = dlk_pg_number(result, i, 2, 0);
-        dlk_flight_answer(&pg->flight, ask, reply == 'Y' ? DLK_YES : DLK_NOT_OURS);
+        dlk_flight_answer(&pg->flight, ask,
+                          dlk_pg_has_it(pg, ask, reply) ? DLK_YES : DLK_NOT_OURS);
     }
     return NULL;
 }

@@ -24,10 +24,8 @@ void dlk_pg_give_info(dlk_pg *pg, dlk_ask *ask, dlock_info *info)
     dlk_flight_answer(&pg->flight, ask, DLK_YES);
 }
 
-/* What stands there in hexadecimal, as a text; NULL without memory, or where it is none. */
-static char *unhex(const PGresult *result, int row, int column)
+char *dlk_pg_unhex(const char *hex)
 {
-    const char *hex = PQgetvalue(result, row, column);
     size_t size = strlen(hex) / 2;
     char *text = malloc(size + 1);
     for (size_t i = 0; text && i < size; i++) {
@@ -58,7 +56,7 @@ static void tell_since(dlock_info *info, const PGresult *result, int row,
 static void tell_client(dlock_info *info, const PGresult *result, int row, int column,
                         const char *list, size_t number)
 {
-    char *who = unhex(result, row, column);
+    char *who = dlk_pg_unhex(PQgetvalue(result, row, column));
     if (who)
         (void)dlk_who_tell_text(info, who, strlen(who), list, number);
     free(who);
@@ -69,7 +67,7 @@ static void tell_client(dlock_info *info, const PGresult *result, int row, int c
 static void add_holder(dlock_info *info, const PGresult *result, int row, size_t holder,
                        bool tokens)
 {
-    char *data = unhex(result, row, DATA);
+    char *data = dlk_pg_unhex(PQgetvalue(result, row, DATA));
     dlk_info_add_text(info, PQgetvalue(result, row, OWNER), "holders.%zu.owner", holder);
     dlk_info_add_int(info, tokens ? dlk_pg_number(result, row, TOKEN, 0) : 0,
                      "holders.%zu.token", holder);
@@ -159,7 +157,7 @@ dlock_error *dlk_pg_listed(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
         return dlk_pg_nonsense();
     dlock_info *info = dlk_info_new();
     for (int row = 0; row < PQntuples(result); row++) {
-        char *name = unhex(result, row, 0);
+        char *name = dlk_pg_unhex(PQgetvalue(result, row, 0));
         dlk_info_add_text(info, name ? name : "?", "locks.%d.name", row);
         dlk_info_add_text(info, PQgetvalue(result, row, 1), "locks.%d.owner", row);
         dlk_info_add_int(info, dlk_pg_number(result, row, 2, 0), "locks.%d.remaining_ms",

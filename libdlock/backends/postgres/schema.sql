@@ -231,7 +231,19 @@ BEGIN
     RETURN woken;
 END $$;
 
--- Replies: Y granted; H held (left_ms: when to ask again, 0: a transaction that has checked the token of the
+-- An owner whose number has 19 digits may keep what it has beyond its last release (lock.keep_ms), until somebody asks
+-- for it.
+CREATE OR REPLACE FUNCTION dlock.keeps(owner text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$ SELECT length(split_part(owner, ':', 2)) = 19 $$;
+
+-- What the owner is told that has the lock: Y; A: it is asked for, since it may be kept, and others wait.
+CREATE OR REPLACE FUNCTION dlock.yes(n bytea, o text, t timestamptz) RETURNS "char"
+LANGUAGE sql AS $$
+    SELECT CASE WHEN dlock.keeps(o) AND EXISTS (SELECT FROM dlock.line p WHERE p.name = n AND p.ends > t) THEN 'A'
+        ELSE 'Y' END::"char"
+$$;
+
+-- Replies: Y, A granted; H held (left_ms: when to ask again, 0: a transaction that has checked the token of the
 -- last grant is still open); K another kind of lock is in use; S another size, in left_ms; P the semaphore has no size.
 CREATE OR REPLACE FUNCTION dlock.acquire(n bytea, k text, o text, ttl_ms bigint, sh boolean, tk int, size int,
     once boolean, stay_ms bigint, listens boolean, w bytea, d bytea,
@@ -253,7 +265,7 @@ BEGIN
     UPDATE dlock.holders h SET ends = greatest(h.ends, t + lease), data = d
         WHERE h.name = n AND h.owner = o AND h.ends > t RETURNING h.token INTO token;
     IF FOUND THEN
-        reply := 'Y';
+        reply := dlock.yes(n, o, t);
         RETURN;
     END IF;
     PERFORM FROM dlock.holders h WHERE h.name = n AND h.ends <= t ORDER BY h.owner FOR UPDATE;
@@ -301,7 +313,6 @@ BEGIN
     IF dlock.fits(l, sh, tk, seen.ahead, seen.writers, seen.taken) THEN
         PERFORM FROM dlock.fences f WHERE f.name = n FOR NO KEY UPDATE SKIP LOCKED;
         IF FOUND THEN
-            reply := 'Y';
             token := nextval('dlock.tokens');
             INSERT INTO dlock.holders VALUES (n, o, sh, tk, token, t, t + lease, w, d);
             UPDATE dlock.fences f SET token = acquire.token, granted = t WHERE f.name = n;
@@ -311,12 +322,16 @@ BEGIN
             IF mine.place IS NOT NULL AND (sh OR k = 'semaphore') THEN
                 PERFORM dlock.call_next(l, t); -- there may be room for one more
             END IF;
+            reply := dlock.yes(n, o, t);
             RETURN;
         END IF;
         left_ms := 0;
     END IF;
 
-    reply := 'H';
+    reply := 'H'; -- each time, as a message may be lost with its connection
+    PERFORM pg_notify('dlock:' || split_part(h.owner, ':', 1),
+            concat('asked ', split_part(h.owner, ':', 2), ' ', encode(n, 'hex')))
+        FROM dlock.holders h WHERE h.name = n AND dlock.keeps(h.owner);
     IF mine.place IS NOT NULL THEN
         UPDATE dlock.line p SET ends = t + stay_ms * interval '1 ms', pid = here,
             due = CASE WHEN left_ms = 0 THEN NULL ELSE p.due END WHERE p.name = n AND p.owner = o;
@@ -336,7 +351,7 @@ BEGIN
     END IF;
 END $$;
 
--- One renewal each; Y, or N: it isn't that owner's any more. `longest` > 0: a lease that lasts longer than so
+-- One renewal each; Y, A, or N: it isn't that owner's any more. `longest` > 0: a lease that lasts longer than so
 -- much is named in `overlong`, and cut if it is the one that the caller names.
 CREATE OR REPLACE FUNCTION dlock.renew(names bytea[], owners text[], ttls bigint[], longest bigint[],
     named bigint[], texts bytea[]) RETURNS TABLE (reply "char", token bigint, overlong bigint)
@@ -362,7 +377,7 @@ BEGIN
             WHERE h.name = names[i] AND h.owner = owners[i] AND h.ends > t
             RETURNING h.token, h.ends INTO token, was;
         IF FOUND THEN
-            reply := 'Y';
+            reply := dlock.yes(names[i], owners[i], t);
             overlong := CASE WHEN was > t + most THEN (extract(epoch FROM was) * 1000000)::bigint ELSE 0 END;
         END IF;
         RETURN NEXT;

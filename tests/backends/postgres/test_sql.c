@@ -314,6 +314,40 @@ TEST(only_who_listens_is_asked)
     CHECK_STR(release("ear", "ear:1"), "Y");
 }
 
+/* ---- kept locks ---- */
+
+static const char *renew(const char *name, const char *owner)
+{
+    return postgres_server_ask(
+        world_postgres(),
+        "SELECT reply FROM dlock.renew(ARRAY['%s']::bytea[], ARRAY['%s'], ARRAY[60000], "
+        "ARRAY[0], ARRAY[0], ARRAY['']::bytea[])",
+        name, owner);
+}
+
+/* Those in the line have asked whoever had it before. */
+TEST(whoever_may_keep_it_hears_whether_others_are_in_the_line)
+{
+    static const char keeper[] = "k:4611686018427387905";
+    BEGIN();
+    CHECK_STR(acquire("keep", "mutex", keeper, 0, 1, true), "Y");
+    CHECK_STR(renew("keep", keeper), "Y");
+    CHECK_STR(acquire("keep", "mutex", "b:1", 0, 1, false), "H");
+    CHECK_STR(renew("keep", keeper), "A");
+    CHECK_STR(acquire("keep", "mutex", keeper, 0, 1, true), "A");
+    CHECK_STR(acquire("keep", "mutex", "c:1", 0, 1, false), "H");
+    CHECK_STR(release("keep", keeper), "Y");
+    CHECK_STR(acquire("keep", "mutex", "b:1", 0, 1, false), "Y"); /* he keeps nothing */
+    CHECK_STR(renew("keep", "b:1"), "Y");
+    CHECK_STR(acquire("keep", "mutex", keeper, 0, 1, false), "H");
+    CHECK_STR(release("keep", "b:1"), "Y");
+    CHECK_STR(release("keep", "c:1"), "Y");
+    CHECK_STR(acquire("keep", "mutex", "d:1", 0, 1, false), "H");
+    CHECK_STR(acquire("keep", "mutex", keeper, 0, 1, false), "A");
+    CHECK_STR(release("keep", "d:1"), "Y");
+    CHECK_STR(release("keep", keeper), "Y");
+}
+
 /* ---- what is left ---- */
 
 TEST(names_that_nobody_uses_are_forgotten_and_tokens_go_on)
