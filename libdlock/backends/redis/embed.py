@@ -44,8 +44,8 @@ def text_of(path, included=None):
 
 
 def entries(texts):
-    """One array of all texts, at its beginning what a client sends by itself: nothing else of it need
-    become resident for most programs."""
+    """One array of all texts, at its beginning what a client sends by itself: nothing else of it
+    need become resident for most programs."""
     first = ('handover_', 'scripts_probe', 'scripts_say')
     usual = [name for name in texts if name.startswith(first)]
     lines, at, offsets = [], 0, {}
