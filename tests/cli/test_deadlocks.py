@@ -4,6 +4,7 @@ That clients tell so, and end it themselves, is tests/backends/redis/test_deadlo
 import json
 
 import tap
+import test_top
 import world
 from test_told import command, fresh, listed, write
 
@@ -142,6 +143,18 @@ def top_and_stats_say_so(w):
     tap.equal('none', json.loads(w.run('stats', '--json')[1])['deadlocks'], 0)
 
 
+def a_screen_shows_it_until_it_ends(w):
+    circle(w, 2)
+    with test_top.top(w) as screen:
+        text = screen.wait_for('DEADLOCK, 2 wait for each other:')
+        tap.equal(f'where: {text}', [text.count('DEADLOCK'), len(text.rstrip().split('\n')) <= 24],
+                  [1, True])
+        screen.resize(40, 8)
+        screen.wait_for('DEADLOCK, 2 wait')
+        command(w, 'DEL', 'dlock_client:all')
+        screen.wait_without('DEADLOCK')
+
+
 def where_clients_tell_nothing_that_is_said(w):
     for url in ('mem://', w.url + '?redis.client_key=false'):
         status, out, err = w.run('doctor', '--deadlocks', '--url', url)
@@ -161,5 +174,6 @@ if __name__ == '__main__':
         a_writer_waits_for_every_reader,
         names_with_escapes_and_garbage_do_no_harm,
         top_and_stats_say_so,
+        a_screen_shows_it_until_it_ends,
         where_clients_tell_nothing_that_is_said,
     )])

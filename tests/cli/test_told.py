@@ -160,6 +160,35 @@ def more_clients_than_are_asked_are_said_to_be_there(w):
     tap.equal('all of them', w.run('ls')[0], 0)
 
 
+def a_refresh_of_top_reads_what_has_changed(w):
+    """Of clients that hold a lock each one tells something else between two refreshes."""
+    uuid = '{:08x}-2222-3333-4444-555555555555'.format
+    for i in range(200):
+        write(w, uuid(i), f'h 5000 1 1 0 mutex lock%20{i:03}\n'
+              f'w 3000 2 0 0 mutex lock%20{(i + 1) % 200:03}\n', ends=300000)
+        command(w, 'HSET', f'lock {i:03}', f'{uuid(i)}:1', '1')
+        command(w, 'PEXPIRE', f'lock {i:03}', '600000')
+    top = w.start('top', '--json')
+    first = json.loads(top.stdout.readline())
+    tap.equal('all', (len(first['locks']), first['held'], first['waiting']), (200, 200, 200))
+    row = first['locks'][0]
+    tap.equal('since when', (row['held_ms'] >= 5000, row['waited_ms'] >= 3000), (True, True))
+    before = calls(w, 'getrange'), calls(w, 'hkeys')
+    for _ in range(2):
+        tap.equal('all', len(json.loads(top.stdout.readline())['locks']), 200)
+    tap.equal('nothing is read twice', (calls(w, 'getrange'), calls(w, 'hkeys')), before)
+    write(w, uuid(7), 'h 5000 1 1 0 mutex lock%20007\n', ends=300001)
+    wait_until('the wait is over', lambda: json.loads(top.stdout.readline())['waiting'] == 199)
+    tap.equal('one client, and the lock it waited for', (calls(w, 'getrange'), calls(w, 'hkeys')),
+              (before[0] + 1, before[1] + 1))
+    command(w, 'ZREM', 'dlock_client:all', uuid(9)[:HALF])  # as who closes does
+    command(w, 'DEL', f'dlock_client:{uuid(9)[:HALF]}')
+    wait_until('it is gone', lambda: json.loads(top.stdout.readline())['waiting'] == 198)
+    tap.equal('the others are known still', calls(w, 'getrange'), before[0] + 1)
+    top.terminate()
+    w.finish(top)
+
+
 def fresh(test):
     def run(w):
         command(w, 'FLUSHALL')
@@ -180,4 +209,5 @@ if __name__ == '__main__':
         scan_finds_the_locks_of_others_and_says_what_it_took,
         a_client_of_a_thousand_locks_writes_a_bounded_key,
         more_clients_than_are_asked_are_said_to_be_there,
+        a_refresh_of_top_reads_what_has_changed,
     )])

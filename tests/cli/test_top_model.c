@@ -39,7 +39,7 @@ static bool list_one(int64_t now, top_seen seen)
 
 static bool look(int64_t now, top_seen seen)
 {
-    return top_model_look(&model, &seen, now) && top_model_view(&model, now);
+    return top_model_look(&model, &seen, now, now) && top_model_view(&model, now);
 }
 
 static const top_row *row(const char *name)
@@ -104,6 +104,24 @@ TEST(a_lease_that_ran_out_is_a_loss_and_a_release_in_time_is_none)
     CHECK(list_one(90500, held_by("a", "x:1", 300)));
     CHECK(list(90900, NULL, 0)); /* ran out, and nobody has it */
     CHECK_EQ_INT(model.lost, 2);
+    top_model_end(&model);
+}
+
+/* Left when the service looked, which was at any time from the request to its answer. */
+TEST(how_long_an_answer_took_hides_no_loss)
+{
+    top_model_begin(&model, 0, DATE);
+    CHECK(list_one(0, held_by("a", "x:1", 30000)));
+    top_seen late = held_by("a", "x:1", 300);
+    CHECK(top_model_list(&model, &late, 1, true, 30000, 30280));
+    late = held_by("a", NULL, -1); /* a look at the lock itself, right behind that */
+    CHECK(top_model_look(&model, &late, 30280, 30310));
+    CHECK_EQ_INT(model.lost, 1);
+    CHECK(list_one(31000, held_by("a", "y:1", 30000)));
+    late = held_by("a", "y:1", 300);
+    CHECK(top_model_look(&model, &late, 61000, 61200));
+    CHECK(list(61290, NULL, 0)); /* before it can have run out */
+    CHECK_EQ_INT(model.lost, 1);
     top_model_end(&model);
 }
 
@@ -330,7 +348,7 @@ TEST(a_hundred_thousand_locks_all_have_their_turn)
             CHECK(due[j] == model.view[FIRST + j]);
         for (size_t j = 0; j < count; j++) {
             top_seen one = held_by(due[j]->name, "x:1", 30000);
-            CHECK(top_model_look(&model, &one, now));
+            CHECK(top_model_look(&model, &one, now, now));
         }
     }
     for (size_t i = 0; i < model.count; i++)

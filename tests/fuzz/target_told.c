@@ -50,18 +50,18 @@ typedef struct answers {
     size_t count;
 } answers;
 
-static const char *who_has(const void *of, const char *name, int64_t *ret_taken)
+static bool who_has(const void *of, const char *name, dlk_redis_held *ret)
 {
     const answers *all = of;
-    *ret_taken = 1;
     for (size_t i = 0; i < all->count; i++) {
         const char *blank = strrchr(all->held[i], ' ');
         size_t size = blank ? (size_t)(blank - all->held[i]) : 0;
-        if (size > 0 && strlen(name) == size && memcmp(all->held[i], name, size) == 0)
-            return blank + 1;
+        if (size > 0 && strlen(name) == size && memcmp(all->held[i], name, size) == 0) {
+            *ret = (dlk_redis_held){name, blank + 1, "", 30000, 1};
+            return true;
+        }
     }
-    *ret_taken = 0;
-    return NULL;
+    return false;
 }
 
 static dlk_resp text_of(const char *text, size_t size)
@@ -69,17 +69,21 @@ static dlk_resp text_of(const char *text, size_t size)
     return (dlk_resp){.type = DLK_RESP_TEXT, .text = text, .size = size};
 }
 
-static void tell_of_clients(dlk_redis_told_list *list, size_t count)
+static void tell_of_clients(dlk_redis_told_list *list, size_t count, bool again)
 {
     char halves[CLIENTS][19];
-    dlk_resp items[1 + CLIENTS] = {text_of(NOW, strlen(NOW))};
+    dlk_resp items[2 + 2 * CLIENTS] = {
+        text_of(NOW, strlen(NOW)), {.type = DLK_RESP_INTEGER, .integer = (int64_t)count}};
     for (size_t i = 0; i < count; i++) {
-        snprintf(halves[i], sizeof(halves[i]), "%08zx-2222-4333", i % 2);
-        items[i + 1] = text_of(halves[i], 18);
+        snprintf(halves[i], sizeof(halves[i]), "%08zx-2222-4333", i);
+        items[2 * i + 2] = text_of(halves[i], 18);
+        items[2 * i + 3] = text_of("1790000300000", 13);
     }
-    const dlk_resp reply = {.type = DLK_RESP_ARRAY, .items = items, .count = count + 1};
+    const dlk_resp reply = {
+        .type = DLK_RESP_ARRAY, .items = items, .count = 2 * count + 2};
     dlk_told_step step = dlk_redis_told_list_take(list, &reply);
-    FUZZ_CHECK(step == (count > 0 ? DLK_TOLD_MORE : DLK_TOLD_ALL), "clients: %d", step);
+    FUZZ_CHECK(step == (count > 0 && !again ? DLK_TOLD_MORE : DLK_TOLD_ALL),
+               "clients: %d", step);
 }
 
 static void tell_of_lines(dlk_redis_told_list *list, fuzz_bytes *bytes, size_t count)
@@ -106,10 +110,11 @@ static void tell_of_lines(dlk_redis_told_list *list, fuzz_bytes *bytes, size_t c
         free(texts[i]);
 }
 
-/* Each name once, and then no more. */
+/* Each name once, and then no more; and what was known of the others. */
 static void ask_names(dlk_redis_told_list *list, bool permits)
 {
     dlk_resp names[NAMES];
+    dlk_redis_held passed;
     size_t all = 0, count;
     while ((count = dlk_redis_told_list_names(list, permits, true, names, NAMES)) > 0) {
         for (size_t i = 0; i < count; i++)
@@ -118,6 +123,8 @@ static void ask_names(dlk_redis_told_list *list, bool permits)
         all += count;
         FUZZ_CHECK(all <= fuzz_longest, "names without end");
     }
+    while (dlk_redis_told_list_passed(list, &passed))
+        FUZZ_CHECK(passed.left <= 30000, "%lld ms are left", (long long)passed.left);
 }
 
 static const char *of(const dlock_info *info, size_t circle, size_t wait,
@@ -135,10 +142,10 @@ static void check_circle(const dlock_info *info, size_t circle, const answers *s
         size++;
     for (size_t i = 0; i < size; i++) {
         const char *name = of(info, circle, i, "name");
-        int64_t taken;
+        dlk_redis_held held;
         FUZZ_CHECK(strcmp(name, of(info, circle, (i + 1) % size, "has")) == 0,
                    "'%s' isn't what the next one has", name);
-        FUZZ_CHECK(who_has(said, name, &taken), "nobody has '%s'", name);
+        FUZZ_CHECK(who_has(said, name, &held), "nobody has '%s'", name);
     }
 }
 
@@ -151,21 +158,33 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)fuzz_byte(&bytes);
         said.held[said.count++] = fuzz_text(fuzz_take_until(&bytes, '\n'));
     }
-    dlk_redis_told_list *list = dlk_redis_told_list_new("", 1000);
-    dlock_info *info = dlk_info_new();
-    if (!list || !info)
-        abort();
-    tell_of_clients(list, count);
-    tell_of_lines(list, &bytes, count);
-    ask_names(list, false);
-    ask_names(list, true);
-    dlk_redis_told_list_judge(list, who_has, &said);
-    FUZZ_CHECK(dlk_redis_told_list_tell(list, info), "without memory");
-    fuzz_check_json(dlock_info_json(info));
-    for (size_t i = 0; of(info, i, 0, "name"); i++)
-        check_circle(info, i, &said);
-    dlk_info_free(info);
-    dlk_redis_told_list_free(list);
+    dlk_redis_told_memory *memory = NULL;
+    for (int again = 0; again < 2;
+         again++) { /* the second reads what the first has left */
+        dlk_redis_told_list *list = dlk_redis_told_list_new("", 1000, memory);
+        dlock_info *info = dlk_info_new();
+        if (!list || !info)
+            abort();
+        tell_of_clients(list, count, again);
+        if (!again)
+            tell_of_lines(list, &bytes, count);
+        ask_names(list, false);
+        ask_names(list, true);
+        dlk_redis_told_list_judge(list, who_has, &said);
+        FUZZ_CHECK(dlk_redis_told_list_tell(list, info), "without memory");
+        for (size_t i = 0; i < said.count; i++) {
+            const char *blank = strrchr(said.held[i], ' ');
+            dlk_redis_held held = {said.held[i], blank ? blank + 1 : "", "", -1, 0};
+            dlk_redis_told_list_tell_lock(list, &held, info, i);
+        }
+        fuzz_check_json(dlock_info_json(info));
+        for (size_t i = 0; of(info, i, 0, "name"); i++)
+            check_circle(info, i, &said);
+        memory = dlk_redis_told_list_remember(list, who_has, &said);
+        dlk_info_free(info);
+        dlk_redis_told_list_free(list);
+    }
+    dlk_redis_told_memory_free(memory);
     for (size_t i = 0; i < said.count; i++)
         free(said.held[i]);
     return 0;

@@ -197,8 +197,11 @@ static bool choose(top_ask *ask, int64_t now)
     top_row **rows = calloc(most > 0 ? most : 1, sizeof(*rows));
     ask->due = calloc(most > 0 ? most : 1, sizeof(*ask->due));
     bool done = rows != NULL && ask->due != NULL && top_model_view(ask->model, now);
-    size_t count =
-        done ? top_model_due(ask->model, ask->first, ask->screen, rows, most) : 0;
+    size_t count = 0;
+    if (done && ask->told)
+        count = top_model_news(ask->model, ask->first, ask->screen, rows, most, now);
+    else if (done)
+        count = top_model_due(ask->model, ask->first, ask->screen, rows, most);
     for (size_t i = 0; i < count && done; i++) {
         char *name = strdup(rows[i]->name);
         done = name != NULL;
@@ -211,19 +214,17 @@ static bool choose(top_ask *ask, int64_t now)
 
 static bool take_list(top_ask *ask, const dlock_info *list, int64_t now)
 {
-    size_t count = 0, entries = dlock_info_count(list);
-    top_seen *seen = calloc(entries + 1, sizeof(*seen));
+    size_t most = dlock_info_count(list); /* entries, so no more locks */
+    top_seen *seen = calloc(most + 1, sizeof(*seen));
     if (seen == NULL)
         return false;
-    for (size_t i = 0; i < entries; i++) {
-        if (cli_is_name(dlock_info_key(list, i)))
-            top_seen_of_list(&seen[count++], list, dlock_info_key(list, i));
-    }
+    size_t count = top_seen_of_list(seen, most, list);
     const char *why = dlock_info_get(list, "incomplete");
     ask->more = (int64_t)count >= ask->cli->max;
     (void)snprintf(ask->incomplete, sizeof ask->incomplete, "%s", why != NULL ? why : "");
     ask->deadlocks = (int64_t)cli_count_deadlocks(list);
     cli_deadlock_line(list, ask->deadlock, sizeof ask->deadlock);
+    ask->told = dlock_info_get(list, "clients") != NULL;
     bool done = top_model_list(ask->model, seen, count, !ask->more && why == NULL,
                                ask->began, now);
     free(seen);
@@ -293,7 +294,7 @@ static top_news take_look(top_ask *ask, top_request *look, int64_t now)
         seen.name = done.name;
         if (row != NULL)
             row->asked_as = done.kind;
-        if (!top_model_look(ask->model, &seen, now))
+        if (!top_model_look(ask->model, &seen, done.began_us / 1000, now))
             news = fail(ask, DLOCK_ENOMEM, dlock_strerror(DLOCK_ENOMEM), now);
     } else if (is_service_gone(code)) {
         top_ask_why(why, sizeof why, done.op);

@@ -1,6 +1,7 @@
 /*
  * How dlock top asks the service: a list each second, and then the locks one by one, several at a
- * time, as many as a look may cost. All are ops, which the library's own thread drives: nothing here
+ * time, as many as a look may cost; where clients tell who waits, those alone that are on the screen,
+ * for their tokens. All are ops, which the library's own thread drives: nothing here
  * waits, and a request that hangs is one that hasn't ended yet.
  */
 #ifndef DLOCK_TOOLS_TOP_ASK_H
@@ -39,6 +40,7 @@ typedef struct top_ask {
     int64_t best_us; /* the quickest answer of this one; -1: none */
     bool looking;
 
+    bool told;            /* the list says of locks what else each would be asked for */
     bool more;            /* there may be more than the list has */
     char incomplete[160]; /* what a part couldn't be looked at for; "": nothing */
     char deadlock[200];   /* who waits for whom in a circle; "": nobody */

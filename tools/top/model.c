@@ -18,7 +18,9 @@ void top_seen_clear(top_seen *seen)
                        .held = -1,
                        .holders = -1,
                        .waiters = -1,
-                       .first_since = -1};
+                       .first_since = -1,
+                       .held_ms = -1,
+                       .waited_ms = -1};
 }
 
 static int64_t number_of(const char *text)
@@ -87,18 +89,64 @@ void top_seen_of_lock(top_seen *seen, const dlock_info *info)
     seen->first_since = date_of(dlock_info_get(info, "waiting.0.since"));
 }
 
-void top_seen_of_list(top_seen *seen, const dlock_info *list, const char *key)
+/* An entry "locks.N.what". */
+static void read_entry(top_seen *seen, const char *what, const char *text, int64_t date)
 {
-    char before[64];
-    top_seen_clear(seen);
-    size_t size = strlen(key) - strlen("name"); /* "locks.N.name" */
-    if (size < sizeof before) {
-        memcpy(before, key, size);
-        before[size] = '\0';
-        read_holder(seen, list, before);
+    int64_t since = -1;
+    if (strcmp(what, "name") == 0)
+        seen->name = text;
+    else if (strcmp(what, "kind") == 0)
+        seen->kind = text;
+    else if (strcmp(what, "owner") == 0)
+        seen->owner = text;
+    else if (strcmp(what, "client") == 0)
+        seen->client = text;
+    else if (strcmp(what, "host") == 0)
+        seen->host = text;
+    else if (strcmp(what, "pid") == 0)
+        seen->pid = number_of(text);
+    else if (strcmp(what, "token") == 0)
+        seen->token = number_of(text);
+    else if (strcmp(what, "remaining_ms") == 0)
+        seen->left_ms = span_of(text);
+    else if (strcmp(what, "waiters") == 0)
+        seen->waiters = number_of(text);
+    else if (strcmp(what, "since") == 0)
+        since = seen->since = date_of(text);
+    else if (strcmp(what, "waiting.0.since") == 0)
+        since = seen->first_since = date_of(text);
+    if (since < 0 || date < 0)
+        return;
+    int64_t age = since < date ? date - since : 0;
+    if (*what == 's')
+        seen->held_ms = age;
+    else
+        seen->waited_ms = age;
+}
+
+size_t top_seen_of_list(top_seen *seen, size_t most, const dlock_info *list)
+{
+    int64_t date = date_of(dlock_info_get(list, "date"));
+    size_t count = 0;
+    for (size_t i = 0; i < dlock_info_count(list); i++) {
+        const char *key = dlock_info_key(list, i);
+        char *what = NULL;
+        if (strncmp(key, "locks.", 6) != 0)
+            continue;
+        unsigned long place = strtoul(key + 6, &what, 10);
+        if (*what != '.' || place >= most)
+            continue;
+        for (; count <= place; count++)
+            top_seen_clear(&seen[count]);
+        read_entry(&seen[place], what + 1, dlock_info_text(list, i), date);
     }
-    seen->name = dlock_info_get(list, key);
-    seen->held = seen->owner != NULL ? 1 : -1;
+    size_t named = 0;
+    for (size_t i = 0; i < count; i++) {
+        seen[i].held = seen[i].owner != NULL ? 1 : -1;
+        if (seen[i].name != NULL)
+            seen[named++] = seen[i];
+    }
+    return named;
 }
 
 /* ---- Rows ------------------------------------------------------------------------------ */
@@ -186,11 +234,12 @@ static bool set_who(top_row *row, const top_seen *seen)
 }
 
 /* The holder is gone: did its lease run out, as far as the last look could tell? What was released
- * or broken in time had some left. */
+ * or broken in time had some left. When the service looked is known as well as an answer is quick:
+ * what wasn't renewed, and may have run out by the end of the answer that it is gone, has. */
 static void count_loss(top_model *model, const top_row *row, int64_t now)
 {
     if (row->held && row->left_ms >= 0 && row->left_ms < row->whole_ms / 2 &&
-        now - row->looked >= row->left_ms)
+        now - row->read >= row->left_ms)
         model->lost++;
 }
 
@@ -228,6 +277,10 @@ static bool set_holder(top_model *model, top_row *row, const top_seen *seen, boo
         row->token = seen->token;
     if (!same || seen->since >= 0)
         row->since = seen->since;
+    if (held && seen->held_ms >= 0) { /* there is nothing to reckon */
+        row->held_from = now - seen->held_ms;
+        row->seen_to_come = true;
+    }
     return set_text(&row->owner, seen->owner) && set_who(row, seen);
 }
 
@@ -252,8 +305,19 @@ static int by_seen_name(const void *a, const void *b)
     return strcmp(((const top_seen *)a)->name, ((const top_seen *)b)->name);
 }
 
+/* Who waits, and what it is, where a list tells it; NULL and -1 are no news. */
+static bool set_line(top_row *row, const top_seen *seen, int64_t now)
+{
+    if (seen->waiters < 0)
+        return true;
+    row->waiters = seen->waiters;
+    row->waited_from = seen->waited_ms >= 0 ? now - seen->waited_ms : -1;
+    row->waited_exactly = seen->waited_ms >= 0;
+    return seen->kind == NULL || set_text(&row->kind, seen->kind);
+}
+
 /* A row for a name that wasn't there at the last look. */
-static top_row *come(top_model *model, const top_seen *seen, int64_t now)
+static top_row *come(top_model *model, const top_seen *seen, int64_t asked, int64_t now)
 {
     bool knew = model->listed >= 0 && model->whole;
     top_row *row = new_row(seen->name);
@@ -261,23 +325,28 @@ static top_row *come(top_model *model, const top_seen *seen, int64_t now)
         return NULL;
     row->seen_to_come = knew;
     row->held_from = now;
-    if (seen->held > 0 && !set_holder(model, row, seen, knew, model->listed, now)) {
+    if ((seen->held > 0 && !set_holder(model, row, seen, knew, model->listed, now)) ||
+        !set_line(row, seen, now)) {
         free_row(row);
         return NULL;
     }
-    if (seen->held > 0)
+    if (seen->held > 0) {
         row->looked = now;
+        row->read = asked;
+    }
     return row;
 }
 
 /* A list that tells no holder says nothing new of a row, but that it is there. */
-static bool stay(top_model *model, top_row *row, const top_seen *seen, int64_t now)
+static bool stay(top_model *model, top_row *row, const top_seen *seen, int64_t asked,
+                 int64_t now)
 {
     if (seen->held < 0)
         return true;
     bool done = set_holder(model, row, seen, row->looked >= 0, row->looked, now);
     row->looked = now;
-    return done;
+    row->read = asked;
+    return set_line(row, seen, now) && done;
 }
 
 bool top_model_list(top_model *model, top_seen *seen, size_t count, bool whole,
@@ -301,9 +370,9 @@ bool top_model_list(top_model *model, top_seen *seen, size_t count, bool whole,
             free_row(model->rows[old++]);
         }
         bool known = old < model->count && order == 0;
-        top_row *row = known ? model->rows[old++] : come(model, &seen[i], now);
+        top_row *row = known ? model->rows[old++] : come(model, &seen[i], asked, now);
         if (known)
-            done = stay(model, row, &seen[i], now) && done;
+            done = stay(model, row, &seen[i], asked, now) && done;
         if (row != NULL)
             rows[made++] = row;
         else
@@ -337,7 +406,7 @@ top_row *top_model_find(const top_model *model, const char *name)
     return found != NULL ? *found : NULL;
 }
 
-bool top_model_look(top_model *model, const top_seen *seen, int64_t now)
+bool top_model_look(top_model *model, const top_seen *seen, int64_t asked, int64_t now)
 {
     top_row *row = top_model_find(model, seen->name);
     if (row == NULL)
@@ -347,12 +416,14 @@ bool top_model_look(top_model *model, const top_seen *seen, int64_t now)
     /* One that came with the last list has its holder since then. */
     bool done = set_holder(model, row, seen, knew || row->seen_to_come, before, now);
     row->looked = row->asked = now;
+    row->read = asked;
     row->holders = seen->holders;
     row->waiters = seen->waiters;
     if (row->waiters <= 0 && seen->first_waiter == NULL)
         row->waited_from = -1;
     else if (row->waited_from < 0 || !same_text(row->first_waiter, seen->first_waiter))
         row->waited_from = now;
+    row->waited_exactly = false;
     row->first_since = seen->first_since;
     done = set_text(&row->kind, seen->kind) && done;
     done = set_text(&row->first_waiter, seen->first_waiter) && done;

@@ -24,6 +24,8 @@ typedef struct top_seen {
     int64_t holders, waiters;
     const char *first_waiter;
     int64_t first_since;
+    /* For how long, both by the service's clock; -1: unknown. */
+    int64_t held_ms, waited_ms;
 } top_seen;
 
 typedef struct top_row {
@@ -32,10 +34,12 @@ typedef struct top_row {
     int64_t token, left_ms, since, holders, waiters;
     bool held;
     int64_t whole_ms; /* the most that was left of this holder's lease */
-    int64_t looked;   /* when the holder and its lease were so; -1: never */
-    int64_t asked; /* when the lock itself was asked last, not only listed; -1: never */
+    int64_t looked; /* when the holder and its lease were so, at the latest; -1: never */
+    int64_t read;   /* … at the earliest: when that was asked for */
+    int64_t asked;  /* when the lock itself was asked last, not only listed; -1: never */
     int64_t held_from, waited_from;
-    bool seen_to_come; /* the holder came while we looked */
+    bool waited_exactly; /* the service tells so, by its own clock */
+    bool seen_to_come;   /* the holder came while we looked */
     char *first_waiter;
     int64_t first_since;
     dlock_kind asked_as; /* the kind that is asked for */
@@ -70,9 +74,10 @@ typedef struct top_model {
 } top_model;
 
 void top_seen_clear(top_seen *seen);
-/* Reads an answer to inspect, or the lock at `place` of a list; the texts are the info's. */
+/* Reads an answer to inspect; the texts are the info's. */
 void top_seen_of_lock(top_seen *seen, const dlock_info *info);
-void top_seen_of_list(top_seen *seen, const dlock_info *list, const char *key);
+/* Reads a list, in one go however long it is: up to `most` locks. Returns how many. */
+size_t top_seen_of_list(top_seen *seen, size_t most, const dlock_info *list);
 
 void top_model_begin(top_model *model, int64_t now, int64_t date);
 void top_model_end(top_model *model);
@@ -83,8 +88,8 @@ void top_model_end(top_model *model);
  * others. It was asked for at `asked`. */
 bool top_model_list(top_model *model, top_seen *seen, size_t count, bool whole,
                     int64_t asked, int64_t now);
-/* What a lock's answer says; a name that isn't there any more is ignored. */
-bool top_model_look(top_model *model, const top_seen *seen, int64_t now);
+/* What a lock's answer says, asked for at `asked`; a name that isn't there any more is ignored. */
+bool top_model_look(top_model *model, const top_seen *seen, int64_t asked, int64_t now);
 /* It couldn't be looked at. */
 bool top_model_fail(top_model *model, const char *name, const char *why, int64_t now);
 /* What it is as it says itself; where it doesn't, as it is asked for. */
@@ -98,6 +103,10 @@ top_row *top_model_find(const top_model *model, const char *name);
  * them, then those that weren't looked at for the longest time. Returns how many. */
 size_t top_model_due(top_model *model, size_t first, size_t screen, top_row **ret,
                      size_t most);
+/* The same where lists say enough: those of the screen alone that have another holder than when
+ * they were asked last, or were asked long ago. */
+size_t top_model_news(top_model *model, size_t first, size_t screen, top_row **ret,
+                      size_t most, int64_t now);
 const char *top_order_name(top_order order);
 
 #endif

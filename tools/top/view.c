@@ -34,7 +34,10 @@ static void reckon(top_model *model, top_row *row, int64_t now)
     } else if (row->held) {
         row->held_ms = age(model, row->since, row->held_from, now, &row->held_at_least);
     }
-    if (row->waited_from >= 0)
+    if (row->waited_from >= 0 && row->waited_exactly) {
+        row->waited_ms = now - row->waited_from;
+        row->waited_at_least = false;
+    } else if (row->waited_from >= 0)
         row->waited_ms =
             age(model, row->first_since, row->waited_from, now, &row->waited_at_least);
     model->held += row->held;
@@ -189,5 +192,20 @@ size_t top_model_due(top_model *model, size_t first, size_t screen, top_row **re
             ret[count++] = all[i];
     }
     free(all);
+    return count;
+}
+
+size_t top_model_news(top_model *model, size_t first, size_t screen, top_row **ret,
+                      size_t most, int64_t now)
+{
+    enum { GOOD_MS = 10000 };
+    size_t count = 0;
+    for (size_t i = first; i < model->shown && i - first < screen && count < most; i++) {
+        top_row *row = model->view[i];
+        bool is_new = row->asked < 0 || (row->held && row->token < 0);
+        if (is_new ? now - row->asked >= 1000 || row->asked < 0
+                   : now - row->asked >= GOOD_MS)
+            ret[count++] = row;
+    }
     return count;
 }

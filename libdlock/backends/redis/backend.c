@@ -17,6 +17,7 @@
 #include "backends/redis/reports.h"
 #include "backends/redis/subscriber.h"
 #include "backends/redis/told.h"
+#include "backends/redis/told_list.h"
 #include "backends/redis/watch.h"
 #include "contract/links.h"
 #include "util/clock.h"
@@ -96,6 +97,7 @@ void dlk_redis_end(dlk_redis *redis)
     free(redis->peer);
     free(redis->probe_key);
     free(redis->probe_channel);
+    dlk_redis_told_memory_free(redis->told_memory);
 }
 
 static void redis_free(dlk_backend *backend)

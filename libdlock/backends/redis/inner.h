@@ -122,6 +122,7 @@ struct dlk_redis {
     uint64_t told_hash;
     int64_t tell_after; /* what lasts for less isn't told */
     bool tells, tell_asked, lacks_told;
+    struct dlk_redis_told_memory *told_memory; /* of the last list, told_list.h */
     dlk_redis_circles circles;
     bool warned_publish, warned_eviction, warned_line;
     bool lacks_load, lacks_name, lacks_role, lacks_switch,

@@ -10,11 +10,11 @@
 #include "backends/redis/inner.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/layout.h"
+#include "backends/redis/list_items.h"
 #include "backends/redis/reports.h"
 #include "backends/redis/told_list.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/grow.h"
 #include "util/info.h"
 #include "util/who.h"
 
@@ -25,32 +25,20 @@
 #define BATCH      4096 /* names of one SCAN that are looked at; SCAN itself stays far below */
 #define TOLD_BATCH 50 /* names that clients tell, in a request */
 
-typedef struct found {
-    char *name, *owner, *client;
-    int64_t left, taken; /* taken: of a semaphore; else 0 */
-} found;
-
-static void free_found(found *item)
-{
-    free(item->name);
-    free(item->owner);
-    free(item->client);
-}
-
 typedef struct listing {
     dlk_redis_told_list *told;   /* what clients tell; NULL: all keys are gone through */
     dlk_redis_told_list *untold; /* that was to be so, and the server doesn't let us */
     bool reading;                /* the reply that comes is of those, … */
     bool scanning;               /* … is SCAN's; else the script's */
     bool permits;                /* the second time, for permits */
-    char cursor[24];             /* "0" after the last SCAN */
-    bool dropped;                /* names that came with the others weren't looked at */
+    bool naming;     /* … and then, whose those are whose clients tell nothing */
+    char cursor[24]; /* "0" after the last SCAN */
+    bool dropped;    /* names that came with the others weren't looked at */
     int64_t pages,
         took; /* SCANs, and how long they and what was asked behind them took, ns */
     int64_t sent_at; /* the last of them */
     char *pattern;
-    found *items;
-    size_t count, capacity;
+    dlk_redis_items found;
 } listing;
 
 /* ask->scratch holds the listing while it lasts. */
@@ -68,9 +56,7 @@ void dlk_redis_reports_drop(dlk_ask *ask)
     if (ask->verb != DLK_LIST || ask->scratch == 0)
         return;
     listing *list = listing_of(ask);
-    for (size_t i = 0; i < list->count; i++)
-        free_found(&list->items[i]);
-    free(list->items);
+    dlk_redis_items_free(&list->found);
     dlk_redis_told_list_free(list->told);
     dlk_redis_told_list_free(list->untold);
     free(list->pattern);
@@ -133,7 +119,9 @@ static bool reads_told(const dlk_redis *redis, const dlk_ask *ask)
 static bool begin_told(dlk_redis *redis, const dlk_ask *ask, listing *list)
 {
     list->reading = true;
-    list->told = dlk_redis_told_list_new(ask->text ? ask->text : "", ask->limit);
+    list->told = dlk_redis_told_list_new(ask->text ? ask->text : "", ask->limit,
+                                         redis->told_memory);
+    redis->told_memory = NULL; /* a second list at the same time reads all */
     return list->told && dlk_redis_told_list_put(redis, list->told);
 }
 
@@ -164,35 +152,14 @@ static bool put_names(dlk_redis *redis, listing *list, const dlk_resp *names, si
     args[0] = dlk_arg_text("EVAL");
     args[1] = (dlk_arg){script->text, script->size};
     args[2] = dlk_arg_text("0");
-    args[3] = dlk_arg_text(dlk_redis_client_prefix(redis, clients));
+    bool known = list->told && !list->permits && !list->naming; /* who tells says it */
+    args[3] = dlk_arg_text(known ? "" : dlk_redis_client_prefix(redis, clients));
     for (size_t i = 0; i < count; i++)
         args[i + 4] = (dlk_arg){names[i].text, names[i].size};
     list->scanning = false;
     bool fine = dlk_resp_command(&redis->commands.link.stream.out, args, count + 4);
     free(args);
     return fine;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const found *)a)->name, ((const found *)b)->name);
-}
-
-/* SCAN may tell a name twice. */
-static void sort_and_thin(listing *list)
-{
-    if (list->count == 0)
-        return;
-    qsort(list->items, list->count, sizeof(*list->items), by_name);
-    size_t kept = 1;
-    for (size_t i = 1; i < list->count; i++) {
-        found *item = &list->items[i];
-        if (strcmp(item->name, list->items[kept - 1].name) != 0)
-            list->items[kept++] = *item;
-        else
-            free_found(item);
-    }
-    list->count = kept;
 }
 
 static void add_scan(const listing *list, dlock_info *info)
@@ -203,32 +170,37 @@ static void add_scan(const listing *list, dlock_info *info)
         dlk_info_add_text(info, dlk_redis_told_list_why(list->untold), "scan.why");
 }
 
-static const char *who_has(const void *of, const char *name, int64_t *ret_taken)
+/* Without memory for some of it the next list asks about more. */
+static void remember(dlk_redis *redis, listing *list)
 {
-    const listing *list = of;
-    const found key = {.name = (char *)(uintptr_t)name};
-    const found *item = list->count > 0 ? bsearch(&key, list->items, list->count,
-                                                  sizeof(*list->items), by_name)
-                                        : NULL;
-    *ret_taken = item ? item->taken : 0;
-    return item ? item->owner : NULL;
+    dlk_redis_told_memory_free(redis->told_memory);
+    redis->told_memory =
+        dlk_redis_told_list_remember(list->told, dlk_redis_items_find, &list->found);
 }
 
 static bool finish(dlk_redis *redis, dlk_ask *ask)
 {
     listing *list = listing_of(ask);
     dlock_info *info = dlk_info_new();
-    for (size_t i = 0; i < list->count && (int64_t)i < ask->limit; i++) {
-        dlk_info_add_text(info, list->items[i].name, "locks.%zu.name", i);
-        dlk_info_add_text(info, list->items[i].owner, "locks.%zu.owner", i);
-        if (list->items[i].left >= 0)
-            dlk_info_add_int(info, list->items[i].left, "locks.%zu.remaining_ms", i);
+    for (size_t i = 0; i < list->found.count && (int64_t)i < ask->limit; i++) {
+        dlk_info_add_text(info, list->found.items[i].name, "locks.%zu.name", i);
+        dlk_info_add_text(info, list->found.items[i].owner, "locks.%zu.owner", i);
+        if (list->found.items[i].left >= 0)
+            dlk_info_add_int(info, list->found.items[i].left, "locks.%zu.remaining_ms",
+                             i);
+        const char *who =
+            list->told ? dlk_redis_told_list_who(list->told, list->found.items[i].owner)
+                       : NULL;
+        who = who ? who : list->found.items[i].client;
         /* nothing behind it */
-        (void)dlk_who_tell_text(info, list->items[i].client,
-                                strlen(list->items[i].client), "locks", i);
-        if (list->items[i].taken > 0) {
+        (void)dlk_who_tell_text(info, who, strlen(who), "locks", i);
+        if (list->found.items[i].taken > 0) {
             dlk_info_add_text(info, "semaphore", "locks.%zu.kind", i);
-            dlk_info_add_int(info, list->items[i].taken, "locks.%zu.taken", i);
+            dlk_info_add_int(info, list->found.items[i].taken, "locks.%zu.taken", i);
+        }
+        if (list->told) {
+            const dlk_redis_held held = dlk_redis_held_of(&list->found.items[i]);
+            dlk_redis_told_list_tell_lock(list->told, &held, info, i);
         }
     }
     if (list->dropped)
@@ -237,25 +209,13 @@ static bool finish(dlk_redis *redis, dlk_ask *ask)
     if (!list->told) {
         add_scan(list, info);
     } else {
-        dlk_redis_told_list_judge(list->told, who_has, list);
+        dlk_redis_told_list_judge(list->told, dlk_redis_items_find, &list->found);
         if (!dlk_redis_told_list_tell(list->told, info) && info)
             info->failed = true;
+        remember(redis, list);
     }
     dlk_redis_reports_drop(ask);
     return dlk_redis_give_info(redis, ask, info);
-}
-
-static bool keep(listing *list, const dlk_resp *item)
-{
-    found *items = dlk_grow(list->items, list->count, &list->capacity, sizeof(*items));
-    if (!items)
-        return false;
-    list->items = items;
-    found *into = &list->items[list->count];
-    *into = (found){strdup(item[0].text), strdup(item[1].text), strdup(item[3].text),
-                    item[2].integer, list->permits ? item[4].integer : 0};
-    list->count++; /* also when a copy failed: reports_drop frees it */
-    return into->name && into->owner && into->client;
 }
 
 /* The script's answer; *fine tells whether it made sense. False without memory. */
@@ -273,10 +233,12 @@ static bool take_locks(listing *list, const char *begin, const dlk_resp *reply,
         bool lock = *fine && strlen(item[0].text) == item[0].size &&
                     strncmp(item[0].text, begin, strlen(begin)) == 0 &&
                     !dlk_redis_is_derived(item[0].text);
-        if (lock && !keep(list, item))
+        const dlk_redis_held one = {item[0].text, item[1].text, item[3].text,
+                                    item[2].integer, list->permits ? item[4].integer : 0};
+        if (lock && !dlk_redis_items_keep(&list->found, &one, list->naming))
             return false;
     }
-    sort_and_thin(list);
+    dlk_redis_items_sort(&list->found);
     return true;
 }
 
@@ -310,16 +272,63 @@ static bool turns_to_permits(const dlk_redis *redis, listing *list)
     return turns;
 }
 
+static bool is_unnamed(const listing *list, const dlk_redis_found *item)
+{
+    return !item->named && item->taken == 0 && item->client[0] == '\0' &&
+           !dlk_redis_told_list_who(list->told, item->owner);
+}
+
+/* Asks once more about those whose client tells nothing, as who has each for a moment only: such a lock may be the
+ * one that all wait for. */
+static step ask_who(dlk_redis *redis, listing *list)
+{
+    dlk_resp names[TOLD_BATCH];
+    size_t count = 0, kept = 0;
+    dlk_redis_found items[TOLD_BATCH];
+    for (size_t i = 0; i < list->found.count; i++) {
+        if (count == TOLD_BATCH || !is_unnamed(list, &list->found.items[i])) {
+            list->found.items[kept++] = list->found.items[i];
+            continue;
+        }
+        const char *name = list->found.items[i].name;
+        names[count] = (dlk_resp){
+            .type = DLK_RESP_TEXT, .text = (char *)(uintptr_t)name, .size = strlen(name)};
+        items[count++] = list->found.items[i];
+    }
+    list->found.count = kept;
+    list->naming = true;
+    list->permits = false;
+    step next = count > 0 ? sent(put_names(redis, list, names, count)) : DONE;
+    while (count > 0)
+        dlk_redis_found_free(&items[--count]);
+    return next;
+}
+
+/* What is known of those that needn't be asked about. */
+static bool take_passed(listing *list)
+{
+    dlk_redis_held one;
+    while (dlk_redis_told_list_passed(list->told, &one))
+        if (!dlk_redis_items_keep(&list->found, &one, list->naming))
+            return false;
+    dlk_redis_items_sort(&list->found);
+    return true;
+}
+
 /* The next names that clients tell, if there are more. */
 static step ask_about_told(dlk_redis *redis, listing *list, const dlk_ask *ask)
 {
     dlk_resp names[TOLD_BATCH];
-    bool others = (int64_t)list->count < ask->limit;
+    bool others = (int64_t)list->found.count < ask->limit;
+    if (list->naming)
+        return ask_who(redis, list);
     size_t count =
         dlk_redis_told_list_names(list->told, list->permits, others, names, TOLD_BATCH);
     if (count == 0 && turns_to_permits(redis, list))
         count = dlk_redis_told_list_names(list->told, true, others, names, TOLD_BATCH);
-    return count > 0 ? sent(put_names(redis, list, names, count)) : DONE;
+    if (!take_passed(list))
+        return NOMEM;
+    return count > 0 ? sent(put_names(redis, list, names, count)) : ask_who(redis, list);
 }
 
 static step take_told(dlk_redis *redis, listing *list, const dlk_ask *ask,
@@ -385,7 +394,7 @@ static step take(dlk_redis *redis, listing *list, const dlk_ask *ask,
         return BAD;
     if (list->told)
         return ask_about_told(redis, list, ask);
-    return (int64_t)list->count >= ask->limit ? DONE : next_page(redis, ask, list);
+    return (int64_t)list->found.count >= ask->limit ? DONE : next_page(redis, ask, list);
 }
 
 /* It goes on later (dlk_redis_list_tick), nobody waits for it in the meantime. */

@@ -9,6 +9,7 @@
 #include "backends/redis/circles.h"
 #include "backends/redis/client_key.h"
 #include "backends/redis/errors.h"
+#include "backends/redis/told_list.h"
 #include "util/clock.h"
 #include "util/digits.h"
 #include "util/hash.h"
@@ -223,6 +224,8 @@ void dlk_redis_told_forget(dlk_redis *redis)
         redis->tell_at = 1; /* at once */
     redis->told = 0;
     redis->lacks_told = redis->circles.lacks = false;
+    dlk_redis_told_memory_free(redis->told_memory); /* it may be another server */
+    redis->told_memory = NULL;
 }
 
 void dlk_redis_told_remove(dlk_redis *redis)

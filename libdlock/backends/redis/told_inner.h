@@ -22,7 +22,48 @@ typedef struct told_line {
     /* of a lock that seems to be part of a circle, and is asked about first */
     bool suspect;
     bool denied; /* the service says otherwise */
+    /* of the first line of a lock: it was asked about, or what is remembered of it, see below, is good still */
+    bool asked;
+    struct told_lock *known;
 } told_line;
+
+/* A client that tells, as it was read: as long as its key ends at the same time, it has told nothing else. */
+typedef struct told_client {
+    char half[DLK_REDIS_CLIENT_HALF + 1];
+    int64_t ends; /* -1: no client writes such a date, so nothing is known by it */
+    char *text;   /* NULL: it is to be read */
+    size_t size;
+} told_client;
+
+/* What the server has said of a lock when its lines were such. */
+typedef struct told_lock {
+    char *name, *owner, *client; /* owner: NULL, nobody has it */
+    uint64_t lines;              /* a hash of them */
+    bool by_teller;              /* the owner is one of those who tell */
+    int64_t left, whole, at;     /* of the lease, then; the most there was; then */
+} told_lock;
+
+/* From one list to the next. */
+struct dlk_redis_told_memory {
+    told_client *clients; /* by their halves */
+    size_t client_count;
+    int64_t date; /* when they were looked for, by the server's clock; 0: all are to be */
+    told_lock *locks; /* by name; no semaphores */
+    size_t lock_count;
+};
+
+/* told_memory.c: what the index says, @p count pairs of half and end, of all (@p whole) or of those that have
+ * changed. Counts what makes no sense. False without memory. */
+bool told_memory_merge(dlk_redis_told_memory *memory, const dlk_resp *pairs, size_t count,
+                       bool whole, int64_t now, int64_t *unread);
+void told_memory_clear(dlk_redis_told_memory *memory);
+void told_lock_clear(told_lock *lock);
+/* Takes over @p locks, NULL: there are none, in the place of those that were. */
+void told_memory_keep(dlk_redis_told_memory *memory, told_lock *locks, size_t count);
+told_lock *told_memory_of(dlk_redis_told_memory *memory, const char *name);
+/* What is remembered of a lock with these lines, if it is good still. */
+told_lock *told_memory_find(dlk_redis_told_memory *memory, const char *name,
+                            uint64_t lines, int64_t now);
 
 /* Where the names of suspects are given, then those of the others. */
 typedef struct told_cursor {
@@ -33,17 +74,21 @@ typedef struct told_cursor {
 struct dlk_redis_told_list {
     char *begin;
     int64_t limit;
-    bool asked; /* who tells; else: what they say is to be read yet */
-    char (*clients)[DLK_REDIS_CLIENT_HALF + 1]; /* halves of their uuids */
-    size_t client_count, next;                  /* the first that wasn't asked */
-    int64_t now_ms;                             /* the server's */
+    bool
+        whole; /* all who tell are asked for, not those alone who have told something since */
+    bool asked; /* who tells is known; else that is to be asked yet */
+    dlk_redis_told_memory *memory;
+    size_t next;    /* the first client that wasn't asked */
+    int64_t now_ms; /* the server's */
     told_line *lines;
     size_t count, capacity;
     told_by **parties;
     size_t who_count, who_capacity;
+    int64_t client_count;
     int64_t more, unread; /* lines that weren't told, or made no sense */
     bool sorted, cut;     /* cut: more clients tell than are asked */
     told_cursor named[2]; /* lines whose names were given, and whose permits' */
+    size_t passed;        /* lines that dlk_redis_told_list_passed went past */
     char why[200];
 };
 

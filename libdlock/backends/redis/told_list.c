@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AT_A_TIME 32                            /* clients in a request, … */
+#define AT_A_TIME 64                            /* clients in a request, … */
 #define KEY_BYTES (DLK_REDIS_TOLD_BYTES + 1500) /* … each read so far */
 
 static void free_line(const told_line *one)
@@ -22,14 +22,19 @@ static void free_line(const told_line *one)
     free(one->permits);
 }
 
-dlk_redis_told_list *dlk_redis_told_list_new(const char *begin, int64_t limit)
+dlk_redis_told_list *dlk_redis_told_list_new(const char *begin, int64_t limit,
+                                             dlk_redis_told_memory *memory)
 {
     dlk_redis_told_list *list = calloc(1, sizeof(*list));
-    if (!list)
+    if (!list) {
+        dlk_redis_told_memory_free(memory);
         return NULL;
+    }
     list->begin = strdup(begin);
     list->limit = limit;
-    if (list->begin)
+    list->memory = memory ? memory : calloc(1, sizeof(*list->memory));
+    list->whole = list->memory && list->memory->date == 0;
+    if (list->begin && list->memory)
         return list;
     dlk_redis_told_list_free(list);
     return NULL;
@@ -45,7 +50,7 @@ void dlk_redis_told_list_free(dlk_redis_told_list *list)
         free(list->parties[i]);
     free(list->parties);
     free(list->lines);
-    free(list->clients);
+    dlk_redis_told_memory_free(list->memory);
     free(list->begin);
     free(list);
 }
@@ -66,14 +71,26 @@ static bool put_script(dlk_redis *redis, int id, const dlk_arg *more, size_t cou
     return dlk_resp_command(&redis->commands.link.stream.out, args, 3 + count);
 }
 
-static bool put_clients(dlk_redis *redis, const char *prefix)
+/* Who has told something since the last list has a key that ends so much later than that at least. */
+static bool put_clients(dlk_redis *redis, const dlk_redis_told_list *list,
+                        const char *prefix)
 {
     char index[DLK_REDIS_CLIENT_PREFIX + sizeof(DLK_REDIS_CLIENT_INDEX)],
-        most[DLK_DIGITS_MAX];
+        most[DLK_DIGITS_MAX], from[DLK_DIGITS_MAX];
     snprintf(index, sizeof(index), "%s" DLK_REDIS_CLIENT_INDEX, prefix);
+    int64_t least = dlk_number_sum(list->memory->date, DLK_REDIS_CLIENT_KEY_MS);
     const dlk_arg args[] = {dlk_arg_text(index),
-                            dlk_arg_number(DLK_REDIS_TOLD_CLIENTS + 1, most)};
-    return put_script(redis, DLK_SCRIPT_CLIENTS, args, 2);
+                            dlk_arg_number(DLK_REDIS_TOLD_CLIENTS + 1, most),
+                            list->whole ? dlk_arg_text("") : dlk_arg_number(least, from)};
+    return put_script(redis, DLK_SCRIPT_CLIENTS, args, 3);
+}
+
+/* The next client from @p at on whose text isn't known; how many there are, if there is none. */
+static size_t next_due(const dlk_redis_told_list *list, size_t at)
+{
+    while (at < list->memory->client_count && list->memory->clients[at].text)
+        at++;
+    return at;
 }
 
 bool dlk_redis_told_list_put(dlk_redis *redis, dlk_redis_told_list *list)
@@ -83,41 +100,17 @@ bool dlk_redis_told_list_put(dlk_redis *redis, dlk_redis_told_list *list)
     size_t count = 2;
     (void)dlk_redis_client_prefix(redis, prefix);
     if (!list->asked)
-        return put_clients(redis, prefix);
+        return put_clients(redis, list, prefix);
     args[0] = dlk_arg_text(prefix);
     args[1] = dlk_arg_number(KEY_BYTES - 1, bytes);
-    for (size_t i = list->next; i < list->client_count && count < 2 + AT_A_TIME; i++)
-        args[count++] = dlk_arg_text(list->clients[i]);
+    for (size_t i = next_due(list, list->next);
+         i < list->memory->client_count && count < 2 + AT_A_TIME;
+         i = next_due(list, i + 1))
+        args[count++] = dlk_arg_text(list->memory->clients[i].half);
     return put_script(redis, DLK_SCRIPT_TOLD, args, count);
 }
 
 /* ---- Answers ---- */
-
-/* "1790000000000", then halves of uuids. */
-static dlk_told_step take_clients(dlk_redis_told_list *list, const dlk_resp *reply)
-{
-    if (reply->type == DLK_RESP_TEXT) {
-        snprintf(list->why, sizeof(list->why), "%s", reply->text);
-        return DLK_TOLD_REFUSED;
-    }
-    if (reply->type != DLK_RESP_ARRAY || reply->count == 0 ||
-        !dlk_resp_decimal(&reply->items[0], &list->now_ms))
-        return DLK_TOLD_BAD;
-    list->asked = true;
-    list->clients = calloc(reply->count, sizeof(*list->clients));
-    if (!list->clients)
-        return DLK_TOLD_NOMEM;
-    list->cut = reply->count > DLK_REDIS_TOLD_CLIENTS + 1;
-    for (size_t i = 1; i < reply->count && i <= DLK_REDIS_TOLD_CLIENTS; i++) {
-        const dlk_resp *item = &reply->items[i];
-        if (item->type != DLK_RESP_TEXT || item->size != DLK_REDIS_CLIENT_HALF ||
-            strspn(item->text, "0123456789abcdef-") != item->size)
-            list->unread++;
-        else
-            memcpy(list->clients[list->client_count++], item->text, item->size + 1);
-    }
-    return list->client_count > 0 ? DLK_TOLD_MORE : DLK_TOLD_ALL;
-}
 
 /* The word up to the next blank, with an end; false: there is none, or it is too long. */
 static bool take_word(const char **at, const char *end, char *to, size_t room)
@@ -243,17 +236,18 @@ static bool take_line(dlk_redis_told_list *list, const told_by *by, const char *
 }
 
 /* False without memory. */
-static bool take_lines(dlk_redis_told_list *list, const char *half, const dlk_resp *text)
+static bool take_lines(dlk_redis_told_list *list, const told_client *client)
 {
-    const char *at = text->text, *end = at + text->size, *stop;
-    const char *first = memchr(at, '\n', text->size);
+    const char *at = client->text, *end = at + client->size, *stop;
+    const char *first = memchr(at, '\n', client->size);
     const char *second =
         first ? memchr(first + 1, '\n', (size_t)(end - first - 1)) : NULL;
     int64_t written_ms;
     if (!second) /* it has gone, or is one of an older client */
         return true;
     const char *head = first + 1;
-    if (!take_number(&head, second, &written_ms) || !is_uuid_of(head, second, half)) {
+    if (!take_number(&head, second, &written_ms) ||
+        !is_uuid_of(head, second, client->half)) {
         list->unread++;
         return true;
     }
@@ -275,19 +269,73 @@ static bool take_lines(dlk_redis_told_list *list, const char *half, const dlk_re
     return true;
 }
 
+/* Of all that is known, once it is. */
+static dlk_told_step read_all(dlk_redis_told_list *list)
+{
+    const dlk_redis_told_memory *memory = list->memory;
+    for (size_t i = 0; i < memory->client_count; i++)
+        if (!take_lines(list, &memory->clients[i]))
+            return DLK_TOLD_NOMEM;
+    list->client_count = (int64_t)memory->client_count;
+    list->memory->date = list->cut ? 0 : list->now_ms;
+    return DLK_TOLD_ALL;
+}
+
+/* "1790000000000", how many there are, then half of a uuid and date, in turn. Whoever has ended without a word is known
+ * by the date; that somebody has said goodbye, by their number: then all are asked for. */
+static dlk_told_step take_clients(dlk_redis_told_list *list, const dlk_resp *reply)
+{
+    dlk_redis_told_memory *memory = list->memory;
+    if (reply->type == DLK_RESP_TEXT) {
+        snprintf(list->why, sizeof(list->why), "%s", reply->text);
+        return DLK_TOLD_REFUSED;
+    }
+    if (reply->type != DLK_RESP_ARRAY || reply->count < 2 || reply->count % 2 != 0 ||
+        !dlk_resp_decimal(&reply->items[0], &list->now_ms) ||
+        reply->items[1].type != DLK_RESP_INTEGER)
+        return DLK_TOLD_BAD;
+    size_t count = reply->count / 2 - 1;
+    if (list->now_ms < memory->date) { /* that clock was set back */
+        told_memory_clear(memory);
+        if (!list->whole) {
+            list->whole = true;
+            return DLK_TOLD_MORE;
+        }
+    }
+    list->cut = count > DLK_REDIS_TOLD_CLIENTS;
+    if (list->cut)
+        count = DLK_REDIS_TOLD_CLIENTS;
+    if (!told_memory_merge(memory, reply->items + 2, count, list->whole, list->now_ms,
+                           &list->unread))
+        return DLK_TOLD_NOMEM;
+    if (!list->whole && reply->items[1].integer != (int64_t)memory->client_count) {
+        list->whole = true;
+        list->unread = 0;
+        return DLK_TOLD_MORE;
+    }
+    list->asked = true;
+    return next_due(list, 0) < memory->client_count ? DLK_TOLD_MORE : read_all(list);
+}
+
 static dlk_told_step take_told(dlk_redis_told_list *list, const dlk_resp *reply)
 {
-    if (reply->type != DLK_RESP_ARRAY || reply->count == 0 ||
-        reply->count > list->client_count - list->next)
+    dlk_redis_told_memory *memory = list->memory;
+    if (reply->type != DLK_RESP_ARRAY || reply->count == 0 || reply->count > AT_A_TIME)
         return DLK_TOLD_BAD;
     for (size_t i = 0; i < reply->count; i++) {
-        if (reply->items[i].type != DLK_RESP_TEXT)
+        const dlk_resp *item = &reply->items[i];
+        list->next = next_due(list, list->next);
+        if (item->type != DLK_RESP_TEXT || list->next == memory->client_count)
             return DLK_TOLD_BAD;
-        if (!take_lines(list, list->clients[list->next + i], &reply->items[i]))
+        told_client *client = &memory->clients[list->next];
+        client->text = malloc(item->size + 1);
+        if (!client->text)
             return DLK_TOLD_NOMEM;
+        memcpy(client->text, item->text, item->size);
+        client->size = item->size;
     }
-    list->next += reply->count;
-    return list->next < list->client_count ? DLK_TOLD_MORE : DLK_TOLD_ALL;
+    return next_due(list, list->next) < memory->client_count ? DLK_TOLD_MORE
+                                                             : read_all(list);
 }
 
 dlk_told_step dlk_redis_told_list_take(dlk_redis_told_list *list, const dlk_resp *reply)

@@ -7,6 +7,7 @@
 
 #include "backends/redis/keys.h"
 #include "locks/deadlock.h"
+#include "util/hash.h"
 #include "util/info.h"
 #include "util/who.h"
 
@@ -89,6 +90,41 @@ static void find_suspects(dlk_redis_told_list *list)
             list->lines[i - 1].suspect |= list->lines[i].suspect;
 }
 
+/* ---- What is known of a lock ---- */
+
+/* The lines of the same lock end before this. */
+static size_t end_of(const dlk_redis_told_list *list, size_t first)
+{
+    size_t end = first + 1;
+    while (end < list->count && is_same(&list->lines[first], &list->lines[end]))
+        end++;
+    return end;
+}
+
+/* Of who has it and who waits, as they tell; not of when they began, for a wait is told anew as it goes on. */
+static uint64_t hash_of(const dlk_redis_told_list *list, size_t first, size_t end)
+{
+    uint64_t hash = DLK_HASH_BEGIN;
+    for (size_t i = first; i < end; i++) {
+        const told_line *one = &list->lines[i];
+        const uint64_t what[] = {one->number, one->thread, one->waits};
+        hash = dlk_hash(hash, what, sizeof(what));
+        hash = dlk_hash(hash, one->by->uuid, sizeof(one->by->uuid));
+    }
+    return hash;
+}
+
+static void find_known(dlk_redis_told_list *list)
+{
+    for (size_t i = 0, end; list->memory && i < list->count; i = end) {
+        told_line *one = &list->lines[i];
+        end = end_of(list, i);
+        if (!one->suspect && !is_semaphore(one))
+            one->known = told_memory_find(list->memory, one->name, hash_of(list, i, end),
+                                          list->now_ms);
+    }
+}
+
 /* ---- Names to ask about ---- */
 
 static void sort(dlk_redis_told_list *list)
@@ -98,6 +134,7 @@ static void sort(dlk_redis_told_list *list)
     qsort(list->lines, list->count, sizeof(*list->lines), by_name);
     list->sorted = true;
     find_suspects(list);
+    find_known(list);
 }
 
 static const char *name_of(told_line *one, bool permits)
@@ -122,8 +159,9 @@ size_t dlk_redis_told_list_names(dlk_redis_told_list *list, bool permits, bool o
         }
         told_line *one = &list->lines[at->next++];
         if (one->suspect == at->others || is_semaphore(one) != permits ||
-            (at->next > 1 && is_same(one - 1, one)))
+            (at->next > 1 && is_same(one - 1, one)) || one->known)
             continue;
+        one->asked = true;
         const char *name = name_of(one, permits);
         if (name)
             ret[count++] = (dlk_resp){.type = DLK_RESP_TEXT,
@@ -131,6 +169,23 @@ size_t dlk_redis_told_list_names(dlk_redis_told_list *list, bool permits, bool o
                                       .size = strlen(name)};
     }
     return count;
+}
+
+bool dlk_redis_told_list_passed(dlk_redis_told_list *list, dlk_redis_held *ret)
+{
+    const told_cursor *at = &list->named[false];
+    while (at->others && list->passed < at->next) {
+        const told_line *one = &list->lines[list->passed++];
+        if (!one->known || !one->known->owner)
+            continue;
+        int64_t gone = list->now_ms - one->known->at, left = one->known->left;
+        *ret = (dlk_redis_held){.name = one->name,
+                                .owner = one->known->owner,
+                                .client = one->known->client,
+                                .left = left < 0 ? left : left - gone};
+        return true;
+    }
+    return false;
 }
 
 /* ---- What the service says ---- */
@@ -169,15 +224,80 @@ void dlk_redis_told_list_judge(dlk_redis_told_list *list, dlk_redis_held_fn *hel
 {
     for (size_t i = 0; i < list->count; i++) {
         told_line *one = &list->lines[i];
-        int64_t taken = 0;
-        const char *owner = one->suspect ? held(of, one->name, &taken) : NULL;
+        dlk_redis_held has = {0};
         if (!one->suspect)
             continue;
+        (void)held(of, one->name, &has);
         if (!is_semaphore(one))
-            one->denied = !one->waits && is_denied(one, owner);
+            one->denied = !one->waits && is_denied(one, has.owner);
         else if (i == 0 || !is_same(one - 1, one))
-            judge_permits(list, i, owner ? taken : 0);
+            judge_permits(list, i, has.taken);
     }
+}
+
+/* ---- Remembering it ---- */
+
+static bool is_told(const dlk_redis_told_list *list, size_t first, size_t end,
+                    const char *owner)
+{
+    char own[DLK_UUID_SIZE + DLK_DIGITS_MAX];
+    for (size_t i = first; i < end && !list->lines[i].waits; i++)
+        if (put_owner(&list->lines[i], own) > 0 && strcmp(own, owner) == 0)
+            return true;
+    return false;
+}
+
+/* False without memory. */
+static bool remember(const dlk_redis_told_list *list, size_t first,
+                     const dlk_redis_held *has, told_lock *ret)
+{
+    size_t end = end_of(list, first);
+    const char *name = list->lines[first].name;
+    const told_lock *was = told_memory_of(list->memory, name);
+    *ret = (told_lock){.name = strdup(name),
+                       .lines = hash_of(list, first, end),
+                       .left = has->left,
+                       .whole = has->left,
+                       .at = list->now_ms};
+    if (!has->owner)
+        return ret->name != NULL;
+    ret->owner = strdup(has->owner);
+    ret->client = strdup(has->client);
+    ret->by_teller = is_told(list, first, end, has->owner);
+    if (was && was->owner && strcmp(was->owner, has->owner) == 0 &&
+        was->whole > ret->whole)
+        ret->whole = was->whole;
+    return ret->name && ret->owner && ret->client;
+}
+
+dlk_redis_told_memory *dlk_redis_told_list_remember(dlk_redis_told_list *list,
+                                                    dlk_redis_held_fn *held,
+                                                    const void *of)
+{
+    dlk_redis_told_memory *memory = list->memory;
+    told_lock *locks = calloc(list->count + 1, sizeof(*locks));
+    size_t made = 0;
+    for (size_t i = 0; locks && i < list->count; i++) {
+        const told_line *one = &list->lines[i];
+        dlk_redis_held has = {.left = -1};
+        if (!one->asked || is_semaphore(one))
+            continue;
+        (void)held(of, one->name, &has);
+        if (remember(list, i, &has, &locks[made]))
+            made++;
+        else /* without memory: it is asked about anew */
+            told_lock_clear(&locks[made]);
+    }
+    for (size_t i = 0; locks && i < list->count; i++) {
+        told_lock *known = list->lines[i].known;
+        if (!known)
+            continue;
+        locks[made++] = *known;
+        *known = (told_lock){0};
+    }
+    told_memory_keep(memory, locks, made);
+    list->memory = NULL;
+    return memory;
 }
 
 /* ---- Telling ---- */
@@ -206,6 +326,64 @@ static void tell_line(dlock_info *info, const told_line *one, size_t i)
     dlk_info_add_text(info, one->waits ? "waiting" : "held", "told.%zu.state", i);
     if (has_owner(one) && put_owner(one, owner))
         dlk_info_add_text(info, owner, "told.%zu.owner", i);
+}
+
+/* They were read in the order of their uuids. */
+const char *dlk_redis_told_list_who(const dlk_redis_told_list *list, const char *owner)
+{
+    size_t low = 0, high = list->who_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const told_by *by = list->parties[middle];
+        int order = strncmp(by->uuid, owner, DLK_UUID_SIZE - 1);
+        if (order == 0)
+            return by->who;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* Its first line; as many as there are when nobody tells of it. */
+static size_t first_of(const dlk_redis_told_list *list, const dlk_redis_held *held)
+{
+    size_t low = 0, high = list->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const told_line *one = &list->lines[middle];
+        int order = strcmp(one->name, held->name);
+        if (order < 0 || (order == 0 && held->taken > 0 && !is_semaphore(one)))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < list->count && strcmp(list->lines[low].name, held->name) == 0 &&
+                 is_semaphore(&list->lines[low]) == (held->taken > 0);
+    return found ? low : list->count;
+}
+
+void dlk_redis_told_list_tell_lock(const dlk_redis_told_list *list,
+                                   const dlk_redis_held *held, dlock_info *info, size_t i)
+{
+    char own[DLK_UUID_SIZE + DLK_DIGITS_MAX];
+    size_t first = first_of(list, held), waits = 0;
+    if (first == list->count)
+        return;
+    const told_line *one = &list->lines[first], *wait = NULL;
+    if (!is_semaphore(one))
+        dlk_info_add_text(info, one->kind, "locks.%zu.kind", i);
+    for (size_t end = end_of(list, first); first < end; first++) {
+        one = &list->lines[first];
+        wait = one->waits && !wait ? one : wait;
+        waits += one->waits;
+        if (!one->waits && put_owner(one, own) > 0 && strcmp(own, held->owner) == 0)
+            dlk_info_add_int(info, one->since_ms, "locks.%zu.since", i);
+    }
+    dlk_info_add_int(info, (int64_t)waits, "locks.%zu.waiters", i);
+    if (wait)
+        dlk_info_add_int(info, wait->since_ms, "locks.%zu.waiting.0.since", i);
 }
 
 /* The waits of a circle, each for what the next one has; who waits for the shortest time, and what that has. */
@@ -249,7 +427,7 @@ bool dlk_redis_told_list_tell(const dlk_redis_told_list *list, dlock_info *info)
 {
     for (size_t i = 0; i < list->count && (int64_t)i < list->limit; i++)
         tell_line(info, &list->lines[i], i);
-    dlk_info_add_int(info, (int64_t)list->client_count, "clients");
+    dlk_info_add_int(info, list->client_count, "clients");
     dlk_info_add_int(info, list->now_ms, "date");
     if (list->why[0])
         dlk_info_add_text(info, list->why, "scan.why");
