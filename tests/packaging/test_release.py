@@ -145,8 +145,9 @@ def files(repository):
     def the_wheel_has_what_etcd_needs_beside_it_and_no_other_library():
         with zipfile.ZipFile(one(FILES[1])) as wheel:
             grafted = {re.sub(r'.*/(lib[a-z0-9]+(?:-c)?).*', r'\1', name)
-                       for name in wheel.namelist() if name.startswith('libdlock.libs/')}
-            licences = {Path(name).stem for name in wheel.namelist() if '/licenses/' in name}
+                       for name in wheel.namelist() if name.startswith('libdlock.libs/lib')}
+            licences = {Path(name).stem for name in wheel.namelist() if '/licenses/' in name
+                        and not name.endswith('/')}
         tap.equal('libraries', grafted, {'libnghttp2', 'libprotobuf-c'})
         tap.equal('licences', licences, {'LICENSE', 'hiredis', 'openssl', 'zookeeper', 'nghttp2',
                                          'protobuf-c'})
