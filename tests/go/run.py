@@ -3,7 +3,8 @@
 
     run.py FOLDER ARGUMENT…       go test ARGUMENT… in FOLDER
 
-With DLK_SERVICES, names of services, it starts one of each and tells the tests in DLOCK_TEST_URLS where they are.
+With DLK_SERVICES, names of services, it starts one of each and tells the tests in DLOCK_TEST_URLS
+where they are.
 
 It is built against the libdlock of DLK_BUILD, a build folder, with the Go that tools/go finds. A
 test that fails while the machine stood still has shown nothing: it is void, said to be so, and
