@@ -72,7 +72,8 @@ def refusals(repository):
         for place in ('debian/changelog', 'pyproject.toml', 'packaging/conan/conanfile.py',
                       'packaging/vcpkg/libdlock/vcpkg.json', 'CHANGELOG.md',
                       'bindings/go/dlockmetrics/go.mod'):
-            repository.change(place, version, '9.9.9')
+            heading = '## ' if place == 'CHANGELOG.md' else ''
+            repository.change(place, heading + version, heading + '9.9.9')
             repository.refuses(f"'{place}': '9.9.9'")
             repository.back()
 

@@ -97,8 +97,8 @@ void dlk_pg_heard(dlk_pg *pg, const char *message, int64_t now)
     int64_t number = 0;
     const char *space = strchr(message, ' ');
     if (space)
-        number = strtoll(space + 1, NULL, 10);
-    if (number <= 0)
+        number = dlk_number_before(space + 1, " ", 1, INT64_MAX, 0);
+    if (number == 0)
         return;
     if (message[0] == 'a') {
         hear_asked(host, number, space + 1);
