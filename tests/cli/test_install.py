@@ -69,6 +69,32 @@ def what_is_older_is_brought_up_to_date_and_what_is_held_stays(w):
     w.let_go(holder)
 
 
+def what_the_owner_has_added_stays_as_it_is(w):
+    bare(w, 'added')
+    tap.equal('made', w.postgres.psql('-d', 'added', '-f', SCHEMA).returncode, 0)
+    w.postgres.ask('CREATE FUNCTION dlock.report() RETURNS int LANGUAGE sql SECURITY DEFINER '
+                   "AS 'SELECT 1'; CREATE PROCEDURE dlock.tidy() LANGUAGE sql SECURITY DEFINER "
+                   "AS 'SELECT 1'", 'added')
+    done = w.postgres.psql('-d', 'added', '-f', SCHEMA)
+    tap.equal(f'again {done.stderr}', done.returncode, 0)
+    tap.equal('with settings of ours', w.postgres.ask(
+        "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc WHERE pronamespace = "
+        "'dlock'::regnamespace AND 'enable_seqscan=off' = ANY (proconfig)", 'added'),
+        'acquire break check downgrade forget import inspect list listen release renew revoke '
+        'signal use verify')
+    tap.equal('what dlock_guard may call', w.postgres.ask(
+        "SELECT string_agg(DISTINCT proname, ' ') FROM pg_proc WHERE pronamespace = "
+        "'dlock'::regnamespace AND prokind = 'f' AND has_function_privilege('dlock_guard', oid, "
+        "'EXECUTE')",
+        'added'), 'check version')
+    tap.equal('and dlock_user', w.postgres.ask(
+        "SELECT string_agg(DISTINCT proname, ' ') FROM pg_proc WHERE pronamespace = "
+        "'dlock'::regnamespace AND prokind = 'f' AND has_function_privilege('dlock_user', oid, "
+        "'EXECUTE')",
+        'added'), 'acquire break check downgrade forget import inspect list listen release renew '
+        'revoke signal use verify version')
+
+
 def what_is_newer_stays_as_it_is(w):
     url = bare(w, 'newer')()
     install(w, url)
@@ -208,6 +234,7 @@ if __name__ == '__main__':
         without_the_schema_it_is_told_how_to_get_it,
         it_is_made_with_its_roles_and_again_is_fine,
         what_is_older_is_brought_up_to_date_and_what_is_held_stays,
+        what_the_owner_has_added_stays_as_it_is,
         what_is_newer_stays_as_it_is,
         who_may_not_is_told_what_he_lacks,
         an_owner_who_is_no_superuser_is_enough,

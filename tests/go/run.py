@@ -21,6 +21,7 @@ import etcd_server
 import golang
 import zookeeper_server
 from awake import STALLED_S, Watch
+from postgres_server import Postgres
 from tap import Skip
 
 TRIES_MAX = 6
@@ -138,7 +139,8 @@ def start_services(tap):
     urls = []
     for name in os.environ.get('DLK_SERVICES', '').split():
         try:
-            server = {'zookeeper': zookeeper_server.single, 'etcd': etcd_server.Cluster}[name]()
+            server = {'zookeeper': zookeeper_server.single, 'etcd': etcd_server.Cluster,
+                      'postgres': Postgres}[name]()
         except Skip as why:
             tap.line(True, name, after=f' # SKIP {why}')
             continue

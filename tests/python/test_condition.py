@@ -7,8 +7,8 @@ import unittest
 
 import dlock
 import dlock.aio
-from world import (LIMIT_S, SHORT_S, new_file, new_name, shared_etcd, shared_redis,
-                   shared_zookeeper, wait_until)
+from world import (LIMIT_S, SHORT_S, new_file, new_name, shared_etcd, shared_postgres,
+                   shared_redis, shared_zookeeper, wait_until)
 
 
 class Threads(unittest.TestCase):
@@ -147,6 +147,10 @@ class ThreadsOnEtcd(Threads):
     lease = {}
 
 
+class ThreadsOnPostgres(Threads):
+    new_url = staticmethod(lambda: shared_postgres().url)
+
+
 class Tasks(unittest.IsolatedAsyncioTestCase):
     new_url = staticmethod(lambda: 'mem:')
 
@@ -266,6 +270,10 @@ class TasksOnZooKeeper(Tasks):
 
 class TasksOnEtcd(Tasks):
     new_url = staticmethod(lambda: shared_etcd().url)
+
+
+class TasksOnPostgres(Tasks):
+    new_url = staticmethod(lambda: shared_postgres().url)
 
 
 if __name__ == '__main__':

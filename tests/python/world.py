@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'harness'))
 import waiting  # noqa: E402
 import zookeeper_server  # noqa: E402
 from etcd_server import Cluster  # noqa: E402
+from postgres_server import Postgres  # noqa: E402
 from servers import Redis  # noqa: E402
 
 LIMIT_S = 60
@@ -43,6 +44,10 @@ def shared_redis():
 
 def shared_etcd():
     return shared(Cluster)
+
+
+def shared_postgres():
+    return shared(Postgres)
 
 
 def shared_zookeeper():

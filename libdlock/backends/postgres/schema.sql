@@ -125,17 +125,24 @@ CREATE TABLE IF NOT EXISTS dlock.line (
 CREATE OR REPLACE FUNCTION dlock.version() RETURNS int
 LANGUAGE sql IMMUTABLE AS 'SELECT 2';
 
--- The row of a name, locked; made where it isn't there. What is read behind that has to be what stands there now:
--- a transaction that looks at an older state would grant what somebody has.
-CREATE OR REPLACE FUNCTION dlock.enter(n bytea, k text) RETURNS dlock.locks
+-- What is read behind a row that was waited for has to be what stands there now: a transaction that looks at an older
+-- state would grant what somebody has, and signal past who waits.
+CREATE OR REPLACE FUNCTION dlock.see_all() RETURNS void
 LANGUAGE plpgsql AS $$
-DECLARE
-    l dlock.locks;
 BEGIN
     IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
         RAISE EXCEPTION 'dlock looks at what others have just done: read committed is needed, not %',
             current_setting('transaction_isolation') USING ERRCODE = 'DL002';
     END IF;
+END $$;
+
+-- The row of a name, locked; made where it isn't there.
+CREATE OR REPLACE FUNCTION dlock.enter(n bytea, k text) RETURNS dlock.locks
+LANGUAGE plpgsql AS $$
+DECLARE
+    l dlock.locks;
+BEGIN
+    PERFORM dlock.see_all();
     LOOP
         SELECT * INTO l FROM dlock.locks WHERE name = n FOR UPDATE;
         IF FOUND THEN
@@ -444,6 +451,7 @@ DECLARE
     t timestamptz;
     gone bigint;
 BEGIN
+    PERFORM dlock.see_all();
     reply := 'Y';
     signalled := 0;
     SELECT * INTO l FROM dlock.locks r WHERE r.name = n FOR UPDATE;
@@ -550,6 +558,10 @@ DECLARE
     lease interval := ttl_ms * interval '1 ms';
     h dlock.holders;
 BEGIN
+    IF l.kind = 'condition' THEN -- a signal is nobody's to hand on, and those that have ended go on
+        reply := 'N';
+        RETURN;
+    END IF;
     UPDATE dlock.holders x SET ends = greatest(x.ends, t + lease), data = d
         WHERE x.name = n AND x.owner = o AND x.ends > t RETURNING x.token INTO token;
     IF FOUND THEN
@@ -651,22 +663,25 @@ END $$;
 CREATE OR REPLACE FUNCTION dlock.check(n text, token bigint) RETURNS void
 LANGUAGE sql AS $$ SELECT dlock.check(pg_catalog.convert_to(n, 'UTF8'), token) $$;
 
--- Rows come and go faster than they are vacuumed. Of what is dead only a plain scan of an index takes note, so that it
--- is passed over from then on; the others look at all of it each time, and are slower with each grant.
-DO $$
-DECLARE
-    f regprocedure;
-BEGIN
-    FOR f IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = to_regnamespace('dlock') AND p.prosecdef LOOP
-        EXECUTE format('ALTER FUNCTION %s SET enable_bitmapscan = off', f);
-        EXECUTE format('ALTER FUNCTION %s SET enable_seqscan = off', f);
-    END LOOP;
-END $$;
-
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA dlock FROM PUBLIC;
 GRANT USAGE ON SCHEMA dlock TO dlock_user, dlock_guard;
 GRANT EXECUTE ON FUNCTION dlock.version(), dlock.check(bytea, bigint), dlock.check(text, bigint)
     TO dlock_user, dlock_guard;
-GRANT EXECUTE ON FUNCTION dlock.acquire, dlock.renew, dlock.downgrade, dlock.release, dlock.use, dlock.signal, dlock.verify,
-    dlock.break, dlock.listen, dlock.revoke, dlock.import, dlock.inspect, dlock.list, dlock.forget TO dlock_user;
+
+-- Who locks may call these. Rows come and go faster than they are vacuumed. Of what is dead only a plain scan of an index
+-- takes note, so that it is passed over from then on; the others look at all of it each time, and are slower with each
+-- grant.
+DO $$
+DECLARE
+    f text;
+BEGIN
+    FOREACH f IN ARRAY ARRAY['acquire', 'renew', 'downgrade', 'release', 'use', 'signal', 'verify', 'break', 'listen',
+        'revoke', 'import', 'inspect', 'list', 'forget'] LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION dlock.%I TO dlock_user', f);
+        EXECUTE format('ALTER FUNCTION dlock.%I SET enable_bitmapscan = off', f);
+        EXECUTE format('ALTER FUNCTION dlock.%I SET enable_seqscan = off', f);
+    END LOOP;
+END $$;
+ALTER FUNCTION dlock.check(bytea, bigint) SET enable_bitmapscan = off;
+ALTER FUNCTION dlock.check(bytea, bigint) SET enable_seqscan = off;
 COMMIT;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MS = 1000, CALLED_FOR = 1000 * MS };
+enum { MS = 1000, CALLED_FOR = 1000 * MS, SIGNALLED_FOR = 5000 * MS };
 
 /* ---- what is said ---- */
 
@@ -26,11 +26,18 @@ static const char *or_null(char to[24], bool is_null, int64_t number)
     return is_null ? "-" : to;
 }
 
+static int64_t number_of(const char *owner)
+{
+    return strtoll(owner + 3, NULL, 10);
+}
+
 /* One message of a kind to a channel in one transaction. */
-static void tell(model *m, const char *owner, const char *what, int64_t number)
+static void tell(model *m, const char *owner, const char *what, int64_t number,
+                 const char *about)
 {
     char message[64];
-    snprintf(message, sizeof(message), "%.2s %s %" PRId64, owner, what, number);
+    snprintf(message, sizeof(message), "%.2s %s %" PRId64 "%s", owner, what, number,
+             about);
     for (int i = 0; i < m->message_count; i++)
         if (strcmp(m->messages[i], message) == 0)
             return;
@@ -39,8 +46,18 @@ static void tell(model *m, const char *owner, const char *what, int64_t number)
 
 const char *model_name_of(int name)
 {
-    static const char *const names[MODEL_NAMES] = {"orders", "users", "jobs", "x"};
+    static const char *const names[MODEL_NAMES] = {"orders", "users", "jobs", "x",
+                                                   "bell"};
     return names[name];
+}
+
+/* Which comes after which. */
+static const int in_order[MODEL_NAMES] = {4, 2, 0, 1, 3};
+
+static void in_hex(const char *name, char to[32])
+{
+    for (; *name; name++, to += 2)
+        snprintf(to, 3, "%02x", (unsigned char)*name);
 }
 
 /* ---- rows ---- */
@@ -58,11 +75,14 @@ static void remove_holder(model_name *n, model_holder *one)
     *one = n->holders[--n->holder_count];
 }
 
-static void remove_ended(model_name *n, int64_t now)
+/* How many that were. */
+static int remove_ended(model_name *n, int64_t now)
 {
+    int before = n->holder_count;
     for (int i = n->holder_count; i-- > 0;)
         if (n->holders[i].ends <= now)
             remove_holder(n, &n->holders[i]);
+    return before - n->holder_count;
 }
 
 static model_place *find_place(model_name *n, const char *owner)
@@ -108,13 +128,25 @@ static void add(sums *to, bool shared, int take)
     to->taken += take;
 }
 
+static bool is_condition(const model_name *n)
+{
+    return strcmp(n->kind, "condition") == 0;
+}
+
 static bool fits(const model_name *n, bool shared, int take, sums ahead)
 {
+    if (is_condition(n))
+        return false;
     for (int i = 0; i < n->holder_count; i++)
         add(&ahead, n->holders[i].shared, n->holders[i].take);
     if (strcmp(n->kind, "semaphore") == 0)
         return ahead.taken + take <= n->permits;
     return shared ? ahead.writers == 0 : ahead.count == 0;
+}
+
+static bool is_dead(const model *m, const model_place *one)
+{
+    return one->session && one->session != m->session;
 }
 
 static void call_next(model *m, model_name *n)
@@ -123,23 +155,48 @@ static void call_next(model *m, model_name *n)
     bool called = false;
     for (int i = 0; i < n->line_count;) {
         model_place *one = &n->line[i];
-        if (is_over(one, m->now) || (one->session && one->session != m->session)) {
+        if (is_over(one, m->now) || is_dead(m, one)) {
             remove_place(n, one);
             continue;
         }
         if (!fits(n, one->shared, one->take, ahead)) {
             if (called)
-                tell(m, one->owner, "soon", n->id);
+                tell(m, one->owner, "soon", n->id, "");
             return;
         }
         if (!one->due) {
             called = true;
             one->due = m->now + CALLED_FOR;
-            tell(m, one->owner, "free", n->id);
+            tell(m, one->owner, "free", n->id, "");
         }
         add(&ahead, one->shared, one->take);
         i++;
     }
+}
+
+/* The first of those who wait at a condition have a signal each; the one behind them is told as well. */
+static int64_t wake(model *m, model_name *n, int64_t most)
+{
+    int64_t woken = 0;
+    while (n->line_count > 0) {
+        model_place one = n->line[0];
+        bool goes = one.ends <= m->now || is_dead(m, &one);
+        if (!goes)
+            tell(m, one.owner, "wake", number_of(one.owner), "");
+        if (!goes && woken == most)
+            break;
+        remove_place(n, &n->line[0]);
+        if (goes)
+            continue;
+        model_holder *held = &n->holders[n->holder_count++];
+        *held = (model_holder){.take = 1,
+                               .token = m->next++,
+                               .since = m->now,
+                               .ends = m->now + SIGNALLED_FOR};
+        strcpy(held->owner, one.owner);
+        woken++;
+    }
+    return woken;
 }
 
 static bool is_guarded(const model *m, const model_name *n)
@@ -150,6 +207,31 @@ static bool is_guarded(const model *m, const model_name *n)
 static int64_t later(int64_t one, int64_t other)
 {
     return one > other ? one : other;
+}
+
+/* ---- those who may keep it ---- */
+
+static bool may_keep(const char *owner)
+{
+    return strlen(owner + 3) == 19;
+}
+
+/* To an owner that has it: A: it may keep it, and others want it. */
+static char reply_to(const model *m, const model_name *n, const char *owner)
+{
+    for (int i = 0; i < n->line_count && may_keep(owner); i++)
+        if (n->line[i].ends > m->now)
+            return 'A';
+    return 'Y';
+}
+
+static void ask_keepers(model *m, const model_name *n)
+{
+    char name[40] = " ";
+    in_hex(model_name_of((int)(n - m->names)), name + 1);
+    for (int i = 0; i < n->holder_count; i++)
+        if (may_keep(n->holders[i].owner))
+            tell(m, n->holders[i].owner, "asked", number_of(n->holders[i].owner), name);
 }
 
 /* ---- acquire ---- */
@@ -216,19 +298,23 @@ static void grant(model *m, model_name *n, const model_ask *ask, model_place *mi
         remove_place(n, mine);
     if (may_be_room)
         call_next(m, n);
-    answer(m, n, 'Y', n->token, -1, false);
+    answer(m, n, reply_to(m, n, ask->owner), n->token, -1, false);
 }
 
 /* When it is worth to look again, in ms. */
-static int64_t look_in(const model *m, const model_name *n, const char *owner)
+static int64_t look_in(const model *m, const model_name *n, const model_ask *ask,
+                       bool is_first)
 {
-    int64_t first = INT64_MAX;
+    const char *owner = ask->owner;
+    int64_t first = INT64_MAX, third = m->now + (ask->stay_ms * MS + 1) / 3;
     for (int i = 0; i < n->holder_count; i++)
         first = n->holders[i].ends < first ? n->holders[i].ends : first;
     for (int i = 0; i < n->line_count; i++)
         if (n->line[i].due && strcmp(n->line[i].owner, owner) != 0 &&
             n->line[i].due < first)
             first = n->line[i].due;
+    if (is_condition(n) && (!is_first || first > third))
+        first = third;
     if (first == INT64_MAX || first <= m->now)
         return 1;
     return (first - m->now + MS - 1) / MS + 1;
@@ -237,8 +323,9 @@ static int64_t look_in(const model *m, const model_name *n, const char *owner)
 static void stand_in_line(model *m, model_name *n, const model_ask *ask,
                           model_place *mine, bool is_held_up)
 {
-    bool placed = !mine && !ask->once;
+    bool placed = !mine && !ask->once, is_first = ahead_of(m, n, mine).count == 0;
     int64_t left = 0;
+    ask_keepers(m, n);
     if (placed) {
         mine = &n->line[n->line_count++];
         *mine = (model_place){.shared = ask->shared,
@@ -254,7 +341,7 @@ static void stand_in_line(model *m, model_name *n, const model_ask *ask,
     }
     if (!is_held_up) {
         call_next(m, n);
-        left = look_in(m, n, ask->owner);
+        left = look_in(m, n, ask, is_first);
     }
     answer(m, n, 'H', -1, left, placed);
 }
@@ -265,10 +352,14 @@ void model_acquire(model *m, const model_ask *ask)
     model_holder *held = find_holder(n, ask->owner);
     if (held && held->ends > m->now) {
         held->ends = later(held->ends, m->now + ask->ttl_ms * MS);
-        answer(m, n, 'Y', held->token, -1, false);
+        answer(m, n, reply_to(m, n, ask->owner), held->token, -1, false);
         return;
     }
-    remove_ended(n, m->now);
+    int gone = remove_ended(n, m->now);
+    if (gone > 0 && is_condition(n) && wake(m, n, gone) > 0) {
+        model_acquire(m, ask); /* it may have one of these */
+        return;
+    }
     model_place *mine = find_place(n, ask->owner);
     if (mine && is_over(mine, m->now)) {
         remove_place(n, mine);
@@ -301,8 +392,8 @@ void model_renew(model *m, const model_ask *ask)
         held->ends = longest;
     else
         held->ends = later(held->ends, m->now + ask->ttl_ms * MS);
-    say(m, "Y %" PRId64 " %" PRId64, held->token,
-        ask->longest_ms && held->ends > longest ? held->ends : 0);
+    say(m, "%c %" PRId64 " %" PRId64, reply_to(m, &m->names[ask->name], ask->owner),
+        held->token, ask->longest_ms && held->ends > longest ? held->ends : 0);
 }
 
 void model_downgrade(model *m, const model_ask *ask)
@@ -332,9 +423,41 @@ void model_release(model *m, const model_ask *ask)
         yes = yes || mine;
         if (mine)
             remove_place(n, mine);
-        call_next(m, n);
+        if (is_condition(n))
+            (void)wake(m, n, held ? 1 : 0);
+        else
+            call_next(m, n);
     }
     say(m, "%c", yes ? 'Y' : 'N');
+}
+
+void model_use(model *m, const model_ask *ask)
+{
+    model_name *n = &m->names[ask->name];
+    model_holder *held = find_holder(n, ask->owner);
+    if (held && held->token == ask->used) {
+        remove_holder(n, held);
+        say(m, "Y");
+    } else {
+        model_release(m, ask);
+    }
+}
+
+void model_signal(model *m, const model_ask *ask)
+{
+    model_name *n = &m->names[ask->name];
+    int64_t signalled = 0;
+    bool in_use = false;
+    for (int i = 0; i < n->holder_count; i++)
+        in_use = in_use || n->holders[i].ends > m->now;
+    for (int i = 0; i < n->line_count; i++)
+        in_use = in_use || n->line[i].ends > m->now;
+    if (n->there && is_condition(n)) {
+        (void)wake(m, n, remove_ended(n, m->now));
+        signalled = wake(m, n, ask->most);
+        in_use = false;
+    }
+    say(m, "%c %" PRId64, in_use ? 'K' : 'Y', signalled);
 }
 
 void model_verify(model *m, const model_ask *ask)
@@ -348,12 +471,15 @@ void model_break(model *m, const model_ask *ask)
     model_name *n = &m->names[ask->name];
     bool yes = false;
     if (n->there) {
-        remove_ended(n, m->now);
+        int gone = remove_ended(n, m->now);
         for (int i = n->holder_count; i-- > 0;)
             if (!ask->owner[0] || strcmp(n->holders[i].owner, ask->owner) == 0) {
                 remove_holder(n, &n->holders[i]);
                 yes = true;
+                gone++;
             }
+        if (is_condition(n))
+            (void)wake(m, n, gone);
         if (yes && !is_guarded(m, n))
             n->token = m->next++;
         call_next(m, n);
@@ -365,6 +491,10 @@ void model_import(model *m, const model_ask *ask)
 {
     model_name *n = enter(m, ask->name, "mutex");
     model_holder *mine = find_holder(n, ask->owner), *given;
+    if (is_condition(n)) {
+        say(m, "N -");
+        return;
+    }
     if (mine && mine->ends > m->now) {
         mine->ends = later(mine->ends, m->now + ask->ttl_ms * MS);
         say(m, "Y %" PRId64, mine->token);
@@ -400,7 +530,7 @@ void model_revoke(model *m, const model_ask *ask)
         if (held->ends <= m->now)
             continue;
         if (m->listening[held->owner[1] - '0']) {
-            tell(m, held->owner, "revoke", strtoll(held->owner + 3, NULL, 10));
+            tell(m, held->owner, "revoke", number_of(held->owner), "");
             reply = 'Y';
         } else if (reply == 'N') {
             reply = 'D';
@@ -493,13 +623,13 @@ void model_inspect(model *m, const model_ask *ask)
 /* Of those that begin as the owner says: all, or those with that letter. */
 void model_list(model *m, const model_ask *ask)
 {
-    static const int in_order[MODEL_NAMES] = {2, 0, 1, 3};
     int count = 0;
     for (int i = 0; i < MODEL_NAMES; i++) {
         model_name *n = &m->names[in_order[i]];
         const char *name = model_name_of(in_order[i]);
         const model_holder *first = NULL;
-        if (strncmp(name, ask->owner, strlen(ask->owner)) != 0 || count == ask->size)
+        if (strncmp(name, ask->owner, strlen(ask->owner)) != 0 || is_condition(n) ||
+            count == ask->size)
             continue;
         for (int k = 0; k < n->holder_count; k++)
             if (n->holders[k].ends > m->now &&
@@ -507,16 +637,15 @@ void model_list(model *m, const model_ask *ask)
                 first = &n->holders[k];
         if (!first)
             continue;
-        say(m, "%s", count++ ? "\n" : "");
-        for (const char *letter = name; *letter; letter++)
-            say(m, "%02x", (unsigned char)*letter);
-        say(m, " %s %" PRId64, first->owner, in_ms(first->ends - m->now));
+        char hex[32];
+        in_hex(name, hex);
+        say(m, "%s%s %s %" PRId64, count++ ? "\n" : "", hex, first->owner,
+            in_ms(first->ends - m->now));
     }
 }
 
 void model_dump(model *m)
 {
-    static const int in_order[MODEL_NAMES] = {2, 0, 1, 3};
     for (int i = 0; i < MODEL_NAMES; i++) {
         model_name *n = &m->names[in_order[i]];
         const char *name = model_name_of(in_order[i]);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MODEL_NAMES = 4, MODEL_ROWS = 16, MODEL_TEXT = 8192, MODEL_MESSAGES = 32 };
+enum { MODEL_NAMES = 5, MODEL_ROWS = 16, MODEL_TEXT = 8192, MODEL_MESSAGES = 32 };
 
 typedef struct model_holder {
     char owner[24];
@@ -44,7 +44,7 @@ typedef struct model {
     char messages[MODEL_MESSAGES][64]; /* of the last request: channel and words */
 } model;
 
-/* An owner is "u<0..2>:<number>". */
+/* An owner is "u<0..2>:<number>"; with a number of 19 digits it may keep what it has. */
 typedef struct model_ask {
     int name;
     const char *kind;
@@ -52,12 +52,15 @@ typedef struct model_ask {
     int64_t ttl_ms, stay_ms, longest_ms, named;
     bool shared, once, listens;
     int take, size;
+    int64_t most, used; /* of a signal: how many; the token that has done its work */
 } model_ask;
 
 void model_acquire(model *m, const model_ask *ask);
 void model_renew(model *m, const model_ask *ask);
 void model_downgrade(model *m, const model_ask *ask);
 void model_release(model *m, const model_ask *ask);
+void model_use(model *m, const model_ask *ask);
+void model_signal(model *m, const model_ask *ask);
 void model_verify(model *m, const model_ask *ask);
 void model_break(model *m, const model_ask *ask); /* the owner, "": all */
 void model_import(model *m, const model_ask *ask);

@@ -247,3 +247,38 @@ TEST(signals_that_go_on_and_their_renewals_do_not_wait_for_each_other)
     PQfinish(one);
     PQfinish(other);
 }
+
+/* Whoever takes over what another holds has no business with a signal, nor with one that has to go on. */
+TEST(nobody_takes_over_a_signal)
+{
+    static const char taken[] =
+        "SELECT reply FROM dlock.import('given', 'a:1', 'x:1', 60000, '', '')";
+    BEGIN();
+    line_up("given");
+    CHECK_EQ_INT(signals("given", 1), 1);
+    CHECK_STR(SAY(taken), "N");
+    end_lease("a:1");
+    CHECK_STR(SAY(taken), "N");
+    CHECK_STR(waits("given", "b:1"), "Yf");
+    CHECK_STR(use("given", "b:1", token_of("b:1")), "Y");
+    CHECK_STR(release("given", "c:1"), "Y");
+    nothing_is_left("given");
+}
+
+/* It would pass over who has stood there since. */
+TEST(a_transaction_that_looks_at_an_older_state_signals_nobody)
+{
+    BEGIN();
+    PGconn *db = session();
+    PQclear(PQexec(db, "BEGIN ISOLATION LEVEL REPEATABLE READ"));
+    CHECK_STR(in_session(db, "SELECT count(*) FROM dlock.line WHERE name = 'older'"),
+              "0");
+    CHECK_STR(waits("older", "a:1"), "Ht");
+    PGresult *refused = PQexec(db, "SELECT signalled FROM dlock.signal('older', 1)");
+    CHECK_STR(PQresultErrorField(refused, PG_DIAG_SQLSTATE), "DL002");
+    PQclear(refused);
+    PQfinish(db);
+    CHECK_EQ_INT(signals("older", 1), 1);
+    CHECK_STR(use("older", "a:1", token_of("a:1")), "Y");
+    nothing_is_left("older");
+}

@@ -115,6 +115,80 @@ static void cut_at(proxy_link *link, dlock_client *other, proxy_deed deed, int n
     CHECK_STR(ask("SELECT count(*) FROM dlock.line WHERE ends > now()"), "0");
 }
 
+/* ---- cuts: conditions ---- */
+
+static int64_t in_line(void)
+{
+    return strtoll(ask("SELECT count(*) FROM dlock.line WHERE ends > clock_timestamp()"),
+                   NULL, 10);
+}
+
+static void line_up(dlock_cond *cond, dlock_op **ret_op)
+{
+    int64_t before = in_line();
+    *ret_op = dlock_cond_wait_start(cond, NULL, LONG_MS);
+    AWAIT(in_line() > before);
+}
+
+static bool is_signalled(dlock_cond *by, const dlock_op *op)
+{
+    int64_t count = 0;
+    return dlock_op_result(op) != DLOCK_EPENDING ||
+           (dlock_cond_signal(by, 1, NULL, &count, NULL) == DLOCK_OK && count == 1);
+}
+
+/* Whoever waits by way of the link wakes up, by the signal or since it can't know of it. */
+static void wait_once(dlock_cond *cond, dlock_cond *by)
+{
+    DLOCK_AUTO(dlock_op) op = dlock_cond_wait_start(cond, NULL, LONG_MS);
+    CHECK(AWAITED(is_signalled(by, op)));
+    CHECK(api_ends(op, LONG_MS / 2, DLOCK_OK));
+}
+
+/* What is confirmed has woken the first, and one at most is woken in any case. */
+static void signal_once(dlock_cond *cond, dlock_cond *by)
+{
+    DLOCK_AUTO(dlock_op) first = NULL;
+    DLOCK_AUTO(dlock_op) second = NULL;
+    int64_t count = 0, rest = 0;
+    line_up(by, &first);
+    line_up(by, &second);
+    dlock_err code = dlock_cond_signal(cond, 1, NULL, &count, NULL);
+    CHECK(code == DLOCK_OK || code == DLOCK_EUNKNOWN || code == DLOCK_EUNAVAIL);
+    CHECK(code != DLOCK_OK || count == 1);
+    if (code == DLOCK_OK)
+        CHECK(api_ends(first, LONG_MS, DLOCK_OK));
+    CHECK_OK(dlock_cond_broadcast(by, NULL, &rest, NULL), NULL);
+    if (code == DLOCK_EUNAVAIL)
+        CHECK_EQ_INT(rest, 2);
+    else
+        CHECK(rest == 1 || (rest == 2 && code == DLOCK_EUNKNOWN));
+    CHECK(api_ends(first, LONG_MS, DLOCK_OK));
+    CHECK(api_ends(second, LONG_MS, DLOCK_OK));
+}
+
+static void cut_condition_at(proxy_link *link, dlock_client *other, proxy_deed deed,
+                             int number)
+{
+    DLOCK_AUTO(dlock_cond) by = NULL;
+    DLOCK_AUTO(dlock_cond) cond = NULL;
+    CHECK_OK(dlock_cond_new(other, "cut", NULL, &by, NULL), NULL);
+    CHECK(proxy_add_plan(link, (proxy_plan){.deed = deed, .number = number}));
+    dlock_client *client = by_way_of(link, "table");
+    CHECK(client != NULL);
+    CHECK_OK(dlock_cond_new(client, "cut", NULL, &cond, NULL), NULL);
+    wait_once(cond, by);
+    signal_once(cond, by);
+    dlock_cond_free(cond);
+    cond = NULL;
+    dlock_client_free(client);
+    proxy_forget_plans(link);
+    CHECK_EQ_INT(in_line(), 0);
+    AWAIT(strcmp(ask("SELECT count(*) FROM dlock.holders WHERE ends > "
+                     "clock_timestamp()"),
+                 "0") == 0);
+}
+
 typedef void cutting(proxy_link *link, dlock_client *other, proxy_deed deed, int number);
 
 static void cut_everywhere(dlock_client *other, cutting *cut)
@@ -153,6 +227,13 @@ TEST(cut_at_any_message_an_advisory_lock_is_held_by_one_and_comes_free)
     BEGIN();
     DLOCK_AUTO(dlock_client) other = direct_advisory();
     cut_everywhere(other, cut_advisory_at);
+}
+
+TEST(cut_at_any_message_no_signal_is_lost_and_none_is_two)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) other = direct();
+    cut_everywhere(other, cut_condition_at);
 }
 
 /* ---- transactions that don't end ---- */

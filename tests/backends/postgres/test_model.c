@@ -168,13 +168,21 @@ __attribute__((format(printf, 2, 3))) static bool compare(scene *in, const char 
 
 /* ---- one request ---- */
 
+/* One in four may keep what it has. */
+static void think_of_owner(scene *in, char to[24])
+{
+    static const char *const numbers[] = {"1", "2", "3", "4611686018427387905"};
+    snprintf(to, 24, "u%d:%s", roll(in, 3), numbers[roll(in, 4)]);
+}
+
 static model_ask think_of_one(scene *in)
 {
-    static const char *const kinds[] = {"mutex", "write", "semaphore", "election"};
+    static const char *const kinds[MODEL_NAMES] = {"mutex", "write", "semaphore",
+                                                   "election", "condition"};
     static const int sizes[] = {0, 2, 3, 3};
     model_ask ask = {.name = in->name, .take = 1};
     /* Mostly each name is of one kind. */
-    ask.kind = kinds[roll(in, 12) ? ask.name : roll(in, 4)];
+    ask.kind = kinds[roll(in, 12) ? ask.name : roll(in, MODEL_NAMES)];
     ask.ttl_ms = 1 + roll(in, 8000);
     ask.stay_ms = roll(in, 4) ? 10000 : 1 + roll(in, 500);
     ask.longest_ms = roll(in, 2) ? 1 + roll(in, 8000) : 0;
@@ -185,8 +193,9 @@ static model_ask think_of_one(scene *in)
         ask.take = 1 + (roll(in, 4) == 0) + (roll(in, 16) == 0);
         ask.size = roll(in, 12) ? 3 : sizes[roll(in, 4)];
     }
-    snprintf(ask.owner, sizeof(ask.owner), "u%d:%d", roll(in, 3), 1 + roll(in, 3));
-    snprintf(ask.giver, sizeof(ask.giver), "u%d:%d", roll(in, 3), 1 + roll(in, 3));
+    ask.most = roll(in, 4) ? 1 + roll(in, 3) : INT64_MAX;
+    think_of_owner(in, ask.owner);
+    think_of_owner(in, ask.giver);
     return ask;
 }
 
@@ -215,6 +224,18 @@ static bool renew(scene *in, model_ask *ask)
         "SELECT reply, token, overlong FROM dlock.renew('{%s}', '{%s}', '{%" PRId64
         "}', '{%" PRId64 "}', '{%" PRId64 "}', '{\"\"}')",
         model_name_of(ask->name), ask->owner, ask->ttl_ms, ask->longest_ms, ask->named);
+}
+
+/* Mostly the signal that the owner has. */
+static bool use(scene *in, model_ask *ask)
+{
+    const model_name *n = &in->model.names[ask->name];
+    for (int i = 0; i < n->holder_count; i++)
+        if (strcmp(n->holders[i].owner, ask->owner) == 0)
+            ask->used = n->holders[i].token - (roll(in, 4) == 0);
+    model_use(&in->model, ask);
+    return compare(in, "SELECT dlock.use('%s', '%s', %" PRId64 ")",
+                   model_name_of(ask->name), ask->owner, ask->used);
 }
 
 /* In a transaction that stays open if it passes, and ends with the next such request. */
@@ -264,7 +285,7 @@ static bool request(scene *in)
     model_ask ask = think_of_one(in);
     model *m = &in->model;
     const char *name = model_name_of(ask.name);
-    int which = roll(in, 100);
+    int which = roll(in, 110);
     m->text[0] = '\0';
     m->message_count = 0;
     if (which < 45)
@@ -323,7 +344,16 @@ static bool request(scene *in)
         return compare(in, "SELECT dlock.forget(%" PRId64 " * interval '1 ms')",
                        ask.ttl_ms);
     }
-    return which < 99 ? check_token(in, &ask) : reconnect(in);
+    if (which < 99)
+        return check_token(in, &ask);
+    if (which < 104)
+        return use(in, &ask);
+    if (which < 108) {
+        model_signal(m, &ask);
+        return compare(in, "SELECT * FROM dlock.signal('%s', %" PRId64 ")", name,
+                       ask.most);
+    }
+    return reconnect(in);
 }
 
 /* ---- time ---- */
