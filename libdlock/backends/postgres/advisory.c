@@ -73,16 +73,26 @@ dlock_err dlk_pg_advisory_key(dlk_key *key, dlock_error **err)
 #define UNLOCK_EITHER(key)                                                               \
     "SELECT CASE WHEN pg_catalog.pg_advisory_unlock_shared(" key                         \
     ") THEN true ELSE pg_catalog.pg_advisory_unlock(" key ") END"
-#define TURN(key)                                                                        \
-    "SELECT CASE WHEN NOT pg_catalog.pg_try_advisory_lock_shared(" key                   \
-    ") THEN false WHEN pg_catalog.pg_advisory_unlock(" key                               \
-    ") THEN true ELSE NOT pg_catalog.pg_advisory_unlock_shared(" key ") END"
+#define OURS                                                                             \
+    "pg_catalog.pg_locks WHERE locktype = 'advisory' AND granted AND "                   \
+    "pid = pg_catalog.pg_backend_pid()"
+/* A try would fail as soon as anybody waits for the lock in the server's own line, though we have it. Who has it is
+ * let past that line, and doesn't wait; so it is looked at first whether we have. */
+#define TURN(key, as)                                                                    \
+    "SELECT CASE WHEN NOT EXISTS (SELECT FROM " OURS                                     \
+    " AND mode = 'ExclusiveLock' AND " as                                                \
+    ") THEN false WHEN pg_catalog.pg_advisory_lock_shared(" key                          \
+    ") IS NULL THEN false ELSE pg_catalog.pg_advisory_unlock(" key ") END"
+static const char turn[] =
+    TURN("$1::bigint", "objsubid = 1 AND "
+                       "(classid::bigint << 32 | objid::bigint) = $1::bigint");
+static const char turn_pair[] =
+    TURN("$1::int, $2::int", "objsubid = 2 AND "
+                             "classid::bigint = ($1::int::bigint & 4294967295) AND "
+                             "objid::bigint = ($2::int::bigint & 4294967295)");
 
 /* What is ours there, whichever of our owners has it. */
-static const char ours[] =
-    "SELECT classid, objid, objsubid, mode FROM pg_catalog.pg_locks "
-    "WHERE locktype = 'advisory' AND granted AND "
-    "pid = pg_catalog.pg_backend_pid()";
+static const char ours[] = "SELECT classid, objid, objsubid, mode FROM " OURS;
 
 /* Sends a statement about its lock: $1 and $2 are the halves of its key. */
 static void send_about(dlk_pg *pg, dlk_ask *ask, const char *statement)
@@ -160,12 +170,12 @@ static void release(dlk_pg *pg, dlk_ask *ask, dlk_pg_claim *claim)
         SEND(pg, ask, UNLOCK);
 }
 
-/* The shared one first, which nobody can keep from who has the other; and back, where that one was gone. */
+/* The shared one first, which nobody can keep from who has the other. */
 static void downgrade(dlk_pg *pg, dlk_ask *ask, dlk_pg_claim *claim)
 {
     ask->scratch = -1;
     claim->turns = true;
-    SEND(pg, ask, TURN);
+    send_key(pg, ask, turn, turn_pair);
 }
 
 static void refuse(dlk_ask *ask, const char *why)
@@ -184,6 +194,12 @@ static void say_report(dlk_pg *pg, dlk_ask *ask)
     (void)dlk_pg_say(
         pg, ask->verb == DLK_LIST ? dlk_pg_advisory_list : dlk_pg_advisory_examine, 0,
         NULL, NULL);
+}
+
+void dlk_pg_advisory_bide(const dlk_pg *pg, dlk_ask *ask, int64_t now)
+{
+    if (ask->deadline < now + pg->timeout_ns)
+        ask->deadline = now + pg->timeout_ns;
 }
 
 void dlk_pg_advisory_ask(dlk_pg *pg, dlk_ask *ask)
@@ -334,14 +350,22 @@ dlock_error *dlk_pg_advisory_answered(dlk_pg *pg, dlk_ask *ask, const PGresult *
     return NULL;
 }
 
-/* Advisory locks aren't undone with their transaction. So where a statement was stopped behind what it did
- * (57: cancelled, or out of its time), nothing is known of the lock: the session ends, and with it all. */
+/* Stopped behind what it did, as it may be: cancelled or out of its time (57), or by what went wrong in the server
+ * itself (XX), or in its system (58). */
+static bool may_have_done_it(const char *state)
+{
+    return !state || strncmp(state, "57", 2) == 0 || strncmp(state, "58", 2) == 0 ||
+           strncmp(state, "XX", 2) == 0;
+}
+
+/* Advisory locks aren't undone with their transaction. So where nothing is known of the lock the session ends, and
+ * with it all. */
 dlock_error *dlk_pg_advisory_failed(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     bool changes = ask->verb == DLK_ACQUIRE || ask->verb == DLK_RELEASE ||
                    (ask->verb == DLK_RENEW && ask->scratch < 0);
-    if (changes && (!state || strncmp(state, "57", 2) == 0))
+    if (changes && may_have_done_it(state))
         return dlk_pg_error(result);
     int64_t count = dlk_pg_batch_of(ask);
     for (int64_t i = 0; i < count && (ask = dlk_flight_first(&pg->flight)); i++) {

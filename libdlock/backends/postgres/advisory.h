@@ -77,6 +77,8 @@ bool dlk_pg_advisory_has(dlock_kind kind);
 /* What of the settings it has no use for. */
 dlock_err dlk_pg_advisory_check(const dlk_settings *settings, dlock_error **err);
 dlock_err dlk_pg_advisory_key(dlk_key *key, dlock_error **err);
+/* Who waits for the end of one lease, or not for long, isn't to end the session, which has the locks of all. */
+void dlk_pg_advisory_bide(const dlk_pg *pg, dlk_ask *ask, int64_t now);
 void dlk_pg_advisory_ask(dlk_pg *pg, dlk_ask *ask);
 /* One statement for all of pg->renewals. */
 void dlk_pg_advisory_renew(dlk_pg *pg);

@@ -288,9 +288,10 @@ static void send_one(dlk_pg *pg, dlk_ask *ask)
 void dlk_pg_ask(dlk_backend *backend, dlk_ask *ask, int64_t now)
 {
     dlk_pg *pg = dlk_pg_of(backend);
-    (void)now;
     dlk_list_init(&ask->link);
     ask->scratch = 0;
+    if (pg->claims)
+        dlk_pg_advisory_bide(pg, ask, now);
     if (ask->key && ask->verb == DLK_ACQUIRE) {
         dlk_pg_key *key = ask->key->data;
         key->asked_at = pg->messages;

@@ -262,6 +262,46 @@ TEST(readers_share_and_each_gives_back_its_own)
     CHECK_STR(HELD, "0");
 }
 
+/* As a peer does that blocks, in the server's own line. */
+static void *wait_at_the_server(void *key)
+{
+    static const char done[] = "";
+    const char *said = postgres_server_ask(
+        world_postgres(), "SELECT pg_advisory_lock(%s)", (const char *)key);
+    return strcmp(said, "") == 0 ? (void *)done : NULL;
+}
+
+/* Nobody gets past those who wait there by a try, not even who has the lock. */
+TEST(a_writer_becomes_a_reader_though_somebody_waits_at_the_server)
+{
+    BEGIN();
+    static char names[][8] = {"4711", "47,-11"};
+    DLOCK_AUTO(dlock_client) client = advisory("postgres.key=number");
+    for (size_t i = 0; client && i < 2; i++) {
+        pthread_t peer;
+        void *done = NULL;
+        DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_WRITE, names[i], NULL);
+        DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+        CHECK(pthread_create(&peer, NULL, wait_at_the_server, names[i]) == 0);
+        AWAIT(strcmp(ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND "
+                         "NOT granted"),
+                     "1") == 0);
+        CHECK_OK(dlock_hold_downgrade(hold, NULL), NULL);
+        CHECK_OK(dlock_hold_verify(hold, NULL), NULL);
+        CHECK_STR(
+            ask("SELECT mode FROM pg_locks WHERE locktype = 'advisory' AND granted"),
+            "ShareLock");
+        CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+        AWAIT(strcmp(HELD, "0") == 0);
+        if (strcmp(HELD, "0") != 0)
+            CHECK_STR(ask("SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE "
+                          "locktype = 'advisory' AND granted"),
+                      "0");
+        (void)pthread_join(peer, &done);
+        CHECK(done);
+    }
+}
+
 TEST(a_thousand_locks_are_looked_after_together)
 {
     BEGIN();
@@ -345,28 +385,60 @@ TEST(a_renewal_sees_that_the_lock_is_no_longer_the_sessions)
     CHECK_OK(dlock_hold_release(kept, NULL), NULL);
 }
 
-/* A cancelled statement may have taken the lock: the session ends rather than keep it for nobody. */
-TEST(statements_that_are_cancelled_leave_no_lock_to_nobody)
+/* Its locks would be gone with it, those too whose leases have only begun. */
+TEST(a_session_waits_for_an_answer_longer_than_the_end_of_one_lease)
 {
     BEGIN();
     DLOCK_AUTO(dlock_client)
+    client = advisory("client.name=victim lock.ttl_ms=1000 client.timeout_ms=60000");
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    char before[64];
+    snprintf(before, sizeof(before), "%s", ask(SESSIONS));
+    postgres_server_freeze(world_postgres());
+    AWAIT(dlock_hold_state(hold) == DLOCK_LOST);
+    postgres_server_thaw(world_postgres());
+    AWAIT(strcmp(HELD, "0") == 0);
+    CHECK_STR(ask(SESSIONS), before);
+}
+
+/* A statement that was stopped may have taken the lock: the session ends rather than keep it for nobody. */
+static void leaves_nothing(const char *state, dlock_err ends)
+{
+    harness_note("%s", state);
+    DLOCK_AUTO(dlock_client)
     client =
         advisory("client.name=victim client.backoff_min_ms=1 client.backoff_max_ms=5");
-    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, __func__, NULL);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_MUTEX, state, NULL);
     CHECK_STR(ask(HIDE), "");
-    CHECK_STR(ask("CREATE FUNCTION pg_catalog.pg_try_advisory_lock(bigint) RETURNS bool "
-                  "LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_catalog.hidden($1); RAISE "
-                  "EXCEPTION USING ERRCODE = '57014'; END $$"),
-              "");
+    CHECK_STR(
+        postgres_server_ask(
+            world_postgres(),
+            "CREATE FUNCTION pg_catalog.pg_try_advisory_lock(bigint) RETURNS bool "
+            "LANGUAGE plpgsql AS $$ BEGIN BEGIN PERFORM pg_catalog.hidden($1); EXCEPTION "
+            "WHEN undefined_function THEN NULL; END; "
+            "RAISE EXCEPTION USING ERRCODE = '%s'; END $$",
+            state),
+        "");
     char before[64];
     snprintf(before, sizeof(before), "%s", ask(SESSIONS));
     DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
     AWAIT(strcmp(ask(SESSIONS), before) != 0 && ask(SESSIONS)[0]);
     CHECK_STR(ask(SHOW), "");
-    ENDS(op, DLOCK_OK);
+    ENDS(op, ends);
     DLOCK_AUTO(dlock_hold) hold = dlock_op_take_hold(op);
-    CHECK_OK(dlock_hold_release(hold, NULL), NULL);
+    if (ends == DLOCK_OK)
+        CHECK_OK(dlock_hold_release(hold, NULL), NULL);
     AWAIT(strcmp(HELD, "0") == 0);
+}
+
+/* Cancelled, and not: what goes wrong in the server itself. */
+TEST(statements_that_are_cancelled_leave_no_lock_to_nobody)
+{
+    BEGIN();
+    leaves_nothing("57014", DLOCK_OK);
+    leaves_nothing("XX000", DLOCK_EPROTO);
+    leaves_nothing("58030", DLOCK_OK);
 }
 
 TEST(the_server_keeps_a_session_that_it_hears_nothing_of_for_a_lease)
