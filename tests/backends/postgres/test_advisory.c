@@ -5,6 +5,7 @@
 #include "harness/time.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -341,6 +342,94 @@ TEST(an_acquire_that_is_cancelled_at_any_time_leaves_nothing)
             CHECK_OK(dlock_hold_release(hold, NULL), NULL);
     }
     AWAIT(strcmp(HELD, "0") == 0);
+}
+
+/* ---- all at once ---- */
+
+enum { THREADS = 3, ROUNDS = 150 };
+
+typedef struct crowd {
+    dlock_client *client;
+    unsigned seed;
+    pthread_t thread;
+    bool fine;
+} crowd;
+
+/* Who is inside, of all clients: a writer counts for a thousand readers. */
+static atomic_int inside[2];
+
+static bool mixes(atomic_int *here, int weight)
+{
+    int before = atomic_fetch_add(here, weight);
+    bool fine = weight == 1 ? before < 1000 : before == 0;
+    sched_yield();
+    return fine;
+}
+
+/* One try with an end of any kind: in time, cancelled, as a reader. Two words of postgres.key call the second lock
+ * by other names. */
+static bool one_round(crowd *one)
+{
+    static const dlock_kind kinds[] = {DLOCK_MUTEX, DLOCK_READ, DLOCK_READ, DLOCK_WRITE};
+    unsigned dice = (unsigned)rand_r(&one->seed);
+    int which = (int)(dice & 1);
+    dlock_kind kind = kinds[dice >> 1 & 3];
+    bool other_name = which && (dice >> 3 & 1);
+    DLOCK_AUTO(dlock_lock)
+    lock = api_lock(one->client, kind,
+                    other_name ? "00000000000003E8"
+                    : which    ? "1000"
+                               : "7,8",
+                    other_name ? "lock.owner=none postgres.key=distributedlock"
+                               : "lock.owner=none postgres.key=number");
+    DLOCK_AUTO(dlock_op) op = dlock_lock_acquire_start(lock, DLOCK_FOREVER);
+    if (dice >> 4 & 1) {
+        for (unsigned spin = 0; spin < (dice >> 8 & 0xffff); spin++)
+            __asm__ __volatile__("");
+        dlock_op_cancel(op);
+    }
+    if (dlock_op_wait(op, LONG_MS) != DLOCK_OK)
+        return false;
+    DLOCK_AUTO(dlock_hold) hold = dlock_op_take_hold(op);
+    if (!hold)
+        return dlock_op_result(op) == DLOCK_ECANCELED;
+    int weight = kind == DLOCK_READ ? 1 : 1000;
+    bool fine = mixes(&inside[which], weight);
+    if (kind == DLOCK_WRITE && (dice >> 5 & 1)) {
+        atomic_fetch_sub(&inside[which], 999);
+        weight = 1;
+        fine &= dlock_hold_downgrade(hold, NULL) == DLOCK_OK;
+        fine &= (dice >> 6 & 1) || dlock_hold_verify(hold, NULL) == DLOCK_OK;
+    }
+    atomic_fetch_sub(&inside[which], weight);
+    return dlock_hold_release(hold, NULL) == DLOCK_OK && fine;
+}
+
+static void *many_rounds(void *arg)
+{
+    crowd *one = arg;
+    one->fine = true;
+    for (int i = 0; i < ROUNDS && one->fine; i++)
+        one->fine = one_round(one);
+    return NULL;
+}
+
+TEST(whatever_is_asked_cancelled_and_given_back_nobody_is_let_in_and_nothing_is_left)
+{
+    BEGIN();
+    static crowd crowds[2 * THREADS];
+    DLOCK_AUTO(dlock_client) first = advisory("client.retry_ms=1");
+    DLOCK_AUTO(dlock_client) second = advisory("client.retry_ms=1");
+    for (int i = 0; i < 2 * THREADS; i++) {
+        crowds[i] = (crowd){.client = i % 2 ? first : second, .seed = (unsigned)i + 1};
+        CHECK(pthread_create(&crowds[i].thread, NULL, many_rounds, &crowds[i]) == 0);
+    }
+    for (int i = 0; i < 2 * THREADS; i++) {
+        (void)pthread_join(crowds[i].thread, NULL);
+        CHECK(crowds[i].fine);
+    }
+    AWAIT(strcmp(HELD, "0") == 0);
+    CHECK_EQ_INT(api_stat(first, "losses") + api_stat(second, "losses"), 0);
 }
 
 /* ---- how it gets lost ---- */
