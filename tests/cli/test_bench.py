@@ -27,6 +27,19 @@ def nothing_is_left(w):
             tap.equal(f'{key} stays {left} ms', 0 < left <= 60000, True)
 
 
+@world.only_on('redis')
+def how_long_tokens_are_kept_is_what_the_settings_say(w):
+    """Not what stands in the URI as any text."""
+    w.redis.command('FLUSHALL')
+    measure(w, '--url', w.url + '?client.name=redis.token_keep_ms')
+    nothing_is_left(w)
+    measure(w, '--url', w.url + '?redis.token_keep_ms=600000')
+    keys = re.findall(r'\n(\S*dlock-bench\S*)', w.redis.command('KEYS', '*').decode())
+    tap.equal(f'{keys} stay as long as was said',
+              any(int(w.redis.command('PTTL', key)[1:]) > 60000 for key in keys), True)
+    w.redis.command('FLUSHALL')
+
+
 def its_numbers_fit_together(w):
     found = measure(w)
     scenes = found['scenes']
@@ -121,6 +134,7 @@ def a_service_that_goes_is_a_failure(w):
 if __name__ == '__main__':
     sys.exit(world.main([
         its_numbers_fit_together,
+        how_long_tokens_are_kept_is_what_the_settings_say,
         the_floor_is_what_the_requests_take,
         kept_locks_ask_nobody_where_locks_are_kept,
         people_see_a_picture,

@@ -39,6 +39,20 @@ static int run_all(bench_report *report)
     return status;
 }
 
+/* As the URI and the options have it together: what the client goes by that they make. Nothing is sent. */
+static bool goes_by(const cli_call *cli, const char *key, const char *value)
+{
+    dlock_client *client = NULL;
+    DLOCK_AUTO(dlock_info) settings = NULL;
+    const char *now = NULL;
+    if (cli->url != NULL &&
+        dlock_client_new(cli->url, cli->conf, &client, NULL) == DLOCK_OK &&
+        dlock_client_settings(client, &settings, NULL) == DLOCK_OK)
+        now = dlock_info_get(settings, key);
+    dlock_client_free(client);
+    return now != NULL && value != NULL && strcmp(now, value) == 0;
+}
+
 /* On a Redis the counter of a name's fencing tokens outlives the lock, by a day; nobody needs those
  * of our names. Where somebody has said how long, he means it. */
 static int forget_soon(cli_call *cli)
@@ -47,10 +61,8 @@ static int forget_soon(cli_call *cli)
     DLOCK_AUTO(dlock_error) error = NULL;
     DLOCK_AUTO(dlock_info) table = NULL;
     dlock_err code = dlock_conf_dump(cli->conf, &table, &error);
-    bool is_said =
-        (cli->url != NULL && strstr(cli->url, key) != NULL) ||
-        (table != NULL && dlock_info_get(table, "redis.token_keep_ms.value") != NULL);
-    if (code == DLOCK_OK && !is_said)
+    if (code == DLOCK_OK && dlock_info_get(table, "redis.token_keep_ms.value") == NULL &&
+        goes_by(cli, key, dlock_info_get(table, "redis.token_keep_ms.default")))
         code = dlock_conf_set(cli->conf, key, "60000", &error);
     return code == DLOCK_OK ? 0 : cli_fail(cli, NULL, code, error);
 }
