@@ -63,6 +63,36 @@ static void try_rights(dlk_etcd_report *report, int64_t now)
 
 /* ---- members and room ---- */
 
+/* Where a member is; one that has never been started has told no address for clients. */
+static void put_place(const DlkEtcd__Member *member, char *to, size_t room)
+{
+    const ProtobufCBinaryData *at = member->n_clienturls > 0 ? member->clienturls
+                                    : member->n_peerurls > 0 ? member->peerurls
+                                                             : NULL;
+    snprintf(to, room, "%.*s", at && at->len < room ? (int)at->len : 0,
+             at && at->data ? (const char *)at->data : "");
+}
+
+/* Who was added and isn't there counts among those of whom most are needed, and can't be asked. */
+static void judge_members(dlk_etcd_report *report,
+                          const DlkEtcd__MemberListResponse *list)
+{
+    char place[256];
+    for (size_t i = 0; i < list->n_members; i++) {
+        const DlkEtcd__Member *member = list->members[i];
+        put_place(member, place, sizeof(place));
+        if (member->name.len == 0)
+            dlk_find(report->base.info, "member", DLK_WARNING,
+                     "%s: this member was added and never started%s", place,
+                     member->islearner
+                         ? ""
+                         : ": it counts among those of whom most are needed");
+        else
+            dlk_find(report->base.info, "member", DLK_FINE, "%s: %s", place,
+                     member->islearner ? "learns, and doesn't vote" : "votes");
+    }
+}
+
 static void on_members(dlk_etcd_call *call, int64_t now)
 {
     dlk_etcd_report *report = call->owner;
@@ -79,6 +109,8 @@ static void on_members(dlk_etcd_call *call, int64_t now)
         dlk_find(report->base.info, "members", DLK_WARNING,
                  "%zu member%s vote%s: when one is gone, nothing is granted", voting,
                  voting > 1 ? "s" : "", voting > 1 ? "" : "s");
+    if (call->end == DLK_ETCD_OK && list)
+        judge_members(report, list);
     try_rights(report, now);
 }
 

@@ -100,6 +100,20 @@ def locks_without_a_gateway(world, cluster, _directory):
 
 
 @on_cluster
+def doctor_names_each_member_and_who_was_added_and_never_started(world, cluster, _directory):
+    world.url = f'{cluster.url}?{PATIENT}'
+    status, out, err = world.run('doctor')
+    tap.equal(f'doctor: {out} {err}', status, 0)
+    for host in cluster.hosts.split(','):
+        assert f'http://{host}: votes' in out, out
+    wait_until('it is added', lambda: cluster.members[0].ask(
+        'cluster/member/add', {'peerURLs': ['http://127.0.0.1:1']}) is not None)
+    status, out, err = world.run('doctor')
+    assert 'http://127.0.0.1:1: this member was added and never started: it counts' in out, out
+    tap.equal(f'only a warning: {out} {err}', (status, out.split('\n')[0]), (0, 'verdict: warning'))
+
+
+@on_cluster
 def locks_by_the_socket_of_a_member(world, cluster, _directory):
     """As by its port; whoever has the lock by the one keeps out who comes by the other."""
     world.url = f'etcd+unix://{cluster.members[0].socket}?{PATIENT}'
@@ -145,6 +159,7 @@ def locks_as_the_user_that_its_certificate_names(world, cluster, directory):
 
 
 if __name__ == '__main__':
-    main([locks_without_a_gateway, locks_by_the_socket_of_a_member,
+    main([locks_without_a_gateway,
+          doctor_names_each_member_and_who_was_added_and_never_started, locks_by_the_socket_of_a_member,
           locks_by_tls_with_a_certificate_of_its_own_and_not_without,
           locks_as_a_user_and_only_where_that_may, locks_as_the_user_that_its_certificate_names])
