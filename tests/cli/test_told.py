@@ -4,6 +4,7 @@ import re
 import time
 
 import tap
+import test_top
 import world
 from waiting import wait_until
 
@@ -189,6 +190,58 @@ def a_refresh_of_top_reads_what_has_changed(w):
     w.finish(top)
 
 
+def who_writes_by_a_clock_that_was_set_back_a_little_is_read(w):
+    uuid = '{:08x}-2222-3333-4444-555555555555'.format
+    write(w, uuid(1), 'h 5000 1 1 0 mutex stepped\nw 3000 2 0 0 mutex stepped\n', ends=300000)
+    command(w, 'HSET', 'stepped', f'{uuid(1)}:1', '1')
+    command(w, 'PEXPIRE', 'stepped', '600000')
+    top = w.start('top', '--json')
+    tap.equal('it waits', json.loads(top.stdout.readline())['waiting'], 1)
+    top.stdout.readline()
+    write(w, uuid(1), 'h 5000 1 1 0 mutex stepped\n', ends=299500)  # right behind that look
+    wait_until('the wait is over', lambda: json.loads(top.stdout.readline())['waiting'] == 0)
+    top.terminate()
+    w.finish(top)
+
+
+def what_top_breaks_is_free_in_its_next_looks(w):
+    """Its holder is gone, and tells no more; nobody waits."""
+    uuid = '00000001-2222-3333-4444-555555555555'
+    write(w, uuid, 'h 5000 1 1 0 mutex orphan\n', ends=300000)
+    command(w, 'HSET', 'orphan', f'{uuid}:1', '1')
+    command(w, 'PEXPIRE', 'orphan', '600000')
+    with test_top.top(w) as screen:
+        screen.wait_for('orphan', ', 1 held')
+        looks = calls(w, 'zcount')
+        wait_until('it is known', lambda: calls(w, 'zcount') > looks)
+        screen.type('b')
+        screen.wait_for('y/n: take orphan from')
+        screen.type('y')
+        screen.wait('it is broken', lambda now: now.rstrip().endswith('\nbroken: orphan'))
+        looks = calls(w, 'zcount')
+        wait_until('two more looks', lambda: calls(w, 'zcount') > looks + 1)
+        screen.wait_for(', 0 held')
+
+
+def who_may_not_count_tries_it_once(w):
+    """And then reads who tells with each look."""
+    uuid = '00000001-2222-3333-4444-555555555555'
+    write(w, uuid, 'h 5000 1 1 0 mutex uncounted\n', ends=300000)
+    command(w, 'HSET', 'uncounted', f'{uuid}:1', '1')
+    command(w, 'PEXPIRE', 'uncounted', '600000')
+    command(w, 'ACL', 'SETUSER', 'few', 'on', '>few', '~*', '&*', '+@all', '-zcount')
+    command(w, 'ACL', 'LOG', 'RESET')
+    top = w.start('top', '--json', '--url', w.url.replace('://', '://few:few@'))
+    for _ in range(4):
+        tap.equal('listed', len(json.loads(top.stdout.readline())['locks']), 1)
+    tap.equal('tried', re.findall(rb'count\r?\n:(\d+)', command(w, 'ACL', 'LOG')), [b'1'])
+    command(w, 'DEL', 'dlock_client:all')
+    wait_until('gone', lambda: json.loads(top.stdout.readline())['locks'] == [])
+    top.terminate()
+    w.finish(top)
+    command(w, 'ACL', 'DELUSER', 'few')
+
+
 def fresh(test):
     def run(w):
         command(w, 'FLUSHALL')
@@ -210,4 +263,7 @@ if __name__ == '__main__':
         a_client_of_a_thousand_locks_writes_a_bounded_key,
         more_clients_than_are_asked_are_said_to_be_there,
         a_refresh_of_top_reads_what_has_changed,
+        who_writes_by_a_clock_that_was_set_back_a_little_is_read,
+        what_top_breaks_is_free_in_its_next_looks,
+        who_may_not_count_tries_it_once,
     )])

@@ -12,6 +12,7 @@
 #include "backends/redis/replicas.h"
 #include "backends/redis/reports.h"
 #include "backends/redis/rights.h"
+#include "backends/redis/told.h"
 #include "util/error.h"
 #include "util/number.h"
 
@@ -189,6 +190,8 @@ bool dlk_redis_take_flag(dlk_redis *redis, dlk_ask *ask, const dlk_resp *reply)
         ask->overlong = names ? answer : 0;
     if (answer == 2)
         warn_publish(redis, ask);
+    if (ask->verb == DLK_BREAK)
+        dlk_redis_told_broke(redis);
     if (answer > 0)
         done(redis, ask);
     else

@@ -123,6 +123,8 @@ struct dlk_redis {
     int64_t tell_after; /* what lasts for less isn't told */
     bool tells, tell_asked, lacks_told;
     struct dlk_redis_told_memory *told_memory; /* of the last list, told_list.h */
+    unsigned
+        breaks; /* that we made: what a list knew of locks before one isn't so any more */
     dlk_redis_circles circles;
     bool warned_publish, warned_eviction, warned_line;
     bool lacks_load, lacks_name, lacks_role, lacks_switch,

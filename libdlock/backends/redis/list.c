@@ -39,6 +39,7 @@ typedef struct listing {
     int64_t sent_at; /* the last of them */
     char *pattern;
     dlk_redis_items found;
+    unsigned breaks; /* that had been made when it began */
 } listing;
 
 /* ask->scratch holds the listing while it lasts. */
@@ -106,19 +107,20 @@ static bool begin_scan(dlk_redis *redis, const dlk_ask *ask, listing *list)
     return list->pattern && put_scan(redis, list);
 }
 
-/* Clients of a cluster don't tell: their keys lie on each node they ask. */
+/* Clients of a cluster don't tell: their keys lie on each node they ask. Nor do those of a Redlock. */
 static bool reads_told(const dlk_redis *redis, const dlk_ask *ask)
 {
     if (ask == &redis->circles.ask)
         return true;
     return dlk_settings_int(redis->settings, DLK_KEY_REDIS_LIST) ==
                DLK_REDIS_LIST_CLIENTS &&
-           dlk_settings_int(redis->settings, DLK_KEY_REDIS_CLIENT_KEY) && !redis->cluster;
+           redis->tells && !redis->cluster;
 }
 
 static bool begin_told(dlk_redis *redis, const dlk_ask *ask, listing *list)
 {
     list->reading = true;
+    list->breaks = redis->breaks;
     list->told = dlk_redis_told_list_new(ask->text ? ask->text : "", ask->limit,
                                          redis->told_memory);
     redis->told_memory = NULL; /* a second list at the same time reads all */
@@ -173,6 +175,8 @@ static void add_scan(const listing *list, dlock_info *info)
 /* Without memory for some of it the next list asks about more. */
 static void remember(dlk_redis *redis, listing *list)
 {
+    if (list->breaks != redis->breaks)
+        return;
     dlk_redis_told_memory_free(redis->told_memory);
     redis->told_memory =
         dlk_redis_told_list_remember(list->told, dlk_redis_items_find, &list->found);

@@ -252,7 +252,9 @@ static void judge_telling(const dlk_resp *items,
     dlk_redis_lack told = {.id = "rights.told",
                            .needs = "locks, which ls and top then don't show,"},
                    list = {.id = "rights.list",
-                           .needs = "ls and top, which then go through all keys,"};
+                           .needs = "ls and top, which then go through all keys,"},
+                   anew = {.id = "rights.top",
+                           .needs = "top, which then reads with each refresh who tells,"};
     size_t item = 0;
     for (const char *line = CALLS; *line; line = strchr(line, '\n') + 1, item++) {
         const word command = {line, strcspn(line, " \n")};
@@ -262,9 +264,12 @@ static void judge_telling(const dlk_resp *items,
                 add_lack(told.wishes, '+', command.at, command.size, "");
         if (lacks && (is(command, "zrangebyscore") || is(command, "getrange")))
             add_lack(list.wishes, '+', command.at, command.size, "");
+        if (lacks && is(command, "zcount"))
+            add_lack(anew.wishes, '+', command.at, command.size, "");
     }
     tell(to, &told);
     tell(to, &list);
+    tell(to, &anew);
 }
 
 static size_t count_calls(void)

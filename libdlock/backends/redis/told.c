@@ -218,6 +218,13 @@ void dlk_redis_told_answered(dlk_redis *redis, const dlk_resp *reply)
         redis->tell_at = 0;
 }
 
+void dlk_redis_told_broke(dlk_redis *redis)
+{
+    redis->breaks++;
+    dlk_redis_told_memory_free(redis->told_memory);
+    redis->told_memory = NULL;
+}
+
 void dlk_redis_told_forget(dlk_redis *redis)
 {
     if (redis->told > 0)

@@ -45,6 +45,8 @@ static inline int64_t dlk_redis_told_tick(dlk_redis *redis, int64_t now)
 }
 /* NULL: no answer will come. */
 void dlk_redis_told_answered(dlk_redis *redis, const dlk_resp *reply);
+/* A lock was broken: the next list knows nothing of before. */
+void dlk_redis_told_broke(dlk_redis *redis);
 /* On a new connection nothing is known of it. */
 void dlk_redis_told_forget(dlk_redis *redis);
 /* Before the end. */

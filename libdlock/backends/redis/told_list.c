@@ -5,6 +5,7 @@
 #include "backends/redis/client_key.h"
 #include "backends/redis/keys.h"
 #include "backends/redis/scripts.h"
+#include "util/clock.h"
 #include "util/digits.h"
 #include "util/grow.h"
 #include "util/number.h"
@@ -15,6 +16,8 @@
 
 #define AT_A_TIME 64                            /* clients in a request, … */
 #define KEY_BYTES (DLK_REDIS_TOLD_BYTES + 1500) /* … each read so far */
+/* A clock that was set back by less isn't told from one that goes. */
+#define SLACK_MS 1000
 
 static void free_line(const told_line *one)
 {
@@ -33,7 +36,8 @@ dlk_redis_told_list *dlk_redis_told_list_new(const char *begin, int64_t limit,
     list->begin = strdup(begin);
     list->limit = limit;
     list->memory = memory ? memory : calloc(1, sizeof(*list->memory));
-    list->whole = list->memory && list->memory->date == 0;
+    list->whole = list->memory && (list->memory->date == 0 || list->memory->lacks_count);
+    list->asked_at = dlk_clock_now();
     if (list->begin && list->memory)
         return list;
     dlk_redis_told_list_free(list);
@@ -71,14 +75,16 @@ static bool put_script(dlk_redis *redis, int id, const dlk_arg *more, size_t cou
     return dlk_resp_command(&redis->commands.link.stream.out, args, 3 + count);
 }
 
-/* Who has told something since the last list has a key that ends so much later than that at least. */
+/* Who has told something since the last list has a key that ends so much later than that at least, by a clock that was
+ * perhaps set back a little. */
 static bool put_clients(dlk_redis *redis, const dlk_redis_told_list *list,
                         const char *prefix)
 {
     char index[DLK_REDIS_CLIENT_PREFIX + sizeof(DLK_REDIS_CLIENT_INDEX)],
         most[DLK_DIGITS_MAX], from[DLK_DIGITS_MAX];
     snprintf(index, sizeof(index), "%s" DLK_REDIS_CLIENT_INDEX, prefix);
-    int64_t least = dlk_number_sum(list->memory->date, DLK_REDIS_CLIENT_KEY_MS);
+    int64_t least =
+        dlk_number_sum(list->memory->date, DLK_REDIS_CLIENT_KEY_MS - SLACK_MS);
     const dlk_arg args[] = {dlk_arg_text(index),
                             dlk_arg_number(DLK_REDIS_TOLD_CLIENTS + 1, most),
                             list->whole ? dlk_arg_text("") : dlk_arg_number(least, from)};
@@ -278,7 +284,18 @@ static dlk_told_step read_all(dlk_redis_told_list *list)
             return DLK_TOLD_NOMEM;
     list->client_count = (int64_t)memory->client_count;
     list->memory->date = list->cut ? 0 : list->now_ms;
+    list->memory->asked_at = list->asked_at;
     return DLK_TOLD_ALL;
+}
+
+/* The server's clock: it is before what it was, or has gone on by less than ours has since before the last list was
+ * asked for. An answer that takes long looks like that, too. */
+static bool was_set_back(const dlk_redis_told_list *list)
+{
+    const dlk_redis_told_memory *memory = list->memory;
+    int64_t gone = dlk_number_difference(list->now_ms, memory->date);
+    int64_t ours = (dlk_clock_now() - memory->asked_at) / DLK_NS_PER_MS;
+    return memory->date != 0 && (gone < 0 || dlk_number_sum(gone, SLACK_MS) < ours);
 }
 
 /* "1790000000000", how many there are, then half of a uuid and date, in turn. Whoever has ended without a word is known
@@ -295,7 +312,7 @@ static dlk_told_step take_clients(dlk_redis_told_list *list, const dlk_resp *rep
         reply->items[1].type != DLK_RESP_INTEGER)
         return DLK_TOLD_BAD;
     size_t count = reply->count / 2 - 1;
-    if (list->now_ms < memory->date) { /* that clock was set back */
+    if (was_set_back(list)) {
         told_memory_clear(memory);
         if (!list->whole) {
             list->whole = true;
@@ -310,6 +327,7 @@ static dlk_told_step take_clients(dlk_redis_told_list *list, const dlk_resp *rep
         return DLK_TOLD_NOMEM;
     if (!list->whole && reply->items[1].integer != (int64_t)memory->client_count) {
         list->whole = true;
+        memory->lacks_count = reply->items[1].integer < 0;
         list->unread = 0;
         return DLK_TOLD_MORE;
     }

@@ -9,6 +9,8 @@
 #define TEXTS_MAX (4 * 1024 * 1024) /* of texts that are kept */
 /* So long what was said is good of a lock that nobody has, or whose lease doesn't end. */
 #define GOOD_MS 5000
+/* … and of one that is renewed, however long its lease: it may have been broken. */
+#define HELD_MS 15000
 
 /* ---- Ends ---- */
 
@@ -96,10 +98,8 @@ bool told_memory_merge(dlk_redis_told_memory *memory, const dlk_resp *pairs, siz
     }
     count = read_pairs(changed, pairs, count, unread);
     while (old < memory->client_count || at < count) {
-        told_client *was = &memory->clients[old];
-        int order = old == memory->client_count ? 1
-                    : at == count               ? -1
-                                                : by_half(was, &changed[at]);
+        told_client *was = old < memory->client_count ? &memory->clients[old] : NULL;
+        int order = !was ? 1 : at == count ? -1 : by_half(was, &changed[at]);
         if (order > 0) {
             all[made++] = changed[at++];
             continue;
@@ -167,7 +167,7 @@ static bool is_good(const told_lock *lock, int64_t now)
     int64_t gone = now - lock->at, part = (int64_t)(lock->lines % 256);
     if (!lock->owner || (lock->by_teller && lock->left < 0))
         return gone < GOOD_MS - GOOD_MS / 512 * part;
-    return lock->by_teller &&
+    return lock->by_teller && gone < HELD_MS - HELD_MS / 1024 * part &&
            lock->left - gone > lock->whole / 100 * 52 + lock->whole / 2560 * part;
 }
 

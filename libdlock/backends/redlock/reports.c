@@ -196,8 +196,8 @@ static size_t collect(const dlock_info *info, listed *ret)
     for (size_t i = 0; i < dlock_info_count(info); i++) {
         const char *last = strrchr(dlock_info_key(info, i), '.');
         const char *text = dlock_info_text(info, i);
-        if (!last)
-            continue; /* says something of the list itself */
+        if (!last || strncmp(dlock_info_key(info, i), "locks.", 6) != 0)
+            continue; /* says something of the list itself, or of clients */
         if (strcmp(last, ".name") == 0)
             ret[count++] = (listed){.name = text, .owner = "", .left = INT64_MAX};
         else if (count && strcmp(last, ".owner") == 0)

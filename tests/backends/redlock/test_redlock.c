@@ -593,9 +593,19 @@ TEST(one_round_is_enough_where_the_nodes_know_the_name)
 
 /* ---- asking about it ---- */
 
+/* Also as dlock ls asks for it, and where a client of one node alone tells what it has there. */
+static void list_goes_by_the_majority(dlock_client *client)
+{
+    DLOCK_AUTO(dlock_info) list = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    CHECK_OK(dlock_client_list(client, "", 10, &list, &err), err);
+    CHECK_STR(dlock_info_get(list, "locks.0.name"), "p:L");
+    CHECK(!dlock_info_get(list, "locks.1.name"));
+}
+
 TEST(inspect_list_and_break_go_by_the_majority)
 {
-    SET(3, "?client.prefix=p:");
+    SET(3, "?client.prefix=p:&redis.list=clients");
     dlock_client *client = world_open(&w);
     dlock_lock *lock = client ? world_lock(client, "L") : NULL;
     dlock_hold *hold = lock ? take_everywhere(lock, "p:L") : NULL;
@@ -615,10 +625,7 @@ TEST(inspect_list_and_break_go_by_the_majority)
     CHECK_STR(dlock_info_get(info, "nodes.2.state"), "no answer");
     dlock_info_free(info);
     info = NULL;
-    CHECK_OK(dlock_client_list(client, "", 10, &info, &err), err);
-    CHECK_STR(dlock_info_get(info, "locks.0.name"), "p:L");
-    CHECK(!dlock_info_get(info, "locks.1.name"));
-    dlock_info_free(info);
+    list_goes_by_the_majority(client);
     CHECK_EQ_INT(dlock_lock_break(lock, "somebody", NULL), DLOCK_ENOTHELD);
     CHECK_OK(dlock_lock_break(lock, dlock_hold_owner(hold), &err), err);
     CHECK_EQ_INT(dlock_hold_verify(hold, NULL), DLOCK_ELOST);
