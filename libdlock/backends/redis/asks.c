@@ -65,13 +65,14 @@ static void more_of_timestamp(const struct dlk_redis *redis, const dlk_ask *ask,
         dlk_settings_word(ask->key->settings, DLK_KEY_REDIS_TIMESTAMP_FORMAT));
 }
 
-/* The token to be written back, or 0; by which clock a new one may be made, or 0. */
+/* The token to be written back, or 0; by which clock a new one may be made, or 0: none of before this connection
+ * began, as the server may have come back then with an older counter. */
 static void more_of_redlock(const struct dlk_redis *redis, const dlk_ask *ask,
                             dlk_arg *args, char room[DLK_REDIS_MORE][64])
 {
-    (void)redis;
     args[0] = dlk_arg_number(ask->token, room[0]);
-    args[1] = dlk_arg_number(ask->clock_us, room[1]);
+    args[1] =
+        dlk_arg_number(ask->clock_us > redis->greeted_us ? ask->clock_us : 0, room[1]);
 }
 
 void dlk_redis_put_more(const dlk_redis *redis, const dlk_ask *ask,
