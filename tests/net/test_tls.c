@@ -154,10 +154,13 @@ static void stop(server *s)
     certificates_remove(&made);
 }
 
+/* So much of `in` isn't digested yet. */
+static size_t undigested;
+
 /* One round of a driver; what came is in `in` until the next. */
 static void round_trip(void)
 {
-    stream.in_size = 0;
+    stream.in_size = undigested;
     pthread_mutex_lock(&mutex);
     dlk_stream_arm(&stream);
     pthread_mutex_unlock(&mutex);
@@ -324,5 +327,142 @@ TEST(whatever_the_other_side_says_instead_of_tls_ends_the_stream)
         close(ends[1]);
     }
     dlk_tls_free(tls);
+    certificates_remove(&made);
+}
+
+/* ---- How records lie in what is read at once ---- */
+
+/* The server's side, in this thread: what it has to say leaves in pieces of a size of the test's choice. */
+typedef struct peer {
+    SSL_CTX *context;
+    SSL *ssl;
+    int fd;
+} peer;
+
+enum { FIVE_K = 5000, TOLD = 1 + 100 + FIVE_K + 3 + FIVE_K + 1 };
+static const int records[] = {1, 100, FIVE_K, 3, 1, FIVE_K};
+static char got[TOLD];
+static size_t got_size;
+
+static bool start_peer(peer *p, int version)
+{
+    int ends[2];
+    got_size = 0;
+    if (!(tls = make_tls("ca.pem", "full")) ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return false;
+    p->fd = ends[1];
+    p->context = server_context("server");
+    SSL_CTX_set_max_proto_version(p->context, version);
+    p->ssl = SSL_new(p->context);
+    SSL_set_bio(p->ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+    SSL_set_accept_state(p->ssl);
+    dlk_stream_init(&stream);
+    dlk_stream_open(&stream, ends[0]);
+    return !dlk_tls_begin(tls, &stream, "localhost", 1);
+}
+
+static void stop_peer(peer *p)
+{
+    SSL_free(p->ssl);
+    SSL_CTX_free(p->context);
+    close(p->fd);
+    dlk_stream_close(&stream, DLK_END_RESET);
+    CHECK(dlk_stream_reap(&stream));
+    dlk_stream_free(&stream);
+    dlk_tls_free(tls);
+}
+
+static void take_in(void)
+{
+    round_trip();
+    size_t size = stream.in_size - undigested;
+    CHECK(size <= sizeof(got) - got_size);
+    memcpy(got + got_size, stream.in + undigested, size);
+    got_size += size;
+}
+
+/* Both ways, once; the stream reads after each piece. */
+static void go_between(peer *p, size_t piece)
+{
+    char data[4096], *rest;
+    ssize_t come;
+    while ((come = recv(p->fd, data, sizeof(data), MSG_DONTWAIT)) > 0)
+        CHECK_EQ_INT(BIO_write(SSL_get_rbio(p->ssl), data, (int)come), come);
+    long size = BIO_get_mem_data(SSL_get_wbio(p->ssl), &rest);
+    for (size_t at = 0, next; at < (size_t)size; at = next) {
+        next = (size_t)size - at < piece ? (size_t)size : at + piece;
+        CHECK_EQ_INT(send(p->fd, rest + at, next - at, MSG_NOSIGNAL), next - at);
+        take_in();
+    }
+    (void)BIO_reset(SSL_get_wbio(p->ssl));
+    take_in();
+}
+
+/* The stream says this, and the server hears it. */
+static void is_heard(peer *p, const char *text, size_t piece)
+{
+    char data[64];
+    int size = 0;
+    int64_t end = limit();
+    CHECK(dlk_buf_append(&stream.out, text, strlen(text)));
+    while (size <= 0 && dlk_clock_now() < end) {
+        go_between(p, piece);
+        size = SSL_read(p->ssl, data, sizeof(data));
+    }
+    CHECK_EQ_INT(size, strlen(text));
+    CHECK(memcmp(data, text, strlen(text)) == 0);
+}
+
+/* Records of several sizes, new keys between them, and the end, if it @p ends, behind them. */
+static void say(peer *p, bool ends)
+{
+    static char data[FIVE_K];
+    char byte = 0;
+    for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+        for (int k = 0; k < records[i]; k++)
+            data[k] = byte++;
+        if (SSL_version(p->ssl) == TLS1_3_VERSION)
+            CHECK_EQ_INT(SSL_key_update(p->ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+        if (SSL_version(p->ssl) == TLS1_3_VERSION)
+            CHECK_EQ_INT(SSL_do_handshake(p->ssl), 1);
+        CHECK_EQ_INT(SSL_write(p->ssl, data, records[i]), records[i]);
+    }
+    if (ends)
+        CHECK(SSL_shutdown(p->ssl) >= 0);
+}
+
+static void come_in_pieces(int version, size_t piece, bool ends)
+{
+    peer p;
+    CHECK(start_peer(&p, version));
+    is_heard(&p, "hello", piece);
+    CHECK_EQ_INT(SSL_version(p.ssl), version);
+    say(&p, ends);
+    int64_t end = limit();
+    do
+        go_between(&p, piece);
+    while ((got_size < TOLD || (ends && !atomic_load(&stream.failure))) &&
+           dlk_clock_now() < end);
+    CHECK_EQ_INT(got_size, TOLD);
+    for (size_t at = 0; at < TOLD; at++)
+        CHECK(got[at] == (char)at);
+    CHECK_EQ_INT(atomic_load(&stream.failure), ends ? DLK_STREAM_EOF : 0);
+    if (!ends)
+        is_heard(&p, "again", piece); /* by whichever keys it is now */
+    stop_peer(&p);
+}
+
+TEST(nothing_stays_behind_however_records_lie_in_what_is_read_at_once)
+{
+    static const size_t pieces[] = {1, 7, 5000, SIZE_MAX};
+    if (!certificates_make(&made))
+        return;
+    for (size_t i = 0; i < 8 * sizeof(pieces) / sizeof(pieces[0]); i++) {
+        undigested =
+            i & 4 ? sizeof(stream.in) - 1000 : 0; /* less room than a record has */
+        come_in_pieces(i & 1 ? TLS1_3_VERSION : TLS1_2_VERSION, pieces[i / 8], i & 2);
+    }
+    undigested = 0;
     certificates_remove(&made);
 }
