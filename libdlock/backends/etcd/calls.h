@@ -38,8 +38,9 @@ struct dlk_etcd_call {
     dlk_buf request;    /* packed */
     int64_t timeout_ms; /* 0: none, for one that watches */
     int64_t until;
-    int64_t watch; /* its number */
-    int64_t start; /* the first revision that matters to it; 0: the next */
+    int64_t watch;      /* its number */
+    int64_t start;      /* the first revision that matters to it; 0: the next */
+    int64_t tells_from; /* the first that it tells of; 0: it doesn't stand yet */
     /* A transaction's, lent: all its keys begin so. Those that are about others, neither beginning with the
      * other, may go out together with it. No data: it goes alone. */
     dlk_etcd_bytes about;

@@ -140,8 +140,11 @@ static void watch(dlk_etcd_place *place, const dlk_etcd_call *call,
 {
     bool puts = (place->home->line == DLK_ETCD_RW && place->base.shared) ||
                 place->home->line == DLK_ETCD_CONDITION;
+    /* One that stands since this look was under way tells nothing of what lies between them. */
+    bool tells_all =
+        place->watch && place->watch->tells_from <= dlk_number_sum(call->revision, 1);
     place->looked = call->sent_at;
-    if (place->watch && dlk_etcd_bytes_same(place->ahead, position->from))
+    if (tells_all && dlk_etcd_bytes_same(place->ahead, position->from))
         return;
     dlk_etcd_place_unwatch(place);
     place->ahead = dlk_etcd_bytes_copy(position->from.data, position->from.len);

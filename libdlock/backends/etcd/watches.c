@@ -3,6 +3,8 @@
  */
 #include "backends/etcd/calls_inner.h"
 
+#include "util/number.h"
+
 #include <stdio.h>
 
 dlk_etcd_call *dlk_etcd_watches_find(dlk_etcd_calls *calls, int64_t number)
@@ -51,11 +53,12 @@ static void end_refused(dlk_etcd_calls *calls, dlk_etcd_call *call,
                       why[0] ? why : "it refuses to watch");
 }
 
-/* What others do at any other key counts as well: a look in vain is cheaper than the wait. */
+/* What others do at any other key counts as well: a look in vain is cheaper than the wait. Without a header
+ * nobody knows from when on it tells. */
 static bool begins_in_the_past(const dlk_etcd_call *call,
                                const DlkEtcd__WatchResponse *said)
 {
-    return call->start > 0 && said->header && said->header->revision >= call->start;
+    return call->start > 0 && (!said->header || said->header->revision >= call->start);
 }
 
 /* False: the stream is of no use any more. One of 3.4 that has refused to watch something reads no more there. */
@@ -68,6 +71,8 @@ static bool hear_watch(dlk_etcd_calls *calls, const DlkEtcd__WatchResponse *said
         return true;
     const bool stood = said->created && !call->stands;
     call->stands |= said->created;
+    if (stood && said->header)
+        call->tells_from = dlk_number_sum(said->header->revision, 1);
     if (said->canceled && said->compact_revision == 0) {
         end_refused(calls, call, said->cancel_reason);
         return !said->created;

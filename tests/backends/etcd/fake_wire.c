@@ -70,6 +70,7 @@ void __wrap_dlk_etcd_calls_send(dlk_etcd_calls *calls, dlk_etcd_call *call, int6
 {
     w.doings++;
     there.requests += call->method != DLK_ETCD_WATCH;
+    there.watches += call->method == DLK_ETCD_WATCH;
     if (call->method == DLK_ETCD_WATCH)
         there.watches_from = first_revision(call);
     __real_dlk_etcd_calls_send(calls, call, now);

@@ -20,9 +20,10 @@ typedef enum fake_ask {
 
 extern struct fake_wire {
     int requests, lookups; /* without watches */
-    int64_t watches_from;  /* the last watch's first revision, as it was asked for */
-    bool found;            /* the name that is looked up */
-    bool held[FAKE_ASKS];  /* isn't answered for now */
+    int watches;
+    int64_t watches_from; /* the last watch's first revision, as it was asked for */
+    bool found;           /* the name that is looked up */
+    bool held[FAKE_ASKS]; /* isn't answered for now */
     dlk_etcd_end ends[FAKE_ASKS];
     int well; /* so many transactions end well before that counts */
     int64_t revision;

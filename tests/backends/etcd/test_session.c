@@ -69,6 +69,26 @@ TEST(who_has_looked_in_vain_goes_on_watching)
     end();
 }
 
+/* Its answer is of before the watch stood, and may come behind the watch's: neither tells what lies between. */
+TEST(a_look_that_was_under_way_when_the_watch_stood_is_not_the_last)
+{
+    CHECK(begin_with(DLOCK_MUTEX));
+    there.other = true;
+    CHECK_EQ_INT(ask(DLK_ACQUIRE), DLK_HELD);
+    pass(LEASE_MS / 2); /* nobody has said that it watches, so it looks again */
+    there.held[ASK_TXN] = true;
+    dlk_ask late = make(DLK_ACQUIRE, false, 60000);
+    put(&late);
+    serve();
+    CHECK_EQ_INT(count_asked(ASK_TXN), 1);
+    CHECK(say_it_watches(there.revision + 5));
+    there.held[ASK_TXN] = false;
+    serve();
+    CHECK_EQ_INT(late.reply, DLK_HELD);
+    CHECK_EQ_INT(there.watches, 2); /* another, which is looked behind */
+    end();
+}
+
 static dlk_reply kept_as(dlk_verb verb, dlk_etcd_end end)
 {
     bool refuses =

@@ -172,7 +172,7 @@ TEST(a_watch_that_begins_in_the_past_is_looked_for_once)
     static const struct {
         int64_t start, revision; /* of its answer; 0: it has no header */
         int looks;
-    } cases[] = {{5, 4, 0}, {5, 5, 1}, {5, 9, 1}, {0, 9, 0}, {5, 0, 0}};
+    } cases[] = {{5, 4, 0}, {5, 5, 1}, {5, 9, 1}, {0, 9, 0}, {5, 0, 1}};
     if (!begin())
         return;
     for (int i = 0; i < (int)(sizeof(cases) / sizeof(cases[0])); i++) {
