@@ -140,6 +140,27 @@ class Signals(unittest.TestCase):
             self.assertGreater(rang, 0)
             client.lock(name).hold(timeout=PATIENCE_S).release()
 
+    def test_what_was_written_down_before_the_interrupt_goes_back_too(self):
+        """Nobody was told of it: who catches the interrupt has nothing to release."""
+        class Rings(list):
+            def append(self, item):
+                super().append(item)
+                raise KeyboardInterrupt
+        with dlock.Client('mem:') as client, warnings.catch_warnings():
+            warnings.simplefilter('error', ResourceWarning)
+            for written, take in (('_holds', dlock.Lock.acquire), ('_holds', dlock.Lock.hold),
+                                  ('_holds', dlock.Lock.__enter__),
+                                  ('_entered', dlock.Lock.__enter__)):
+                name = new_name()
+                lock = client.lock(name)
+                setattr(lock, written, Rings())
+                with self.subTest(written=written, take=take), \
+                        self.assertRaises(KeyboardInterrupt) as caught:
+                    take(lock)
+                self.assertEqual((lock.owned(), lock._holds, lock._entered), (False, [], []))
+                client.lock(name).hold(timeout=PATIENCE_S).release()
+                self.assertIsNotNone(caught.exception)   # and it kept nothing meanwhile
+
 
 class Forks(unittest.TestCase):
     def in_child(self, function):

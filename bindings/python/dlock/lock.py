@@ -80,12 +80,15 @@ class Lock:
         :param timeout: seconds to wait; 0 tries once, -1 and None wait without limit
         :raises AcquireTimeout: somebody else held it to the end
         """
-        return cast(Hold, self._acquire(wait_ms(True, timeout), True))
+        hold = self._acquire(wait_ms(True, timeout), True)
+        assert hold is not None   # and not cast(), behind which an interrupt could come
+        return hold
 
     def _acquire(self, ms: int, must: bool,
                  awaited: Callable[[native.Op], int] | None = None) -> Hold | None:
         """@awaited is whoever waits in its own way."""
         handle: native.Hold | None = None
+        hold: Hold | None = None
         try:
             handle, op = native.lock_acquire(self._native, ms, 0 if awaited else patience())
             if op is not None:
@@ -99,11 +102,21 @@ class Lock:
             # An interrupt: what was granted goes back as soon as nobody refers to it, and a
             # traceback would refer to it for long.
             handle = None
+            self._take_back(hold)
             raise
         assert op is not None   # either of them there is
         if code in (native.EBUSY, native.ETIMEDOUT) and not must:
             return None
         raise errors.not_acquired(op, self.name)
+
+    def _take_back(self, hold: Hold | None) -> None:
+        """Nobody was told of it, as an interrupt came just behind the grant."""
+        if hold is None:
+            return
+        self._forget(hold)
+        if hold in self._entered:
+            self._entered.remove(hold)
+        native.hold_release_start(hold._native)   # goes on without us
 
     # ---- giving it back ----
 
@@ -140,8 +153,14 @@ class Lock:
         return True
 
     def __enter__(self) -> Hold:
-        hold = cast(Hold, self._acquire(native.FOREVER, True))
-        self._entered.append(hold)
+        hold: Hold | None = None
+        try:
+            hold = self._acquire(native.FOREVER, True)
+            assert hold is not None
+            self._entered.append(hold)
+        except BaseException:
+            self._take_back(hold)
+            raise
         return hold
 
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None,
