@@ -9,6 +9,7 @@ from world import SERVICE, lease
 from waiting import wait_until
 
 SESSIONS = 'etcd', 'zookeeper'  # whose leases are their clients'
+world.BARE = False
 
 
 def export(w, name, *arguments):
@@ -79,7 +80,7 @@ def what_is_no_ticket_and_what_has_no_command_is_refused(w):
     tap.equal('unspoilt', w.run('run', '--import', ticket, 'true')[0], 0)
 
 
-@world.only_on('file', 'redis', 'etcd')  # on memcached all can
+@world.only_on('file', 'redis', 'etcd', 'postgres')  # on memcached all can
 def a_kind_that_cannot_be_handed_on_is_given_back(w):
     status, _, err = w.run('hold', '-x', '--export', 'shared')
     tap.equal(err, (status, err.count('\n')), (64, 1))

@@ -35,6 +35,8 @@ def lease(seconds):
 # On Redis a list is of what clients tell (test_told.py), who do so after a second: where a test
 # is of something else it doesn't wait for that.
 AT_ONCE = True
+# A PostgreSQL without our schema. A test that isn't of how that comes about sets it to False.
+BARE = True
 
 
 def listing(*arguments):
@@ -115,9 +117,9 @@ class World:
                 self.url = self.etcd.url
             except tap.Skip as why:
                 self.skip = why
-        if SERVICE == 'postgres':  # without our schema
+        if SERVICE == 'postgres':
             try:
-                self.postgres = Postgres(bare=True)
+                self.postgres = Postgres(bare=BARE)
                 self.url = self.postgres.url
             except tap.Skip as why:
                 self.skip = why

@@ -954,11 +954,11 @@ DLOCK_API DLOCK_CHECKED dlock_op *dlock_lock_break_start(dlock_lock *lock,
                                                          const char *owner);
 
 /**
- * Ask the holders to give the lock up: those whose hold is armed with dlock_hold_notify() get a
- * REVOKE event. Takes nothing away, and promises nothing: OK means that a holder's client has
- * heard of it, or will: on etcd with its next renewal, if it listens. ENOTSUP: none did, because it
- * isn't libdlock or has armed no hold; or this service can't, or doesn't say whose a semaphore's
- * permits are. A client is heard a moment after it has armed its first hold; one that listens for another
+ * Ask the holders to give the lock up: those whose hold is armed with dlock_hold_notify() get a REVOKE
+ * event. Takes nothing away, and promises nothing: OK means that a holder's client has heard of it, or
+ * will if it listens: on ZooKeeper, and on etcd with its next renewal. ENOTSUP: none did, because it
+ * isn't libdlock or has armed no hold; or this service can't, or doesn't say whose a semaphore's permits
+ * are. A client is heard a moment after it has armed its first hold; one that listens for another
  * reason, as for locks it keeps (`lock.keep_ms`), has heard though no hold is armed.
  *
  * @return DLOCK_OK, DLOCK_ENOTHELD, DLOCK_EUNAVAIL, DLOCK_EUNKNOWN, DLOCK_EACCES,
