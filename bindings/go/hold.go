@@ -49,12 +49,18 @@ var states = map[cdlock.Dlock_state]State{
 
 // Hold is a lock that you have. Any number of goroutines may use it; any of them may release it.
 type Hold struct {
-	client  *Client
-	source  *lock
-	name    string
-	token   int64
-	values  context.Context // the values of Lock's context, without its end
-	cleanup runtime.Cleanup
+	client *Client
+	source *lock
+	name   string
+	token  int64
+	values context.Context // the values of Lock's context, without its end
+	*held
+}
+
+// What a client knows of a hold. It doesn't refer to the Hold: one that is dropped is told of.
+type held struct {
+	prev, next *held // among its client's, with their mutex
+	cleanup    runtime.Cleanup
 
 	mutex  sync.RWMutex // read-held during each call of C with c
 	c      cdlock.Hold  // 0: it was ended here
@@ -92,7 +98,7 @@ func (l *life) closed() { l.cancel(ErrClosed) }
 
 func newHold(ctx context.Context, client *Client, source *lock, name string, c cdlock.Hold,
 	token int64) *Hold {
-	h := &Hold{client: client, source: source, name: name, c: c, token: token, values: ctx}
+	h := &Hold{client: client, source: source, name: name, token: token, values: ctx, held: &held{c: c}}
 	if ctx.Done() != nil {
 		h.values = context.WithoutCancel(ctx)
 	}
@@ -101,11 +107,14 @@ func newHold(ctx context.Context, client *Client, source *lock, name string, c c
 	}
 	// Before others can find it there, and close it.
 	h.cleanup = h.warnIfDropped()
-	if !client.holds.add(h) && h.close() {
+	if !client.holds.add(h.held) && h.close() != 0 {
 		cdlock.Dlock_hold_free(c)
 	}
 	return h
 }
+
+// Nil, or one that no call has made.
+func (h *Hold) none() bool { return h == nil || h.held == nil }
 
 // Name is the lock's.
 func (h *Hold) Name() string {
@@ -138,7 +147,7 @@ func (h *Hold) MemberToken(index int) int64 {
 
 // The hold for a call of C, 0 when it was ended here; the function after it.
 func (h *Hold) enter() (cdlock.Hold, func()) {
-	if h == nil {
+	if h.none() {
 		return 0, func() {}
 	}
 	h.mutex.RLock()
@@ -170,7 +179,7 @@ func (h *Hold) TTL() time.Duration {
 // Check says whether the lock is still yours: nil, [ErrLost] or [ErrNotHeld]. Decided by this
 // machine's clock alone, so ask it often.
 func (h *Hold) Check() error {
-	if h == nil {
+	if h.none() {
 		return ErrNotHeld
 	}
 	c, done := h.enter()
@@ -192,7 +201,7 @@ func (h *Hold) Check() error {
 
 // State is for reports; use Check to decide.
 func (h *Hold) State() State {
-	if h == nil {
+	if h.none() {
 		return Released
 	}
 	c, done := h.enter()
@@ -275,7 +284,7 @@ func kindOf(code cdlock.Dlock_err) error {
 // the wait: see During for work that has to end with either. Asking for it costs the service some
 // attention, so ask where you need it.
 func (h *Hold) Context() context.Context {
-	if h == nil {
+	if h.none() {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(ErrNotHeld)
 		return ctx
@@ -288,7 +297,7 @@ func (h *Hold) Done() <-chan struct{} { return h.Context().Done() }
 
 // Revoked is closed when somebody asks for the lock with Revoke. Nothing is taken from you.
 func (h *Hold) Revoked() <-chan struct{} {
-	if h == nil {
+	if h.none() {
 		return nil
 	}
 	return h.listen().revoked
@@ -301,7 +310,7 @@ func (h *Hold) Revoked() <-chan struct{} {
 // or [ErrUnavailable]: the service hasn't confirmed it; it is repeated until it has, or until the
 // lease is over.
 func (h *Hold) Release(ctx context.Context) error {
-	if h == nil || ctx == nil {
+	if h.none() || ctx == nil {
 		return invalid("release", h.Name(), "the hold or the context is nil")
 	}
 	c, life := h.end(Released)
@@ -345,7 +354,7 @@ func (h *Hold) end(how State) (cdlock.Hold, *life) {
 		return 0, nil
 	}
 	h.c, h.state = 0, how
-	h.client.holds.remove(c)
+	h.client.holds.remove(h.held)
 	h.cleanup.Stop()
 	return c, h.life
 }
@@ -364,14 +373,12 @@ func (c *Client) forget(l *life, cause error) {
 		return
 	}
 	l.cancel(cause)
-	if l.tag != 0 {
-		c.listeners.remove(l.tag)
-	}
+	c.listeners.remove(l.tag)
 }
 
 // An operation of a hold.
 func (h *Hold) ask(ctx context.Context, what string, begin func(cdlock.Hold) cdlock.Op) error {
-	if h == nil {
+	if h.none() {
 		return invalid(what, "", "the hold is nil")
 	}
 	if err := checkContext(ctx, what, h.name); err != nil {
@@ -419,7 +426,7 @@ func (h *Hold) Downgrade() error {
 }
 
 func invalidOr(h *Hold, op string) error {
-	if h == nil {
+	if h.none() {
 		return invalid(op, "", "the hold is nil")
 	}
 	return &Error{Op: op, Name: h.name, Text: "this hold is over", causes: []error{causeOf(h.state)}}
@@ -450,7 +457,7 @@ func (h *Hold) Export() (ticket string, err error) {
 // During calls work with a context that ends with ctx or with the hold, whichever comes first. The
 // answer is work's; [ErrLost] is joined to it when the lock was lost meanwhile.
 func (h *Hold) During(ctx context.Context, work func(ctx context.Context) error) error {
-	if h == nil || ctx == nil || work == nil {
+	if h.none() || ctx == nil || work == nil {
 		return invalid("work", h.Name(), "the hold, the context or the function is nil")
 	}
 	if err := h.Check(); err != nil {

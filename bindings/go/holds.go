@@ -2,64 +2,81 @@ package dlock
 
 import (
 	"sync"
-	"weak"
 
 	"github.com/libdlock/libdlock/bindings/go/internal/cdlock"
 )
 
 // The holds of a client that nobody has ended yet. What C has of them keeps descriptors of the client
-// open, so they are freed when it is closed, also those that nobody refers to any more. It keeps no
-// Hold alive: one that is dropped is told of.
+// open, so they are freed when it is closed, also those that nobody refers to any more.
 type holds struct {
 	mutex sync.Mutex
-	live  map[cdlock.Hold]weak.Pointer[Hold]
+	first *held
 	shut  bool
 }
 
 // False when the client is closed: it will free nothing any more.
-func (all *holds) add(h *Hold) bool {
+func (all *holds) add(h *held) bool {
 	all.mutex.Lock()
 	defer all.mutex.Unlock()
 	if all.shut {
 		return false
 	}
-	if all.live == nil {
-		all.live = make(map[cdlock.Hold]weak.Pointer[Hold])
+	h.next = all.first
+	if h.next != nil {
+		h.next.prev = h
 	}
-	all.live[h.c] = weak.Make(h)
+	all.first = h
 	return true
 }
 
-// Before C's hold is freed: the next one may have its address.
-func (all *holds) remove(c cdlock.Hold) {
+// It may be in no list any more.
+func (all *holds) remove(h *held) {
 	all.mutex.Lock()
-	delete(all.live, c)
-	all.mutex.Unlock()
+	defer all.mutex.Unlock()
+	switch {
+	case h.prev != nil:
+		h.prev.next = h.next
+	case all.first == h:
+		all.first = h.next
+	}
+	if h.next != nil {
+		h.next.prev = h.prev
+	}
+	h.prev, h.next = nil, nil
 }
 
 // The client is closed, and all its holds are over.
 func (all *holds) free() {
-	all.mutex.Lock()
-	all.shut = true
-	live := all.live
-	all.live = nil
-	all.mutex.Unlock()
-	for c, pointer := range live {
-		if h := pointer.Value(); h != nil && !h.close() {
-			continue // somebody else ends it this moment
+	for _, h := range all.take() {
+		if c := h.close(); c != 0 {
+			cdlock.Dlock_hold_free(c)
 		}
-		cdlock.Dlock_hold_free(c)
 	}
 }
 
-// Takes C's hold away because the client is closed; false when it was taken before.
-func (h *Hold) close() bool {
+// All of them, which are in the list no more; none will be.
+func (all *holds) take() (taken []*held) {
+	all.mutex.Lock()
+	defer all.mutex.Unlock()
+	all.shut = true
+	for all.first != nil {
+		h := all.first
+		taken = append(taken, h)
+		all.first = h.next
+		h.prev, h.next = nil, nil
+	}
+	return taken
+}
+
+// Takes C's hold away because the client is closed; 0 when it was taken before.
+func (h *held) close() cdlock.Hold {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	if h.c == 0 {
-		return false
+	c := h.c
+	if c == 0 {
+		return 0
 	}
 	h.c, h.state, h.closed = 0, Released, true
 	h.cleanup.Stop()
-	return true
+	return c
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -93,7 +95,6 @@ func TestNilIsAnErrorAndNeverAPanic(t *testing.T) {
 	defer release(t, hold)
 	var none context.Context
 	var nobody *dlock.Client
-	var nothing *dlock.Hold
 	failing := map[string]func() error{
 		"Open":       func() error { _, err := dlock.Open(none, "mem:"); return err },
 		"Lock":       func() error { _, err := mutex.Lock(none); return err },
@@ -127,20 +128,37 @@ func TestNilIsAnErrorAndNeverAPanic(t *testing.T) {
 		"NoClient2":  func() error { _, err := nobody.Stats(); return err },
 		"NoClient3":  func() error { return nobody.Close() },
 		"NoClient4":  func() error { _, err := nobody.Multi(nobody.Mutex("a")).Lock(bg(t)); return err },
-		"NoHold":     func() error { return nothing.Release(bg(t)) },
-		"NoHold2":    func() error { return nothing.Extend(bg(t), time.Hour) },
-		"NoHold3":    func() error { return nothing.Downgrade() },
-		"NoHold4":    func() error { _, err := nothing.Export(); return err },
 	}
 	for name, call := range failing {
 		if err := call(); !errors.Is(err, dlock.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if nothing.Token() != 0 || nothing.Name() != "" || nothing.Remaining() != 0 || nobody.URL() != "" ||
-		nothing.State() != dlock.Released || nothing.Context().Err() == nil || nothing.Check() == nil ||
-		nothing.Owner() != "" || nothing.Revoked() != nil {
-		t.Error("a hold that is nil isn't over")
+	if nobody.URL() != "" {
+		t.Error("a client that is nil has a URL")
+	}
+}
+
+func TestAHoldThatNobodyMadeIsOver(t *testing.T) {
+	for how, nothing := range map[string]*dlock.Hold{"nil": nil, "zero": {}} {
+		for name, call := range map[string]func() error{
+			"Release":   func() error { return nothing.Release(bg(t)) },
+			"Extend":    func() error { return nothing.Extend(bg(t), time.Hour) },
+			"Verify":    func() error { return nothing.Verify(bg(t)) },
+			"Downgrade": nothing.Downgrade,
+			"Export":    func() error { _, err := nothing.Export(); return err },
+			"During":    func() error { return nothing.During(bg(t), func(context.Context) error { return nil }) },
+		} {
+			if err := call(); !errors.Is(err, dlock.ErrInvalid) {
+				t.Errorf("%s, %s: %v", name, how, err)
+			}
+		}
+		if nothing.Token() != 0 || nothing.Name() != "" || nothing.Remaining() != 0 || nothing.TTL() != 0 ||
+			nothing.State() != dlock.Released || nothing.Context().Err() == nil || nothing.Check() == nil ||
+			nothing.Feed() == nil || nothing.Owner() != "" || nothing.Revoked() != nil ||
+			nothing.MemberToken(0) != 0 {
+			t.Errorf("a hold that is %s isn't over", how)
+		}
 	}
 }
 
@@ -254,6 +272,52 @@ func TestTheLoggerHearsOfConnectionsAndOfADroppedHold(t *testing.T) {
 	}
 	until(t, "a lost connection is told", func() bool { return heard.has("disconnected") })
 	_ = client.Close() // the server is gone, so it can't be confirmed
+}
+
+// What C has of it is freed with its client, also when nothing of Go's is left; and then nobody is told any more.
+func TestADroppedHoldIsFreedWithItsClientAndNotToldOfAfterThat(t *testing.T) {
+	var heard lines
+	logger := slog.New(slog.NewTextHandler(&heard, nil))
+	dropped := func(client *dlock.Client, name string) {
+		lock(t, client.Mutex(name)).Revoked() // which is heard of, and keeps it no longer
+	}
+	collected := func(name string) {
+		until(t, "a warning of "+name, func() bool { runtime.GC(); return heard.has("lock=" + name) })
+	}
+	round := func(number int) {
+		url := "file://" + filepath.Join(t.TempDir(), "table")
+		client, err := dlock.Open(bg(t), url, dlock.WithLogger(logger))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := fmt.Sprintf("before-%d.", number)
+		dropped(client, before)
+		collected(before)
+		dropped(client, fmt.Sprintf("uncollected-%d.", number))
+		hold := lock(t, client.Mutex("after"))
+		if err := client.Close(); err != nil {
+			t.Fatal(err)
+		}
+		is(t, hold.Check(), dlock.ErrNotHeld)
+	}
+	round(0) // what is opened once for all is open behind it
+	open := descriptors(t)
+	for number := 1; number < 4; number++ {
+		round(number)
+	}
+	if after := descriptors(t); after > open {
+		t.Fatalf("%d descriptors before, %d after three clients", open, after)
+	}
+	client, err := dlock.Open(bg(t), mem(), dlock.WithLogger(logger))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	dropped(client, "last.")
+	collected("last.")
+	if heard.has("lock=after") {
+		t.Fatal("a hold whose client was closed is told of")
+	}
 }
 
 func TestASyncLockerLocks(t *testing.T) {

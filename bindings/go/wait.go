@@ -49,7 +49,11 @@ func (l *listeners) add(who listener) (uint64, bool) {
 	return tag, true
 }
 
+// 0 is nobody's.
 func (l *listeners) remove(tag uint64) {
+	if tag == 0 {
+		return
+	}
 	l.mutex.Lock()
 	delete(l.byTag, tag)
 	l.mutex.Unlock()
