@@ -52,6 +52,24 @@ TEST(a_wait_of_no_time_gives_the_lock_back_and_has_it_again)
     go(&one);
 }
 
+/* Who looks at the lock of that name is told of them, also by the client that waits itself. */
+TEST(who_waits_is_counted_once_by_each_client)
+{
+    BEGIN_HERE();
+    party one = {0}, other = {0};
+    come(&one, __func__, NULL);
+    come(&other, __func__, NULL);
+    line_up(&one, DLOCK_FOREVER);
+    DLOCK_AUTO(dlock_lock) own = namesake_of(one.client, __func__);
+    DLOCK_AUTO(dlock_lock) same = namesake_of(other.client, __func__);
+    CHECK_STR(api_seen(same, "waiters"), "1");
+    CHECK_STR(api_seen(own, "waiters"), "1");
+    CHECK_EQ_INT(signal_by(&other, 1), 1);
+    CHECK(ends_held(&one, DLOCK_OK));
+    go(&one);
+    go(&other);
+}
+
 TEST(signals_come_in_the_order_of_the_line)
 {
     BEGIN_HERE();

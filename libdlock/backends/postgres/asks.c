@@ -18,6 +18,11 @@ static const char *const words[DLK_KIND_COUNT] = {
     [DLOCK_WRITE] = "write",       [DLOCK_SEMAPHORE] = "semaphore",
     [DLOCK_ELECTION] = "election", [DLK_KIND_CONDITION] = "condition"};
 
+const char *dlk_pg_word(dlock_kind kind)
+{
+    return words[kind];
+}
+
 dlock_err dlk_pg_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err)
 {
     const dlk_pg *pg = dlk_pg_of(backend);
@@ -206,7 +211,7 @@ static const char *acquire(const dlk_pg *pg, saying *to, const dlk_ask *ask)
 {
     bool counts = ask->key->kind == DLOCK_SEMAPHORE;
     add_bytes(to, ask->key->name, ask->key->size);
-    add_text(to, words[ask->key->kind]);
+    add_text(to, dlk_pg_word(ask->key->kind));
     add_text(to, dlk_pg_owner(pg, ask->number, to->owner));
     add_number(to, ask->ttl_ms);
     add_text(to, ask->shared ? "t" : "f");

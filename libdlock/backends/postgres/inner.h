@@ -147,6 +147,8 @@ void dlk_pg_lend_ear(dlk_pg *pg);
 bool dlk_pg_has_it(const dlk_pg *pg, dlk_ask *ask, char reply);
 /* Takes the answer to what was sent first. NULL, or why the connection is to end. */
 dlock_error *dlk_pg_answered(dlk_pg *pg, const PGresult *result);
+/* What the server calls a kind of lock. */
+const char *dlk_pg_word(dlock_kind kind);
 /* Everything under way is answered so, or, not sent yet, NOT_SENT. */
 void dlk_pg_asks_fail(dlk_pg *pg);
 dlock_err dlk_pg_key_open(dlk_backend *backend, dlk_key *key, dlock_error **err);

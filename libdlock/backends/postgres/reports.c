@@ -82,10 +82,12 @@ static void add_holder(dlock_info *info, const PGresult *result, int row, size_t
     free(data);
 }
 
-/* Of this client's waiters the core knows. */
-static bool own_waiter(const dlk_pg *pg, const char *owner)
+/* Of this client's waiters the core knows, but not of those that want another kind of this name, as its condition. */
+static bool is_known(const dlk_pg *pg, const dlk_ask *ask, const char *kind,
+                     const char *owner)
 {
-    return strncmp(owner, pg->base.host->uuid, strlen(pg->base.host->uuid)) == 0;
+    return kind && strcmp(kind, dlk_pg_word(ask->key->kind)) == 0 &&
+           strncmp(owner, pg->base.host->uuid, strlen(pg->base.host->uuid)) == 0;
 }
 
 static void add_waiter(dlock_info *info, const PGresult *result, int row, size_t waiter)
@@ -127,7 +129,7 @@ dlock_error *dlk_pg_inspected(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
                        !kind || strcmp(kind, "semaphore") != 0);
         } else {
             add_waiter(info, result, row, waiting++);
-            waiters -= own_waiter(pg, PQgetvalue(result, row, OWNER));
+            waiters -= is_known(pg, ask, kind, PQgetvalue(result, row, OWNER));
         }
     }
     if (!kind)
