@@ -275,9 +275,10 @@ static void remove_segment(const postgres_server *server)
 void postgres_server_stop(postgres_server *server)
 {
     postgres_server_kill(server);
-    remove_segment(server);
-    if (server->dir[0])
+    if (server->dir[0]) {
+        remove_segment(server);
         (void)nftw(server->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    }
     server->dir[0] = '\0';
     server_let_go(server->port);
 }

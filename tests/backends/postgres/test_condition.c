@@ -282,3 +282,34 @@ TEST(a_transaction_that_looks_at_an_older_state_signals_nobody)
     CHECK_STR(use("older", "a:1", token_of("a:1")), "Y");
     nothing_is_left("older");
 }
+
+enum { CROWD = 1000, CLIENTS = 4 };
+
+TEST(a_broadcast_wakes_a_crowd_each_once)
+{
+    BEGIN();
+    static dlock_op *ops[CROWD];
+    dlock_client *clients[CLIENTS];
+    dlock_cond *conds[CLIENTS];
+    int64_t count = 0;
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = world_client(NULL);
+        CHECK_OK(dlock_cond_new(clients[i], "crowd", NULL, &conds[i], NULL), NULL);
+    }
+    for (int i = 0; i < CROWD; i++)
+        ops[i] = dlock_cond_wait_start(conds[i % CLIENTS], NULL, DLOCK_FOREVER);
+    AWAIT(strtoll(SAY("SELECT count(*) FROM dlock.line WHERE name = 'crowd'"), NULL,
+                  10) == CROWD);
+    CHECK_OK(dlock_cond_broadcast(conds[0], NULL, &count, NULL), NULL);
+    CHECK_EQ_INT(count, CROWD);
+    for (int i = 0; i < CROWD; i++) {
+        CHECK(api_ends(ops[i], 60000, DLOCK_OK));
+        dlock_op_free(ops[i]);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        CHECK_EQ_INT(api_stat(clients[i], "spurious_wakes"), 0);
+        dlock_cond_free(conds[i]);
+        dlock_client_free(clients[i]);
+    }
+    nothing_is_left("crowd");
+}

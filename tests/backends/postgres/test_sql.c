@@ -1,6 +1,8 @@
 /* The schema's functions, as its own users call them: in any order, from any session. */
 #include "api/world.h"
+#include "harness/kept.h"
 #include "harness/postgres_server.h"
+#include "harness/time.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -346,6 +348,56 @@ TEST(whoever_may_keep_it_hears_whether_others_are_in_the_line)
     CHECK_STR(acquire("keep", "mutex", keeper, 0, 1, false), "A");
     CHECK_STR(release("keep", "d:1"), "Y");
     CHECK_STR(release("keep", keeper), "Y");
+}
+
+/* Anybody who may connect can send on any channel. */
+TEST(what_others_say_on_a_keepers_channel_ends_nothing_but_its_keeping)
+{
+    static const char *const said[] = {"",
+                                       " ",
+                                       "asked",
+                                       "asked ",
+                                       "asked 4611686018427387905",
+                                       "asked -1 666f72676564",
+                                       "asked 0 666f72676564",
+                                       "asked 99999999999999999999999999 666f72676564",
+                                       "asked 4611686018427387905 ",
+                                       "asked 4611686018427387905 6",
+                                       "asked 4611686018427387905 zz",
+                                       "asked 4611686018427387905  66",
+                                       "asked 4611686018427387905 6f74686572",
+                                       "asked 1 666f72676564",
+                                       "wake 4611686018427387905",
+                                       "wake 99999999999999999999999999",
+                                       "free -9223372036854775808",
+                                       "soon 9223372036854775807",
+                                       "revoke 9223372036854775807"};
+    BEGIN();
+    DLOCK_AUTO(dlock_client) keeper = world_client(NULL);
+    DLOCK_AUTO(dlock_lock) lock = world_lock(keeper, "forged", "lock.keep_ms=600000");
+    CHECK(kept_begins(keeper, lock, 20000, 0));
+    char owner[80], large[7901] = "";
+    snprintf(owner, sizeof(owner), "%s", api_seen(lock, "holders.0.owner"));
+    memset(large, '6', sizeof(large) - 1);
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+        (void)postgres_server_ask(
+            world_postgres(),
+            "SELECT pg_notify('dlock:' || split_part('%s', ':', 1), '%s')", owner,
+            said[i]);
+    (void)postgres_server_ask(world_postgres(),
+                              "SELECT pg_notify('dlock:' || split_part('%s', ':', 1), "
+                              "'asked ' || split_part('%s', ':', 2) || ' %s')",
+                              owner, owner, large);
+    int64_t local = api_stat(keeper, "local_grants");
+    CHECK_STR(api_seen(lock, "held"), "1"); /* asked behind all of these */
+    CHECK_EQ_INT(kept_pair(lock, 0), 0);
+    CHECK_EQ_INT(api_stat(keeper, "local_grants") - local, 1);
+    (void)postgres_server_ask(world_postgres(),
+                              "SELECT pg_notify('dlock:' || split_part('%s', ':', 1), "
+                              "'asked ' || split_part('%s', ':', 2) || ' 666f72676564')",
+                              owner, owner);
+    CHECK(AWAITED(strcmp(api_seen(lock, "held"), "0") == 0));
+    CHECK_EQ_INT(api_stat(keeper, "losses"), 0);
 }
 
 /* ---- what is left ---- */
