@@ -363,16 +363,14 @@ static bool may_have_done_it(const char *state)
 dlock_error *dlk_pg_advisory_failed(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    bool changes = ask->verb == DLK_ACQUIRE || ask->verb == DLK_RELEASE ||
-                   (ask->verb == DLK_RENEW && ask->scratch < 0);
-    if (changes && may_have_done_it(state))
+    bool changes = ask->verb == DLK_ACQUIRE || ask->verb == DLK_RELEASE;
+    bool turns = ask->verb == DLK_RENEW && ask->scratch < 0; /* it does two things */
+    if (turns || (changes && may_have_done_it(state)))
         return dlk_pg_error(result);
     int64_t count = dlk_pg_batch_of(ask);
     for (int64_t i = 0; i < count && (ask = dlk_flight_first(&pg->flight)); i++) {
         dlk_pg_claim *claim =
             ask->key ? dlk_pg_claim_find(pg->claims, ask->key, ask->number) : NULL;
-        if (claim && ask->verb == DLK_RENEW)
-            claim->turns = false;
         if (claim && ask->verb == DLK_ACQUIRE && claim->stand == DLK_PG_TRIES)
             dlk_pg_claim_end(pg, claim);
         dlk_flight_refuse(&pg->flight, ask, dlk_pg_error(result));

@@ -67,6 +67,6 @@ dlock_error *dlk_pg_advisory_greeted(dlk_pg *pg, const PGresult *result, bool *r
 {
     if (pg->step++ == SERVER)
         return judge(pg, result);
-    *ret_done = true;
-    return NULL;
+    *ret_done = PQresultStatus(result) == PGRES_TUPLES_OK;
+    return *ret_done ? NULL : dlk_pg_error(result);
 }

@@ -556,6 +556,42 @@ TEST(the_server_keeps_a_session_that_it_hears_nothing_of_for_a_lease)
     CHECK_OK(dlock_hold_release(hold, NULL), NULL);
 }
 
+/* It is two things that the server does, and neither is undone. */
+TEST(a_downgrade_that_fails_in_its_middle_leaves_no_lock_to_nobody)
+{
+    BEGIN();
+    DLOCK_AUTO(dlock_client) client = advisory(NULL);
+    DLOCK_AUTO(dlock_lock) lock = api_lock(client, DLOCK_WRITE, __func__, NULL);
+    DLOCK_AUTO(dlock_hold) hold = world_take(lock);
+    CHECK_STR(
+        ask("ALTER FUNCTION pg_catalog.pg_advisory_unlock(bigint) RENAME TO hidden"), "");
+    CHECK_STR(ask("CREATE FUNCTION pg_catalog.pg_advisory_unlock(bigint) RETURNS bool "
+                  "LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION USING ERRCODE = '42501'; "
+                  "END $$"),
+              "");
+    (void)dlock_hold_downgrade(hold, NULL);
+    AWAIT(dlock_hold_state(hold) == DLOCK_LOST);
+    CHECK_STR(ask("DROP FUNCTION pg_catalog.pg_advisory_unlock(bigint); ALTER FUNCTION "
+                  "pg_catalog.hidden(bigint) RENAME TO pg_advisory_unlock"),
+              "");
+    AWAIT(strcmp(HELD, "0") == 0);
+}
+
+/* Else a session of nobody would have its locks for hours. */
+TEST(a_server_that_does_not_let_it_be_so_is_refused)
+{
+    BEGIN();
+    char text[256];
+    CHECK_STR(
+        ask("ALTER FUNCTION pg_catalog.set_config(text, text, boolean) RENAME TO other"),
+        "");
+    CHECK_EQ_INT(open_with("", text, sizeof(text)), DLOCK_ENOTSUP);
+    CHECK_STR(
+        ask("ALTER FUNCTION pg_catalog.other(text, text, boolean) RENAME TO set_config"),
+        "");
+    CHECK_EQ_INT(open_with("", text, sizeof(text)), DLOCK_OK);
+}
+
 /* ---- what is shown ---- */
 
 TEST(inspect_and_list_show_the_sessions)
