@@ -4,7 +4,6 @@ import re
 import time
 
 import tap
-import test_top
 import world
 from waiting import wait_until
 
@@ -204,25 +203,6 @@ def who_writes_by_a_clock_that_was_set_back_a_little_is_read(w):
     w.finish(top)
 
 
-def what_top_breaks_is_free_in_its_next_looks(w):
-    """Its holder is gone, and tells no more; nobody waits."""
-    uuid = '00000001-2222-3333-4444-555555555555'
-    write(w, uuid, 'h 5000 1 1 0 mutex orphan\n', ends=300000)
-    command(w, 'HSET', 'orphan', f'{uuid}:1', '1')
-    command(w, 'PEXPIRE', 'orphan', '600000')
-    with test_top.top(w) as screen:
-        screen.wait_for('orphan', ', 1 held')
-        looks = calls(w, 'zcount')
-        wait_until('it is known', lambda: calls(w, 'zcount') > looks)
-        screen.type('b')
-        screen.wait_for('y/n: take orphan from')
-        screen.type('y')
-        screen.wait('it is broken', lambda now: now.rstrip().endswith('\nbroken: orphan'))
-        looks = calls(w, 'zcount')
-        wait_until('two more looks', lambda: calls(w, 'zcount') > looks + 1)
-        screen.wait_for(', 0 held')
-
-
 def who_may_not_count_tries_it_once(w):
     """And then reads who tells with each look."""
     uuid = '00000001-2222-3333-4444-555555555555'
@@ -264,6 +244,5 @@ if __name__ == '__main__':
         more_clients_than_are_asked_are_said_to_be_there,
         a_refresh_of_top_reads_what_has_changed,
         who_writes_by_a_clock_that_was_set_back_a_little_is_read,
-        what_top_breaks_is_free_in_its_next_looks,
         who_may_not_count_tries_it_once,
     )])

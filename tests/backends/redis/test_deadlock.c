@@ -247,6 +247,33 @@ TEST(many_clients_look_more_rarely)
     redis_server_stop(&server);
 }
 
+static bool lists(dlock_client *client, const char *key)
+{
+    DLOCK_AUTO(dlock_info) list = NULL;
+    return dlock_client_list(client, "", 10, &list, NULL) == DLOCK_OK &&
+           dlock_info_get(list, key) != NULL;
+}
+
+/* Though its holder tells of it until its next renewal, and the list before found it held. */
+TEST(what_a_client_breaks_is_in_none_of_its_lists_any_more)
+{
+    if (!begin())
+        return;
+    DLOCK_AUTO(dlock_client) holder = NULL;
+    DLOCK_AUTO(dlock_client) client = NULL;
+    DLOCK_AUTO(dlock_hold) hold = NULL;
+    DLOCK_AUTO(dlock_lock) lock = NULL;
+    DLOCK_AUTO(dlock_error) err = NULL;
+    CHECK_OK(open_client("lock.ttl_ms=60000", &holder, &err), err);
+    CHECK_OK(take(holder, 7, 0, &hold, &err), err);
+    CHECK_OK(open_client("redis.list=clients", &client, &err), err);
+    AWAIT(lists(client, "locks.0.since"));
+    CHECK_OK(dlock_lock_new(client, DLOCK_MUTEX, "ring-7", NULL, &lock, &err), err);
+    CHECK_OK(dlock_lock_break(lock, dlock_hold_owner(hold), &err), err);
+    CHECK(!lists(client, "locks.0.name"));
+    redis_server_stop(&server);
+}
+
 /* Nobody's wait lasts: what is told of it is over when it is looked at. */
 TEST(who_gives_up_by_itself_is_in_no_circle)
 {
