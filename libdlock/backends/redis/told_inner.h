@@ -49,7 +49,7 @@ struct dlk_redis_told_memory {
     size_t client_count;
     int64_t date; /* when they were looked for, by the server's clock; 0: all are to be */
     int64_t asked_at; /* … and by ours, before that was asked */
-    bool lacks_count; /* of the right to count them nothing is known but that it isn't there */
+    bool lacks_count; /* we have no right to count them */
     told_lock *locks; /* by name; no semaphores */
     size_t lock_count;
 };
@@ -78,8 +78,8 @@ struct dlk_redis_told_list {
     int64_t limit;
     bool
         whole; /* all who tell are asked for, not those alone who have told something since */
-    bool asked; /* who tells is known; else that is to be asked yet */
-    int64_t asked_at; /* by our clock */
+    bool asked;       /* who tells is known; else that is to be asked yet */
+    int64_t asked_at; /* by our clock, before that */
     dlk_redis_told_memory *memory;
     size_t next;    /* the first client that wasn't asked */
     int64_t now_ms; /* the server's */

@@ -160,6 +160,7 @@ def locks_as_the_user_that_its_certificate_names(world, cluster, directory):
 
 if __name__ == '__main__':
     main([locks_without_a_gateway,
-          doctor_names_each_member_and_who_was_added_and_never_started, locks_by_the_socket_of_a_member,
+          doctor_names_each_member_and_who_was_added_and_never_started,
+          locks_by_the_socket_of_a_member,
           locks_by_tls_with_a_certificate_of_its_own_and_not_without,
           locks_as_a_user_and_only_where_that_may, locks_as_the_user_that_its_certificate_names])
