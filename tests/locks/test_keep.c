@@ -446,3 +446,28 @@ TEST(the_longest_hold_is_that_of_each_who_takes_it_up)
     CHECK_EQ_INT(w.states[DLOCK_LOST], 1);
     end();
 }
+
+TEST(one_that_was_found_there_lasts_as_long_as_its_first_request_made_it)
+{
+    world_open();
+    w.block = 100;
+    want(&a, 1);
+    world_answer(DLK_ACQUIRE, DLK_UNKNOWN);
+    world_move(200);
+    w.found = true;
+    world_answer(DLK_ACQUIRE, DLK_YES);
+    CHECK(has_it(&a));
+    int64_t ends_at = a.grant->lease.ends_at;
+    world_release(&release, a.hold);
+    CHECK_EQ_INT(a.grant->lease.ends_at, ends_at); /* it is kept */
+    want(&b, 2);
+    CHECK(has_it(&b));
+    CHECK_EQ_INT(b.grant->lease.ends_at, ends_at);
+    world_move(3700);
+    world_answer(DLK_RENEW, DLK_YES); /* it says no more than whose it is */
+    dlk_wait gone = {0};
+    world_release(&gone, b.hold);
+    CHECK_EQ_INT(b.grant->lease.ends_at, ends_at);
+    world_forget(&gone);
+    end();
+}
