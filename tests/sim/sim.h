@@ -737,6 +737,10 @@ bool is_calm(int64_t until); /* that was long enough ago for polls to have mende
 bool service_is_calm(void);
 bool client_is_well(const client *client);
 bool client_is_reachable(const client *client);
+/* Nothing excuses that it should know less of this name, or do less, than it could. */
+bool client_has_no_excuse(const client *client, int name);
+/* Whoever has got it hears of it in time. */
+void check_place_heard(int name);
 /* The caller is told that it holds it. */
 bool tokens_may_repeat(void);
 bool waits_long(const client *client, int name);

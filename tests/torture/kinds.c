@@ -125,22 +125,8 @@ void scenario_a_member_lost(stage *s)
     dlock_lock *both = make_multi(s, &two);
     int fd = dlock_client_event_fd(two.client[0]);
     dlock_hold *hold = acquire_multi(s, both);
-    if (hold) {
-        bool told = dlock_hold_notify(hold, 9) == DLOCK_OK;
-        bool broken = SAYS(DLOCK_OK, ASK_ERRORS | BIT(DLOCK_ENOTHELD),
-                           dlock_lock_break(two.lock[1], NULL, &s->err));
-        if (broken) {
-            int64_t until = now_ms() + LONG_MS;
-            while (dlock_hold_check(hold) == DLOCK_OK && now_ms() < until)
-                nap_ms(1);
-            HOLDS(dlock_hold_check(hold) == DLOCK_ELOST);
-            HOLDS(dlock_hold_state(hold) == DLOCK_LOST);
-        }
-        if (broken && told)
-            await_event(s, two.client[0], fd, 9);
-        SAYS(broken ? DLOCK_ELOST : DLOCK_OK, OK | RELEASE_ERRORS,
-             dlock_hold_release(hold, &s->err));
-    }
+    if (hold)
+        lose(s, &two, fd, hold);
     dlock_hold_free(hold);
     dlock_lock_free(both);
     close_pair(s, &two);

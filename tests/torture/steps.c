@@ -140,3 +140,21 @@ void await_event(stage *s, dlock_client *client, int fd, uint64_t tag)
     }
     stage_complain(s, "the event of an op doesn't come");
 }
+
+void lose(stage *s, pair *two, int fd, dlock_hold *hold)
+{
+    bool told = dlock_hold_notify(hold, 9) == DLOCK_OK;
+    bool broken = SAYS(DLOCK_OK, ASK_ERRORS | BIT(DLOCK_ENOTHELD),
+                       dlock_lock_break(two->lock[1], NULL, &s->err));
+    if (broken) {
+        int64_t until = now_ms() + LONG_MS;
+        while (dlock_hold_check(hold) == DLOCK_OK && now_ms() < until)
+            nap_ms(1);
+        HOLDS(dlock_hold_check(hold) == DLOCK_ELOST);
+        HOLDS(dlock_hold_state(hold) == DLOCK_LOST);
+    }
+    if (broken && told)
+        await_event(s, two->client[0], fd, 9);
+    SAYS(broken ? DLOCK_ELOST : DLOCK_OK, OK | RELEASE_ERRORS,
+         dlock_hold_release(hold, &s->err));
+}

@@ -45,4 +45,7 @@ void close_pair(stage *s, pair *two);
 /* Waits for the event with this tag, of which there may be none without memory. */
 void await_event(stage *s, dlock_client *client, int fd, uint64_t tag);
 
+/* The first client's hold is lost, as the second's lock is broken; its events come by @p fd. Releases it. */
+void lose(stage *s, pair *two, int fd, dlock_hold *hold);
+
 #endif

@@ -15,18 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 16 /* of etcd's own limit of 128 operations */
 #define FEW  1
 #define MANY 64
-
-struct dlk_etcd_batch {
-    dlk_grpc_call grpc;
-    dlk_list link;
-    int64_t asked_at;
-    size_t count;
-    dlk_etcd_call *calls[MOST]; /* NULL: it doesn't wait any more */
-    size_t users;               /* calls, and whoever works on it just now */
-};
 
 void dlk_etcd_batches_init(dlk_etcd_calls *calls)
 {
@@ -61,7 +51,7 @@ static bool fits(const dlk_etcd_batch *batch, const dlk_etcd_call *call)
     for (size_t i = 0; i < batch->count; i++)
         if (have_keys_in_common(batch->calls[i]->about, call->about))
             return false;
-    return batch->count < MOST;
+    return batch->count < DLK_ETCD_TOGETHER;
 }
 
 static void count(dlk_etcd_calls *calls, dlk_etcd_call *call)
@@ -94,32 +84,6 @@ void dlk_etcd_batch_note_time(dlk_etcd_calls *calls, int64_t asked_at)
 }
 
 /* ---- a batch ---- */
-
-/* One user less; with the last it is gone. */
-static void let_go(dlk_etcd_calls *calls, dlk_etcd_batch *batch)
-{
-    if (--batch->users > 0)
-        return;
-    calls->batches.under_way--;
-    dlk_grpc_drop(&batch->grpc);
-    dlk_list_remove(&batch->link);
-    free(batch);
-}
-
-void dlk_etcd_batch_leave(dlk_etcd_calls *calls, dlk_etcd_call *call)
-{
-    dlk_etcd_batch *batch = call->batch;
-    dlk_list_remove(&call->wait);
-    if (call->asked_at)
-        calls->batches.under_way--;
-    call->asked_at = 0;
-    call->batch = NULL;
-    for (size_t i = 0; batch && i < batch->count; i++)
-        if (batch->calls[i] == call)
-            batch->calls[i] = NULL;
-    if (batch)
-        let_go(calls, batch);
-}
 
 static void ask_alone(dlk_etcd_calls *calls, dlk_etcd_call *call)
 {
@@ -173,7 +137,7 @@ static void send_batch(dlk_etcd_calls *calls, dlk_etcd_batch *batch)
     if (!ask_together(calls, batch))
         for (size_t i = 0; i < batch->count; i++)
             dlk_etcd_call_not_sent(calls, batch->calls[i]);
-    let_go(calls, batch);
+    dlk_etcd_batch_let_go(calls, batch);
 }
 
 void dlk_etcd_batches_flush(dlk_etcd_calls *calls)
@@ -248,7 +212,7 @@ static void fail_all(dlk_etcd_calls *calls, dlk_etcd_batch *batch)
         if (how == DLK_ETCD_CUT) {
             dlk_etcd_call_end(calls, call, how, why);
         } else {
-            dlk_etcd_batch_leave(calls, call);
+            dlk_etcd_call_leave_batch(calls, call);
             ask_alone(calls, call);
         }
     }
@@ -263,5 +227,5 @@ void dlk_etcd_batch_conclude(dlk_etcd_calls *calls, dlk_etcd_batch *batch)
         read_all(calls, batch);
     else
         fail_all(calls, batch);
-    let_go(calls, batch);
+    dlk_etcd_batch_let_go(calls, batch);
 }

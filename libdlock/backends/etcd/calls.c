@@ -19,72 +19,7 @@ static dlk_etcd_calls *calls_of(dlk_link *link)
 
 #define FAREWELL (500 * DLK_NS_PER_MS)
 
-/* ---- how a call has ended ---- */
-
-void dlk_etcd_call_end(dlk_etcd_calls *calls, dlk_etcd_call *call, dlk_etcd_end how,
-                       const char *why)
-{
-    call->end = how;
-    if (why[0])
-        snprintf(call->why, sizeof(call->why), "%s", why);
-    dlk_etcd_batch_leave(calls, call);
-    dlk_list_remove(&call->link);
-    dlk_list_append(&calls->over, &call->link);
-}
-
-static void refuse_answer(dlk_etcd_calls *calls, dlk_etcd_call *call, const char *why)
-{
-    call->answer = NULL;
-    call->unread = true;
-    dlk_etcd_call_end(calls, call, DLK_ETCD_BAD, why);
-}
-
-void dlk_etcd_call_read(dlk_etcd_calls *calls, dlk_etcd_call *call, const void *message,
-                        size_t size, const DlkEtcd__ResponseHeader *header)
-{
-    if (message)
-        call->answer = dlk_etcd_unpack(dlk_etcd_rpcs[call->method].answer, message, size,
-                                       &call->arena, &call->no_memory);
-    if (!header)
-        header = dlk_etcd_header(call->answer);
-    call->term = header ? (int64_t)header->raft_term : 0;
-    call->revision = header ? header->revision : 0;
-    if (call->no_memory)
-        dlk_etcd_call_end(calls, call, DLK_ETCD_CUT, "there is no memory for its answer");
-    else if (!call->answer)
-        refuse_answer(calls, call, "its answer isn't one");
-    else
-        dlk_etcd_call_end(calls, call, DLK_ETCD_OK, "");
-}
-
-const char *dlk_etcd_only_message(dlk_grpc_call *grpc, size_t *ret_size)
-{
-    const char *message, *more;
-    size_t more_size;
-    bool one = dlk_grpc_take(grpc, &message, ret_size) == DLK_GRPC_MESSAGE &&
-               dlk_grpc_take(grpc, &more, &more_size) == DLK_GRPC_NOTHING;
-    return one ? message : NULL;
-}
-
-const char *dlk_etcd_words_of(const dlk_grpc_call *grpc)
-{
-    if (grpc->words[0])
-        return grpc->words;
-    if (grpc->undone)
-        return "it takes no more";
-    return grpc->status == DLK_GRPC_NONE ? "the request was broken off"
-                                         : dlk_etcd_status_name(grpc->status);
-}
-
-dlk_etcd_end dlk_etcd_failure(const dlk_grpc_call *grpc, char *why, size_t size)
-{
-    bool http = grpc->http != 0 && grpc->http != 200;
-    if (http)
-        snprintf(why, size, "it answers with status %d", grpc->http);
-    else
-        snprintf(why, size, "%s", dlk_etcd_words_of(grpc));
-    return dlk_etcd_end_of(grpc->status, http ? "" : grpc->words);
-}
+/* ---- the connection ---- */
 
 static void conclude(dlk_etcd_calls *calls, dlk_etcd_call *call)
 {
@@ -96,25 +31,14 @@ static void conclude(dlk_etcd_calls *calls, dlk_etcd_call *call)
         const char *message = dlk_etcd_only_message(&call->grpc, &size);
         dlk_etcd_call_read(calls, call, message, size, NULL);
     } else if (call->grpc.request.too_much && !call->no_memory) {
-        refuse_answer(calls, call, "its answer is longer than any of etcd's");
+        dlk_etcd_call_refuse_answer(calls, call,
+                                    "its answer is longer than any of etcd's");
     } else {
         dlk_etcd_end how = dlk_etcd_failure(&call->grpc, why, sizeof(why));
         dlk_etcd_call_end(calls, call, how, why);
     }
     dlk_grpc_drop(&call->grpc);
 }
-
-void dlk_etcd_calls_end_all(dlk_etcd_calls *calls, dlk_list *all, dlk_etcd_end how,
-                            const char *why)
-{
-    DLK_LIST_FOR (it, all) {
-        dlk_etcd_call *call = DLK_LIST_ITEM(it, dlk_etcd_call, link);
-        dlk_etcd_call_end(calls, call, how, why);
-        dlk_grpc_drop(&call->grpc);
-    }
-}
-
-/* ---- the connection ---- */
 
 static dlock_error *broken(const dlk_etcd_calls *calls, const char *hint)
 {
@@ -302,25 +226,11 @@ static void settle(dlk_etcd_calls *calls)
         dlk_kick(calls->link.common->kicks);
 }
 
-void dlk_etcd_call_ask(dlk_etcd_calls *calls, dlk_etcd_call *call)
+static void watch(dlk_etcd_calls *calls, dlk_etcd_call *call)
 {
-    const char *message = dlk_buf_head(&call->request);
-    size_t size = dlk_buf_size(&call->request);
-    bool sent = calls->link.phase == DLK_LINK_READY;
-    if (sent && call->method == DLK_ETCD_WATCH)
-        sent = dlk_etcd_watches_begin(calls, call);
-    else if (sent)
-        sent = dlk_grpc_ask(&calls->grpc, &call->grpc, dlk_etcd_rpcs[call->method].path,
-                            calls->token, message, size);
-    if (!sent)
+    bool ready = calls->link.phase == DLK_LINK_READY;
+    if (!ready || !dlk_etcd_watches_begin(calls, call))
         dlk_etcd_call_not_sent(calls, call);
-}
-
-void dlk_etcd_call_not_sent(dlk_etcd_calls *calls, dlk_etcd_call *call)
-{
-    dlk_etcd_call_end(calls, call, DLK_ETCD_CUT,
-                      calls->grpc.http2.leaves ? "the member leaves" : "it wasn't sent");
-    dlk_kick(calls->link.common->kicks); /* somebody has to take it out */
 }
 
 void dlk_etcd_calls_send(dlk_etcd_calls *calls, dlk_etcd_call *call, int64_t now)
@@ -331,7 +241,9 @@ void dlk_etcd_calls_send(dlk_etcd_calls *calls, dlk_etcd_call *call, int64_t now
     call->until = call->timeout_ms ? dlk_clock_after(now, call->timeout_ms) : DLK_NEVER;
     call->grpc.secret = call->request.hidden;
     dlk_list_append(watches ? &calls->watching : &calls->going, &call->link);
-    if (!dlk_etcd_batch_holds(calls, call))
+    if (watches)
+        watch(calls, call);
+    else if (!dlk_etcd_batch_holds(calls, call))
         dlk_etcd_call_ask(calls, call);
     settle(calls);
 }

@@ -360,20 +360,13 @@ void etcd_told(const actor *me)
 
 /* ---- what must be so after a while ---- */
 
-/* Nothing excuses that it should know less, or do less, than it could. */
-static bool is_well(const client *c, int name)
-{
-    return client_is_well(c) && s.service->hears(c) && service_is_calm() &&
-           is_calm(s.state_lost_at[name]);
-}
-
 static void check_orphans(int name)
 {
     const etcd_key *line[MAX_HELD], *orphan = NULL;
     int count = line_of(name, line);
     for (int i = 0; i < count; i++) {
         const holder h = holder_of(line[i]);
-        if (h.client != NOBODY && is_well(&s.clients[h.client], name) &&
+        if (h.client != NOBODY && client_has_no_excuse(&s.clients[h.client], name) &&
             !client_knows(&s.clients[h.client], name, &h))
             orphan = line[i];
     }
@@ -388,38 +381,13 @@ static void check_orphans(int name)
                  (long long)orphan->made, etcd_rules_client(orphan->lease));
 }
 
-/* Who inherits a signal together with others, or from one that died with whom it was to tell, hears of it when it
- * looks by itself: a watch is believed for five seconds. */
-static int64_t time_to_hear(void)
-{
-    return kind_signals() ? SIM_POLL_MS * MS * 5 / 4 + 7 * SEC : 2 * SEC;
-}
-
-static void check_heard(int name)
-{
-    holder all[MAX_HELD];
-    const holder *unheard = NULL;
-    int count = etcd_holders(name, all);
-    for (int i = 0; i < count; i++)
-        if (all[i].client >= 0 && is_well(&s.clients[all[i].client], name) &&
-            client_waits_for(&s.clients[all[i].client], name, &all[i]))
-            unheard = &all[i];
-    if (!unheard)
-        s.unheard_since[name] = 0;
-    else if (!s.unheard_since[name])
-        s.unheard_since[name] = s.now;
-    else if (s.now - s.unheard_since[name] > time_to_hear())
-        violated(name, "%c is client %d's, which waits and hasn't heard of it",
-                 'a' + name, unheard->client);
-}
-
 bool etcd_attends(int name)
 {
     const etcd_key *line[MAX_HELD];
     int count = line_of(name, line);
     for (int i = 0; i < count; i++) {
         int index = etcd_rules_client(line[i]->lease);
-        if (index == NOBODY || !is_well(&s.clients[index], name))
+        if (index == NOBODY || !client_has_no_excuse(&s.clients[index], name))
             return false;
     }
     return true;
@@ -452,7 +420,7 @@ void etcd_watchdog(int name)
 {
     check_leases(name);
     check_orphans(name);
-    check_heard(name);
+    check_place_heard(name);
 }
 
 void etcd_check_rest(void)

@@ -406,13 +406,6 @@ void zk_rules_deleted(const zk_node *node, int64_t by)
 
 /* ---- what must be so after a while ---- */
 
-/* Nothing excuses that it should know less, or do less, than it could. */
-static bool is_well(const client *c, int name)
-{
-    return client_is_well(c) && s.service->hears(c) && service_is_calm() &&
-           is_calm(s.state_lost_at[name]);
-}
-
 static bool is_known(const client *c, int name, const zk_node *node)
 {
     contender as;
@@ -430,7 +423,8 @@ static void check_orphans(int name)
         int index = node->owner ? zk_wires_client(node->owner) : NOBODY;
         if (index == NOBODY || zk_rules_name_of(node->path) != name)
             continue;
-        if (is_well(&s.clients[index], name) && !is_known(&s.clients[index], name, node))
+        if (client_has_no_excuse(&s.clients[index], name) &&
+            !is_known(&s.clients[index], name, node))
             orphan = node;
     }
     if (!orphan || s.now < s.orphans_until[name]) /* it may be a ticket's */
@@ -442,31 +436,6 @@ static void check_orphans(int name)
                  orphan->path, zk_wires_client(orphan->owner));
 }
 
-/* Who inherits a signal together with others, or from one that died with whom it was to tell, hears of it when it
- * looks by itself: a watch is believed for five seconds. */
-static int64_t time_to_hear(void)
-{
-    return kind_signals() ? SIM_POLL_MS * MS * 5 / 4 + 7 * SEC : 2 * SEC;
-}
-
-static void check_heard(int name)
-{
-    holder all[MAX_HELD];
-    const holder *unheard = NULL;
-    int count = zk_holders(name, all);
-    for (int i = 0; i < count; i++)
-        if (all[i].client >= 0 && is_well(&s.clients[all[i].client], name) &&
-            client_waits_for(&s.clients[all[i].client], name, &all[i]))
-            unheard = &all[i];
-    if (!unheard)
-        s.unheard_since[name] = 0;
-    else if (!s.unheard_since[name])
-        s.unheard_since[name] = s.now;
-    else if (s.now - s.unheard_since[name] > time_to_hear())
-        violated(name, "%c is client %d's, which waits and hasn't heard of it",
-                 'a' + name, unheard->client);
-}
-
 bool zk_attends(int name)
 {
     DLK_LIST_FOR (it, &zk_leader_tree()->nodes) {
@@ -474,7 +443,7 @@ bool zk_attends(int name)
         if (!node->owner || zk_rules_name_of(node->path) != name)
             continue;
         int index = zk_wires_client(node->owner);
-        if (index == NOBODY || !is_well(&s.clients[index], name))
+        if (index == NOBODY || !client_has_no_excuse(&s.clients[index], name))
             return false;
     }
     return true;
@@ -483,7 +452,7 @@ bool zk_attends(int name)
 void zk_watchdog(int name)
 {
     check_orphans(name);
-    check_heard(name);
+    check_place_heard(name);
 }
 
 void zk_check_rest(void)
