@@ -62,8 +62,8 @@ PLAIN = [('mem', 'table'), ('file', 'table'), ('redis', 'redisson'), ('redis', '
 ETCDS_OTHERS = [('etcd', kind) for kind in ('write', 'semaphore', 'election')]
 
 # The catalogue of faults is closed: a row that vanishes is missed.
-FAULTS = ([f'A{n}' for n in range(1, 14)] + [f'T{n}' for n in range(1, 14)] +
-          [f'N{n}' for n in range(1, 24)] + [f'W{n}' for n in range(1, 10)] +
+FAULTS = ([f'A{n}' for n in range(1, 14)] + [f'T{n}' for n in range(1, 15)] +
+          [f'N{n}' for n in range(1, 26)] + [f'W{n}' for n in range(1, 10)] +
           [f'C{n}' for n in range(1, 15)] + [f'F{n}' for n in range(1, 5)])
 
 
