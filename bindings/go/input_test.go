@@ -295,6 +295,11 @@ func TestADroppedHoldIsFreedWithItsClientAndNotToldOfAfterThat(t *testing.T) {
 		collected(before)
 		dropped(client, fmt.Sprintf("uncollected-%d.", number))
 		hold := lock(t, client.Mutex("after"))
+		// Whichever goes before, those that are left are freed.
+		first, second, third := lock(t, client.Mutex("1")), lock(t, client.Mutex("2")), lock(t, client.Mutex("3"))
+		release(t, second)
+		release(t, first)
+		release(t, third)
 		if err := client.Close(); err != nil {
 			t.Fatal(err)
 		}
