@@ -56,16 +56,16 @@ struct dlk_redis_told_memory {
 
 /* told_memory.c: what the index says, @p count pairs of half and end, of all (@p whole) or of those that have
  * changed. Counts what makes no sense. False without memory. */
-bool told_memory_merge(dlk_redis_told_memory *memory, const dlk_resp *pairs, size_t count,
-                       bool whole, int64_t now, int64_t *unread);
-void told_memory_clear(dlk_redis_told_memory *memory);
-void told_lock_clear(told_lock *lock);
+bool dlk_told_memory_merge(dlk_redis_told_memory *memory, const dlk_resp *pairs,
+                           size_t count, bool whole, int64_t now, int64_t *unread);
+void dlk_told_memory_clear(dlk_redis_told_memory *memory);
+void dlk_told_lock_clear(told_lock *lock);
 /* Takes over @p locks, NULL: there are none, in the place of those that were. */
-void told_memory_keep(dlk_redis_told_memory *memory, told_lock *locks, size_t count);
-told_lock *told_memory_of(dlk_redis_told_memory *memory, const char *name);
+void dlk_told_memory_keep(dlk_redis_told_memory *memory, told_lock *locks, size_t count);
+told_lock *dlk_told_memory_of(dlk_redis_told_memory *memory, const char *name);
 /* What is remembered of a lock with these lines, if it is good still. */
-told_lock *told_memory_find(dlk_redis_told_memory *memory, const char *name,
-                            uint64_t lines, int64_t now);
+told_lock *dlk_told_memory_find(dlk_redis_told_memory *memory, const char *name,
+                                uint64_t lines, int64_t now);
 
 /* Where the names of suspects are given, then those of the others. */
 typedef struct told_cursor {

@@ -313,7 +313,7 @@ static dlk_told_step take_clients(dlk_redis_told_list *list, const dlk_resp *rep
         return DLK_TOLD_BAD;
     size_t count = reply->count / 2 - 1;
     if (was_set_back(list)) {
-        told_memory_clear(memory);
+        dlk_told_memory_clear(memory);
         if (!list->whole) {
             list->whole = true;
             return DLK_TOLD_MORE;
@@ -322,8 +322,8 @@ static dlk_told_step take_clients(dlk_redis_told_list *list, const dlk_resp *rep
     list->cut = count > DLK_REDIS_TOLD_CLIENTS;
     if (list->cut)
         count = DLK_REDIS_TOLD_CLIENTS;
-    if (!told_memory_merge(memory, reply->items + 2, count, list->whole, list->now_ms,
-                           &list->unread))
+    if (!dlk_told_memory_merge(memory, reply->items + 2, count, list->whole, list->now_ms,
+                               &list->unread))
         return DLK_TOLD_NOMEM;
     if (!list->whole && reply->items[1].integer != (int64_t)memory->client_count) {
         list->whole = true;

@@ -14,7 +14,7 @@
 
 /* ---- Ends ---- */
 
-void told_lock_clear(told_lock *lock)
+void dlk_told_lock_clear(told_lock *lock)
 {
     free(lock->name);
     free(lock->owner);
@@ -25,11 +25,11 @@ void told_lock_clear(told_lock *lock)
 static void clear_locks(dlk_redis_told_memory *memory)
 {
     for (size_t i = 0; i < memory->lock_count; i++)
-        told_lock_clear(&memory->locks[i]);
+        dlk_told_lock_clear(&memory->locks[i]);
     free(memory->locks);
 }
 
-void told_memory_clear(dlk_redis_told_memory *memory)
+void dlk_told_memory_clear(dlk_redis_told_memory *memory)
 {
     for (size_t i = 0; i < memory->client_count; i++)
         free(memory->clients[i].text);
@@ -41,7 +41,7 @@ void told_memory_clear(dlk_redis_told_memory *memory)
 void dlk_redis_told_memory_free(dlk_redis_told_memory *memory)
 {
     if (memory)
-        told_memory_clear(memory);
+        dlk_told_memory_clear(memory);
     free(memory);
 }
 
@@ -85,8 +85,8 @@ static void go_on(told_client *to, told_client *from)
     from->text = NULL;
 }
 
-bool told_memory_merge(dlk_redis_told_memory *memory, const dlk_resp *pairs, size_t count,
-                       bool whole, int64_t now, int64_t *unread)
+bool dlk_told_memory_merge(dlk_redis_told_memory *memory, const dlk_resp *pairs,
+                           size_t count, bool whole, int64_t now, int64_t *unread)
 {
     told_client *changed = malloc((count + 1) * sizeof(*changed));
     told_client *all = malloc((memory->client_count + count + 1) * sizeof(*all));
@@ -141,7 +141,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const told_lock *)a)->name, ((const told_lock *)b)->name);
 }
 
-void told_memory_keep(dlk_redis_told_memory *memory, told_lock *locks, size_t count)
+void dlk_told_memory_keep(dlk_redis_told_memory *memory, told_lock *locks, size_t count)
 {
     clear_locks(memory);
     if (count > 0)
@@ -151,7 +151,7 @@ void told_memory_keep(dlk_redis_told_memory *memory, told_lock *locks, size_t co
     bound_texts(memory);
 }
 
-told_lock *told_memory_of(dlk_redis_told_memory *memory, const char *name)
+told_lock *dlk_told_memory_of(dlk_redis_told_memory *memory, const char *name)
 {
     const told_lock key = {.name = (char *)(uintptr_t)name};
     return memory->lock_count > 0 ? bsearch(&key, memory->locks, memory->lock_count,
@@ -171,9 +171,9 @@ static bool is_good(const told_lock *lock, int64_t now)
            lock->left - gone > lock->whole / 100 * 52 + lock->whole / 2560 * part;
 }
 
-told_lock *told_memory_find(dlk_redis_told_memory *memory, const char *name,
-                            uint64_t lines, int64_t now)
+told_lock *dlk_told_memory_find(dlk_redis_told_memory *memory, const char *name,
+                                uint64_t lines, int64_t now)
 {
-    told_lock *lock = told_memory_of(memory, name);
+    told_lock *lock = dlk_told_memory_of(memory, name);
     return lock && lock->lines == lines && is_good(lock, now) ? lock : NULL;
 }

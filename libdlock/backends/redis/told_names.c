@@ -120,8 +120,8 @@ static void find_known(dlk_redis_told_list *list)
         told_line *one = &list->lines[i];
         end = end_of(list, i);
         if (!one->suspect && !is_semaphore(one))
-            one->known = told_memory_find(list->memory, one->name, hash_of(list, i, end),
-                                          list->now_ms);
+            one->known = dlk_told_memory_find(list->memory, one->name,
+                                              hash_of(list, i, end), list->now_ms);
     }
 }
 
@@ -253,7 +253,7 @@ static bool remember(const dlk_redis_told_list *list, size_t first,
 {
     size_t end = end_of(list, first);
     const char *name = list->lines[first].name;
-    const told_lock *was = told_memory_of(list->memory, name);
+    const told_lock *was = dlk_told_memory_of(list->memory, name);
     *ret = (told_lock){.name = strdup(name),
                        .lines = hash_of(list, first, end),
                        .left = has->left,
@@ -286,7 +286,7 @@ dlk_redis_told_memory *dlk_redis_told_list_remember(dlk_redis_told_list *list,
         if (remember(list, i, &has, &locks[made]))
             made++;
         else /* without memory: it is asked about anew */
-            told_lock_clear(&locks[made]);
+            dlk_told_lock_clear(&locks[made]);
     }
     for (size_t i = 0; locks && i < list->count; i++) {
         told_lock *known = list->lines[i].known;
@@ -295,7 +295,7 @@ dlk_redis_told_memory *dlk_redis_told_list_remember(dlk_redis_told_list *list,
         locks[made++] = *known;
         *known = (told_lock){0};
     }
-    told_memory_keep(memory, locks, made);
+    dlk_told_memory_keep(memory, locks, made);
     list->memory = NULL;
     return memory;
 }
