@@ -78,11 +78,12 @@ def row_of(text, name):
 def it_shows_who_holds_and_for_how_long(w):
     holder, _ = w.hold('seen')
     with top(w) as screen:
-        text = screen.wait_for('seen', '1 held', f':{holder.pid}')
-        tap.equal(f'latency: {text}', bool(re.search(r'\d [um]s ', text.split('\n')[0])), True)
+        screen.wait_for('seen', '1 held', f':{holder.pid}')
+        # A list may say less than the first look at each lock, and comes before it.
+        text = screen.wait('it is looked at', lambda now: 'mutex' in row_of(now, 'seen'))
+        screen.wait('latency', lambda now: re.search(r'\d [um]s ', now.split('\n')[0]))
         for title in ('NAME', 'KIND', 'HOLDER', 'HELD FOR', 'LEASE LEFT', 'WAITING'):
             tap.equal(f'{title} in {text}', title in text.split('\n')[2], True)
-        tap.equal(f'kind: {text}', 'mutex' in row_of(text, 'seen'), True)
         tap.equal(f'a bar: {text}', '█' in row_of(text, 'seen'), True)
         # It was there before us, and the service tells since when.
         screen.wait('it counts', lambda now: re.search(r' [1-9]\d*s', row_of(now, 'seen')))
@@ -434,7 +435,9 @@ def a_lease_that_runs_out_is_a_loss(w):
     with top(w) as screen:
         screen.wait_for('no locks')
         w.redis.command('HSET', 'dead', 'somebody:1', '1')
-        w.redis.command('PEXPIRE', 'dead', '4000')
+        # A loss is told from a release by a look in the second half of the lease: on a machine that
+        # is busy, too, one comes within four seconds.
+        w.redis.command('PEXPIRE', 'dead', '8000')
         screen.wait_for('dead', '1 held, 0 waiting, 0 lost')
         screen.wait('it is late', lambda now: '!' in row_of(now, 'dead'))
         screen.wait_for('0 held, 0 waiting, 1 lost')

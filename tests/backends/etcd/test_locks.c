@@ -454,9 +454,9 @@ TEST(the_doctor_tells_lease_server_members_and_rights)
     CLIENT(client, "");
     DLOCK_AUTO(dlock_info) info = NULL;
     CHECK_EQ_INT(dlock_client_doctor(client, &info, NULL), DLOCK_OK);
-    static const char *const ids[] = {"lease", "transport", "server", "members",
-                                      "rights"};
-    for (int i = 0; i < 5; i++) {
+    static const char *const ids[] = {"lease",   "transport", "server",
+                                      "members", "member",    "rights"};
+    for (int i = 0; i < 6; i++) {
         char key[32];
         snprintf(key, sizeof(key), "findings.%d.id", i);
         CHECK_STR(dlock_info_get(info, key), ids[i]);
