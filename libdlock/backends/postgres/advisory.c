@@ -49,16 +49,13 @@ dlock_err dlk_pg_advisory_check(const dlk_settings *settings, dlock_error **err)
 
 dlock_err dlk_pg_advisory_key(dlk_key *key, dlock_error **err)
 {
-    dlk_pg_lock lock = {.key = 0};
     dlk_pg_key *data = key->data;
     if (!dlk_pg_advisory_has(key->kind))
         return dlk_error_set(err, DLOCK_ENOTSUP,
                              "postgres: an advisory lock is exclusive or shared; it has "
                              "no permits, candidates or line (postgres.layout=table)");
     dlock_err code = dlk_pg_lock_of(dlk_settings_int(key->settings, DLK_KEY_POSTGRES_KEY),
-                                    key->name, key->size, &lock, err);
-    data->lock = lock.key;
-    data->pair = lock.pair;
+                                    key->name, key->size, &data->lock, err);
     key->queues = key->hands_on = false;
     return code;
 }
@@ -83,13 +80,8 @@ dlock_err dlk_pg_advisory_key(dlk_key *key, dlock_error **err)
     " AND mode = 'ExclusiveLock' AND " as                                                \
     ") THEN false WHEN pg_catalog.pg_advisory_lock_shared(" key                          \
     ") IS NULL THEN false ELSE pg_catalog.pg_advisory_unlock(" key ") END"
-static const char turn[] =
-    TURN("$1::bigint", "objsubid = 1 AND "
-                       "(classid::bigint << 32 | objid::bigint) = $1::bigint");
-static const char turn_pair[] =
-    TURN("$1::int, $2::int", "objsubid = 2 AND "
-                             "classid::bigint = ($1::int::bigint & 4294967295) AND "
-                             "objid::bigint = ($2::int::bigint & 4294967295)");
+static const char turn[] = TURN("$1::bigint", DLK_PG_IS_ONE);
+static const char turn_pair[] = TURN("$1::int, $2::int", DLK_PG_IS_PAIR);
 
 /* What is ours there, whichever of our owners has it. */
 static const char ours[] = "SELECT classid, objid, objsubid, mode FROM " OURS;
@@ -99,8 +91,7 @@ static void send_about(dlk_pg *pg, dlk_ask *ask, const char *statement)
 {
     static const int sizes[2] = {0};
     const dlk_pg_key *data = ask->key->data;
-    const dlk_pg_lock lock = {.key = data->lock, .pair = data->pair};
-    char text[DLK_PG_LOCK_MAX], *comma = strchr(dlk_pg_lock_text(&lock, text), ',');
+    char text[DLK_PG_LOCK_MAX], *comma = strchr(dlk_pg_lock_text(&data->lock, text), ',');
     const char *values[] = {text, comma ? comma + 1 : NULL};
     if (comma)
         *comma = '\0';
@@ -112,7 +103,7 @@ static void send_about(dlk_pg *pg, dlk_ask *ask, const char *statement)
 static void send_key(dlk_pg *pg, dlk_ask *ask, const char *one, const char *two)
 {
     const dlk_pg_key *data = ask->key->data;
-    send_about(pg, ask, data->pair ? two : one);
+    send_about(pg, ask, data->lock.pair ? two : one);
 }
 #define SEND(pg, ask, of) send_key((pg), (ask), of("$1"), of("$1, $2"))
 
@@ -123,11 +114,6 @@ static void look(dlk_pg *pg, dlk_ask *ask, int64_t count)
     (void)dlk_pg_say(pg, ours, 0, NULL, NULL);
 }
 
-static int64_t again_ms(dlk_pg *pg)
-{
-    return dlk_rand_jitter(pg->base.host->rand, pg->retry_ms, 33);
-}
-
 static void acquire(dlk_pg *pg, dlk_ask *ask, dlk_pg_claim *claim)
 {
     if (claim && claim->stand == DLK_PG_HAS) {
@@ -136,7 +122,7 @@ static void acquire(dlk_pg *pg, dlk_ask *ask, dlk_pg_claim *claim)
         return;
     }
     if (dlk_pg_claims_bar(pg->claims, ask)) {
-        ask->wait_ms = again_ms(pg);
+        ask->wait_ms = dlk_pg_retry_ms(pg);
         ask->reply = DLK_HELD;
         return;
     }
@@ -304,7 +290,7 @@ static void tried(dlk_pg *pg, dlk_ask *ask, dlk_pg_claim *claim, bool yes)
     else if (claim && claim->stand == DLK_PG_TRIES)
         dlk_pg_claim_end(pg, claim);
     ask->lasts = yes;
-    ask->wait_ms = again_ms(pg);
+    ask->wait_ms = dlk_pg_retry_ms(pg);
     dlk_flight_answer(&pg->flight, ask, yes ? DLK_YES : DLK_HELD);
 }
 

@@ -13,11 +13,12 @@
 
 /* ---- advisory_keys.c: names ---- */
 
-/* What the server calls a lock: one number, or two halves, which are never the same lock. */
-typedef struct dlk_pg_lock {
-    int64_t key; /* of a pair the first is the high half */
-    bool pair;
-} dlk_pg_lock;
+/* Which rows of pg_locks are of the lock $1, or of $1 and $2; the columns are unsigned there. */
+#define DLK_PG_IS_ONE                                                                    \
+    "objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1::bigint"
+#define DLK_PG_IS_PAIR                                                                   \
+    "objsubid = 2 AND classid::bigint = ($1::bigint & 4294967295) AND "                  \
+    "objid::bigint = ($2::bigint & 4294967295)"
 
 /* EINVAL: that way of making keys (a word of postgres.key) takes no such name. */
 dlock_err dlk_pg_lock_of(int64_t word, const char *name, size_t size, dlk_pg_lock *ret,

@@ -39,17 +39,15 @@ static size_t chain_of(const dlk_pg_lock *lock)
     return dlk_hash(DLK_HASH_BEGIN, &lock->key, sizeof(lock->key)) % DLK_PG_CHAINS;
 }
 
-static dlk_pg_lock lock_of(const dlk_key *key)
+static const dlk_pg_lock *lock_of(const dlk_key *key)
 {
-    const dlk_pg_key *data = key->data;
-    return (dlk_pg_lock){.key = data->lock, .pair = data->pair};
+    return &((const dlk_pg_key *)key->data)->lock;
 }
 
 dlk_pg_claim *dlk_pg_claim_find(dlk_pg_claims *claims, const dlk_key *key,
                                 uint64_t number)
 {
-    dlk_pg_lock lock = lock_of(key);
-    DLK_LIST_FOR (it, &claims->chains[chain_of(&lock)]) {
+    DLK_LIST_FOR (it, &claims->chains[chain_of(lock_of(key))]) {
         dlk_pg_claim *claim = DLK_LIST_ITEM(it, dlk_pg_claim, link);
         if (claim->key == key && claim->number == number)
             return claim;
@@ -70,7 +68,7 @@ dlk_pg_claim *dlk_pg_claim_add(dlk_pg *pg, const dlk_ask *ask)
         return NULL;
     claim->key = ask->key;
     claim->number = ask->number;
-    claim->lock = lock_of(ask->key);
+    claim->lock = *lock_of(ask->key);
     claim->shared = ask->shared;
     dlk_list_append(&pg->claims->chains[chain_of(&claim->lock)], &claim->link);
     count(pg, 1);
@@ -87,11 +85,11 @@ void dlk_pg_claim_end(dlk_pg *pg, dlk_pg_claim *claim)
 /* One that tries may fail: an end that is asked for behind it would take what another has got. */
 bool dlk_pg_claims_bar(const dlk_pg_claims *claims, const dlk_ask *ask)
 {
-    dlk_pg_lock lock = lock_of(ask->key);
-    DLK_LIST_FOR (it, &claims->chains[chain_of(&lock)]) {
+    const dlk_pg_lock *lock = lock_of(ask->key);
+    DLK_LIST_FOR (it, &claims->chains[chain_of(lock)]) {
         const dlk_pg_claim *claim = DLK_LIST_ITEM(it, dlk_pg_claim, link);
         bool mixes = claim->shared && ask->shared && claim->stand == DLK_PG_HAS;
-        if (same(&claim->lock, &lock) && claim->stand != DLK_PG_LEAVES && !mixes)
+        if (same(&claim->lock, lock) && claim->stand != DLK_PG_LEAVES && !mixes)
             return true;
     }
     return false;

@@ -19,25 +19,9 @@
     "pg_catalog.pg_stat_activity a ON a.pid = l.pid WHERE " OF_HERE
 enum { CLASS, OBJECT, HALVES, MODE, GRANTED, PID, OURS, NAME, ADDRESS, COLUMNS };
 
-const char dlk_pg_advisory_inspect[] =
-    WHO " AND l.objsubid = 1 AND (l.classid::bigint << 32 | l.objid::bigint) = "
-        "$1::bigint ORDER BY l.pid";
-const char dlk_pg_advisory_inspect_pair[] =
-    WHO " AND l.objsubid = 2 AND l.classid::bigint = ($1::bigint & 4294967295) AND "
-        "l.objid::bigint = ($2::bigint & 4294967295) ORDER BY l.pid";
+const char dlk_pg_advisory_inspect[] = WHO " AND " DLK_PG_IS_ONE " ORDER BY l.pid";
+const char dlk_pg_advisory_inspect_pair[] = WHO " AND " DLK_PG_IS_PAIR " ORDER BY l.pid";
 const char dlk_pg_advisory_list[] = WHO " AND l.granted ORDER BY 3, 1, 2, l.pid";
-
-static void give_info(dlk_pg *pg, dlk_ask *ask, dlock_info *info)
-{
-    if (dlk_info_failed(info)) {
-        dlk_info_free(info);
-        dlk_flight_refuse(&pg->flight, ask,
-                          dlk_error_make(DLOCK_ENOMEM, "postgres: out of memory"));
-        return;
-    }
-    ask->info = info;
-    dlk_flight_answer(&pg->flight, ask, DLK_YES);
-}
 
 /* A session is known by its process at the server, and by what it says of itself. */
 static void add_session(dlock_info *info, const PGresult *result, int row,
@@ -78,8 +62,8 @@ dlock_error *dlk_pg_advisory_inspected(dlk_pg *pg, dlk_ask *ask, const PGresult 
     dlk_info_add_int(info, (int64_t)waiting, "waiters");
     dlk_info_add_text(info, "advisory", "layout");
     if (holders > 0)
-        ask->wait_ms = dlk_rand_jitter(pg->base.host->rand, pg->retry_ms, 33);
-    give_info(pg, ask, info);
+        ask->wait_ms = dlk_pg_retry_ms(pg);
+    dlk_pg_give_info(pg, ask, info);
     return NULL;
 }
 
@@ -100,7 +84,7 @@ dlock_error *dlk_pg_advisory_listed(dlk_pg *pg, dlk_ask *ask, const PGresult *re
         dlk_info_add_text(info, text, "locks.%lld.name", (long long)count);
         add_session(info, result, row, "locks", (size_t)count++);
     }
-    give_info(pg, ask, info);
+    dlk_pg_give_info(pg, ask, info);
     return NULL;
 }
 
@@ -129,11 +113,8 @@ dlock_error *dlk_pg_advisory_examined(dlk_pg *pg, dlk_ask *ask, const PGresult *
              "%lld advisory locks are held of about %lld that the server has room for, "
              "tables' locks among them (max_locks_per_transaction)",
              (long long)taken, (long long)room);
-    bool tls = PQsslInUse(pg->conn) == 1;
-    dlk_find(
-        info, "transport", tls || pg->servers[pg->server].local ? DLK_FINE : DLK_WARNING,
-        tls ? "TLS" : "plain: whoever is on the way can forge grants (postgres.tls)");
+    dlk_pg_judge_way(pg, info);
     dlk_find_verdict(info);
-    give_info(pg, ask, info);
+    dlk_pg_give_info(pg, ask, info);
     return NULL;
 }

@@ -253,7 +253,7 @@ static int64_t look_again(dlk_pg *pg, int64_t left_ms)
 {
     if (pg->hears && left_ms > 0)
         return dlk_span_ms(left_ms);
-    int64_t retry_ms = dlk_rand_jitter(pg->base.host->rand, pg->retry_ms, 33);
+    int64_t retry_ms = dlk_pg_retry_ms(pg);
     return left_ms > 0 && left_ms < retry_ms ? left_ms : retry_ms;
 }
 

@@ -38,6 +38,12 @@ typedef struct dlk_pg_server {
     bool local; /* a socket's directory, or an address of this machine */
 } dlk_pg_server;
 
+/* What the server calls an advisory lock: one number, or two halves, which are never the same lock. */
+typedef struct dlk_pg_lock {
+    int64_t key; /* of a pair the first is the high half */
+    bool pair;
+} dlk_pg_lock;
+
 typedef struct dlk_pg_key {
     dlk_list watched; /* among those of dlk_pg; else alone */
     dlk_key *key;
@@ -45,8 +51,7 @@ typedef struct dlk_pg_key {
     int64_t look_at;  /* when to look whether those before it came; 0: not */
     int64_t asked_at; /* how many messages had come when it was asked for last, … */
     uint64_t number;  /* … and by which of our grants */
-    int64_t lock;     /* of the layout advisory: advisory.h's dlk_pg_lock … */
-    bool pair;
+    dlk_pg_lock lock; /* of the layout advisory */
 } dlk_pg_key;
 
 typedef struct dlk_pg {
@@ -101,6 +106,12 @@ typedef struct dlk_pg {
 static inline dlk_pg *dlk_pg_of(dlk_backend *backend)
 {
     return (dlk_pg *)(void *)backend;
+}
+
+/* When to ask again where nobody tells. */
+static inline int64_t dlk_pg_retry_ms(const dlk_pg *pg)
+{
+    return dlk_rand_jitter(pg->base.host->rand, pg->retry_ms, 33);
 }
 
 /* ---- link.c ---- */
@@ -178,6 +189,8 @@ dlock_error *dlk_pg_inspected(dlk_pg *pg, dlk_ask *ask, const PGresult *result);
 dlock_error *dlk_pg_listed(dlk_pg *pg, dlk_ask *ask, const PGresult *result);
 dlock_error *dlk_pg_examined(dlk_pg *pg, dlk_ask *ask, const PGresult *result);
 extern const char dlk_pg_examine[]; /* what the examination asks */
+/* Adds how safe the way to the server is. */
+void dlk_pg_judge_way(const dlk_pg *pg, dlock_info *info);
 /* Answers so; takes over @p info. */
 void dlk_pg_give_info(dlk_pg *pg, dlk_ask *ask, dlock_info *info);
 

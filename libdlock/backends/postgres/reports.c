@@ -144,7 +144,7 @@ dlock_error *dlk_pg_inspected(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
                     taken);
     dlk_info_add_text(info, pg->base.type->traits.layout, "layout");
     if (holders > 0) {
-        int64_t retry_ms = dlk_rand_jitter(pg->base.host->rand, pg->retry_ms, 33);
+        int64_t retry_ms = dlk_pg_retry_ms(pg);
         ask->wait_ms = pg->hears || left < retry_ms ? dlk_span_ms(left) : retry_ms;
     }
     dlk_pg_give_info(pg, ask, info);
@@ -172,6 +172,14 @@ dlock_error *dlk_pg_listed(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
 }
 
 /* ---- doctor ---- */
+
+void dlk_pg_judge_way(const dlk_pg *pg, dlock_info *info)
+{
+    bool tls = PQsslInUse(pg->conn) == 1;
+    dlk_find(
+        info, "transport", tls || pg->servers[pg->server].local ? DLK_FINE : DLK_WARNING,
+        tls ? "TLS" : "plain: whoever is on the way can forge grants (postgres.tls)");
+}
 
 const char dlk_pg_examine[] =
     "SELECT current_setting('server_version'), current_setting('synchronous_commit'), "
@@ -207,10 +215,7 @@ dlock_error *dlk_pg_examined(dlk_pg *pg, dlk_ask *ask, const PGresult *result)
                 : "a standby that is promoted may not know the last grants: locks may be "
                   "granted "
                   "twice then, and tokens given again, unless commits wait for it");
-    bool tls = PQsslInUse(pg->conn) == 1;
-    dlk_find(
-        info, "transport", tls || pg->servers[pg->server].local ? DLK_FINE : DLK_WARNING,
-        tls ? "TLS" : "plain: whoever is on the way can forge grants (postgres.tls)");
+    dlk_pg_judge_way(pg, info);
     dlk_find_verdict(info);
     dlk_pg_give_info(pg, ask, info);
     return NULL;
