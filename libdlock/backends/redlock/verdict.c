@@ -77,16 +77,18 @@ static void learn_clocks(dlk_redlock_round *round)
  * holds the lock then: whoever is granted it later reads one of these, and goes beyond it. */
 static void tell_token(dlk_redlock_round *round, int64_t now)
 {
-    if (round->claim->giving || round->agreed ||
-        (!round->telling && !enough(round, round->yes)))
+    if (round->claim->giving || round->agreed)
         return;
-    if (!round->telling && (round->agreed = agree(round)))
-        return;
-    if (!round->telling)
+    if (!round->telling) {
+        if (!enough(round, round->yes))
+            return;
+        round->agreed = agree(round);
+        if (round->agreed)
+            return;
         learn_clocks(round);
-    dlk_nodes untold = round->yes & (dlk_nodes)~round->telling;
-    if (!round->telling)
         round->decide_at = DLK_NEVER; /* they have been asked only now */
+    }
+    dlk_nodes untold = round->yes & (dlk_nodes)~round->telling;
     round->telling |= untold;
     for (int i = 0; i < round->redlock->count; i++)
         if (untold & dlk_node_bit(i))
