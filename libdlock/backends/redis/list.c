@@ -187,23 +187,22 @@ static bool finish(dlk_redis *redis, dlk_ask *ask)
     listing *list = listing_of(ask);
     dlock_info *info = dlk_info_new();
     for (size_t i = 0; i < list->found.count && (int64_t)i < ask->limit; i++) {
-        dlk_info_add_text(info, list->found.items[i].name, "locks.%zu.name", i);
-        dlk_info_add_text(info, list->found.items[i].owner, "locks.%zu.owner", i);
-        if (list->found.items[i].left >= 0)
-            dlk_info_add_int(info, list->found.items[i].left, "locks.%zu.remaining_ms",
-                             i);
+        const dlk_redis_found *item = &list->found.items[i];
+        dlk_info_add_text(info, item->name, "locks.%zu.name", i);
+        dlk_info_add_text(info, item->owner, "locks.%zu.owner", i);
+        if (item->left >= 0)
+            dlk_info_add_int(info, item->left, "locks.%zu.remaining_ms", i);
         const char *who =
-            list->told ? dlk_redis_told_list_who(list->told, list->found.items[i].owner)
-                       : NULL;
-        who = who ? who : list->found.items[i].client;
+            list->told ? dlk_redis_told_list_who(list->told, item->owner) : NULL;
+        who = who ? who : item->client;
         /* nothing behind it */
         (void)dlk_who_tell_text(info, who, strlen(who), "locks", i);
-        if (list->found.items[i].taken > 0) {
+        if (item->taken > 0) {
             dlk_info_add_text(info, "semaphore", "locks.%zu.kind", i);
-            dlk_info_add_int(info, list->found.items[i].taken, "locks.%zu.taken", i);
+            dlk_info_add_int(info, item->taken, "locks.%zu.taken", i);
         }
         if (list->told) {
-            const dlk_redis_held held = dlk_redis_held_of(&list->found.items[i]);
+            const dlk_redis_held held = dlk_redis_held_of(item);
             dlk_redis_told_list_tell_lock(list->told, &held, info, i);
         }
     }
