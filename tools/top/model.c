@@ -48,56 +48,10 @@ static int64_t date_of(const char *text)
     return number < longest ? number : -1;
 }
 
-/* The entry "<before><what>" of an info. */
-static const char *entry(const dlock_info *info, const char *before, const char *what)
+/* What an info says of a holder, in whichever list it stands. */
+static void read_holder(top_seen *seen, const char *what, const char *text)
 {
-    char key[96];
-    int size = snprintf(key, sizeof key, "%s%s", before, what);
-    return size > 0 && (size_t)size < sizeof key ? dlock_info_get(info, key) : NULL;
-}
-
-static void read_holder(top_seen *seen, const dlock_info *info, const char *before)
-{
-    seen->owner = entry(info, before, "owner");
-    seen->client = entry(info, before, "client");
-    seen->host = entry(info, before, "host");
-    seen->pid = number_of(entry(info, before, "pid"));
-    seen->token = number_of(entry(info, before, "token"));
-    seen->left_ms = span_of(entry(info, before, "remaining_ms"));
-    seen->since = date_of(entry(info, before, "since"));
-}
-
-static int64_t count_holders(const dlock_info *info)
-{
-    int64_t count = 0;
-    for (size_t i = 0; i < dlock_info_count(info); i++) {
-        const char *key = dlock_info_key(info, i), *last = strrchr(key, '.');
-        count += strncmp(key, "holders.", 8) == 0 && strcmp(last, ".owner") == 0;
-    }
-    return count;
-}
-
-void top_seen_of_lock(top_seen *seen, const dlock_info *info)
-{
-    top_seen_clear(seen);
-    seen->kind = dlock_info_get(info, "kind");
-    read_holder(seen, info, "holders.0.");
-    seen->held = number_of(dlock_info_get(info, "held"));
-    seen->holders = count_holders(info);
-    seen->waiters = number_of(dlock_info_get(info, "waiters"));
-    seen->first_waiter = dlock_info_get(info, "waiting.0.owner");
-    seen->first_since = date_of(dlock_info_get(info, "waiting.0.since"));
-}
-
-/* An entry "locks.N.what". */
-static void read_entry(top_seen *seen, const char *what, const char *text, int64_t date)
-{
-    int64_t since = -1;
-    if (strcmp(what, "name") == 0)
-        seen->name = text;
-    else if (strcmp(what, "kind") == 0)
-        seen->kind = text;
-    else if (strcmp(what, "owner") == 0)
+    if (strcmp(what, "owner") == 0)
         seen->owner = text;
     else if (strcmp(what, "client") == 0)
         seen->client = text;
@@ -109,19 +63,54 @@ static void read_entry(top_seen *seen, const char *what, const char *text, int64
         seen->token = number_of(text);
     else if (strcmp(what, "remaining_ms") == 0)
         seen->left_ms = span_of(text);
+    else if (strcmp(what, "since") == 0)
+        seen->since = date_of(text);
+}
+
+static void read_holders(top_seen *seen, const dlock_info *info)
+{
+    static const char first[] = "holders.0.";
+    seen->holders = 0;
+    for (size_t i = 0; i < dlock_info_count(info); i++) {
+        const char *key = dlock_info_key(info, i), *last = strrchr(key, '.');
+        seen->holders += strncmp(key, "holders.", 8) == 0 && strcmp(last, ".owner") == 0;
+        if (strncmp(key, first, sizeof first - 1) == 0)
+            read_holder(seen, key + sizeof first - 1, dlock_info_text(info, i));
+    }
+}
+
+void top_seen_of_lock(top_seen *seen, const dlock_info *info)
+{
+    top_seen_clear(seen);
+    seen->kind = dlock_info_get(info, "kind");
+    read_holders(seen, info);
+    seen->held = number_of(dlock_info_get(info, "held"));
+    seen->waiters = number_of(dlock_info_get(info, "waiters"));
+    seen->first_waiter = dlock_info_get(info, "waiting.0.owner");
+    seen->first_since = date_of(dlock_info_get(info, "waiting.0.since"));
+}
+
+/* How long ago that was, by the service's clock; -1: that isn't known. */
+static int64_t age_of(int64_t since, int64_t date)
+{
+    if (since < 0 || date < 0)
+        return -1;
+    return since < date ? date - since : 0;
+}
+
+/* An entry "locks.N.what". */
+static void read_entry(top_seen *seen, const char *what, const char *text)
+{
+    if (strcmp(what, "name") == 0)
+        seen->name = text;
+    else if (strcmp(what, "kind") == 0)
+        seen->kind = text;
     else if (strcmp(what, "waiters") == 0)
         seen->waiters = number_of(text);
-    else if (strcmp(what, "since") == 0)
-        since = seen->since = date_of(text);
     else if (strcmp(what, "waiting.0.since") == 0)
-        since = seen->first_since = date_of(text);
-    if (since < 0 || date < 0)
-        return;
-    int64_t age = since < date ? date - since : 0;
-    if (*what == 's')
-        seen->held_ms = age;
+        seen->first_since = date_of(text);
     else
-        seen->waited_ms = age;
+        read_holder(seen, what, text);
 }
 
 size_t top_seen_of_list(top_seen *seen, size_t most, const dlock_info *list)
@@ -138,11 +127,13 @@ size_t top_seen_of_list(top_seen *seen, size_t most, const dlock_info *list)
             continue;
         for (; count <= place; count++)
             top_seen_clear(&seen[count]);
-        read_entry(&seen[place], what + 1, dlock_info_text(list, i), date);
+        read_entry(&seen[place], what + 1, dlock_info_text(list, i));
     }
     size_t named = 0;
     for (size_t i = 0; i < count; i++) {
         seen[i].held = seen[i].owner != NULL ? 1 : -1;
+        seen[i].held_ms = age_of(seen[i].since, date);
+        seen[i].waited_ms = age_of(seen[i].first_since, date);
         if (seen[i].name != NULL)
             seen[named++] = seen[i];
     }
